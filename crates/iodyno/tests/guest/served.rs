@@ -67,8 +67,8 @@ impl Served {
 
     /// `iodyno fault`.
     pub(crate) fn fault(&self, words: &str) {
-        let told = ask(&self.path("control"), &format!("fault {words}"));
-        assert_eq!(told, "", "an applied fault prints nothing");
+        let output = ask(&self.path("control"), &format!("fault {words}"));
+        assert_eq!(output, "", "an applied fault prints nothing");
     }
 
     /// `iodyno status --json`.
@@ -79,13 +79,13 @@ impl Served {
 
 /// Another process of the program, which queries this one.
 fn ask(control: &Path, words: &str) -> String {
-    let told = Command::new(env!("CARGO_BIN_EXE_iodyno"))
+    let output = Command::new(env!("CARGO_BIN_EXE_iodyno"))
         .args(words.split_whitespace())
         .args(["--control", &format!("unix:{}", control.display())])
         .output()
         .unwrap();
-    assert!(told.status.success(), "{words}: {}", String::from_utf8_lossy(&told.stderr));
-    String::from_utf8(told.stdout).unwrap()
+    assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 impl Drop for Served {

@@ -45,8 +45,8 @@ fn a_device_is_compared_with_itself_and_with_a_slower_one() {
     assert_eq!(verdicts(&document), ["slower", "slower"]);
     let shift = number(&document["comparisons"][0]["shift_share"]);
     assert!((-0.15..-0.06).contains(&shift), "{shift}");
-    let told = place.iodyno("compare last last~1 --strict");
-    let shown = &told.succeeds().stdout;
+    let output = place.iodyno("compare last last~1 --strict");
+    let shown = &output.succeeds().stdout;
     assert!(shown.contains("2 faster") && shown.contains("not other runs or devices"), "{shown}");
     // A shift below the given tolerance is no loss.
     place.iodyno("compare last~1 last --threshold 50%").succeeds();

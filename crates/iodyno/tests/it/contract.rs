@@ -2,7 +2,7 @@
 //! published schema, with the promised keys and consistent figures; runs listed oldest first and
 //! found again by id, prefix and `last`.
 
-use crate::place::{Place, Running, SHORT, Told, cells, codes, number, whole};
+use crate::place::{Place, RunOutput, Running, SHORT, cells, codes, number, whole};
 use iodyno_notebook::{Notebook, Outcome, RunHead};
 use serde_json::{Value, json};
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -141,26 +141,26 @@ fn a_run_that_is_not_kept_follows_the_schema_too() {
     assert_valid(RUN_SCHEMA, &document);
     assert_eq!(cells(&document)[0]["read"]["ops"], 1000);
     assert!(!place.notebook().exists());
-    let told = place.iodyno("run random-read --on null: --ops 1000 --no-notebook -q");
-    assert!(!told.succeeds().stdout.contains("kept in"), "{}", told.stdout);
-    assert!(!told.stdout.contains("iodyno show"), "{}", told.stdout);
+    let output = place.iodyno("run random-read --on null: --ops 1000 --no-notebook -q");
+    assert!(!output.succeeds().stdout.contains("kept in"), "{}", output.stdout);
+    assert!(!output.stdout.contains("iodyno show"), "{}", output.stdout);
 }
 
 #[test]
 fn the_cost_is_reported_first_and_on_standard_error_alone() {
     let place = Place::new();
     let words = format!("run random-write --on scratch:16MiB {SHORT} --json");
-    let told = place.iodyno(&words);
-    let document = told.succeeds().json();
-    assert!(told.stderr.starts_with("plan: 1 cell, 110 ms; writes 16 MiB to lay"), "{told:?}");
-    assert_eq!(told.stderr.lines().count(), 1, "not on a terminal: {told:?}");
+    let output = place.iodyno(&words);
+    let document = output.succeeds().json();
+    assert!(output.stderr.starts_with("plan: 1 cell, 110 ms; writes 16 MiB to lay"), "{output:?}");
+    assert_eq!(output.stderr.lines().count(), 1, "not on a terminal: {output:?}");
     assert_eq!(document["run"]["plan"]["lay_out_bytes"], 16 << 20);
     assert_eq!(document["run"]["plan"]["time_ns"], 110_000_000);
-    let told = place.iodyno(&format!("{words} --quiet"));
-    assert_eq!(told.succeeds().stderr, "");
+    let output = place.iodyno(&format!("{words} --quiet"));
+    assert_eq!(output.succeeds().stderr, "");
     // Errors are printed even with --quiet.
-    let told = place.iodyno(&format!("run random-write --on nowhere {SHORT} --json --quiet"));
-    told.fails(2, &["nowhere", "not found", "help:"]);
+    let output = place.iodyno(&format!("run random-write --on nowhere {SHORT} --json --quiet"));
+    output.fails(2, &["nowhere", "not found", "help:"]);
 }
 
 /// Failed operations are a result, not a reason to print anything but the document.
@@ -169,11 +169,11 @@ fn a_run_that_fails_prints_its_document_and_nothing_else() {
     let place = Place::new();
     let words =
         "run random-write --on /dev/full?size=1MiB --engine psync --depth 1 --ramp 0s --time 10s";
-    let told = place.iodyno(&format!("{words} --json --quiet"));
-    let document = told.exits(4).json();
+    let output = place.iodyno(&format!("{words} --json --quiet"));
+    let document = output.exits(4).json();
     assert_valid(RUN_SCHEMA, &document);
     assert_eq!(document["run"]["status"], "failed");
-    assert_eq!(told.stderr, "");
+    assert_eq!(output.stderr, "");
 }
 
 /// The progress line is for terminals; the document next to it stays whole.
@@ -181,20 +181,20 @@ fn a_run_that_fails_prints_its_document_and_nothing_else() {
 fn a_terminal_sees_progress() {
     let place = Place::new();
     let words = "run four-corners --on ram:8MiB --time 600ms --ramp 0s --json";
-    let (told, screen) = on_a_terminal(&place, words);
-    assert_contract(&told.succeeds().json());
+    let (output, screen) = on_a_terminal(&place, words);
+    assert_contract(&output.succeeds().json());
     for word in ["random-read", "seq-write", "1/4", "\r\u{1b}[K"] {
         assert!(screen.contains(word), "`{word}` is missing: {screen:?}");
     }
     // The line is removed at the end: the prompt that follows starts at the left.
     assert!(screen.ends_with("\r\u{1b}[K"), "{screen:?}");
-    let (told, screen) = on_a_terminal(&place, &format!("{words} --quiet"));
-    told.succeeds().json();
+    let (output, screen) = on_a_terminal(&place, &format!("{words} --quiet"));
+    output.succeeds().json();
     assert_eq!(screen, "");
 }
 
 /// Runs with standard error on a terminal; gives the terminal's output.
-fn on_a_terminal(place: &Place, words: &str) -> (Told, String) {
+fn on_a_terminal(place: &Place, words: &str) -> (RunOutput, String) {
     let (mut ours, mut theirs) = (0, 0);
     // SAFETY: both out-parameters are valid; no name, settings or size are given.
     let result = unsafe {
@@ -299,8 +299,8 @@ fn an_unknown_run_is_bad_input() {
     let twins = ids.windows(2).find(|pair| pair[0][..1] == pair[1][..1]).unwrap();
     for command in ["show", "export --format csv"] {
         let letter = &twins[0][..1];
-        let told = place.iodyno(&format!("{command} {letter}"));
-        told.fails(2, &["beginning of several runs", &twins[0], &twins[1], "one more character"]);
+        let output = place.iodyno(&format!("{command} {letter}"));
+        output.fails(2, &["beginning of several runs", &twins[0], &twins[1], "one more character"]);
         for unknown in ["zzzzzzzzzz", "lost", "00000000000", "é", "*"] {
             place.iodyno(&format!("{command} {unknown}")).fails(2, &[unknown, "iodyno ls"]);
         }

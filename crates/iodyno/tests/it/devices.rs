@@ -22,13 +22,13 @@ fn the_first_command_needs_no_target() {
     let mount = Mount::at(place.path("m"), &["-t", "tmpfs", "-o", "size=800m", "tmpfs"]);
     let mut command = place.command(&format!("run four-corners {SHORT}"));
     command.current_dir(&mount.0).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let told = Running::of(&mut command).finish();
-    told.succeeds().says(&["plan: 4 cells", "to lay the file out"]);
+    let output = Running::of(&mut command).finish();
+    output.succeeds().says(&["plan: 4 cells", "to lay the file out"]);
     for word in
         ["random-read", "random-write", "seq-read", "seq-write", "IOPS", "MB/s", "mean", "p99"]
     {
         assert!(
-            told.stdout.contains(word) || word == "MB/s" && told.stdout.contains("GB/s"),
+            output.stdout.contains(word) || word == "MB/s" && output.stdout.contains("GB/s"),
             "{word}"
         );
     }
@@ -60,12 +60,12 @@ fn a_blank_device_is_measured() {
     // A part of it, and more than its size.
     let words = format!("run random-write --on {}?size=1MiB {SHORT}", disk.node);
     assert_eq!(cells(&place.document(&words))[0]["evidence"]["active_bytes"], MIB);
-    let told = place.iodyno(&format!("run random-write --on {}?size=17MiB {SHORT}", disk.node));
-    assert!(told.stdout.is_empty() && matches!(told.code, Some(2 | 4)), "{told:?}");
+    let output = place.iodyno(&format!("run random-write --on {}?size=17MiB {SHORT}", disk.node));
+    assert!(output.stdout.is_empty() && matches!(output.code, Some(2 | 4)), "{output:?}");
     // It is one target, under any name.
     std::os::unix::fs::symlink(&disk.node, place.path("link")).unwrap();
-    let told = place.iodyno(&format!("run random-read --on {} --on link {SHORT}", disk.node));
-    told.fails(2, &["same target"]);
+    let output = place.iodyno(&format!("run random-read --on {} --on link {SHORT}", disk.node));
+    output.fails(2, &["same target"]);
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn a_device_that_holds_data_is_refused() {
     let write = format!("run random-write --on {} {SHORT} --json -q", disk.node);
     let own = format!("--destroy {}", disk.name());
     let refused = |flags: &str, words: &[&str]| {
-        let told = place.iodyno(&format!("{write} {flags}"));
-        told.fails(3, words).says(&["is not written to"]);
+        let output = place.iodyno(&format!("{write} {flags}"));
+        output.fails(3, words).says(&["is not written to"]);
     };
     // A file system; also next to a target that may be written.
     refused("", &["ext4", &own]);
@@ -129,8 +129,8 @@ fn partitions_holders_and_layers_are_refused() {
     place.iodyno(&below).fails(3, &["in use below", disk.name()]);
     // Set read-only: no name permits writing.
     run("blockdev", &["--setro", &disk.node]);
-    let told = place.iodyno(&format!("{write} --destroy {}", disk.name()));
-    told.fails(3, &["read-only"]);
+    let output = place.iodyno(&format!("{write} --destroy {}", disk.name()));
+    output.fails(3, &["read-only"]);
     run("blockdev", &["--setrw", &disk.node]);
     // An MBR with one partition of type 83h.
     let mut sector = [0; 512];
@@ -163,8 +163,9 @@ fn the_system_disk_can_t_be_confirmed() {
     }
     let name = Path::new(source).canonicalize().unwrap();
     let name = name.file_name().unwrap().to_str().unwrap().to_owned();
-    let told = place.iodyno(&format!("check {source} --destroy {name} --destroy {source} --json"));
-    let document = told.exits(3).json();
+    let output =
+        place.iodyno(&format!("check {source} --destroy {name} --destroy {source} --json"));
+    let document = output.exits(3).json();
     assert_eq!(document["refusals"][0]["code"], "system_disk");
     assert_eq!(document["writable"], false);
 }
@@ -185,15 +186,16 @@ fn a_full_file_system() {
         let before = names(&mount.0);
         let point = mount.0.display();
         for target in [format!("{point}/t?size=64MiB"), format!("scratch:64MiB@{point}")] {
-            let told = place.iodyno(&format!("run random-read --on {target} {SHORT} -q"));
-            told.fails(4, &["64 MiB wanted", "free", "help:"]);
+            let output = place.iodyno(&format!("run random-read --on {target} {SHORT} -q"));
+            output.fails(4, &["64 MiB wanted", "free", "help:"]);
             assert_eq!(names(&mount.0), before, "{target}");
         }
         // A hole to be filled, and another program's file that takes the space.
         std::fs::write(mount.0.join("other"), vec![1; 12 * MIB as usize]).unwrap();
         blank(mount.0.join("hole"), 30 * MIB);
-        let told = place.iodyno(&format!("run random-read --on {point}/new?size=30MiB {SHORT} -q"));
-        told.fails(4, &["30 MiB wanted", "free"]);
+        let output =
+            place.iodyno(&format!("run random-read --on {point}/new?size=30MiB {SHORT} -q"));
+        output.fails(4, &["30 MiB wanted", "free"]);
         let words = format!("run random-write --on {point}/hole --destroy hole {SHORT} -q --json");
         place.iodyno(&words).fails(4, &["30 MiB wanted", "full"]);
         let left: Vec<String> = names(&mount.0);
@@ -216,9 +218,9 @@ fn a_device_that_runs_out_of_space() {
         let mount = Mount::at(place.path("m"), &["-t", "tmpfs", "-o", "size=8m", "tmpfs"]);
         let disk = Loop::on(&blank(mount.0.join("thin"), 64 * MIB), &[]);
         let limits = "--depth 1 --ramp 0s --time 1m --max-errors 200 --json -q";
-        let told = place
+        let output = place
             .iodyno(&format!("run random-write --on {} --engine {engine} {limits}", disk.node));
-        let document = assert_stopped(&place, &told);
+        let document = assert_stopped(&place, &output);
         let cell = &cells(&document)[0];
         assert_failures(cell, "write", "no_space", 201);
         assert!(whole(&cell["write"]["ops"]) > 0, "some of it fitted: {cell}");
@@ -244,14 +246,14 @@ fn a_device_with_a_bad_half() {
         assert_eq!(whole(&cell["read"]["ops"]) + whole(&cell["read"]["errors"]), 400);
         assert!(whole(&cell["read"]["ops"]) > 100, "{cell}");
         // Beyond the limit the run stops; the limit itself is still allowed.
-        let told = place.iodyno(&format!("{read} --time 1m --max-errors 7 --json -q"));
-        let document = assert_stopped(&place, &told);
+        let output = place.iodyno(&format!("{read} --time 1m --max-errors 7 --json -q"));
+        let document = assert_stopped(&place, &output);
         assert_eq!(cells(&document)[0]["read"]["errors"], 8, "{engine}");
         assert!(codes(&cells(&document)[0]).contains(&"STOPPED_BY_ERRORS"));
     }
-    let told = place.iodyno(&format!("run random-read --on {} --ramp 0s -q", disk.node));
+    let output = place.iodyno(&format!("run random-read --on {} --ramp 0s -q", disk.node));
     for word in ["failed", "I/O errors", "not counted as completed"] {
-        assert!(told.exits(4).stdout.contains(word), "`{word}` is missing: {told:?}");
+        assert!(output.exits(4).stdout.contains(word), "`{word}` is missing: {output:?}");
     }
     // The readable half is measured as usual.
     let words = format!("run random-read --on {} --active 0..8MiB --ops 400 --ramp 0s", disk.node);

@@ -60,8 +60,8 @@ fn a_group_runs_is_kept_and_shown_again() {
     let all = |document: &Value| cells(document).iter().map(figures).collect::<Vec<_>>();
     assert_eq!(all(&again), all(&document));
     // The plan states the devices' initial state.
-    let told = place.iodyno(&format!("{words} --no-notebook"));
-    told.succeeds().says(&[
+    let output = place.iodyno(&format!("{words} --no-notebook"));
+    output.succeeds().says(&[
         "virtual time",
         "random-read and random-write: random in 4 KiB",
         "sequential",
@@ -117,8 +117,8 @@ fn targets_that_can_t_be_one_system_are_refused() {
         (format!("--on {DEVICE} --active 1TiB..2TiB"), &[DEVICE, "2 TiB"]),
         ("--on null: --engine model".to_owned(), &["model", "null:"]),
     ] {
-        let told = place.iodyno(&format!("run random-read {targets} --ops 10 --json"));
-        told.fails(2, words);
+        let output = place.iodyno(&format!("run random-read {targets} --ops 10 --json"));
+        output.fails(2, words);
     }
     place.iodyno("check model:exflash-40g").fails(2, &["no device"]);
     assert!(!place.notebook().exists());
@@ -127,10 +127,10 @@ fn targets_that_can_t_be_one_system_are_refused() {
 #[test]
 fn a_check_describes_the_emulated_system() {
     let place = Place::new();
-    let told = place.iodyno(&format!("check {DEVICE}*8?fill=50%&state=sequential"));
-    let told = &told.succeeds().stdout;
+    let output = place.iodyno(&format!("check {DEVICE}*8?fill=50%&state=sequential"));
+    let output = &output.succeeds().stdout;
     for words in ["virtual time", "x3850-x6", "8 × exflash-400g", "sequential", "50 % full"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(output.contains(words), "{words}: {output}");
     }
     let document = place.iodyno(&format!("check {DEVICE} --json")).succeeds().json();
     assert_eq!((&document["target"], &document["writable"]), (&json!(DEVICE), &json!(true)));

@@ -81,16 +81,16 @@ fn the_limit_is_named() {
     assert!(number(&alone["kinds"][0]["pages"]) >= 8.0, "64 KiB are eight pages of 8 KiB");
     let offered = format!("{mine}[arrivals]\nkind = \"open\"\nrate = \"500/s\"\n");
     place.write("open.toml", offered);
-    let told = place.iodyno("explain exflash-400g ./open.toml");
-    let told = &told.succeeds().stdout;
-    assert!(told.contains("the rate that is offered, 32.8 MB/s"), "{told}");
+    let output = place.iodyno("explain exflash-400g ./open.toml");
+    let output = &output.succeeds().stdout;
+    assert!(output.contains("the rate that is offered, 32.8 MB/s"), "{output}");
 }
 
 #[test]
 fn a_device_is_described_by_its_parameters() {
     let place = Place::new();
-    let told = place.iodyno("explain exflash-400g");
-    let told = &told.succeeds().stdout;
+    let output = place.iodyno("explain exflash-400g");
+    let output = &output.succeeds().stdout;
     for words in [
         "400 GB",
         "rated for 10.0 drive writes a day over 5 years: 7.30 PB",
@@ -103,7 +103,7 @@ fn a_device_is_described_by_its_parameters() {
         "sequential write",
         "driver thread",
     ] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(output.contains(words), "{words}: {output}");
     }
     let document = place.iodyno("explain model:exflash-400g --json").succeeds().json();
     let device = &document["devices"][0];
@@ -134,8 +134,11 @@ fn names_are_those_of_run() {
     assert!((3.5..4.5).contains(&times), "{times}");
     let mut command = place.command("explain exflash-400g*2 random-read");
     let output = command.env("LC_ALL", "C").output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.is_ascii() && told.contains("2 x exflash-400g") && told.contains("##"), "{told}");
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.is_ascii() && output.contains("2 x exflash-400g") && output.contains("##"),
+        "{output}"
+    );
     place.iodyno("explain exflash-40g").fails(2, &["no device", "exflash-40g"]);
     place.iodyno("explain exflash-400g nothing").fails(2, &["nothing"]);
     place.iodyno("explain exflash-400g*0").fails(2, &["1 to 1024"]);

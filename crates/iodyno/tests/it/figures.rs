@@ -353,7 +353,7 @@ fn shifts_are_drawn_with_their_own_intervals() {
         );
         place.iodyno(&words).succeeds();
     }
-    let told = place.iodyno("compare last~1 last --json").json();
+    let output = place.iodyno("compare last~1 last --json").json();
     let notebook = Notebook::open(&place.notebook()).unwrap();
     let sides = ["last~1", "last"].map(|asked| notebook.load_several(asked).unwrap());
     let [a, b] = &sides;
@@ -363,7 +363,7 @@ fn shifts_are_drawn_with_their_own_intervals() {
     let report = page::comparison(&[compared], &[a, b], &Options::default());
     let forest = plot(&report, "shifts");
     let Scale::Categories(names) = &forest.panels[0].y.scale else { panic!("no names") };
-    let rows = told["comparisons"].as_array().unwrap();
+    let rows = output["comparisons"].as_array().unwrap();
     assert_eq!(names.len(), rows.len());
     let mut judged = 0;
     for (i, (row, name)) in rows.iter().zip(names).enumerate() {
@@ -390,7 +390,7 @@ fn shifts_are_drawn_with_their_own_intervals() {
         judged += 1;
     }
     assert!(judged >= 2, "two devices that differ");
-    let threshold = number(&told["threshold_share"]);
+    let threshold = number(&output["threshold_share"]);
     assert_eq!((forest.spans[0].from, forest.spans[0].to), (-threshold, threshold));
     // A figure of rates: its dots are the repeats of both runs.
     let number_of = rows.iter().position(|r| r["metric"] == "iops").unwrap() + 1;
@@ -434,13 +434,13 @@ fn the_phases_of_an_emulated_io_are_its_time() {
         assert!(shares.iter().all(|s| s.mark == Mark::Stack && s.points.len() == bars.len()));
         for (bar, (cell, kind)) in bars.into_iter().enumerate() {
             let mean_ns = number(&cell[kind]["latency_ns"]["mean"]);
-            let (mut sum_ns, mut told) = (0.0, Vec::new());
+            let (mut sum_ns, mut phases) = (0.0, Vec::new());
             for spent in cell["evidence"]["spent"].as_array().unwrap() {
                 let of = if spent["of"] == "page" { "read" } else { spent["of"].as_str().unwrap() };
                 if of == kind {
                     let each_ns = number(&spent["total_ns"]) / number(&spent["count"]);
                     sum_ns += each_ns;
-                    told.push((spent["phase"].as_str().unwrap(), each_ns));
+                    phases.push((spent["phase"].as_str().unwrap(), each_ns));
                 }
             }
             assert!(
@@ -450,7 +450,7 @@ fn the_phases_of_an_emulated_io_are_its_time() {
             let time = format!("({})", human::time_ns(sum_ns));
             assert!(names[bar].ends_with(&time), "{} has {time}", names[bar]);
             for series in shares {
-                let each_ns = told.iter().find(|t| t.0 == series.name).map_or(0.0, |t| t.1);
+                let each_ns = phases.iter().find(|t| t.0 == series.name).map_or(0.0, |t| t.1);
                 let point = &series.points[bar];
                 assert_near(point.x, bar as f64, "the place of a bar");
                 assert!((point.y * mean_ns - each_ns).abs() < 0.01 * mean_ns, "{}", series.name);

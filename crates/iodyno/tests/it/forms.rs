@@ -33,14 +33,15 @@ fn is_same(field: &str, value: &Value) {
 #[test]
 fn every_form_has_the_same_numbers() {
     let place = Place::new();
-    let told = place.iodyno("run db-oltp --on ram:8MiB --time 300ms --ramp 0s --interval 50ms -q");
-    let table = &told.succeeds().stdout;
-    assert_eq!(told.stderr, "");
+    let output =
+        place.iodyno("run db-oltp --on ram:8MiB --time 300ms --ramp 0s --interval 50ms -q");
+    let table = &output.succeeds().stdout;
+    assert_eq!(output.stderr, "");
     let document = place.iodyno("show last --json --series").succeeds().json();
     let export = |form: &str| {
-        let told = place.iodyno(&format!("export last --format {form}"));
-        told.succeeds();
-        told.stdout
+        let output = place.iodyno(&format!("export last --format {form}"));
+        output.succeeds();
+        output.stdout
     };
     let cell = &cells(&document)[0];
 
@@ -146,13 +147,13 @@ fn a_closed_output_is_no_error() {
     let run = format!("run four-corners --on scratch:8MiB {SHORT}");
     for words in [&run, "ls", "ls --json", "catalog", "catalog oltp1", "--help", "run --help"] {
         let mut command = place.command(words);
-        let told = Running::of(command.stdout(gone()).stderr(Stdio::piped())).finish();
-        told.succeeds();
+        let output = Running::of(command.stdout(gone()).stderr(Stdio::piped())).finish();
+        output.succeeds();
     }
     for words in [&run, "run nosuch", "show last --json --nosuch", "run random-read --on nowhere"] {
         let mut command = place.command(words);
-        let told = Running::of(command.stdout(Stdio::piped()).stderr(gone())).finish();
-        told.exits(if words.starts_with(&run) { 0 } else { 2 });
+        let output = Running::of(command.stdout(Stdio::piped()).stderr(gone())).finish();
+        output.exits(if words.starts_with(&run) { 0 } else { 2 });
     }
     let list = place.iodyno("ls --json").succeeds().json();
     let finished = |run: &Value| run["status"] == "finished";
@@ -160,8 +161,8 @@ fn a_closed_output_is_no_error() {
     // Failed output is reported.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = place.command("ls --json");
-    let told = Running::of(command.stdout(full).stderr(Stdio::piped())).finish();
-    told.exits(4).says(&["standard output", "No space left"]);
+    let output = Running::of(command.stdout(full).stderr(Stdio::piped())).finish();
+    output.exits(4).says(&["standard output", "No space left"]);
 }
 
 /// The promised workloads: each can be printed, runs, and can be saved and changed.
@@ -206,9 +207,9 @@ fn the_catalog_can_be_read_run_and_copied() {
         let one = place.iodyno(&format!("catalog {name} --json")).succeeds().json();
         assert_eq!((&one["name"], &one["about"]), (&entry["name"], &entry["about"]));
         // The text is a file that gives the same workload when it is named by its path.
-        let told = place.iodyno(&format!("catalog {name}"));
-        assert!(told.succeeds().stdout.contains(one["text"].as_str().unwrap().trim_end()));
-        place.write(&format!("my-{name}.toml"), &told.stdout);
+        let output = place.iodyno(&format!("catalog {name}"));
+        assert!(output.succeeds().stdout.contains(one["text"].as_str().unwrap().trim_end()));
+        place.write(&format!("my-{name}.toml"), &output.stdout);
         if entry["kind"] == "device" {
             let check = |what: &str| place.iodyno(&format!("check model:{what}"));
             check(name).succeeds();
@@ -238,11 +239,14 @@ fn the_catalog_can_be_read_run_and_copied() {
 fn completions_and_man_pages_come_from_the_same_definition() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let told = place.iodyno(&format!("completions {shell}"));
+        let output = place.iodyno(&format!("completions {shell}"));
         for word in ["iodyno", "four-corners-is-not-a-flag", "read-only", "max-errors", "catalog"] {
-            assert_eq!(told.succeeds().stdout.contains(word), word != "four-corners-is-not-a-flag");
+            assert_eq!(
+                output.succeeds().stdout.contains(word),
+                word != "four-corners-is-not-a-flag"
+            );
         }
-        place.write(shell, &told.stdout);
+        place.write(shell, &output.stdout);
     }
     place.iodyno("completions tcsh").exits(2);
     let check = Command::new("bash").args(["-n", "bash"]).current_dir(place.work()).status();
@@ -324,10 +328,10 @@ fn colours_only_where_they_are_enabled() {
     assert!(is_painted(&format!("{words} --color always")));
     assert!(is_painted("ls --color always") && !is_painted("ls --color never"));
     assert!(!is_painted("show last --json --color always"), "a document is never painted");
-    let told = place.iodyno("run nosuch --color always");
-    assert!(told.exits(2).stderr.contains('\u{1b}'));
-    let told = place.iodyno("run nosuch");
-    assert!(!told.exits(2).stderr.contains('\u{1b}'));
+    let output = place.iodyno("run nosuch --color always");
+    assert!(output.exits(2).stderr.contains('\u{1b}'));
+    let output = place.iodyno("run nosuch");
+    assert!(!output.exits(2).stderr.contains('\u{1b}'));
     // A terminal without UTF-8 gets no symbols that it can't display.
     let mut command = place.command("show last");
     let running = Running::of(command.env("LC_ALL", "C").stdout(Stdio::piped()));

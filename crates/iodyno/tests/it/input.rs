@@ -10,17 +10,17 @@ const GOOD: &str = "schema = 1\nabout = \"a test\"\nblock = \"4KiB\"\ndepth = 4\
 #[track_caller]
 fn is_drawn(place: &Place, text: &str, at: &str, words: &[&str]) {
     place.write("w.toml", text);
-    let told = place.iodyno("run ./w.toml --on scratch:64MiB");
-    told.fails(2, words);
-    told.says(&[&format!("--> ./w.toml:{at}\n"), " | "]);
+    let output = place.iodyno("run ./w.toml --on scratch:64MiB");
+    output.fails(2, words);
+    output.says(&[&format!("--> ./w.toml:{at}\n"), " | "]);
     let line: usize = at.split(':').next().unwrap().parse().unwrap();
     let source = text.lines().nth(line - 1).unwrap();
-    told.says(&[source.trim()]);
+    output.says(&[source.trim()]);
     let column: usize = at.split(':').nth(1).unwrap().parse().unwrap();
-    let (_, drawn) = told.stderr.split_once(&format!("| {source}\n")).unwrap();
+    let (_, drawn) = output.stderr.split_once(&format!("| {source}\n")).unwrap();
     let carets = drawn.lines().next().unwrap();
     let start = carets.find('|').unwrap() + 2;
-    assert_eq!(carets.find('^'), Some(start + column - 1), "{}", told.stderr);
+    assert_eq!(carets.find('^'), Some(start + column - 1), "{}", output.stderr);
     assert!(!place.notebook().exists(), "nothing was kept");
 }
 
@@ -103,8 +103,8 @@ fn other_files_are_not_taken_for_workload_files() {
         ("binary.toml", &["UTF-8", "line 2"]),
         ("empty.toml", &["schema"]),
     ] {
-        let told = place.iodyno(&format!("run {file} --on scratch:64MiB"));
-        told.fails(2, words).says(&[file, "-->"]);
+        let output = place.iodyno(&format!("run {file} --on scratch:64MiB"));
+        output.fails(2, words).says(&[file, "-->"]);
     }
     place
         .iodyno("run nosuch")
@@ -149,20 +149,20 @@ fn invalid_flags_are_refused() {
         ("--active 1GiB..2GiB", &["scratch:64MiB", "2 GiB", "64 MiB"]),
         ("--active 0..2KiB", &["active range"]),
     ] {
-        let told = place.iodyno(&format!("run random-read --on scratch:64MiB --json {flags}"));
-        told.fails(2, words);
+        let output = place.iodyno(&format!("run random-read --on scratch:64MiB --json {flags}"));
+        output.fails(2, words);
     }
     for words in
         ["run", "run random-read four-corners", "export last", "export last --format xml", "lst"]
     {
-        let told = place.iodyno(words);
-        told.exits(2);
-        assert!(told.stdout.is_empty() && !told.stderr.is_empty());
+        let output = place.iodyno(words);
+        output.exits(2);
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty());
     }
     for (target, engine) in [("null:", "uring"), ("ram:1MiB", "psync"), ("null:", "ram")] {
-        let told =
+        let output =
             place.iodyno(&format!("run random-read --on {target} --engine {engine} --depth 1"));
-        told.fails(2, &[engine, target]);
+        output.fails(2, &[engine, target]);
     }
     // All errors are reported before anything is laid out or kept.
     assert!(!place.notebook().exists());
@@ -195,8 +195,8 @@ fn invalid_targets_are_refused() {
         // More than its size.
         ("--on data --active 2MiB", &["data", "2 MiB", "1 MiB"]),
     ] {
-        let told = place.iodyno(&format!("run random-read {targets} {SHORT} --json"));
-        told.fails(2, words);
+        let output = place.iodyno(&format!("run random-read {targets} {SHORT} --json"));
+        output.fails(2, words);
     }
     assert!(!place.notebook().exists());
     assert_eq!(place.names(), ["data", "link", "twin"]);
@@ -228,8 +228,8 @@ fn a_notebook_that_can_t_be_used_ends_the_run_before_it_begins() {
     ] {
         let words_of_run =
             format!("run random-write --on new?size=64MiB --on data --destroy data {SHORT}");
-        let told = place.iodyno(&format!("{words_of_run} --json -q --notebook {notebook}"));
-        told.fails(5, words);
+        let output = place.iodyno(&format!("{words_of_run} --json -q --notebook {notebook}"));
+        output.fails(5, words);
         for reader in ["ls", "show last", "export last --format csv"] {
             place.iodyno(&format!("{reader} --notebook {notebook}")).exits(5);
         }

@@ -28,14 +28,14 @@ fn a_signal_in_the_second_cell_keeps_the_first() {
             let mut running = place.start(&format!("run group.toml --on scratch:4MiB {form}"));
             place.wait_for_cells(&mut running, 2);
             running.signal(signal);
-            let told = running.finish();
-            assert_eq!(told.exits(130).stderr, "");
+            let output = running.finish();
+            assert_eq!(output.exits(130).stderr, "");
             let shown = place.iodyno("show last --json").succeeds().json();
             if form == "-q" {
-                assert!(told.stdout.contains("INTERRUPTED") && told.stdout.contains("short"));
-                assert_eq!(place.iodyno("show last").stdout, told.stdout);
+                assert!(output.stdout.contains("INTERRUPTED") && output.stdout.contains("short"));
+                assert_eq!(place.iodyno("show last").stdout, output.stdout);
             } else {
-                assert_eq!(told.json(), shown);
+                assert_eq!(output.json(), shown);
             }
             assert_eq!(shown["run"]["status"], "interrupted");
             let [first, second] = cells(&shown).as_slice() else { panic!("{shown}") };
@@ -185,8 +185,8 @@ fn runs(place: &Place) -> Vec<Value> {
 
 /// Intervals of the second cell that the notebook holds of the run with this index; 0 before it.
 fn intervals(place: &Place, index: usize) -> usize {
-    let told = place.iodyno("ls --json");
-    if told.code != Some(0) || told.json()["runs"].as_array().unwrap().len() <= index {
+    let output = place.iodyno("ls --json");
+    if output.code != Some(0) || output.json()["runs"].as_array().unwrap().len() <= index {
         return 0;
     }
     let shown = place.iodyno("show last --json --series").succeeds().json();

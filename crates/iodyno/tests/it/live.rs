@@ -20,14 +20,14 @@ fn late_share(cell: &Value) -> f64 {
     let verdicts = cell["verdicts"].as_array().unwrap();
     let emulated = verdicts.iter().find(|v| v["code"] == "EMULATED").expect("it is emulated");
     assert!(emulated["text"].as_str().unwrap().contains("in real time"), "{emulated}");
-    let told = codes(cell);
+    let found = codes(cell);
     let late = verdicts.iter().find(|v| v["code"] == "LATE");
-    assert_eq!(late.is_some(), share > 0.02, "{share} {told:?}");
+    assert_eq!(late.is_some(), share > 0.02, "{share} {found:?}");
     if let Some(late) = late {
         let away = format!(", {:.0} % of these because", away / share * 100.0);
         assert!(late["text"].as_str().unwrap().contains(&away), "{late}: {away}");
     }
-    assert!(!(told.contains(&"LATE") && told.contains(&"VALID")), "{told:?}");
+    assert!(!(found.contains(&"LATE") && found.contains(&"VALID")), "{found:?}");
     // The lateness, where there are enough completions for it.
     let late = &cell["facts"]["late"];
     assert!(late.as_str().is_none_or(|late| !late.contains("NaN")), "{late}");
@@ -116,9 +116,9 @@ fn a_poller_on_a_preempted_core_is_reported() {
     let volume = &served.status()["volumes"][0];
     let (late, away) = (whole(&volume["late"]), whole(&volume["late_away"]));
     assert!(0 < away && away <= late, "{volume}");
-    let told = place.iodyno("status --control unix:ctl.sock");
+    let output = place.iodyno("status --control unix:ctl.sock");
     let words = format!("{late} completions over 10 µs after the model, {away} of them while");
-    assert!(told.succeeds().stdout.contains(&words), "{}", told.stdout);
+    assert!(output.succeeds().stdout.contains(&words), "{}", output.stdout);
     served.stop();
 }
 
@@ -146,9 +146,12 @@ fn a_late_machine_is_reported() {
     // Together they are as late as the worst of them.
     let (each, all) = (&shares[..2], shares[2]);
     assert!(each.contains(&all) && each.iter().all(|share| *share <= all), "{shares:?}");
-    let told = |cell: &Value| {
+    let lateness = |cell: &Value| {
         let evidence = &cell["evidence"];
         (evidence["late_share"].clone(), evidence["late_away_share"].clone())
     };
-    assert!(cells[..2].iter().any(|cell| told(cell) == told(&cells[2])), "of one and the same");
+    assert!(
+        cells[..2].iter().any(|cell| lateness(cell) == lateness(&cells[2])),
+        "of one and the same"
+    );
 }

@@ -20,8 +20,8 @@ fn a_sweep_by_flags() {
     let words = format!(
         "run random-read --on {DEVICE} --vary depth=1,4,16,64 --vary block=4KiB,16KiB --time 50ms --ceiling p99=2ms --json -q"
     );
-    let told = place.iodyno(&words);
-    let document = told.succeeds().json();
+    let output = place.iodyno(&words);
+    let document = output.succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     let table = &stage(&document, "sweep")["table"];
     assert_eq!(table["axes"], serde_json::json!(["depth", "block"]));
@@ -48,8 +48,8 @@ fn parallel_cells_equal_sequential_ones() {
     let file = "schema = 1\n[[stages]]\nname = \"r\"\ndo = \"rounds\"\nread = [\"100%\", \"0%\"]\nblock = [\"8KiB\", \"4KiB\"]\ndepth = 8\ntime = \"20ms\"\nrounds = 6\ntrack = [{ read = \"0%\", block = \"4KiB\", measure = \"iops\" }]\n[[stages]]\nname = \"c\"\ndo = \"cells\"\ndepth = [1, 4, 16]\nblock = \"4KiB\"\ntime = \"20ms\"\norder = \"abba\"\nrepeats = 2\n";
     place.write("m.toml", file);
     let words = format!("run ./m.toml --on {DEVICE} --json --series -q");
-    let cells = |told: crate::place::Told| {
-        let mut cells = told.succeeds().json()["cells"].as_array().unwrap().clone();
+    let cells = |output: crate::place::RunOutput| {
+        let mut cells = output.succeeds().json()["cells"].as_array().unwrap().clone();
         for cell in &mut cells {
             // The cost of simulating, and the command line.
             for key in ["cpu_seconds", "cpu_workers", "facts"] {
@@ -80,10 +80,10 @@ fn first_cpu() -> String {
 #[test]
 fn a_ceiling_that_can_t_be_judged_is_not_called_broken() {
     let place = Place::new();
-    let told = place.iodyno(
+    let output = place.iodyno(
         "run random-read --on ram:1MiB --vary depth=1,2 --ceiling p99.9999=1s --time 20ms -q",
     );
-    let said = told.succeeds().stdout.replace('\n', " ");
+    let said = output.succeeds().stdout.replace('\n', " ");
     assert!(said.contains("too few operations to tell"), "{said}");
     assert!(!said.contains("is over the ceiling"), "{said}");
 }
@@ -91,7 +91,7 @@ fn a_ceiling_that_can_t_be_judged_is_not_called_broken() {
 #[test]
 fn flags_that_would_have_no_effect_are_refused() {
     let place = Place::new();
-    for (words, told) in [
+    for (words, expected) in [
         ("run pts-iops --on null: --block 4KiB", "--block has no effect on a method"),
         ("run pts-iops --on null: --vary depth=1,2", "take --vary out"),
         ("run random-read --on null: --scale 0.5", "--scale is for methods"),
@@ -110,7 +110,7 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("study calypso-ramdisk --threads 100000", "1..=1024"),
     ] {
         let refused = place.iodyno(words);
-        assert!(refused.exits(2).stderr.contains(told), "{words}");
+        assert!(refused.exits(2).stderr.contains(expected), "{words}");
     }
     let missing = place.iodyno("resume last");
     assert_ne!(missing.code, Some(0));
@@ -121,14 +121,17 @@ fn flags_that_would_have_no_effect_are_refused() {
 #[test]
 fn a_shortened_test_never_bears_the_name_alone() {
     let place = Place::new();
-    let told = place.iodyno(&format!("run pts-lat --on {DEVICE} --json -q"));
-    let document = told.succeeds().json();
+    let output = place.iodyno(&format!("run pts-lat --on {DEVICE} --json -q"));
+    let document = output.succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     let findings = &document["findings"];
     assert_eq!(findings["complete"], true);
     let deviations = findings["deviations"].as_array().unwrap();
-    let told = |words: &str| deviations.iter().any(|d| d.as_str().unwrap().contains(words));
-    assert!(deviations.len() == 2 && told("constructed") && told("ended early"), "{deviations:?}");
+    let deviates = |words: &str| deviations.iter().any(|d| d.as_str().unwrap().contains(words));
+    assert!(
+        deviations.len() == 2 && deviates("constructed") && deviates("ended early"),
+        "{deviations:?}"
+    );
     let rounds = stage(&document, "latency");
     assert_eq!(rounds["steady"]["progress"], "reached");
     assert_eq!(rounds["table"]["rows"].as_array().unwrap().len(), 9);
@@ -159,8 +162,8 @@ fn a_cell_that_does_not_fit_is_shown_as_not_available() {
     let file = "schema = 1\n[[stages]]\nname = \"m\"\ndo = \"cells\"\nblock = [\"1000KiB\", \"4KiB\"]\ntime = \"300ms\"\n";
     place.write("m.toml", file);
     // Smaller than one of the blocks.
-    let told = place.iodyno("run ./m.toml --on ram:64KiB --json -q");
-    let document = told.succeeds().json();
+    let output = place.iodyno("run ./m.toml --on ram:64KiB --json -q");
+    let document = output.succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     let rows = &stage(&document, "m")["table"]["rows"];
     assert!(rows[0]["skipped"].is_string() && rows[0]["iops"].is_null(), "{rows:#}");
@@ -175,8 +178,8 @@ fn a_saturated_device_falls_to_its_steady_state() {
     let file = "schema = 1\n[[stages]]\ndo = \"purge\"\n[[stages]]\nname = \"s\"\ndo = \"series\"\nread = \"0%\"\nblock = \"4KiB\"\nthreads = 4\ndepth = 32\ntime = \"4s\"\nsamples = 400\nfills = 2.5\n";
     place.write("s.toml", file);
     let device = small_ssd(&place);
-    let told = place.iodyno(&format!("run ./s.toml --on {device} --json -q"));
-    let document = told.succeeds().json();
+    let output = place.iodyno(&format!("run ./s.toml --on {device} --json -q"));
+    let document = output.succeeds().json();
     let series = stage(&document, "s");
     let (first, end) = (number(&series["first"]["iops"]), number(&series["end"]["iops"]));
     assert!(end < 0.6 * first, "from {first} to {end}");
@@ -315,8 +318,8 @@ fn a_run_on_a_file_continues_and_one_on_a_scratch_file_does_not() {
     kill("run ./m.toml --on t?size=16MiB -q");
     let shown = place.iodyno("show last");
     assert!(shown.succeeds().stdout.contains("`iodyno resume "), "{shown:?}");
-    let told = place.iodyno("resume last --json -q");
-    let document = told.succeeds().json();
+    let output = place.iodyno("resume last --json -q");
+    let document = output.succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     assert_eq!(document["findings"]["complete"], true);
     let cells = document["cells"].as_array().unwrap();
@@ -377,8 +380,8 @@ fn each_target_by_itself() {
     let place = Place::new();
     place.write("m.toml", TWO_POINTS);
     let words = format!("run ./m.toml --each --on {DEVICE} --on model:ssd-sas12-mlc-800g -q");
-    let told = place.iodyno(&words);
-    let shown = &told.exits(6).stdout;
+    let output = place.iodyno(&words);
+    let shown = &output.exits(6).stdout;
     for words in
         ["confidence levels side by side", "max OIO 8 model:ssd-sata3", "max OIO 8 model:ssd-sas12"]
     {
@@ -427,10 +430,10 @@ fn a_method_that_failed_is_not_valid_anywhere() {
     };
     place.write("m.toml", file("0.0001%"));
     let words = format!("run ./m.toml --on {DEVICE} -q");
-    let told = place.iodyno(&words);
-    told.exits(9);
+    let output = place.iodyno(&words);
+    output.exits(9);
     let shown = place.iodyno("show last");
-    for text in [&told.stdout, &shown.succeeds().stdout] {
+    for text in [&output.stdout, &shown.succeeds().stdout] {
         assert!(text.contains("NOT REACHED") && text.contains("(NOT_STEADY)"), "{text}");
         assert!(text.contains("INVALID  the run: stage `r`"), "{text}");
         assert!(!text.contains("VALID    ") && text.contains("each by itself"), "{text}");
@@ -455,13 +458,13 @@ fn a_method_that_failed_is_not_valid_anywhere() {
     // It precedes a threshold, and follows graver failures.
     place.iodyno(&format!("{words} --require iops>1G")).exits(9);
     place.write("m.toml", file("90%"));
-    let told = place.iodyno(&format!("{words} --name reached"));
-    assert!(told.succeeds().stdout.contains("VALID    all 5 cells"), "{}", told.stdout);
+    let output = place.iodyno(&format!("{words} --name reached"));
+    assert!(output.succeeds().stdout.contains("VALID    all 5 cells"), "{}", output.stdout);
     let list = place.iodyno("ls --json").succeeds().json();
     assert_eq!(list["runs"][3]["level"], "note");
     // A deviation from a standard is a warning, and the method is complete.
-    let told = place.iodyno(&format!("run pts-lat --on {DEVICE} --scale 0.01 -q"));
-    let text = &told.succeeds().stdout;
+    let output = place.iodyno(&format!("run pts-lat --on {DEVICE} --scale 0.01 -q"));
+    let text = &output.succeeds().stdout;
     assert!(
         text.contains("WARNING  the run: not SNIA SSS PTS") && !text.contains("VALID    "),
         "{text}"

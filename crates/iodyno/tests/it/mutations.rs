@@ -180,8 +180,8 @@ fn measured() -> Place {
         "run random-read --on model:exflash-400g --vary depth=1,4 --time 10ms -q",
         "run db-oltp --on model:exflash-400g --time 20ms -q --require p99<1us",
     ] {
-        let told = place.iodyno(words);
-        assert!(matches!(told.code, Some(0 | 6)), "{words}: {}", told.stderr);
+        let output = place.iodyno(words);
+        assert!(matches!(output.code, Some(0 | 6)), "{words}: {}", output.stderr);
     }
     let db = rusqlite::Connection::open(place.notebook()).unwrap();
     db.execute_batch("PRAGMA journal_mode = DELETE").unwrap();
@@ -263,9 +263,9 @@ fn a_view_in_place_of_a_table_is_not_evaluated() {
         .unwrap();
         drop(db);
         for words in ["ls", "show last", "run random-read --on null: --time 5ms -q"] {
-            let told = place.iodyno(words);
+            let output = place.iodyno(words);
             let named = format!("its table `{table}` is a view");
-            assert!(told.exits(5).stderr.contains(&named), "{words}: {}", told.stderr);
+            assert!(output.exits(5).stderr.contains(&named), "{words}: {}", output.stderr);
         }
         assert!(Path::new(&place.notebook()).exists());
     }

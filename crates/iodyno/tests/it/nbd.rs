@@ -104,7 +104,7 @@ fn exports_of_other_servers_are_measured_and_verified() {
         assert_eq!(whole(&cell["read"]["ops"]) + whole(&cell["write"]["ops"]), 4000, "{who}");
         assert_eq!(whole(&cell["read"]["errors"]) + whole(&cell["write"]["errors"]), 0, "{who}");
         assert!(!codes(cell).contains(&"LITTLES_LAW_BROKEN"), "{who}: {cell}");
-        // How the server reaches its storage is unknown.
+        // The server's access to its storage is unknown.
         assert!(cell["evidence"]["direct"].is_null(), "{who}: {cell}");
         assert!(!codes(cell).contains(&"BUFFERED"), "{who}: {cell}");
 
@@ -156,8 +156,8 @@ fn an_export_that_holds_data_is_not_written_unconfirmed() {
     let write = format!("run random-write --on {uri} {SHORT}");
     place.iodyno(&write).fails(3, &["is not written to", "It holds data", "--destroy nbd+unix:"]);
     for wrong in ["s", "image", "nbd+unix:///other?socket=s", "nbd://localhost/", "yes"] {
-        let told = place.iodyno(&format!("{write} --destroy {wrong}"));
-        told.fails(3, &[&format!("`--destroy {wrong}` names something else")]);
+        let output = place.iodyno(&format!("{write} --destroy {wrong}"));
+        output.fails(3, &[&format!("`--destroy {wrong}` names something else")]);
     }
     place.iodyno(&format!("check {uri}")).exits(3);
     place.document(&format!("run random-read --on {uri} {SHORT}"));
@@ -185,8 +185,8 @@ fn an_export_that_could_not_be_sampled_is_not_said_to_hold_data() {
         command.args(["-f", "-U", socket, "eval", "get_size=echo 16777216", pread]);
         command
     });
-    let told = place.iodyno(&format!("check {}", server.uri("")));
-    let said = &told.exits(3).stdout;
+    let output = place.iodyno(&format!("check {}", server.uri("")));
+    let said = &output.exits(3).stdout;
     assert!(said.contains("It could not be read, so what it holds is unknown"), "{said}");
     assert!(!said.contains("holds data"), "{said}");
 }
@@ -210,8 +210,8 @@ fn a_signature_is_named() {
     let mut image = vec![0; 4 << 20];
     image[4086..4096].copy_from_slice(b"SWAPSPACE2");
     let server = Server::qemu("--shared=4", &image);
-    let told = Place::new().iodyno(&format!("run random-write --on {} {SHORT}", server.uri("")));
-    told.fails(3, &["It holds swap space"]);
+    let output = Place::new().iodyno(&format!("run random-write --on {} {SHORT}", server.uri("")));
+    output.fails(3, &["It holds swap space"]);
     assert!(server.image() == image);
 }
 
@@ -221,9 +221,9 @@ fn a_read_only_export_is_read() {
     let place = Place::new();
     let uri = server.uri("");
     for flags in ["", &format!("--destroy {uri}")] {
-        let told = place.iodyno(&format!("run oltp1 --on {uri} {flags} {SHORT}"));
-        told.fails(3, &["exports it read-only", "--read-only"]);
-        assert!(!told.stderr.contains("say so by its own name"), "no name helps: {told:?}");
+        let output = place.iodyno(&format!("run oltp1 --on {uri} {flags} {SHORT}"));
+        output.fails(3, &["exports it read-only", "--read-only"]);
+        assert!(!output.stderr.contains("say so by its own name"), "no name helps: {output:?}");
     }
     assert!(!place.notebook().exists(), "a run that was refused is none");
     let document = place.document(&format!("run random-read --read-only --on {uri} {SHORT}"));
@@ -274,8 +274,8 @@ fn a_feature_that_a_server_lacks_is_not_used() {
             command
         });
         let uri = server.uri("");
-        let told = place.iodyno(&format!("run {run} --on {uri} --destroy {uri} {SHORT}"));
-        told.fails(2, words);
+        let output = place.iodyno(&format!("run {run} --on {uri} --destroy {uri} {SHORT}"));
+        output.fails(2, words);
         if words.contains(&"multi-conn") {
             // Reads are consistent over any number of connections.
             let words = format!("run random-read --on {uri} --threads 4 --depth 2 {SHORT} -q");
@@ -289,8 +289,8 @@ fn missing_exports_and_servers() {
     let place = Place::new();
     let server = Server::ours("exflash-400g*2@x3850-x6 --speed native");
     let run = |uri: &str| place.iodyno(&format!("run random-read --on {uri} {SHORT}"));
-    let told = run(&server.uri("nonesuch"));
-    told.fails(2, &["is not a target", "the server has"]);
+    let output = run(&server.uri("nonesuch"));
+    output.fails(2, &["is not a target", "the server has"]);
     let gone = server.socket();
     run(&format!("nbd+unix:///?socket={}.other", gone.display()))
         .fails(2, &["not found", "socket"]);
@@ -301,10 +301,10 @@ fn missing_exports_and_servers() {
     drop(UnixListener::bind(&left).unwrap());
     run(&format!("nbd+unix:///?socket={}", left.display())).fails(4, &["refused", "running"]);
     let two = server.uri("");
-    let told = place.iodyno(&format!("run random-read --on {two} --on {two} {SHORT}"));
-    told.fails(2, &["the same target"]);
-    let told = place.iodyno(&format!("run random-read --on {two} --engine uring {SHORT}"));
-    told.fails(2, &["uring", "leave --engine out"]);
+    let output = place.iodyno(&format!("run random-read --on {two} --on {two} {SHORT}"));
+    output.fails(2, &["the same target"]);
+    let output = place.iodyno(&format!("run random-read --on {two} --engine uring {SHORT}"));
+    output.fails(2, &["uring", "leave --engine out"]);
     assert!(!place.notebook().exists());
 }
 
@@ -348,8 +348,8 @@ fn errors_that_a_server_answers() {
         let rate = "error-pwrite-rate=20%";
         let server = Server::nbdkit(&format!("--filter=error memory 16M error={name} {rate}"));
         let words = "--ops 2000 --ramp 0s --content verifiable --max-errors 10000";
-        let told = place.iodyno(&format!("run oltp1 --on {} {words} --json -q", server.uri("")));
-        let document = told.succeeds().json();
+        let output = place.iodyno(&format!("run oltp1 --on {} {words} --json -q", server.uri("")));
+        let document = output.succeeds().json();
         assert_failures(&cells(&document)[0], "write", kind, 1);
         assert_eq!(cells(&document)[0]["read"]["errors"], 0);
     }
@@ -389,9 +389,9 @@ fn qemu_io(server: &Server, verb: &str, byte: u8) -> bool {
     let size = Command::new("qemu-img").args(["info", "--output=json", &uri]).output().unwrap();
     let size: Value = serde_json::from_slice(&size.stdout).unwrap();
     let words = format!("{verb} -P {byte} 0 {}", size["virtual-size"]);
-    let told = Command::new("qemu-io").args(["-f", "raw", "-c", &words, &uri]).output().unwrap();
-    assert!(String::from_utf8_lossy(&told.stdout).contains("bytes at offset 0"), "{told:?}");
-    told.status.success()
+    let output = Command::new("qemu-io").args(["-f", "raw", "-c", &words, &uri]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("bytes at offset 0"), "{output:?}");
+    output.status.success()
 }
 
 const OLD: u8 = 0xAB;
@@ -415,9 +415,9 @@ fn a_purge_trims_an_export() {
             place.iodyno(&format!("purge {uri} {wrong}")).exits(3).says(&["--destroy nbd+unix:"]);
         }
         assert!(qemu_io(&server, "read", OLD), "refusals change nothing");
-        let told = place.iodyno(&format!("purge {uri} --destroy {uri} --json")).succeeds().json();
-        let record = &told["record"];
-        assert_eq!((&told["purged"], &record["method"]), (&true.into(), &"discard".into()));
+        let output = place.iodyno(&format!("purge {uri} --destroy {uri} --json")).succeeds().json();
+        let record = &output["record"];
+        assert_eq!((&output["purged"], &record["method"]), (&true.into(), &"discard".into()));
         assert_eq!(
             (&record["verified"], &record["outcome"]["state"]),
             (&"yes".into(), &"purged".into())
@@ -436,8 +436,8 @@ fn an_export_that_can_not_be_purged() {
         place.iodyno(&format!("purge {uri} --destroy {uri} {flags}"))
     };
     let not_purged = |server: &Server, flags: &str, words: &[&str]| {
-        let told = purge(server, flags);
-        let stdout = &told.exits(4).stdout;
+        let output = purge(server, flags);
+        let stdout = &output.exits(4).stdout;
         for word in words {
             assert!(stdout.contains(word), "`{word}` is missing: {stdout}");
         }
@@ -457,14 +457,14 @@ fn an_export_that_can_not_be_purged() {
 
     // It acknowledges, and does nothing.
     let server = Server::qemu("--shared=4 --discard=ignore", &vec![0; 4 << 20]);
-    let told = purge(&server, "--json").exits(4).json();
-    assert_eq!((&told["purged"], &told["record"]["verified"]), (&false.into(), &"no".into()));
+    let output = purge(&server, "--json").exits(4).json();
+    assert_eq!((&output["purged"], &output["record"]["verified"]), (&false.into(), &"no".into()));
     not_purged(&server, "", &["still there", "--discard=unmap"]);
 
     // It fails them.
     let server = Server::nbdkit("--filter=error memory 4M error=EIO error-trim-rate=100%");
-    let told = purge(&server, "--json").exits(4).json();
-    assert_eq!(told["purged"], false);
-    assert_eq!(told["record"]["outcome"]["state"], "failed");
+    let output = purge(&server, "--json").exits(4).json();
+    assert_eq!(output["purged"], false);
+    assert_eq!(output["record"]["outcome"]["state"], "failed");
     not_purged(&server, "", &["trim at byte 0 failed", "the server's log"]);
 }

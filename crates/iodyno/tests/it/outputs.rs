@@ -24,9 +24,9 @@ fn a_report_that_can_t_be_written_ends_the_run_before_it_begins() {
         ("pipe", "nothing reads"),
         ("/dev/zero", "device"),
     ] {
-        let told =
+        let output =
             place.iodyno(&format!("run random-write --on t?size=1MiB {SHORT} --report={at}"));
-        told.fails(2, &[words]);
+        output.fails(2, &[words]);
         assert_eq!(place.names(), ["image", "pipe"], "{at}");
         assert!(!place.notebook().exists(), "{at}");
     }
@@ -39,8 +39,8 @@ fn a_report_that_can_t_be_written_ends_the_run_before_it_begins() {
     }
     place.iodyno("report last --markdown -o page.html").succeeds();
     assert!(fs::read(place.path("page.html")).unwrap() != page, "a page is replaced");
-    let told = place.iodyno("report last --csv -o /dev/stdout");
-    assert!(told.succeeds().stdout.contains(','));
+    let output = place.iodyno("report last --csv -o /dev/stdout");
+    assert!(output.succeeds().stdout.contains(','));
     place.iodyno("show last").succeeds();
     assert_eq!(fs::read(image).unwrap(), b"\x7fELF\0 precious");
 }

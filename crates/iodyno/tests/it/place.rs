@@ -78,7 +78,7 @@ impl Place {
     }
 
     /// Runs the program to its end.
-    pub(crate) fn iodyno(&self, words: &str) -> Told {
+    pub(crate) fn iodyno(&self, words: &str) -> RunOutput {
         self.start(words).finish()
     }
 
@@ -96,9 +96,9 @@ impl Place {
     pub(crate) fn wait_for_cells(&self, running: &mut Running, count: u64) {
         running.wait_until("the cell begins", || {
             // Before the first run there is no notebook, and that is no failure here.
-            let told = self.iodyno("ls --json");
-            told.code == Some(0)
-                && told.json()["runs"].as_array().unwrap().last().is_some_and(|run| {
+            let output = self.iodyno("ls --json");
+            output.code == Some(0)
+                && output.json()["runs"].as_array().unwrap().last().is_some_and(|run| {
                     run["status"] == "running" && run["cells"].as_u64() >= Some(count)
                 })
         });
@@ -157,8 +157,8 @@ impl Running {
         let deadline = Instant::now() + PATIENCE;
         while !holds() {
             if !self.is_running() {
-                let told = self.take();
-                panic!("ended before {what}: {told:?}");
+                let output = self.take();
+                panic!("ended before {what}: {output:?}");
             }
             assert!(Instant::now() < deadline, "`{}`: waited in vain until {what}", self.words);
             std::thread::sleep(A_MOMENT);
@@ -166,7 +166,7 @@ impl Running {
     }
 
     /// Waits for the end.
-    pub(crate) fn finish(mut self) -> Told {
+    pub(crate) fn finish(mut self) -> RunOutput {
         let deadline = Instant::now() + PATIENCE;
         while self.is_running() {
             assert!(Instant::now() < deadline, "`iodyno {}` hangs", self.words);
@@ -175,12 +175,12 @@ impl Running {
         self.take()
     }
 
-    fn take(&mut self) -> Told {
+    fn take(&mut self) -> RunOutput {
         let status = self.child.take().unwrap().wait().unwrap();
         let text = |gathered: Option<JoinHandle<Vec<u8>>>| {
             gathered.map_or_else(String::new, |g| String::from_utf8(g.join().unwrap()).unwrap())
         };
-        Told::new(status, text(self.stdout.take()), text(self.stderr.take()), &self.words)
+        RunOutput::new(status, text(self.stdout.take()), text(self.stderr.take()), &self.words)
     }
 }
 
@@ -202,7 +202,7 @@ fn gather(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
 }
 
 /// Result of a run of the program.
-pub(crate) struct Told {
+pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
@@ -211,7 +211,7 @@ pub(crate) struct Told {
     words: String,
 }
 
-impl fmt::Debug for Told {
+impl fmt::Debug for RunOutput {
     /// The beginning of a document is enough.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { code, signal, stdout, stderr, words } = self;
@@ -220,7 +220,7 @@ impl fmt::Debug for Told {
     }
 }
 
-impl Told {
+impl RunOutput {
     fn new(status: ExitStatus, stdout: String, stderr: String, words: &str) -> Self {
         let (code, signal) = (status.code(), status.signal());
         assert!(!stderr.contains("panicked"), "`iodyno {words}` panicked: {stderr}");
@@ -294,11 +294,11 @@ pub(crate) fn number(value: &Value) -> f64 {
 /// Engines that work on a file here. Where io_uring is switched off, as in many containers, the
 /// program must report it, and the others must suffice.
 pub(crate) fn engines(place: &Place) -> Vec<&'static str> {
-    let told =
+    let output =
         place.iodyno("run random-read --on scratch:1MiB --engine uring --ops 1 --ramp 0s -q");
-    if told.code == Some(0) {
+    if output.code == Some(0) {
         return vec!["uring", "libaio", "psync", "mmap"];
     }
-    told.fails(4, &["io_uring", "--engine libaio or psync"]);
+    output.fails(4, &["io_uring", "--engine libaio or psync"]);
     vec!["libaio", "psync", "mmap"]
 }

@@ -9,9 +9,9 @@ const DEVICE: &str = "model:exflash-400g";
 
 /// The page that a command wrote.
 fn page(place: &Place, words: &str, file: &str) -> String {
-    let told = place.iodyno(words);
-    told.succeeds();
-    assert!(told.stderr.contains(file), "{}", told.stderr);
+    let output = place.iodyno(words);
+    output.succeeds();
+    assert!(output.stderr.contains(file), "{}", output.stderr);
     std::fs::read_to_string(place.path(file)).unwrap()
 }
 
@@ -37,16 +37,16 @@ fn a_run_goes_through_a_page_into_another_notebook() {
 
     let other = place.path("other.sqlite");
     let import = format!("import first.html --notebook {}", other.display());
-    let told = place.iodyno(&import);
-    assert!(told.succeeds().stdout.contains("read in"), "{}", told.stdout);
+    let output = place.iodyno(&import);
+    assert!(output.succeeds().stdout.contains("read in"), "{}", output.stdout);
     assert_eq!(shown(&place, &other, id), shown(&place, &place.notebook(), id));
     assert!(place.iodyno(&import).succeeds().stdout.contains("there already"));
 
     // Without the run there is nothing to read.
     let small = page(&place, &format!("report {id} --without-data -o small.html"), "small.html");
     assert!(small.len() < text.len());
-    let told = place.iodyno("import small.html");
-    assert!(told.exits(2).stderr.contains("holds no run"), "{}", told.stderr);
+    let output = place.iodyno("import small.html");
+    assert!(output.exits(2).stderr.contains("holds no run"), "{}", output.stderr);
     assert!(place.iodyno("import nowhere.html").exits(2).stderr.contains("nowhere.html"));
 }
 
@@ -60,8 +60,8 @@ fn the_same_content_goes_elsewhere() {
         assert!(marked.contains(heading) && text.contains(heading), "{heading}");
     }
     assert!(marked.contains("Latency and throughput under load"), "{marked}");
-    let told = place.iodyno("report last --svg figures");
-    assert!(told.succeeds().stderr.contains("figures in figures"), "{}", told.stderr);
+    let output = place.iodyno("report last --svg figures");
+    assert!(output.succeeds().stderr.contains("figures in figures"), "{}", output.stderr);
     let names = crate::place::names(&place.path("figures"));
     for name in &names {
         assert!(marked.contains(&format!("figures/{name}")), "{name} is in the text");
@@ -90,8 +90,8 @@ fn runs_are_compared_with_the_first() {
         );
         place.iodyno(&words).succeeds();
     }
-    let told = place.iodyno("report before");
-    assert!(told.exits(2).stderr.contains("names 2 runs"), "{}", told.stderr);
+    let output = place.iodyno("report before");
+    assert!(output.exits(2).stderr.contains("names 2 runs"), "{}", output.stderr);
     let text = page(&place, "report before after -o both.html", "both.html");
     assert!(text.contains("Shift from A to B") && text.contains("From run to run"));
     // Both sides list everything, and all four commands are there.
@@ -100,8 +100,8 @@ fn runs_are_compared_with_the_first() {
     let same = place.iodyno("report before after --json").succeeds().json();
     assert_eq!(same, place.iodyno("compare before after --json").succeeds().json());
     let other = place.path("other.sqlite");
-    let told = place.iodyno(&format!("import both.html --notebook {}", other.display()));
-    assert_eq!(told.succeeds().stdout.lines().count(), 4, "{}", told.stdout);
+    let output = place.iodyno(&format!("import both.html --notebook {}", other.display()));
+    assert_eq!(output.succeeds().stdout.lines().count(), 4, "{}", output.stdout);
     // Three sides: each compared with the first.
     let three = page(&place, "report last~3 last~2 last~1 -o three.html", "three.html");
     assert_eq!(three.matches("id=\"figure-shifts-").count(), 2);
@@ -159,8 +159,8 @@ fn a_study_is_drawn_with_a_measured_run_over_it() {
     let text = page(&place, "study my.toml --quick -q --report=my.html --with mine", "my.html");
     assert!(text.contains("Table 1: rates") && text.contains("200 k"));
     assert!(text.contains("Laid over the figures: mine on ram:64MiB"));
-    let told = place.iodyno("study my.toml --quick --report=x.html --with nobody");
-    assert!(told.exits(2).stderr.contains("nobody"), "{}", told.stderr);
+    let output = place.iodyno("study my.toml --quick --report=x.html --with nobody");
+    assert!(output.exits(2).stderr.contains("nobody"), "{}", output.stderr);
     assert!(place.iodyno("study my.toml --with mine").exits(2).stderr.contains("--report"));
 }
 

@@ -54,8 +54,8 @@ fn a_fill_is_reused_until_another_write() {
     assert!(facts["not reused"].as_str().unwrap().contains("no finished run"), "{facts}");
     assert_eq!(whole(&fill(&first)["write"]["bytes"]), 48 * MIB);
     // Again: never without the flag, but a note says that it could be.
-    let told = place.iodyno(&format!("run ./m.toml {on}"));
-    assert!(told.succeeds().stderr.contains("could be reused with --reuse"), "{told:?}");
+    let output = place.iodyno(&format!("run ./m.toml {on}"));
+    assert!(output.succeeds().stderr.contains("could be reused with --reuse"), "{output:?}");
     assert!(!was_reused(&place.iodyno("show last --json").succeeds().json()));
     let second = document(&format!("run ./m.toml {on} --reuse"));
     assert!(was_reused(&second));

@@ -27,8 +27,8 @@ fn a_file_that_iodyno_did_not_make_is_refused() {
     let file = place.write("notes", notes());
     let before = state(&file);
     for engine in ["", "--engine psync --depth 1", "--engine mmap --depth 1"] {
-        let told = place.iodyno(&format!("run random-write --on notes {engine} {SHORT} --json"));
-        told.fails(
+        let output = place.iodyno(&format!("run random-write --on notes {engine} {SHORT} --json"));
+        output.fails(
             3,
             &["notes is not written to", "did not make", "--read-only", "--destroy notes"],
         );
@@ -46,8 +46,9 @@ fn a_file_that_iodyno_did_not_make_is_refused() {
     place.iodyno(&format!("run random-write --on link {SHORT}")).fails(3, &["link"]);
     // No wrong name confirms it.
     for wrong in ["note", "notes2", "/notes", "../notes", "yes", "ALL", "*"] {
-        let told = place.iodyno(&format!("run random-write --on notes --destroy {wrong} {SHORT}"));
-        told.fails(3, &[&format!("`--destroy {wrong}` names something else"), "--destroy notes"]);
+        let output =
+            place.iodyno(&format!("run random-write --on notes --destroy {wrong} {SHORT}"));
+        output.fails(3, &[&format!("`--destroy {wrong}` names something else"), "--destroy notes"]);
     }
     // The confirmation of one target does not cover another.
     place.write("other", notes());
@@ -97,14 +98,14 @@ fn reading_never_writes() {
     assert_eq!(state(&file), before);
     // A workload that must write is refused at once, and so is a file that must be created.
     for workload in ["random-write", "four-corners", "db-oltp", "log-80-20"] {
-        let told =
+        let output =
             place.iodyno(&format!("run {workload} --on notes --read-only --destroy notes {SHORT}"));
-        told.fails(2, &["--read-only", workload, "writes"]);
+        output.fails(2, &["--read-only", workload, "writes"]);
     }
     for target in ["scratch:1MiB", "fresh?size=1MiB"] {
-        let told = place.iodyno(&format!("run random-read --on {target} --read-only {SHORT}"));
-        told.says(&[target, "--read-only", "help:"]);
-        assert!(matches!(told.code, Some(2 | 4)) && told.stdout.is_empty(), "{told:?}");
+        let output = place.iodyno(&format!("run random-read --on {target} --read-only {SHORT}"));
+        output.says(&[target, "--read-only", "help:"]);
+        assert!(matches!(output.code, Some(2 | 4)) && output.stdout.is_empty(), "{output:?}");
     }
     assert_eq!(state(&file), before);
     assert_eq!(place.names(), ["notes"]);
@@ -215,16 +216,16 @@ fn check_reports_and_only_reads() {
     let place = Place::new();
     let file = place.write("notes", notes());
     let before = state(&file);
-    let told = place.iodyno("check notes");
+    let output = place.iodyno("check notes");
     for word in ["notes", "1 MiB", "refused", "did not make"] {
-        assert!(told.exits(3).stdout.contains(word), "{word}: {told:?}");
+        assert!(output.exits(3).stdout.contains(word), "{word}: {output:?}");
     }
-    let told = place.iodyno("check notes --json");
-    let document = told.exits(3).json();
+    let output = place.iodyno("check notes --json");
+    let document = output.exits(3).json();
     assert_eq!(document["writable"], false);
     assert_eq!(document["refusals"][0]["code"], "foreign_file");
-    let told = place.iodyno("check notes --destroy notes --json");
-    let document = told.succeeds().json();
+    let output = place.iodyno("check notes --destroy notes --json");
+    let document = output.succeeds().json();
     assert_eq!(
         (&document["writable"], &document["destroy_confirmed"]),
         (&json!(true), &json!(true))
@@ -232,8 +233,8 @@ fn check_reports_and_only_reads() {
     place.iodyno("check notes --destroy other").exits(3);
     assert_eq!(state(&file), before);
     for target in ["null:", "ram:1MiB", "scratch:", "fresh?size=1MiB", "/dev/zero?size=1GiB"] {
-        let told = place.iodyno(&format!("check {target}"));
-        assert!(told.succeeds().stdout.contains("allowed"), "{told:?}");
+        let output = place.iodyno(&format!("check {target}"));
+        assert!(output.succeeds().stdout.contains("allowed"), "{output:?}");
         let document = place.iodyno(&format!("check {target} --json")).succeeds().json();
         assert_eq!((&document["target"], &document["writable"]), (&json!(target), &json!(true)));
     }
@@ -251,25 +252,25 @@ fn purge_prints_its_plan_and_requires_a_name() {
     let file = place.write("notes", notes());
     let before = state(&file);
     for wrong in ["", "--destroy other", "--destroy note"] {
-        let told = place.iodyno(&format!("purge notes {wrong}"));
-        told.exits(3).says(&["purge of notes", "discard", "did not make", "--destroy notes"]);
+        let output = place.iodyno(&format!("purge notes {wrong}"));
+        output.exits(3).says(&["purge of notes", "discard", "did not make", "--destroy notes"]);
     }
     for method in ["nvme-sanitize-block", "nvme-format", "ata-erase"] {
-        let told = place.iodyno(&format!("purge notes --method {method} --destroy notes"));
-        assert!(told.exits(4).stdout.contains("not possible"), "{told:?}");
+        let output = place.iodyno(&format!("purge notes --method {method} --destroy notes"));
+        assert!(output.exits(4).stdout.contains("not possible"), "{output:?}");
     }
     place.iodyno("purge notes --method zeroes").exits(2);
     assert_eq!(state(&file), before);
-    let told = place.iodyno("purge notes --destroy notes --json");
-    let document = told.succeeds().json();
+    let output = place.iodyno("purge notes --destroy notes --json");
+    let document = output.succeeds().json();
     assert_eq!(document["purged"], true);
     let record = &document["record"];
     assert_eq!((&record["method"], &record["verified"]), (&json!("discard"), &json!("yes")));
     assert!(std::fs::read(&file).unwrap().iter().all(|&byte| byte == 0));
     // A file that iodyno made needs no name, and is laid out again by the next run that writes.
     place.document(&format!("run random-write --on mine?size=2MiB {SHORT}"));
-    let told = place.iodyno("purge mine");
-    assert!(told.succeeds().stdout.contains("verified   yes"), "{told:?}");
+    let output = place.iodyno("purge mine");
+    assert!(output.succeeds().stdout.contains("verified   yes"), "{output:?}");
     let again = place.document(&format!("run random-write --on mine {SHORT}"));
     assert_eq!(again["run"]["plan"]["lay_out_bytes"], 2 << 20);
     // Memory is new in any case; a target without content can't be purged.

@@ -5,7 +5,7 @@
 //! and fio contain them. Where a test requires a feature that only iodyno's client has (many stamps
 //! in flight, exact figures), its own crate has tested that client against the others.
 
-use crate::place::{A_MOMENT, Place, Running, Told};
+use crate::place::{A_MOMENT, Place, RunOutput, Running};
 use iodyno_nbd::client::{Blocking, Config, Connection, Uri, Wait};
 use iodyno_nbd::{CmdFlags, Errno, Kind};
 use serde_json::Value;
@@ -164,14 +164,14 @@ impl<'a> Served<'a> {
     }
 
     /// `iodyno fault`.
-    pub(crate) fn try_fault(&self, words: &str) -> Told {
+    pub(crate) fn try_fault(&self, words: &str) -> RunOutput {
         self.place.iodyno(&format!("fault {words} --control unix:ctl.sock"))
     }
 
     #[track_caller]
     pub(crate) fn fault(&self, words: &str) {
-        let told = self.try_fault(words);
-        assert_eq!(told.succeeds().stdout, "", "{told:?}");
+        let output = self.try_fault(words);
+        assert_eq!(output.succeeds().stdout, "", "{output:?}");
     }
 
     /// `iodyno status --json`.
@@ -188,8 +188,8 @@ impl<'a> Served<'a> {
     #[track_caller]
     pub(crate) fn stop_by(mut self, signal: libc::c_int) {
         self.running().signal(signal);
-        let told = self.running.take().unwrap().finish();
-        assert_eq!((told.code, told.signal), (Some(0), None), "{told:?} {}", self.said());
+        let output = self.running.take().unwrap().finish();
+        assert_eq!((output.code, output.signal), (Some(0), None), "{output:?} {}", self.said());
         for socket in ["nbd.sock", "ctl.sock"] {
             assert!(!self.place.path(socket).exists(), "{socket} is left");
         }

@@ -21,14 +21,14 @@ fn qemu_io(place: &Place, commands: &[&str]) {
 
 /// The server's description of itself, and its content before anything was written.
 fn it_describes_itself(place: &Place) {
-    let told: Value =
+    let output: Value =
         serde_json::from_str(&judge(place, "nbdinfo", &["--json", URI])).expect("a document");
-    assert!(told["protocol"].as_str().unwrap().starts_with("newstyle-fixed"), "{told}");
-    assert_eq!(told["structured"], true);
-    let export = &told["exports"][0];
+    assert!(output["protocol"].as_str().unwrap().starts_with("newstyle-fixed"), "{output}");
+    assert_eq!(output["structured"], true);
+    let export = &output["exports"][0];
     assert_eq!(export["export-size"], SIZE);
     for can in ["can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero", "can_df"] {
-        assert_eq!(export[can], true, "{can}: {told}");
+        assert_eq!(export[can], true, "{can}: {output}");
     }
     assert_eq!(export["is_read_only"], false);
 

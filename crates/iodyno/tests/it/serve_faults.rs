@@ -137,8 +137,8 @@ fn corrupt_data_are_rebuilt_where_there_is_parity() {
         (&volume["pages_lost"], &volume["operations"]["read"]["errors"]),
         (&0.into(), &0.into())
     );
-    let told = place.iodyno("status --control unix:ctl.sock");
-    let words = &told.succeeds().stdout;
+    let output = place.iodyno("status --control unix:ctl.sock");
+    let words = &output.succeeds().stdout;
     assert!(words.contains("2 corrupt units found"), "{words}");
     assert!(words.contains("pages rebuilt from parity"), "{words}");
     server.stop();
@@ -176,8 +176,11 @@ fn a_slow_device_is_slower_by_its_factor() {
         read_some(&mut client);
         let usual = server.status();
         server.fault("slow x10");
-        let told = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
-        assert!(told.contains("!             slow: everything takes 10 times as long"), "{told}");
+        let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+        assert!(
+            output.contains("!             slow: everything takes 10 times as long"),
+            "{output}"
+        );
         let took = read_some(&mut client);
         let slow = server.status();
         server.fault("clear");
@@ -207,10 +210,10 @@ fn a_device_that_hangs_answers_when_it_is_cleared() {
     crowd.send(2, (Kind::Flush, CmdFlags::NONE), 0, &mut []);
     assert!(crowd.answers_within(Duration::from_millis(300)).is_empty());
     // The server itself does not hang.
-    let told = server.status()["volumes"][0].clone();
-    assert_eq!((&told["operations"], &told["hung"]), (&serde_json::json!({}), &true.into()));
-    let told = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
-    assert!(told.contains("!             hung: nothing completes"), "{told}");
+    let output = server.status()["volumes"][0].clone();
+    assert_eq!((&output["operations"], &output["hung"]), (&serde_json::json!({}), &true.into()));
+    let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+    assert!(output.contains("!             hung: nothing completes"), "{output}");
     judge(&place, "nbdinfo", &["--size", URI]);
     server.fault("clear 0");
     let mut answers = Vec::new();
@@ -235,8 +238,8 @@ fn a_lost_device_fails_at_once_and_comes_back_with_its_bytes() {
     let mut client = server.client();
     client.write(0, &[7; 4096], CmdFlags::NONE).unwrap();
     server.fault("lose");
-    let told = server.status()["volumes"].clone();
-    assert_eq!((&told[0]["lost"], &told[1]["lost"]), (&true.into(), &false.into()));
+    let output = server.status()["volumes"].clone();
+    assert_eq!((&output[0]["lost"], &output[1]["lost"]), (&true.into(), &false.into()));
     let gone = Errno::Shutdown.code() as i32;
     assert_eq!(reads(&mut client, 0), Some(gone));
     let write = client.write(0, &[8; 4096], CmdFlags::NONE).unwrap_err();
@@ -276,8 +279,8 @@ fn invalid_commands_are_refused_with_the_right_form() {
     }
     // None of it had an effect, or harmed the server.
     assert_eq!(reads(&mut server.client(), 0), None);
-    let told = server.try_fault("status");
-    assert_eq!(told.succeeds().json()["volumes"][0]["device"], "device");
+    let output = server.try_fault("status");
+    assert_eq!(output.succeeds().json()["volumes"][0]["device"], "device");
     server.stop();
     server_is_gone(&place);
 
@@ -295,8 +298,8 @@ fn invalid_commands_are_refused_with_the_right_form() {
 
 fn server_is_gone(place: &Place) {
     for words in ["fault clear", "status", "status --json", "status --metrics"] {
-        let told = place.iodyno(&format!("{words} --control unix:ctl.sock"));
-        told.fails(4, &["ctl.sock", "is a server there, started with --control unix:ctl.sock?"]);
+        let output = place.iodyno(&format!("{words} --control unix:ctl.sock"));
+        output.fails(4, &["ctl.sock", "is a server there, started with --control unix:ctl.sock?"]);
     }
     place.iodyno("fault --control unix:ctl.sock").exits(2);
     place.iodyno("fault clear").exits(2);
@@ -312,8 +315,8 @@ fn a_volume_becomes_full_and_is_resized() {
     let server = Served::start(&place, "./device.toml --no-floor");
     let mut client = server.client();
     let mut write = |offset_bytes: u64, byte: u8| {
-        let told = client.write(offset_bytes, &[byte; 8192], CmdFlags::NONE);
-        told.err().map(|e| e.raw_os_error().unwrap())
+        let result = client.write(offset_bytes, &[byte; 8192], CmdFlags::NONE);
+        result.err().map(|e| e.raw_os_error().unwrap())
     };
     assert_eq!((write(0, 1), write(50 * MIB, 2)), (None, None));
     server.fault("full");
@@ -333,10 +336,10 @@ fn a_volume_becomes_full_and_is_resized() {
     let mut client = server.client();
     server.fault("resize 16MiB");
     assert_eq!(reads(&mut client, 16 * MIB), Some(22));
-    let told = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
-    assert!(told.contains("resized to 16 MiB of 96 MiB"), "{told}");
-    let told = place.iodyno("fault resize 1TiB --control ctl.sock");
-    assert!(told.exits(2).stderr.contains("beyond the end"), "{told:?}");
+    let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+    assert!(output.contains("resized to 16 MiB of 96 MiB"), "{output}");
+    let output = place.iodyno("fault resize 1TiB --control ctl.sock");
+    assert!(output.exits(2).stderr.contains("beyond the end"), "{output:?}");
 
     server.fault("resize 96MiB");
     let mut bytes = [0; 8192];

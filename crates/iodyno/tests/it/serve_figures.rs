@@ -150,8 +150,8 @@ fn figures_agree_with_the_clients_operations() {
         ("flush", flushes + 3, 0, 0),
     ];
     for (kind, operations, bytes, errors) in expected {
-        let told = &status["volumes"][0]["operations"][kind];
-        let volume = |key| whole(&told[key]);
+        let counts = &status["volumes"][0]["operations"][kind];
+        let volume = |key| whole(&counts[key]);
         let figures = (volume("operations"), volume("bytes"), volume("errors"));
         assert_eq!(figures, (operations, bytes, errors), "{kind}");
         let labels = [("operation", kind), ("volume", "0")];
@@ -162,8 +162,8 @@ fn figures_agree_with_the_clients_operations() {
             assert_eq!(of(&samples, &name, &other) as u64, 0, "{name} {kind}");
         }
         let mean_s = of(&samples, "iodyno_latency_mean_seconds", &labels);
-        let told_s = number(&told["latency_mean_ns"]) * 1e-9;
-        assert!((mean_s - told_s).abs() <= 1e-9 * told_s, "{kind}: {mean_s} {told_s}");
+        let status_s = number(&counts["latency_mean_ns"]) * 1e-9;
+        assert!((mean_s - status_s).abs() <= 1e-9 * status_s, "{kind}: {mean_s} {status_s}");
     }
     // The same text through the control socket.
     let other = place.iodyno("status --metrics --control unix:ctl.sock");
@@ -186,9 +186,9 @@ fn figures_agree_with_the_clients_operations() {
     strictly(&asked(address, &["GET /metrics HTTP/1.0\r\n\r\n"]).1);
     drop(silent);
     // An address that is in use is reported before anything is served.
-    let told =
+    let output =
         place.iodyno(&format!("serve ./device.toml --no-floor --nbd unix:2 --metrics {address}"));
-    told.fails(4, &["--metrics", address]);
+    output.fails(4, &["--metrics", address]);
     server.stop();
 }
 
@@ -223,21 +223,21 @@ fn dilated_time_is_longer_by_its_factor() {
 fn the_transport_s_time_is_reported() {
     let place = Place::new();
     let server = Served::start(&place, "exflash-400g");
-    let told = server.announced("time");
-    let (_, floor) = told.split_once("this machine's transport takes ").expect(&told);
-    let (floor, rest) = floor.split_once(" a round trip").expect(&told);
-    assert!(rest.contains("is subtracted"), "{told}");
-    let (figure, unit) = floor.split_once(' ').expect(&told);
+    let output = server.announced("time");
+    let (_, floor) = output.split_once("this machine's transport takes ").expect(&output);
+    let (floor, rest) = floor.split_once(" a round trip").expect(&output);
+    assert!(rest.contains("is subtracted"), "{output}");
+    let (figure, unit) = floor.split_once(' ').expect(&output);
     let unit_us = match unit {
         "ns" => 1e-3,
         "µs" => 1.0,
-        _ => panic!("{told}"),
+        _ => panic!("{output}"),
     };
     let floor_us = figure.parse::<f64>().unwrap() * unit_us;
-    assert!(floor_us > 0.0 && floor_us <= 100.0, "{told}");
+    assert!(floor_us > 0.0 && floor_us <= 100.0, "{output}");
     let of_status = |server: &Served<'_>| server.status()["transport"].clone();
     let now_us = number(&of_status(&server)["round_trip_ns"]) / 1000.0;
-    assert!((now_us / floor_us - 1.0).abs() < 0.01, "{told}: {now_us}");
+    assert!((now_us / floor_us - 1.0).abs() < 0.01, "{output}: {now_us}");
     // A client that is slow to receive its replies is tracked; how far depends on this machine.
     let mut client = server.client();
     for n in 0..200 {

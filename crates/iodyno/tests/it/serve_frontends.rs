@@ -32,8 +32,8 @@ fn sockets_belong_to_their_owner_and_stale_ones_are_replaced() {
         for (socket, other) in
             [("nbd.sock", "--nbd unix:nbd.sock"), ("ctl.sock", "--control ctl.sock --nbd unix:2")]
         {
-            let told = place.iodyno(&format!("serve {NATIVE} {other}"));
-            told.fails(4, &[socket, "a server listens there already"]);
+            let output = place.iodyno(&format!("serve {NATIVE} {other}"));
+            output.fails(4, &[socket, "a server listens there already"]);
         }
         assert!(server.status()["volumes"].is_array());
         judge(&place, "nbdinfo", &["--size", URI]);
@@ -53,8 +53,8 @@ fn files_are_not_mistaken_for_stale_sockets() {
     let place = place();
     place.write("mine", "precious");
     for words in ["--nbd unix:mine", "--control mine --nbd unix:nbd.sock"] {
-        let told = place.iodyno(&format!("serve {NATIVE} {words}"));
-        told.fails(4, &["mine", "a file that is no socket"]);
+        let output = place.iodyno(&format!("serve {NATIVE} {words}"));
+        output.fails(4, &["mine", "a file that is no socket"]);
         assert_eq!(std::fs::read_to_string(place.path("mine")).unwrap(), "precious");
     }
     // A server that can't start leaves no file that it made.
@@ -93,8 +93,8 @@ fn a_backing_file_has_one_server_and_one_size() {
     judge(&place, "nbdsh", &["-u", URI, "-c", "h.pwrite(b'x' * 4096, 8192)"]);
     for speed in ["native", "model"] {
         let words = format!("./device.toml --speed {speed} --no-floor --backing image");
-        let told = place.iodyno(&format!("serve {words} --nbd unix:2"));
-        told.fails(4, &["image", "another server has it open"]);
+        let output = place.iodyno(&format!("serve {words} --nbd unix:2"));
+        output.fails(4, &["image", "another server has it open"]);
     }
     server.stop();
     // The file is the volume, byte for byte, for every reader.
@@ -102,13 +102,13 @@ fn a_backing_file_has_one_server_and_one_size() {
     assert!(map.contains("0x2000"), "{map}");
     let read = ["-f", "raw", "-r", "-c", "read -P 120 8k 4k", "-c", "read -P 0 0 8k", "image"];
     judge(&place, "qemu-io", &read);
-    let told = place.iodyno("serve nvdimm-n-32g --backing image --no-floor --nbd unix:2");
-    told.fails(4, &["image", "100663296 bytes", "another device"]);
+    let output = place.iodyno("serve nvdimm-n-32g --backing image --no-floor --nbd unix:2");
+    output.fails(4, &["image", "100663296 bytes", "another device"]);
     std::os::unix::fs::symlink("image", place.path("link")).unwrap();
     for (name, what) in [("link", "a symbolic link"), (".", "a folder"), ("/dev/null", "a device")]
     {
-        let told = place.iodyno(&format!("serve {NATIVE} --backing {name} --nbd unix:2"));
-        told.fails(4, &[name, what]);
+        let output = place.iodyno(&format!("serve {NATIVE} --backing {name} --nbd unix:2"));
+        output.fails(4, &[name, what]);
     }
     // The other speed accepts the same file.
     let server = Served::start(&place, "./device.toml --no-floor --backing image");
@@ -166,16 +166,16 @@ assert h.pread(100000, 0) == b'x' * 100000"
     }
     // Invalid certificates.
     place.write("empty.pem", "");
-    let told = place.iodyno(&format!("serve {NATIVE} --tls empty.pem,server/server-key.pem"));
-    told.fails(2, &["empty.pem"]);
+    let output = place.iodyno(&format!("serve {NATIVE} --tls empty.pem,server/server-key.pem"));
+    output.fails(2, &["empty.pem"]);
 }
 
 #[test]
 fn without_tls_only_this_machine_is_served() {
     let place = place();
     for address in ["0.0.0.0:0", "[::]:0"] {
-        let told = place.iodyno(&format!("serve {NATIVE} --nbd {address}"));
-        told.fails(4, &["open to other machines", "give certificates"]);
+        let output = place.iodyno(&format!("serve {NATIVE} --nbd {address}"));
+        output.fails(4, &["open to other machines", "give certificates"]);
     }
     for (address, insist) in [("127.0.0.1:0", ""), ("0.0.0.0:0", "--insist-on-plain")] {
         let server = Served::at(&place, &format!("{NATIVE} --nbd {address} {insist}"));

@@ -62,13 +62,13 @@ fn a_record_gives_the_same_events_again() {
     assert!(faults >= 9, "{faults}");
     assert!(operations >= 550, "{operations}");
     for _ in 0..2 {
-        let told = place.iodyno("replay it.rec --json").succeeds().json();
-        assert_eq!(told["same"], true, "{told}");
-        assert_eq!(told["hash"], hash);
-        assert_eq!((whole(&told["operations"]), whole(&told["faults"])), (operations, faults));
+        let output = place.iodyno("replay it.rec --json").succeeds().json();
+        assert_eq!(output["same"], true, "{output}");
+        assert_eq!(output["hash"], hash);
+        assert_eq!((whole(&output["operations"]), whole(&output["faults"])), (operations, faults));
     }
-    let told = place.iodyno("replay it.rec");
-    assert!(told.succeeds().stdout.contains("the same events as were recorded"), "{told:?}");
+    let output = place.iodyno("replay it.rec");
+    assert!(output.succeeds().stdout.contains("the same events as were recorded"), "{output:?}");
 
     // With one operation less it is another run.
     let without = |n: usize| {
@@ -76,12 +76,12 @@ fn a_record_gives_the_same_events_again() {
         lines.flat_map(|l| [l, "\n"]).collect::<String>()
     };
     place.write("less.rec", without(40));
-    let told = place.iodyno("replay less.rec --json");
-    assert_eq!(told.exits(4).json()["same"], false);
+    let output = place.iodyno("replay less.rec --json");
+    assert_eq!(output.exits(4).json()["same"], false);
     // A truncated record is replayed as far as it goes.
     place.write("short.rec", without(record.lines().count() - 1));
-    let told = place.iodyno("replay short.rec");
-    assert!(told.succeeds().stdout.contains("the record was cut off"), "{told:?}");
+    let output = place.iodyno("replay short.rec");
+    assert!(output.succeeds().stdout.contains("the record was cut off"), "{output:?}");
     place.write("other.rec", "something\n");
     place.iodyno("replay other.rec").fails(2, &["other.rec", "no record of `iodyno serve"]);
     place.write("broken.rec", record.replace(" w ", " q "));
@@ -98,8 +98,8 @@ fn a_record_in_other_times_gives_the_same_events_too() {
         let server = Served::start(&place, &format!("./device.toml --record {n}.rec {words}"));
         Writer::new(&server, &mut Stamps::new(true, 5)).drive(300, true);
         server.stop();
-        let told = place.iodyno(&format!("replay {n}.rec --json")).succeeds().json();
-        assert_eq!(told["same"], true, "{words}: {told}");
+        let output = place.iodyno(&format!("replay {n}.rec --json")).succeeds().json();
+        assert_eq!(output["same"], true, "{words}: {output}");
     }
 }
 

@@ -46,7 +46,7 @@ fn one_seed_gives_the_same_bytes_by_every_engine() {
     }
 }
 
-/// How often each block was written: its generation, 0 where it is not verifiable.
+/// Number of writes to each block: its generation, 0 where it is not verifiable.
 fn generations(bytes: &[u8]) -> Vec<u8> {
     let generation = |block| Mark::read(block).map_or(0, |mark| mark.generation);
     bytes.chunks(BLOCK).flat_map(|block| generation(block).to_le_bytes()).collect()
@@ -160,7 +160,7 @@ fn verified_content_that_was_damaged() {
         place.wait_for_cells(&mut running, 1);
         let damage = AtomicBool::new(true);
         let file = std::fs::OpenOptions::new().write(true).open(place.path("t")).unwrap();
-        let told = std::thread::scope(|scope| {
+        let output = std::thread::scope(|scope| {
             // A run that writes would repair it, so the damage continues.
             scope.spawn(|| {
                 while damage.load(Ordering::Relaxed) {
@@ -169,11 +169,11 @@ fn verified_content_that_was_damaged() {
                     }
                 }
             });
-            let told = running.finish();
+            let output = running.finish();
             damage.store(false, Ordering::Relaxed);
-            told
+            output
         });
-        let document = crate::faults::assert_stopped(&place, &told);
+        let document = crate::faults::assert_stopped(&place, &output);
         let cell = &cells(&document)[0];
         crate::faults::assert_failures(cell, "read", "corrupt", 51);
         assert_eq!(cell["write"]["errors"], 0, "what is written can't be corrupt");

@@ -170,8 +170,8 @@ fn measured(place: &Place, target: &str) -> Value {
         name => format!("--destroy {name}"),
     };
     let words = format!("run mixed.toml --ramp 0s --on {target} {destroy}");
-    let told = place.iodyno(&format!("{words} --json --quiet"));
-    cells(&told.succeeds().json())[0].clone()
+    let output = place.iodyno(&format!("{words} --json --quiet"));
+    cells(&output.succeeds().json())[0].clone()
 }
 
 fn above_a_note(cell: &Value) -> Vec<String> {

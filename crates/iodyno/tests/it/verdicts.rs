@@ -74,8 +74,11 @@ fn the_page_cache_in_the_path_is_reported() {
     let place = Place::new();
     let short = "--depth 1 --time 100ms --ramp 0s";
     let found = cell(&place, &format!("run random-read --on t?size=4MiB&direct=no {short}"));
-    let told = codes(&found);
-    assert!(told.contains(&"PAGE_CACHE") && told.contains(&"SMALL_TARGET"), "{told:?}");
+    let found_codes = codes(&found);
+    assert!(
+        found_codes.contains(&"PAGE_CACHE") && found_codes.contains(&"SMALL_TARGET"),
+        "{found_codes:?}"
+    );
     assert_eq!((&found["evidence"]["direct"], &found["level"]), (&false.into(), &"warning".into()));
     let found = cell(&place, &format!("run random-read --on t {short}"));
     if found["evidence"]["direct"] == true {
@@ -112,8 +115,8 @@ fn blocks_that_were_never_written_are_reported() {
 fn notes_appear_beside_valid() {
     let place = Place::new();
     let found = cell(&place, "run random-read --on ram:1MiB --ops 2000 --ramp 0s");
-    let told = codes(&found);
-    assert!(told.contains(&"FEW_SAMPLES"), "{told:?}");
+    let found_codes = codes(&found);
+    assert!(found_codes.contains(&"FEW_SAMPLES"), "{found_codes:?}");
     let levels: Vec<&str> = found["verdicts"]
         .as_array()
         .unwrap()
@@ -124,7 +127,7 @@ fn notes_appear_beside_valid() {
         |level: &&str| ["invalid", "warning", "valid", "note"].iter().position(|l| l == level);
     assert!(levels.is_sorted_by_key(weight), "the gravest first: {levels:?}");
     let is_valid = !levels.iter().any(|level| ["warning", "invalid"].contains(level));
-    assert_eq!(told[0] == "VALID", is_valid, "{told:?}");
+    assert_eq!(found_codes[0] == "VALID", is_valid, "{found_codes:?}");
     let shown = place.iodyno("show last --json").succeeds().json();
     assert_eq!(cells(&shown)[0]["verdicts"], found["verdicts"]);
 }

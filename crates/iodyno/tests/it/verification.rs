@@ -14,8 +14,8 @@ const UNITS: usize = 1024;
 /// Findings in the only cell of a run, by the run's exit code.
 #[track_caller]
 fn verified(place: &Place, words: &str, exit: i32) -> (Value, Value) {
-    let told = place.iodyno(&format!("{words} --json --quiet"));
-    let document = told.exits(exit).json();
+    let output = place.iodyno(&format!("{words} --json --quiet"));
+    let document = output.exits(exit).json();
     assert_valid(RUN_SCHEMA, &document);
     let cell = cells(&document)[0].clone();
     (cell["evidence"]["verification"].clone(), cell)
@@ -86,10 +86,10 @@ fn damage_between_runs_is_found_by_kind() {
     assert_eq!(whole(&found["current"]), 1024 - 80);
     assert!(codes(&cell).contains(&"WRONG_CONTENT"), "{cell}");
     assert_eq!((&cell["level"], &cell["ended"]), (&json!("invalid"), &json!("ops")));
-    let told = place.iodyno(&format!("{pass} -q"));
+    let output = place.iodyno(&format!("{pass} -q"));
     for words in ["WRONG_CONTENT", "10 zeroed (at byte 0, 4096, 8192, 12288 …)", "first at byte"]
     {
-        assert!(told.exits(4).stdout.contains(words), "{words}: {told:?}");
+        assert!(output.exits(4).stdout.contains(words), "{words}: {output:?}");
     }
 
     // A workload that reads finds the same, and is not VALID.
@@ -137,8 +137,8 @@ fn unverified_content_is_reported() {
     let (found, _) = verified(&place, words, 0);
     assert_eq!((whole(&found["current"]), whole(&found["checked"])), (2000, 2000), "{found}");
     for words in ["", "--on null:", "--on scratch:4MiB", "--on ram:4MiB"] {
-        let told = place.iodyno(&format!("run --verify-only {words}"));
-        told.fails(2, &["holds nothing that was written before"]);
+        let output = place.iodyno(&format!("run --verify-only {words}"));
+        output.fails(2, &["holds nothing that was written before"]);
     }
     place.iodyno("run --verify-only random-read --on ./f").fails(2, &["cannot be used with"]);
 }

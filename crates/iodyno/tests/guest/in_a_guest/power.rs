@@ -128,15 +128,15 @@ fn cut_again_and_again(
     let mut seen = Seen::default();
     let mut guest = Guest::start(&served);
     prepare(&mut guest);
-    let mut told = 0;
+    let mut committed = 0;
     loop {
         match look(&mut guest, &mount) {
-            Ok(last) if last >= told => told = last,
+            Ok(last) if last >= committed => committed = last,
             wrong => {
                 let words = match wrong {
                     Ok(last) => {
-                        seen.lost += told - last;
-                        format!("{told} were committed, {last} are there")
+                        seen.lost += committed - last;
+                        format!("{committed} were committed, {last} are there")
                     }
                     Err(words) => words,
                 };
@@ -144,7 +144,7 @@ fn cut_again_and_again(
                 if seen.first.is_empty() {
                     seen.first = words;
                 }
-                told = 0;
+                committed = 0;
                 guest = Guest::start(&served);
                 prepare(&mut guest);
             }
@@ -153,16 +153,20 @@ fn cut_again_and_again(
             break;
         }
         guest.good(&mount);
-        begin_to_commit(&mut guest, seen.cuts % 2 == 1, told);
-        let until = told + 1 + dice.below(40);
+        begin_to_commit(&mut guest, seen.cuts % 2 == 1, committed);
+        let until = committed + 1 + dice.below(40);
         let mut say = |line: &str| {
             if let Some(number) = line.strip_prefix("committed ") {
-                assert_eq!(number.parse(), Ok(told + 1), "transactions are committed in order");
-                told += 1;
+                assert_eq!(
+                    number.parse(),
+                    Ok(committed + 1),
+                    "transactions are committed in order"
+                );
+                committed += 1;
                 seen.committed += 1;
             }
             assert!(!line.contains("rror"), "the database fails before the power does: {line}");
-            told
+            committed
         };
         while say(&guest.read_line()) < until {}
         std::thread::sleep(Duration::from_micros(dice.below(30_000)));

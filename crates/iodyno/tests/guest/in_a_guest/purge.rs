@@ -168,20 +168,20 @@ fn format_and_discard(bench: &mut Bench) {
     assert_says(&text, &["not possible: nvme-sanitize-block: the controller does not offer it"]);
     assert_eq!(bench.sum(&node), old, "what was not possible changes nothing");
 
-    let told = bench.json(&format!("purge {node} --destroy TWO"), 0);
-    let record = &told["record"];
-    assert_eq!((&told["purged"], &record["method"]), (&true.into(), &"nvme-format".into()));
-    assert_eq!(record["verified"], "yes", "{told:#}");
+    let output = bench.json(&format!("purge {node} --destroy TWO"), 0);
+    let record = &output["record"];
+    assert_eq!((&output["purged"], &record["method"]), (&true.into(), &"nvme-format".into()));
+    assert_eq!(record["verified"], "yes", "{output:#}");
     assert_says(&record["evidence"].to_string(), &["namespace 1 with SES=1", "64 read as zeroes"]);
     for when in ["health_before", "health_after"] {
-        assert_eq!(record[when]["source"], "NVMe SMART log", "{told:#}");
+        assert_eq!(record[when]["source"], "NVMe SMART log", "{output:#}");
     }
     bench.assert_gone(&node, "first");
     assert_eq!(bench.sum(&other), others, "the namespace beside it is as it was");
 
     bench.fill(&node);
-    let told = bench.json(&format!("purge {node} --destroy {node} --method discard"), 0);
-    assert_eq!((&told["purged"], &told["record"]["method"]), (&true.into(), &"discard".into()));
+    let output = bench.json(&format!("purge {node} --destroy {node} --method discard"), 0);
+    assert_eq!((&output["purged"], &output["record"]["method"]), (&true.into(), &"discard".into()));
     bench.assert_gone(&node, "first");
 
     // In use, it is refused under every name.
@@ -198,9 +198,9 @@ fn format_and_discard(bench: &mut Bench) {
 fn a_device_that_lies(bench: &mut Bench) {
     let node = bench.node("LIAR");
     bench.fill(&node);
-    let told = bench.json(&format!("purge {node} --destroy LIAR --method discard"), 4);
-    assert_eq!((&told["purged"], &told["record"]["verified"]), (&false.into(), &"no".into()));
-    assert_says(&told["record"]["evidence"].to_string(), &["64 still hold", "keeps the data"]);
+    let output = bench.json(&format!("purge {node} --destroy LIAR --method discard"), 4);
+    assert_eq!((&output["purged"], &output["record"]["verified"]), (&false.into(), &"no".into()));
+    assert_says(&output["record"]["evidence"].to_string(), &["64 still hold", "keeps the data"]);
 }
 
 /// The format fails midway; the remedy in the report works.
@@ -211,10 +211,10 @@ fn a_device_that_fails(bench: &mut Bench) {
     assert_eq!(code, 4);
     assert_says(&text, &["no, by nvme-format failed", "internal error", "then purge it again"]);
     assert!(!is_zero(&bench.folder.path().join("failing")));
-    let told = bench.json(&format!("purge {node} --destroy FAILING"), 0);
-    assert_eq!(told["record"]["method"], "nvme-format");
+    let output = bench.json(&format!("purge {node} --destroy FAILING"), 0);
+    assert_eq!(output["record"]["method"], "nvme-format");
     // A namespace whose format has failed takes no pattern.
-    assert_eq!(told["record"]["verified"], "unknown", "{told:#}");
+    assert_eq!(output["record"]["verified"], "unknown", "{output:#}");
     bench.assert_gone(&node, "failing");
 }
 
@@ -222,9 +222,9 @@ fn a_device_that_fails(bench: &mut Bench) {
 fn a_zoned_device(bench: &mut Bench) {
     let node = bench.node("ZONED");
     let data = bench.fill(&node);
-    let told = bench.json(&format!("purge {node} --destroy ZONED"), 4);
-    let record = &told["record"];
-    assert_eq!((&told["purged"], &record["method"]), (&false.into(), &Value::Null));
+    let output = bench.json(&format!("purge {node} --destroy ZONED"), 4);
+    let record = &output["record"];
+    assert_eq!((&output["purged"], &record["method"]), (&false.into(), &Value::Null));
     assert_eq!(record["outcome"]["state"], "not_possible");
     assert_says(&record.to_string(), &["status 0x10a, invalid format", "blkzone reset"]);
     assert_eq!(bench.sum(&node), data, "full zones take no pattern");
@@ -239,8 +239,8 @@ fn a_sata_disk(bench: &mut Bench) {
     assert_eq!(code, 4);
     assert_says(&text, &["not possible: ata-erase: the drive does not have the Security feature"]);
     assert_eq!(bench.sum(node), old);
-    let told = bench.json(&format!("purge {node} --destroy SATA"), 0);
-    assert_eq!((&told["purged"], &told["record"]["method"]), (&true.into(), &"discard".into()));
-    assert_eq!(told["record"]["verified"], "yes", "{told:#}");
+    let output = bench.json(&format!("purge {node} --destroy SATA"), 0);
+    assert_eq!((&output["purged"], &output["record"]["method"]), (&true.into(), &"discard".into()));
+    assert_eq!(output["record"]["verified"], "yes", "{output:#}");
     bench.assert_gone(node, "sata");
 }

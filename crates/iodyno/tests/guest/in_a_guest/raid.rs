@@ -81,13 +81,13 @@ fn a_ratio_survives_dilation() {
     // The latency that the guest sees, and the model's mean of the very same operations.
     let mut both = |mode: &str, kind: &str, count: u32| {
         let (n_before, mean_before, _) = done(&served.status(), 0, kind);
-        let told = guest.good(&format!(
+        let output = guest.good(&format!(
             "fio --name=m --filename=/dev/vdb --size=1G --rw={mode} --bs=4k --ioengine=psync --direct=1 \
              --number_ios={count} --output-format=json"
         ));
-        let json: Value = serde_json::from_str(&told[told.find('{').unwrap()..]).unwrap();
+        let json: Value = serde_json::from_str(&output[output.find('{').unwrap()..]).unwrap();
         let of = &json["jobs"][0][kind];
-        assert_eq!(of["total_ios"], count, "{told}");
+        assert_eq!(of["total_ios"], count, "{output}");
         // The median, because a busy machine delays some.
         let seen_ns = of["clat_ns"]["percentile"]["50.000000"].as_f64().unwrap() / DILATION;
         let (n, mean, _) = done(&served.status(), 0, kind);

@@ -36,9 +36,9 @@ fn no_trap_is_valid_and_no_honest_stack_is_one() {
         let flags = "--run --metadata=1.2 --level=0 --raid-devices=2 --chunk=64K";
         guest.good(&format!("{} 2>&1", made.replace("$MD", flags)));
         let words = format!("--on /dev/{node} --destroy {node} --ramp 0s --no-notebook -q --json");
-        guest.good(&format!("/tmp/program/iodyno run /tmp/mixed.toml {words} >/tmp/told"));
-        let told: Value = serde_json::from_str(&guest.good("cat /tmp/told")).unwrap();
-        let cell = &told["cells"][0];
+        guest.good(&format!("/tmp/program/iodyno run /tmp/mixed.toml {words} >/tmp/output"));
+        let output: Value = serde_json::from_str(&guest.good("cat /tmp/output")).unwrap();
+        let cell = &output["cells"][0];
         let verdicts = cell["verdicts"].as_array().unwrap();
         let codes: Vec<&str> = verdicts.iter().filter_map(|v| v["code"].as_str()).collect();
         println!("{node}: {codes:?}");

@@ -18,10 +18,10 @@ fn volumes_are_block_devices_of_the_kernel() {
 
     // As configured in the kernel.
     let queue = "/sys/block/ublkb0/queue";
-    let told = guest.good(&format!(
+    let output = guest.good(&format!(
         "cat /sys/block/ublkb0/size {queue}/write_cache {queue}/fua {queue}/rotational {queue}/discard_granularity"
     ));
-    assert_eq!(told.lines().collect::<Vec<_>>(), ["390625000", "write back", "1", "0", "4096"]);
+    assert_eq!(output.lines().collect::<Vec<_>>(), ["390625000", "write back", "1", "0", "4096"]);
 
     // Written data are there, in any order and depth.
     let what = "--filename=/dev/ublkb0 --size=8M --rw=randwrite --bs=4k --iodepth=8 --direct=1";
