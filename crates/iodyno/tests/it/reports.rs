@@ -40,7 +40,7 @@ fn a_run_goes_through_a_page_into_another_notebook() {
     let output = place.iodyno(&import);
     assert!(output.succeeds().stdout.contains("read in"), "{}", output.stdout);
     assert_eq!(shown(&place, &other, id), shown(&place, &place.notebook(), id));
-    assert!(place.iodyno(&import).succeeds().stdout.contains("there already"));
+    assert!(place.iodyno(&import).succeeds().stdout.contains("exists already"));
 
     // Without the run there is nothing to read.
     let small = page(&place, &format!("report {id} --without-data -o small.html"), "small.html");
