@@ -14,16 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 
-/// Workers that wait for a completion are woken so long after the end, ns: until then most come back by
-/// themselves.
+/// Delay from the end to the signal that wakes workers which still wait for a completion, ns. Most
+/// have returned by themselves by then.
 const WAKE_AFTER_NS: u64 = 300_000_000;
-/// A worker that has not come back this long after the end, nor after the last completion of any worker, is given
-/// up, ns: it is stuck in a system call. Longer than a worker that can look takes to give its target up.
+/// The coordinator gives up a worker that has not returned this long after the end and after the last completion of
+/// any worker, ns: it is stuck in a system call. Longer than a worker that can check needs to give its target up.
 const GIVE_UP_AFTER_NS: u64 = 4_600_000_000;
 
-/// The workers begin so long after they were woken, ns, ...
+/// Delay from waking the workers to their start, ns, ...
 const START_AFTER_NS: u64 = 1_000_000;
-/// ... and this for each of them, since they wake one after the other.
+/// ... plus this for each worker, since they wake one after the other.
 const WAKE_NS: u64 = 20_000;
 
 /// Runs one cell and gives its result for each target, in the plan's order. `stop` ends it early;
@@ -55,7 +55,7 @@ pub fn drive_cell(
     let clock_error_ppm = Clock::error_ppm(from, plan.clock.both_ns());
 
     let stuck = stuck_workers(plan, &done);
-    // A thread that hangs in the kernel, or keeps what the kernel holds, is left alone: joining it would hang too.
+    // Not joined: a thread that hangs in the kernel, or keeps buffers that the kernel holds; it would hang this one.
     if stuck.is_empty() && done.iter().all(|one| one.report.left_in_flight == 0) {
         team.threads.into_iter().for_each(|t| drop(t.join()));
     }
@@ -92,7 +92,7 @@ fn stuck_workers(plan: &CellPlan, done: &[Done]) -> Vec<usize> {
 /// See [`collect`].
 struct Collected {
     done: Vec<Done>,
-    /// When the cell was to end: its time was over, or it was stopped.
+    /// When the cell was due to end: its time was over, or it was stopped.
     end_ns: u64,
 }
 
@@ -108,7 +108,7 @@ fn collect(
     let total_ns = limits.time_ns.map(|t| limits.ramp_ns + t);
     let mut gathering = Gathering::new(cells, observer);
     let mut done: Vec<Done> = Vec::new();
-    // Known once the end is asked for, by the time or by a stop.
+    // Set when the end is requested, by the time or by a stop.
     let mut end_ns = None;
     let (mut last_tick_ns, mut woken_ns, mut running_ns) = (0, 0, 0);
     while done.len() < team.threads.len() {
@@ -129,7 +129,7 @@ fn collect(
         if let Some(end_ns) = end_ns.filter(|&end_ns| now_ns > end_ns + WAKE_AFTER_NS) {
             let drained_ns = team.control.drained_ns.load(Ordering::Relaxed);
             if now_ns > drained_ns.max(end_ns).max(running_ns) + GIVE_UP_AFTER_NS {
-                // Workers that have too few processors, or much to count, are late and not stuck.
+                // Workers that have too few processors, or much to count, are late but not stuck.
                 if !team.is_any_running() {
                     break;
                 }
@@ -146,7 +146,7 @@ fn collect(
             gathering.tick(plan, now_ns.saturating_sub(start_ns), errors);
         }
     }
-    // Workers send their last interval before they say that they are done.
+    // Workers send their last interval before they report that they are done.
     gathering.take_all(&team.intervals);
     Collected { done, end_ns: end_ns.unwrap_or_else(|| plan.clock.now_ns()) }
 }

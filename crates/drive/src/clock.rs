@@ -1,10 +1,10 @@
 //! The clock of the hot loop: nanoseconds since the first use in this process.
 //!
-//! On x86-64 with a time stamp counter that the kernel itself trusts (its clock source is `tsc`),
-//! a stamp is one `rdtsc` and one multiplication (about 10 ns in a virtual machine). Anywhere else,
-//! or when asked, it is `clock_gettime(CLOCK_MONOTONIC)` (about 25 ns). The counter is calibrated
-//! against CLOCK_MONOTONIC once, and a cell compares the two over its whole length
-//! ([`Clock::error_ppm`]), so that a bad calibration is seen and not believed.
+//! On x86-64 with a time stamp counter that the kernel itself trusts (its clock source is `tsc`), a
+//! stamp is one `rdtsc` and one multiplication (about 10 ns in a virtual machine). Elsewhere, or on
+//! request, it is `clock_gettime(CLOCK_MONOTONIC)` (about 25 ns). The counter is calibrated against
+//! CLOCK_MONOTONIC once, and each cell compares the two over its whole length
+//! ([`Clock::error_ppm`]), which exposes a bad calibration.
 
 use std::sync::OnceLock;
 
@@ -56,8 +56,8 @@ fn ticks() -> u64 {
     0
 }
 
-/// A clock and the system's, read as close together as three tries allow: a processor that is taken
-/// away between the two readings would look like a clock that runs wrong.
+/// Reads a clock and the system's, as close together as three tries allow: if the processor were
+/// taken away between the two readings, the clock would seem to run wrong.
 fn beside_system(read: impl Fn() -> u64) -> (u64, u64) {
     (0..3)
         .map(|_| {
@@ -126,7 +126,7 @@ impl Clock {
         }
     }
 
-    /// Difference of this clock's progress from the system's between two readings of both, in
+    /// Difference between this clock's progress and the system's between two readings of both, in
     /// parts of 10^6.
     pub fn error_ppm(from: (u64, u64), to: (u64, u64)) -> f64 {
         let ours = (to.0 - from.0) as f64;

@@ -1,19 +1,19 @@
-//! CPU time of the calling thread: the sum from the scheduler's clock, to the nanosecond, and how
-//! much of it was in user mode and in the kernel.
+//! CPU time of the calling thread: the sum from the scheduler's clock, to the nanosecond, and its
+//! division into user and kernel mode.
 //!
 //! The kernel accounts user and system time in ticks (1 to 10 ms) and refreshes the sum that
-//! getrusage shows at a tick or a switch, so a cell shorter than that would seem to have cost
-//! nothing. `CLOCK_THREAD_CPUTIME_ID` is brought up to date as it is read, but does not know the
-//! modes. So the sum is the clock's, and getrusage only says in which ratio it is divided.
+//! getrusage returns at a tick or a switch, so a cell shorter than that would seem to have cost
+//! nothing. `CLOCK_THREAD_CPUTIME_ID` is brought up to date when it is read, but does not split by
+//! mode. So the sum is the clock's, and getrusage only gives the ratio of the modes.
 
-/// What the thread had used at some moment, ns since it began.
+/// CPU time used up to some moment, ns since the thread began.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_field_names, reason = "units come last in names")]
 pub(crate) struct CpuTime {
     sum_ns: u64,
-    /// As getrusage has it.
+    /// By getrusage.
     user_ns: u64,
-    /// As getrusage has it.
+    /// By getrusage.
     system_ns: u64,
 }
 
@@ -36,9 +36,9 @@ impl CpuTime {
         }
     }
 
-    /// What was used from `start` to `self`, ns: user, system. They add up to the clock's sum. The
-    /// ratio is the one of that time, or of the thread's whole life where no tick fell into it.
-    /// Where none ever fell all is counted as user time, as the kernel itself does.
+    /// CPU time from `start` to `self`, ns: user, system. They add up to the clock's sum. The ratio
+    /// is the one of that time, or of the thread's whole life where no tick fell into it. Where no
+    /// tick ever fell, all is counted as user time, as in the kernel.
     pub(crate) fn since(&self, start: &Self) -> (u64, u64) {
         let sum_ns = self.sum_ns.saturating_sub(start.sum_ns);
         let within = (
@@ -74,9 +74,9 @@ mod tests {
         assert_eq!(start.since(&start), (0, 0));
     }
 
-    /// Work of some microseconds, far below a tick, has its time.
+    /// Work of some microseconds, far below a tick, is measured.
     #[test]
-    fn no_work_is_too_short() {
+    fn work_shorter_than_a_tick_is_measured() {
         let mut before = CpuTime::now();
         for i in 0..100_u64 {
             std::hint::black_box((0..1000).fold(i, |a, b| a.rotate_left(7) ^ b));

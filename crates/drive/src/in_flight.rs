@@ -1,5 +1,5 @@
-//! The operations that one worker has in flight, in real and in virtual time: a slot for each, from submission to
-//! completion. Which figures come of them is decided in the worker's loop.
+//! The operations that one worker has in flight, in real and in virtual time: a slot for each, from
+//! submission to completion. The worker's loop decides which figures it takes from them.
 
 use iodyno_measure::Ended;
 use iodyno_units::Op;
@@ -15,7 +15,7 @@ pub(crate) struct Slot<T> {
     pub(crate) submitted_ns: u64,
     /// When it was due; [`AT_SUBMISSION`] in closed loop.
     pub(crate) intended_ns: u64,
-    /// What the source knows it by.
+    /// The source's token for it.
     pub(crate) token: T,
 }
 
@@ -50,7 +50,7 @@ impl<T: Copy + Default> InFlight<T> {
         self.free.len()
     }
 
-    /// The slot that the next operation gets.
+    /// The slot for the next operation.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<u32> {
         self.free.last().copied()
@@ -80,7 +80,7 @@ impl<T: Copy + Default> InFlight<T> {
         ended
     }
 
-    /// All that is in flight. Not for the hot path.
+    /// All operations in flight. Not for the hot path.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Slot<T>> {
         let mut is_free = vec![false; self.slots.len()];
         for &slot in &self.free {
@@ -90,7 +90,7 @@ impl<T: Copy + Default> InFlight<T> {
     }
 }
 
-/// What a worker shall complete in its window: operations or bytes; `u64::MAX` for no limit.
+/// A worker's share of the window's operations or bytes; `u64::MAX` for no limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) ops_max: u64,
@@ -98,7 +98,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Whether it is complete, with so much done.
+    /// Whether the share is complete after `ops` and `bytes`.
     #[inline]
     pub(crate) fn is_done(&self, ops: u64, bytes: u64) -> Option<Ended> {
         if ops >= self.ops_max {
@@ -107,7 +107,7 @@ impl Share {
         (bytes >= self.bytes_max).then_some(Ended::Bytes)
     }
 
-    /// Whether one more operation would go over it, with so much done.
+    /// Whether one more operation would exceed it.
     #[inline]
     pub(crate) fn is_issued<T: Copy + Default>(
         &self,

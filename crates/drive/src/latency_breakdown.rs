@@ -1,18 +1,18 @@
-//! Where the time of a real I/O goes, as its worker sees it. Now and then one turn is stamped twice more:
-//! when what was queued has been handed over and nothing was waited for yet, and when what came back has
-//! been counted. The rest of the latency, between the two, is the device, the kernel and all waiting,
-//! which no stamp of this process can tell apart.
+//! Breakdown of the latency of a real I/O, as its worker sees it. Now and then one turn gets two
+//! more stamps: when what was queued has been submitted and nothing was waited for yet, and when
+//! the completions have been counted. The rest of the latency, between the two, is the device, the
+//! kernel and all waiting, which no stamp of this process can separate.
 //!
-//! What the stamps enclose: *submission* lies within the latency, from its beginning until the call that
-//! handed the batch over returned (fio's `slat`; of a read from the page cache it is all of it);
-//! *reaping* follows the latency, from when the worker saw the completion until it was counted and its
-//! slot was free again. Only engines whose handing over can be told from their carrying out have both.
+//! What the stamps enclose: *submission* is the first part of the latency, until the call that
+//! submitted the batch returned (fio's `slat`; of a read from the page cache it is all of it);
+//! *reaping* follows the latency, from when the worker saw the completion until it was counted and
+//! its slot was free again. Only engines that submit apart from executing have both.
 
 use iodyno_measure::{Spent, SpentOf};
 use iodyno_units::rng::{Generator, below, stream};
 
-/// About how far stamped turns are apart: an additional call and two more stamps in a millisecond cost
-/// below a thousandth of it.
+/// Approximate distance of stamped turns: an additional call and two more stamps in a millisecond
+/// cost below a thousandth of it.
 const EVERY_NS: u64 = 1_000_000;
 /// The most turns between two stamped ones, drawn at most this far ahead: the rate of turns may fall.
 const STRIDE_MAX: u64 = 1 << 16;
@@ -24,12 +24,12 @@ const REAPING: &str = "reaping";
 /// Sums over the stamped turns of one worker.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyBreakdown {
-    /// Turns that hand something over, until the next stamped one. Turns are counted, and the stride drawn:
-    /// the first turn after a given time would be one that follows a long turn more often than others are.
+    /// Turns that submit something, until the next stamped one. Turns are counted, and the stride drawn:
+    /// the first turn after a given time would follow a long turn more often than other turns do.
     left: u64,
-    /// All turns up to the next stamped one, and when the first began. The stride is drawn by the mean over
-    /// all of them: by that since the last stamp it would be the shorter the longer those turns were, and
-    /// where long and short turns take their turns, so would the choice.
+    /// All turns up to the next stamped one, and when the first began. The stride is drawn by the
+    /// mean over all of them: a mean since the last stamp would make it the shorter the longer
+    /// those turns were, and where long and short turns alternate, the choice would alternate too.
     turns: u64,
     start_ns: u64,
     rng: Generator,
@@ -37,7 +37,7 @@ pub(crate) struct LatencyBreakdown {
     reaping: Sum,
 }
 
-/// Operations each of which took all the time from one stamp to another.
+/// Operations each of which took the whole time from one stamp to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) ops: u64,
@@ -71,25 +71,25 @@ impl LatencyBreakdown {
     /// Begins with the first turn.
     pub(crate) fn new(now_ns: u64) -> Self {
         let (submission, reaping) = (Sum::default(), Sum::default());
-        // Which turns are stamped decides nothing of what is issued: one stream serves every worker.
+        // Which turns are stamped has no effect on what is issued: one stream serves every worker.
         let rng = stream(0, "stamped turns", 0);
         Self { left: 1, turns: 1, start_ns: now_ns, rng, submission, reaping }
     }
 
-    /// Whether the turn that begins now, and hands something over, is to be stamped.
+    /// Whether the turn that begins now, and submits something, is to be stamped.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
         self.left -= 1;
         self.left == 0
     }
 
-    /// A stamped turn has handed over nothing that could be told apart.
+    /// Records a stamped turn whose submission could not be separated.
     #[cold]
     pub(crate) fn never(&mut self) {
         self.left = u64::MAX;
     }
 
-    /// A stamped turn: what it handed over, from when to when, and what it counted, from when to when.
+    /// Records a stamped turn: what it submitted, from when to when, and what it counted, from when to when.
     pub(crate) fn add(&mut self, handed_over: Span, counted: Span) {
         self.submission.add(handed_over);
         self.reaping.add(counted);
@@ -100,7 +100,7 @@ impl LatencyBreakdown {
         self.turns += self.left;
     }
 
-    /// The phases that were seen at all.
+    /// The phases that were stamped at all.
     pub(crate) fn spent(&self) -> Vec<Spent> {
         let both = [self.submission.spent(SUBMISSION), self.reaping.spent(REAPING)];
         both.into_iter().flatten().collect()
@@ -111,10 +111,10 @@ impl LatencyBreakdown {
 mod tests {
     use super::*;
 
-    /// Turns of 10 µs that hand one operation over, each tenth of which is followed by one of 990 µs that
-    /// hands over ten: by time nearly every stamped turn would be the one after a long one.
+    /// Turns of 10 µs that submit one operation, each tenth of which is followed by one of 990 µs that
+    /// submits ten: chosen by time, nearly every stamped turn would be the one after a long one.
     #[test]
-    fn long_turns_are_stamped_no_more_often_than_they_are() {
+    fn long_turns_are_not_stamped_more_often_than_they_occur() {
         let mut trip = LatencyBreakdown::new(0);
         let (mut now_ns, mut turns, mut stamped, mut long) = (0, 0_u64, 0_u64, 0_u64);
         while now_ns < 100_000_000_000 {

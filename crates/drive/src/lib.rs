@@ -1,4 +1,4 @@
-//! Issues a workload to an engine and records what comes back.
+//! Issues a workload to an engine and records the completions.
 //!
 //! The way of one operation: the source gives it when it is due, the engine carries it out, the recorder counts
 //! it, and the source is notified of its completion. A worker is a plain thread with a source, an engine and a recorder
@@ -6,7 +6,7 @@
 //! sequential cursor) or a map of verified content.
 //!
 //! **Invariant:** between two interval hand-overs the hot path does not allocate, lock, log or
-//! format. It does not open anything either: crate `target` opens media.
+//! format. Nor does it open anything: crate `target` opens media.
 
 mod cell;
 pub mod clock;

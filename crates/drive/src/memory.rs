@@ -15,8 +15,8 @@ pub struct Region {
     huge: bool,
 }
 
-// SAFETY: a Region is plain memory; who may touch which bytes is decided by its users, who get raw
-// pointers only.
+// SAFETY: a Region is plain memory; its users, who get raw pointers only, decide which bytes each
+// may access.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -67,7 +67,7 @@ impl Region {
         false
     }
 
-    /// Whether the kernel was asked for huge pages and did not refuse.
+    /// Whether the kernel accepted the request for huge pages.
     pub fn asked_for_huge_pages(&self) -> bool {
         self.huge
     }
@@ -115,7 +115,7 @@ impl Buffers {
     #[allow(clippy::mut_from_ref)] // The memory is a mapping, not a field; see Safety.
     pub unsafe fn bytes(&self, slot: u32, len: usize) -> &mut [u8] {
         debug_assert!(len <= self.stride);
-        // SAFETY: in bounds; that nobody else has it is the caller's promise.
+        // SAFETY: in bounds; the caller promises exclusive access.
         unsafe { std::slice::from_raw_parts_mut(self.slot(slot), len) }
     }
 

@@ -1,5 +1,5 @@
-//! Finds out what suits a target: whether io_uring works here at all, and whether the kernel starts
-//! requests of this target in line or hands them to worker threads.
+//! Probes a target for a suitable engine: whether io_uring works on it at all, and whether the
+//! kernel starts its requests in line or hands them to worker threads.
 
 use crate::engine::Engine as _;
 use crate::engine::{EngineKind, EngineOptions, FileMedium, Medium, Wait, uring::UringSetup};
@@ -24,7 +24,7 @@ pub fn kernel_workers() -> (u32, u64) {
     found
 }
 
-/// What a probe issues: as much as the workload that an engine is chosen for.
+/// The load of a probe: as much as the workload that an engine is chosen for.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// I/Os that each worker has outstanding.
@@ -35,16 +35,16 @@ pub struct Load {
     pub block_bytes: u32,
     /// The first byte that it may address, and the one after the last.
     pub range: (u64, u64),
-    /// It writes: then the probe writes what it read back to where it was.
+    /// Whether it writes: then the probe writes what it read back in place.
     pub writes: bool,
 }
 
 /// Blocks that are read one at a time, and written back.
 const BLOCKS: u64 = 4;
-/// Between two writes: file systems and devices keep the time of the last one by the tick of the kernel's clock,
-/// and the first write after a tick may not be started in line for that alone.
+/// Pause between two writes: file systems and devices keep the time of the last one by the tick of
+/// the kernel's clock, and the first write after a tick may not be started in line for that alone.
 const TICK: Duration = Duration::from_millis(11);
-/// Outstanding I/Os that are tried at most, and their bytes.
+/// The most outstanding I/Os that a probe issues, and their bytes.
 const BURST_MAX: u64 = 1024;
 const BURST_BYTES_MAX: u64 = 64 << 20;
 
@@ -97,7 +97,7 @@ fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
             }
         }
         if burst > 1 {
-            // Every second block, so that they are near each other and not made one.
+            // Every second block: near each other but not merged.
             let reads: Vec<Op> =
                 (0..burst).map(|i| op(OpKind::Read, start + 2 * len * i)).collect();
             carry_out(&reads)?;

@@ -1,18 +1,18 @@
-//! Counts what completes, by interval, and hands each finished interval over. Between two hand-overs
+//! Counts completions by interval, and hands each finished interval over. Between two hand-overs
 //! nothing is allocated, locked or sent.
 
 use iodyno_measure::{ClassStats, ErrorKind, Histogram, Interval, StampQuality};
 use iodyno_units::{Op, OpKind};
 use std::sync::mpsc::Sender;
 
-/// What a worker sends while it runs.
+/// One finished interval, which a running worker sends.
 #[derive(Debug)]
 pub(crate) struct IntervalMessage {
     /// Which target it works on.
     pub(crate) target: usize,
     /// Which interval of the measured window this is.
     pub(crate) index: usize,
-    /// What completed in it.
+    /// Completions in it.
     pub(crate) interval: Box<Interval>,
 }
 
@@ -21,14 +21,14 @@ pub(crate) struct IntervalMessage {
 pub(crate) struct Recorder {
     target: usize,
     open: bool,
-    /// By [`OpKind::index`]: all there, so that counting has no branch for it.
+    /// By [`OpKind::index`], one for each kind: counting needs no branch.
     current: [Box<ClassStats>; OpKind::COUNT],
     index: usize,
     window_start_ns: u64,
     interval_ns: u64,
     interval_end_ns: u64,
     sender: Sender<IntervalMessage>,
-    /// How coarse the completion stamps are.
+    /// Resolution of the completion stamps.
     pub(crate) stamps: StampQuality,
     /// Open loop: submission after intended start.
     pub(crate) lateness: Option<Box<Histogram>>,
@@ -40,13 +40,13 @@ pub(crate) struct Recorder {
     pub(crate) errors: u64,
 }
 
-/// Completions in a row that differ in nothing that is recorded: one kind, one submission, one
-/// reap. Where operations are submitted and reaped in batches, they are counted as a batch.
+/// Consecutive completions with equal recorded values: one kind, one submission, one reap. Where
+/// operations are submitted and reaped in batches, they are counted as a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     /// Their kind.
     pub(crate) kind: OpKind,
-    /// How many.
+    /// Number of operations.
     pub(crate) ops: u64,
     /// Their bytes together.
     pub(crate) bytes: u64,
@@ -142,7 +142,7 @@ impl Recorder {
                 *slot = Some(class);
             }
         }
-        // Whoever listened may be gone when the run is being abandoned; then nobody wants it.
+        // Send errors are ignored: the receiver may have exited when the run is being abandoned.
         let _ = self.sender.send(IntervalMessage {
             target: self.target,
             index: self.index,

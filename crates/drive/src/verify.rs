@@ -1,13 +1,13 @@
-//! Verified content over many workers: which write each unit of the target holds, and that no
-//! two operations that could disturb each other are in flight on the same unit.
+//! Verified content over many workers: records which write each unit of the target holds, and
+//! prevents two operations that could disturb each other from being in flight on the same unit.
 //!
-//! The map is shared by the workers of a target, and by the cells of a run. A write claims its units alone,
-//! a read together with other reads. An operation that can't have its units is not waited for: the worker
-//! draws the next one instead, and the cell says how many were replaced.
+//! The workers of a target and the cells of a run share the map. A write claims its units
+//! exclusively, a read together with other reads. A worker whose operation can't have its units
+//! does not wait: it draws the next operation instead, and the cell counts the replaced ones.
 //!
-//! Of what the run itself wrote the map knows the latest acknowledged write of each unit, and the latest one
-//! that a flush or FUA made durable. What was there before it knows from a [`Written`], which an earlier run
-//! left. `judge.rs` says what a unit that is read is called; `written.rs` is what is handed on.
+//! For the run's own writes the map knows the latest acknowledged write of each unit, and the
+//! latest one that a flush or FUA made durable. For earlier content it has a [`Written`], which an
+//! earlier run left. `diagnosis.rs` classifies a unit that is read; `written.rs` is passed on.
 
 mod diagnosis;
 mod written;
@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 const WRITER: u8 = u8::MAX;
 /// Most readers of one unit at a time.
 const READERS_MAX: u8 = 250;
-/// The bit of a generation that says that the unit may hold something else: a write to it failed half-way,
-/// or it was trimmed. The count goes on below it.
+/// The bit of a generation that marks a unit's content as uncertain: a write to it failed half-way,
+/// or it was trimmed. The count continues below it.
 const UNSURE: u32 = 1 << 31;
 
 /// See the module.
@@ -37,23 +37,23 @@ pub struct VerifyMap {
     /// The latest acknowledged write of this run to each unit; 0 where it wrote nothing.
     generation: Box<[AtomicU32]>,
     claims: Box<[AtomicU8]>,
-    /// One bit a unit: found wrong in this cell.
+    /// One bit a unit: found corrupt in this cell.
     found: Box<[AtomicU64]>,
     /// Every unit held generation 1 of this run, durable, before the first cell.
     laid_out: bool,
     durable: Option<Durable>,
-    /// What earlier runs left.
+    /// The map of earlier runs.
     before: Option<Arc<Written>>,
 }
 
-/// What flushes and FUA made durable. Without them a run has none.
+/// Writes made durable by flushes and FUA. A run without them has none.
 #[derive(Debug)]
 struct Durable {
     /// The epoch: a flush begins a new one when it is submitted.
     epoch: AtomicU32,
     /// Writes that completed in an earlier epoch than this one are durable.
     flushed: AtomicU32,
-    /// A flush failed: what later ones say is not trusted.
+    /// A flush failed: the success of later ones is not trusted.
     failed: AtomicBool,
     /// The epoch in which each unit's latest write completed.
     written: Box<[AtomicU32]>,
@@ -66,9 +66,9 @@ fn zeroes(units: usize) -> Box<[AtomicU32]> {
 }
 
 impl VerifyMap {
-    /// A map of `capacity_bytes` in units of `unit_bytes`, for writes that bear the stamp `writer`.
-    /// `before` says what the units hold already, `laid_out` that each holds this run's generation 1,
-    /// `flushes` that the run flushes or writes with FUA. Takes 5 bytes of memory a unit, with `flushes` 13.
+    /// A map of `capacity_bytes` in units of `unit_bytes`, for writes that bear the stamp `writer`. `before`
+    /// says what the units hold already, `laid_out` that each holds this run's generation 1, `flushes` that the
+    /// run flushes or writes with FUA. Takes 5 bytes of memory a unit, with `flushes` 13.
     pub fn new(
         capacity_bytes: u64,
         unit_bytes: u32,
@@ -105,12 +105,12 @@ impl VerifyMap {
         Verification::of_units(self.unit_bytes as u32)
     }
 
-    /// Forgets which units the cell before found wrong.
+    /// Forgets which units the previous cell found corrupt.
     pub(crate) fn begin_cell(&self) {
         self.found.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// What is known of what was there before.
+    /// The state of the map of earlier content.
     pub(crate) fn kept_map(&self) -> KeptMap {
         match &self.before {
             _ if self.laid_out => KeptMap::Whole,
@@ -126,7 +126,7 @@ impl VerifyMap {
         first as usize..(first + count) as usize
     }
 
-    /// Tries to claim what an operation touches. A flush touches nothing.
+    /// Tries to claim the units of an operation. A flush has none.
     pub fn claim(&self, op: &Op) -> bool {
         let units = self.units(op);
         for unit in units.clone() {
@@ -173,7 +173,7 @@ impl VerifyMap {
         (now + 1) & !UNSURE | u32::from(now + 1 == UNSURE)
     }
 
-    /// A flush is about to be submitted; gives what [`Self::flushed`] is to be told.
+    /// A flush is about to be submitted; gives the argument for [`Self::flushed`].
     pub(crate) fn flush_begins(&self) -> u32 {
         self.durable.as_ref().map_or(0, |d| d.epoch.fetch_add(1, Ordering::AcqRel) + 1)
     }
@@ -188,8 +188,8 @@ impl VerifyMap {
         }
     }
 
-    /// A claimed operation has completed: checks what was read and counts it, or notes what was written, and
-    /// gives the claim back. The error is the first that was wrong.
+    /// A claimed operation has completed: checks what was read and counts it, or records what was
+    /// written, and releases the claim. The error is the first corruption.
     pub fn complete(
         &self,
         op: &Op,
@@ -235,12 +235,12 @@ impl VerifyMap {
         self.generation[unit].store(next, Ordering::Relaxed);
     }
 
-    /// What the unit holds is not known from here on.
+    /// Marks the unit's content as uncertain from here on.
     fn doubt(&self, unit: usize) {
         self.generation[unit].fetch_or(UNSURE, Ordering::Relaxed);
     }
 
-    /// An operation was lost with its engine: what it wrote, if it did, is not known.
+    /// An operation was lost with its engine: whether it wrote anything is unknown.
     #[cold]
     pub(crate) fn abandon(&self, op: &Op) {
         let units = self.units(op);
@@ -264,11 +264,11 @@ impl VerifyMap {
         }
     }
 
-    /// What the target holds by now, for a later run. `all_durable` says that a last flush succeeded and
-    /// nothing had failed before. Not while operations are in flight.
+    /// What the target holds now, for a later run. `all_durable` says that a last flush succeeded
+    /// and nothing had failed before. Not while operations are in flight.
     pub fn written(&self, all_durable: bool) -> Written {
         let before = self.before.as_deref();
-        // A write that never came back may be there or not.
+        // The unit of a write that never completed may hold it or not.
         let now = |unit: usize| match self.claims.get(unit).map(|c| c.load(Ordering::Relaxed)) {
             Some(WRITER) => UNSURE,
             Some(_) => self.generation[unit].load(Ordering::Relaxed),
@@ -291,7 +291,7 @@ impl VerifyMap {
         };
         let units = self.generation.len().max(before.map_or(0, Written::units));
         let mut written = Written::of(self.unit_bytes as u32, units, latest, durable);
-        // What an unfinished run may have overwritten is still not known of the units that this run left alone.
+        // The units that this run left alone stay uncertain where an unfinished run may have overwritten them.
         written.unfinished = before.and_then(|b| b.unfinished);
         written
     }

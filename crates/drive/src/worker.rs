@@ -1,5 +1,5 @@
-//! One worker: what it is given, how it starts and ends, and what it reports. Everything that it needs was
-//! allocated before it starts; its loop is in `worker/worker_loop.rs`.
+//! One worker: its input, its start and end, and its report. It allocates everything before it
+//! starts; its loop is in `worker/worker_loop.rs`.
 
 mod worker_loop;
 
@@ -20,12 +20,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use worker_loop::WorkerLoop;
 
-/// A sleeping worker looks this often whether it shall stop.
+/// A sleeping worker checks this often whether it must stop.
 const SLEEP_MAX_NS: u64 = 50_000_000;
-/// A worker that waits for the start looks so often whether the cell was stopped.
-const STOP_LOOK: Duration = Duration::from_millis(50);
+/// A worker that waits for the start checks this often whether the cell was stopped.
+const STOP_CHECK: Duration = Duration::from_millis(50);
 
-/// What all workers of a cell share.
+/// State that all workers of a cell share.
 #[derive(Debug)]
 pub(crate) struct Control {
     /// Set by a signal, by too many errors, or by the coordinator.
@@ -36,10 +36,10 @@ pub(crate) struct Control {
     pub(crate) errors: AtomicU64,
     /// The run stops at this many.
     pub(crate) errors_max: u64,
-    /// Some engine failed as a whole: then the others stop too.
+    /// Some engine failed as a whole: the others stop too.
     pub(crate) failed: AtomicBool,
-    /// When something last completed after its worker's end, ns: targets that are slow to complete what is
-    /// in flight are waited for.
+    /// When an operation last completed after its worker's end, ns: the coordinator waits for
+    /// targets that are slow to complete what is in flight.
     pub(crate) drained_ns: AtomicU64,
     /// Wakes the workers that wait for the start.
     started: (Mutex<()>, Condvar),
@@ -75,7 +75,7 @@ impl Control {
             }
             match self.start_ns.load(Ordering::Acquire) {
                 0 => {
-                    let wait = self.started.1.wait_timeout(lock, STOP_LOOK);
+                    let wait = self.started.1.wait_timeout(lock, STOP_CHECK);
                     lock = wait.unwrap_or_else(PoisonError::into_inner).0;
                 }
                 start_ns => return Some(start_ns),
@@ -91,11 +91,11 @@ pub(crate) struct Limits {
     pub(crate) ramp_ns: u64,
     /// The measured window, ns.
     pub(crate) time_ns: Option<u64>,
-    /// What this worker shall complete.
+    /// This worker's share.
     pub(crate) share: Share,
 }
 
-/// Everything a worker works with, but its engine.
+/// All inputs of a worker except its engine.
 #[derive(Debug)]
 pub(crate) struct Worker<S> {
     /// Shared with the others.
@@ -104,21 +104,21 @@ pub(crate) struct Worker<S> {
     pub(crate) limits: Limits,
     /// The stamps' clock.
     pub(crate) clock: Clock,
-    /// What to issue, and when.
+    /// Operations to issue, and their times.
     pub(crate) source: S,
-    /// What to write; None where no bytes move (null).
+    /// Content of writes; None where no bytes move (null).
     pub(crate) filler: Option<Filler>,
     /// Verified content, where the workload has it.
     pub(crate) verify: Option<Arc<VerifyMap>>,
-    /// What it wrote or read, where that is to be proven.
+    /// Blocks that it wrote or read, where coverage must be proven.
     pub(crate) coverage: Option<Box<Coverage>>,
-    /// Where it is counted.
+    /// Counts its completions.
     pub(crate) recorder: Recorder,
     /// Slots: the most operations in flight.
     pub(crate) slots: u32,
 }
 
-/// What a worker has to tell at its end, beside its intervals.
+/// A worker's report at its end, beside its intervals.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerReport {
     /// When the window began and ended, ns.
@@ -133,9 +133,9 @@ pub(crate) struct WorkerReport {
     pub(crate) carried_in_ns: i128,
     /// See [`iodyno_measure::Resources`].
     pub(crate) carried_out_ns: i128,
-    /// How coarse the stamps are.
+    /// Resolution of the stamps.
     pub(crate) stamps: StampQuality,
-    /// Where the time went, by the stamps of some turns.
+    /// Phase times, by the stamps of some turns.
     pub(crate) spent: Vec<Spent>,
     /// Open loop.
     pub(crate) lateness: Option<Histogram>,
@@ -145,13 +145,13 @@ pub(crate) struct WorkerReport {
     pub(crate) overlaps_skipped: u64,
     /// Draws of a recently used block before there was one.
     pub(crate) recent_misses: u64,
-    /// How far its walks through the range came.
+    /// Positions of its sequential cursors.
     pub(crate) walked: Vec<u64>,
-    /// What verification found wrong first.
+    /// The first corruption that verification found.
     pub(crate) first_corruption: Option<String>,
-    /// What verification found, where content is verified.
+    /// Findings of verification, where content is verified.
     pub(crate) verification: Option<Box<Verification>>,
-    /// What it wrote, where that was to be proven.
+    /// Blocks that it wrote, where coverage must be proven.
     pub(crate) coverage: Option<Box<Coverage>>,
     /// See [`iodyno_measure::Evidence`].
     pub(crate) map_sync: Option<bool>,
@@ -159,7 +159,7 @@ pub(crate) struct WorkerReport {
     pub(crate) ended: Ended,
     /// The engine itself failed.
     pub(crate) engine_error: Option<io::Error>,
-    /// What was in flight when the target was given up.
+    /// Operations in flight when the target was given up.
     pub(crate) hung: Option<Hung>,
     /// Operations that have not completed: the engine may hold their buffers.
     pub(crate) left_in_flight: usize,
@@ -171,7 +171,7 @@ fn sleep_ns(ns: u64) {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: a valid timespec; the remainder is not wanted.
+    // SAFETY: a valid timespec; the remainder is not needed.
     unsafe { libc::nanosleep(&raw const t, std::ptr::null_mut()) };
 }
 
@@ -182,7 +182,7 @@ impl<S: Source> Worker<S> {
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> WorkerReport {
-        // SAFETY: sets this thread's timer slack only: sleeps end as near to their time as can be.
+        // SAFETY: sets this thread's timer slack only: sleeps end as close to their time as possible.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let Some(start_ns) = self.control.wait_for_start() else {
             return WorkerReport {
@@ -194,7 +194,7 @@ impl<S: Source> Worker<S> {
         loop {
             match start_ns.saturating_sub(self.clock.now_ns()) {
                 0 => break,
-                // Many workers do not hold the processors until then.
+                // Many workers do not occupy the processors until then.
                 left_ns @ 200_000.. => sleep_ns(left_ns - 100_000),
                 _ => std::hint::spin_loop(),
             }
@@ -203,7 +203,7 @@ impl<S: Source> Worker<S> {
         let mut state = WorkerLoop::new(self.slots, engine.batch_max(), start_ns, &self.limits);
         let mut engine_error = state.work(&mut self, engine, buffers).err();
         if state.ended == Ended::Errors && engine_error.is_none() {
-            // What was in flight when it was lost was enough to stop the run.
+            // The operations in flight at the loss were enough to stop the run.
             engine_error = engine.lost();
         }
         if engine_error.is_some() {
@@ -215,7 +215,7 @@ impl<S: Source> Worker<S> {
     }
 }
 
-/// Counts a read or write that completed. Apart from the loop, in which nearly every cell has no use for it.
+/// Counts a read or write that completed. Apart from the loop: nearly every cell has no use for it.
 #[inline(never)]
 pub(crate) fn cover(coverage: &mut Coverage, op: &Op) {
     if matches!(op.kind, OpKind::Read | OpKind::Write) {
@@ -223,7 +223,7 @@ pub(crate) fn cover(coverage: &mut Coverage, op: &Op) {
     }
 }
 
-/// What kind of failure a completion's result is.
+/// The kind of failure that a completion's result stands for.
 #[cold]
 pub(crate) fn failure_of(result: i32) -> (ErrorKind, i32) {
     if result >= 0 {

@@ -29,7 +29,7 @@ use std::thread::JoinHandle;
 /// In open loop a worker may have this many operations outstanding, whatever its depth says.
 const OPEN_SLOTS_MIN: u32 = 256;
 
-/// What a worker's thread says about itself.
+/// Messages of a worker's thread to the coordinator.
 pub(crate) enum WorkerMessage {
     Ready,
     SetUpFailed { target: usize, source: io::Error },
@@ -38,16 +38,16 @@ pub(crate) enum WorkerMessage {
 
 pub(crate) struct Done {
     pub(crate) target: usize,
-    /// Of the target's workers.
+    /// The worker's number on its target.
     pub(crate) number: u32,
     pub(crate) report: WorkerReport,
     pub(crate) facts: BTreeMap<String, String>,
-    /// How many, and the CPU time they used, ns.
+    /// Kernel workers: their number, and the CPU time they used, ns.
     pub(crate) kernel_workers: (u32, u64),
 }
 
 pub(crate) struct WorkerThreads {
-    /// The system's number of each worker's thread, once it runs.
+    /// The thread ID of each worker, once it runs.
     numbers: Vec<Arc<AtomicI32>>,
     pub(crate) intervals: Receiver<IntervalMessage>,
     pub(crate) messages: Receiver<WorkerMessage>,
@@ -55,7 +55,7 @@ pub(crate) struct WorkerThreads {
     pub(crate) control: Arc<Control>,
 }
 
-/// Makes the workers' threads; they set themselves up and wait for the start.
+/// Creates the workers' threads; they set themselves up and wait for the start.
 pub(crate) fn spawn_workers(
     plan: &CellPlan,
     stop: &Arc<AtomicBool>,
@@ -85,7 +85,7 @@ pub(crate) fn spawn_workers(
             let of_thread = Arc::new(AtomicI32::new(0));
             numbers.push(Arc::clone(&of_thread));
             let thread = std::thread::Builder::new().name(name).spawn(move || {
-                // SAFETY: it only asks for this thread's number.
+                // SAFETY: it only reads this thread's ID.
                 of_thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
                 setup.work(worker);
             });
@@ -100,7 +100,7 @@ pub(crate) fn spawn_workers(
     Ok(WorkerThreads { numbers, intervals, messages, threads, control })
 }
 
-/// What the workers of a target have in common.
+/// State that the workers of a target share.
 pub(crate) fn shared(
     plan: &CellPlan,
     target: &TargetPlan,
@@ -146,7 +146,7 @@ fn build_worker(
     }
 }
 
-/// What worker number `number` of a target issues and when, and the most operations that it has in flight.
+/// The source of worker number `number` of a target, and the most operations that it has in flight.
 pub(crate) fn source(
     plan: &CellPlan,
     target: usize,
@@ -207,10 +207,10 @@ pub(crate) fn is_open(spec: &Spec) -> bool {
     matches!(spec.arrivals(), ArrivalKind::Open { .. })
 }
 
-/// What a worker's thread needs beside the worker: its target, and where its messages go.
+/// Inputs of a worker's thread beside the worker: its target, and its channels.
 struct WorkerSetup {
     index: usize,
-    /// Of the target's workers.
+    /// The worker's number on its target.
     number: u32,
     target: TargetPlan,
     options: EngineOptions,
@@ -220,8 +220,8 @@ struct WorkerSetup {
 }
 
 impl WorkerSetup {
-    /// Works until the worker is done. A worker always reports how it ended, also when it panics: the coordinator
-    /// would wait for ever otherwise.
+    /// Works until the worker is done. A worker always reports its end, also when it panics:
+    /// otherwise the coordinator would wait for ever.
     fn work<S: Source>(self, worker: Worker<S>) {
         let control = Arc::clone(&worker.control);
         let work = AssertUnwindSafe(|| self.set_up_and_run(worker));
@@ -255,7 +255,7 @@ impl WorkerSetup {
     ) {
         let (target, number) = (self.index, self.number);
         let done = Done { target, number, report, facts, kernel_workers };
-        // An error says that the coordinator has given this worker up.
+        // A send error means that the coordinator has given this worker up.
         let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
     }
 
@@ -332,7 +332,7 @@ impl WorkerSetup {
             let bytes = unsafe { buffers.bytes(slot, self.block_bytes_max as usize) };
             match &worker.filler {
                 Some(filler) if self.fills => filler.prepare(bytes),
-                // Touched, so that no page fault falls into the measurement.
+                // Touched, so that no page fault occurs in the measurement.
                 _ => bytes.fill(0),
             }
         }
@@ -352,7 +352,7 @@ impl WorkerSetup {
             Ok(report) => WorkerReport { map_sync: engine.map_sync(), ..report },
             Err(panic) => {
                 self.report_panic(&control, panic.as_ref(), 1);
-                // How much is in flight is not known: the engine and the buffers stay as long as the process.
+                // The number in flight is unknown: the engine and the buffers stay as long as the process.
                 keep_until_exit();
             }
         };
@@ -370,8 +370,8 @@ fn keep_until_exit() -> ! {
     }
 }
 
-/// Keeps a given-up engine and its buffers until the kernel has given back all that is in flight, or the
-/// process ends: dropping them would wait for the kernel, or give it memory that is used for something else.
+/// Keeps a given-up engine and its buffers until the kernel has returned all that is in flight, or the
+/// process ends: dropping them would wait for the kernel, or free memory that the kernel still writes to.
 fn linger<E: Engine>(engine: &mut E, mut left: usize) {
     while left > 0 {
         if engine.turn(Wait::One).is_err() {
@@ -382,7 +382,7 @@ fn linger<E: Engine>(engine: &mut E, mut left: usize) {
 }
 
 impl WorkerThreads {
-    /// Whether a worker has a processor or waits for one: it is late and not stuck.
+    /// Whether a worker has a processor or waits for one: then it is late, not stuck.
     pub(crate) fn is_any_running(&self) -> bool {
         self.numbers.iter().zip(&self.threads).filter(|(_, thread)| !thread.is_finished()).any(
             |(number, _)| {
@@ -410,7 +410,7 @@ impl WorkerThreads {
     }
 }
 
-/// The signal that ends a system call in which a worker waits. Its handler does nothing.
+/// The signal that interrupts a system call in which a worker waits. Its handler does nothing.
 fn wake_signal() -> libc::c_int {
     extern "C" fn nothing(_: libc::c_int) {}
     static INSTALLED: OnceLock<libc::c_int> = OnceLock::new();
@@ -427,13 +427,13 @@ fn wake_signal() -> libc::c_int {
     })
 }
 
-/// What a worker's panic is to the run.
+/// Turns a worker's panic into an error of the run.
 fn panicked(panic: &(dyn Any + Send)) -> io::Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     io::Error::other(format!(
         "a worker panicked ({}), which is a fault of iodyno",
-        text.unwrap_or("without a word")
+        text.unwrap_or("no message")
     ))
 }
 
@@ -446,7 +446,7 @@ pub(crate) fn wait_until_ready(plan: &CellPlan, team: &WorkerThreads) -> Result<
                 ready += 1;
                 continue;
             }
-            // It was ready, and saw the stop.
+            // It was ready, and obeyed the stop.
             Ok(WorkerMessage::Done(done)) if done.report.ended == Ended::Interrupted => {
                 return Ok(false);
             }
@@ -458,7 +458,7 @@ pub(crate) fn wait_until_ready(plan: &CellPlan, team: &WorkerThreads) -> Result<
             }
             Err(_) => return Ok(false),
         };
-        // The others are waiting for a start that won't come.
+        // The others wait for a start that won't come.
         team.control.stop.store(true, Ordering::Relaxed);
         return Err(set_up_error(plan, target, source));
     }
@@ -472,7 +472,7 @@ fn set_up_error(plan: &CellPlan, target: usize, source: io::Error) -> DriveError
             "; io_uring is switched off here: use --engine libaio or psync"
         }
         (EngineKind::Nbd, _) if source.kind() != io::ErrorKind::Other => {
-            "; it answered a moment ago: a server that ends with its first client, such as `qemu-nbd` without --persistent, must be told to stay"
+            "; it answered a moment ago: a server that ends with its first client, such as `qemu-nbd` without --persistent, needs an option that keeps it running"
         }
         (_, Some(libc::ENOMEM)) => "; use a smaller --depth or --block",
         _ => "",

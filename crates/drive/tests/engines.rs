@@ -1,5 +1,5 @@
-//! Every engine on real targets: what it reads is what was written, what fails is counted by kind
-//! and never as completed, and the books agree.
+//! Every engine on real targets: reads return what was written, failures are counted by kind and
+//! never as completed, and the sums agree.
 
 use iodyno_drive::clock::Clock;
 use iodyno_drive::memory::Region;
@@ -76,10 +76,10 @@ fn depth(engine: EngineKind) -> u32 {
     if engine.queues() { 16 } else { 1 }
 }
 
-/// Samples of a series are one walk: half of the range and then half of it is all of it, written once; and by a
-/// cursor that workers share as by workers that each have a part.
+/// Samples of a series are one sequential pass: half of the range and then the other half is all of
+/// it, written once; with a cursor that workers share as with workers that each have a part.
 #[test]
-fn sequential_cells_go_on_where_the_one_before_ended() {
+fn sequential_cells_continue_where_the_previous_one_ended() {
     for (addresses, threads) in
         [("{ pattern = \"sequential\", shared = true }", 3), ("{ pattern = \"sequential\" }", 1)]
     {
@@ -102,15 +102,15 @@ fn sequential_cells_go_on_where_the_one_before_ended() {
             assert_eq!(written(), total, "{addresses}");
         }
         let furthest = (0..threads).map(|worker| walks.of(0, worker)[0]).max();
-        // Of a cursor its draws, of a worker the units of its alignment.
+        // A cursor counts draws, a worker the units of its alignment.
         assert!(furthest >= Some(240), "{furthest:?}");
     }
 }
 
-/// A read from the page cache is over when the call that hands it over returns: submission is nearly all of
-/// its latency. Where handing over and carrying out are one call there is nothing to tell apart.
+/// A read from the page cache is over when the submitting call returns: submission is nearly all of
+/// its latency. Where submission and execution are one call they can't be separated.
 #[test]
-fn submission_and_reaping_are_told_from_the_rest() {
+fn submission_and_reaping_are_separated_from_the_rest() {
     let spec = |engine| {
         spec(&format!(
             "depth = {}\nblock = \"16KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"300ms\"\nramp = \"20ms\"",
@@ -118,7 +118,7 @@ fn submission_and_reaping_are_told_from_the_rest() {
         ))
     };
     for engine in FILE_ENGINES {
-        // A stall of this machine may fall into what is stamped or beside it: one of some tries has none.
+        // A stall of this machine may fall into the stamped part or beside it: one of some tries has none.
         let shares: Vec<f64> = (0..8)
             .map(|_| {
                 let cell = run(&spec(engine), medium(scratch(8 * MIB), 8 * MIB), engine);
@@ -176,7 +176,7 @@ fn every_engine_reads_what_was_written() {
     }
 }
 
-/// A ring without any of its optional parts does the same.
+/// A ring without any of its optional parts gives the same results.
 #[test]
 fn a_plain_ring_reads_what_was_written() {
     let spec = spec(
@@ -192,7 +192,7 @@ fn a_plain_ring_reads_what_was_written() {
     assert_eq!(cell.facts["uring.registered_buffers"], "no");
 }
 
-/// Trim and write-zeroes leave zeroes where they went and nothing else changed, or say that the
+/// Trim and write-zeroes leave zeroes in their ranges and change nothing else, or report that the
 /// file system can't.
 #[test]
 fn trim_and_write_zeroes_leave_zeroes() {
@@ -220,7 +220,7 @@ fn trim_and_write_zeroes_leave_zeroes() {
     }
 }
 
-/// The same content, damaged behind the engine's back, is found.
+/// Content that is damaged behind the engine is detected.
 #[test]
 fn damage_is_found_on_every_engine() {
     for engine in FILE_ENGINES {
@@ -254,9 +254,9 @@ fn damage_is_found_on_every_engine() {
     }
 }
 
-/// A number of operations is exact, and what was counted agrees with itself.
+/// A limit on operations is exact, and the counters agree.
 #[test]
-fn limits_are_exact_and_the_books_agree() {
+fn limits_are_exact_and_the_counters_agree() {
     for engine in FILE_ENGINES.into_iter().chain([EngineKind::Ram, EngineKind::Null]) {
         let text =
             format!("threads = 3\ndepth = {}\nblock = \"8KiB\"\n[mix]\nread = 1", depth(engine));
@@ -282,8 +282,8 @@ fn limits_are_exact_and_the_books_agree() {
     }
 }
 
-/// A file that was cut short under the run: reads past its end fail by kind, the process lives, and
-/// the others go on.
+/// A file that was truncated during the run: reads past its end fail by kind, the process survives,
+/// and the others continue.
 #[test]
 fn a_file_cut_short_is_counted_and_survived() {
     for engine in FILE_ENGINES {
@@ -304,7 +304,7 @@ fn a_file_cut_short_is_counted_and_survived() {
     }
 }
 
-/// /dev/full has no room, ever; and the run stops at its limit of failures.
+/// /dev/full never has space; and the run stops at its limit of failures.
 #[test]
 fn no_space_is_counted_by_kind_and_stops_the_run() {
     // The device has no asynchronous form that libaio could use.
@@ -345,8 +345,8 @@ fn targets_run_side_by_side() {
     }
 }
 
-/// In open loop the schedule goes on whatever the target does: responses count from when an
-/// operation was due, so they are never shorter than the service, and the rate is met.
+/// In open loop the schedule continues whatever the target does: response times count from when an
+/// operation was due, so they are never shorter than the service times, and the rate is met.
 #[test]
 fn an_open_loop_keeps_its_schedule() {
     let spec = spec(
@@ -391,7 +391,7 @@ impl Observer for StopAfter {
     }
 }
 
-/// A stop ends the cell soon, keeps what was counted and says so.
+/// A stop ends the cell soon, keeps what was counted and reports it.
 #[test]
 fn a_stop_keeps_what_was_counted() {
     let spec = spec(
@@ -406,8 +406,7 @@ fn a_stop_keeps_what_was_counted() {
     assert!(cells[0].window_ns >= 3 * 20_000_000 && cells[0].window_ns < 3_600_000_000_000);
 }
 
-/// From one seed the operations are the same whatever the engine: the same bytes end up at the same
-/// places.
+/// One seed gives the same operations whatever the engine: the same bytes at the same places.
 #[test]
 fn the_stream_does_not_depend_on_the_engine() {
     let text =
@@ -427,7 +426,7 @@ fn the_stream_does_not_depend_on_the_engine() {
 
 /// A workload that does not fit is refused with the target's name, before anything runs.
 #[test]
-fn what_does_not_fit_is_refused() {
+fn a_workload_that_does_not_fit_is_refused() {
     let spec = spec("block = \"4MiB\"\n[mix]\nread = 1");
     let plan = plan(&spec, vec![(Medium::Null(MIB), EngineKind::Null)]);
     let stop = Arc::new(AtomicBool::new(false));
@@ -436,8 +435,8 @@ fn what_does_not_fit_is_refused() {
     assert!(error.to_string().starts_with("target-0: "), "{error}");
 }
 
-/// A target that answers nothing any more is given up after the end, with what completed before it. An empty pipe is
-/// one: a ring's reads of it wait without end.
+/// A target that stops answering is given up after the end, with what completed before it. An empty
+/// pipe is one: a ring's reads of it wait without end.
 #[test]
 fn a_target_that_stops_answering_is_given_up() {
     let (reader, mut writer) = std::io::pipe().unwrap();
@@ -463,7 +462,7 @@ fn a_target_that_stops_answering_is_given_up() {
     assert!(verdicts.iter().any(|v| v.code == "TARGET_HUNG" && v.text.contains("8 operations")));
 }
 
-/// One that answers slowly after the end is not: each answer gives it time anew.
+/// One that answers slowly after the end is not: each answer extends its time.
 #[test]
 fn a_target_that_answers_slowly_is_not_given_up() {
     let (reader, mut writer) = std::io::pipe().unwrap();
@@ -491,10 +490,10 @@ fn a_target_that_answers_slowly_is_not_given_up() {
     drop(slow.join().unwrap());
 }
 
-/// What was in flight when a target was given up may have been written: that is in doubt, and claimed no more.
-/// A full pipe takes no write.
+/// Writes in flight when a target was given up may have been written: their units are uncertain,
+/// and claimed no more. A full pipe takes no write.
 #[test]
-fn writes_that_hang_are_in_doubt() {
+fn units_of_hanging_writes_are_uncertain() {
     let (reader, writer) = std::io::pipe().unwrap();
     let spec = spec(
         "depth = 4\nblock = \"4KiB\"\n[mix]\nwrite = 1\n[content]\nkind = \"verifiable\"\n\
@@ -517,8 +516,8 @@ fn writes_that_hang_are_in_doubt() {
     drop(reader);
 }
 
-/// A fault of ours in a worker ends the cell, and says so: it was waited for without end. (An interval of
-/// no length, which `iodyno_run` refuses, is such a fault.)
+/// A panic in a worker ends the cell and is reported: otherwise it would be waited for without end.
+/// (An interval of no length, which `iodyno_run` refuses, causes one.)
 #[test]
 fn a_worker_that_panics_ends_the_cell() {
     let spec = spec("mix = { read = 1 }\nthreads = 2\n[limits]\ntime = \"10s\"\n");

@@ -1,6 +1,6 @@
-//! Cells in virtual time against closed forms, through the whole path: sources, machine,
-//! recorders, assembly. The device is the plainest that there is: one I/O at a time takes as long
-//! as any other, which the tests measure first; what follows from that they calculate.
+//! Cells in virtual time against closed forms, through the whole path: sources, machine, recorders,
+//! assembly. The device is the simplest possible: one I/O at a time takes as long as any other,
+//! which the tests measure first; from that they calculate the rest.
 
 use iodyno_drive::{
     CellPlan, DriveError, Medium, Modelled, Observer, Progress, TargetPlan, Unobserved, Walks,
@@ -39,7 +39,7 @@ fn host() -> Host {
     }
 }
 
-/// So many memories in one host, each of 64 MiB.
+/// This many memories in one host, each of 64 MiB.
 fn system(volumes: u32) -> Arc<System> {
     let memory = Memory {
         capacity_bytes: 64 << 20,
@@ -81,8 +81,8 @@ fn run(text: &str) -> Cell {
     modelled(text, 1).cells.remove(0)
 }
 
-/// How long one read takes that is alone, from submission to completion, and how long from one
-/// submission to the next, ns.
+/// Duration of one read that is alone, from submission to completion, and time from one submission
+/// to the next, ns.
 fn alone() -> (f64, f64) {
     let cell = run("[mix]\nread = 1\n[limits]\ntime = \"1s\"\nramp = \"10ms\"");
     let latency = cell.total().class(OpKind::Read).unwrap().service.mean_ns().unwrap();
@@ -94,8 +94,8 @@ fn near(found: f64, expected: f64, tolerance: f64) {
     assert!((found / expected - 1.0).abs() <= tolerance, "{found} where {expected} was expected");
 }
 
-/// The books of a cell that ran to its end without a failure agree to the nanosecond, and nobody
-/// doubts them.
+/// The sums of a cell that ran to its end without a failure agree to the nanosecond, and no verdict
+/// questions them.
 #[track_caller]
 fn assert_balanced(cell: &Cell) {
     let total = cell.total();
@@ -113,8 +113,8 @@ fn assert_balanced(cell: &Cell) {
     assert!(!verdicts.iter().any(doubts), "{verdicts:?}");
 }
 
-/// A worker that has one I/O in flight is bound by latency and by what the generator spends: its
-/// rate is 1 / (L + g).
+/// A worker that has one I/O in flight is bound by latency and by the generator's time: its rate is
+/// 1 / (L + g).
 #[test]
 fn one_at_a_time_takes_latency_and_generator() {
     let cell = run("[mix]\nread = 1\n[limits]\ntime = \"1s\"\nramp = \"10ms\"");
@@ -123,7 +123,7 @@ fn one_at_a_time_takes_latency_and_generator() {
     let (latency, period) = alone();
     let service = cell.total().class(OpKind::Read).unwrap().service.clone();
     assert_eq!(service.min_ns(), service.max_ns(), "nothing disturbs it");
-    // As near as one operation more or less in the window.
+    // Exact to one operation more or less in the window.
     near(period - latency, 1000.0, 0.02);
     near(cell.oio_mean(), latency / period, 1e-3);
     // Intervals are of virtual time: each holds its share.
@@ -134,7 +134,7 @@ fn one_at_a_time_takes_latency_and_generator() {
 }
 
 /// A window may begin or end while the generator is still at work on an operation, which is in
-/// flight only from when it was handed over.
+/// flight only from its hand-over on.
 #[test]
 fn a_window_may_begin_and_end_in_the_generator() {
     let (_, period) = alone();
@@ -154,9 +154,9 @@ fn a_window_may_begin_and_end_in_the_generator() {
     }
 }
 
-/// As on real storage: a second cell goes on where the first one ended, each worker by itself.
+/// As on real storage: a second cell continues where the first one ended, each worker by itself.
 #[test]
-fn sequential_cells_go_on_where_the_one_before_ended() {
+fn sequential_cells_continue_where_the_previous_one_ended() {
     let spec = spec(
         "threads = 2\nblock = \"4KiB\"\n[mix]\nread = 1\n[read]\naddresses = { pattern = \"sequential\" }\n[limits]\nops = 200\nramp = \"0s\"",
     );
@@ -175,8 +175,8 @@ fn sequential_cells_go_on_where_the_one_before_ended() {
     assert_eq!([came(0, 0), came(0, 1), came(1, 0), came(1, 1)], [200, 8392, 200, 8392]);
 }
 
-/// Workers that submit many operations at one instant do not hold each other up: from the first operation on
-/// each core has the rate that it has alone, however few operations there are.
+/// Workers that submit many operations at one instant do not delay each other: from the first
+/// operation on each core has the rate that it has alone, however few operations there are.
 #[test]
 fn workers_that_submit_ahead_do_not_wait_for_one_another() {
     let (_, apart) = alone();
@@ -266,10 +266,10 @@ fn limits_are_exact() {
         ));
         assert_eq!((cell.total().ops(), cell.ended), (ops, ended), "{limit}");
         assert_eq!(cell.resources.moved_bytes, ops * 4096);
-        assert_eq!(cell.resources.carried_out_ns, 0, "none too many was issued");
+        assert_eq!(cell.resources.carried_out_ns, 0, "no excess operation was issued");
         assert_balanced(&cell);
     }
-    // What a ramp completes is not in the limit.
+    // Completions of a ramp do not count towards the limit.
     let cell =
         run("depth = 8\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\nops = 5000\nramp = \"100ms\"");
     assert_eq!(cell.total().ops(), 5000);
@@ -292,7 +292,7 @@ fn every_kind_is_counted_apart() {
     assert_balanced(&cell);
 }
 
-/// Content that is to be verified is not there to be: that is said, and nothing else is different.
+/// Emulated storage has no content to verify: the cell records that, and nothing else differs.
 #[test]
 fn verified_content_is_not_claimed() {
     let text = |content| {
@@ -319,9 +319,9 @@ fn equal_plans_give_equal_cells() {
     other.cell.seed = 8;
     let c = drive_model(&other, &AtomicBool::new(false), &mut Unobserved).unwrap();
     assert_ne!(a.cells, c.cells);
-    // Targets do not march in step either.
+    // Targets have different streams.
     assert_ne!(a.cells[0].total(), a.cells[1].total());
-    // Several at once, each in a thread, are none the worse for it.
+    // Concurrent runs, each in a thread, give the same results.
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| modelled(text, 3).cells)).collect();
         for thread in threads {
@@ -348,17 +348,17 @@ fn many_targets_are_one_machine_and_merge_to_their_sum() {
     near(all.oio_mean(), modelled.cells.iter().map(Cell::oio_mean).sum(), 1e-9);
 }
 
-/// What the observer hears adds up to the cells.
+/// The intervals that the observer receives add up to the cells.
 #[test]
-fn the_observer_hears_every_interval_once() {
+fn the_observer_receives_every_interval_once() {
     #[derive(Default)]
-    struct Heard {
+    struct CountingObserver {
         cells: Vec<Cell>,
         ops: u64,
         last_index: usize,
         elapsed: Vec<u64>,
     }
-    impl Observer for Heard {
+    impl Observer for CountingObserver {
         fn ready(&mut self, cells: &[Cell]) {
             self.cells = cells.to_vec();
         }
@@ -372,17 +372,17 @@ fn the_observer_hears_every_interval_once() {
     }
     let spec = spec("depth = 4\n[mix]\nread = 1\n[limits]\ntime = \"500ms\"\nramp = \"50ms\"");
     let plan = plan(&spec, &system(2));
-    let mut heard = Heard::default();
+    let mut observer = CountingObserver::default();
     let stop = Arc::new(AtomicBool::new(false));
-    let cells = drive_cell(&plan, &stop, &mut heard).unwrap();
-    assert!(heard.cells.len() == 2 && heard.cells.iter().all(|c| c.evidence.virtual_time));
-    assert_eq!(heard.ops, cells.iter().map(|c| c.total().ops()).sum::<u64>());
-    assert_eq!(heard.last_index, 24);
-    assert!(heard.elapsed.is_sorted());
+    let cells = drive_cell(&plan, &stop, &mut observer).unwrap();
+    assert!(observer.cells.len() == 2 && observer.cells.iter().all(|c| c.evidence.virtual_time));
+    assert_eq!(observer.ops, cells.iter().map(|c| c.total().ops()).sum::<u64>());
+    assert_eq!(observer.last_index, 24);
+    assert!(observer.elapsed.is_sorted());
     assert!(cells.iter().all(|c| c.series.len() == 25 && c.facts["time"] == "virtual"));
 }
 
-/// Stopped by a signal: what was counted is kept, and the cell says so.
+/// Stopped by a signal: what was counted is kept, and the cell records the stop.
 #[test]
 fn a_stop_keeps_what_was_counted() {
     struct Stopper<'a>(&'a AtomicBool);
@@ -400,7 +400,7 @@ fn a_stop_keeps_what_was_counted() {
     assert_eq!(cell.series.len() as u64, cell.window_ns.div_ceil(20_000_000));
 }
 
-/// Reads of what was never written are seen for what they are.
+/// Reads of units that were never written are recognized.
 #[test]
 fn a_fresh_device_is_not_taken_for_a_full_one() {
     let mut fresh = (*system(1)).clone();
@@ -421,7 +421,7 @@ fn a_fresh_device_is_not_taken_for_a_full_one() {
     }
 }
 
-/// A cell that may end before its time: what was measured until then, and what its fact says.
+/// A cell that may end before its time, which checks its measurements and its fact.
 fn settled(text: &str, half_width_share_max: f64) -> Cell {
     let spec = spec(text);
     let settle = Settle {
@@ -435,10 +435,10 @@ fn settled(text: &str, half_width_share_max: f64) -> Cell {
     drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap().cells.remove(0)
 }
 
-/// A closed loop on a device that always takes as long is known at the first question; and the cell is
-/// as if its limit had been that, to the last operation in flight.
+/// A closed loop on a device with a constant service time settles at the first check; and the cell
+/// is as if its limit had been that, to the last operation in flight.
 #[test]
-fn what_never_changes_ends_at_the_shortest_window() {
+fn a_constant_ends_at_the_shortest_window() {
     let text = |time| {
         format!(
             "threads = 3\ndepth = 4\n[mix]\nread = 1\n[limits]\ntime = \"{time}\"\nramp = \"7ms\""
@@ -453,7 +453,7 @@ fn what_never_changes_ends_at_the_shortest_window() {
     assert!(told.starts_with("steady after 64 ms of 60 min"), "{told}");
     early.ended = Ended::Time;
     assert_eq!(early, run(&text("64ms")));
-    // What can't be known well enough runs on to its limit and says nothing.
+    // A cell that can't become precise enough runs to its limit and has no such fact.
     let text = text("100ms").replace("read = 1", "read = 1\nwrite = 1");
     let mut long = settled(&text, 1e-9);
     assert_eq!((long.window_ns, long.ended), (100_000_000, Ended::Time));
@@ -461,9 +461,9 @@ fn what_never_changes_ends_at_the_shortest_window() {
     assert_eq!(long, run(&text));
 }
 
-/// An open loop of Poisson arrivals at a memory whose worker does one I/O after the other: response times
-/// are those of M/D/1, whose queue remembers. Early ends agree with that and with cells of full length,
-/// within what they say.
+/// An open loop of Poisson arrivals at a memory whose worker does one I/O after the other: response
+/// times are those of M/D/1, whose queue is correlated. Early ends agree with that and with cells
+/// of full length, within their stated precision.
 #[test]
 fn early_ends_agree_with_a_queue_of_known_length() {
     let text = |seed: u64, rate: f64| {
@@ -499,7 +499,7 @@ fn early_ends_agree_with_a_queue_of_known_length() {
 
 /// Targets that can't share a cell.
 #[test]
-fn what_is_not_one_system_is_refused() {
+fn targets_of_different_systems_are_refused() {
     let spec = spec("[mix]\nread = 1");
     let (one, other) = (system(2), system(1));
     for medium in [

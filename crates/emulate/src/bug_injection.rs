@@ -1,5 +1,5 @@
-//! Deliberate bugs, so that the checks of power cuts can be checked: each is a mistake that a
-//! storage system could make. Off, each costs a comparison where programs begin or end.
+//! Injected bugs, to test the tests of power cuts: each is a mistake that a storage system could
+//! make. When off, each costs a comparison where programs begin or end.
 
 /// One bug, of every flash device in a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -7,20 +7,20 @@ pub enum InjectedBug {
     /// None.
     #[default]
     Nothing,
-    /// A flush does not wait for what is in the buffer.
+    /// A flush does not wait for the content of the buffer.
     HastyFlush,
-    /// A flush waits for as many programs as it found under way, not for those very ones.
+    /// A flush waits for the number of programs in progress at its start, not for those very ones.
     CountingFlush,
-    /// The map changes when a program begins, and no journal takes it back.
+    /// The map changes when a program begins, and no journal reverts it.
     HastyMap,
     /// A block is erased before its copies are committed.
     HastyErase,
-    /// A copy counts although what it copied was overwritten meanwhile.
+    /// A copy counts although its source was overwritten meanwhile.
     StaleCopy,
     /// Of two programs of one unit the one that ends last counts.
     LastProgramWins,
-    /// A protected buffer forgets what it holds when the power fails.
+    /// A protected buffer loses its content when the power fails.
     ForgetfulBuffer,
-    /// A protected buffer forgets what was on its way to the flash when the power failed.
+    /// A protected buffer loses the data being programmed when the power fails.
     ForgetfulProgram,
 }

@@ -1,11 +1,11 @@
-//! A server that is asked ahead of time: one thing at a time, each as early as it fits.
+//! A server with reservations: one request at a time, each as early as it fits.
 //!
-//! A [`Server`](crate::server::Server) serves in the order in which it is asked, so it must be asked when the request is
-//! there. The copy to or from memory is made by the submitter's core, and a worker that submits thirty operations
-//! at one instant makes thirty copies one after the other: it asks the bus for all of them before another worker, whose
-//! first copy begins at once on another core, asks for one. Served in the order of asking, that copy would
-//! wait for the first worker's last. So what is promised is kept as a calendar: an earlier copy goes into
-//! the gap before later ones, if it fits.
+//! A [`Server`](crate::server::Server) serves in the order of its calls, so it must be called when the
+//! request is there. The copy to or from memory is made by the submitter's core, and a worker that submits
+//! thirty operations at one instant makes thirty copies one after the other: it reserves the bus for all of
+//! them before another worker, whose first copy begins at once on another core, reserves it for one. Served
+//! in the order of calls, that copy would wait for the first worker's last. So reservations are kept as a
+//! calendar: an earlier copy goes into the gap before later ones, if it fits.
 
 use crate::server::{passed_ns, ticks, whole_ns};
 use std::collections::VecDeque;
@@ -13,17 +13,17 @@ use std::collections::VecDeque;
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calendar {
-    /// Nothing is promised from here on.
+    /// No reservations from here on.
     free_ticks: u64,
-    /// Nothing is promised in these either: start and end, earliest first, none of them over.
+    /// Free intervals before that: start and end, earliest first, without past ones.
     gaps: VecDeque<(u64, u64)>,
-    /// Busy since the start, what is promised included.
+    /// Busy since the start, reservations included.
     busy_ticks: u64,
 }
 
 impl Calendar {
-    /// Takes the server for `cost_ticks` from `at_ns` on, as early as it is free for so long; gives when that
-    /// ends, ns. Nobody will ask for a time before `now_ns`.
+    /// Reserves the server for `cost_ticks` at the earliest free interval from `at_ns` on; gives
+    /// its end, ns. No later call is for a time before `now_ns`.
     pub(crate) fn take(&mut self, now_ns: u64, at_ns: u64, cost_ticks: u64) -> u64 {
         self.busy_ticks += cost_ticks;
         let (now, at) = (ticks(now_ns), ticks(at_ns));
@@ -58,7 +58,7 @@ impl Calendar {
         passed_ns(self.free_ticks)
     }
 
-    /// What it had promised is void from `now_ns` on.
+    /// Cancels the reservations from `now_ns` on.
     pub(crate) fn reset(&mut self, now_ns: u64) {
         self.busy_ticks = ticks(self.busy_ns(now_ns));
         self.free_ticks = self.free_ticks.min(ticks(now_ns));
@@ -82,10 +82,10 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Asked in the order of time it is the plain server. In any order nothing overlaps, nothing begins
-        /// before it was asked for, and what was promised until any time is what was busy then.
+        /// Called in the order of time it is the plain server. In any order nothing overlaps, nothing
+        /// begins before its requested time, and the reservations until any time are the busy time then.
         #[test]
-        fn promises_never_overlap(
+        fn reservations_never_overlap(
             mut asks in prop::collection::vec((0_u64..400, 0_u64..40), 1..80),
             cut in 0_u64..500,
         ) {
@@ -105,12 +105,12 @@ mod tests {
             asks.sort_unstable_by_key(|ask| ask.0);
             let (mut calendar, mut server) = (Calendar::default(), Server::default());
             for (at, cost) in asks {
-                // A cost of nothing fits anywhere.
+                // A cost of zero fits anywhere.
                 let cost = ticks(cost + 1);
                 prop_assert_eq!(calendar.take(at, at, cost), server.take(at, cost));
                 prop_assert_eq!(calendar.busy_ns(at), server.busy_ns(at));
             }
-            prop_assert!(calendar.gaps.is_empty(), "what is over is forgotten");
+            prop_assert!(calendar.gaps.is_empty(), "past gaps are dropped");
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
         }
         assert_eq!(bus.take(0, 1, ticks(3)), 6);
         assert_eq!(bus.take(0, 1, ticks(4)), 10, "it fits exactly");
-        assert_eq!(bus.take(0, 0, ticks(8)), 321, "where there is room for it");
+        assert_eq!(bus.take(0, 0, ticks(8)), 321, "where it fits");
         bus.reset(5);
         assert_eq!(bus.take(5, 5, ticks(3)), 8);
     }

@@ -1,13 +1,13 @@
-//! How a host operation ended: when, for which worker, and why it failed if it did.
+//! Completion of a host operation: its time, its worker, and the reason if it failed.
 
 use iodyno_units::IoError;
 
-/// One operation that is done.
+/// One completed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// When, ns.
     pub at_ns: u64,
-    /// What the submitter called it.
+    /// The submitter's token.
     pub token: u64,
     /// Which volume.
     pub volume: u32,

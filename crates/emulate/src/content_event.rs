@@ -1,5 +1,5 @@
-//! What became of written data, step by step, for the owner who keeps its bytes: the machine moves
-//! tokens, the owner moves what they stand for in the same order.
+//! Content events: each step of written data, for the owner of its bytes: the machine moves tokens,
+//! the owner moves the bytes behind them in the same order.
 
 use crate::part_id::PartId;
 
@@ -9,7 +9,7 @@ pub const UNIT_BYTES: u64 = 4096;
 /// One step, of one part. Units are 4 KiB; a write that covers a part of one changes that unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentEvent {
-    /// A read of the unit gives what `token` wrote, from now on.
+    /// From now on a read of the unit gives the data of `token`.
     Accepted {
         /// On which part.
         part: PartId,
@@ -17,11 +17,11 @@ pub enum ContentEvent {
         unit: u64,
         /// Which write.
         token: u64,
-        /// A power cut leaves it.
+        /// It survives a power cut.
         kept: bool,
     },
-    /// What was accepted is on the medium, where a power cut leaves it. Programs may end in another
-    /// order than they began; of one unit, what is older than what landed before is not told.
+    /// An accepted unit is on the medium, where it survives a power cut. Programs may end in another order
+    /// than they began; a version older than one of the same unit that landed before has no event.
     Landed {
         /// On which part.
         part: PartId,
@@ -30,7 +30,7 @@ pub enum ContentEvent {
         /// Which write.
         token: u64,
     },
-    /// A write went past the buffer: it is on the medium, in place of what was there and of what was
+    /// A write bypassed the buffer: it is on the medium, and replaces the unit there and what was
     /// accepted before it was submitted.
     Written {
         /// On which part.
@@ -39,24 +39,24 @@ pub enum ContentEvent {
         unit: u64,
         /// Which write.
         token: u64,
-        /// The buffer holds something newer, which a read still gives.
+        /// The buffer holds a newer version, which a read still gives.
         overtaken: bool,
     },
-    /// These units hold zeroes on the medium, in place of what was there and of what was accepted
+    /// These units hold zeroes on the medium, which replace the data there and what was accepted
     /// before.
     Dropped {
         /// On which part.
         part: PartId,
         /// The first.
         unit: u64,
-        /// How many.
+        /// Their number.
         count: u64,
         /// Which trim or write of zeroes.
         token: u64,
-        /// The buffer holds something newer, which a read still gives.
+        /// The buffer holds a newer version, which a read still gives.
         overtaken: bool,
     },
-    /// The power failed: what was accepted, and is neither kept nor on the medium, is gone.
+    /// The power failed: data that were accepted, and are neither kept nor on the medium, are lost.
     PowerCut {
         /// On which part.
         part: PartId,

@@ -1,11 +1,11 @@
-//! The event queue: which request acts next, and when.
+//! The event queue: the next request to act, and its time.
 //!
 //! An event is one `u128`, `time << 64 | sequence << 24 | slot`, so that events are ordered by time
-//! and ties fall in the order in which they were made. A request has at most one event pending,
-//! so the queue links slots, not events. Two rings of buckets make a timing wheel: the near one, whose
-//! buckets are so short that most hold an event or two, and the next one, each of whose buckets is dealt
-//! out to the near ring when its time comes. What is later than both waits in a heap. The bucket
-//! that is being emptied is kept sorted.
+//! and ties by creation. A request has at most one event pending, so the queue links slots, not
+//! events. Two rings of buckets make a timing wheel: the near one, whose buckets are so short that
+//! most hold an event or two, and the next one, each of whose buckets is distributed to the near
+//! ring when its time comes. Later events wait in a heap. The bucket that is being emptied is kept
+//! sorted.
 
 mod ring;
 
@@ -19,8 +19,8 @@ const SLOT_BITS: u32 = 24;
 pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
 /// A near bucket is 2^8 ns: the near ring reaches 2.1 ms, past most programs.
 const NEAR_BITS: u32 = 8;
-/// A bucket of the next ring is half of what the near one reaches, so that all of it goes in there
-/// wherever in its ring the near cursor stands. It reaches 8.6 s.
+/// A bucket of the next ring is half of what the near one reaches, so that all of it fits there
+/// wherever in its ring the near cursor is. It reaches 8.6 s.
 const NEXT_BITS: u32 = NEAR_BITS + 12;
 
 /// The event of a slot, and the next slot of its bucket. 32 bytes: half a cache line.
@@ -41,7 +41,7 @@ pub(crate) struct Queue {
     cursor: u64,
     near: Ring,
     next: Ring,
-    /// When the first bucket of the next ring that is not empty begins; `u64::MAX`: there is none.
+    /// When the first non-empty bucket of the next ring begins; `u64::MAX`: there is none.
     next_ns: u64,
     far: BinaryHeap<Reverse<u128>>,
     /// When the first of them is due; `u64::MAX`: there are none.
@@ -74,13 +74,13 @@ impl Queue {
         }
     }
 
-    /// No event is pending any more.
+    /// Removes all events.
     pub(crate) fn clear(&mut self) {
         let sequence = self.sequence;
         *self = Self { sequence, ..Self::new() };
     }
 
-    /// Only the events of the slots that `keep` names stay pending.
+    /// Removes all events except those of the slots that `keep` names.
     pub(crate) fn retain(&mut self, keep: impl Fn(u32) -> bool) {
         let mut kept: Vec<u128> = std::mem::take(&mut self.current);
         kept.extend(std::mem::take(&mut self.far).into_iter().map(|key| key.0));
@@ -101,7 +101,7 @@ impl Queue {
         self.far = kept.into_iter().map(Reverse).collect();
     }
 
-    /// Slot numbers below `slots` will be used.
+    /// Reserves entries for slot numbers below `slots`.
     #[inline]
     pub(crate) fn reserve(&mut self, slots: usize) {
         if self.pending.len() < slots {
@@ -116,7 +116,7 @@ impl Queue {
         let key = (u128::from(time_ns) << 64)
             | (u128::from(self.sequence) << SLOT_BITS)
             | u128::from(slot);
-        // The cursor may be ahead of time, where `next_time_ns` has looked.
+        // The cursor may be ahead of time, because of `next_time_ns`.
         let ahead = (time_ns >> NEAR_BITS).wrapping_sub(self.cursor + 1);
         if ahead < Ring::REACH - 1 {
             let next = self.near.put(time_ns >> NEAR_BITS, slot);
@@ -126,7 +126,7 @@ impl Queue {
         }
     }
 
-    /// The same for what is not in the near ring's reach.
+    /// Adds an event beyond the near ring's reach.
     fn push_aside(&mut self, key: u128) {
         let (time_ns, slot) = event(key);
         if time_ns >> NEAR_BITS <= self.cursor {
@@ -148,9 +148,8 @@ impl Queue {
         }
     }
 
-    /// Makes the next bucket the current one, unless it begins after `until_ns` or what waits in
-    /// the heap comes before it. Where that bucket holds a single event that is due, gives it at
-    /// once.
+    /// Makes the next bucket the current one, unless it begins after `until_ns` or the heap has an
+    /// earlier event. Where that bucket holds a single event that is due, gives it at once.
     #[inline(always)]
     fn turn(&mut self, until_ns: u64) -> Option<u128> {
         let mut found = self.near.next(self.cursor);
@@ -169,7 +168,7 @@ impl Queue {
         self.cursor = bucket;
         let slot = self.near.take(bucket);
         let Pending { key, next } = self.pending[slot as usize];
-        // What is before this is due, and before all that is in the heap.
+        // Events before this are due, and precede all in the heap.
         let end_ns = until_ns.saturating_add(1).min(self.far_ns);
         if next == NIL {
             if time_of(key) < end_ns {
@@ -193,11 +192,11 @@ impl Queue {
         None
     }
 
-    /// The first bucket of the next ring is dealt out to the near one, where nothing comes before it.
+    /// Distributes the first bucket of the next ring to the near one, which has no earlier event.
     #[cold]
     fn deal(&mut self) {
         let bucket = self.next_ns >> NEXT_BITS;
-        // What was pushed lay further ahead than this bucket is long, so the cursor is before it still.
+        // Pushed events were further ahead than this bucket's length, so the cursor is still before it.
         debug_assert!(self.cursor < self.next_ns >> NEAR_BITS);
         self.cursor = (self.next_ns >> NEAR_BITS) - 1;
         let mut slot = self.next.take(bucket);
@@ -244,7 +243,7 @@ impl Queue {
         self.current.pop().map(event)
     }
 
-    /// The same where the heap may hold the next one.
+    /// The next event where the heap may hold it.
     #[cold]
     fn pop_far(&mut self, until_ns: u64) -> Option<(u64, u32)> {
         let Reverse(far) = *self.far.peek()?;
@@ -285,10 +284,10 @@ mod tests {
     use super::*;
     use iodyno_units::rng::{below, stream};
 
-    /// The standard library's heap as the oracle: the same pushes give the same pops, whatever the
+    /// Compares with the standard library's heap: the same pushes give the same pops, whatever the
     /// distances, and `until` is never passed.
     #[test]
-    fn pops_what_a_heap_pops() {
+    fn pops_the_same_as_a_heap() {
         for seed in 0..20 {
             let mut rng = stream(seed, "queue", 0);
             let (mut queue, mut heap) = (Queue::new(), BinaryHeap::new());

@@ -1,5 +1,5 @@
-//! What can go wrong on demand, on every kind of device. The machine lets it happen
-//! (`machine/apply_fault`), `fault_state` knows what is wrong meanwhile.
+//! Faults that can be injected, on every kind of device. The machine applies them
+//! (`machine/apply_fault`), `fault_state` holds those in effect.
 
 use crate::part_id::PartId;
 
@@ -7,9 +7,9 @@ use crate::part_id::PartId;
 /// cleared; a power cut takes what is in flight and mends nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fault {
-    /// The power fails and comes back: everything in flight is gone, and each place keeps what such
-    /// a place keeps (a protected buffer all, a volatile one nothing). A hung device hangs on, with
-    /// nothing that waits; a slow one is slow, and one that is gone stays away.
+    /// The power fails and comes back: everything in flight is gone, and each component keeps the
+    /// data that it protects (a protected buffer all, a volatile one none). A hung device stays
+    /// hung, without waiting operations; a slow one stays slow, and a lost one lost.
     PowerCut,
     /// The flash page that holds this offset can't be read any more. (Disks and memory have none.)
     Page {
@@ -25,8 +25,8 @@ pub enum Fault {
         /// Anywhere in the block.
         offset_bytes: u64,
     },
-    /// Every operation takes so many times as long as it would have, counted from when it was
-    /// handed over (or from this fault, if that came later). A flash device on a link holds its
+    /// Every operation takes `factor` times as long as it would have, counted from its hand-over
+    /// (or from this fault, if that came later). A flash device on a link keeps the operation's
     /// place in the queue until then; a disk's has been free since its own work was done.
     Slow {
         /// Which device.
@@ -34,23 +34,23 @@ pub enum Fault {
         /// 1: as usual again; less counts as 1.
         factor: f64,
     },
-    /// Nothing completes any more. The device takes operations in and carries them out, but none is
-    /// answered before it is cleared; then all that waited are, at that instant.
+    /// Nothing completes any more. The device accepts and executes operations, but answers none
+    /// before the fault is cleared; then it completes all that waited, at that instant.
     Hang {
         /// Which device.
         part: PartId,
     },
-    /// The device is gone: what is in flight fails now, what is handed over fails at once. It keeps
-    /// what it would have kept through a power cut.
+    /// The device is lost: operations in flight fail now, later ones fail at once. It keeps what it
+    /// would have kept through a power cut.
     Lose {
         /// Which device.
         part: PartId,
     },
     /// A range can't be read, as with latent sector errors: a read that touches a 4 KiB unit of it
-    /// fails, after the time that it takes; a flash device with parity stripes rebuilds the page,
-    /// which is whole again then. A write that touches a unit, or a trim of all of it, mends it: on
-    /// flash when its program ends, elsewhere when it is acknowledged. Units that hold nothing are
-    /// not read from the cells of flash, and don't fail there.
+    /// fails, after its usual time; a flash device with parity stripes rebuilds the page, which is
+    /// readable again then. A write that touches a unit, or a trim of all of it, repairs it: on
+    /// flash when its program ends, elsewhere when it is acknowledged. Unwritten units are not read
+    /// from the cells of flash, and don't fail there.
     Latent {
         /// On which device.
         part: PartId,

@@ -17,11 +17,11 @@ use std::collections::BTreeSet;
 /// What is wrong with a part as a whole, until it is cleared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultState {
-    /// Everything takes so many times as long; 1: as usual.
+    /// Everything takes this many times as long; 1: no fault.
     pub slow_factor: f64,
     /// Nothing completes.
     pub hung: bool,
-    /// It is gone.
+    /// It is lost.
     pub lost: bool,
 }
 
@@ -34,11 +34,11 @@ impl FaultState {
 #[derive(Clone, Debug)]
 struct PartFaults {
     state: FaultState,
-    /// Since when it is slow.
+    /// Start of the slowness.
     since_ns: u64,
     /// Units that can't be read (disks and memory).
     unreadable: Ranges,
-    /// Whose last event waits for the end of a hang, in order.
+    /// Requests whose last event waits for the end of a hang, in order.
     parked: Vec<u32>,
 }
 
@@ -59,16 +59,16 @@ pub(crate) struct FaultStates {
     parts: Vec<PartFaults>,
     /// By slot: when what was asked for was handed over, if that was since something is wrong.
     handed_ns: Vec<u64>,
-    /// Slots whose last event was put off already.
+    /// Slots whose last event was postponed already.
     put_off: BTreeSet<u32>,
 }
 
-/// What becomes of an event.
+/// Disposition of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It happens.
+    /// It takes effect.
     Happens,
-    /// It was put off, or the operation was ended here.
+    /// It was postponed, or the operation was ended here.
     Handled,
 }
 
@@ -95,7 +95,7 @@ impl FaultStates {
         self.handed_ns[slot] = at_ns;
     }
 
-    /// The event of `slot` has come.
+    /// Applies the faults to the event of `slot`.
     pub(crate) fn meets(&mut self, core: &mut Core, slot: u32) -> Verdict {
         let request = &core.slab[slot];
         // (Those of a host were handed over before this event.)
@@ -137,7 +137,7 @@ impl FaultStates {
         if illness.state.slow_factor <= 1.0 {
             illness.since_ns = now_ns;
         }
-        // (What is no number counts as 1 too.)
+        // (NaN counts as 1 too.)
         illness.state.slow_factor = factor.max(1.0);
     }
 
@@ -193,7 +193,7 @@ impl FaultStates {
         was.state.lost
     }
 
-    /// Whether nothing is wrong anywhere.
+    /// Whether no fault is in effect.
     pub(crate) fn is_over(&self) -> bool {
         let is_clear = |v: &PartFaults| v.state == FaultState::NONE && v.unreadable.is_empty();
         self.parts.iter().all(is_clear)

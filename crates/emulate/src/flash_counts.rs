@@ -1,6 +1,6 @@
-//! What a flash device did since the start: pages written and copied, programs, reads, erases.
+//! Counters of a flash device since the start: pages written and copied, programs, reads, erases.
 
-/// What happened in a device since the start.
+/// Counters of a device since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// 4 KiB pages that hosts wrote.
@@ -9,7 +9,7 @@ pub struct Counts {
     pub copied_pages: u64,
     /// Pages of the map that were written.
     pub map_pages: u64,
-    /// Pages that hold nothing: a program writes all planes of a die, whatever there is to write.
+    /// Pages without data: a program writes all planes of a die, however few pages are to be written.
     pub filler_pages: u64,
     /// Page programs of a die (all planes).
     pub programs: u64,
@@ -21,7 +21,7 @@ pub struct Counts {
     pub erases: u64,
     /// Page reads that were rebuilt from their parity stripe.
     pub recovered: u64,
-    /// Page reads that failed for good.
+    /// Page reads that failed permanently.
     pub unrecovered: u64,
 }
 
@@ -35,7 +35,7 @@ impl Counts {
         all as f64 / self.host_pages as f64
     }
 
-    /// What happened since another time.
+    /// Difference from an earlier state of the counters.
     #[must_use]
     pub fn since(&self, other: &Self) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl Counts {
         }
     }
 
-    /// Both together.
+    /// Sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {

@@ -1,6 +1,6 @@
-//! A gauge: how many of something are in use, integrated over time.
+//! A gauge: the number of units in use, integrated over time.
 
-/// How many of something are in use, integrated over time.
+/// The number of units in use, integrated over time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauge {
     used: u32,
@@ -21,7 +21,7 @@ impl Gauge {
         self.used -= 1;
     }
 
-    /// None is in use any more.
+    /// Resets the number in use to zero.
     pub(crate) fn clear(&mut self, now_ns: u64) {
         self.settle(now_ns);
         self.used = 0;

@@ -48,7 +48,7 @@ impl Hdd {
                     fua: request.fua,
                 };
                 core.slab[slot].state = State::Waiting;
-                // What happens inside at this very instant comes first.
+                // Internal events of this instant come first.
                 self.wake(core);
                 self.disk.submit(core.now, slot, op);
                 self.follow(core);
@@ -69,7 +69,7 @@ impl Hdd {
         self.plan(core);
     }
 
-    /// Lets happen what happens inside now.
+    /// Processes the disk's internal events of now.
     fn wake(&mut self, core: &mut Core) {
         while self.disk.wake_at() <= core.now {
             self.disk.wake(core.now, &mut self.done);
@@ -81,8 +81,8 @@ impl Hdd {
         }
     }
 
-    /// Sees to it that the disk is woken in time. (A wake-up that was planned for later stays: it
-    /// finds nothing to do.)
+    /// Schedules the disk's next wake-up. (A wake-up that was planned for later stays: it has no
+    /// effect.)
     fn plan(&mut self, core: &mut Core) {
         let wake_ns = self.disk.wake_at();
         if wake_ns >= self.pending_ns {
@@ -93,18 +93,18 @@ impl Hdd {
         core.at(wake_ns, slot, State::Wake);
     }
 
-    /// Keeps from now on what is written.
+    /// Keeps the content of writes from now on.
     pub(crate) fn keep_content(&mut self) {
         self.disk.keep_journal();
         self.content.get_or_insert_default();
     }
 
-    /// What a read of a 4 KiB unit gives; None: nothing was written there since content is kept.
+    /// The value that a read of a 4 KiB unit gives; None: not written since content is kept.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         self.content.as_ref()?.get(unit)
     }
 
-    /// Moves content as the disk has moved it. The requests that it speaks of are all there still.
+    /// Moves content by the disk's journal. The requests that it names still exist.
     fn follow(&mut self, core: &mut Core) {
         let Some(content) = &mut self.content else { return };
         let part = self.part;
@@ -140,7 +140,7 @@ impl Hdd {
         }
     }
 
-    /// The power fails: what the volatile buffer held is lost.
+    /// The power fails: the content of the volatile buffer is lost.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         self.disk.power_cut();
         if let Some(content) = &mut self.content {
@@ -162,7 +162,7 @@ impl Hdd {
         ]
     }
 
-    /// Where the time of its I/Os went, since the start.
+    /// Phase times of its I/Os, since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let mut all = Vec::new();
         for (kind, of) in [(OpKind::Read, Of::Read), (OpKind::Write, Of::Write)] {

@@ -3,7 +3,7 @@
 //!
 //! **Invariants:** reads no clock, spawns no thread, does no I/O. Same seed, same events, on every
 //! machine: logarithms and powers come from `libm` in pure Rust, random numbers from the named
-//! streams of `units`. Nothing is decided before its event.
+//! streams of `units`. No result is computed before its event.
 
 #![allow(
     clippy::inline_always,

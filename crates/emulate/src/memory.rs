@@ -1,6 +1,6 @@
-//! Memory as a block device (RAM disk, NVDIMM): the submitter's core does the work, so threads
-//! scale and queue depth does not; the memory bus of the socket is the ceiling. Content that is
-//! protected (by a battery, or flash that is written in an emergency) survives a power cut.
+//! Memory as a block device (RAM disk, NVDIMM): the submitter's core does the work, so it scales
+//! with threads but not with queue depth; the memory bus of the socket is the limit. Content that
+//! is protected (by a battery, or flash that is written in an emergency) survives a power cut.
 
 use crate::calendar::Calendar;
 use crate::content_event::ContentEvent;
@@ -15,7 +15,7 @@ use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use std::collections::BTreeMap;
 
-/// Time by phase, and how many went through: reads, and writes with all that is none.
+/// Time by phase, and number of operations: reads, and writes with all others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
     software_ns: u64,
@@ -32,7 +32,7 @@ pub(crate) struct MemoryDevice {
     io_ticks: u64,
     read_bytes_per_s: f64,
     write_bytes_per_s: f64,
-    /// Bus bytes a second over how often each byte crosses it.
+    /// Bus bytes a second divided by the number of times that each byte crosses it.
     read_bus_bytes_per_s: f64,
     write_bus_bytes_per_s: f64,
     flush_ticks: u64,
@@ -96,8 +96,8 @@ impl MemoryDevice {
             OpKind::Flush => (self.flush_ticks, 0),
             OpKind::Trim => (0, 0),
         };
-        // The bus is asked for the time at which the copy begins, which may lie ahead: this core may have others
-        // to make first.
+        // The bus is reserved for the time at which the copy begins, which may lie ahead: this core
+        // may have other copies to make first.
         let bus_ns = self.bus.take(core.now, issued_ns, bus_ticks);
         let copied_ns = core.cores[on].take(issued_ns, self.io_ticks + copy_ticks);
         let waited_ns = bus_ns.saturating_sub(copied_ns);
@@ -149,13 +149,13 @@ impl MemoryDevice {
         core.complete(slot, failed.then_some(IoError::OutOfRange));
     }
 
-    /// Keeps from now on what is written.
+    /// Keeps the content of writes from now on.
     pub(crate) fn keep_content(&mut self) {
         self.content.get_or_insert_default();
     }
 
-    /// What a read of a 4 KiB unit gives; None: nothing was written there since content is kept,
-    /// or it is gone.
+    /// The value that a read of a 4 KiB unit gives; None: not written since content is kept, or
+    /// lost.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         self.content.as_ref()?.get(&unit).copied()
     }
@@ -178,7 +178,7 @@ impl MemoryDevice {
         vec![Resource { name: "memory bus", part, count: 1, held: false, busy_ns }]
     }
 
-    /// Where the time of its I/Os goes, since the start; known when they begin.
+    /// Phase times of its I/Os, since the start; known when they begin.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let mut all = Vec::new();
         for (of, p) in [(Of::Read, self.reads), (Of::Write, self.writes)] {

@@ -1,4 +1,4 @@
-//! A server: one thing at a time, in the order in which it is asked.
+//! A server: one request at a time, in the order of calls.
 //!
 //! Servers keep time in ticks of 1/1024 ns: whole ns alone would lose up to 1 % on short transfers,
 //! and a power of two costs a shift where ps would cost a division, several times an I/O.
@@ -7,19 +7,19 @@
 /// log2 of the ticks in a ns.
 const TICK_BITS: u32 = 10;
 
-/// So many ns, in ticks.
+/// `ns` in ticks.
 #[inline]
 pub(crate) const fn ticks(ns: u64) -> u64 {
     ns << TICK_BITS
 }
 
-/// The whole ns in so many ticks.
+/// The whole ns in `ticks`.
 #[inline]
 pub(crate) const fn whole_ns(ticks: u64) -> u64 {
     ticks >> TICK_BITS
 }
 
-/// The ns in which so many ticks have passed.
+/// The ns in which `ticks` have passed.
 #[inline]
 pub(crate) const fn passed_ns(ticks: u64) -> u64 {
     whole_ns(ticks + (1 << TICK_BITS) - 1)
@@ -29,7 +29,7 @@ pub(crate) const fn passed_ns(ticks: u64) -> u64 {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Server {
     free_ticks: u64,
-    /// Busy since the start, what is promised included.
+    /// Busy since the start, scheduled work included.
     busy_ticks: u64,
 }
 
@@ -43,7 +43,7 @@ impl Server {
         passed_ns(self.free_ticks)
     }
 
-    /// What it had promised is void from `now_ns` on.
+    /// Cancels the scheduled work from `now_ns` on.
     pub(crate) fn reset(&mut self, now_ns: u64) {
         self.busy_ticks = ticks(self.busy_ns(now_ns));
         self.free_ticks = self.free_ticks.min(ticks(now_ns));
@@ -62,7 +62,7 @@ impl Server {
     }
 }
 
-/// How long `bytes` take at a rate, ticks.
+/// Duration of `bytes` at a rate, ticks.
 pub(crate) fn transfer_ticks(bytes: u64, bytes_per_s: f64) -> u64 {
     libm::round(bytes as f64 * (1e9 * ticks(1) as f64) / bytes_per_s) as u64
 }
@@ -76,7 +76,7 @@ impl PerByte {
         Self(libm::round(ns_per_byte * (4096.0 * ticks(1) as f64)) as u64)
     }
 
-    /// What `bytes` cost, ticks.
+    /// The cost of `bytes`, ticks.
     #[inline]
     pub(crate) fn ticks(self, bytes: u32) -> u64 {
         (u64::from(bytes) * self.0) >> 12

@@ -1,27 +1,27 @@
-//! What the parts of a machine did: which resource is busy, and where the time of an I/O goes.
-//! Everything counts from the machine's start; two [`Snapshot`]s give what lies between them.
+//! Usage of the parts of a machine: busy times of the resources, and phase times of the I/Os. Everything
+//! counts from the machine's start; the difference of two [`Snapshot`]s covers the time between them.
 
 use crate::flash_counts::Counts;
 use crate::part_id::PartId;
 
-/// A resource, or several alike.
+/// A resource, or several equal ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
-    /// What it is, such as `flash channels`.
+    /// Its name, such as `flash channels`.
     pub name: &'static str,
     /// The part that it belongs to; None: the host's.
     pub part: Option<PartId>,
     /// How many there are.
     pub count: u32,
     /// It does nothing itself but is held while others work, such as a read context: when those are
-    /// slow all of them are taken.
+    /// slow all of them are in use.
     pub held: bool,
     /// Busy since the start, all together, ns.
     pub busy_ns: u64,
 }
 
 impl Resource {
-    /// The share of `elapsed_ns` in which it was busy, the average of all: 0 to 1.
+    /// The share of `elapsed_ns` in which it was busy, averaged over all: 0 to 1.
     pub fn share(&self, elapsed_ns: u64) -> f64 {
         if elapsed_ns == 0 || self.count == 0 {
             return 0.0;
@@ -33,28 +33,28 @@ impl Resource {
 /// Time of all I/Os of a volume by phase, and how many there were.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phase {
-    /// What happens in it, such as `page in the cells`.
+    /// Its name, such as `page in the cells`.
     pub name: &'static str,
-    /// Reads, writes, or pages of reads: what it is counted by.
+    /// Reads, writes, or pages of reads: the unit of `count`.
     pub of: Of,
     /// Together, ns.
     pub total_ns: u64,
-    /// Of how many.
+    /// Number of units.
     pub count: u64,
 }
 
-/// What one volume did.
+/// Usage of one volume.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeUsage {
     /// The host's resources, which are the same for every volume, and those of its parts.
     pub resources: Vec<Resource>,
-    /// Where the time of its I/Os went.
+    /// Phase times of its I/Os.
     pub phases: Vec<Phase>,
     /// What happened in the flash of all its flash devices, if it has any.
     pub counts: Option<Counts>,
 }
 
-/// What a whole machine did up to a time.
+/// Usage of a whole machine up to a time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// That time, ns.
@@ -66,7 +66,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What happened since `before`, of the same machine: `at_ns` is the time between. An I/O is
+    /// Difference from `before`, of the same machine: `at_ns` is the time between. An I/O is
     /// counted in the phases that it passed meanwhile.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
@@ -84,7 +84,7 @@ impl VolumeUsage {
         let resources = self.resources.iter().zip(&before.resources);
         let phases = self.phases.iter().zip(&before.phases);
         Self {
-            // After a power cut, what was promised is taken back.
+            // After a power cut, scheduled work is taken back.
             resources: resources
                 .map(|(a, b)| Resource {
                     busy_ns: a.busy_ns.saturating_sub(b.busy_ns),
@@ -103,7 +103,7 @@ impl VolumeUsage {
     }
 }
 
-/// What a phase is a phase of.
+/// The unit of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Of {
     /// A host's read.

@@ -1,6 +1,6 @@
-//! What holds on any flash device, of devices that are drawn at random: the books balance (used at random, and left
-//! alone until nothing is under way, each channel and die was busy for exactly what it was asked to do), and a
-//! sample of the pages does what all of them do.
+//! Laws of any flash device, on devices drawn at random: the counters agree (after random use, and
+//! a rest until nothing is in progress, each channel and die was busy for exactly its work), and a
+//! sample of the pages gives the same results as all of them.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn device(rng: &mut Generator) -> Flash {
     f.nand.pages_per_block = 32;
     f.nand.reads_first = one(rng, &[true, false]);
     f.nand.programs_max = one(rng, &[0, 3]);
-    // Fast and slow pages, and single-level cells, take the same time: it is not counted how many were of which.
+    // Fast and slow pages, and single-level cells, take the same time: the number of each is not counted.
     f.nand.slc = one(rng, &[None, Some(Slc { bytes: 32 << 20, program_ns: 500_000 })]);
     f.nand.channel_bytes_per_s = one(rng, &[100e6, 1e9]);
     f.controller.read_contexts = one(rng, &[0, 1, 16]);
@@ -46,7 +46,7 @@ fn device(rng: &mut Generator) -> Flash {
 }
 
 #[test]
-fn every_resource_was_busy_with_what_it_did() {
+fn every_resource_was_busy_for_its_work() {
     let (mut collected, mut filled) = (0, 0);
     for seed in 0..60 {
         let mut rng = stream(seed, "books", 0);
@@ -71,7 +71,7 @@ fn every_resource_was_busy_with_what_it_did() {
             let kind = one(&mut rng, &[OpKind::Read, OpKind::Write, OpKind::Write]);
             *(if kind == OpKind::Read { &mut read } else { &mut written }) += len;
             let offset_bytes = below(&mut rng, units - len) * 4096;
-            // Where the buffer is volatile, programs that are not full.
+            // Where the buffer is volatile, partially filled programs.
             let fua = below(&mut rng, 8) == 0;
             let op = Op { offset_bytes, len_bytes: len as u32 * 4096, kind, fua };
             m.submit(at_ns, worker, 0, &op, 0);
@@ -97,8 +97,8 @@ fn every_resource_was_busy_with_what_it_did() {
         let programmed = counts.programs * program_units;
         let brought =
             counts.host_pages + counts.copied_pages + counts.map_pages + counts.filler_pages;
-        // What more was programmed came out of single-level cells, but for units of a victim's last pages, which
-        // may not be full.
+        // The additional programs came out of single-level cells, except for units of a victim's
+        // last pages, which may not be full.
         let folded = if f.nand.slc.is_some() { programmed - brought } else { 0 };
         near(programmed as f64, (brought + folded) as f64, -1e-9..0.002, "programs");
         if matches!(how, Written::Random { .. }) {
@@ -108,10 +108,10 @@ fn every_resource_was_busy_with_what_it_did() {
         collected += u64::from(counts.copied_pages > 0);
         filled += u64::from(counts.filler_pages > 0);
         if how == Written::Fresh {
-            // Not all that was read was ever there.
+            // Some reads were of units never written.
             continue;
         }
-        // The exact form may read ahead what is overwritten before it is copied.
+        // The exact form may read ahead pages that are overwritten before they are copied.
         let in_vain = if represent == 1 { 0.005 } else { 1e-4 };
         let moved = read + programmed + counts.copied_pages + folded;
         let moved_ns = moved as f64 * 4096e9 / f.nand.channel_bytes_per_s;
@@ -120,7 +120,7 @@ fn every_resource_was_busy_with_what_it_did() {
         let work_ns = (counts.senses + counts.copy_senses) * f.nand.read_ns
             + counts.programs * f.nand.program_fast_ns
             + counts.erases * f.nand.erase_ns;
-        // A die is held while its data go over the channel, and while they wait for it; and to suspend takes time.
+        // A die is held while its data go over the channel, and while they wait for it; and suspending takes time.
         let alone = f.nand.dies_per_channel == 1 && f.nand.suspend_ns.is_none();
         let waits = if alone { in_vain } else { f64::INFINITY };
         near(busy_ns("flash dies"), work_ns as f64 + moved_ns, least..waits, "dies");
@@ -128,8 +128,8 @@ fn every_resource_was_busy_with_what_it_did() {
     assert!(collected > 30 && filled > 10, "{collected} {filled}");
 }
 
-/// The phases of reads, and those of writes, take together what these took: nothing is left out or told twice. (Reads
-/// of one page; those of several wait for all.)
+/// The phases of reads, and those of writes, add up to their durations: nothing is left out or
+/// counted twice. (Reads of one page; those of several wait for all.)
 #[test]
 fn the_phases_add_up() {
     let (mut ran, mut recovered) = (0, 0);
@@ -164,20 +164,20 @@ fn the_phases_add_up() {
                 submit(&mut m, done.at_ns, &mut from_ns);
             }
         }
-        let mut told_ns = [0; 2];
+        let mut phases_ns = [0; 2];
         for phase in m.phases(0) {
-            told_ns[usize::from(phase.of == Of::Write)] += phase.total_ns;
+            phases_ns[usize::from(phase.of == Of::Write)] += phase.total_ns;
         }
-        assert_eq!(told_ns, took_ns, "seed {seed}, {f:#?}");
+        assert_eq!(phases_ns, took_ns, "seed {seed}, {f:#?}");
         (ran, recovered) = (ran + 1, recovered + m.flash_counts(0).unwrap().recovered);
     }
     assert!(ran > 15 && recovered > 100, "{ran} {recovered}");
 }
 
-/// A full device on which every write is made durable by itself, and much is trimmed: victims have nothing to copy,
-/// programs are not full, room comes and goes. Every operation has an end, and nothing is programmed for nothing.
+/// A full device on which every write is made durable by itself, and much is trimmed: victims have nothing
+/// to copy, programs are not full, space comes and goes. Every operation ends, and no program is wasted.
 #[test]
-fn every_operation_has_an_end() {
+fn every_operation_ends() {
     let mut ran = 0;
     for seed in 0..150 {
         let mut rng = stream(seed, "ends", 0);
@@ -217,9 +217,9 @@ fn every_operation_has_an_end() {
     assert!(ran > 80, "{ran}");
 }
 
-/// The represented form against the exact one, on devices of every kind: the rate, and how often each page is written.
+/// The represented form against the exact one, on devices of every kind: the rate, and the writes of each page.
 #[test]
-fn a_sample_of_the_pages_does_what_all_do_on_any_device() {
+fn a_sample_of_the_pages_represents_all_on_any_device() {
     let mut offs = Vec::new();
     for seed in 0..40 {
         let mut rng = stream(seed, "sample", 0);
@@ -227,7 +227,7 @@ fn a_sample_of_the_pages_does_what_all_do_on_any_device() {
         f.capacity_bytes *= 8;
         f.nand.raw_bytes *= 8;
         f.nand.pages_per_block = 64;
-        // So many dies that more than chance is written in the time.
+        // Enough dies for the writes to exceed random fluctuation in the time.
         f.nand.channels = one(&mut rng, &[4, 8]);
         let states = [
             Written::Sequential,

@@ -1,5 +1,5 @@
-//! What a wrong device or system file is told: every message with its place, and the way to mend
-//! it. The texts are part of the product.
+//! Errors of invalid device and system files: every message with its position, and its remedy. The
+//! texts are part of the product.
 
 use std::fmt::Write as _;
 
@@ -21,12 +21,12 @@ fn read(text: &str) -> Vec<FileError> {
     read.unwrap_or_default()
 }
 
-/// What is wrong with a text.
-fn told(text: &str) -> String {
+/// The errors of a text.
+fn errors_of(text: &str) -> String {
     listed(text, read(text))
 }
 
-/// `FIRST WORD OF THE LINE [what the caret is under] message (help)` for each error: a key that is
+/// `FIRST WORD OF THE LINE [text under the caret] message (help)` for each error: a key that is
 /// added to a file moves no line here.
 fn listed(text: &str, errors: Vec<FileError>) -> String {
     let lines = errors.into_iter().map(|error| {
@@ -45,7 +45,7 @@ const FLASH: &str = include_str!("small/flash.toml");
 const DISK: &str = include_str!("small/disk.toml");
 const SYSTEM: &str = include_str!("small/system.toml");
 
-/// A text with some of its parts replaced, each of which it has once.
+/// A text with some of its parts replaced, each of which occurs once in it.
 fn changed(text: &str, changes: &[(&str, &str)]) -> String {
     changes.iter().fold(text.to_owned(), |text, (old, new)| {
         assert_eq!(text.matches(old).count(), 1, "{old:?}");
@@ -56,13 +56,13 @@ fn changed(text: &str, changes: &[(&str, &str)]) -> String {
 #[test]
 fn the_small_files_are_right() {
     for text in [MEMORY, FLASH, DISK, SYSTEM] {
-        assert_eq!(told(text), "");
+        assert_eq!(errors_of(text), "");
     }
 }
 
-/// Drawn as a user sees it.
+/// Rendered as for a user.
 #[test]
-fn an_error_is_drawn_at_its_place() {
+fn an_error_is_rendered_at_its_position() {
     let text = MEMORY.replace("\"3us\"", "3").replace("flush = { is", "flash = { is");
     let drawn: Vec<String> = read(&text)
         .into_iter()
@@ -109,39 +109,39 @@ fn a_device_is_no_system() {
     );
 }
 
-/// Changes of a small file each, and what that is told.
+/// Changes of a small file each, and their error.
 type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
 #[test]
-fn every_way_to_write_a_file_wrongly_is_told_at_its_place() {
+fn every_error_of_a_file_is_reported_at_its_position() {
     check("W", WRITTEN);
 }
 
 #[test]
-fn every_rule_of_devices_is_told_at_its_key() {
+fn every_rule_of_devices_is_reported_at_its_key() {
     check("R", DEVICES);
 }
 
 #[test]
-fn every_rule_of_systems_is_told_at_its_key() {
+fn every_rule_of_systems_is_reported_at_its_key() {
     check("S", SYSTEMS);
 }
 
 fn check(letter: &str, cases: &[Case]) {
     let mut wrong = String::new();
     for (i, (text, changes, expected)) in cases.iter().enumerate() {
-        compare(&mut wrong, &format!("{letter}{i}"), &told(&changed(text, changes)), expected);
+        compare(&mut wrong, &format!("{letter}{i}"), &errors_of(&changed(text, changes)), expected);
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// What is changed in the small server, how many flash DIMMs of 400 GB and of 200 GB are put into
-/// it, and what that is told.
+/// Changes of the small server, the number of flash DIMMs of 400 GB and of 200 GB in it, and the
+/// error.
 type Populated = (&'static [(&'static str, &'static str)], usize, usize, &'static str);
 
-/// Refused by the rule's name, at the line of the system's file that the rule is about.
+/// Refused with the rule's name, at the line of the system's file to which the rule applies.
 #[test]
-fn every_rule_of_population_is_told_at_its_line() {
+fn every_rule_of_population_is_reported_at_its_line() {
     let mut wrong = String::new();
     let half = changed(FLASH, &[("\"400GB\"", "\"200GB\""), ("\"512GiB\"", "\"256GiB\"")]);
     for (i, (changes, large, small, expected)) in POPULATED.iter().enumerate() {
@@ -167,7 +167,7 @@ fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
     }
 }
 
-/// Flash DIMMs are spread evenly whatever stands between them; so are the others.
+/// Flash DIMMs are spread evenly whatever is between them; so are the others.
 #[test]
 fn devices_are_spread_over_the_sockets_by_their_kind() {
     let system = describe::system("mine", SYSTEM).unwrap();

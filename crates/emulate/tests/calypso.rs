@@ -1,12 +1,12 @@
 //! The class table of Calypso's study, figure by figure: every device in its system (`rtp`), with
 //! one set of parameters for all its workloads.
 //!
-//! What the parameters were fitted to is in the device files. The random writes, random reads and
-//! sequential figures are inputs there, and so are the longest latencies; what is held here is that
-//! the parts together give them still. The mixes of 65 % reads are printed for the disks alone. For
-//! the SSDs they are predicted: from the rest of the figures, and from what is usual inside such
-//! drives. Beside each prediction stand time-sharing (the harmonic mean of pure reads and pure
-//! writes) and the bound: neither kind can be faster than it is alone.
+//! The device files say which figures the parameters were fitted to. The random writes, random
+//! reads and sequential figures are inputs there, and so are the longest latencies; the tests check
+//! that the parts together still reproduce them. The mixes of 65 % reads are printed for the disks
+//! alone. For the SSDs they are predicted: from the rest of the figures, and from usual values
+//! inside such drives. Beside each prediction are time-sharing (the harmonic mean of pure reads and
+//! pure writes) and the bound: neither kind can be faster than it is alone.
 
 #[path = "common/catalog.rs"]
 mod catalog;
@@ -30,7 +30,7 @@ struct Figure {
     resolution: f64,
 }
 
-/// All of a device, in the order of the table.
+/// All figures of a device, in the order of the table.
 fn figures(device: &str) -> Vec<Figure> {
     let whole = |text: &str| text.parse().unwrap_or(0);
     PRINTED
@@ -55,7 +55,7 @@ fn is_implausible(device: &str, f: &Figure) -> bool {
     device == "hdd-15k-sas-80g" && f.metric.starts_with("latency")
 }
 
-/// How far off, less what rounding hides; and how far it may be.
+/// The error beyond the printed rounding, and its limit.
 fn error_and_limit(f: &Figure, ours: f64) -> (f64, f64) {
     if f.metric.starts_with("latency") {
         (((ours - f.printed).abs() - f.resolution).max(0.0) / f.printed, 0.15)
@@ -80,8 +80,8 @@ fn loop_for(bench: &Bench, all: &[Figure], f: &Figure) -> Loop {
     let steady_s = 1.0 / rate(all, "randwrite");
     let before = match f.metric {
         "iops_fob" => Written::Fresh,
-        // Where writes at one outstanding are printed faster than steady state lets them be, its
-        // state was another: that after the sequential preconditioning of the latency test.
+        // Where writes at one outstanding are printed faster than steady state allows, the device
+        // was in another state: that after the sequential preconditioning of the latency test.
         _ if f.metric.starts_with("latency") && f.printed_mean_s(all) < steady_s => {
             Written::Sequential
         }
@@ -91,7 +91,7 @@ fn loop_for(bench: &Bench, all: &[Figure], f: &Figure) -> Loop {
     let (ramp_s, time_s) = match &bench.device.kind {
         Kind::Flash(flash) => {
             let stalls = flash.translation.stall.unwrap().every_bytes as f64;
-            // So many I/Os take this long.
+            // Duration of this many I/Os.
             let ios = |count: f64, rate: f64| count / rate;
             match f.metric {
                 "iops_fob" => (0.1, ios(20e3, f.printed)),
@@ -99,7 +99,7 @@ fn loop_for(bench: &Bench, all: &[Figure], f: &Figure) -> Loop {
                 m if m.starts_with("latency") => {
                     (0.2, stalls / 4096.0 * f.printed_mean_s(all) * 1.2)
                 }
-                // Whole rounds of stalls, if they are rarer than once in half a second.
+                // Whole periods of stalls, if they are rarer than once in half a second.
                 "bandwidth" if read_share < 1.0 => (0.3, (stalls / f.printed / 1e6).max(0.5)),
                 "bandwidth" => (0.05, 0.2),
                 _ if read_share < 1.0 => (0.4, ios(30e3, 1.0 / steady_s).clamp(0.6, 4.0)),
@@ -115,13 +115,13 @@ fn loop_for(bench: &Bench, all: &[Figure], f: &Figure) -> Loop {
 
 impl Figure {
     /// Mean latency at one outstanding, as printed, s.
-    #[allow(clippy::unused_self, reason = "it reads as the others do")]
+    #[allow(clippy::unused_self, reason = "consistent with the other calls")]
     fn printed_mean_s(&self, all: &[Figure]) -> f64 {
         all.iter().find(|f| f.metric == "latency_mean").unwrap().printed / 1e3
     }
 }
 
-/// Prints the device's table; gives what is outside the limits.
+/// Prints the device's table; gives the figures outside the limits.
 fn table(device: &str) -> Vec<String> {
     let (bench, all) = (Bench::new(device), figures(device));
     assert!(all.len() >= 7, "{device}: {all:?}");
@@ -255,9 +255,9 @@ fn mixes_are_predicted() {
         if let Some(predicted) = predicted {
             assert!((ours / predicted - 1.0).abs() < 0.05, "{device}: {ours}, not {predicted}");
         }
-        // Of the page, what another machine or another seed may move is held less strictly.
-        let told: f64 = row[5].parse().unwrap();
-        if row[..5] != known || row[6] != printed || (ours / told - 1.0).abs() > 0.01 {
+        // Figures of the page that another machine or another seed may change have a wider tolerance.
+        let on_page: f64 = row[5].parse().unwrap();
+        if row[..5] != known || row[6] != printed || (ours / on_page - 1.0).abs() > 0.01 {
             wrong.push(row);
         }
     }
@@ -274,8 +274,8 @@ fn has_number(text: &str, number: &str) -> bool {
     })
 }
 
-/// What a figure was to the device's file: `fitted` where a parameter was chosen so that it comes out,
-/// `given` where a parameter is it or follows from it, else `predicted`.
+/// The role of a figure for the device's file: `fitted` where a parameter was chosen to reproduce
+/// it, `given` where a parameter equals it or follows from it, else `predicted`.
 fn role(parameters: &[Parameter], figure: &Figure) -> &'static str {
     let number = figure.printed.to_string();
     let named = |sources: &[Source]| {
@@ -289,9 +289,9 @@ fn role(parameters: &[Parameter], figure: &Figure) -> &'static str {
     }
 }
 
-/// The page tells of every figure of the table what it was to the device's file.
+/// The page lists the role of every figure of the table for the device's file.
 #[test]
-fn the_page_says_what_was_given_and_what_was_fitted() {
+fn the_page_lists_given_and_fitted_figures() {
     let metrics = [
         ("randread", "iops_steady"),
         ("randwrite", "iops_steady"),
@@ -323,7 +323,7 @@ fn the_page_says_what_was_given_and_what_was_fitted() {
     assert_eq!(rows("The figures of each class"), table, "docs/catalog.md says otherwise");
 }
 
-/// The RAM disk: threads scale, queues don't.
+/// The RAM disk scales with threads, not with queue depth.
 #[test]
 fn ram_disk() {
     let bench = Bench::new("ramdisk-ddr3-16g");
@@ -348,9 +348,9 @@ fn ram_disk() {
     assert!((write.mean_ms / 0.004 - 1.0).abs() < 0.15, "{write:?}");
     let read = run(1.0, 1 << 20, true, 32, 1);
     assert!((read.mb_per_s / 75_000.0 - 1.0).abs() < 0.05, "{read:?}");
-    // 2.1 million are printed of 8 KiB, 70 % reads, at the best point, without its threads. By this
-    // model they are what 13 threads do; 16 cores do a quarter more, and nothing that fits the
-    // figures above does less.
+    // 2.1 million are printed for 8 KiB, 70 % reads, at the best point, without its threads. By
+    // this model that is the rate of 13 threads; 16 cores give a quarter more, and nothing that
+    // fits the figures above gives less.
     let oltp = |threads| run(0.7, 8192, false, threads, 1).iops;
     println!("OLTP, 13 threads {:.0}, all cores {:.0}, printed 2100000", oltp(13), oltp(32));
     assert!((oltp(13) / 2.1e6 - 1.0).abs() < 0.05);

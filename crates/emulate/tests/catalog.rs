@@ -1,5 +1,5 @@
-//! The devices and systems of the catalog: each is read, and what the files name is there. Whether
-//! they give the figures that they were made from is in `calypso.rs` and `data_sheets.rs`.
+//! The devices and systems of the catalog: each can be read, and the devices that the files name exist.
+//! `calypso.rs` and `data_sheets.rs` test whether they reproduce the figures that they were made from.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ fn system(name: &str) -> DescribedSystem {
 const FRESH: Preconditioned = Preconditioned { how: Written::Fresh, fill: 0.0 };
 
 #[test]
-fn every_device_stands_in_its_system() {
+fn every_device_fits_its_system() {
     for (name, _) in list(Kind::Device) {
         let described = device(name);
         assert!(!described.parameters.is_empty(), "{name}");
@@ -68,7 +68,7 @@ fn the_flash_dimms_of_the_study_are_spread_over_the_books() {
 
 /// A name that a study prints is a device; `find` would suggest another for a misspelt one.
 #[test]
-fn the_devices_of_the_studies_are_there() {
+fn the_devices_of_the_studies_exist() {
     let names: BTreeSet<&str> = list(Kind::Device).map(|(name, _)| name).collect();
     let printed = [
         "sshd-7200-sata-500g",
@@ -113,7 +113,7 @@ fn desnoyers(a: f64) -> f64 {
     a / (a + lambert_w(-a * libm::exp(-a)))
 }
 
-/// The same of a device, of whose blocks on each plane four are open or free and so no spare.
+/// The write amplification of a device, on whose planes four blocks each are open or free and so no spare.
 fn write_amplification(flash: &Flash) -> f64 {
     let nand = &flash.nand;
     let planes = nand.channels * nand.dies_per_channel * nand.planes;
@@ -142,7 +142,7 @@ fn the_spare_of_the_flash_dimm_follows_from_its_figures() {
     near(name, "write amplification", write_amplification(&flash(name)), 405.0 / 180.2, 0.03);
 }
 
-/// Parameters are listed with their units as written, and counted by where they are from.
+/// Parameters are listed with their units as written, and counted by source.
 #[test]
 fn parameters_are_listed_and_counted() {
     let described = device("exflash-400g");
@@ -158,8 +158,8 @@ fn parameters_are_listed_and_counted() {
     }
 }
 
-/// Nothing has a default: a file without any one of its parameters is refused, and at once tells
-/// which. Only `suspend` may be left out by itself.
+/// Nothing has a default: a file without any one of its parameters is refused, and the error names
+/// it. Only `suspend` may be left out alone.
 #[test]
 fn no_parameter_may_be_left_out() {
     for (kind, name, text) in [Kind::Device, Kind::System]

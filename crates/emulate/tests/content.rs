@@ -1,5 +1,5 @@
-//! What disks and memory hold after a power cut: what was acknowledged and protected or flushed, and
-//! nothing of what such a device forgets. (Flash: `laws.rs`.)
+//! Content of disks and memory after a power cut: what was acknowledged and protected or flushed,
+//! and nothing of what such a device loses. (Flash: `laws.rs`.)
 
 mod common;
 
@@ -10,8 +10,8 @@ use iodyno_units::{Op, OpKind};
 
 const UNITS: u64 = 16;
 
-/// What a history that was cut left: whether an acknowledged write was lost, and whether one that
-/// was not the last of its unit came back.
+/// Losses of a history that was cut: whether an acknowledged write was lost, and whether one that
+/// was not the last of its unit returned.
 #[derive(Debug, Default)]
 struct Left {
     lost: bool,
@@ -19,7 +19,7 @@ struct Left {
 }
 
 /// Writes to few units, far apart, one at a time, with a flush or a forced write now and then, and
-/// cuts the power. What was flushed or forced must be there, and nothing that was never written.
+/// cuts the power. Flushed or forced writes must be there, and nothing that was never written.
 fn cut(kind: &Kind, at_ns: u64, step_ns: u64) -> Left {
     let mut m = Machine::new(&system(kind.clone(), Written::Fresh, 1), 1).unwrap();
     m.keep_content();
@@ -67,7 +67,7 @@ fn cut(kind: &Kind, at_ns: u64, step_ns: u64) -> Left {
     left
 }
 
-/// Cuts at many instants, and what all of them left together.
+/// Cuts at many instants, and combines their losses.
 fn cuts(kind: &Kind, every_ns: u64, step_ns: u64) -> Left {
     (1..=60)
         .map(|i| cut(kind, i * every_ns, step_ns))
@@ -75,14 +75,14 @@ fn cuts(kind: &Kind, every_ns: u64, step_ns: u64) -> Left {
 }
 
 #[test]
-fn a_disk_loses_what_its_cache_has_not_brought_to_the_medium() {
+fn a_disk_loses_what_its_cache_has_not_written_to_the_medium() {
     let left = cuts(&disk(true), 7_000_000, 1_000_000);
     assert!(left.lost && left.older, "{left:?}");
     let left = cuts(&disk(false), 7_000_000, 0);
     assert!(!left.lost, "without a cache every acknowledgement is durable");
 }
 
-/// What the heads have brought to the medium is there without any flush.
+/// Data that the heads have written survive without any flush.
 #[test]
 fn a_disk_keeps_what_it_has_destaged() {
     let mut m = Machine::new(&system(disk(true), Written::Fresh, 1), 1).unwrap();
@@ -103,7 +103,7 @@ fn a_disk_keeps_what_it_has_destaged() {
     assert_eq!(m.content(0, 4096 + (1 << 30)), None, "the heads had no time for it");
 }
 
-/// With nothing left to happen, "for ever" ends at once.
+/// Without pending events, a wait without limit ends at once.
 #[test]
 fn an_idle_machine_stands_still() {
     let mut m = Machine::new(&system(memory(true), Written::Fresh, 1), 1).unwrap();
@@ -112,7 +112,7 @@ fn an_idle_machine_stands_still() {
     assert_eq!((m.next_completion(u64::MAX), m.now_ns()), (None, 50));
 }
 
-/// Memory with a battery is what it was; other memory is empty, whatever was flushed.
+/// Memory with a battery keeps its content; other memory is empty, whatever was flushed.
 #[test]
 fn memory_survives_where_it_is_protected() {
     let left = cuts(&memory(true), 50_000, 0);

@@ -1,6 +1,6 @@
-//! The figures of makers that the current devices of the catalog were made from: each device, alone
-//! in its system, gives them back. They are inputs, so this is no proof of the model: it holds the
-//! parts together. Which of them are printed of the device and which of its class is in the files.
+//! The makers' figures from which the current devices of the catalog were made: each device, alone
+//! in its system, reproduces them. They are inputs, so this does not validate the model: it tests
+//! the parts together. The files say which are printed for the device and which for its class.
 
 #[path = "common/catalog.rs"]
 mod catalog;
@@ -23,7 +23,7 @@ const WRITES: Loop = Loop { read_share: 0.0, ramp_s: 0.3, time_s: 0.5, ..READS }
 const BURST: Loop = Loop { before: Fresh, ramp_s: 0.02, time_s: 0.05, ..WRITES };
 const READ_ALONE: Loop = Loop { threads: 1, depth: 1, time_s: 0.1, ..READS };
 const WRITE_ALONE: Loop = Loop { read_share: 0.0, before: Fresh, ..READ_ALONE };
-/// 128 KiB in order.
+/// 128 KiB, sequential.
 const STREAM: Loop = Loop {
     block: 128 << 10,
     in_order: true,
@@ -42,7 +42,7 @@ const MB_PER_S: fn(&Outcome) -> f64 = |o| o.mb_per_s;
 const PER_S: fn(&Outcome) -> f64 = |o| o.iops;
 const MEAN_US: fn(&Outcome) -> f64 = |o| o.mean_ms * 1e3;
 
-/// Device, load, what of it, and the maker's figure.
+/// Device, load, measure, and the maker's figure.
 type Figure = (&'static str, Loop, fn(&Outcome) -> f64, f64);
 
 const FIGURES: [Figure; 23] = [
@@ -72,7 +72,7 @@ const FIGURES: [Figure; 23] = [
 ];
 
 #[test]
-fn devices_give_the_figures_of_their_makers() {
+fn devices_reproduce_the_figures_of_their_makers() {
     let mut wrong = Vec::new();
     for (device, how, of, figure) in FIGURES {
         let ours = of(&Bench::new(device).run(&how));

@@ -1,5 +1,5 @@
-//! A disk that its file's form and rules let pass is one that the machine can build, and they refuse
-//! none that it could: the two agree on every value, at the limits above all.
+//! Consistency of a disk file's schema and rules with the machine: the machine can build every disk
+//! that they accept, and they refuse none that it could build, at the limits above all.
 
 use iodyno_emulate::describe;
 use iodyno_emulate::disk::{DiskSpec, Scheduler};
@@ -118,12 +118,12 @@ fn text(disk: &DiskSpec) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
     #[test]
-    fn what_a_file_may_say_is_what_a_disk_can_be(disk in spec()) {
+    fn a_file_accepts_exactly_the_possible_disks(disk in spec()) {
         let text = text(&disk);
         match (describe::device("disk", &text), disk.check()) {
             (Ok(read), Ok(())) => prop_assert_eq!(read.device.kind, Kind::Disk(Box::new(disk))),
             (Err(_), Err(_)) => {}
-            // Its file asks a little more of flash than none at all, and of time less than ages.
+            // The file requires a little more flash than none at all, and less than ages of time.
             (Err(errors), Ok(())) if errors.iter().all(|e| {
                 e.message.contains("flash.size") || e.message.contains("satf.age_max")
             }) => {}

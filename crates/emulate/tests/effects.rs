@@ -1,10 +1,10 @@
-//! A parameter that changes nothing is a defect: it asks for a figure, and for where it is from, and
-//! is not used. Here every key of the form has a case that changes its value alone, in the text of a
-//! file of the catalog, and is held to something that a user sees: how long I/Os take, what survives
-//! a power cut or a damaged page, the promised life, the capacity, or a refusal by a named rule.
+//! Every parameter has an effect: one that changes nothing is a defect, since it requires a figure and its
+//! source and does not use it. Here every key of the schema has a case that changes its value alone, in the
+//! text of a file of the catalog, and checks a result that a user sees: the duration of I/Os, the data that
+//! survive a power cut or a damaged page, the predicted endurance, the capacity, or a refusal by a named rule.
 //!
-//! The keys come from the form, so that a new one without a case fails. Those that flash DIMMs and
-//! drives behind a link share have a case with each.
+//! The keys come from the schema, so that a new one without a case fails. Those that flash DIMMs
+//! and drives behind a link share have a case with each.
 
 #[path = "common/effects.rs"]
 mod effects;
@@ -84,7 +84,7 @@ const DIMM: &[Case] = &[
     ("endurance.cycles", "3000", NONE, Endurance),
 ];
 
-/// Nothing but channels and dies is a limit.
+/// Only channels and dies limit the rate.
 const OPEN: &[(&str, &str)] = &[
     ("memory_channel.read_copy", "\"9 GB/s\""),
     ("controller.read_contexts", "0"),
@@ -94,10 +94,10 @@ const OPEN: &[(&str, &str)] = &[
 /// A cache of single-level cells where there was none.
 const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200us\"")];
 
-/// Collection that nothing holds back.
+/// Collection without limits.
 const FREE: &[(&str, &str)] = &[("collection.programs_max", "0"), ("collection.yields", "false")];
 
-/// The same before cells that are slow.
+/// The same cache with slow cells behind it.
 const SLC_BEFORE_SLOW: &[(&str, &str)] = &[SLC[0], SLC[1], ("nand.program_slow", "\"9ms\"")];
 
 /// A drive behind a link.
@@ -150,10 +150,10 @@ const SSD: &[Case] = &[
     ("endurance.cycles", "3000", NONE, Endurance),
 ];
 
-/// Housekeeping that is not felt.
+/// Housekeeping without a noticeable effect.
 const STALLS: [(&str, &str); 2] = [("stall.every", "\"1PiB\""), ("stall.lasts", "\"1ns\"")];
 
-/// Reads of one sequence, and of five that the disk can't follow all.
+/// Reads of one sequence, and of five, too many for the disk to track.
 const IN_ORDER: Load = READ.blocks(64 << 10).in_order_from(0).count(300);
 const NEAR: Load = READ.within(32 << 20).count(300);
 const SCATTERED: Load = READ.count(300);
@@ -208,7 +208,7 @@ const MEMORY: &[Case] = &[
     ("memory.protected", "true", NONE, Kept),
 ];
 
-/// A server, by what it does to a RAM disk.
+/// A server, by its effect on a RAM disk.
 const SERVER: &[Case] = &[
     ("host.sockets", "1", NONE, Slower(MANY_READS)),
     ("host.cores_per_socket", "2", NONE, Slower(MANY_READS)),
@@ -224,7 +224,7 @@ const SERVER: &[Case] = &[
 const UNBALANCED: &[(&str, &str)] = &[("host.memory_balanced", "false")];
 const ANYWHERE: &[(&str, &str)] = &[("host.workers_near", "false")];
 
-/// The same, by what it does to flash DIMMs.
+/// A server, by its effect on flash DIMMs.
 const SERVER_OF_DIMMS: &[Case] = &[
     ("host.sockets", "1", NONE, Refused("flash-dimm-slots", 9)),
     ("host.cores_per_socket", "1", NONE, Slower(READ)),
@@ -250,7 +250,7 @@ const SERVER_OF_DIMMS: &[Case] = &[
     ("slots.memory_mode", "\"mirroring\"", NONE, Refused("independent-mode-only", 1)),
 ];
 
-/// Holds a device in a server to its cases.
+/// Checks the cases of a device in a server.
 fn hold(device: &str, system: &str, cases: &[Case]) {
     let wrong = failures(&Files::new(device, system), cases);
     assert!(wrong.is_empty(), "in {device}:\n{}", wrong.join("\n"));
@@ -282,7 +282,7 @@ fn of_a_server() {
     hold("exflash-400g", "x3850-x6", SERVER_OF_DIMMS);
 }
 
-/// Every key of the form has a case, and every case a key.
+/// Every key of the schema has a case, and every case a key.
 #[test]
 fn every_parameter_has_a_case() {
     let of = |cases: &[Case]| -> BTreeSet<&str> { cases.iter().map(|case| case.0).collect() };

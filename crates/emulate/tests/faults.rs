@@ -1,5 +1,5 @@
-//! Faults on demand: slow, hung and lost devices and ranges that can't be read, on every kind of
-//! device, and that they leave the other volumes alone.
+//! Injected faults: slow, hung and lost devices and unreadable ranges, on every kind of device,
+//! without effect on the other volumes.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn kinds() -> Vec<(&'static str, Kind)> {
     ]
 }
 
-/// Two volumes alike, content kept, a worker on each.
+/// Two equal volumes, content kept, a worker on each.
 fn machine(kind: &Kind) -> Machine {
     let mut m = Machine::new(&system(kind.clone(), Written::Sequential, 2), 1).unwrap();
     m.keep_content();
@@ -37,7 +37,7 @@ fn machine(kind: &Kind) -> Machine {
     m
 }
 
-/// One operation alone: how long it took, and how it ended.
+/// One operation alone: its duration, and its result.
 fn alone(m: &mut Machine, volume: u32, op: &Op) -> (u64, Option<IoError>) {
     let from = m.submit(m.now_ns(), volume, volume, op, 77);
     let done = m.next_completion(u64::MAX).expect("it completes");
@@ -50,7 +50,7 @@ fn all_done(m: &mut Machine) -> Vec<Completion> {
 }
 
 #[test]
-fn a_slow_device_takes_so_many_times_as_long() {
+fn a_slow_device_takes_its_factor_times_as_long() {
     let ops = [
         op(OpKind::Read, 1 << 20, 4096),
         op(OpKind::Read, 3 << 20, 65_536),
@@ -86,10 +86,10 @@ fn a_slow_device_takes_so_many_times_as_long() {
     }
 }
 
-/// What is under way when a device becomes slow: only what is left of it takes longer. And the slow
-/// device's queue holds what it has not answered.
+/// Operations in progress when a device becomes slow: only their remaining time is longer. And the
+/// slow device's queue holds the operations that it has not answered.
 #[test]
-fn slowness_begins_when_it_begins() {
+fn slowness_begins_at_the_fault() {
     let kind = flash_with(0, true, 1);
     let read = op(OpKind::Read, 1 << 20, 4096);
     let (usual_ns, _) = alone(&mut machine(&kind), 0, &read);
@@ -98,7 +98,7 @@ fn slowness_begins_when_it_begins() {
     let left_ns = usual_ns - usual_ns / 4;
     assert_eq!(alone(&mut m, 0, &read), (usual_ns + 2 * left_ns, None));
 
-    // Each of one outstanding at a time waits for the one before it.
+    // With one outstanding at a time, each waits for the one before it.
     let mut f = flash();
     if let iodyno_emulate::spec::Attach::Link { queue_max, .. } = &mut f.attach {
         *queue_max = 1;
@@ -141,7 +141,7 @@ fn a_hung_device_answers_when_it_is_cleared() {
     }
 }
 
-/// A power cut takes what waits in a hung device; it hangs on for what comes after.
+/// A power cut removes what waits in a hung device; it stays hung for later operations.
 #[test]
 fn a_power_cut_does_not_end_a_hang() {
     for (name, kind) in kinds() {
@@ -190,7 +190,7 @@ fn a_lost_device_fails_everything_until_it_is_back() {
                 continue;
             }
             assert_eq!(done.failure, Some(IoError::Gone), "{name}");
-            // Memory's submitter copies first, and finds out then.
+            // Memory's submitter copies first, and detects it then.
             assert!(is_memory || done.at_ns == lost_ns, "{name}: {done:?}");
             lost.push(done.token);
         }
@@ -210,7 +210,7 @@ fn a_lost_device_fails_everything_until_it_is_back() {
         m.inject(m.now_ns() + 1, Fault::Clear { part: PartId(0) });
         all_done(&mut m);
         assert_eq!(alone(&mut m, 0, &op(OpKind::Read, 0, 4096)).1, None, "{name} is back");
-        // What was flushed is there; what was only acknowledged, where it was protected.
+        // Flushed data are there; data that were only acknowledged, where they were protected.
         let (protected, keeps) = match name {
             "flash" | "a disk without a cache" | "memory" => (true, true),
             "memory without a battery" => (false, false),
@@ -279,8 +279,8 @@ fn parity_rebuilds_a_latent_range_once() {
     }
 }
 
-/// A slow or hung flash device's buffer goes on to flash; what waits for an answer is not answered
-/// twice by anything that follows.
+/// The buffer of a slow or hung flash device continues to drain to flash; an operation that waits
+/// for an answer is answered only once, whatever follows.
 #[test]
 fn faults_upon_faults() {
     for (name, kind) in kinds() {

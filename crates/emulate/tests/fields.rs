@@ -1,4 +1,4 @@
-//! Every key of a file lands in its own field, in the field's unit: files whose values are all
+//! Every key of a file sets its own field, in the field's unit: files whose values are all
 //! different, against the whole specification written out.
 
 use std::fmt::Write as _;

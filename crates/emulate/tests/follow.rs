@@ -1,5 +1,5 @@
-//! Who follows what becomes of written data knows at any time what a read gives, and after a power
-//! cut what is left: as the machine itself says.
+//! A follower of the content events knows at any time the result of a read, and the content after a
+//! power cut: both equal the machine's own.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 const UNITS: u64 = 24;
 
-/// What a follower keeps of a unit: what a power cut leaves, and what is newer.
+/// A follower's record of a unit: its durable value, and newer ones.
 #[derive(Default)]
 struct Follower {
     kept: BTreeMap<u64, u64>,
@@ -20,7 +20,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn hear(&mut self, change: ContentEvent) {
+    fn apply(&mut self, change: ContentEvent) {
         match change {
             ContentEvent::Accepted { unit, token, kept: false, .. } => {
                 self.newer.entry(unit).or_default().push(token);
@@ -65,7 +65,7 @@ impl Follower {
 }
 
 #[test]
-fn a_follower_knows_what_the_machine_holds() {
+fn a_follower_knows_the_machines_content() {
     let flash_with = |protected: bool| {
         let mut f = flash();
         f.buffer.protected = protected;
@@ -92,7 +92,7 @@ fn a_follower_knows_what_the_machine_holds() {
             let cut_ns = pace * (20_000 + below(&mut random, 2_000_000));
             m.inject(cut_ns, Fault::PowerCut);
             let mut follower = Follower::default();
-            let mut heard = Vec::new();
+            let mut events = Vec::new();
             let mut now = 0;
             for token in 1..200 {
                 let unit = below(&mut random, UNITS);
@@ -112,15 +112,15 @@ fn a_follower_knows_what_the_machine_holds() {
                 now += pace * below(&mut random, 40_000);
                 loop {
                     let more = m.next_completion(now).is_some();
-                    m.changes(&mut heard);
-                    cuts += u32::from(heard.iter().any(|c| {
+                    m.changes(&mut events);
+                    cuts += u32::from(events.iter().any(|c| {
                         matches!(c, ContentEvent::PowerCut { .. } | ContentEvent::Emptied { .. })
                     }));
-                    heard.drain(..).for_each(|change| follower.hear(change));
+                    events.drain(..).for_each(|change| follower.apply(change));
                     overlaps += u32::from(follower.newer.values().any(|n| n.len() > 1));
                     for unit in 0..UNITS + 3 {
-                        let told = m.content(0, unit * 4096);
-                        assert_eq!(follower.read(unit), told, "{name}, {history}, unit {unit}");
+                        let held = m.content(0, unit * 4096);
+                        assert_eq!(follower.read(unit), held, "{name}, {history}, unit {unit}");
                     }
                     if !more {
                         break;

@@ -1,4 +1,4 @@
-//! Laws that any storage obeys, and closed forms for machines that are simple enough to have one.
+//! Laws of any storage, and closed forms for machines that are simple enough to have one.
 
 mod common;
 
@@ -8,9 +8,9 @@ use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::{Op, OpKind};
 
 /// D dies of one service time, QD requests at random: with exponential service D·QD/(QD+D-1) dies
-/// are busy; with a constant one somewhat more, and never more than all or than there are requests.
+/// are busy; with a constant one somewhat more, and never more than the dies or the requests.
 #[test]
-fn dies_at_random_are_busy_as_the_closed_network_says() {
+fn dies_at_random_are_busy_as_in_the_closed_network() {
     let flash = flash();
     for depth in [1_u32, 4, 16, 64, 512] {
         let got = run(&flash, RANDOM, &Loop::reads(depth));
@@ -56,14 +56,14 @@ fn nothing_is_faster_than_its_least_service() {
     }
 }
 
-/// A large read of what was written in order, on an idle device: its pages go round the dies, so that
-/// each wave is a page of every die (or of as many as there are contexts), and what is slower, waves or the
-/// link, sets the time. Whoever sleeps until then is woken, whatever the size.
+/// A large read of sequentially written data, on an idle device: its pages go round the dies, so
+/// that each wave is a page of every die (or of as many as there are contexts), and the slower of
+/// waves and link determines the time. A worker that sleeps until then is woken, whatever the size.
 #[test]
 fn a_large_read_takes_its_waves_or_its_link() {
     let (wave_ns, page_ns, wake_ns) = (50_000 + 40_960, [2_560, 8_192], 20_000);
-    // Of the link's time: each page of a wave waits for those before it; on the slow link for those of earlier
-    // waves too.
+    // Part of the link's time: each page of a wave waits for those before it; on the slow link for
+    // those of earlier waves too.
     let line = |pages: u64| pages * (pages + 1) / 2;
     let backlog_ns = (0..16).map(|wave| 16 * wave * (16 * page_ns[1] - wave_ns)).sum::<u64>();
     for (contexts, link, block, expected_ns, delivery_ns) in [
@@ -95,10 +95,10 @@ fn a_large_read_takes_its_waves_or_its_link() {
     }
 }
 
-/// How many pages a read senses: of what was written in order one for each flash page, otherwise (here) one for each
-/// unit, and none for what was trimmed, which the controller answers by itself.
+/// The number of pages that a read senses: one for each flash page of data written in order, otherwise
+/// (here) one for each unit, and none for trimmed units, which the controller answers directly.
 #[test]
-fn a_large_read_senses_what_it_needs() {
+fn a_large_read_senses_only_the_pages_it_needs() {
     let chunk = 1 << 20;
     let mut flash = flash();
     flash.nand.page_bytes = 16 << 10;
@@ -143,9 +143,9 @@ fn a_large_read_senses_what_it_needs() {
     }
 }
 
-/// What is not in the cells goes over the link all the same.
+/// Units without data in the cells go over the link nevertheless.
 #[test]
-fn what_was_trimmed_goes_over_the_link() {
+fn trimmed_units_go_over_the_link() {
     for how in [Written::Sequential, RANDOM] {
         let mut flash = flash();
         if let Attach::Link { read_bytes_per_s, .. } = &mut flash.attach {
@@ -164,7 +164,7 @@ fn what_was_trimmed_goes_over_the_link() {
     }
 }
 
-/// A read that comes while a program's data are on their way to its die suspends the program as soon as it has begun.
+/// A read that comes while a program's data are in transfer to its die suspends the program as soon as it has begun.
 #[test]
 fn a_program_is_suspended_when_it_has_begun() {
     for (suspend_ns, expected_us) in
@@ -200,9 +200,9 @@ fn collection_suspends_nothing() {
     assert_eq!(run_with(Some(1_000)), run_with(None));
 }
 
-/// What rebuilds a page brings as much of each other page of its stripe as was asked of it.
+/// A rebuild reads as much of each other page of the stripe as was requested of the damaged one.
 #[test]
-fn a_stripe_brings_as_much_as_was_asked() {
+fn a_rebuild_reads_as_much_as_was_requested() {
     for (len_bytes, units) in [(4096, 1.0), (16 << 10, 4.0)] {
         let mut flash = flash();
         (flash.nand.page_bytes, flash.nand.channel_bytes_per_s) = (16 << 10, 40.96e6);
@@ -219,9 +219,9 @@ fn a_stripe_brings_as_much_as_was_asked() {
     }
 }
 
-/// A program writes all planes of a die: what is made durable one by one takes the room of so many.
+/// A program writes all planes of a die: units that are made durable one by one take the space of a full program.
 #[test]
-fn programs_that_are_not_full_take_all_their_room() {
+fn programs_that_are_not_full_take_all_their_space() {
     let mut copied = Vec::new();
     for represent in [1, 4] {
         let mut flash = flash();
@@ -243,14 +243,14 @@ fn programs_that_are_not_full_take_all_their_room() {
         let programmed = (counts.programs * 4) as f64;
         let erased = (counts.erases * 64 * 4) as f64 / programmed;
         assert!((erased - 1.0).abs() < 0.03, "1 in {represent}: {erased}");
-        let told = counts.write_amplification() * 100_000.0 / programmed;
-        assert!((told - 1.0).abs() < 0.001, "1 in {represent}: {told}");
+        let counted = counts.write_amplification() * 100_000.0 / programmed;
+        assert!((counted - 1.0).abs() < 0.001, "1 in {represent}: {counted}");
     }
-    // Room that holds nothing has to be collected all the same.
+    // Space without data has to be collected nevertheless.
     assert!(copied[0] > 300_000.0 && (copied[1] / copied[0] - 1.0).abs() < 0.03, "{copied:?}");
 }
 
-/// Reads of what was never written wait for a read context like others; however many they are.
+/// Reads of units that were never written wait for a read context like others, however many there are.
 #[test]
 fn many_reads_of_nothing_wait_for_one_context() {
     let mut flash = flash();
@@ -275,7 +275,7 @@ fn many_reads_of_nothing_wait_for_one_context() {
     assert_eq!(done, 60_000);
 }
 
-/// Each resource alone as the limit: the rate is what that resource can do, and no more.
+/// Each resource alone as the limit: the rate equals the capacity of that resource.
 #[test]
 fn the_tightest_resource_sets_the_rate() {
     let near = |got: f64, want: f64, what: &str| {
@@ -312,7 +312,7 @@ fn the_tightest_resource_sets_the_rate() {
         f.nand.erase_ns = 10_000;
         let writes = Loop { read_share: 0.0, ..Loop::reads(256) };
         near(run(&f, Written::Fresh, &writes).iops, 50e6 / 4096.0, "link, writes");
-        // Half and half: one direction binds alone, or both share the one link.
+        // Half and half: one direction alone is the limit, or both share the one link.
         let mixed = run(&f, RANDOM, &Loop { read_share: 0.5, ..Loop::reads(256) }).iops;
         let shared = 2.0 / (4096.0 / 100e6 + 4096.0 / 50e6);
         if full_duplex {
@@ -401,10 +401,10 @@ fn beyond_the_end_fails_and_counts() {
     assert_eq!(m.check(), Ok(()));
 }
 
-/// EverGuard: what a protected buffer has acknowledged survives, what a volatile one has not
-/// flushed does not, and what was flushed always does. Cut at every 20 µs of a short history.
+/// EverGuard: data that a protected buffer has acknowledged survive, unflushed data of a volatile
+/// one do not, and flushed data always do. Cut at every 20 µs of a short history.
 #[test]
-fn a_power_cut_keeps_what_such_a_device_keeps() {
+fn a_power_cut_keeps_protected_and_flushed_data() {
     for protected in [true, false] {
         let mut lost_some = false;
         for cut in (0..100_u64).map(|i| 30_000 + i * 20_000) {
@@ -452,7 +452,7 @@ fn a_power_cut_keeps_what_such_a_device_keeps() {
                 }
             }
             assert_eq!(m.check(), Ok(()));
-            // The device works on, and drains what it kept.
+            // The device continues to work, and drains the data that it kept.
             let op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Read, fua: false };
             m.submit(cut + 10, worker, 0, &op, 999);
             let token = m.next_completion(u64::MAX).map(|c| c.token);
@@ -463,7 +463,7 @@ fn a_power_cut_keeps_what_such_a_device_keeps() {
 }
 
 /// DataGuard: a failed page and a failed block are read back from their stripe, later than a whole
-/// page; without parity the read fails and says so.
+/// page; without parity the read fails with an error.
 #[test]
 fn damage_is_recovered_from_the_stripe_or_reported() {
     for (stripe, whole_block) in [(8, false), (8, true), (1, false), (0, false), (0, true)] {

@@ -2,9 +2,9 @@
 //! debug and release builds and all machines must agree on each of them, to the ns. (That another
 //! seed gives another history is in `laws.rs`.)
 //!
-//! The devices are of the tests, not of the catalog: a better figure there changes nothing here. A
-//! change of the model that is meant to change what a device does, does; the failure prints the new
-//! list.
+//! The devices belong to the tests, not to the catalog: a better figure there changes nothing here.
+//! A change of the model that is meant to change a device's behaviour changes them; the failure
+//! prints the new list.
 
 #[path = "common/load.rs"]
 mod load;
@@ -20,7 +20,7 @@ const SYSTEM: &str = include_str!("small/system.toml");
 /// Two reads for each write, at random.
 const MIX: Load = Load::new(Ops::Mix).deep(32);
 
-/// What it is, its file and changes there, the load, and the hash of all events.
+/// Its name, its file and changes there, the load, and the hash of all events.
 type Run = (&'static str, &'static str, &'static [(&'static str, &'static str)], Load, u64);
 
 const PINNED: [Run; 6] = [
@@ -47,7 +47,7 @@ fn a_history_is_the_same_on_every_build() {
         load.run(&mut machine);
         (what, machine, pinned)
     });
-    // They do what they are named for.
+    // They have the effects that they are named for.
     let flash = |number: usize| runs[number].1.flash_counts(0).unwrap();
     for collects in [0, 1, 3] {
         assert!(flash(collects).copied_pages > 0);

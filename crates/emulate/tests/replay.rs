@@ -1,5 +1,5 @@
-//! A machine is its seed and its inputs: a journal of these, operations and faults with their times,
-//! replayed, gives the same events.
+//! Replay of a machine from its seed and its inputs: a journal of operations and faults with their
+//! times, replayed, gives the same events.
 
 mod common;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 const VOLUMES: u32 = 5;
 
-/// What is done to the machine.
+/// An input of the machine.
 #[derive(Clone, Copy, Debug)]
 enum Input {
     Submit { at_ns: u64, volume: u32, op: Op },
@@ -19,7 +19,7 @@ enum Input {
     Strike(Fault),
 }
 
-/// The same, with when: after so many steps of the machine, at this time.
+/// The input with its moment: after `steps` steps of the machine, at this time.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     steps: u64,
@@ -27,7 +27,7 @@ struct Entry {
     input: Input,
 }
 
-/// What somebody does who has the machine.
+/// An action of the machine's owner.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Input(Input),
@@ -35,7 +35,7 @@ enum Action {
     Wait(u64),
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     hash: u64,
@@ -62,7 +62,7 @@ fn five() -> System {
         let how = Written::Random { block_bytes: 4096 };
         add(&mut all, kind, how);
     }
-    // Work of the host's cores, of which there are fewer than workers.
+    // Work of the host's cores, which are fewer than the workers.
     all.host = iodyno_emulate::spec::Host {
         generator_ns: 700,
         wake_ns: 900,
@@ -107,11 +107,11 @@ fn outcome(machine: &mut Machine, mut done: Vec<Completion>) -> Outcome {
     }
 }
 
-/// Does it, and keeps the journal. Times are relative here, and become times: not before now.
+/// Executes the actions, and keeps the journal. Times are relative here, and become absolute: not before now.
 fn run(seed: u64, actions: &[Action]) -> (Outcome, Vec<Entry>) {
     let mut machine = machine(seed);
     let (mut journal, mut steps) = (Vec::new(), 0);
-    // (Of a power cut nobody hears what was not collected before it.)
+    // (Completions that were not collected before a power cut are lost.)
     let mut done = Vec::new();
     for action in actions {
         match *action {
@@ -156,15 +156,15 @@ fn replay(seed: u64, journal: &[Entry]) -> Outcome {
         }
         collect(&mut machine, &mut done);
         give(&mut machine, &entry.input, token);
-        // A device that is lost fails what it has at once; a power cut that follows at the same instant would
-        // take these completions with it, for nobody is there to hear of them.
+        // A device that is lost fails its requests at once; a power cut that follows at the same
+        // instant would remove these completions uncollected.
         collect(&mut machine, &mut done);
     }
     outcome(&mut machine, done)
 }
 
-/// The same from the times alone, which is enough where every input comes after all that happens
-/// until then.
+/// Replays from the times alone, which is sufficient where every input comes after all events until
+/// then.
 fn replay_by_time(seed: u64, journal: &[Entry]) -> Outcome {
     let mut machine = machine(seed);
     let mut done = Vec::new();
@@ -233,7 +233,7 @@ proptest! {
         let (first, journal) = run(seed, &actions);
         prop_assert_eq!(&replay(seed, &journal), &first);
 
-        // Who only waits for the clock needs to note no more than times.
+        // A caller that only waits for the clock needs to record only times.
         let live: Vec<Action> = actions
             .iter()
             .flat_map(|&action| match action {
@@ -246,7 +246,7 @@ proptest! {
     }
 }
 
-/// Found by chance: a volume is lost at the instant of a power cut that has not struck yet.
+/// A regression: a volume is lost at the instant of a power cut that has not taken effect yet.
 #[test]
 fn a_loss_before_a_cut_of_the_same_instant_replays() {
     let op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Write, fua: false };

@@ -1,5 +1,5 @@
-//! The represented form against the exact one, through the whole machine: what a device does must
-//! not depend on how many of its pages are held.
+//! Compares the represented form with the exact one, through the whole machine: a device's
+//! behaviour must not depend on how many of its pages are held.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn device() -> Flash {
 
 /// Write amplification within 3 %, rates within 3 % and p99 within 5 %, for pure writes and a mix.
 #[test]
-fn a_sample_of_the_pages_does_what_all_pages_do() {
+fn a_sample_of_the_pages_represents_all_pages() {
     for read_share in [0.0, 0.7] {
         let run = |represent| {
             let how = Written::Random { block_bytes: 4096 };
@@ -54,11 +54,11 @@ fn a_sample_of_the_pages_does_what_all_pages_do() {
     }
 }
 
-/// The same where a flash page holds several units, of which garbage collection reads those that are valid at
-/// once, on channels that have little time to spare. Each unit that the host writes goes over a channel once,
-/// each that is copied twice.
+/// The same where a flash page holds several units, of which garbage collection reads the valid
+/// ones at once, on channels with little time to spare. Each unit that the host writes goes over a
+/// channel once, each that is copied twice.
 #[test]
-fn a_sample_copies_as_all_pages_do() {
+fn a_sample_copies_like_all_pages() {
     const CHANNEL_BYTES_PER_S: f64 = 20e6;
     let run = |represent, how, block, time_ns| {
         let mut device = device();
@@ -77,8 +77,8 @@ fn a_sample_copies_as_all_pages_do() {
         assert!(off.abs() < 1e-3, "1 in {represent}, {how:?}: channels {off:+.5}");
         (got.iops, counts.copied_pages as f64, counts.copy_senses as f64)
     };
-    // In order at first, victims become fuller and fuller: what is read for a copy changes. And what one write overwrites
-    // is valid or not as one.
+    // In order at first, victims become fuller and fuller: the pages read for a copy change. And
+    // units that one write overwrites are valid or not together.
     let random = |block_bytes| Written::Random { block_bytes };
     for (how, block, time_ns) in [
         (random(4096), 4096, 20_000_000_000),
@@ -89,7 +89,7 @@ fn a_sample_copies_as_all_pages_do() {
         (random(20480), 20480, 20_000_000_000),
         (Written::Sequential, 4096, 60_000_000_000),
         (Written::Sequential, 65536, 60_000_000_000),
-        // Of other writes than those that made it what it is.
+        // By writes of another size than those that preconditioned it.
         (random(4096), 65536, 5_000_000_000),
         (random(4096), 65536, 60_000_000_000),
         (random(4096), 65536, 15_000_000_000),

@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use iodyno_catalog::{File, Kind, Problem, find};
 use iodyno_workload::{Spec, Workload};
 
-/// Reads a workload file: of the catalog by its name, or by its path. The errors are drawn at
-/// their place.
+/// Reads a workload file: of the catalog by its name, or by its path. Errors are rendered at their
+/// position.
 pub(crate) fn workload(name_or_path: &str) -> Result<(File, Workload), Failure> {
     let file = find(Kind::Workload, name_or_path)?;
     let workload = Workload::from_toml(&file.text).map_err(|errors| Problem::of(&file, &errors))?;

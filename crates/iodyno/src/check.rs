@@ -1,4 +1,4 @@
-//! `check`: what a target is, whether it may be written, and what would be measured.
+//! `check`: reports a target's properties, whether it may be written, and what would be measured.
 
 use crate::args::Check;
 use crate::failure::Failure;

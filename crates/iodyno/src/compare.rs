@@ -1,4 +1,4 @@
-//! `compare`: runs against runs, with an exit code for scripts.
+//! `compare`: compares runs, with an exit code for scripts.
 
 use crate::args::Compare;
 use crate::failure::{Failure, OPEN, SLOWER};

@@ -1,27 +1,27 @@
-//! Failures by kind, each kind with its exit code. The text says what is wrong, where, and how to
-//! mend it; it was made by the room that found it.
+//! Failures by kind, each kind with its exit code. The text says what is wrong, where, and the
+//! remedy; the component that detected the failure wrote it.
 
 use iodyno_catalog::Problem;
 use iodyno_run::{NotKept, RunError};
 use iodyno_target::TargetError;
 use iodyno_units::text::clean_lines;
 
-/// Why a command could not do its work.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: Kind,
     text: String,
-    /// A problem in a file, which is drawn with its place.
+    /// A problem in a file, which is rendered with its position.
     problem: Option<Box<Problem>>,
 }
 
-/// Exit code where a threshold was not held: the work was done, and what came of it is not what was
-/// required.
+/// Exit code where a threshold was not met: the work was done, and its result is not the required
+/// one.
 pub(crate) const NOT_HELD: u8 = 6;
 /// Exit code of a comparison in which something is slower.
 pub(crate) const SLOWER: u8 = 7;
-/// Exit code of a comparison in which nothing is shown to be slower, but not everything could be
-/// judged.
+/// Exit code of a comparison in which nothing is shown to be slower, but some figures could not be
+/// decided.
 pub(crate) const OPEN: u8 = 8;
 /// Exit code of a run whose method failed: its steady state was not reached, or a stage measured nothing.
 pub(crate) const METHOD_FAILED: u8 = 9;
@@ -46,17 +46,17 @@ impl Failure {
         Self::new(Kind::Input, text.into())
     }
 
-    /// Somebody stopped it, and nothing is kept.
+    /// Stopped by the user, and nothing is kept.
     pub(crate) fn interrupted(text: impl Into<String>) -> Self {
         Self::new(Kind::Interrupted, text.into())
     }
 
-    /// What was to be measured failed.
+    /// The target of a measurement failed.
     pub(crate) fn target(text: impl Into<String>) -> Self {
         Self::new(Kind::Target, text.into())
     }
 
-    /// A run was made and printed, and its notebook has not got it.
+    /// A run was measured and printed, but its notebook could not store it.
     pub(crate) fn not_kept(run: &NotKept) -> Self {
         let where_it_is = match &run.instead {
             Ok(path) => format!(
@@ -68,12 +68,12 @@ impl Failure {
         Self::new(Kind::Notebook, format!("{}; {where_it_is}", run.why))
     }
 
-    /// The notebook can't be used.
+    /// The notebook is unusable.
     pub(crate) fn notebook(text: impl Into<String>) -> Self {
         Self::new(Kind::Notebook, text.into())
     }
 
-    /// Something could not be written.
+    /// An output could not be written.
     pub(crate) fn output(what: &str, e: &std::io::Error) -> Self {
         Self::new(Kind::Target, format!("{what}: {e}"))
     }

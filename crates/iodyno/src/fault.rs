@@ -1,5 +1,5 @@
-//! `iodyno fault`, `iodyno status` and `iodyno replay`: what is said to a server that runs, and a
-//! record of one run again in virtual time.
+//! `iodyno fault`, `iodyno status` and `iodyno replay`: commands to a running server, and the
+//! replay of its record in virtual time.
 
 use crate::args::{FaultFlags, Replay, Status};
 use crate::failure::Failure;
@@ -41,13 +41,13 @@ pub(crate) fn status(flags: &Status) -> Result<ExitCode, Failure> {
 fn in_words(status: &Value) -> String {
     let mut text = String::new();
     if let Some(ns) = status["machine_ns"].as_u64() {
-        let _ = writeln!(text, "machine  {} of its time", human::duration_ns(ns));
+        let _ = writeln!(text, "machine  {} of the model's time", human::duration_ns(ns));
     }
     if let Some(transport) = status["transport"].as_object() {
         let time = |key: &str| human::time_ns(transport[key].as_f64().unwrap_or(0.0));
         let _ = writeln!(
             text,
-            "transport {} a round trip are taken off, {} of them until a client takes an answer; {} more where a thread was woken",
+            "transport {} a round trip are subtracted, {} of them until a client receives a reply; {} more where a thread was woken",
             time("round_trip_ns"),
             time("taking_ns"),
             time("waking_ns"),
@@ -100,7 +100,7 @@ fn in_words(status: &Value) -> String {
             let time = |key: &str| volume[key].as_f64().map_or("–".to_owned(), human::time_ns);
             let _ = writeln!(
                 text,
-                "  late          {late} completions over 10 µs after the model, {} of them while the core was taken away; p50 {}, p99 {}",
+                "  late          {late} completions over 10 µs after the model, {} of them while the core was preempted; p50 {}, p99 {}",
                 volume["late_away"].as_u64().unwrap_or(0),
                 time("lateness_p50_ns"),
                 time("lateness_p99_ns"),
@@ -150,7 +150,7 @@ pub(crate) fn replay(flags: &Replay) -> Result<ExitCode, Failure> {
         let file = File::open(&flags.record).map_err(|e| wrong(e.to_string()))?;
         Record::open(BufReader::new(file)).map_err(wrong)
     };
-    // It is read twice, and a pipe would be waited for.
+    // The record is read twice, and reading a pipe would wait.
     let is_file = std::fs::metadata(&flags.record).map_err(|e| wrong(e.to_string()))?.is_file();
     if !is_file {
         return Err(wrong("a record is a regular file: copy it to one".to_owned()));
@@ -204,9 +204,9 @@ pub(crate) fn replay(flags: &Replay) -> Result<ExitCode, Failure> {
         let verdict = match same {
             Some(true) => "the same events as were recorded",
             Some(false) => {
-                "NOT the events that were recorded: the device's files or this program have changed since"
+                "NOT the recorded events: the device's files or this program have changed since"
             }
-            None => "the record was cut off, so that nothing can be compared",
+            None => "the record was cut off, so the events can't be compared",
         };
         print(&format!(
             "{} operations, {} faults, {} completions ({failed} failed) in {} of the machine's time\n{} events, hash {:016x}: {verdict}\n",

@@ -1,5 +1,5 @@
-//! What the user of another tool, or of a word in the wrong place, most likely meant: fio's names for
-//! workloads and for flags, and targets given where a workload or a method is expected.
+//! Hints at the most likely intention: fio's names for workloads and for flags, and targets given
+//! where a workload or a method is expected.
 
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -9,7 +9,7 @@ use iodyno_units::nearest;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-/// fio's and SNIA's words for a workload or a method, and ours.
+/// Names in fio and SNIA for a workload or a method, and iodyno's.
 const WORKLOADS: [(&[&str], &str); 12] = [
     (&["randread", "rand-read", "rread"], "`random-read`"),
     (&["randwrite", "rand-write", "rwrite"], "`random-write`"),
@@ -37,7 +37,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
     (&["steady-state", "steady"], "`pts-iops`, which goes on until the steady state"),
 ];
 
-/// fio's flags, and what does the same here.
+/// fio's flags, and iodyno's equivalents.
 const FLAGS: [(&[&str], &str); 22] = [
     (
         &["rw", "readwrite"],
@@ -99,7 +99,7 @@ const FLAGS: [(&[&str], &str); 22] = [
     ),
 ];
 
-/// What the unknown flag of a command line error does elsewhere, and how it is called here.
+/// A hint for the unknown flag of a command line error: iodyno's equivalent of the other tool's flag.
 pub(crate) fn of_flag(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -112,8 +112,8 @@ pub(crate) fn of_flag(error: &clap::Error) -> Option<String> {
     ))
 }
 
-/// Refuses what can be neither a workload nor a method, and says what it is, or what was most likely meant.
-/// A path of a file that may be one is left to its reader.
+/// Refuses a name that can be neither a workload nor a method, and states what it is, or what was
+/// most likely meant. A path of a file that may be one is left to its reader.
 ///
 /// # Errors
 /// The name of a target, and a name that is not in the catalog.
@@ -123,7 +123,7 @@ pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
     }
     if is_target(name) {
         return Err(Failure::input(format!(
-            "`{name}` is a target, and a workload or a method is to be named first: `iodyno run four-corners --on {name}`; `iodyno catalog` lists what there is to run"
+            "`{name}` is a target, and a workload or a method must be named first: `iodyno run four-corners --on {name}`; `iodyno catalog` lists them"
         )));
     }
     let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");
@@ -145,7 +145,7 @@ pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
     )))
 }
 
-/// The names that were most likely meant, as they stand in a sentence.
+/// The most likely intended names, as text within a sentence.
 fn meant(name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase().replace('_', "-");
     if let Some((_, ours)) = WORKLOADS.iter().find(|(theirs, _)| theirs.contains(&&*lower)) {
@@ -160,8 +160,8 @@ fn meant(name: &str) -> Option<String> {
     (!lower.is_empty() && !begun.is_empty()).then(|| begun.join(", "))
 }
 
-/// Whether a word names something to measure: by its form, or since it is a device or a file too large for a
-/// workload.
+/// Whether a word names a measurable target: by its form, or because it is a device or a file too
+/// large for a workload.
 fn is_target(word: &str) -> bool {
     let schemes = [
         "scratch:",
@@ -194,10 +194,10 @@ mod tests {
     use crate::args::Cli;
     use clap::{CommandFactory as _, Parser as _};
 
-    /// What a hint names is there: no flag of fio's is one of ours, and each `--flag` and catalog name in a
-    /// hint exists.
+    /// The hints are valid: no flag of fio's is one of iodyno's, and each `--flag` and catalog name
+    /// in a hint exists.
     #[test]
-    fn hints_name_what_is_there() {
+    fn hints_name_existing_flags_and_entries() {
         let run = Cli::command().find_subcommand("run").unwrap().clone();
         let ours: Vec<String> =
             run.get_arguments().filter_map(|a| a.get_long().map(str::to_owned)).collect();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_other_tools_get_ours() {
+    fn names_of_other_tools_get_a_hint() {
         for (typed, ours) in [
             ("randread", "`random-read`"),
             ("RandRead", "`random-read`"),

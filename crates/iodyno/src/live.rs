@@ -1,5 +1,5 @@
-//! The live line on standard error while a run goes on. On a terminal one line is redrawn; in a
-//! log only the ends of cells are worth a line, and the results say those.
+//! The progress line on standard error during a run. On a terminal one line is redrawn; in a log
+//! only the ends of cells are worth a line, and the results report those.
 
 use crate::{complain, remark};
 use iodyno_drive::Progress;
@@ -25,7 +25,7 @@ pub(crate) struct Live {
     warned: String,
     cell: String,
     position: (usize, usize),
-    /// By which it is known how long the cells to come take.
+    /// Gives the duration of the cells to come.
     plan: Plan,
 }
 
@@ -52,18 +52,18 @@ impl Live {
             return;
         }
         self.drawn = Some(Instant::now());
-        // Return, clear to the end, and no line end: the next one goes over it.
+        // Return, clear to the end, and no line end: the next one overwrites it.
         complain(&format!("\r\x1b[K{text}"));
     }
 
-    /// About how long the run still takes, ns. Of a single cell the line tells it already.
+    /// Estimated rest of the run, ns. For a single cell the line shows it already.
     fn left_ns(&self, progress: &Progress<'_>) -> Option<u64> {
         let (index, count) = self.position;
         let cell_left_ns = progress.total_ns?.saturating_sub(progress.elapsed_ns);
         self.plan.left_ns(index, cell_left_ns).filter(|_| count > 1)
     }
 
-    /// Takes the live line away; results follow.
+    /// Removes the progress line; results follow.
     pub(crate) fn clear(&mut self) {
         if self.drawn.take().is_some() {
             complain("\r\x1b[K");
@@ -87,7 +87,7 @@ impl Watch for Live {
     }
 
     fn warn(&mut self, words: &str) {
-        // What goes wrong again and again is said once.
+        // A recurring warning is printed once.
         if self.warned == words {
             return;
         }
@@ -107,7 +107,7 @@ impl Watch for Live {
                     human::size(total_bytes)
                 ));
             }
-            Phase::Replaying => self.draw("bringing the emulated system to where it was"),
+            Phase::Replaying => self.draw("restoring the state of the emulated system"),
             Phase::Waiting { ns } => self.draw(&format!("waiting {}", human::duration_ns(ns))),
             Phase::Preparing => self.draw("preparing the emulated system"),
             Phase::Calibrating => self.draw("measuring the generator itself"),
@@ -155,10 +155,10 @@ mod tests {
 
     const STYLE: Style = Style { color: false, width: 80, unicode: true };
 
-    /// Cells of unequal length, twice over: at every moment what is left is the rest of this cell and all
-    /// cells after it, however long it took to come here; in the end it is nothing.
+    /// Cells of unequal length, twice over: at every moment the remaining time is the rest of this
+    /// cell and all cells after it, whatever the time so far; at the end it is zero.
     #[test]
-    fn what_is_left_is_the_rest_of_this_cell_and_all_to_come() {
+    fn remaining_time_is_this_cells_and_all_later_ones() {
         let times_s = [2_u64, 30, 5];
         let (repeats, second_ns) = (2, 1_000_000_000);
         let mut live = Live::new(true, STYLE);
@@ -186,7 +186,7 @@ mod tests {
             assert_eq!(live.left_ns(&over), Some((74 - gone_s) * second_ns));
         }
         assert_eq!(gone_s, 74);
-        // Nobody knows when these end.
+        // The end of these is unknown.
         let whole = progress(0, second_ns);
         for plan in [
             Plan { virtual_time: true, ..plan.clone() },

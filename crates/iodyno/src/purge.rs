@@ -1,4 +1,4 @@
-//! `purge`: brings a target back to the state as if it had never been written, and says what it did.
+//! `purge`: restores a target to its unwritten state, and reports the result.
 
 use crate::args::{Cli, Purge};
 use crate::failure::Failure;
@@ -29,13 +29,13 @@ pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode
     complain(&clean_lines(&announce(&plan(&inspection, flags.method))));
     let options = PurgeOptions { method: flags.method, confirm: Confirm(flags.destroy.clone()) };
     let stop = signals::stop_flag();
-    let mut told = 0;
+    let mut shown = 0;
     let mut progress = |share: Option<f64>| {
         let percent = (share.unwrap_or(0.0) * 100.0) as u32;
-        // A line every tenth: also in a log it is no flood.
-        if percent >= told + 10 && percent < 100 {
-            told = percent - percent % 10;
-            complain(&format!("  {told} %\n"));
+        // A line every tenth: few enough for a log.
+        if percent >= shown + 10 && percent < 100 {
+            shown = percent - percent % 10;
+            complain(&format!("  {shown} %\n"));
         }
         if stop.load(Ordering::Relaxed) {
             ControlFlow::Break(())
@@ -44,7 +44,7 @@ pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode
         }
     };
     let record = purge(inspection, &options, &mut progress);
-    // What failed half-way changed the target too; what was refused did not.
+    // A purge that failed half-way changed the target too; a refused one did not.
     if record.as_ref().err().is_none_or(|e| e.exit_code() != REFUSED) {
         forget_written(key.as_deref(), cli)?;
     }
@@ -57,17 +57,17 @@ pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode
     Ok(if record.is_purged() { ExitCode::SUCCESS } else { ExitCode::from(NOT_PURGED) })
 }
 
-/// What earlier runs wrote to be verified is not expected there any more.
+/// Earlier runs' writes are no longer expected there by verification.
 fn forget_written(key: Option<&str>, cli: &Cli) -> Result<(), Failure> {
     let Some(key) = key else { return Ok(()) };
     match show::path(cli.notebook.as_deref()) {
         Ok(path) if path.exists() => Ok(Notebook::open(&path)?.forget_written(key)?),
-        // Where no notebook is, none expects anything.
+        // Without a notebook, no run expects anything.
         _ => Ok(()),
     }
 }
 
-/// What will be done, and why not otherwise.
+/// The planned methods, and why the others are impossible.
 fn announce(plan: &PurgePlan) -> String {
     let mut text = format!("purge of {}, best first:\n", plan.target);
     for choice in &plan.choices {

@@ -1,4 +1,4 @@
-//! `report` and `import`: runs as a page that people look at and pass on, and back out of it.
+//! `report` and `import`: exports runs as a page, and reads them back out of it.
 
 use crate::args::{Import, Report};
 use crate::failure::Failure;
@@ -16,13 +16,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Intervals of a run that a report works with; longer series are made coarser as they are read.
+/// Intervals of a run that a report uses; longer series are coarsened as they are read.
 const INTERVALS_MAX: u64 = 100_000;
 /// Names of standard output for `-o`.
 const STDOUT: [&str; 3] = ["-", "/dev/stdout", "/dev/fd/1"];
-/// Largest file that is looked into for runs, bytes.
+/// Largest file that is searched for runs, bytes.
 const IMPORT_BYTES_MAX: u64 = 96 << 20;
-/// Most runs that are read out of a file.
+/// Most runs that are read from a file.
 const IMPORT_RUNS_MAX: usize = 1000;
 
 /// Program and version, for the foot of a page.
@@ -48,7 +48,7 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
         [one] if one.len() == 1 => format!("iodyno-{}", one[0].id),
         [one] => {
             return Err(Failure::input(format!(
-                "`{}` names {} runs: take one of them (`iodyno ls` lists their ids), or name two to have them compared",
+                "`{}` names {} runs: take one of them (`iodyno ls` lists their ids), or name two to compare them",
                 flags.runs[0],
                 one.len()
             )));
@@ -83,7 +83,7 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
     written(&page::comparison(&parts, &sides, &options), flags, &name)
 }
 
-/// Writes the document in the form that was asked for.
+/// Writes the document in the requested form.
 fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, Failure> {
     if let Some(folder) = &flags.svg {
         let files = markdown::files(document);
@@ -113,7 +113,7 @@ fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, 
         out => {
             let path = out.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.html")));
             Output::at(&path)?.write(text.as_bytes())?;
-            told(&path, text.len());
+            print_path(&path, text.len());
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -125,8 +125,8 @@ pub(crate) fn of_run(run: &Run, out: Output) -> Result<(), Failure> {
     write(&page::document(run, &options), out)
 }
 
-/// Where a page will go, checked before the work that it is about: the file that was named, or one in
-/// this folder whose name is known when the work is done.
+/// Destination of a page, checked before the work starts: the given file, or one in this folder
+/// whose name is known when the work is done.
 pub(crate) enum Place {
     /// This file.
     Named(Output),
@@ -152,17 +152,17 @@ impl Place {
     }
 }
 
-/// Writes a page, and says where.
+/// Writes a page, and prints its path.
 pub(crate) fn write(document: &Document, out: Output) -> Result<(), Failure> {
     let text = html::page(document);
     let path = out.path().to_owned();
     out.write(text.as_bytes())?;
-    told(&path, text.len());
+    print_path(&path, text.len());
     Ok(())
 }
 
-/// Says where a file is; standard output is for what was asked for.
-fn told(path: &Path, bytes: usize) {
+/// Prints a file's path; standard output is reserved for the requested document.
+fn print_path(path: &Path, bytes: usize) {
     complain(&format!("{} ({} KB)\n", path.display(), bytes.div_ceil(1000)));
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<Exi
     }
     let page = fs::read(&flags.file).map_err(|e| wrong(&e.to_string()))?;
     let page = String::from_utf8(page)
-        .map_err(|_| wrong("is no page that `iodyno report` wrote: it is not UTF-8"))?;
+        .map_err(|_| wrong("is not a page of `iodyno report`: it is not UTF-8"))?;
     let found = html::embedded(&page, "iodyno-run-");
     if found.is_empty() {
         return Err(wrong(
@@ -191,7 +191,7 @@ pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<Exi
     if found.len() > IMPORT_RUNS_MAX {
         return Err(wrong(&format!("holds more than {IMPORT_RUNS_MAX} runs, and no report does")));
     }
-    // One at a time, so that only one is in memory; and all of them before anything is kept.
+    // One at a time, so that only one is in memory; and all of them before any is kept.
     if found.len() > 1 {
         for text in &found {
             portable::from_text(text, &flags.file)?;
@@ -207,7 +207,7 @@ pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<Exi
             Some(notebook) => notebook,
             none => none.insert(Notebook::open(&path)?),
         };
-        let news = if notebook.import(&run)? { "read in" } else { "is there already" };
+        let news = if notebook.import(&run)? { "read in" } else { "exists already" };
         let name = text::clean(&run.head.name, 60, plain);
         let _ = writeln!(lines, "{}  {name}  {news}", run.id);
     }

@@ -1,8 +1,8 @@
-//! `iodyno serve`: emulated storage that other programs use, over NBD.
+//! `iodyno serve`: emulated storage for other programs, over NBD and the frontends of the build.
 //!
-//! The device's name is the one of `run --on model:…`. Its volumes are exports: the first one is also
-//! the export without a name. Two speeds: `model` (each completion at the model's time) and `native`
-//! (as fast as this machine can; what was acknowledged survives the server). `ram:4GiB` is plain memory.
+//! The device is named as in `run --on model:…`. Its volumes are exports: the first one is also the
+//! export without a name. Two speeds: `model` (each completion at the model's time) and `native` (as
+//! fast as this machine can; acknowledged writes survive the server). `ram:4GiB` is plain memory.
 
 mod frontends;
 mod native;
@@ -43,13 +43,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What a device was written with before, where its name does not say.
+/// Block size of the preconditioning, where the device's name does not give one.
 const BLOCK_BYTES: u32 = 4096;
-/// A server looks so often for its stop, 20 ms apart, before it looks for trouble.
-const LOOKS_BETWEEN: u32 = 10;
-/// The least memory for the bytes of a volume: the map alone of what was written takes some of it.
+/// The server checks its stop flag 20 ms apart, and for warnings once in this many checks.
+const CHECKS_PER_WARNING: u32 = 10;
+/// The least memory for the bytes of a volume: the map of written units alone takes some of it.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
-/// Where NBD listens if nothing is said.
+/// NBD socket by default.
 const SOCKET: &str = "iodyno.sock";
 
 /// `iodyno serve`.
@@ -78,10 +78,10 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             let export = native::export(store, (&system, volume), flags.read_only);
             insert(&exports, name, name == &names[0], export);
         }
-        let unmake = |_: &Failure| stores.iter().for_each(|s| s.remove_made());
+        let remove_files = |_: &Failure| stores.iter().for_each(|s| s.remove_made());
         let control =
-            control(flags, Arc::new(native::answer(&stores, &stop))).inspect_err(unmake)?;
-        let server = start(&exports, &endpoints, config).inspect_err(unmake)?;
+            control(flags, Arc::new(native::answer(&stores, &stop))).inspect_err(remove_files)?;
+        let server = start(&exports, &endpoints, config).inspect_err(remove_files)?;
         announce(flags, &system, &names, &server, "", "native speed: as fast as this machine can");
         wait(&stop, Vec::new);
         drop(control);
@@ -112,7 +112,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "workers": WORKERS,
         });
         let recorder = Recorder::create(path, &head).map_err(Failure::input);
-        live.record(recorder.inspect_err(|_| unmake(&live))?);
+        live.record(recorder.inspect_err(|_| remove_files(&live))?);
     }
     let exports = Arc::new(Exports::default());
     for (volume, name) in (0..).zip(&names) {
@@ -121,18 +121,18 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
     let fail = |what: &str, e: std::io::Error| Failure::target(format!("{what}: {e}"));
     let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
-    let control =
-        control(flags, answers(&live, flags.seed, &stop)).inspect_err(|_| undo(flags, &live))?;
+    let control = control(flags, answers(&live, flags.seed, &stop))
+        .inspect_err(|_| clean_up(flags, &live))?;
     let scrape = match metrics_at {
         Some(address) => {
-            let at = metrics::serve(&live, address).inspect_err(|_| undo(flags, &live));
+            let at = metrics::serve(&live, address).inspect_err(|_| clean_up(flags, &live));
             Some(at.map_err(|e| fail(&format!("--metrics {address}"), e))?)
         }
         None => None,
     };
-    let server = start(&exports, &endpoints, config).inspect_err(|_| undo(flags, &live))?;
+    let server = start(&exports, &endpoints, config).inspect_err(|_| clean_up(flags, &live))?;
     let frontends =
-        Frontends::open(flags, &live, &names, &system).inspect_err(|_| undo(flags, &live))?;
+        Frontends::open(flags, &live, &names, &system).inspect_err(|_| clean_up(flags, &live))?;
     let mut words = "the model's times".to_owned();
     if let Some(k) = flags.dilate {
         let _ = write!(words, " × {k}: divide what clients measure by it");
@@ -142,7 +142,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             [transport.round_trip_ns, transport.waking_ns].map(|ns| human::time_ns(ns as f64));
         let _ = write!(
             words,
-            "; this machine's transport takes {floor} a round trip, and {waking} more where threads had fallen asleep, which is taken off: latencies below it can't be shown"
+            "; this machine's transport takes {floor} a round trip, and {waking} more where threads had to be woken, which is subtracted: latencies below it can't be reproduced"
         );
     }
     announce(flags, &system, &names, &server, &frontends.words, &words);
@@ -161,15 +161,15 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The system that a name stands for. The emulated host's own generator costs nothing here, nor has it a
-/// core there: clients are real programs, and take their own time.
+/// The system that a name stands for. The emulated host's own generator costs nothing here, and has
+/// no core there: clients are real programs, and take their own time.
 pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     let emulated = model::emulated(std::slice::from_ref(name))?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
     system.host.generator_ns = 0;
     system.host.wake_ns = 0;
-    // Connections have workers, whether they come or not: none shall crowd the driver's threads.
+    // Every possible connection has a worker: they must not compete with the driver's threads.
     system.host.cores_per_socket += WORKERS * system.volumes.len() as u32;
     for (volume, asked) in system.volumes.iter_mut().zip(&emulated.volumes) {
         let how = Written::of(asked.state, false, BLOCK_BYTES);
@@ -187,20 +187,20 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     Ok(system)
 }
 
-/// A server that could not start leaves no file that it made.
-fn unmake(live: &Served) {
+/// Removes the files of a server that could not start.
+fn remove_files(live: &Served) {
     live.look(|_, stores, _| stores.iter().for_each(Store::remove_made));
 }
 
-/// The same, and no record, which would be in the way of the next server.
-fn undo(flags: &Serve, live: &Served) {
-    unmake(live);
+/// The same, and the record, whose existence would refuse the next server.
+fn clean_up(flags: &Serve, live: &Served) {
+    remove_files(live);
     if let Some(path) = &flags.record {
         remove_begun(path, b"iodyno record 1");
     }
 }
 
-/// The names of the exports: the device's, with a number where there are several alike.
+/// The names of the exports: the device's, with a number where there are several equal ones.
 fn names(system: &System) -> Vec<String> {
     let alike = |n: &String| system.volumes.iter().filter(|v| v.name == *n).count();
     let mut numbers = std::collections::BTreeMap::new();
@@ -223,7 +223,7 @@ fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<dyn Export>
     exports.insert(name, export);
 }
 
-/// Where NBD listens: each `unix:PATH` or `HOST:PORT`.
+/// NBD's addresses: each `unix:PATH` or `HOST:PORT`.
 fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
     let read = |text: &String| match text.strip_prefix("unix:") {
         Some("") => Err(Failure::input("--nbd unix: needs the path of a socket behind it")),
@@ -296,13 +296,13 @@ fn options(system: &System, volume: u32) -> store::Options {
     store::Options { emptied_by_power_failure: emptied, ..store::Options::default() }
 }
 
-/// Refuses so little memory that hardly a write could be kept, and warns of more than there is.
+/// Refuses memory that is too small for writes, and warns if it exceeds the machine's free memory.
 fn check_memory(memory_bytes: u64, volumes: u64) -> Result<(), Failure> {
     let least = volumes * MEMORY_BYTES_MIN;
     if memory_bytes < least {
         let for_each = if volumes == 1 { "" } else { ", 1 MiB for each volume" };
         return Err(Failure::input(format!(
-            "--memory {} holds next to nothing of what clients write, and later writes would fail for lack of space: give {} or more{for_each}, or keep the bytes in a file (--backing)",
+            "--memory {} is too little for what clients write, and later writes would fail for lack of space: give {} or more{for_each}, or keep the bytes in a file (--backing)",
             human::size(memory_bytes),
             human::size(least)
         )));
@@ -318,7 +318,7 @@ fn check_memory(memory_bytes: u64, volumes: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// This machine's memory that is free, or can be made so.
+/// This machine's memory that is free or reclaimable.
 fn free_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
@@ -339,7 +339,7 @@ fn start(
     })
 }
 
-/// Metrics have no TLS: whoever reaches the port reads them, and can keep the server busy.
+/// Metrics have no TLS: every client that reaches the port can read them, and keep the server busy.
 fn metrics_address(flags: &Serve) -> Result<Option<SocketAddr>, Failure> {
     match flags.metrics {
         Some(address) if !address.ip().is_loopback() && !flags.insist_on_plain => {
@@ -369,13 +369,13 @@ fn native_only(flags: &Serve) -> Result<(), Failure> {
     }
     match of_the_model(flags) {
         Some(flag) => Err(Failure::input(format!(
-            "{flag} is about the model's times, and --speed native has none: leave one of them out"
+            "{flag} concerns the model's times, and --speed native has none: leave one of them out"
         ))),
         None => Ok(()),
     }
 }
 
-/// The first flag given that means something only where a model is served.
+/// The first given flag that has an effect only where a model is served.
 fn of_the_model(flags: &Serve) -> Option<&'static str> {
     let given = [
         ("--dilate", flags.dilate.is_some()),
@@ -388,7 +388,7 @@ fn of_the_model(flags: &Serve) -> Option<&'static str> {
     given.iter().find(|g| g.1).map(|g| g.0)
 }
 
-/// What a control socket answers for a machine.
+/// The control socket's answers for a machine.
 fn answers(
     live: &Arc<Served>,
     seed: u64,
@@ -412,7 +412,7 @@ fn answers(
     })
 }
 
-/// Whether what is asked lies on a volume that there is.
+/// Checks that a request concerns an existing volume and lies within it.
 fn on_a_volume(ask: &Ask, capacities_bytes: &[u64]) -> Result<(), String> {
     use iodyno_emulate::Fault::{Block, Latent, Page};
     let (volume, end_bytes) = match *ask {
@@ -444,7 +444,7 @@ fn on_a_volume(ask: &Ask, capacities_bytes: &[u64]) -> Result<(), String> {
     }
 }
 
-/// Does to a served system what was asked.
+/// Applies a request to a served system.
 pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
     on_a_volume(ask, live.capacities_bytes())?;
     match ask {
@@ -496,7 +496,7 @@ fn announce(
     complain(&text);
 }
 
-/// As clients write it.
+/// The URI for clients.
 fn uri(endpoint: &Endpoint, plain: bool) -> String {
     let address = match endpoint {
         Endpoint::Unix(path) => Address::Unix(path.clone()),
@@ -506,14 +506,14 @@ fn uri(endpoint: &Endpoint, plain: bool) -> String {
     Uri { address, tls: !plain, export: String::new(), tls_certificates, tls_hostname }.to_string()
 }
 
-/// Waits until the server is to stop, and says meanwhile what goes wrong beneath it.
+/// Waits until the server is to stop, and prints the warnings of its backing meanwhile.
 fn wait(stop: &AtomicBool, troubles: impl Fn() -> Vec<String>) {
     let mut said: Vec<String> = Vec::new();
-    let mut looks = 0_u32;
+    let mut checks = 0_u32;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(20));
-        looks = looks.wrapping_add(1);
-        if looks.is_multiple_of(LOOKS_BETWEEN) {
+        checks = checks.wrapping_add(1);
+        if checks.is_multiple_of(CHECKS_PER_WARNING) {
             for trouble in troubles() {
                 if !said.contains(&trouble) {
                     remark("warning", &trouble);
@@ -524,12 +524,12 @@ fn wait(stop: &AtomicBool, troubles: impl Fn() -> Vec<String>) {
     }
 }
 
-/// The path of a control socket as people give it: `unix:PATH` or `PATH`.
+/// The path of a control socket as a user gives it: `unix:PATH` or `PATH`.
 pub(crate) fn socket(text: &str) -> &Path {
     Path::new(text.strip_prefix("unix:").unwrap_or(text))
 }
 
-/// Says a line to a control socket.
+/// Sends a line to a control socket.
 pub(crate) fn say(path: &Path, line: &str) -> Result<Value, Failure> {
     let said = iodyno_live::control::say(path, line).map_err(|e| {
         Failure::target(format!(

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-/// A signal came. The flag above does not tell: too many failed operations raise it as well.
+/// Whether a signal arrived. The flag above does not show it: too many failed operations raise it as well.
 static CAME: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_signal(signal: libc::c_int) {
@@ -25,7 +25,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = STOP.get_or_init(|| Arc::new(AtomicBool::new(false)));
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler does only what a handler may.
+        // SAFETY: the handler does only what is safe in a handler.
         unsafe { libc::signal(signal, on_signal as *const () as libc::sighandler_t) };
     }
     Arc::clone(stop)

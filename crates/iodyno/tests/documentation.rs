@@ -1,9 +1,9 @@
 //! Commands and links of the documentation: each command of the README and of the pages in `docs/`
-//! works, and each relative link leads to a file, and to a heading where it names one.
+//! works, and each relative link leads to an existing file, and to a heading where it names one.
 //!
-//! A block marked `sh` is run, one marked `sh root` is run with root's rights, and one marked
-//! `sh manual` is not run: it takes long, or needs what a test has not. The commands of a page share a
-//! new folder and a new notebook.
+//! A block marked `sh` is run, one marked `sh root` is run as root, and one marked `sh manual` is
+//! not run: it takes long, or requires something that a test does not have. The commands of a page
+//! share a new folder and a new notebook.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -49,7 +49,7 @@ fn commands(page: &Path, block: &str) -> Vec<Line> {
     commands
 }
 
-/// Runs commands in a new folder, one after the other.
+/// Runs commands in a new folder, in order.
 fn run(page: &Path, commands: &[Line]) {
     let folder = tempfile::tempdir().unwrap();
     let output = tempfile::tempdir().unwrap();
@@ -134,14 +134,14 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Where the links of a line lead to; code in backquotes has none.
+/// The targets of a line's links; code in backquotes has none.
 fn links(line: &str) -> Vec<String> {
     let text: String = line.split('`').step_by(2).collect();
     let after = text.split("](").skip(1);
     after.filter_map(|rest| rest.split_once(')')).map(|(link, _)| link.to_owned()).collect()
 }
 
-/// The anchors of a document's headings, as GitHub makes them.
+/// The anchors of a document's headings, as GitHub generates them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut times: BTreeMap<String, u32> = BTreeMap::new();
     let headings = prose(text).filter(|(_, line)| line.starts_with('#'));
@@ -158,7 +158,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn relative_links_lead_somewhere() {
+fn relative_links_are_valid() {
     let mut wrong = Vec::new();
     let mut reached = BTreeSet::new();
     for document in documents() {
@@ -192,7 +192,7 @@ fn relative_links_lead_somewhere() {
 }
 
 #[test]
-fn links_and_anchors_are_understood() {
+fn links_and_anchors_are_parsed() {
     let line = "see [a](b.md#c), `[x](y)` and ![d](e/f.svg)";
     assert_eq!(links(line), ["b.md#c", "e/f.svg"]);
     let text = "# A page's 1st, `code`\n```sh\n# no heading\n```\n## Twice\n## Twice\n";

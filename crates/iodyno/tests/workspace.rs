@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Layers as ARCHITECTURE.md has them.
+/// Layers as in ARCHITECTURE.md.
 const LAYERS: &[(&str, u32)] = &[
     ("units", 0),
     ("nbd", 0),
@@ -29,7 +29,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("iodyno", 7),
 ];
 
-/// What the layers alone would allow and the design does not.
+/// Imports that the layers alone would allow and the design forbids.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("target", &["workload", "measure", "catalog"]),
     ("drive", &["notebook", "catalog", "target"]),
@@ -307,7 +307,7 @@ const WRITING: &[&str] = &[
     "libc::open",
 ];
 
-/// Where these may stand outside `target`, which guards all else that is written, and why.
+/// The places outside `target`, which guards all other writes, where these are allowed, with reasons.
 const WRITERS: &[(&str, &str)] = &[
     ("bench/", "a tool for developers, which writes into folders that it is given"),
     ("catalog/build.rs", "writes what is compiled in"),

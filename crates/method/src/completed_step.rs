@@ -1,20 +1,20 @@
-//! What was done so far, as far as a method has to know it.
+//! A method's completed steps and the figures that its next steps depend on.
 
 use iodyno_measure::metric::Quantity;
 use iodyno_measure::{Cell, Histogram, Level, Place, Role, Summary};
 use iodyno_units::OpKind;
 
-/// One step that was done: its place in the method, and what it showed.
+/// One completed step: its place in the method, and its figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
-    /// Where in the method.
+    /// The step's place in the method.
     pub place: Place,
-    /// What it measured; None for a preparation, and for a cell that could not be issued.
+    /// Figures of its cell; None for a preparation, and for a cell that could not be issued.
     pub figures: Option<Figures>,
 }
 
 impl Done {
-    /// What a stored cell tells. None for a cell of no method.
+    /// The step of a stored cell. None for a cell of no method.
     pub fn of(cell: &Cell) -> Option<Self> {
         let place = cell.key.place.clone()?;
         let measured = place.role == Role::Measure && !cell.is_skipped();
@@ -30,19 +30,19 @@ pub struct Figures {
     pub summary: Summary,
     /// Bytes written, those of the ramp included where they are known.
     pub written_bytes: u64,
-    /// Bytes of the target that operations went to; 0 where it is not known.
+    /// Bytes of the target that operations went to; 0 where unknown.
     pub active_bytes: u64,
     /// The measured window, ns.
     pub window_ns: u64,
-    /// Outstanding operations over all workers of a target: asked for in a closed loop, the mean of those
-    /// that there were in an open one.
+    /// Outstanding operations over all workers of a target: as requested in a closed loop, the
+    /// measured mean in an open one.
     pub oio: u32,
     /// No verdict forbids their use.
     pub sound: bool,
 }
 
 impl Figures {
-    /// Those of a cell.
+    /// The figures of a cell.
     pub fn of(cell: &Cell) -> Self {
         let summary = Summary::of(cell);
         let written = summary.kinds.iter().find(|of| of.kind == OpKind::Write);

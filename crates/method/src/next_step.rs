@@ -1,5 +1,5 @@
-//! A method, and what it does next. The answer follows from the steps that were done, in their order, and
-//! from nothing else: so it is the same after a crash as before.
+//! A method and its next step. The next step depends only on the completed steps, in their order:
+//! so it is the same after a crash as before.
 
 use crate::axis::{AxisKind, Value};
 use crate::choice::MethodSource;
@@ -13,26 +13,26 @@ use iodyno_measure::{Place, Role, Threshold};
 use iodyno_units::Precondition;
 use iodyno_workload::{CellSpec, EmulationOptions, Settle, Spec};
 
-/// Operations of a cell at least: enough for a 99.9th percentile.
+/// The least operations of a cell: enough for a 99.9th percentile.
 const SETTLE_OPS: u64 = 12_000;
-/// Operations of an operating point at least, whose tail is what it is measured for: a hundred beyond the
+/// The least operations of an operating point, which is measured for its tail: a hundred beyond the
 /// 99.999th percentile.
 const TAIL_OPS: u64 = 10_000_000;
 
-/// A method that can't be wrong, with what was chosen beside its file.
+/// A validated method, with the choices beside its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Method {
-    /// All that it follows from, for the record.
+    /// All sources that determine it, for the record.
     pub source: MethodSource,
-    /// What it is, in a line; may be empty.
+    /// Its description, one line; may be empty.
     pub about: String,
     /// Which published specification its file follows.
     pub standard: Option<String>,
-    /// Its preconditioning may be that of an earlier run, where that is proven to be there still.
+    /// Its preconditioning may be that of an earlier run, where that is proven to be intact.
     pub reuse: bool,
     /// The settings that are in effect, where the file has any.
     pub setting: Option<String>,
-    /// What the figures of its cells are held against.
+    /// Limits for the figures of its cells.
     pub thresholds: Vec<Threshold>,
     /// In their order.
     pub stages: Vec<Stage>,
@@ -110,11 +110,11 @@ impl Method {
         })
     }
 
-    /// What to do next on subject `subject`, of which `done` was done, in its order.
+    /// The next step on subject `subject`, given its completed steps `done` in their order.
     ///
     /// # Errors
-    /// Why it can't go on: nothing of an earlier stage can be chosen from, or a workload that breaks
-    /// a rule at a rate that was measured.
+    /// Why it can't continue: nothing of an earlier stage can be chosen from, or a workload that
+    /// breaks a rule at a rate that was measured.
     pub fn next(&self, subject: u32, seed: u64, done: &[Done]) -> Result<Step, String> {
         for (number, stage) in self.stages.iter().enumerate() {
             let mine: Vec<&Done> = of_stage(done, subject, number).collect();
@@ -215,7 +215,7 @@ impl Method {
         Ok(Some(Step::Cell(Box::new(step))))
     }
 
-    /// The point of an earlier stage that is meant.
+    /// The point of an earlier stage that `which` names.
     ///
     /// # Errors
     /// When there is none.
@@ -246,7 +246,7 @@ impl Method {
             (_, Optimum::NoPoints) => return Err(format!("`{}` measured nothing", stage.name)),
             (Which::Max, Optimum::Found { most, .. }) => most,
             (Which::Optimal, Optimum::Found { chosen, .. }) => chosen,
-            // Shown all the same, and marked over the ceiling.
+            // Shown nevertheless, and marked as over the ceiling.
             (Which::Max | Which::Optimal, Optimum::NoneFeasible { least }) => least,
             (Which::Mid, _) => *mid_points(&load, &limits, 1).first().ok_or_else(nothing)?,
             (Which::Min, _) => (0..load.len())
@@ -257,7 +257,7 @@ impl Method {
     }
 }
 
-/// Every point of a grid, as name and workload; a broken one was refused when the file was read.
+/// Every point of a grid, as name and workload; the reader of the file refused invalid ones.
 fn points(grid: &Grid) -> Vec<(String, Spec)> {
     (0..grid.len()).filter_map(|i| grid.point(i).ok()).map(|p| (p.name, p.spec)).collect()
 }
@@ -274,7 +274,7 @@ pub(crate) fn of_stage(
     done.iter().filter(move |d| d.place.subject == subject && d.place.stage as usize == stage)
 }
 
-/// A grid's points as points of load, by their place in the grid. Of rounds the last whole one
+/// A grid's points as points of load, by their index in the grid. Of rounds the last whole one
 /// counts, of repeats their mean.
 pub(crate) fn load_points(
     grid: &Grid,
@@ -336,7 +336,7 @@ fn emulation(
     EmulationOptions { precondition, fill, settle: settle_ops.map(Settle::to_1_percent) }
 }
 
-/// What was tracked, round by round, as far as rounds are whole.
+/// The tracking variables, for each whole round.
 pub(crate) fn tracked(rounds: &Rounds, done: &[&Done]) -> Result<SteadyState, String> {
     let names = rounds.track.iter().map(|t| t.name.clone()).collect();
     let mut steady = SteadyState::new(rounds.limits, names).map_err(|e| e.to_string())?;
@@ -373,7 +373,7 @@ fn rounds_next(
 ) -> Result<Option<Step>, String> {
     let each = per_round(rounds);
     let (round, mut part) = ((mine.len() / each) as u32, mine.len() % each);
-    // Judged at the end of a round only.
+    // Evaluated at the end of a round only.
     if part == 0 && round > 0 && tracked(rounds, mine)?.report().progress != Progress::Running {
         return Ok(None);
     }
@@ -387,7 +387,7 @@ fn rounds_next(
     Ok(Some(Step::Cell(Box::new(step))))
 }
 
-/// The samples of a series that its steady state is judged by.
+/// The samples of a series that determine its steady state.
 pub(crate) fn series_steady(
     series: &Series,
     done: &[&Done],

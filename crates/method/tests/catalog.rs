@@ -1,4 +1,4 @@
-//! The methods of the catalog: each can be read, and what SNIA's tests are known to take is what they take.
+//! The methods of the catalog: each can be read, and SNIA's tests take the time that the specification requires.
 
 use iodyno_method::{Budget, Method, MethodSource};
 use std::collections::BTreeMap;
@@ -37,14 +37,14 @@ fn every_method_of_the_catalog_can_be_read() {
     assert!(names.len() >= 14, "{names:?}");
     for name in names {
         let method = method(&name);
-        assert!(!method.about.is_empty(), "{name} says what it is");
+        assert!(!method.about.is_empty(), "{name} has a description");
         assert!(!method.all_cells().is_empty(), "{name}");
     }
 }
 
-/// `methodology` 1.2 to 1.9: how many cells, how long at least and at most.
+/// `methodology` 1.2 to 1.9: the number of cells, the least and the longest time.
 #[test]
-fn snias_tests_take_as_long_as_the_specification_has_it() {
+fn snias_tests_take_as_long_as_the_specification_requires() {
     let iops = Budget::new(&method("pts-iops"), 400_000_000_000);
     assert_eq!((iops.cells_min - 1, iops.cells_max - 1), (56 * 5, 56 * 25));
     assert_eq!(iops.time_min_ns, 4 * HOUR_NS + 40 * MINUTE_NS);

@@ -1,5 +1,5 @@
-//! Methods played against storage that is made up: what they do next, when they end, what they choose, and
-//! what they find; and what a broken file is told.
+//! Methods run against simulated storage: their next steps, their end, their choices and their
+//! findings; and the errors of invalid files.
 
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Cell, CellKey, ClassStats, Interval, Level, Place, Role};
@@ -39,7 +39,7 @@ fn cell(step: &Step, iops: u64, latency_ns: u64) -> Cell {
     cell
 }
 
-/// Plays a method to its end; `of` says how storage answers.
+/// Runs a method to its end; `of` gives the IOPS and latency of each step.
 fn play(method: &Method, seed: u64, of: impl Fn(&Step, usize) -> (u64, u64)) -> Vec<Cell> {
     let (mut cells, mut done): (Vec<Cell>, Vec<Done>) = (Vec::new(), Vec::new());
     loop {
@@ -70,7 +70,7 @@ time = "60s"
 track = [{ read = "0%", block = "4KiB", measure = "iops" }, { read = "100%", block = "8KiB", measure = "iops" }]
 "#;
 
-/// The round in which the specification's rule holds first, written down anew.
+/// The round in which the specification's rule holds first, as an independent implementation.
 fn steady_round(values: &[[f64; 2]]) -> Option<usize> {
     (5..=values.len().min(25)).find(|&n| {
         (0..2).all(|v| {
@@ -89,8 +89,8 @@ fn steady_round(values: &[[f64; 2]]) -> Option<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Rounds end at the first window in which every tracking variable is steady, and after 25 otherwise; what
-    /// is shown is the mean over that window, of every cell.
+    /// Rounds end at the first window in which every tracking variable is steady, and after 25
+    /// otherwise; the finding is the mean over that window, of every cell.
     #[test]
     fn rounds_end_where_the_rule_says(values in prop::collection::vec([800_u64..1200, 700_u64..1300], 25)) {
         let method = method(ROUNDS);
@@ -117,10 +117,10 @@ proptest! {
         prop_assert_eq!(row.n, 5);
     }
 
-    /// Whatever was done, the next step follows from it alone: a run that is cut anywhere goes on with the
-    /// same steps.
+    /// The next step depends only on the completed steps: a run that is cut anywhere continues with
+    /// the same steps.
     #[test]
-    fn a_run_goes_on_where_it_was_cut(seed in any::<u64>(), cut in 0_usize..40) {
+    fn a_run_continues_where_it_was_cut(seed in any::<u64>(), cut in 0_usize..40) {
         let method = method(r#"
 schema = 1
 [[stages]]
@@ -205,7 +205,7 @@ fn points_are_chosen_under_the_ceiling() {
     assert_eq!(chosen("3ms"), [16, 8, 4, 1]);
 }
 
-/// A rate in percent is of the most IOPS of the stage that it names.
+/// A rate in percent refers to the most IOPS of the stage that it names.
 #[test]
 fn rates_are_shares_of_what_was_measured() {
     let method = method(
@@ -223,9 +223,9 @@ fn rates_are_shares_of_what_was_measured() {
     assert_eq!(offered, [400.0, 720.0]);
 }
 
-/// Saturation ends with what was written, with the steady state, or with the samples.
+/// Saturation ends by the bytes written, by the steady state, or by the samples.
 #[test]
-fn a_series_ends_by_whichever_comes_first() {
+fn a_series_ends_by_its_first_limit() {
     let text = |more: &str| {
         format!(
             "schema = 1\n[[stages]]\ndo = \"series\"\nread = \"0%\"\ntime = \"1s\"\nsamples = 40\n{more}"
@@ -242,7 +242,7 @@ fn a_series_ends_by_whichever_comes_first() {
 }
 
 #[test]
-fn a_scaled_run_says_so() {
+fn a_scaled_run_reports_its_deviation() {
     let text = format!("{}\nstandard = \"S\"", "schema = 1") + &ROUNDS.replace("\nschema = 1", "");
     let scaled =
         MethodSource { choice: Choice { scale: Some(0.1), ..Choice::default() }, ..source(&text) };
@@ -254,9 +254,9 @@ fn a_scaled_run_says_so() {
     assert!(Method::new(source(&text)).unwrap().deviations().is_empty());
 }
 
-/// Each mistake is told at its place, with what would be right.
+/// Each error is reported at its position, with a remedy.
 #[test]
-fn broken_files_are_told_where_and_what() {
+fn errors_are_reported_at_their_position() {
     let stage = |lines: &str| format!("schema = 1\n[[stages]]\n{lines}\n");
     let cells = |lines: &str| stage(&format!("do = \"cells\"\ntime = \"1s\"\n{lines}"));
     for (text, place, words) in [
@@ -306,19 +306,19 @@ fn broken_files_are_told_where_and_what() {
     ] {
         let errors = Method::new(source(&text)).expect_err(&text);
         let first = &errors[0];
-        let told = format!("{} {}", first.message, first.help.clone().unwrap_or_default());
-        assert!(told.contains(words), "{text}\n{told}");
+        let error = format!("{} {}", first.message, first.help.clone().unwrap_or_default());
+        assert!(error.contains(words), "{text}\n{error}");
         if !place.is_empty() {
-            assert_eq!(&text[first.span.clone()], place, "{text}\n{told}");
+            assert_eq!(&text[first.span.clone()], place, "{text}\n{error}");
         }
     }
 }
 
-/// What a method is for and did not reach is INVALID, by whichever stage; what is still to be done, or was not a
-/// stage's aim, is less.
+/// A method that did not reach its aim is INVALID, at whichever stage; a step that is still to be
+/// done, or was not a stage's aim, is less.
 #[test]
-fn what_a_method_did_not_reach_is_told() {
-    let told = |method: &Method, subjects: u32, cells: &[Cell]| {
+fn a_method_that_missed_its_aim_has_a_verdict() {
+    let codes = |method: &Method, subjects: u32, cells: &[Cell]| {
         let verdicts = findings(method, 1, subjects, cells).verdicts;
         verdicts.into_iter().map(|v| (v.code, v.level)).collect::<Vec<_>>()
     };
@@ -329,28 +329,28 @@ fn what_a_method_did_not_reach_is_told() {
     };
     let rounds = method(ROUNDS);
     let wild = play(&rounds, 1, |step, _| (1000 * u64::from(1 + place(step).round % 2), 1000));
-    assert_eq!(told(&rounds, 1, &wild), [is("NOT_STEADY", Level::Invalid)]);
-    assert_eq!(told(&rounds, 1, &wild[..50]), [unfinished()], "it may become steady still");
+    assert_eq!(codes(&rounds, 1, &wild), [is("NOT_STEADY", Level::Invalid)]);
+    assert_eq!(codes(&rounds, 1, &wild[..50]), [unfinished()], "it may become steady still");
     let mut steady = play(&rounds, 1, |_, _| (1000, 1000));
-    assert_eq!(told(&rounds, 1, &steady), []);
-    assert_eq!(told(&rounds, 2, &steady), [unfinished()], "on one of two targets");
-    // What could not be tracked is not known to be steady.
+    assert_eq!(codes(&rounds, 1, &steady), []);
+    assert_eq!(codes(&rounds, 2, &steady), [unfinished()], "on one of two targets");
+    // A variable that could not be tracked is not known to be steady.
     skip(&mut steady[4]);
-    let found = told(&rounds, 1, &steady);
+    let found = codes(&rounds, 1, &steady);
     assert_eq!(found, [is("NOT_STEADY", Level::Invalid), unfinished()]);
 
     let stage = "schema = 1\n[[stages]]\ntime = \"1s\"\n";
     let cells = method(&format!("{stage}do = \"cells\"\ndepth = [1, 8]"));
     let mut done = play(&cells, 1, |_, _| (1000, 1000));
     skip(&mut done[0]);
-    assert_eq!(told(&cells, 1, &done), [], "one of two was measured");
+    assert_eq!(codes(&cells, 1, &done), [], "one of two was measured");
     skip(&mut done[1]);
-    assert_eq!(told(&cells, 1, &done), [is("STAGE_EMPTY", Level::Invalid)]);
+    assert_eq!(codes(&cells, 1, &done), [is("STAGE_EMPTY", Level::Invalid)]);
 
     // A series ends by its time, too: that is no failure, once it has ended.
     let series = "do = \"series\"\nread = \"0%\"\nsamples = 40\nsteady_every = 3";
     let series = method(&format!("{stage}{series}"));
     let rising = play(&series, 1, |_, n| (64 + 30 * n as u64, 1000));
-    assert_eq!(told(&series, 1, &rising), [is("ENDED_UNSTEADY", Level::Note)]);
-    assert_eq!(told(&series, 1, &rising[..20]), [unfinished()]);
+    assert_eq!(codes(&series, 1, &rising), [is("ENDED_UNSTEADY", Level::Note)]);
+    assert_eq!(codes(&series, 1, &rising[..20]), [unfinished()]);
 }

@@ -1,4 +1,4 @@
-//! What the next operation costs, by pattern: ns an operation, the median of several passes, on
+//! The cost of the next operation, by pattern: ns an operation, the median of several passes, on
 //! one core. `cargo run --release -p iodyno-workload --example stream_cost`
 
 use std::hint::black_box;

@@ -1,5 +1,5 @@
-//! When the operations of an open loop are due: a schedule that is fixed before the first one
-//! starts, and that no completion can move.
+//! Due times of the operations of an open loop: a schedule that is fixed before the first one
+//! starts, independent of completions.
 
 use iodyno_units::rng::{self, Generator, unit_open_closed};
 
@@ -47,8 +47,8 @@ impl Arrivals {
     }
 }
 
-/// Arrival k of worker w of W is due at ⌊(k W + w) 10⁹ / rate⌋ ns, exactly, however many came
-/// before: a rate is a fraction (every `f64` is), and the remainder is carried along.
+/// Arrival k of worker w of W is due at ⌊(k W + w) 10⁹ / rate⌋ ns, exactly, however many preceded
+/// it: a rate is a fraction (every `f64` is), and the remainder is carried along.
 #[derive(Clone, Debug)]
 struct Constant {
     now_ns: u64,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the formula in wide integers, at rates that are whole numbers and halves.
+        /// Compares with the formula in wide integers, at rates that are whole numbers and halves.
         #[test]
         fn constant_arrivals_are_exact(
             halves in 1_u64..4_000_000_000 / 2,
@@ -174,7 +174,7 @@ mod tests {
         let (numerator, divisor) = period_ns(0.001);
         let period_ns = numerator as f64 / divisor as f64;
         assert!((period_ns - 1e12).abs() < 1e-3, "{period_ns}");
-        assert!(numerator.leading_zeros() >= 10, "room for 1024 workers");
+        assert!(numerator.leading_zeros() >= 10, "1024 workers fit");
     }
 
     /// At a million arrivals a second over 10⁷ of them: the schedule is the sum of its gaps to

@@ -1,11 +1,11 @@
-//! When the next operation of a workload is due: closed loop, think time, open loop. Reads no clock and does no I/O:
-//! it gets the time and answers with a step, so the same pacing drives threads in real time and machines in
-//! virtual time.
+//! Pacing: when the next operation of a workload is due, in a closed loop, with think time, or in
+//! an open loop. Reads no clock and does no I/O: it takes the time and returns a step, so the same
+//! pacing drives threads in real time and machines in virtual time.
 //!
-//! * **Closed loop**: a new operation as soon as one of the `depth` slots is free. With a think time each slot is
-//!   a user of its own, who thinks after each completion; the other users' operations stay in flight. Draining
-//!   think time (as fio's `thinktime` has it) must be asked for: the whole batch completes, then all users think
-//!   together.
+//! * **Closed loop**: a new operation as soon as one of the `depth` slots is free. With a think
+//! time each slot is a user of its own, who thinks after each completion; the other users'
+//! operations stay in flight. Draining think time (as in fio's `thinktime`) is optional: the whole
+//! batch completes, then all users think together.
 //! * **Open loop**: operations are due on an absolute schedule that nothing delays. One that finds no free slot is
 //!   submitted late, and its response time still counts from when it was due.
 
@@ -13,10 +13,10 @@ use crate::arrivals::Arrivals;
 use crate::spec::{ArrivalKind, Spec};
 use std::collections::VecDeque;
 
-/// The backlog is counted one by one up to this.
+/// Up to this number, the backlog is counted one by one.
 const COUNTED_MAX: u64 = 1 << 20;
 
-/// What a worker may do now.
+/// The worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Issue one operation. In open loop: it was due at this time (same clock as `now_ns`).
@@ -38,8 +38,8 @@ pub(crate) struct Pacing {
 #[derive(Debug)]
 enum Mode {
     Closed,
-    /// When each idle slot may be used again, earliest first: with one constant think time,
-    /// completions become ready in the order in which they came.
+    /// When each idle slot may be used again, earliest first: with one constant think time, slots
+    /// become ready in the order of their completions.
     Think {
         think_ns: u64,
         ready_ns: VecDeque<u64>,
@@ -59,7 +59,7 @@ enum Mode {
 }
 
 impl Pacing {
-    /// As the specification has it, for worker number `worker` with `slots` slots.
+    /// By the specification, for worker number `worker` with `slots` slots.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -98,7 +98,7 @@ impl Pacing {
         self.start_ns = start_ns;
     }
 
-    /// What is due at `now_ns`, with `free` slots idle.
+    /// The step that is due at `now_ns`, with `free` slots idle.
     #[expect(clippy::inline_always, reason = "an operation in registers: see `Stream::next_op`")]
     #[inline(always)]
     pub(crate) fn step(&mut self, now_ns: u64, free: usize) -> Step {
@@ -160,7 +160,7 @@ impl Pacing {
         }
     }
 
-    /// Open loop: how many operations were due before `end_ns` and have not been issued.
+    /// Open loop: the number of operations that were due before `end_ns` and have not been issued.
     pub(crate) fn backlog(&mut self, end_ns: u64) -> u64 {
         let Mode::Open { arrivals, next_ns } = &mut self.mode else { return 0 };
         let (mut backlog, first_ns) = (0, *next_ns);
@@ -169,7 +169,7 @@ impl Pacing {
             backlog += 1;
             *next_ns = arrivals.next_ns();
             if backlog == COUNTED_MAX {
-                // So far behind, a count by the mean gap is near enough.
+                // This far behind, a count by the mean gap is accurate enough.
                 let passed_ns = (*next_ns - first_ns).max(1);
                 let all_ns = end_ns.saturating_sub(first_ns).max(passed_ns);
                 return (backlog as f64 * (all_ns as f64 / passed_ns as f64)) as u64;
@@ -215,10 +215,10 @@ mod tests {
         assert_eq!(completions_in(&mut Pacing::closed(4, 300, true), 4, 10_000), 4 * 25);
     }
 
-    /// What tells the two kinds of think time apart: one slow operation holds up only its own slot,
-    /// or all of them.
+    /// The difference between the two kinds of think time: one slow operation delays only its own
+    /// slot, or all of them.
     #[test]
-    fn think_time_drains_only_when_asked() {
+    fn think_time_drains_only_when_configured() {
         let mut own = Pacing::closed(2, 50, false);
         let mut drained = Pacing::closed(2, 50, true);
         for pacing in [&mut own, &mut drained] {
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(drained.step(1001, 2), Step::WaitUntil(1050));
     }
 
-    /// A rate that no one reaches leaves a backlog of billions: it is counted at once, and near enough.
+    /// An unreachable rate leaves a backlog of billions: it is counted at once, and accurately enough.
     #[test]
     fn a_long_backlog_is_counted_by_its_gaps() {
         for process in ["poisson", "constant"] {

@@ -1,14 +1,14 @@
-//! What a worker takes its operations from: the trait, and its implementation for a workload file.
+//! The source of a worker's operations: the trait, and its implementation for a workload file.
 //!
-//! A source says which operation comes next and when, and hears of each completion. It reads no clock and does no
-//! I/O: the worker gives it the time. So one source drives an engine in real time and a machine in virtual time.
+//! A source gives the next operation and its time, and is notified of each completion. It reads no clock and does no
+//! I/O: the worker passes it the time. So one source drives an engine in real time and a machine in virtual time.
 //!
-//! **Determinism.** A worker's own source may depend on its seed, its worker's number, the times that it gets and
-//! the completions that it hears of, and on nothing else: not on how many workers there are in this process, nor
-//! on the order in which they run. Sources of several workers may share state (a sequential cursor, the tail of a
-//! log). Then the union of the operations is fixed as far as the state alone decides it, and which worker issues
-//! which is decided by their timing. In virtual time that is fixed too: workers of equal time run in the order of
-//! their numbers.
+//! **Determinism.** A worker's own source may depend on its seed, its worker's number, the times that
+//! it gets and the completions that it receives, and on nothing else: not on how many workers there are
+//! in this process, nor on the order in which they run. Sources of several workers may share state (a
+//! sequential cursor, the tail of a log). Then the union of the operations is fixed as far as the state
+//! alone determines it, and the workers' timing determines which worker issues which. In virtual time
+//! that is fixed too: workers of equal time run in the order of their numbers.
 
 use crate::pacing::{Pacing, Step};
 use crate::spec::Spec;
@@ -16,15 +16,15 @@ use crate::stream::Stream;
 use iodyno_units::Op;
 use std::fmt::Debug;
 
-/// What a worker does next.
+/// A worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<T> {
-    /// It issues this operation now.
+    /// Issue this operation now.
     Issue(Issue<T>),
-    /// It asks again at this time, or when one of its operations has completed.
+    /// Query the source again at this time, or when one of the worker's operations has completed.
     WaitUntil(u64),
-    /// It asks again when an operation has completed: one of its own, or, of a source with
-    /// [`Source::WAITS_FOR_OTHERS`], one of any worker.
+    /// Query the source again when an operation has completed: one of the worker's own, or, of a
+    /// source with [`Source::WAITS_FOR_OTHERS`], one of any worker.
     WaitCompletion,
     /// There is no further operation; those in flight complete.
     Done,
@@ -33,47 +33,47 @@ pub enum Next<T> {
 /// One operation to issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issue<T> {
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// When it was due, ns, on the clock of `now_ns`; response time counts from then. None: when it is submitted.
     pub due_ns: Option<u64>,
-    /// What the source knows it by when it completes.
+    /// The source's identifier of it, returned at its completion.
     pub token: T,
 }
 
-/// How an operation ended.
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All of it was carried out.
+    /// All of it was executed.
     Succeeded,
     /// It failed, was cut short, or gave wrong content.
     Failed,
 }
 
-/// What a source counted until its worker's end.
+/// Counters of a source at its worker's end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceEnd {
     /// Operations that were due before the end and not issued.
     pub backlog_ops: u64,
     /// Draws of a recently used block before there was one.
     pub recent_misses: u64,
-    /// How far its sequential walks came, in units of the workload's alignment and in the workload's order.
+    /// Positions of its sequential cursors, in units of the workload's alignment and in the workload's order.
     pub walked: Vec<u64>,
 }
 
 /// See the module. The worker calls these on its hot path: they do not allocate, lock, log or format.
 pub trait Source: Debug + Send {
-    /// What the source needs to know again which operation has completed; `()` for one that does not care.
+    /// Identifies a completed operation to the source; `()` if it needs none.
     type Token: Copy + Default + Debug + Send;
 
-    /// Its workers wait for completions of each other, not only for their own. They then look again after at most
-    /// a tenth of a millisecond, and in virtual time at each completion.
+    /// Its workers wait for completions of each other, not only for their own. They then query it
+    /// again after at most a tenth of a millisecond, and in virtual time at each completion.
     const WAITS_FOR_OTHERS: bool = false;
 
     /// The worker begins at this time, ns. Called once, before all others.
     fn start(&mut self, start_ns: u64);
 
-    /// What to do at `now_ns`, with `free` slots idle. After [`Next::Issue`] the operation counts as in flight.
+    /// The action at `now_ns`, with `free` slots idle. After [`Next::Issue`] the operation counts as in flight.
     fn next(&mut self, now_ns: u64, free: usize) -> Next<Self::Token>;
 
     /// Another operation in place of one that [`Source::next`] gave and that can't be issued now, since verified

@@ -1,8 +1,8 @@
-//! The stream of one worker: which operation comes next.
+//! The sequence of operations of one worker.
 //!
 //! From one seed the stream depends on the specification, the target's geometry and the worker's
 //! number, and on nothing else, with one exception: of a cursor that workers share, only the union
-//! is fixed (exactly sequential); which worker takes which block is decided by their timing.
+//! is fixed (exactly sequential); the workers' timing determines which worker takes which block.
 //!
 //! The common case, uniform addresses of one size, has a path of its own that touches two
 //! generators and nothing else. Every other workload takes the general path.
@@ -69,7 +69,7 @@ impl Stream {
         }
     }
 
-    /// How far its walks through the range are (sequential and strided addresses), in the order of the
+    /// Positions of its cursors (sequential and strided addresses), in the order of the
     /// specification; empty where there are none.
     pub fn walked(&self) -> Vec<u64> {
         match &self.path {
@@ -81,8 +81,8 @@ impl Stream {
         }
     }
 
-    /// Goes on from where the walks of an earlier stream were: of the same specification, geometry and worker's
-    /// number. Random draws stay this stream's own.
+    /// Continues from the cursor positions of an earlier stream of the same specification, geometry
+    /// and worker's number. Random draws stay this stream's own.
     pub fn go_on(&mut self, walked: &[u64]) {
         if let Path::Any(general) = &mut self.path {
             let patterns = general.tables.iter_mut().flat_map(|table| &mut table.patterns);
@@ -91,8 +91,8 @@ impl Stream {
         }
     }
 
-    /// How many operations were to repeat a recent address when there was none yet, and went to a
-    /// uniformly drawn one instead.
+    /// The number of operations that were to repeat a recent address when there was none yet, and
+    /// went to a uniformly drawn one instead.
     pub fn recent_misses(&self) -> u64 {
         match &self.path {
             Path::One(..) | Path::Mix(_) => 0,
@@ -125,8 +125,8 @@ impl Uniform {
 struct MixedUniform {
     address: Uniform,
     rng: Generator,
-    /// Thresholds between the kinds; those that are not used are never reached, but for one draw
-    /// of 2⁶⁴, which finds the last kind again.
+    /// Thresholds between the kinds; unused ones are never reached, but for one draw of 2⁶⁴, which
+    /// finds the last kind again.
     bounds: [u64; OpKind::COUNT - 1],
     kinds: [OpKind; OpKind::COUNT],
 }

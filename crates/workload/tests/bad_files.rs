@@ -1,5 +1,5 @@
-//! What a wrong workload file is told: every message with its line and column, and the way to mend
-//! it. The texts are part of the product.
+//! Errors of invalid workload files: every message with its line and column, and its remedy. The
+//! texts are part of the product.
 
 use iodyno_workload::{Spec, Workload};
 
@@ -17,7 +17,7 @@ fn errors(text: &str) -> String {
     lines.collect()
 }
 
-/// Each case is a file, without its first line `schema = 1`, and what it is told.
+/// Each case is a file, without its first line `schema = 1`, and its errors.
 #[test]
 fn every_rule_names_its_place_and_its_remedy() {
     let mut wrong = String::new();
@@ -241,7 +241,7 @@ const CASES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn the_schema_is_looked_at() {
+fn the_schema_is_checked() {
     let newer = errors("schema = 2\nmix = { read = 1 }");
     assert_eq!(
         newer,
@@ -254,7 +254,7 @@ fn the_schema_is_looked_at() {
 }
 
 #[test]
-fn a_group_is_not_one_workload_and_knows_which_members_are_unknown() {
+fn a_group_is_not_one_workload_and_reports_unknown_members() {
     let text = "schema = 1\ngroup = [\"random-read\", \"postgres\"]";
     assert_eq!(Spec::from_toml(text).unwrap_err()[0].message, "this is a group, not one workload");
     let Ok(Workload::Group(group)) = Workload::from_toml(text) else { panic!("a group") };
@@ -264,7 +264,7 @@ fn a_group_is_not_one_workload_and_knows_which_members_are_unknown() {
     assert_eq!(unknown[0].message, "there is no workload named `postgres`");
 }
 
-/// A flag is refused by the rule that the file would break.
+/// The rule that a flag would break refuses it, as in a file.
 #[test]
 fn overrides_obey_the_rules() {
     let spec = || {

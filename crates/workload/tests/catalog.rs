@@ -1,4 +1,4 @@
-//! The workloads of the catalog: each is read, says what it is, fits a target, and issues the
+//! The workloads of the catalog: each can be read, has a description, fits a target, and issues the
 //! stream that it issued when it was published. The stored form reads back as the same workload.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ fn stream_hash(spec: &Spec) -> u64 {
 }
 
 /// A stream is part of the format: a stored seed must replay. If a hash changes, the change breaks
-/// every run that was ever stored, and wants a new schema.
+/// every run that was ever stored, and requires a new schema.
 #[test]
 fn streams_are_pinned() {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
@@ -107,7 +107,7 @@ const PINNED: &[(&str, u64)] = &[
 ];
 
 #[test]
-fn every_file_says_what_it_is_and_where_it_is_from() {
+fn every_file_has_a_description_and_a_source() {
     let catalog = catalog();
     let known: Vec<&str> = catalog
         .iter()
@@ -133,7 +133,7 @@ fn every_file_says_what_it_is_and_where_it_is_from() {
     assert_eq!(members, ["random-read", "random-write", "seq-read", "seq-write"]);
 }
 
-/// Through the stored text, and through JSON, as the notebook keeps it.
+/// Checks the round trip through the stored text, and through JSON, as in the notebook.
 fn assert_reads_back(spec: &Spec) {
     let text = spec.to_toml();
     let read = Spec::from_toml(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
@@ -178,7 +178,7 @@ fn the_documented_example_is_right() {
     assert_eq!(spec.depth(), 24);
 }
 
-/// What version 1 stored must be readable for ever: this text is never to be edited.
+/// Texts stored by version 1 must stay readable: never edit this one.
 #[test]
 fn an_old_stored_workload_is_readable() {
     let stored = include_str!("stored-1.toml");

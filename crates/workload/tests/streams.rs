@@ -122,7 +122,7 @@ fn sequential_blocks_of_several_sizes_leave_no_gap() {
 }
 
 /// Four threads advance one cursor: together they take each block of each pass once, and each of
-/// them sees only ascending places.
+/// them gets only ascending addresses.
 #[test]
 fn a_shared_cursor_is_sequential_over_all_threads() {
     const EACH: usize = 50_000;
@@ -186,9 +186,9 @@ fn strides_of_all_workers_are_one_comb() {
     assert_eq!(all, expected);
 }
 
-/// The number of different blocks that are touched is what the probabilities say, so no two ranks
-/// share a block and no block is out of reach; and the hot blocks are the same for every worker
-/// and kind.
+/// The number of different blocks that are touched follows from the probabilities, so no two ranks
+/// share a block and every block is reachable; and the hot blocks are the same for every worker and
+/// kind.
 #[test]
 fn zipf_ranks_have_blocks_of_their_own() {
     const DRAWS: usize = 200_000;
@@ -244,7 +244,7 @@ fn hot_spots_have_their_shares() {
     assert!(hot.iter().filter(|&&block| block < 200).count() < 80, "spread out");
 }
 
-/// Against a model that keeps the whole history.
+/// Compares with a model that keeps the whole history.
 #[test]
 fn recent_addresses_are_of_the_window_and_misses_are_counted() {
     let spec = spec(
@@ -296,8 +296,8 @@ fn recent_addresses_are_of_the_window_and_misses_are_counted() {
     assert_eq!(stream.recent_misses(), first_read as u64);
 }
 
-/// What is repeated is not remembered again: half of the reads repeat, and yet each of the last 512
-/// addresses that were new is repeated as often as any other, and none that is older.
+/// A repeated address is not added again: half of the reads repeat, and yet each of the last 512
+/// new addresses is repeated as often as any other, and no older one is.
 #[test]
 fn repeating_does_not_narrow_the_window() {
     let spec = reads(
@@ -379,10 +379,10 @@ fn a_cursor_belongs_to_its_table() {
     }
 }
 
-/// A worker's stream is a function of seed and number: who else is there, and in which order the
-/// streams are made and used, changes nothing.
+/// A worker's stream is a function of seed and number: the other workers, and the order in which
+/// the streams are made and used, change nothing.
 #[test]
-fn streams_do_not_know_of_each_other() {
+fn streams_are_independent() {
     let spec = Spec::from_toml(include_str!("../../../catalog/workloads/oltp3.toml")).unwrap();
     let alone = take(&shared(&spec, 1 << 20, 8), 5, 2000);
     let together = shared(&spec, 1 << 20, 8);
@@ -400,7 +400,7 @@ fn streams_do_not_know_of_each_other() {
 }
 
 #[test]
-fn a_workload_that_does_not_fit_is_told_why() {
+fn a_workload_that_does_not_fit_is_refused_with_the_reason() {
     let fit = |text: &str, capacity_bytes: u64, align_bytes: u32, workers: u32| {
         let geometry = Geometry { capacity_bytes, align_bytes, workers };
         Shared::new(&spec(text), 1, &geometry).map(|shared| shared.active_bytes())
@@ -433,7 +433,7 @@ fn a_workload_that_does_not_fit_is_told_why() {
     assert!(matches!(fit(spots, 65_536, 1, 1), Err(GeometryError::EmptySpot { number: 1, .. })));
 }
 
-/// Every pattern, on ranges from one block up that nothing divides.
+/// Every pattern, on ranges from one block up, of odd sizes.
 const PATTERNS: [&str; 10] = [
     "\"uniform\"",
     "{ pattern = \"uniform\", once_per_pass = true }",
@@ -464,7 +464,7 @@ proptest! {
         } else {
             "\"3k\""
         };
-        // The range as the workload sees it, and room for a block for each worker.
+        // The workload's range, with space for one block for each worker.
         let first = start.next_multiple_of(1024);
         let end = first + units * 1024 + rest;
         let spec = spec(&format!(

@@ -1,7 +1,7 @@
 //! Linux native asynchronous I/O by raw system calls, for hosts and containers where io_uring is
-//! switched off, and for targets where the kernel would hand ring requests to worker threads.
-//! Completions are taken from the ring that the kernel maps for the context, without a system
-//! call; its layout has been stable since 2.6 and its magic number is checked.
+//! switched off, and for targets whose ring requests the kernel would hand to worker threads.
+//! Completions are taken from the ring that the kernel maps for the context, without a system call;
+//! its layout has been stable since 2.6 and its magic number is checked.
 
 use super::{Engine, FileMedium, Wait, range_ops};
 use crate::memory::Buffers;
@@ -76,7 +76,7 @@ pub struct LibaioEngine<'a> {
 
 impl<'a> LibaioEngine<'a> {
     /// A context for as many operations as the worker has slots. EAGAIN means that the system's
-    /// limit (fs.aio-max-nr) is used up.
+    /// limit (fs.aio-max-nr) is exhausted.
     pub fn new(medium: FileMedium, buffers: &'a Buffers) -> io::Result<Self> {
         let slots = buffers.slots() as usize;
         let mut context: libc::c_ulong = 0;
@@ -85,7 +85,7 @@ impl<'a> LibaioEngine<'a> {
             let e = io::Error::last_os_error();
             return Err(match e.raw_os_error() {
                 Some(libc::EAGAIN) => io::Error::other(
-                    "the system's limit on asynchronous I/O is used up: raise the sysctl fs.aio-max-nr or lower --depth",
+                    "the system's limit on asynchronous I/O is exhausted: raise the sysctl fs.aio-max-nr or lower --depth",
                 ),
                 _ => e,
             });
@@ -113,7 +113,7 @@ impl<'a> LibaioEngine<'a> {
         unsafe { &*(self.context as *const AioRing) }
     }
 
-    /// Takes what is in the mapped ring.
+    /// Takes the completions in the mapped ring.
     fn reap_ring(&mut self) {
         let ring = self.ring();
         let (nr, tail) = (ring.nr, ring.tail.load(Ordering::Acquire));
@@ -137,16 +137,16 @@ impl<'a> LibaioEngine<'a> {
             tv_nsec: (ns % 1_000_000_000) as libc::c_long,
         });
         let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let room = &mut self.events[self.taken..];
-        // SAFETY: `room` is writable for as many events as are asked for; `limit` is null or a
+        let events = &mut self.events[self.taken..];
+        // SAFETY: `events` is writable for as many events as are requested; `limit` is null or a
         // valid timespec that outlives the call.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_io_getevents,
                 self.context,
                 min,
-                room.len(),
-                room.as_mut_ptr(),
+                events.len(),
+                events.as_mut_ptr(),
                 limit,
             )
         };
@@ -174,9 +174,9 @@ impl<'a> LibaioEngine<'a> {
             let e = io::Error::last_os_error();
             match e.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // No room for the moment: completions make some; the rest goes in the next turn.
+                // Out of resources for the moment: completions free some; the rest goes in the next turn.
                 Some(libc::EAGAIN) => break,
-                // The first one can't be submitted: it fails, the rest goes on.
+                // The first one can't be submitted: it fails; the rest continues.
                 Some(errno) => {
                     // SAFETY: as above; the kernel did not take this one.
                     let slot = unsafe { (*self.pending[from]).data } as u32;

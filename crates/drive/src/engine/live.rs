@@ -1,8 +1,8 @@
 //! Emulated storage in real time, in this process: `live:` targets. Workers of all targets share one
-//! machine; whoever waits for a completion advances it, so nobody has to be woken for one.
+//! machine; a worker that waits for a completion advances it itself, so no thread has to be woken.
 //!
-//! The emulated host's generator costs what it costs there: an operation is handed over when the
-//! model says, and the worker's stamp comes after that.
+//! The emulated host's generator costs the time that the model says: an operation is handed over at
+//! the modelled time, and the worker's stamp comes after that.
 
 use super::{Engine, Wait};
 use crate::memory::Buffers;
@@ -14,19 +14,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The last part of a wait that is spun, ns: a sleep ends up to 70 µs late.
+/// The last part of a wait is spun, ns: a sleep ends up to 70 µs late.
 const SPIN_NS: u64 = 70_000;
-/// The longest sleep: others may make something happen earlier.
+/// The longest sleep: other workers may cause an earlier event.
 const SLEEP_MAX_NS: u64 = 10_000_000;
 
-/// Where a worker's completions are put.
+/// Receives a worker's completions.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     count: AtomicUsize,
     done: Mutex<Vec<(u32, i32)>>,
 }
 
-/// Who waits for one operation of a worker.
+/// Identifies the worker and slot that wait for one operation.
 #[derive(Debug)]
 pub struct CompletionHandle {
     to: Arc<Mailbox>,
@@ -72,10 +72,10 @@ impl<'a> LiveEngine<'a> {
         Self { live, volume, worker, buffers, mailbox, taken }
     }
 
-    /// Lets happen what is due; gives when something happens next, and now. `looks` are those of a
-    /// spinning caller.
+    /// Processes what is due; gives the time of the next event, and now. `looks` counts the polls
+    /// of a spinning caller.
     #[inline]
-    fn look(&self, looks: &mut Looks) -> (u64, u64) {
+    fn advance(&self, looks: &mut Looks) -> (u64, u64) {
         let (next_ns, now_ns) = (self.live.next_ns(), self.live.now_ns());
         *looks = Looks { before_ns: looks.now_ns, now_ns };
         if next_ns <= now_ns {
@@ -88,7 +88,7 @@ impl<'a> LiveEngine<'a> {
     fn wait(&self, until_ns: u64) {
         let mut looks = Looks::default();
         while self.mailbox.count.load(Ordering::Acquire) == 0 {
-            let (next_ns, now_ns) = self.look(&mut looks);
+            let (next_ns, now_ns) = self.advance(&mut looks);
             if now_ns >= until_ns {
                 return;
             }
@@ -118,7 +118,7 @@ impl Engine for LiveEngine<'_> {
             CompletionHandle { to: Arc::clone(&self.mailbox), slot, len_bytes: op.len_bytes };
         let issued_ns = self.live.submit(self.worker, self.volume, op, payload, slip);
         let mut looks = Looks::default();
-        while self.look(&mut looks).1 < issued_ns {
+        while self.advance(&mut looks).1 < issued_ns {
             std::hint::spin_loop();
         }
     }
@@ -130,7 +130,7 @@ impl Engine for LiveEngine<'_> {
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         match wait {
             Wait::No => {
-                self.look(&mut Looks::default());
+                self.advance(&mut Looks::default());
             }
             Wait::One => self.wait(NEVER),
             Wait::AtMostNs(ns) => self.wait(self.live.now_ns() + ns),

@@ -1,9 +1,9 @@
-//! Load and store on a mapping of the target: what a program that maps its data gets, also on DAX
+//! Load and store on a mapping of the target: the access of a program that maps its data, also on DAX
 //! file systems and persistent memory (there with MAP_SYNC, so that a flushed store is durable).
 //!
-//! A mapping has no error returns: a medium error or a file cut short is a SIGBUS. The engine
-//! installs a handler for it that puts a page of zeroes under the faulting address and notes the
-//! fault, so that the operation is counted as failed and the process lives.
+//! A mapping has no error returns: a medium error or a truncated file raises SIGBUS. The engine
+//! installs a handler that puts a page of zeroes under the faulting address and records the fault,
+//! so that the operation counts as failed and the process survives.
 
 use super::{Engine, FileMedium, Wait, negative_errno, range_ops};
 use crate::memory::Buffers;
@@ -16,7 +16,7 @@ use std::sync::Once;
 const PAGE: usize = 4096;
 
 thread_local! {
-    /// Set by the handler: this thread met a SIGBUS.
+    /// Set by the handler: this thread received a SIGBUS.
     static FAULTED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -89,7 +89,7 @@ impl<'a> MmapEngine<'a> {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: advice on our own mapping. Random, so that the kernel reads what is asked for.
+        // SAFETY: advice on our own mapping. Random, so that the kernel reads only what is accessed.
         unsafe { libc::madvise(start, len, libc::MADV_RANDOM) };
         Ok(Self {
             medium,
@@ -111,7 +111,7 @@ impl<'a> MmapEngine<'a> {
         if r < 0 { negative_errno() } else { 0 }
     }
 
-    /// Puts the target's own pages back where the handler put zeroes, so that the next access
+    /// Maps the target's own pages again where the handler put zeroes, so that the next access
     /// meets the same error.
     #[cold]
     fn map_again(&self, offset: usize, len: usize) {

@@ -1,9 +1,9 @@
-//! What every engine is: a place that takes operations and gives completions back. The worker owns
-//! the loop and the stamps; an engine only moves bytes.
+//! The interface of an engine: takes operations and returns completions. The worker owns the loop
+//! and the stamps; an engine only moves bytes.
 //!
-//! One turn of the loop: `queue` each operation into its slot, `turn` once (hands them over and
-//! waits as told; now and then `submit` goes before it, to be stamped apart), `drain` what completed.
-//! An engine never allocates, locks, logs or formats in these.
+//! One turn of the loop: `queue` each operation into its slot, `turn` once (submits them and waits
+//! as requested; now and then `submit` goes before it, to be stamped apart), `drain` what
+//! completed. An engine never allocates, locks, logs or formats in these.
 
 pub mod libaio;
 pub mod live;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::memory::Region;
 
-/// How long a turn may block.
+/// Longest time that a turn may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Not at all.
@@ -42,28 +42,28 @@ pub trait Engine {
     /// Takes one operation; the slot's buffer is the engine's until its completion is drained.
     fn queue(&mut self, slot: u32, op: &Op);
 
-    /// Hands over what was queued and waits for nothing: what the next turn would begin with. False where
-    /// handing over and carrying out are one, and nothing was done.
+    /// Submits what was queued without waiting: the first part of the next turn. False where
+    /// submission and execution are one step; then nothing was done.
     fn submit(&mut self) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Hands over what was queued and waits as told. Being interrupted by a signal is success.
+    /// Submits what was queued and waits as requested. Being interrupted by a signal is success.
     fn turn(&mut self, wait: Wait) -> io::Result<()>;
 
     /// Gives each completion: its slot, and bytes moved or the negative error number.
     fn drain(&mut self, done: impl FnMut(u32, i32));
 
-    /// The most operations that one turn takes well.
+    /// The most operations that one turn handles well.
     fn batch_max(&self) -> u32 {
         64
     }
 
-    /// Tries to have what is in flight given back early: the target does not answer. What can be, completes.
+    /// Tries to cancel what is in flight on a target that does not answer. Cancelled operations complete.
     fn cancel(&mut self) {}
 
-    /// Whether what is in flight may still touch the buffers once the engine is dropped, or dropping it would
-    /// wait for that: the kernel has them.
+    /// Whether the kernel may still access the buffers of what is in flight once the engine is
+    /// dropped, or dropping it would wait for that.
     fn lends_buffers(&self) -> bool {
         true
     }
@@ -79,7 +79,7 @@ pub trait Engine {
     }
 }
 
-/// Names of engines, as `--engine` and results have them.
+/// Engines, by the names in `--engine` and in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EngineKind {
     /// io_uring.
@@ -116,7 +116,7 @@ impl EngineKind {
         Self::Nbd,
     ];
 
-    /// The name that people write.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Uring => "uring",
@@ -131,8 +131,8 @@ impl EngineKind {
         }
     }
 
-    /// Whether a worker can have more than one operation outstanding. psync and mmap do one at a
-    /// time by their nature; ram and null keep a queue, so that depth means the same everywhere.
+    /// Whether a worker can have more than one operation outstanding. psync and mmap do one at a time
+    /// by their nature; ram and null keep a queue, so that depth means the same on every engine.
     pub const fn queues(self) -> bool {
         !matches!(self, Self::Psync | Self::Mmap)
     }
@@ -142,7 +142,7 @@ impl EngineKind {
         matches!(self, Self::Ram | Self::Null)
     }
 
-    /// Whether it belongs to one kind of target, and no other engine works there.
+    /// Whether it belongs to one kind of target, which works with no other engine.
     pub const fn comes_with_target(self) -> bool {
         matches!(self, Self::Ram | Self::Null | Self::Model | Self::Live | Self::Nbd)
     }
@@ -152,7 +152,7 @@ impl std::str::FromStr for EngineKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // fio's names are understood too.
+        // Accepts fio's names too.
         match text {
             "io_uring" => return Ok(Self::Uring),
             "sync" => return Ok(Self::Psync),
@@ -164,14 +164,14 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
-/// An open target, as engines need it. The target room opened it; engines never do.
+/// An open target, as engines need it. Crate `target` opened it; engines never do.
 #[derive(Clone, Debug)]
 pub struct FileMedium {
     /// Open descriptor.
     pub fd: Arc<OwnedFd>,
     /// Length that may be addressed, bytes.
     pub capacity_bytes: u64,
-    /// A block device (trim and write-zeroes go another way than on files).
+    /// A block device (trim and write-zeroes use other calls than on files).
     pub is_block_device: bool,
     /// Buffers must start at a multiple of this, bytes.
     pub memory_align_bytes: u32,
@@ -181,7 +181,7 @@ pub struct FileMedium {
     pub writable: bool,
 }
 
-/// What an engine works on.
+/// The storage that an engine works on.
 #[derive(Clone, Debug)]
 pub enum Medium {
     /// A file, a block device or a character device.
@@ -191,14 +191,14 @@ pub enum Medium {
     /// Nothing, of a nominal size in bytes.
     Null(u64),
     /// A volume of an emulated system. All targets of a cell are volumes of the same system: one
-    /// machine carries them all, for what they share decides what they do.
+    /// machine carries them all, since they affect one another through what they share.
     Model {
         /// The system.
         system: Arc<System>,
         /// Which of its volumes.
         volume: u32,
     },
-    /// A volume of a machine against the clock, which carries all targets of the cell.
+    /// A volume of a real-time machine, which carries all targets of the cell.
     Live {
         /// The machine.
         live: Arc<Live<CompletionHandle>>,
@@ -225,7 +225,7 @@ impl Medium {
     }
 }
 
-/// Choices about an engine that a user may make.
+/// Engine options that a user may set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EngineOptions {
     /// io_uring: poll for completions (IORING_SETUP_IOPOLL) instead of waiting for interrupts.

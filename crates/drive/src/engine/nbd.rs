@@ -1,8 +1,8 @@
-//! An export of an NBD server: a connection for each worker, with as many requests on it as the
-//! worker's depth says. It waits in the kernel, as the engines of files do.
+//! An export of an NBD server: each worker has a connection of its own, with as many requests on it
+//! as the worker's depth. It waits in the kernel, as the engines of files do.
 //!
-//! A connection that breaks is the end of its target, but not of what is known: what was in flight
-//! fails as on a device that is gone, and only the next turn says that there is nothing left to turn.
+//! A connection that breaks ends its target, but keeps the results: what was in flight fails as on
+//! a removed device, and only the next turn reports the error.
 
 use super::{Engine, Wait};
 use crate::memory::Buffers;
@@ -12,29 +12,29 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::time::Duration;
 
-/// From the first attempt to the export.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit from the first attempt to the negotiated export.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An export, as the target room found it and agreed to its use.
+/// An export, as crate `target` inspected and accepted it.
 #[derive(Clone, Debug)]
 pub struct NbdMedium {
-    /// Where it is.
+    /// Its address.
     pub uri: Uri,
     /// Length that may be addressed, bytes.
     pub capacity_bytes: u64,
-    /// The export's whole size when it was inspected, bytes: what answers now must have the same.
+    /// The export's whole size at inspection, bytes: the server that answers now must report the same.
     pub size_bytes: u64,
-    /// What was read-only when it was inspected must still be, and the other way round.
+    /// Whether it was read-only at inspection: that must not have changed.
     pub read_only: bool,
 }
 
 impl NbdMedium {
-    /// Connects, and makes sure that it is still the same export, as far as can be seen.
+    /// Connects, and checks as far as possible that it is still the same export.
     ///
     /// # Errors
     /// No connection, or another export.
     fn connect(&self, depth: u32) -> io::Result<Connection> {
-        let config = Config { depth, timeout: CONNECT_PATIENCE, ..Config::default() };
+        let config = Config { depth, timeout: CONNECT_TIMEOUT, ..Config::default() };
         let connection = Connection::connect(&self.uri, &config).map_err(|error| {
             let kind = match &error {
                 ClientError::Connect(_, e) | ClientError::Broken(_, e) => e.kind(),
@@ -58,12 +58,12 @@ impl NbdMedium {
 pub struct NbdEngine<'a> {
     connection: Connection,
     buffers: &'a Buffers,
-    /// By slot: what the request in flight gives when it succeeds, bytes.
+    /// By slot: the bytes that the request in flight gives when it succeeds.
     in_flight: Box<[Option<u32>]>,
-    /// Why the connection is no more.
+    /// Why the connection was lost.
     lost: Option<io::Error>,
-    /// Those in flight then were given back.
-    told: bool,
+    /// The operations that were in flight then have been returned.
+    returned: bool,
 }
 
 impl<'a> NbdEngine<'a> {
@@ -75,10 +75,10 @@ impl<'a> NbdEngine<'a> {
         let slots = buffers.slots();
         let connection = medium.connect(slots)?;
         let in_flight = vec![None; slots as usize].into();
-        Ok(Self { connection, buffers, in_flight, lost: None, told: false })
+        Ok(Self { connection, buffers, in_flight, lost: None, returned: false })
     }
 
-    /// What was agreed with the server, in words.
+    /// The options negotiated with the server, as text.
     pub fn agreed(&self) -> String {
         let found = self.connection.found();
         let replies = if found.structured { "structured replies" } else { "simple replies" };
@@ -87,7 +87,7 @@ impl<'a> NbdEngine<'a> {
     }
 }
 
-/// An error does not copy itself; this says the same.
+/// A copy of an error, which is not `Clone`.
 fn again(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string())
 }
@@ -131,8 +131,8 @@ impl Engine for NbdEngine<'_> {
     #[inline]
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         if let Some(lost) = &self.lost {
-            // First what was in flight is given back: the connection may have been lost in `submit`.
-            return if self.told { Err(again(lost)) } else { Ok(()) };
+            // First what was in flight is returned: the connection may have been lost in `submit`.
+            return if self.returned { Err(again(lost)) } else { Ok(()) };
         }
         let wait = match wait {
             Wait::No => client::Wait::No,
@@ -153,8 +153,8 @@ impl Engine for NbdEngine<'_> {
             // The protocol's error numbers are those of Linux.
             done(slot, result.map_or_else(|errno| -(errno.code() as i32), |()| len_bytes as i32));
         });
-        if self.lost.is_some() && !self.told {
-            self.told = true;
+        if self.lost.is_some() && !self.returned {
+            self.returned = true;
             for (slot, waits) in (0..).zip(in_flight.iter_mut()) {
                 if waits.take().is_some() {
                     done(slot, -libc::ENODEV);
@@ -180,10 +180,10 @@ mod tests {
     use iodyno_nbd::{Endpoint, Exports, Server, ServerConfig};
     use std::sync::Arc;
 
-    /// Whichever call finds that the connection is gone: what was in flight is given back once, and the
-    /// turn after that says why.
+    /// Whichever call finds that the connection is lost: what was in flight is returned once, and
+    /// the turn after that gives the error.
     #[test]
-    fn what_was_in_flight_is_given_back_before_the_error() {
+    fn in_flight_operations_are_returned_before_the_error() {
         for stamped in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let socket = folder.path().join("nbd.sock");
@@ -213,7 +213,7 @@ mod tests {
             assert_eq!(given_back, [(1, -libc::ENODEV), (3, -libc::ENODEV)]);
             assert!(engine.lost().is_some());
             engine.turn(Wait::One).unwrap_err();
-            engine.drain(|slot, _| panic!("slot {slot} is given back twice"));
+            engine.drain(|slot, _| panic!("slot {slot} is returned twice"));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The null engine: every operation completes at once and moves nothing. What it measures is the
-//! generator itself, which is what it is for.
+//! The null engine: every operation completes at once and moves nothing. It serves to measure the
+//! generator itself.
 
 use super::{Engine, Wait};
 use iodyno_units::Op;

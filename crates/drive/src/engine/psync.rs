@@ -28,7 +28,7 @@ impl<'a> PsyncEngine<'a> {
     fn carry_out(&self, slot: u32, op: &Op) -> i32 {
         let (len, offset) = (op.len_bytes as usize, op.offset_bytes as libc::off_t);
         let buffer = self.buffers.slot(slot);
-        // SAFETY: the slot's buffer holds at least `len` bytes and nobody else touches it until
+        // SAFETY: the slot's buffer holds at least `len` bytes and nothing else accesses it until
         // the completion is drained; the descriptor is open as long as `medium` lives.
         let n = unsafe {
             match op.kind {

@@ -1,6 +1,6 @@
 //! The in-process RAM disk: an operation is a copy between a region of memory and the slot's
-//! buffer, done by the submitter itself. Threads scale; queue depth gives only the next address
-//! early, which is used to fetch its first cache lines while the present block is copied.
+//! buffer, done by the submitter itself. It scales with threads; queue depth only gives the next
+//! address early, which is used to fetch its first cache lines while the present block is copied.
 
 use super::{Engine, Wait};
 use crate::memory::{Buffers, Region};
@@ -98,7 +98,7 @@ impl Engine for RamEngine<'_> {
         let mask = self.ring.len() - 1;
         let (slot, op) = self.ring[self.head & mask];
         self.head += 1;
-        // With nothing queued behind it, what is fetched is this block's own first lines.
+        // With nothing queued behind it, this block's own first lines are fetched.
         let after = if self.head == self.tail { op } else { self.ring[self.head & mask].1 };
         let next = self.region.start().wrapping_add(after.offset_bytes as usize);
         self.done = Some((slot, self.carry_out(slot, &op, next)));

@@ -1,6 +1,6 @@
 //! io_uring, set up as the fastest generators do (one ring a thread, registered file, buffers and
-//! ring, deferred task work, one system call that both submits and waits). Every optional part is
-//! dropped by itself where the kernel refuses it, and what took effect is told.
+//! ring, deferred task work, one system call that both submits and waits). Each optional part is
+//! dropped by itself where the kernel refuses it; the facts record what took effect.
 
 use super::{Engine, EngineOptions, FileMedium, Wait, range_ops};
 use crate::memory::Buffers;
@@ -12,13 +12,13 @@ use std::os::fd::AsRawFd;
 
 /// Kernels take at most 1 GiB in one registered buffer.
 const REGISTERED_BUFFER_BYTES_MAX: usize = 1 << 30;
-/// The largest submission queue that is asked for; deeper workers submit in several batches.
+/// The largest submission queue that is requested; deeper workers submit in several batches.
 const SQ_ENTRIES_MAX: u32 = 256;
 
 /// Cancelling may take this long, ns.
 const CANCEL_NS: u32 = 50_000_000;
 
-/// A ring with what was registered on it. Lives in its worker's thread.
+/// A ring with what was registered on it. Belongs to its worker's thread.
 pub struct UringSetup<'a> {
     ring: IoUring,
     medium: FileMedium,
@@ -34,7 +34,7 @@ impl std::fmt::Debug for UringSetup<'_> {
     }
 }
 
-/// Optional set-up flags, newest first: the order in which they are given up.
+/// Optional set-up flags, newest first: the order in which they are dropped.
 const FLAGS: [(&str, &str); 5] = [
     ("no_sqarray", "6.6"),
     ("defer_taskrun", "6.1"),
@@ -99,7 +99,7 @@ impl<'a> UringSetup<'a> {
         Ok(setup)
     }
 
-    /// Registers file and buffers, each given up by itself.
+    /// Registers file and buffers, each dropped by itself where the kernel refuses it.
     fn register(&mut self) {
         match self.ring.submitter().register_files(&[self.medium.fd.as_raw_fd()]) {
             Ok(()) => self.fixed_file = true,
@@ -155,7 +155,7 @@ impl<'a> UringSetup<'a> {
     }
 }
 
-/// The kernel takes a ring apart some time after it was closed, and until then it holds what was
+/// The kernel releases a ring some time after it was closed, and until then it holds what was
 /// registered: a device opened exclusively would be busy for the next run.
 impl Drop for UringSetup<'_> {
     fn drop(&mut self) {
@@ -177,8 +177,8 @@ fn join_or_none(names: &[&str]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(" ") }
 }
 
-/// Entries on a file that is registered, or on a plain descriptor: the crate has a type for each,
-/// and no name for both.
+/// Entries on a registered file, or on a plain descriptor: the crate has a type for each and no
+/// common one.
 trait OnFile {
     fn read(self, buffer: *mut u8, len: u32, at: u64) -> squeue::Entry;
     fn read_fixed(self, buffer: *mut u8, len: u32, at: u64) -> squeue::Entry;
@@ -228,8 +228,8 @@ pub struct UringEngine<'a> {
     fixed_buffers: bool,
     /// Pushed and not yet taken by the kernel.
     queued: u32,
-    /// Completions that were taken from the ring, or that were there at once since the operation
-    /// has no asynchronous form. One list, so that there is one place that records.
+    /// Completions taken from the ring, or immediate ones of operations that have no asynchronous
+    /// form. One list, so that they are recorded in one place.
     ready: Vec<(u32, i32)>,
 }
 
@@ -274,12 +274,12 @@ impl UringEngine<'_> {
         self.settle(taken)
     }
 
-    /// Learns how far the kernel got.
+    /// Accounts for the entries that the kernel took.
     fn settle(&mut self, taken: io::Result<usize>) -> io::Result<()> {
         match taken {
             Ok(_) => {}
             // Out of resources for the moment, or nothing within the time: completions first, then
-            // the rest is handed over in the next turn.
+            // the next turn submits the rest.
             Err(e)
                 if matches!(
                     e.raw_os_error(),
@@ -304,7 +304,7 @@ impl Engine for UringEngine<'_> {
         let entry = self.entry(slot, op).user_data(u64::from(slot));
         // SAFETY: buffer and descriptor stay valid until the completion is drained.
         while unsafe { self.sq.push(&entry) }.is_err() {
-            // Full: what is there goes to the kernel first.
+            // Full: the kernel takes the queued entries first.
             self.sq.sync();
             if self.enter(0).is_err() {
                 self.ready.push((slot, -libc::EIO));
@@ -316,7 +316,7 @@ impl Engine for UringEngine<'_> {
 
     fn submit(&mut self) -> io::Result<bool> {
         self.sq.sync();
-        // Without GETEVENTS: completions are for the turn that follows.
+        // Without GETEVENTS: the turn that follows takes completions.
         // SAFETY: as in `enter`.
         let taken = unsafe { self.submitter.enter::<libc::sigset_t>(self.queued, 0, 0, None) };
         self.settle(taken)?;
@@ -349,7 +349,7 @@ impl Engine for UringEngine<'_> {
     }
 
     fn cancel(&mut self) {
-        // What waits for a device can't be cancelled; what waits in a kernel worker's queue can.
+        // A request that waits for a device can't be cancelled; one in a kernel worker's queue can.
         let limit = types::Timespec::new().nsec(CANCEL_NS);
         let _ = self.submitter.register_sync_cancel(Some(limit), types::CancelBuilder::any());
     }

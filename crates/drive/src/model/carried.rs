@@ -1,4 +1,4 @@
-//! An emulated system that goes on from cell to cell: its devices are as the cell before left them.
+//! A machine that continues from cell to cell: its devices are as the cell before left them.
 
 use super::one_system;
 use crate::engine::Medium;
@@ -6,18 +6,18 @@ use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
 use std::sync::Arc;
 
-/// A machine, and what cells share of it.
+/// A machine with its time and its workers, for a series of cells.
 #[derive(Debug)]
 pub struct Carried {
     pub(super) machine: Machine,
     /// The time at which the next cell starts, ns.
     pub(super) now_ns: u64,
-    /// The machine's numbers of the workers of each volume.
+    /// The machine's worker numbers, by volume.
     workers: Vec<Vec<u32>>,
 }
 
 impl Carried {
-    /// A new machine for the plan's system, in the state that the system says.
+    /// A new machine for the plan's system, in the state that the system specifies.
     ///
     /// # Errors
     /// As [`super::drive_model`].
@@ -31,8 +31,8 @@ impl Carried {
         Self::with_workers(&one_system(plan)?, plan.cell.seed, &threads)
     }
 
-    /// A new machine for this system, for cells of at most so many workers on each volume: a machine has its
-    /// workers before it has work.
+    /// A new machine for this system, for cells of at most `threads_max` workers on each volume: a
+    /// machine has its workers before it has work.
     ///
     /// # Errors
     /// A system that can't be built.
@@ -60,8 +60,8 @@ impl Carried {
         })
     }
 
-    /// A cell ended at `end_ns` with so many operations in flight: they complete, and nobody counts
-    /// them.
+    /// A cell ended at `end_ns` with `in_flight` operations in flight: they complete without being
+    /// counted.
     pub(super) fn rest(&mut self, mut in_flight: u64, end_ns: u64) {
         while in_flight > 0 && self.machine.next_completion(u64::MAX).is_some() {
             in_flight -= 1;
@@ -69,7 +69,7 @@ impl Carried {
         self.now_ns = end_ns.max(self.machine.now_ns());
     }
 
-    /// Nothing is asked of it for `ns`; what it does by itself goes on.
+    /// Submits nothing for `ns`; background work continues.
     pub fn idle(&mut self, ns: u64) {
         self.now_ns = self.now_ns.saturating_add(ns);
         while self.machine.next_completion(self.now_ns).is_some() {}
@@ -80,7 +80,7 @@ impl Carried {
         self.now_ns
     }
 
-    /// The machine, to look at.
+    /// The machine, for inspection.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }

@@ -1,9 +1,9 @@
-//! When each of many workers wants to issue next, and which of them is first.
+//! The due time of each worker's next issue, and the earliest of all.
 //!
 //! A winner tree: the leaves are the workers, and each node above holds the earlier of its two
-//! children. Looking at the first is one load; a change goes up one path and stops where nothing
-//! changes. Of workers that are due at the same time the one with the lowest number is first, so
-//! that nothing is left to chance.
+//! children. Reading the first is one load; a change goes up one path and stops where nothing
+//! changes. Of workers that are due at the same time the one with the lowest number is first: the
+//! order is deterministic.
 
 /// A worker that waits for a completion is due at no time.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -36,14 +36,14 @@ impl DueQueue {
         Self { tree, leaves }
     }
 
-    /// Which worker is first, and when.
+    /// The first worker's due time and number.
     #[inline]
     pub(super) fn first(&self) -> (u64, usize) {
         let first = self.tree[1];
         (first.due_ns, first.worker as usize)
     }
 
-    /// A worker is due at another time.
+    /// Sets a worker's due time.
     #[inline]
     pub(super) fn set(&mut self, worker: usize, due_ns: u64) {
         let mut i = self.leaves + worker;
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use iodyno_units::rng::{below, stream};
 
-    /// Against the plain search for the minimum.
+    /// Checks against a linear search for the minimum.
     #[test]
     fn the_first_is_the_earliest_and_of_equals_the_lowest() {
         for workers in [1, 2, 3, 8, 33] {

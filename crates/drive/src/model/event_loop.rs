@@ -1,7 +1,7 @@
 //! The event loop in virtual time: takes the next completion or the next due time of all workers of a cell, whichever
 //! is earlier.
 //!
-//! **Invariant:** between two looks at the outside (every thousand events) it touches nothing but
+//! **Invariant:** between two checks of the outside (every thousand events) it touches nothing but
 //! the machine, the workers and the recorders; it does not allocate, lock or format.
 
 use super::done;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
-/// Events between two looks at the stop flag and at the observer's clock.
-const EVENTS_A_LOOK: u32 = 1024;
+/// Events between two checks of the stop flag and of the observer's clock.
+const EVENTS_PER_CHECK: u32 = 1024;
 
 /// See the module.
 #[derive(Debug)]
@@ -42,18 +42,18 @@ pub(super) struct EventLoop<'a, S: Source> {
     now_ns: u64,
     start_ns: u64,
     window_start_ns: u64,
-    /// The last instant at which something may happen: nothing that completes later is counted.
+    /// The last instant at which an event may take place: nothing that completes later is counted.
     last_ns: u64,
-    /// The last instant before something is decided: the end, or that of a batch.
+    /// The next instant at which the loop must decide: the end, or that of a batch.
     bound_ns: u64,
     settling: Option<Settling>,
-    /// What was known when the cell ended before its time.
+    /// The precision at the early end of a cell that settled.
     pub(super) settled: Option<Settled>,
     measuring: bool,
-    /// What the machine's parts had done when the window began.
+    /// The counters of the machine's parts when the window began.
     before: Snapshot,
     completions: u64,
-    look_after: u32,
+    check_after: u32,
     ticked_ns: u64,
 }
 
@@ -94,12 +94,12 @@ impl<'a, S: Source> EventLoop<'a, S> {
             measuring: false,
             before: Snapshot::default(),
             completions: 0,
-            look_after: 0,
+            check_after: 0,
             ticked_ns: plan.clock.now_ns(),
         }
     }
 
-    /// Works until a limit or the stop.
+    /// Runs until a limit or the stop.
     ///
     /// # Errors
     /// When operations are in flight, no worker is due, and nothing will ever complete.
@@ -114,14 +114,14 @@ impl<'a, S: Source> EventLoop<'a, S> {
             self.go_on(index);
         }
         while self.working > 0 {
-            if self.look_after == 0 {
-                self.look_after = EVENTS_A_LOOK;
-                if let Some(why) = self.look(intervals, gathering) {
+            if self.check_after == 0 {
+                self.check_after = EVENTS_PER_CHECK;
+                if let Some(why) = self.check(intervals, gathering) {
                     self.end_all(self.now_ns, why);
                     return Ok(());
                 }
             }
-            self.look_after -= 1;
+            self.check_after -= 1;
             let (due_ns, due) = self.due_queue.first();
             let until_ns = due_ns.min(self.bound_ns);
             if let Some(completion) = self.machine.next_completion(until_ns) {
@@ -146,7 +146,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         Ok(())
     }
 
-    /// Time passes; the window may begin.
+    /// Advances the time; the window may begin.
     #[inline]
     fn pass(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
@@ -155,7 +155,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// The end of a batch, and perhaps of the cell.
+    /// Ends a batch, and perhaps the cell.
     #[cold]
     fn end_batch(&mut self) {
         self.pass(self.bound_ns);
@@ -197,8 +197,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
         self.due_queue.set(index, due_ns);
     }
 
-    /// Workers that wait for completions of others ask their sources again, in the order of their numbers.
-    fn ask_all(&mut self) {
+    /// Lets workers that wait for completions of others query their sources again, in the order of their numbers.
+    fn requery_sources(&mut self) {
         for (index, worker) in self.workers.iter().enumerate() {
             if worker.ended.is_none() {
                 self.due_queue.set(index, self.now_ns);
@@ -211,7 +211,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         let index = (completion.token >> 32) as usize;
         let worker = &mut self.workers[index];
         if worker.ended.is_some() {
-            // It does not count: its worker had ended.
+            // Not counted: its worker had ended.
             return;
         }
         self.completions += 1;
@@ -239,7 +239,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
         self.go_on(index);
         if S::WAITS_FOR_OTHERS {
-            self.ask_all();
+            self.requery_sources();
         }
     }
 
@@ -251,12 +251,12 @@ impl<'a, S: Source> EventLoop<'a, S> {
         let recorder = &mut self.recorders[worker.target];
         note_failure(&self.control, recorder, &op, kind, errno, self.now_ns);
         // Too many end the cell at once.
-        self.look_after = 0;
+        self.check_after = 0;
     }
 
-    /// Notifies the observer of progress, and asks whether the cell shall stop.
+    /// Notifies the observer of progress, and checks whether the cell is to stop.
     #[cold]
-    fn look(
+    fn check(
         &mut self,
         intervals: &Receiver<IntervalMessage>,
         gathering: &mut Gathering<'_>,
@@ -295,27 +295,27 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// Operations in flight at the end, and when that was.
+    /// Operations in flight at the end, and the end's time.
     pub(super) fn left(&self) -> (u64, u64) {
         let in_flight = |worker: &Worker<S>| worker.in_flight().count() as u64;
         (self.workers.iter().map(in_flight).sum(), self.now_ns)
     }
 
-    /// What the machine's parts did in the window, what each worker reports, and how many operations
-    /// completed.
+    /// The counters of the machine's parts over the window, each worker's report, and the number of
+    /// completed operations.
     pub(super) fn into_parts(mut self) -> (Snapshot, Vec<Done>, u64) {
         let after = self.machine.snapshot();
         let usage = after.since(if self.measuring { &self.before } else { &after });
         let mut all = Vec::with_capacity(self.workers.len());
         let mut number = 0;
         for worker in &mut self.workers {
-            // Those of a target follow one another.
+            // The workers of a target are adjacent.
             let follows = all.last().is_some_and(|d: &Done| d.target == worker.target);
             number = if follows { number + 1 } else { 0 };
             all.push(done(worker.target, number, worker.report(self.window_start_ns)));
         }
         for (target, recorder) in self.recorders.iter_mut().enumerate() {
-            // What the workers of a target share, one of them reports.
+            // One of the workers of a target reports what they share.
             if let Some(first) = all.iter_mut().find(|d| d.target == target) {
                 first.report.lateness = recorder.lateness.take().map(|h| *h);
             }
@@ -334,7 +334,7 @@ mod tests {
     use iodyno_workload::{Geometry, Shared, Spec, Stream, WorkloadSource};
     use std::sync::mpsc::channel;
 
-    /// What the machine says is not waited for: completions are forged.
+    /// The machine's completions are ignored: the test forges its own.
     #[test]
     fn failures_are_counted_by_kind_and_too_many_end_the_cell() {
         let spec = "schema = 1\ndepth = 4\n[mix]\nread = 1\n[limits]\nramp = \"0s\"";
@@ -363,15 +363,15 @@ mod tests {
         let mut gathering = Gathering::new(&mut cells, &mut observer);
         let failures = [None, Some(IoError::Io), Some(IoError::OutOfRange), Some(IoError::Gone)];
         for (i, failure) in failures.into_iter().enumerate() {
-            events.look_after = 1;
-            assert_eq!(events.look(&intervals, &mut gathering), None);
+            events.check_after = 1;
+            assert_eq!(events.check(&intervals, &mut gathering), None);
             let at_ns = 1000 * (i as u64 + 1);
             events.pass(at_ns);
             events.completed(&Completion { at_ns, token: 0, volume: 0, worker: 0, failure });
-            assert_eq!(events.look_after == 0, failure.is_some(), "a failure is looked at at once");
+            assert_eq!(events.check_after == 0, failure.is_some(), "a failure is checked at once");
         }
-        assert_eq!(events.look(&intervals, &mut gathering), Some(Ended::Errors));
-        assert!(!stop.load(Ordering::Relaxed), "other cells go on");
+        assert_eq!(events.check(&intervals, &mut gathering), Some(Ended::Errors));
+        assert!(!stop.load(Ordering::Relaxed), "other cells continue");
         events.close();
         let message = intervals.try_recv().unwrap();
         let reads = message.interval.class(OpKind::Read).unwrap();

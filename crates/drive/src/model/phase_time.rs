@@ -1,13 +1,13 @@
-//! Where the time of the I/Os went and how busy the parts were, from what the machine says of a volume to
-//! what is kept with its cell.
+//! Phase times of the I/Os and utilization of the parts: converts the machine's snapshots of a
+//! volume into what is kept with its cell.
 
 use iodyno_emulate::usage::{Of, Snapshot};
 use iodyno_measure::{Busy, Cell, Spent, SpentOf};
 
-/// Below this share a part did nothing that anybody would want to see.
+/// Below this share a part counts as idle and is not shown.
 const BUSY_SHARE_MIN: f64 = 0.001;
 
-/// Keeps with the cell of `volume` what the machine did between its snapshots.
+/// Keeps with the cell of `volume` what the machine did between two snapshots.
 pub(super) fn keep(usage: &Snapshot, volume: u32, cell: &mut Cell) {
     let Some(of_volume) = usage.volumes.get(volume as usize) else { return };
     let spent = of_volume.phases.iter().filter(|p| p.count > 0 && p.total_ns > 0);

@@ -1,23 +1,23 @@
-//! When a cell in virtual time may end before its time limit: once what it has measured is shown to
-//! be steady and known well enough.
+//! Early end of a cell in virtual time: it may end before its time limit once its measurements are
+//! shown to be steady and precise enough.
 //!
-//! The window is cut into batches of equal length, of which each tells its operations and the sum of
-//! their latencies, over all targets. There are `batches_min` when the question is first asked; it is
-//! asked again when there are half as many more, and at twice as many, where neighbours are
-//! put together in pairs and it goes on. So the question is asked at windows of 1, 1.5, 2, 3, 4, 6, …
-//! times the shortest, however long the limit, and asking costs next to nothing. (Asking a random walk
-//! at every step would find a moment at which it looks well known; few questions keep that small. The
-//! tests measure what is left of it.)
+//! The window is cut into batches of equal length, each with its operations and the sum of their
+//! latencies, over all targets. The first check is at `batches_min` batches, the second at half as
+//! many more, the third at twice as many; there neighbours are merged in pairs and the count starts
+//! again. So the checks are at windows of 1, 1.5, 2, 3, 4, 6, … times the shortest, however long
+//! the limit, and cost next to nothing. (Checking a random walk at every step would find a moment
+//! at which it seems precise; few checks keep that risk small. The tests measure what is left of
+//! it.)
 //!
-//! The answer is yes where, for the rate and for the mean latency alike:
+//! The cell may end where, for the rate and for the mean latency alike:
 //!
 //! * the interval of the mean by batch means ([`batch`]) is narrow enough at 95 % confidence, and the
 //!   batch means are independent;
 //! * the trend over the whole window ([`drift`]) is shown to be within [`TREND_MAX`] times that share,
 //!   the level has no break, and a swing has been seen ten times;
 //!
-//! and where a batch mean is over at least the time that an operation takes: else all of them would
-//! still know the start.
+//! and where a batch mean covers at least the time that an operation takes: otherwise all of them
+//! would still depend on the start.
 
 use iodyno_measure::statistics::drift::{self, DriftLimits, Steadiness};
 use iodyno_measure::statistics::{BadInput, batch};
@@ -25,14 +25,14 @@ use iodyno_workload::Settle;
 
 /// Confidence of all intervals.
 const LEVEL: f64 = 0.95;
-/// The rate and the latency may rise or fall by so many times the half width that is asked for, from
-/// the start of the window to its end. The interval of a trend is 3.5 times as wide as that of the
-/// mean where neighbours are independent.
+/// The rate and the latency may rise or fall by this multiple of the requested half width, from the
+/// start of the window to its end. The interval of a trend is 3.5 times as wide as that of the mean
+/// where neighbours are independent.
 const TREND_MAX: f64 = 4.0;
-/// The window holds at least so many periods of a swing.
+/// The window holds at least this many periods of a swing.
 const PERIODS_MIN: f64 = 10.0;
 
-/// What completed in one batch.
+/// Operations that completed in one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Batch {
     ops: u64,
@@ -40,7 +40,7 @@ struct Batch {
     sum_ns: u64,
 }
 
-/// How well a settled cell knows its figures: half widths as shares of the means.
+/// Precision of a settled cell's figures: half widths as shares of the means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Settled {
     pub(super) rate: f64,
@@ -81,7 +81,7 @@ impl Settling {
         self.current.sum_ns += latency_ns;
     }
 
-    /// The current batch is over; gives what is known, if that is enough.
+    /// Ends the current batch; gives the precision, if it is sufficient.
     #[cold]
     pub(super) fn next_batch(&mut self) -> Option<Settled> {
         self.batches.push(core::mem::take(&mut self.current));
@@ -135,7 +135,7 @@ impl Settling {
         let window_s = window_ns / 1e9;
         let limits = DriftLimits {
             share_per_hour_max: TREND_MAX * self.asked.half_width_share_max * 3600.0 / window_s,
-            // A swing of any size is no harm to a mean over many of its periods.
+            // A swing of any size does not harm a mean over many of its periods.
             amplitude_share_max: f64::INFINITY,
             length_min_s: 0.0,
             periods_min: PERIODS_MIN,
@@ -154,12 +154,12 @@ mod tests {
     const ASKED: Settle =
         Settle { half_width_share_max: 0.01, time_min_ns: 64_000_000, batches_min: 64, ops_min: 1 };
 
-    /// Of each kind of noise.
+    /// Trials of each kind of noise.
     const TRIALS: u64 = 16;
 
     /// Sums up batches of 1000 operations of about 1000 ns, to which `shift` adds at each batch, until
-    /// it is settled or 4096 batches of the first length have passed. Gives how many they were, what
-    /// was known, and the mean latency.
+    /// it is settled or 4096 batches of the first length have passed. Gives how many they were, the
+    /// precision, and the mean latency.
     fn search(mut shift: impl FnMut(u64) -> f64) -> (u64, Option<Settled>, f64) {
         let mut settling = Settling::new(&ASKED, 1, 0);
         let (mut time, mut sum) = (0, 0.0);
@@ -185,7 +185,7 @@ mod tests {
         (0..12).map(|_| unit_open_closed(rng)).sum::<f64>() - 6.0
     }
 
-    /// Noise of which each unit remembers `rho` of the one before.
+    /// Noise, of which each unit depends on the one before by `rho`.
     fn noise(trial: u64, spread: f64, rho: f64) -> impl FnMut(u64) -> f64 {
         let mut rng = stream(1, "settling", trial);
         let mut state = normal(&mut rng);
@@ -195,10 +195,10 @@ mod tests {
         }
     }
 
-    /// What never changes is known at the first question; noise as soon as its interval is narrow:
-    /// after about (1.96 σ / 1 %)² independent values.
+    /// A constant settles at the first check; noise as soon as its interval is narrow: after about
+    /// (1.96 σ / 1 %)² independent values.
     #[test]
-    fn it_ends_when_enough_is_known() {
+    fn it_ends_when_the_interval_is_narrow() {
         assert_eq!(search(|_| 0.0).0, 64);
         for (spread, rho, needed) in [(0.02, 0.0, 64.0), (0.15, 0.0, 864.0), (0.1, 0.5, 1152.0)] {
             let mean = (0..8).map(|i| search(noise(i, spread, rho)).0 as f64).sum::<f64>() / 8.0;
@@ -208,10 +208,10 @@ mod tests {
         assert_eq!(search(noise(1, 1.0, 0.0)).1, None, "too noisy for the time that there is");
     }
 
-    /// An early end looks until it likes what it sees; the truth is in the interval nearly as often as
-    /// if the length had been chosen before (a run of 160 trials gave 92 %).
+    /// Despite the repeated checks, the truth is in the interval nearly as often as if the length
+    /// had been chosen before (a run of 160 trials gave 92 %).
     #[test]
-    fn the_truth_is_within_what_it_says() {
+    fn the_truth_is_within_the_interval() {
         let (mut ended, mut held) = (0, 0);
         for (spread, rho) in [(0.05, 0.0), (0.1, 0.0), (0.05, 0.6), (0.03, 0.9)] {
             for trial in 0..TRIALS {
@@ -228,18 +228,18 @@ mod tests {
         assert!(ended > 3 * TRIALS && share >= 0.85, "{ended} ended, {share} held");
     }
 
-    /// What still changes goes on: a trend, a step, a warming up that is long over only late, a swing
+    /// A changing series continues: a trend, a step, a warm-up whose effect fades late, a swing
     /// that has been seen too seldom.
     #[test]
-    fn what_is_not_steady_goes_on() {
+    fn an_unsteady_series_continues() {
         let noisy = |trial, rule: fn(f64) -> f64| {
             let mut noise = noise(trial, 0.005, 0.0);
             move |unit: u64| noise(unit) + rule(unit as f64)
         };
         for trial in 0..6 {
-            // 10 % within the longest window: at each question there is a trend or too much noise.
+            // 10 % within the longest window: at each check there is a trend or too much noise.
             assert_eq!(search(noisy(trial, |t| 0.1 * t / 64.0)).1, None);
-            // A trend that noise hides from batch means: at 64 batches they would be content.
+            // A trend that noise hides from batch means: at 64 batches they would pass.
             let mut hiding = noise(trial, 0.03, 0.0);
             assert_eq!(search(|unit| hiding(unit) + 0.048 * unit as f64 / 64.0).1, None);
             // Ten % at the start are 1 % of the mean over 400 batches.

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 const ENDLESS: Share = Share { ops_max: u64::MAX, bytes_max: u64::MAX };
 
-/// What happened to one operation: issued at and completed at, ns.
+/// The operations in order, each issued at and completed at, ns.
 type Log = Arc<Mutex<Vec<(Op, u64, u64)>>>;
 
 fn write(block: u64) -> Op {
@@ -253,8 +253,8 @@ fn kinds_have_rates_of_their_own() {
     assert_eq!(reports[0].moved_bytes, 110 * 4096);
 }
 
-/// A log that commits in groups. Each client appends a record and waits until it is durable. The first that finds
-/// no write in flight writes all records that wait, in one operation.
+/// A log with group commit. Each client appends a record and waits until it is durable. The first
+/// that finds no write in flight writes all waiting records in one operation.
 #[derive(Debug, Default)]
 struct GroupLog {
     tail_bytes: u64,
@@ -311,7 +311,7 @@ impl Source for Client {
 }
 
 #[test]
-fn a_log_that_commits_in_groups_has_every_record_durable_once() {
+fn a_log_with_group_commit_makes_every_record_durable_once() {
     const RECORDS: u64 = 200;
     let clients = || {
         let log = Arc::new(Mutex::new(GroupLog::default()));

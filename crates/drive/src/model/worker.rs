@@ -1,5 +1,5 @@
-//! One worker in virtual time: its source, its operations in flight, and what they add up to. It has no thread, clock
-//! or buffers of its own; the event loop runs many of them on one machine.
+//! One worker in virtual time: its source, its operations in flight, and their sums. It has no
+//! thread, clock or buffers of its own; the event loop runs many of them on one machine.
 
 use super::due_queue::NEVER;
 use crate::in_flight::{InFlight, Share, Slot};
@@ -15,7 +15,7 @@ pub(super) struct Worker<S: Source> {
     /// The target whose cell it counts into.
     pub(super) target: usize,
     volume: u32,
-    /// What the machine calls it.
+    /// Its number in the machine.
     machine_number: u32,
     /// The upper half of its operations' tokens; the lower half is the slot.
     token: u64,
@@ -28,8 +28,8 @@ pub(super) struct Worker<S: Source> {
     /// Completed in the window.
     bytes: u64,
     moved_bytes: u64,
-    /// The integral of operations in flight over the window: completions count with plus, what was
-    /// submitted with minus.
+    /// The integral of operations in flight over the window: a completion adds its time, a
+    /// submission subtracts it.
     area: i128,
     carried_in_ns: i128,
     carried_out_ns: i128,
@@ -74,7 +74,7 @@ impl<S: Source> Worker<S> {
         self.in_flight.iter()
     }
 
-    /// Hands over what is due at `now_ns`; gives when the next is.
+    /// Submits what is due at `now_ns`; gives the next due time.
     #[inline]
     pub(super) fn issue(&mut self, machine: &mut Machine, now_ns: u64) -> u64 {
         while !self.share.is_issued(self.ops, self.bytes, &self.in_flight) {
@@ -89,7 +89,7 @@ impl<S: Source> Worker<S> {
             };
             let Some(slot) = self.in_flight.next_slot() else { break };
             let token = self.token | u64::from(slot);
-            // The generator's core may be busy until then: later than now.
+            // The generator's core may be busy until this later time.
             let submitted_ns =
                 machine.submit(now_ns, self.machine_number, self.volume, &issue.op, token);
             self.in_flight.begin(&issue, submitted_ns);
@@ -110,7 +110,7 @@ impl<S: Source> Worker<S> {
         taken
     }
 
-    /// Books an operation that succeeded.
+    /// Records an operation that succeeded.
     #[inline]
     pub(super) fn succeeded(&mut self, op: &Op, counts: bool) {
         let len_bytes = op.len_bytes;
@@ -124,7 +124,7 @@ impl<S: Source> Worker<S> {
         }
     }
 
-    /// Books an operation that failed.
+    /// Records an operation that failed.
     #[cold]
     pub(super) fn failed(&mut self, counts: bool) {
         self.ops += u64::from(counts);
@@ -160,13 +160,13 @@ impl<S: Source> Worker<S> {
     pub(super) fn end(&mut self, end_ns: u64, why: Ended) {
         let within = |s: &Slot<S::Token>| i128::from(end_ns.saturating_sub(s.submitted_ns));
         self.carried_out_ns = self.in_flight.iter().map(within).sum();
-        // One that is handed over only later was in flight for no time.
+        // An operation that is handed over only later was in flight for no time.
         let until = |s: &Slot<S::Token>| i128::from(s.submitted_ns.max(end_ns));
         self.area += self.in_flight.iter().map(until).sum::<i128>();
         self.ended = Some((end_ns, why));
     }
 
-    /// Its books, when it has ended.
+    /// Its report, when it has ended.
     pub(super) fn report(&mut self, window_start_ns: u64) -> WorkerReport {
         let (end_ns, ended) = self.ended.unwrap_or((window_start_ns, Ended::Time));
         // Without a window there is nothing to balance.

@@ -1,4 +1,4 @@
-//! What a unit that was read is called, by what it says of itself and by what is known of it.
+//! Classifies a unit that was read, by its mark and by what is known of it.
 
 use super::{UNSURE, VerifyMap};
 use core::fmt;
@@ -6,7 +6,7 @@ use iodyno_measure::{Finding, Verification};
 use iodyno_units::verifiable::{self, Flaw, Mark};
 use std::sync::atomic::Ordering;
 
-/// A unit that is not what had been written.
+/// A unit that does not hold what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     offset_bytes: u64,
@@ -16,7 +16,7 @@ pub struct Wrong {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Flaw(Flaw),
-    /// Whole, and of an earlier write: what it says, and writer and generation of the latest.
+    /// Whole, and of an earlier write: its mark, and writer and generation of the latest.
     Stale(Mark, (u64, u32)),
 }
 
@@ -39,13 +39,13 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// What a unit that was read is.
+/// Classification of a unit that was read.
 enum Judged {
-    /// Of the latest write that is known.
+    /// Of the latest known write.
     Current(Mark),
     /// Whole; whether it is of the latest write is not known.
     Whole(Mark),
-    /// Nothing that could be verified, and nothing was expected.
+    /// Holds nothing verifiable, and nothing was expected.
     Unverified {
         zeroes: bool,
     },
@@ -53,7 +53,7 @@ enum Judged {
 }
 
 impl VerifyMap {
-    /// Judges and counts one unit.
+    /// Classifies and counts one unit.
     pub(super) fn check(
         &self,
         unit: usize,
@@ -94,7 +94,7 @@ impl VerifyMap {
         let Some(before) = self.before.as_deref() else { return unknown(read) };
         let Some(latest) = before.latest(unit) else {
             return match read {
-                // A write of a run that did not come to its end may have been in flight then.
+                // A write of a run that did not finish may have been in flight then.
                 Err(flaw @ Flaw::Torn { head, tail, .. })
                     if before.unfinished.is_some()
                         && head.max(tail).map(|(writer, _)| writer) >= before.unfinished =>
@@ -106,12 +106,12 @@ impl VerifyMap {
         };
         let durable = before.durable(unit);
         match read {
-            // A run that did not come to its end may have written there since.
+            // A run that did not finish may have written there since.
             Ok(mark) if is_of(&mark, latest) && before.unfinished > Some(latest.0) => {
                 Judged::Whole(mark)
             }
             Ok(mark) if is_of(&mark, latest) => Judged::Current(mark),
-            // By a run that is not kept here, or that did not come to its end, or in flight at a crash.
+            // By a run that is not kept here, or that did not finish, or in flight at a crash.
             Ok(mark) if rank(&mark) > latest => Judged::Whole(mark),
             Ok(mark) => {
                 let is_kept = durable.is_some_and(|durable| rank(&mark) < durable);
@@ -138,7 +138,7 @@ impl VerifyMap {
     }
 }
 
-/// Writer and generation, which are in the order of time: stamps are.
+/// Writer and generation, which ascend in time: stamps do.
 fn rank(mark: &Mark) -> (u64, u32) {
     // The writer of version 1 is a seed, and older than any stamp.
     (if mark.version == 1 { 0 } else { mark.writer }, mark.generation)
@@ -159,7 +159,7 @@ fn unsure(read: Result<Mark, Flaw>) -> Judged {
     }
 }
 
-/// A unit of which nothing is known: what bears the traces of verifiable content must be whole.
+/// A unit of which nothing is known: if it bears marks of verifiable content, it must be whole.
 fn unknown(read: Result<Mark, Flaw>) -> Judged {
     match read {
         Ok(mark) => Judged::Whole(mark),
@@ -178,7 +178,7 @@ fn wrong(flaw: Flaw) -> Judged {
         Flaw::Misdirected { .. } => Finding::Misdirected,
         Flaw::Torn { .. } => Finding::Torn,
         Flaw::Damaged { .. } => Finding::Damaged,
-        // The unit was written since in this length: what is there is of another write.
+        // The unit was written since in this length: it holds another write.
         Flaw::OtherLength { .. } => Finding::Stale,
     };
     Judged::Found(finding, What::Flaw(flaw))

@@ -1,4 +1,4 @@
-//! Claims, and what is known of each unit over writes, flushes, failures and runs.
+//! Claims, and the known content of each unit over writes, flushes, failures and runs.
 
 use super::*;
 use iodyno_measure::Finding;
@@ -17,7 +17,7 @@ fn complete(map: &VerifyMap, op: &Op, succeeded: bool, buffer: &[u8]) -> Result<
     map.complete(op, succeeded, buffer, &mut map.tally())
 }
 
-/// Writes a unit; gives what was written.
+/// Writes a unit; gives its bytes.
 fn write(map: &VerifyMap, unit: u64) -> Vec<u8> {
     let (op, mut buffer) = (op(OpKind::Write, unit, 1), vec![0; UNIT]);
     assert!(map.claim(&op));
@@ -26,7 +26,7 @@ fn write(map: &VerifyMap, unit: u64) -> Vec<u8> {
     buffer
 }
 
-/// What a unit that is read so is called: a finding, or `current`, `whole`, `unverified`.
+/// The classification of a unit with these bytes: a finding, or `current`, `whole`, `unverified`.
 fn called(map: &VerifyMap, unit: u64, bytes: &[u8]) -> &'static str {
     let op = op(OpKind::Read, unit, 1);
     assert!(map.claim(&op));
@@ -53,13 +53,13 @@ fn writers_are_alone_and_a_failed_claim_leaves_nothing_behind() {
     assert!(!map.claim(&write), "a reader is there");
     let wide = op(OpKind::Write, 1, 4);
     assert!(!map.claim(&wide));
-    assert!(map.claim(&op(OpKind::Write, 1, 1)), "the failed claim gave unit 1 back");
+    assert!(map.claim(&op(OpKind::Write, 1, 1)), "the failed claim released unit 1");
     complete(&map, &read, true, &[0; 8192]).unwrap();
     complete(&map, &read, true, &[0; 8192]).unwrap();
     assert!(map.claim(&write), "all readers are gone");
     assert!(!map.claim(&read));
     map.abandon(&write);
-    assert!(map.claim(&write), "a lost operation gave its unit back");
+    assert!(map.claim(&write), "a lost operation released its unit");
 }
 
 #[test]
@@ -80,12 +80,12 @@ fn within_a_run_the_latest_write_is_known() {
     }
     assert_eq!(called(&map, 5, &[0; UNIT]), "zeroed");
     assert_eq!(called(&map, 5, &[0xEE; UNIT]), "foreign");
-    // What nobody wrote in this run may be anything but half of something.
+    // A unit not written in this run may hold anything but half of something.
     assert_eq!(called(&map, 9, &[0; UNIT]), "unverified");
     assert_eq!(called(&map, 9, &[0xEE; UNIT]), "unverified");
     assert_eq!(called(&map, 9, &write(&other, 9)), "whole");
     assert_eq!(called(&map, 9, &elsewhere), "misdirected");
-    // After a failed write nothing is known, and the count goes on: an old write is not taken for a new one.
+    // After a failed write nothing is known, and the count continues: an old write is not taken for a new one.
     let failing = op(OpKind::Write, 5, 1);
     assert!(map.claim(&failing));
     complete(&map, &failing, false, &[]).unwrap();
@@ -122,21 +122,21 @@ fn a_longer_unit_where_a_shorter_one_was_written_is_stale() {
 
 /// The first run on a target was cut off: what it had in flight may be torn.
 #[test]
-fn what_an_unfinished_first_run_had_in_flight_may_be_torn() {
+fn writes_in_flight_of_an_unfinished_first_run_may_be_torn() {
     let first = map(200, None);
     let [a, b] = [write(&first, 0), write(&first, 0)];
     let torn = [&a[..1024], &b[1024..]].concat();
     let mut kept = Written::nothing(4096, 16);
     kept.unfinished = Some(200);
     assert_eq!(called(&map(300, Some(kept.clone())), 0, &torn), "unflushed");
-    // Of a run that had come to its end before, it is not.
+    // If that run had finished, the torn unit is corrupt.
     kept.unfinished = Some(250);
     assert_eq!(called(&map(300, Some(kept)), 0, &torn), "torn");
 }
 
-/// A run that left units alone that an unfinished run may have overwritten does not make them current.
+/// A run that does not touch the units that an unfinished run may have overwritten does not make them current.
 #[test]
-fn what_an_unfinished_run_left_in_doubt_stays_so() {
+fn units_that_an_unfinished_run_left_uncertain_stay_so() {
     let first = map(100, None);
     let old = [write(&first, 0), write(&first, 1)];
     let mut kept = first.written(true);
@@ -147,10 +147,10 @@ fn what_an_unfinished_run_left_in_doubt_stays_so() {
     assert_eq!([called(&third, 0, &old[0]), called(&third, 1, &new)], ["whole", "current"]);
 }
 
-/// What one run hands on, as bytes: the next one knows the latest write of each unit, and what a power cut
-/// may take of them.
+/// A run passes its map on as bytes: the next one knows the latest write of each unit, and which
+/// writes a power cut may lose.
 #[test]
-fn the_next_run_knows_what_was_flushed_and_what_was_not() {
+fn the_next_run_knows_which_writes_were_flushed() {
     let first = map(100, None);
     let old = [write(&first, 0), write(&first, 1), write(&first, 2), write(&first, 3)];
     let kept = Written::from_bytes(&first.written(true).to_bytes()).unwrap();
@@ -198,7 +198,7 @@ fn the_next_run_knows_what_was_flushed_and_what_was_not() {
     // A run that this notebook does not know wrote later.
     assert_eq!(called(&third, 0, &write(&map(400, None), 0)), "whole");
 
-    // A run that wrote after the map was made, and did not come to its end.
+    // A run that wrote after the map was made and did not finish.
     let mut kept = second.written(true);
     kept.unfinished = Some(250);
     let kept = Written::from_bytes(&kept.to_bytes()).unwrap();

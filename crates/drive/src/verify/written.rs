@@ -1,11 +1,11 @@
-//! Which write each unit of a target holds, as one run hands it on to the next: plain data, and its bytes.
-//! `docs/formats/verifiable.md` describes them.
+//! The write that each unit of a target holds, as one run passes it on to the next: plain data, and
+//! its bytes. `docs/formats/verifiable.md` describes them.
 
-/// How the bytes begin; the last character is the version.
+/// Magic number of the format; the last character is the version.
 const MAGIC: [u8; 8] = *b"iodynoW1";
 /// Magic number, unit, number of units, unfinished writer, number of writers, whether the durable differ.
 const HEADER_BYTES: usize = 8 + 4 + 8 + 8 + 1 + 1;
-/// Writers that are told apart; older ones are forgotten.
+/// The most writers that are distinguished; older ones are forgotten.
 const WRITERS_MAX: usize = 255;
 
 /// The write that each unit holds: the number of its writer, from 1, and the generation.
@@ -21,12 +21,12 @@ pub struct Column {
 pub struct Written {
     /// Length of a unit, bytes.
     pub unit_bytes: u32,
-    /// The stamp of a run that did not come to its end: a unit whose writer is older may hold what that run wrote.
+    /// The stamp of a run that did not finish: a unit whose writer is older may hold what that run wrote.
     pub unfinished: Option<u64>,
     /// Stamps, ascending.
     writers: Vec<u64>,
     acknowledged: Column,
-    /// None where all that was acknowledged is durable.
+    /// None where all acknowledged writes are durable.
     durable: Option<Column>,
 }
 
@@ -37,7 +37,7 @@ impl Written {
         Self { unit_bytes, unfinished: None, writers: Vec::new(), acknowledged, durable: None }
     }
 
-    /// Units that it is about.
+    /// Number of units.
     pub(super) fn units(&self) -> usize {
         self.acknowledged.writer.len()
     }
@@ -63,7 +63,7 @@ impl Written {
         Some((*self.writers.get(writer)?, column.generation[unit]))
     }
 
-    /// What is known of each of `units` units.
+    /// The known write of each of `units` units.
     pub(super) fn of(
         unit_bytes: u32,
         units: usize,
@@ -94,8 +94,8 @@ impl Written {
         Self { unit_bytes, unfinished: None, writers, acknowledged, durable }
     }
 
-    /// As bytes that [`Self::from_bytes`] reads. Generations lie byte by byte, the low bytes of all units
-    /// first: most of the others are zero and compress away.
+    /// As bytes that [`Self::from_bytes`] reads. Generations are stored byte by byte, the low bytes
+    /// of all units first: most of the others are zero and compress well.
     pub fn to_bytes(&self) -> Vec<u8> {
         let units = self.units();
         let columns = 1 + usize::from(self.durable.is_some());
@@ -117,7 +117,7 @@ impl Written {
         out
     }
 
-    /// Reads [`Self::to_bytes`]. None of anything else: the bytes may come from a file that was damaged.
+    /// Reads [`Self::to_bytes`]. None for anything else: the bytes may come from a damaged file.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         let mut take = |n: usize| rest.split_off(..n);

@@ -20,21 +20,21 @@ use std::sync::atomic::Ordering;
 /// Sleeping is this late at its worst percent; the rest of a wait is spun (`baselines`: timers are
 /// 14 to 32 µs late at the median, 20 to 70 µs at p99).
 const SPIN_BEFORE_NS: u64 = 60_000;
-/// A target that completes nothing for so long after the end is given up, ns: what is in flight then hangs.
+/// The worker gives up a target that completes nothing for this long after the end, ns: what is in flight hangs.
 const GIVE_UP_NS: u64 = 4_000_000_000;
-/// While what is in flight at the end is waited for, the worker looks this often whether it is time to give up,
-/// ns.
-const DRAIN_LOOK_NS: u64 = 50_000_000;
+/// While the worker waits for what is in flight at the end, it checks this often whether to give
+/// up, ns.
+const DRAIN_CHECK_NS: u64 = 50_000_000;
 /// Operations that a verifying worker tries before it waits for a completion.
 const CLAIM_TRIES: u32 = 64;
-/// A worker that waits for completions of others asks its source so often, ns.
-const ASK_AGAIN_NS: u64 = 100_000;
+/// A worker that waits for completions of others queries its source this often, ns.
+const REQUERY_NS: u64 = 100_000;
 
 /// The flushes in flight, where content is verified.
 #[derive(Debug, Default)]
 struct Flushes {
     count: u32,
-    /// The epoch of the first of them: what any of them proves is at least that.
+    /// The epoch of the first of them: a flush proves at least that epoch.
     epoch: u32,
 }
 
@@ -44,9 +44,9 @@ pub(super) struct WorkerLoop<S: Source> {
     /// Slots queued since the last turn; they get one submission stamp.
     batch: Vec<u32>,
     batch_max: usize,
-    /// The source gave it, and its blocks are in flight: it waits for a completion.
+    /// An operation from the source whose blocks are in flight: it waits for a completion.
     held: Option<Issue<S::Token>>,
-    /// The source has given all that it has.
+    /// The source is exhausted.
     is_source_done: bool,
     moved_bytes: u64,
     now_ns: u64,
@@ -62,7 +62,7 @@ pub(super) struct WorkerLoop<S: Source> {
     cpu_end: Option<CpuTime>,
     overlaps_skipped: u64,
     first_corruption: Option<String>,
-    /// What verification found; None where content is not verified.
+    /// Findings of verification; None where content is not verified.
     tally: Option<Box<Verification>>,
     flushes: Flushes,
     pub(super) ended: Ended,
@@ -168,8 +168,8 @@ impl<S: Source> WorkerLoop<S> {
         result
     }
 
-    /// Waits for what is still in flight: it belongs to no window, but its buffers are the kernel's. A target
-    /// that completes none of it is given up.
+    /// Waits for what is still in flight: it belongs to no window, but the kernel holds its
+    /// buffers. Gives up a target that completes none of it.
     #[cold]
     fn drain<E: Engine>(
         &mut self,
@@ -178,11 +178,11 @@ impl<S: Source> WorkerLoop<S> {
         buffers: Option<&Buffers>,
     ) -> io::Result<()> {
         let mut give_up_ns = w.clock.now_ns() + GIVE_UP_NS;
-        let mut has_looked = false;
+        let mut has_checked = false;
         while self.in_flight.len() > 0 {
             let now_ns = w.clock.now_ns();
-            // A worker that had no processor meanwhile looks once more.
-            if now_ns >= give_up_ns && has_looked {
+            // A worker that had no processor meanwhile checks once more.
+            if now_ns >= give_up_ns && has_checked {
                 let submitted_ns = self.in_flight.iter().map(|slot| slot.submitted_ns);
                 let oldest_ns = now_ns.saturating_sub(submitted_ns.min().unwrap_or(now_ns));
                 let ops = self.in_flight.len() as u64;
@@ -192,14 +192,14 @@ impl<S: Source> WorkerLoop<S> {
                     self.in_flight.iter().for_each(|slot| map.abandon(&slot.op));
                 }
                 engine.cancel();
-                engine.turn(Wait::AtMostNs(DRAIN_LOOK_NS))?;
+                engine.turn(Wait::AtMostNs(DRAIN_CHECK_NS))?;
                 engine.drain(|slot, _| {
                     self.in_flight.end(slot);
                 });
                 return Ok(());
             }
-            has_looked = now_ns >= give_up_ns;
-            engine.turn(Wait::AtMostNs(DRAIN_LOOK_NS))?;
+            has_checked = now_ns >= give_up_ns;
+            engine.turn(Wait::AtMostNs(DRAIN_CHECK_NS))?;
             let before = self.in_flight.len();
             let (in_flight, moved) = (&mut self.in_flight, &mut self.moved_bytes);
             let (tally, flushes) = (&mut self.tally, &mut self.flushes);
@@ -254,7 +254,7 @@ impl<S: Source> WorkerLoop<S> {
         }
     }
 
-    /// Whether this worker's share is complete, or its source has no more.
+    /// Whether this worker's share is complete, or its source is exhausted.
     #[inline]
     fn is_complete(&self, w: &Worker<S>) -> Option<Ended> {
         if self.is_source_done && self.in_flight.len() == 0 {
@@ -263,14 +263,14 @@ impl<S: Source> WorkerLoop<S> {
         w.limits.share.is_done(w.recorder.ops + w.recorder.errors, w.recorder.bytes)
     }
 
-    /// Whether one more operation would go over this worker's share.
+    /// Whether one more operation would exceed this worker's share.
     #[inline]
     fn is_share_issued(&self, w: &Worker<S>) -> bool {
         let done = w.recorder.ops + w.recorder.errors;
         w.limits.share.is_issued(done, w.recorder.bytes, &self.in_flight)
     }
 
-    /// Queues what is due; says how long the turn may wait.
+    /// Queues what is due; gives the time that the turn may wait.
     #[inline]
     fn fill<E: Engine>(
         &mut self,
@@ -286,7 +286,7 @@ impl<S: Source> WorkerLoop<S> {
                     Next::Issue(issue) => issue,
                     Next::WaitUntil(due_ns) => return self.wait_until(w, due_ns),
                     Next::WaitCompletion if S::WAITS_FOR_OTHERS => {
-                        return self.wait_until(w, self.now_ns + ASK_AGAIN_NS);
+                        return self.wait_until(w, self.now_ns + REQUERY_NS);
                     }
                     Next::WaitCompletion => break,
                     Next::Done => {
@@ -321,9 +321,9 @@ impl<S: Source> WorkerLoop<S> {
         Wait::One
     }
 
-    /// The held operation, or another in its place: one whose blocks no operation has in flight, for content is
-    /// verified. None: it waits for a completion.
-    // It goes by `held`, so that the operation in `fill` stays in registers where nothing is verified.
+    /// The held operation, or another in its place whose blocks no operation has in flight, for
+    /// content is verified. None: it waits for a completion.
+    // Passed by `held`, so that the operation in `fill` stays in registers where nothing is verified.
     fn claim_held(&mut self, w: &mut Worker<S>) -> Option<Issue<S::Token>> {
         let (Some(map), Some(issue)) = (&w.verify, &mut self.held) else { return None };
         for _ in 0..CLAIM_TRIES {
@@ -339,7 +339,7 @@ impl<S: Source> WorkerLoop<S> {
         None
     }
 
-    /// Nothing is due before `due_ns`: how the turn shall wait.
+    /// Nothing is due before `due_ns`: the kind of wait for the turn.
     fn wait_until(&mut self, w: &Worker<S>, due_ns: u64) -> Wait {
         let until_ns = due_ns.min(self.window_end_ns);
         let left_ns = until_ns.saturating_sub(self.now_ns);
@@ -347,7 +347,7 @@ impl<S: Source> WorkerLoop<S> {
             if left_ns > SPIN_BEFORE_NS {
                 sleep_ns(left_ns - SPIN_BEFORE_NS);
             }
-            // A wait for the ramp's end or for the stop is seen by the loop, not here.
+            // The loop, not this function, notices the ramp's end or the stop during a wait.
             let look_ns = until_ns.min(self.now_ns + SLEEP_MAX_NS);
             while w.clock.now_ns() < look_ns {
                 std::hint::spin_loop();
@@ -431,7 +431,7 @@ impl<S: Source> WorkerLoop<S> {
                 flushes.completed(map, &slot.op, succeeded);
                 let checked = map.complete(&slot.op, succeeded, bytes.unwrap_or_default(), tally);
                 if let Err(what) = checked {
-                    // It was read all the same.
+                    // It was read nevertheless.
                     if let Some(coverage) = &mut w.coverage {
                         cover(coverage, &slot.op);
                     }
@@ -442,7 +442,7 @@ impl<S: Source> WorkerLoop<S> {
             let outcome = if failure.is_none() { Outcome::Succeeded } else { Outcome::Failed };
             source.completed(&slot.op, slot.token, outcome, now_ns);
             if let Some((kind, errno)) = failure {
-                // Those of the ramp too: they are as real, and the reader must learn of them.
+                // Those of the ramp too: they are as real, and the reader must see them.
                 let at_ns = now_ns.min(window_end_ns.saturating_sub(1));
                 note_failure(&w.control, &mut w.recorder, &slot.op, kind, errno, at_ns);
             } else {
@@ -473,8 +473,8 @@ impl<S: Source> WorkerLoop<S> {
         }
         self.moved_bytes += moved_bytes;
         if reaped > 0 && counts {
-            // One that comes alone is seen when it comes: either it was waited for, or the engine
-            // carried it out in this very turn.
+            // A completion that comes alone is stamped on arrival: either it was waited for, or the
+            // engine executed it in this turn.
             let span_ns = if reaped > 1 { now_ns - looked_ns } else { 0 };
             w.recorder.stamps.add(reaped, span_ns);
         }

@@ -1,11 +1,11 @@
-//! The write buffer: room for written data, and the acknowledged writes that are not yet on the medium
-//! ("dirty"). Volatile.
+//! The write buffer: space for written data, and the acknowledged writes that are not yet on the
+//! medium ("dirty"). Volatile.
 //!
-//! A newer write over a dirty range takes its place (absorption). It also takes over the older one's
-//! obligation: a flush that waits for the older write has to wait for the newer one, since what it
-//! promised durable is now only there. Which range is destaged next is chosen by access time among
-//! the oldest `window` ranges; they are kept in the order of their addresses, so the search starts at
-//! the heads and ends where the seek alone is longer than the best access found.
+//! A newer write over a dirty range replaces it (absorption). It also takes over the older one's
+//! obligation: a flush that waits for the older write must wait for the newer one, since the data
+//! it promises durable are now only there. The range to destage next is chosen by access time among
+//! the oldest `window` ranges; they are kept in the order of their addresses, so the search starts
+//! at the heads and ends where the seek alone is longer than the best access found.
 
 use super::journal::WriteRange;
 use super::layout::{Layout, Place, Track};
@@ -18,7 +18,7 @@ struct Dirty {
     id: u32,
     /// Order of acknowledgement.
     seq: u64,
-    /// Oldest acknowledgement that this range has to answer for.
+    /// Oldest acknowledgement that depends on this range.
     since: u64,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// As its owner knows it.
+    /// The range, for the owner of the disk.
     pub(super) fn range(&self) -> WriteRange {
         WriteRange { id: self.id, offset_bytes: self.start, len_bytes: self.len }
     }
@@ -51,7 +51,7 @@ pub(super) struct Buffer {
     /// The others, oldest first. An entry whose number no longer fits its range is void.
     backlog: VecDeque<(u64, u64)>,
     next_seq: u64,
-    /// How many ranges answer for each acknowledgement.
+    /// The number of ranges that each acknowledgement depends on.
     obligations: BTreeMap<u64, u32>,
     moving: Option<Extent>,
 }
@@ -72,16 +72,16 @@ impl Buffer {
     }
 
     /// Whether a write fits. One that is larger than the whole buffer streams through it alone.
-    pub(super) fn has_room(&self, len: u64) -> bool {
+    pub(super) fn has_space(&self, len: u64) -> bool {
         self.used == 0 || self.used + len <= self.capacity
     }
 
-    /// Takes room.
+    /// Reserves space.
     pub(super) fn reserve(&mut self, len: u64) {
         self.used += len;
     }
 
-    /// Gives room back.
+    /// Releases space.
     pub(super) fn release(&mut self, len: u64) {
         self.used -= len;
     }
@@ -91,7 +91,7 @@ impl Buffer {
         self.used > self.capacity / 4 * 3
     }
 
-    /// Nothing is left to destage, but perhaps one range is on its way.
+    /// Nothing is left to destage, except perhaps the range being written.
     pub(super) fn is_clean(&self) -> bool {
         self.dirty.is_empty()
     }
@@ -119,7 +119,7 @@ impl Buffer {
         }
     }
 
-    /// Puts a dirty range to those to choose from if it may go there, else behind the others.
+    /// Adds a dirty range to the window if it may go there, else to the backlog.
     fn put(&mut self, start: u64, dirty: Dirty, choose: bool, layout: &Layout) {
         self.owe(dirty.since);
         self.dirty.insert(start, dirty);
@@ -130,8 +130,8 @@ impl Buffer {
         }
     }
 
-    /// Removes from a range all that was acknowledged before number `seq`. Gives how many bytes that
-    /// were, and the oldest acknowledgement they answered for.
+    /// Removes from a range all that was acknowledged before number `seq`. Gives the number of
+    /// bytes, and the oldest acknowledgement that depended on them.
     pub(super) fn absorb(
         &mut self,
         start: u64,
@@ -165,7 +165,7 @@ impl Buffer {
         (bytes, since)
     }
 
-    /// A write is acknowledged; its room is reserved already. Gives how many dirty bytes it absorbed.
+    /// A write is acknowledged; its space is reserved already. Gives how many dirty bytes it absorbed.
     pub(super) fn insert(&mut self, write: WriteRange, layout: &Layout) -> u64 {
         let (start, len) = (write.offset_bytes, write.len_bytes);
         let seq = self.next_seq;
@@ -177,7 +177,7 @@ impl Buffer {
         absorbed
     }
 
-    /// Whether all of a range lies here.
+    /// Whether the buffer holds all of a range.
     pub(super) fn covers(&self, start: u64, end: u64) -> bool {
         if self.moving.is_some_and(|m| m.start <= start && end <= m.start + m.len) {
             return true;
@@ -195,8 +195,8 @@ impl Buffer {
         reached >= end && end > start
     }
 
-    /// The range to destage next, by access time; where `before` is given only what a flush up to that
-    /// number waits for. It is taken out of the dirty ones and is on its way.
+    /// The range to destage next, by access time; where `before` is given only those that a flush
+    /// up to that number waits for. It is moved from the dirty ones to the one being written.
     pub(super) fn take(
         &mut self,
         now_ns: u64,
@@ -231,7 +231,7 @@ impl Buffer {
         let _ = self.window.range(..pivot).rev().all(&mut look);
         let start = match best {
             Some((_, start)) => start,
-            // A flush may wait for a range outside the window: a newer write that took over.
+            // A flush may wait for a range outside the window: a newer write that took over an obligation.
             None => self.dirty.iter().find(|&(&s, _)| wanted(s)).map(|(&s, _)| s)?,
         };
         let dirty = self.dirty.remove(&start)?;
@@ -241,7 +241,7 @@ impl Buffer {
         Some(extent)
     }
 
-    /// The range on its way is on the medium.
+    /// The range being written is on the medium.
     pub(super) fn landed(&mut self) {
         if let Some(extent) = self.moving.take() {
             self.settle(extent.since);
@@ -249,8 +249,8 @@ impl Buffer {
         }
     }
 
-    /// Power fails: the acknowledged ranges that are not on the medium, without overlap. Of the one on
-    /// its way, which comes first, any part may be.
+    /// Power fails: the acknowledged ranges that are not on the medium, without overlap. Any part
+    /// of the one being written, which comes first, may be on it.
     pub(super) fn lose(&mut self) -> Vec<WriteRange> {
         let mut lost = Vec::new();
         if let Some(moving) = self.moving {

@@ -1,9 +1,9 @@
-//! The disk as its owner sees it: operations in, instants of interest out, completions back. This file
-//! follows an operation through the host's queue, the controller, the link and the buffer; what the heads
-//! do is in `heads`.
+//! The disk's interface to its owner: operations in, event times out, completions back. This file
+//! follows an operation through the host's queue, the controller, the link and the buffer; `heads`
+//! models the heads.
 //!
-//! Each server (controller, link, heads) does one thing at a time and each fixed delay keeps its order,
-//! so the next instant is the least of six numbers and no event queue is needed.
+//! Each server (controller, link, heads) does one thing at a time and each fixed delay keeps its
+//! order, so the next event time is the least of six numbers and no event queue is needed.
 
 mod heads;
 
@@ -22,20 +22,20 @@ use std::collections::VecDeque;
 /// Never.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// What a power cut did.
+/// Result of a power cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PowerCut {
     /// Acknowledged writes that are not on the medium, in ranges that don't overlap. Such a range
-    /// holds what it held before the write, or before an earlier one that was lost with it.
+    /// has its content from before the write, or from before an earlier one that was lost with it.
     pub lost: Vec<WriteRange>,
-    /// A write that the heads were at, acknowledged (then it is in `lost` as well) or not. Each of its
-    /// sectors may be old or new, and one may be neither.
+    /// The write in progress at the heads, acknowledged (then it is in `lost` as well) or not. Each
+    /// of its sectors may be old or new, and one may be neither.
     pub torn: Option<WriteRange>,
     /// Operations that were submitted and will not complete, by id, in the order of submission.
     pub dropped: Vec<u32>,
 }
 
-/// An operation inside.
+/// An operation in the disk.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) id: u32,
@@ -46,7 +46,7 @@ pub(super) struct Request {
     pub(super) since_ns: u64,
     pub(super) phases: Phases,
     pub(super) place: Place,
-    /// How many writes were acknowledged when the buffer took this one.
+    /// Number of acknowledged writes when the buffer accepted this one.
     pub(super) seq: u64,
     live: bool,
 }
@@ -62,8 +62,8 @@ impl Request {
         u64::from(self.op.len_bytes)
     }
 
-    /// Room it takes in the buffer: zeroes are made where they are written.
-    pub(super) fn room(&self) -> u64 {
+    /// Space it takes in the buffer: zeroes are generated while they are written.
+    pub(super) fn buffer_bytes(&self) -> u64 {
         if self.op.kind == OpKind::Write { self.len() } else { 0 }
     }
 }
@@ -87,7 +87,7 @@ pub struct Disk {
     link_until: u64,
     accepting: VecDeque<(u64, u32)>,
     flash_reading: VecDeque<(u64, u32)>,
-    room_wait: VecDeque<u32>,
+    space_wait: VecDeque<u32>,
     flushes: Vec<(u32, u64)>,
     /// Waits for the heads, oldest first.
     pub(super) foreground: Vec<u32>,
@@ -96,14 +96,14 @@ pub struct Disk {
     pub(super) flash: NandCache,
     heads: Heads,
     pub(super) medium_until: u64,
-    /// When the link may begin with the read that the heads are at, and which that is.
+    /// When the link may begin with the read at the heads, and which read that is.
     pub(super) link_ready: (u64, u32),
     pub(super) head: Track,
     /// The last access was for the foreground.
     pub(super) foreground_had_turn: bool,
     /// The last request of the foreground was chosen because it had waited too long.
     pub(super) overdue_had_turn: bool,
-    /// Segment to be read ahead, and up to which byte.
+    /// Segment for read-ahead, and the byte where it ends.
     pub(super) wish: Option<(usize, u64)>,
     pub(super) usage: Usage,
     phases: [Phases; OpKind::COUNT],
@@ -111,8 +111,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk at time 0: heads at the outermost cylinder, nothing cached. The seed and the number (of this
-    /// disk among its like) decide where the platters stand.
+    /// A disk at time 0: heads at the outermost cylinder, nothing cached. The seed and the number
+    /// (of this disk among its like) determine the angle of the platters.
     ///
     /// # Panics
     /// If `spec` does not pass [`DiskSpec::check`].
@@ -139,7 +139,7 @@ impl Disk {
             link_until: NEVER,
             accepting: VecDeque::new(),
             flash_reading: VecDeque::new(),
-            room_wait: VecDeque::new(),
+            space_wait: VecDeque::new(),
             flushes: Vec::new(),
             foreground: Vec::new(),
             buffer: Buffer::new(spec.buffer_bytes, window),
@@ -159,17 +159,17 @@ impl Disk {
         }
     }
 
-    /// What the disk holds.
+    /// Capacity.
     pub fn capacity_bytes(&self) -> u64 {
         self.spec.capacity_bytes
     }
 
-    /// What the parts did so far.
+    /// Counters of the parts since the start.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// Where the time of the completed operations of a kind went.
+    /// Phase times of the completed operations of a kind.
     pub fn phases(&self, kind: OpKind) -> Phases {
         self.phases[kind.index()]
     }
@@ -184,20 +184,20 @@ impl Disk {
         self.journal.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Notes a step.
+    /// Records a step.
     pub(super) fn note(&mut self, step: Step) {
         if let Some(journal) = &mut self.journal {
             journal.push(step);
         }
     }
 
-    /// Takes an operation over. `id` comes back from [`Disk::wake`] when it completes; ids of
-    /// operations under way must differ. There may be more of them than the disk's queue holds: the
-    /// rest waits in the host, in order.
+    /// Accepts an operation. `id` is returned by [`Disk::wake`] when it completes; ids of
+    /// operations in progress must differ. There may be more of them than the disk's queue holds:
+    /// the rest waits in the host, in order.
     ///
-    /// Trim completes when the controller has seen it. Zeroes go to the medium as a write with forced
-    /// unit access does, without crossing the link. A flush completes when everything that was
-    /// acknowledged before the controller saw it is on the medium.
+    /// Trim completes when the controller has processed it. Zeroes go to the medium as a write with
+    /// forced unit access does, without crossing the link. A flush completes when everything that
+    /// was acknowledged before the controller processed it is on the medium.
     ///
     /// # Panics
     /// If the operation reaches beyond the capacity, or time has passed [`Disk::wake_at`].
@@ -235,7 +235,7 @@ impl Disk {
         self.start(now_ns);
     }
 
-    /// The next instant at which something happens inside; `u64::MAX` if nothing will.
+    /// The time of the next internal event; `u64::MAX` if there is none.
     pub fn wake_at(&self) -> u64 {
         let front = |queue: &VecDeque<(u64, u32)>| queue.front().map_or(NEVER, |&(at, _)| at);
         self.controller_until
@@ -246,8 +246,8 @@ impl Disk {
             .min(front(&self.flash_reading))
     }
 
-    /// Lets happen what happens at `now_ns` and appends the ids of the operations that complete.
-    /// Before [`Disk::wake_at`] nothing does.
+    /// Processes the events at `now_ns` and appends the ids of the operations that complete. Before
+    /// [`Disk::wake_at`] there are none.
     ///
     /// # Panics
     /// If time has passed [`Disk::wake_at`].
@@ -272,15 +272,15 @@ impl Disk {
                 self.link.push_back(slot);
             }
             if self.wake_at() != now_ns {
-                // Servers start when all that happens at this instant has happened: a choice is made
-                // among everything that is there.
+                // Servers start after all events of this instant: a choice considers all present
+                // requests.
                 self.start(now_ns);
             }
         }
     }
 
     /// The power fails, and is back with everything as at the start but the NAND and the counters.
-    /// Whoever follows the content of the medium learns what is not on it.
+    /// Gives the owner of the content what is not on the medium.
     pub fn power_cut(&mut self) -> PowerCut {
         let mut dropped: Vec<&Request> = self.requests.iter().filter(|r| r.live).collect();
         dropped.sort_by_key(|r| r.order);
@@ -297,7 +297,7 @@ impl Disk {
         self.link_until = NEVER;
         self.accepting.clear();
         self.flash_reading.clear();
-        self.room_wait.clear();
+        self.space_wait.clear();
         self.flushes.clear();
         self.foreground.clear();
         self.segments.clear();
@@ -328,7 +328,7 @@ impl Disk {
         self.start_medium(now_ns);
     }
 
-    /// Time of so many bytes on the link.
+    /// Transfer time of `len_bytes` on the link.
     pub(super) fn link_ns(&self, len_bytes: u64) -> u64 {
         (len_bytes as f64 * 1e9 / self.spec.link_bytes_per_s + 0.5) as u64
     }
@@ -338,12 +338,12 @@ impl Disk {
         self.spec.write_cache && op.kind == OpKind::Write && !op.fua
     }
 
-    /// Whether destaging presses.
+    /// Whether destaging is urgent.
     pub(super) fn must_destage(&self) -> bool {
-        !self.room_wait.is_empty() || !self.flushes.is_empty() || self.buffer.is_nearly_full()
+        !self.space_wait.is_empty() || !self.flushes.is_empty() || self.buffer.is_nearly_full()
     }
 
-    /// What the flushes wait for, as the number of the write after it.
+    /// The range that flushes wait for, as the number of the write after it.
     pub(super) fn flush_before(&self) -> Option<u64> {
         self.flushes.iter().map(|&(_, seq)| seq).max()
     }
@@ -358,13 +358,13 @@ impl Disk {
         match request.op.kind {
             OpKind::Read => self.read(now_ns, slot),
             OpKind::Write => {
-                let room = request.room();
-                if self.room_wait.is_empty() && self.buffer.has_room(room) {
-                    self.buffer.reserve(room);
+                let bytes = request.buffer_bytes();
+                if self.space_wait.is_empty() && self.buffer.has_space(bytes) {
+                    self.buffer.reserve(bytes);
                     self.link.push_back(slot);
                 } else {
                     self.usage.buffer_full += 1;
-                    self.room_wait.push_back(slot);
+                    self.space_wait.push_back(slot);
                 }
             }
             OpKind::WriteZeroes => self.take_in(now_ns, slot),
@@ -376,7 +376,7 @@ impl Disk {
         }
     }
 
-    /// A read, past the controller: from the nearest place that has it.
+    /// A read, past the controller: from the nearest level that has it.
     fn read(&mut self, now_ns: u64, slot: u32) {
         let request = &self.requests[slot as usize];
         let (start, end, len) = (request.op.offset_bytes, request.end(), request.len());
@@ -384,7 +384,7 @@ impl Disk {
             self.usage.buffer_hits += 1;
             self.link.push_back(slot);
         } else if self.read_from_segment(now_ns, slot) {
-            // Served, or waiting for what is being read ahead.
+            // Served, or waiting for data being read ahead.
         } else if self.flash.holds(start, len) {
             self.usage.flash_hits += 1;
             self.flash_reading.push_back((now_ns + self.spec.flash_read_ns, slot));
@@ -393,7 +393,7 @@ impl Disk {
         }
     }
 
-    /// Puts a request in line for the heads.
+    /// Queues a request for the heads.
     pub(super) fn line_up(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
         request.place =
@@ -451,16 +451,16 @@ impl Disk {
         self.complete(now_ns, slot, done);
     }
 
-    /// Room may have come free: lets the writes in that wait for it, in order.
+    /// Space may have become free: admits the waiting writes, in order.
     pub(super) fn admit_writes(&mut self, now_ns: u64) {
-        while let Some(&slot) = self.room_wait.front() {
+        while let Some(&slot) = self.space_wait.front() {
             let request = &mut self.requests[slot as usize];
-            if !self.buffer.has_room(request.room()) {
+            if !self.buffer.has_space(request.buffer_bytes()) {
                 return;
             }
             request.since_ns = now_ns;
-            self.buffer.reserve(request.room());
-            self.room_wait.pop_front();
+            self.buffer.reserve(request.buffer_bytes());
+            self.space_wait.pop_front();
             self.link.push_back(slot);
         }
     }
@@ -479,7 +479,7 @@ impl Disk {
         }
     }
 
-    /// An operation is done: counts it and frees its place.
+    /// An operation is done: counts it and frees its slot.
     pub(super) fn complete(&mut self, now_ns: u64, slot: u32, done: &mut Vec<u32>) {
         let request = &mut self.requests[slot as usize];
         request.live = false;

@@ -1,9 +1,9 @@
-//! What became of written data, step by step, for the owner who follows the content of the medium.
+//! The disk's journal: each step of written data, for the owner who follows the content of the medium.
 
-/// Bytes that lay in the buffer, and who wrote them.
+/// A range of bytes in the buffer, and the write that it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteRange {
-    /// What the submitter called the write; of several over this range, the last one acknowledged.
+    /// The submitter's id of the write; of several over this range, the last one acknowledged.
     pub id: u32,
     /// First byte.
     pub offset_bytes: u64,
@@ -11,25 +11,25 @@ pub struct WriteRange {
     pub len_bytes: u64,
 }
 
-/// One step, in the order in which they happened.
+/// One step, in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A write is acknowledged from the buffer.
     Accepted {
-        /// What the submitter called it.
+        /// The submitter's id.
         id: u32,
-        /// Which acknowledgement it is.
+        /// Number of the acknowledgement.
         seq: u64,
     },
-    /// The heads begin to bring a range of the buffer to the medium.
+    /// The heads begin to write a range of the buffer to the medium.
     Taken(WriteRange),
-    /// It is there.
+    /// That range is on the medium.
     Landed,
     /// A write that is acknowledged only now is on the medium.
     Written {
-        /// What the submitter called it.
+        /// The submitter's id.
         id: u32,
-        /// It supersedes what was acknowledged before this number.
+        /// It supersedes writes acknowledged before this number.
         seq: u64,
     },
 }

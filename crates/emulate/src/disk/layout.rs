@@ -1,9 +1,9 @@
-//! Where each byte lies and when it passes the head: zones, cylinders, surfaces, skew, rotation.
+//! Disk geometry: the place of each byte and when it passes the head: zones, cylinders, surfaces, skew, rotation.
 //!
 //! An angle is an integer: a revolution has 6·10¹⁰ units, so that the platters turn by exactly `rpm`
 //! units a ns and the angle at any time is exact for ever. Bytes run along a track, then over the
 //! surfaces of a cylinder, then to the next cylinder inwards. The start of each track is skewed by the
-//! time of the switch that leads to it, so a long transfer loses the switch and no more.
+//! time of the switch that leads to it, so a long transfer loses only the switch.
 
 use super::seek::SeekCurve;
 use super::spec::DiskSpec;
@@ -18,7 +18,7 @@ pub(super) struct Track {
     pub(super) head: u32,
 }
 
-/// Where a byte lies.
+/// The place of a byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) track: Track,
@@ -26,7 +26,7 @@ pub(super) struct Place {
     offset: u64,
     /// Bytes the track holds.
     track_bytes: u64,
-    /// Where on the circle, in units.
+    /// Its angle, in units.
     angle: u64,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Access {
     pub(super) rotation_ns: u64,
     /// From the first to the last byte, switches included.
     pub(super) transfer_ns: u64,
-    /// Where the head is then.
+    /// The track at which the head ends.
     pub(super) end: Track,
 }
 
@@ -74,12 +74,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Lays a disk out; at time 0 its platters stand at a place that `draw` chooses.
+    /// Lays out a disk; `draw` determines the angle of its platters at time 0.
     pub(super) fn new(spec: &DiskSpec, draw: u64) -> Self {
         let (heads, rpm) = (u64::from(spec.heads), u64::from(spec.rpm));
         let switches_ns = (heads - 1) * spec.head_switch_ns + spec.cylinder_switch_ns;
-        // The sequential rate includes the switches: what passes in the time of all the tracks of a
-        // cylinder and all the switches between them is what the cylinder holds.
+        // The sequential rate includes the switches: the bytes that pass in the time of all the
+        // tracks of a cylinder and all the switches between them are the capacity of the cylinder.
         let cycle_s = (60.0 * heads as f64 / rpm as f64) + switches_ns as f64 * 1e-9;
         let track_bytes = |zone: u32| {
             let along = f64::from(zone) / f64::from((spec.zones - 1).max(1));
@@ -120,7 +120,7 @@ impl Layout {
         (skew + offset * REVOLUTION / track_bytes) % REVOLUTION
     }
 
-    /// Where a byte lies.
+    /// The place of a byte.
     pub(super) fn place(&self, byte: u64) -> Place {
         let zone = self.zones.partition_point(|z| z.first_byte <= byte) - 1;
         let Zone { first_byte, track_bytes } = self.zones[zone];
@@ -161,8 +161,8 @@ impl Layout {
         }
     }
 
-    /// The least time to a cylinder, whichever surface and angle: the bound for a search. For the next cylinder it is
-    /// 0, since a switch may be shorter than a seek.
+    /// The least time to a cylinder, over all surfaces and angles: the bound for a search. For the
+    /// next cylinder it is 0, since a switch may be shorter than a seek.
     pub(super) fn least_ns(&self, from: Track, cylinder: u32) -> u64 {
         match from.cylinder.abs_diff(cylinder) {
             0 | 1 => 0,
@@ -170,7 +170,7 @@ impl Layout {
         }
     }
 
-    /// Moving the heads from one track to another.
+    /// Time to move the heads from one track to another.
     fn move_ns(&self, from: Track, to: Track, write: bool) -> u64 {
         if from == to {
             return 0;
@@ -193,15 +193,15 @@ impl Layout {
         (seek_ns, (to.angle + REVOLUTION - angle) % REVOLUTION)
     }
 
-    /// Seek plus rotational wait: what a scheduler compares.
+    /// Seek plus rotational wait: the measure that a scheduler compares.
     #[inline]
     pub(super) fn positioning_ns(&self, now_ns: u64, from: Track, to: &Place, write: bool) -> u64 {
         let (seek_ns, wait) = self.position(now_ns, from, to, write);
         seek_ns + wait / self.rpm
     }
 
-    /// The access to `len_bytes` from a place on. Times are rounded down, so that the head never comes
-    /// too late for the byte that follows: rounding would cost a revolution.
+    /// The access to `len_bytes` from a place on. Times are rounded down, so that the head is never
+    /// late for the next byte: rounding would cost a revolution.
     pub(super) fn access(
         &self,
         now_ns: u64,
@@ -240,7 +240,7 @@ impl Layout {
         place.track_bytes - place.offset
     }
 
-    /// Time in which so many bytes of a track pass the head, rounded down as in an access.
+    /// Time in which `len_bytes` of a track pass the head, rounded down as in an access.
     pub(super) fn run_ns(&self, place: &Place, len_bytes: u64) -> u64 {
         let units = u128::from(REVOLUTION) * u128::from(len_bytes);
         (units / (u128::from(place.track_bytes) * u128::from(self.rpm))) as u64

@@ -1,9 +1,9 @@
 //! The NAND of a hybrid disk: a read cache for blocks that were read from the medium at least twice.
 //!
 //! Two direct-mapped tables of block numbers: blocks seen once, and blocks held. A block that is read
-//! again while it is still in the first enters the second. What its slot held before is gone. That is
-//! coarser than the firmware of any product, but it has the two properties by which such a cache
-//! shows in a measurement: uniformly random reads gain nothing, and a small hot set is served from NAND.
+//! again while it is still in the first enters the second, and replaces the block in its slot. That is
+//! coarser than the firmware of any product, but it has the two properties by which such a cache shows
+//! in a measurement: uniformly random reads gain nothing, and a small hot set is served from NAND.
 
 use iodyno_units::rng::splitmix64;
 
@@ -53,7 +53,7 @@ impl NandCache {
         }
     }
 
-    /// A range was written: what the NAND holds of it is stale.
+    /// A range was written: the NAND's copy of it is stale.
     pub(super) fn forget(&mut self, offset_bytes: u64, len_bytes: u64) {
         if self.held.is_empty() {
             return;

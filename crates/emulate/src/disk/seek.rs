@@ -1,6 +1,6 @@
-//! How long the arm takes for a distance: `a + b √x + c x`, x being the share of the full stroke.
-//! Short seeks are acceleration and braking (the root), long ones coast (the line): Ruemmler and
-//! Wilkes, 1994. The three figures of a data sheet give the three coefficients.
+//! Seek time of the arm by distance: `a + b √x + c x`, x being the share of the full stroke. Short
+//! seeks are acceleration and braking (the root), long ones coast (the line): Ruemmler and Wilkes,
+//! 1994. The three figures of a data sheet give the three coefficients.
 
 use super::spec::DiskSpec;
 

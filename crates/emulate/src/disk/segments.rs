@@ -1,6 +1,6 @@
-//! Read-ahead segments: what was read from the medium lately, one contiguous range to a segment, the
-//! least recently used one given up for a new range. They hold ranges; when the heads read ahead
-//! is decided in `medium`.
+//! Read-ahead segments: recent reads from the medium, one contiguous range to a segment, the least
+//! recently used one replaced by a new range. They hold ranges; `heads` decides when the heads read
+//! ahead.
 
 /// One contiguous range of bytes that were read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// `count` segments that hold `bytes` each; with 0 bytes nothing is ever kept.
+    /// `count` segments of `bytes` each; with 0 bytes nothing is ever kept.
     pub(super) fn new(count: u32, bytes: u64) -> Self {
         let count = if bytes == 0 { 0 } else { count as usize };
         Self { list: vec![Segment::default(); count], bytes, clock: 0 }
@@ -38,8 +38,8 @@ impl Segments {
         Some(found)
     }
 
-    /// Keeps a range that was read: at the end of the segment that it continues, or in the place of the
-    /// least recently used one. Gives which; none if nothing is ever kept.
+    /// Keeps a range that was read: at the end of the segment that it continues, or in place of the
+    /// least recently used one. Gives its segment; none if nothing is ever kept.
     pub(super) fn keep(&mut self, start: u64, end: u64) -> Option<usize> {
         let continued = self
             .list
@@ -59,7 +59,7 @@ impl Segments {
         Some(index)
     }
 
-    /// Moves the end of a segment forward; its oldest bytes make room.
+    /// Moves the end of a segment forward, and drops its oldest bytes beyond its size.
     pub(super) fn extend(&mut self, index: usize, end: u64) {
         let segment = &mut self.list[index];
         segment.end = end;
@@ -75,7 +75,7 @@ impl Segments {
         }
     }
 
-    /// Forgets everything.
+    /// Drops everything.
     pub(super) fn clear(&mut self) {
         self.list.fill(Segment::default());
     }

@@ -1,7 +1,7 @@
-//! What a disk is made of: the figures of its data sheet, and the few that no data sheet prints.
-//! This file defines them and says which values are possible; it computes nothing.
+//! Parameters of a disk: the figures of its data sheet, and the few that no data sheet prints. This
+//! file defines them and their possible values; it computes nothing.
 
-/// How the next request is chosen when the heads fall free.
+/// How the next request is chosen when the heads become free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
     /// In the order of arrival.
@@ -23,7 +23,7 @@ pub enum Scheduler {
 /// A disk. Times in ns, sizes in bytes, rates in bytes a second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskSpec {
-    /// What it holds: a multiple of 512.
+    /// Capacity: a multiple of 512.
     pub capacity_bytes: u64,
     /// Revolutions a minute, 1 000 to 30 000.
     pub rpm: u32,
@@ -42,15 +42,15 @@ pub struct DiskSpec {
     pub average_seek_ns: u64,
     /// Seek from the first to the last cylinder, for reading.
     pub full_stroke_ns: u64,
-    /// What a write takes beyond a read until the head is settled, on each seek or head change that
-    /// doesn't follow the order of the tracks.
+    /// Additional time of a write over a read until the head is settled, on each seek or head
+    /// change that doesn't follow the order of the tracks.
     pub write_settle_ns: u64,
     /// From the end of a track to the same cylinder's next surface. The tracks are skewed by it.
     pub head_switch_ns: u64,
     /// From the end of a cylinder to the next one. The cylinders are skewed by it.
     pub cylinder_switch_ns: u64,
-    /// Controller time for a command, before anything else is done for it. One command at a time,
-    /// while the heads may be busy with another.
+    /// Controller time for a command, before any other work on it. One command at a time, while the
+    /// heads may be busy with another.
     pub command_ns: u64,
     /// Host link, one server for both directions.
     pub link_bytes_per_s: f64,
@@ -60,14 +60,14 @@ pub struct DiskSpec {
     pub scheduler: Scheduler,
     /// Buffer for written data, at least 4 096. Writes that are not cached pass through it as well.
     pub buffer_bytes: u64,
-    /// Whether a write is acknowledged once it is in the buffer, which forgets it at a power cut.
+    /// Whether a write is acknowledged once it is in the buffer, which loses it at a power cut.
     pub write_cache: bool,
     /// From the last byte on the link to the acknowledgement of a cached write.
     pub accept_ns: u64,
-    /// How far the disk reads ahead of the last request of a sequence, and the most that one
-    /// segment holds; 0: it doesn't read ahead and keeps nothing.
+    /// The distance of read-ahead from the last request of a sequence, and the most that one
+    /// segment holds; 0: no read-ahead, nothing kept.
     pub read_ahead_bytes: u64,
-    /// How many segments, and so sequences, are kept: 1 to 1 024.
+    /// The number of segments, and so sequences, that are kept: 1 to 1 024.
     pub read_segments: u32,
     /// NAND of a hybrid disk, for blocks of 4 KiB that were read from the medium at least twice; 0: none.
     /// Kept over a power cut. At most 1 TiB.
@@ -76,7 +76,7 @@ pub struct DiskSpec {
     pub flash_read_ns: u64,
 }
 
-/// What is wrong, and with which field.
+/// The wrong field and the reason.
 type Wrong = (&'static str, String);
 
 /// Refuses what lies outside a range.
@@ -88,10 +88,10 @@ fn within(field: &'static str, value: u64, low: u64, high: u64) -> Result<(), Wr
 }
 
 impl DiskSpec {
-    /// Whether such a disk can exist.
+    /// Checks that such a disk can exist.
     ///
     /// # Errors
-    /// The name of the first field that can't be, and what would do.
+    /// The name of the first impossible field, and possible values.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         const SECOND_NS: u64 = 1_000_000_000;
         within("capacity_bytes", self.capacity_bytes, 1 << 20, 1 << 52)?;

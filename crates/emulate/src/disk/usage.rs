@@ -1,8 +1,8 @@
-//! Where the time went: of the parts of a disk, and of its operations. Counters only; whoever
-//! measures latency does so elsewhere, with histograms.
+//! Usage of the parts of a disk, and phase times of its operations. Counters only; latency is
+//! measured elsewhere, with histograms.
 
-/// What the parts of a disk did since it was made. A time is counted when what took it has ended,
-/// so no busy time exceeds the time elapsed.
+/// Counters of the parts of a disk since it was made. A time is counted when its activity has
+/// ended, so no busy time exceeds the time elapsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Arm and heads moved or settled, for operations and destaging.
@@ -27,11 +27,11 @@ pub struct Usage {
     pub destages: u64,
     /// Bytes in the buffer that a newer write replaced before they reached the medium.
     pub absorbed_bytes: u64,
-    /// Writes that waited for room in the buffer.
+    /// Writes that waited for space in the buffer.
     pub buffer_full: u64,
     /// Reads served from a read-ahead segment, wholly or by waiting for it.
     pub segment_hits: u64,
-    /// Reads served from what lay in the write buffer.
+    /// Reads served from the write buffer.
     pub buffer_hits: u64,
     /// Reads served from the NAND of a hybrid disk.
     pub flash_hits: u64,
@@ -48,9 +48,9 @@ impl Usage {
 /// operation add up to its latency, from submission to completion, exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
-    /// How many operations.
+    /// Number of operations.
     pub count: u64,
-    /// Waiting: in the host for a place in the disk's queue, for the controller, for room in the
+    /// Waiting: in the host for a slot in the disk's queue, for the controller, for space in the
     /// buffer, for the heads; for a flush, for the writes before it.
     pub queue_ns: u64,
     /// Controller.

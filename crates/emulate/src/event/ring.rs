@@ -1,8 +1,8 @@
-//! A ring of buckets of slots: what a timing wheel is made of, whatever a bucket stands for.
+//! A ring of buckets of slots: the building block of a timing wheel, independent of the buckets' meaning.
 //!
-//! A bucket has a number that only grows; the ring holds those of the next 8192. Each is a list that is
-//! linked through the slots. One bit says whether a bucket is empty and one whether a word of those bits
-//! is, so that the next that is not is found by a look or two.
+//! A bucket has a number that only grows; the ring holds those of the next 8192. Each is a list
+//! that is linked through the slots. One bit says whether a bucket is empty and one whether a word
+//! of those bits is, so that the next non-empty one is found in one or two steps.
 
 const BUCKETS: usize = 1 << 13;
 const MASK: u64 = BUCKETS as u64 - 1;
@@ -34,7 +34,7 @@ impl Ring {
         }
     }
 
-    /// `slot` is the first of a bucket now; gives which was.
+    /// Makes `slot` the first of a bucket; gives the previous first.
     #[inline]
     pub(super) fn put(&mut self, bucket: u64, slot: u32) -> u32 {
         let index = (bucket & MASK) as usize;
@@ -72,7 +72,7 @@ impl Ring {
         if word != 0 {
             return found(start + word.trailing_zeros() as usize);
         }
-        // The words after it, round the ring and back to the first part of its own.
+        // The words after it, round the ring to the first part of its own.
         let first = start / 64 + 1;
         for turn in 0..=self.words.len() {
             let group = (first / 64 + turn) % self.words.len();

@@ -1,9 +1,9 @@
-//! Garbage collection, paced: each page that the host writes earns as many copies as the victim
-//! makes necessary for a page of free space. Copies are read, programmed with others to full units,
-//! and committed only if what they copied is still current.
+//! Garbage collection, paced: each page that the host writes earns the number of copies that free
+//! one page of the victim. Copies are read, programmed with others to full units, and committed
+//! only if their source is still current.
 //!
-//! Where the translation layer represents one page in k, one copy in k is real; the others take
-//! the same time and change nothing.
+//! Where the translation layer represents one page in k, one copy in k is real; the others take the
+//! same time and change nothing.
 
 use super::{FlashDevice, ONE, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
@@ -12,25 +12,25 @@ use crate::ftl::{FREE_BLOCKS, PageCopy, Stream};
 use crate::request::State;
 use iodyno_units::rng::below;
 
-/// Units of copies that may be read ahead of their programs, by each program that may run.
+/// Units of copies that may be read ahead of their programs, for each program that may run.
 const COPIES_AHEAD: u32 = 2;
-/// With more free blocks than this no collection is begun: one more than a steady device keeps,
-/// so that it ends one victim and begins the next without a pause.
+/// With more free blocks than this no collection begins: one more than a steady device keeps, so
+/// that it ends one victim and begins the next without a pause.
 const PAUSE_ABOVE: u32 = FREE_BLOCKS;
-/// The pace follows the victims by one part in this.
+/// Smoothing of the pace: it follows the victims by one part in this.
 const PACE_OVER: i64 = 8;
-/// So many free blocks fewer than a steady device keeps, and the pace is raised.
+/// With this many fewer free blocks than a steady device keeps, the pace is raised.
 const BEHIND_BELOW: u32 = 2;
-/// Of how many writes a flash page holds something is the average over the writes of this share of the device's space.
+/// The average number of writes in a flash page covers the writes of this share of the device's space.
 const PARTS_OVER: f64 = 0.6;
-/// It is looked at again when it has changed by this.
+/// The average is evaluated again when it has changed by this.
 const PARTS_STEP: f64 = 0.01;
-/// No more copies a host page than this, whatever a single victim looks like.
+/// No more copies a host page than this, whatever a single victim needs.
 const RATIO_MAX: i64 = 64;
 /// The same for a victim that gains little and has time.
 const RATIO_MAX_FOR_WEAR: i64 = 2;
 
-/// Of how many writes of so many units a flash page holds something, where they lie end to end.
+/// The average number of writes of `units` units each that a flash page holds parts of, where they lie end to end.
 pub(super) fn parts(units: u64, per_page: u32) -> f64 {
     // Pages hold a power of two.
     let common = 1 << units.trailing_zeros().min(per_page.trailing_zeros());
@@ -38,7 +38,7 @@ pub(super) fn parts(units: u64, per_page: u32) -> f64 {
 }
 
 impl FlashDevice {
-    /// The host has written pages: what that owes.
+    /// Earns credits for pages that the host has written.
     pub(super) fn earn(&mut self, units: u32) {
         if !self.collecting && self.ftl.free_blocks() > PAUSE_ABOVE {
             return;
@@ -49,11 +49,11 @@ impl FlashDevice {
             self.end_victim();
             return;
         }
-        // In order, or on a fresh device, the map's pages are written whole and rarely.
+        // In order, or on a fresh device, whole pages of the map are written, and rarely.
         self.map_credit += self.map_per_page * i64::from(units);
         if !self.paced {
-            // A new victim: what it needs, smoothed over some, so that bursts don't follow the chance
-            // that one block is a little fuller than another.
+            // A new victim: its need, smoothed over several, so that bursts don't follow random
+            // differences between blocks.
             self.paced = true;
             let free = (victim.pages_per_block - victim.valid).max(1);
             let max = if victim.for_wear { RATIO_MAX_FOR_WEAR } else { RATIO_MAX };
@@ -63,13 +63,13 @@ impl FlashDevice {
                 pace => pace + (ratio - pace) / PACE_OVER,
             };
         }
-        // Smoothing may fall behind: then what is free says so.
+        // Smoothing may fall behind: the free blocks show that.
         let behind = self.ftl.free_blocks() + BEHIND_BELOW < FREE_BLOCKS;
         let pace = if behind { self.pace * 5 / 4 } else { self.pace };
         self.copy_credit += pace * i64::from(units);
     }
 
-    /// No block is free for the host: copies go on whatever the host earns.
+    /// No block is free for the host: copies continue whatever the host earns.
     pub(super) fn hurry(&mut self, core: &mut Core) {
         if !self.owes_copies() && self.copies_reading == 0 && self.copies_ready.is_empty() {
             self.collecting = self.ftl.victim().is_some();
@@ -80,7 +80,7 @@ impl FlashDevice {
         }
     }
 
-    /// Whether copies are owed that have not been begun: then hosts wait.
+    /// Whether earned copies have not begun: then hosts wait.
     pub(super) fn owes_copies(&self) -> bool {
         self.copy_credit >= ONE * i64::from(self.program_units)
     }
@@ -90,7 +90,7 @@ impl FlashDevice {
         self.yields && self.reads_inside > 0
     }
 
-    /// Begins the copies that are owed, as far as they may run ahead.
+    /// Begins the earned copies, as far as they may run ahead.
     pub(super) fn collect(&mut self, core: &mut Core) {
         let at_once = self.programs_max.min(self.copy_programs_max);
         let ahead_max = COPIES_AHEAD.saturating_mul(at_once).min(1 << 12);
@@ -111,7 +111,7 @@ impl FlashDevice {
         let slot = self.new_internal(core, number);
         core.slab[slot].state = State::Waiting;
         self.copies_reading += 1;
-        // Until all reads are begun, the unit waits for that too.
+        // Counts one for beginning the reads: the unit is not complete before all have begun.
         core.slab[slot].pending = 1;
         let mut taken = 0;
         for _ in 0..self.program_units {
@@ -121,11 +121,11 @@ impl FlashDevice {
                 continue;
             }
             self.copy_phase = 0;
-            if !self.ftl.has_room(Stream::Copy, 1) {
+            if !self.ftl.has_space(Stream::Copy, 1) {
                 continue;
             }
             let Some(copy) = self.next_copy() else { continue };
-            let place = self.ftl.reserve(Stream::Copy).expect("room was asked for");
+            let place = self.ftl.reserve(Stream::Copy).expect("space was checked");
             let source = copy.source;
             self.batches[number].copies.push((copy, place));
             taken += 1;
@@ -134,7 +134,7 @@ impl FlashDevice {
             }
         }
         if taken == 0 {
-            // Victims had nothing left to copy, or there is no room.
+            // Victims had nothing left to copy, or there is no space.
             self.copies_reading -= 1;
             self.batches_free.push(number as u32);
             core.slab.remove(slot);
@@ -142,7 +142,7 @@ impl FlashDevice {
         }
         self.counts.copied_pages += u64::from(taken);
         if self.represent > 1 {
-            // Each brings its part of what is valid; what is left over comes with the next.
+            // Each read brings its part of the valid pages; the rest comes with the next.
             self.copy_units += taken;
             for left in (1..=self.senses_for(taken)).rev() {
                 self.copy_die = (self.copy_die + 1) % self.dies.len() as u32;
@@ -155,9 +155,9 @@ impl FlashDevice {
         self.part_read(core, slot);
     }
 
-    /// Exact form: reads the flash page that holds what is to be copied; copies come in the order of their slots. A
-    /// page is read once: it brings also what the next unit of copies will take of it, and that unit does not wait
-    /// for it. (Nothing is lost by that: the source is erased when all its copies are committed.)
+    /// Exact form: reads the flash page that holds the pages to copy; copies come in the order of their slots. A page
+    /// is read once: the read also brings the pages that the next unit of copies takes from it, and that unit does
+    /// not wait for it. (Nothing is lost by that: the source is erased when all its copies are committed.)
     fn read_source(&mut self, core: &mut Core, slot: u32, source: u32) {
         let page = source / self.units_per_page;
         if self.copied_from == page {
@@ -204,9 +204,9 @@ impl FlashDevice {
         self.sense(core, child);
     }
 
-    /// How many flash pages hold `units` valid pages of a victim: with a valid share v, those that a flash page holds
-    /// are found together in the binomial proportion, but for those that one write brought and one overwrites: they are
-    /// valid or not as one.
+    /// The number of flash pages that hold `units` valid pages of a victim: with a valid share v,
+    /// the valid pages of a flash page follow the binomial distribution, except for those that one
+    /// write brought and one overwrites: they are valid or not together.
     fn senses_for(&mut self, units: u32) -> u32 {
         let valid = self.ftl.victim().map_or(0, |victim| victim.valid.max(1));
         let (of_valid, of_parts, _) = self.senses_a_unit;
@@ -223,10 +223,10 @@ impl FlashDevice {
         senses
     }
 
-    /// A host writes so many units at once.
+    /// Records that a host writes `units` units at once.
     #[inline(always)]
     pub(super) fn note_parts(&mut self, units: u64) {
-        // Most are as the one before, and the average is theirs.
+        // Most writes are as long as the one before: the average is unchanged.
         if units != self.parts_of {
             self.change_parts(units);
         }
@@ -244,7 +244,7 @@ impl FlashDevice {
         self.parts_of = if is_there { units } else { 0 };
     }
 
-    /// The next valid page of the victim, or of the next victim when this one has given all.
+    /// The next valid page of the victim, or of the next victim when this one is exhausted.
     fn next_copy(&mut self) -> Option<PageCopy> {
         loop {
             if let Some(copy) = self.ftl.next_copy() {
@@ -259,7 +259,7 @@ impl FlashDevice {
         }
     }
 
-    /// The victim has given all: it is erased when its copies are committed.
+    /// The victim is exhausted: it is erased when its copies are committed.
     fn end_victim(&mut self) {
         if self.injected_bug == InjectedBug::HastyErase {
             self.erase_early();
@@ -271,7 +271,7 @@ impl FlashDevice {
         self.note_erases();
     }
 
-    /// Blocks of the map were erased: so many erase blocks of dies are to be.
+    /// Blocks of the map were erased: schedules the corresponding erases of the dies.
     pub(super) fn note_erases(&mut self) {
         let erases = self.ftl.counters().erases;
         if erases == self.erases_seen {
@@ -282,8 +282,8 @@ impl FlashDevice {
         self.take_erased();
     }
 
-    /// What is not in the map is erased too, in the long run as often as it is programmed: pages of the map
-    /// itself, and single-level cells.
+    /// Pages outside the map are erased too, in the long run as often as they are programmed: pages
+    /// of the map itself, and single-level cells.
     pub(super) fn owe_erase_of_program(&mut self) {
         self.owe_erases(f64::from(self.program_units) / self.pages_per_erase as f64);
     }
@@ -294,7 +294,7 @@ impl FlashDevice {
         self.erase_credit -= libm::floor(self.erase_credit);
     }
 
-    /// One of a unit's flash pages is read.
+    /// One of a unit's flash pages has been read.
     pub(super) fn copy_read(&mut self, core: &mut Core, slot: u32) {
         let parent = core.slab[slot].parent;
         core.slab.remove(slot);
@@ -305,14 +305,14 @@ impl FlashDevice {
         }
     }
 
-    /// One of a unit's reads has ended. After the last it may be programmed, and another may be begun.
+    /// One of a unit's reads has ended. After the last the unit may be programmed, and another may begin.
     fn copies_read(&mut self, core: &mut Core, parent: u32) {
         if self.part_read(core, parent) {
             self.pump(core);
         }
     }
 
-    /// One of a unit's reads, or beginning them, is done. Gives whether that was the last.
+    /// Counts down a unit's reads, or their beginning. Gives whether that was the last.
     #[inline(always)]
     fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];

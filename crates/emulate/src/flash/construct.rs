@@ -1,6 +1,6 @@
-//! A flash device as it is built: from its specification, and in the state that it was brought to before.
+//! Constructs a flash device from its specification, in its preconditioned state.
 //!
-//! What it does then is in the modules beside this one.
+//! The modules beside this one hold its behaviour.
 
 use super::collect::parts;
 use super::{Counts, Die, FlashDevice, HostInterface, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED};
@@ -15,12 +15,12 @@ use crate::spec::{self, Attach, Kind, PlacedDevice, Preconditioned, System, Writ
 use iodyno_units::rng;
 use std::collections::VecDeque;
 
-/// Most pages that the represented form keeps for one machine, all its devices together.
+/// The most pages that the represented form keeps for one machine, all its devices together.
 const REPRESENTED_PAGES_MAX: u64 = 1 << 20;
-/// No less than this is represented of one device, for blocks enough.
+/// The fewest pages represented of one device, for a sufficient number of blocks.
 const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 
-/// A translation layer as it was made, and of what: devices that are alike start out alike.
+/// A constructed translation layer with its parameters: equal devices start in equal states.
 type Made = (Shape, ftl::State, u64, Ftl);
 
 /// The flash devices of a machine while they are built: what they have in common, and what they share.
@@ -116,7 +116,7 @@ impl FlashDevice {
         };
         let parts = match before.how {
             Written::Random { .. } => parts(u64::from(written_units), units_per_page),
-            // What will overwrite it is not known.
+            // Future overwrites are unknown.
             Written::Fresh | Written::Sequential => 0.0,
         };
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
@@ -130,7 +130,7 @@ impl FlashDevice {
             }
             ftl
         };
-        // In steady state a collection is always under way.
+        // In steady state a collection is always in progress.
         let collecting = matches!(before.how, Written::Random { .. }) && ftl.victim().is_some();
         let ftl_slots = ftl.slots();
         let erases_per_map_erase = ftl.erase_weight() * f64::from(die_count);
@@ -224,7 +224,7 @@ impl FlashDevice {
             copies_reading: 0,
             erases_due: 0,
             programs_since_erase: 0,
-            // What was preconditioned has filled it.
+            // Preconditioning has filled it.
             slc_free_units: if before.how == Written::Fresh { slc_units } else { 0 },
             slc_folding_units: 0,
             slc_units,
@@ -274,13 +274,13 @@ impl FlashDevice {
     }
 }
 
-/// Pages of 4 KiB in so many bytes, at least one.
+/// Number of 4 KiB pages in `bytes`, at least one.
 fn unit_of(bytes: u64) -> u64 {
     (bytes / UNIT_BYTES).max(1)
 }
 
-/// The translation layer of a device: erased by rows of one block on every plane, and without what
-/// is reserved.
+/// The shape of a device's translation layer: erased by rows of one block on every plane, and
+/// without the reserved space.
 pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
     let n = &spec.nand;
     let program_units = unit_of(u64::from(n.planes) * u64::from(n.page_bytes));

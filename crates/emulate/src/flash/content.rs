@@ -1,11 +1,11 @@
-//! What a flash device holds, where bytes are kept: each 4 KiB unit as the value that its last
-//! write brought. A value is in the buffer until its program ends, then in flash; a power cut
-//! leaves what each of the two keeps.
+//! Content of a flash device, where bytes are kept: each 4 KiB unit as the value of its last write.
+//! A value is in the buffer until its program ends, then in flash; after a power cut each of the
+//! two keeps the values that it protects.
 //!
-//! In the exact form the flash holds values by place: a program puts them into its slots, a copy
-//! moves what was read from its source, an erase takes all of a block, and a unit is read where
-//! the map says. So a wrong map, or a block erased too soon, shows as wrong content. The represented
-//! form has no place for most units, and holds them by number.
+//! In the exact form the flash holds values by slot: a program puts them into its slots, a copy
+//! moves the value read from its source, an erase takes all of a block, and a unit is read where
+//! the map says. So a wrong map, or a block erased too soon, shows as wrong content. In the
+//! represented form most units have no slot, and values are held by unit number.
 
 use super::FlashDevice;
 use crate::content_event::ContentEvent;
@@ -22,10 +22,10 @@ pub(super) struct Stored {
     pub sequence: u64,
 }
 
-/// What the flash holds.
+/// Values in flash.
 #[derive(Clone, Debug)]
 enum Cells {
-    /// By slot. None of what was there before content was kept.
+    /// By slot. None for values from before content was kept.
     Placed(BTreeMap<u32, Stored>),
     /// By unit.
     Unplaced(BTreeMap<u64, Stored>),
@@ -42,7 +42,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Of a device whose buffer holds so many units that wait.
+    /// For a device with `waiting` units waiting in the buffer.
     fn new(exact: bool, waiting: usize) -> Self {
         let cells =
             if exact { Cells::Placed(BTreeMap::new()) } else { Cells::Unplaced(BTreeMap::new()) };
@@ -58,13 +58,13 @@ impl Content {
         self.waiting.push_back(Some(stored));
     }
 
-    /// The oldest that waits goes to a program.
+    /// Moves the oldest waiting value to a program.
     pub(super) fn take(&mut self) -> Option<Stored> {
         self.waiting.pop_front().flatten()
     }
 
-    /// It is programmed, in the exact form into `slot`. Gives whether it was accepted as the unit's
-    /// newest and nothing newer is in flash (in the exact form the map knows).
+    /// A value has been programmed, in the exact form into `slot`. Gives whether it was accepted as
+    /// the unit's newest and nothing newer is in flash (in the exact form the map decides).
     fn programmed(&mut self, stored: Stored, slot: Option<u32>) -> bool {
         let Stored { unit, sequence, .. } = stored;
         if self.buffer.get(&unit).is_some_and(|b| b.sequence == sequence) {
@@ -76,7 +76,7 @@ impl Content {
                 true
             }
             (Cells::Placed(_), None) => unreachable!("every unit has a slot in the exact form"),
-            // Programs may end in another order than they began: the newest stays.
+            // Programs may end in another order than they began: the newest is kept.
             (Cells::Unplaced(cells), _) => {
                 let newest = cells.entry(unit).or_insert(stored);
                 if newest.sequence <= sequence {
@@ -87,7 +87,7 @@ impl Content {
         }
     }
 
-    /// What a slot holds, as a copy reads it.
+    /// The value in a slot, as a copy reads it.
     pub(super) fn sensed(&self, slot: u32) -> Option<Stored> {
         match &self.cells {
             Cells::Placed(cells) => cells.get(&slot).copied(),
@@ -115,8 +115,8 @@ impl Content {
         }
     }
 
-    /// The units hold nothing any more (in the exact form the map knows). What waits in the buffer
-    /// came later: gives which of them do, in order.
+    /// The units hold no data any more (in the exact form the map decides). The values that wait in
+    /// the buffer came later: gives their units, in order.
     pub(super) fn trim(&mut self, units: &Range<u64>) -> Vec<u64> {
         if let Cells::Unplaced(cells) = &mut self.cells {
             let held: Vec<u64> = cells.range(units.clone()).map(|(&unit, _)| unit).collect();
@@ -127,14 +127,14 @@ impl Content {
         self.buffer.range(units.clone()).map(|(&unit, _)| unit).collect()
     }
 
-    /// What is on its way to flash is in the buffer no more: a deliberate mistake.
+    /// Removes from the buffer what is being programmed: a deliberate bug.
     pub(super) fn forget_programs(&mut self) {
         let waits = |s: &Stored| self.waiting.iter().flatten().any(|w| w.sequence == s.sequence);
         self.buffer.retain(|_, stored| waits(stored));
     }
 
-    /// The power fails. What was on its way to flash is in the buffer still; gives, oldest first,
-    /// the units that must be programmed again.
+    /// The power fails. Values being programmed are still in the buffer; gives, oldest first, the
+    /// units that must be programmed again.
     pub(super) fn power_cut(&mut self, protected: bool) -> Vec<u64> {
         self.waiting.clear();
         if !protected {
@@ -149,15 +149,15 @@ impl Content {
 }
 
 impl FlashDevice {
-    /// Keeps from now on what is written.
+    /// Keeps the content of writes from now on.
     pub(crate) fn keep_content(&mut self) {
         if self.content.is_none() {
             self.content = Some(Content::new(self.represent == 1, self.drain.len()));
-            self.ftl.tell_erased();
+            self.ftl.record_erased();
         }
     }
 
-    /// What a read of a 4 KiB unit gives; None: nothing was written there since content is kept.
+    /// The value that a read of a 4 KiB unit gives; None: not written since content is kept.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         let content = self.content.as_ref()?;
         let stored = content.buffer.get(&unit).or_else(|| match &content.cells {
@@ -170,7 +170,7 @@ impl FlashDevice {
         stored.map(|s| s.value)
     }
 
-    /// A host's unit is programmed, in the exact form into `slot`, and the map changed as it has to.
+    /// A host's unit has been programmed, in the exact form into `slot`, and the map updated accordingly.
     pub(super) fn land(&mut self, core: &mut Core, stored: Stored, slot: Option<u32>) {
         let Some(content) = &mut self.content else { return };
         let newest = content.programmed(stored, slot);
@@ -181,14 +181,14 @@ impl FlashDevice {
         }
     }
 
-    /// A copy is programmed into `slot`.
+    /// A copy has been programmed into `slot`.
     pub(super) fn land_copy(&mut self, stored: Option<Stored>, slot: u32) {
         if let Some(content) = &mut self.content {
             content.copied(stored, slot);
         }
     }
 
-    /// A victim is erased although copies of it are in flight: a deliberate mistake.
+    /// Erases a victim although copies of it are in flight: a deliberate bug.
     #[cold]
     pub(super) fn erase_early(&mut self) {
         if let (Some(content), Some(slots)) = (&mut self.content, self.ftl.collected()) {
@@ -196,7 +196,7 @@ impl FlashDevice {
         }
     }
 
-    /// Blocks of the map were erased.
+    /// Removes the values of erased blocks of the map.
     pub(super) fn take_erased(&mut self) {
         if let Some(content) = &mut self.content {
             for slots in self.ftl.take_erased() {
@@ -205,7 +205,7 @@ impl FlashDevice {
         }
     }
 
-    /// Whether every unit is where the map says: its slot holds nothing else.
+    /// Whether every unit is where the map says: its slot holds no other unit.
     pub(super) fn check_content(&self) -> Result<(), String> {
         let Some(Content { cells: Cells::Placed(cells), .. }) = &self.content else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! How a host's read becomes page reads: where its units lie, and which of them one flash page holds.
+//! Splits a host's read into page reads: finds the location of its units, and those that share a flash page.
 
 use super::read::child_ended;
 use super::{FlashDevice, UNIT_BYTES};
@@ -8,10 +8,10 @@ use crate::request::{NIL, Request, State, Work};
 use iodyno_units::rng::splitmix64;
 use std::ops::Range;
 
-/// Most lanes of a controller.
+/// The most lanes of a controller.
 pub(crate) const LANES_MAX: usize = 8;
 
-/// By lane: the read of the page that the next unit may lie in too, and units in it.
+/// By lane: the page read that may also contain the next unit, and its number of units.
 struct OpenPages([(u32, u32); LANES_MAX]);
 
 impl Default for OpenPages {
@@ -21,7 +21,7 @@ impl Default for OpenPages {
 }
 
 impl FlashDevice {
-    /// The request becomes its page reads: one a flash page that holds something of it.
+    /// Splits the request into page reads: one for each flash page that holds part of it.
     #[inline(always)]
     pub(super) fn fork_reads(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
@@ -39,7 +39,7 @@ impl FlashDevice {
     fn fork_many(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let (at, len) = (request.at, u64::from(request.len));
-        // The parent waits for itself too, so that it can't be done before all are forked.
+        // The parent waits for itself too, so that it can't complete before all are forked.
         request.pending = 1;
         request.state = State::Waiting;
         let mut rest = at / UNIT_BYTES..(at + len - 1) / UNIT_BYTES + 1;
@@ -71,8 +71,8 @@ impl FlashDevice {
         child_ended(core, slot);
     }
 
-    /// Units that were written in order: side by side in the pages of dies that take turns. Gives how many bytes
-    /// of them were not written.
+    /// Units that were written in order: side by side in the pages of successive dies. Gives how
+    /// many bytes of them were not written.
     fn fork_in_order(&mut self, core: &mut Core, slot: u32, mut units: Range<u64>) -> u32 {
         let (per_page, dies) = (u64::from(self.units_per_page), self.dies.len() as u64);
         let full = self.ftl.is_full();
@@ -98,7 +98,7 @@ impl FlashDevice {
         unwritten
     }
 
-    /// Units that were written out of order: those that were written at once lie in pages together, in lanes.
+    /// Units that were written out of order: those written at once lie in pages together, in lanes.
     /// Gives how many bytes of them were not written.
     fn fork_scattered(
         &mut self,
@@ -130,7 +130,7 @@ impl FlashDevice {
         unwritten
     }
 
-    /// No neighbour follows to what is open.
+    /// Issues the open page reads: no neighbouring unit follows.
     fn read_open(&mut self, core: &mut Core, open: &mut OpenPages) {
         for (child, _) in std::mem::take(open).0 {
             if child != NIL {
@@ -164,7 +164,7 @@ impl FlashDevice {
         }
     }
 
-    /// On which die a unit lies. None: nowhere.
+    /// The die of a unit. None: not written.
     #[inline(always)]
     pub(super) fn place(&self, unit: u64) -> Option<u16> {
         if !self.ftl.holds(unit) {
@@ -177,7 +177,7 @@ impl FlashDevice {
         Some(self.scattered_die(unit))
     }
 
-    /// The same for one that was written out of order.
+    /// The die of a unit that was written out of order.
     #[inline(always)]
     fn scattered_die(&self, unit: u64) -> u16 {
         if self.represent == 1
@@ -189,7 +189,7 @@ impl FlashDevice {
         ((u128::from(hash) * self.dies.len() as u128) >> 64) as u16
     }
 
-    /// Whether a unit lies in the flash page of its neighbour before it in the same lane.
+    /// Whether a unit lies in the flash page of its predecessor in the same lane.
     fn written_together(&self, unit: u64) -> bool {
         let block = u64::from(self.written_units);
         let before = unit - u64::from(self.lanes);
@@ -197,7 +197,7 @@ impl FlashDevice {
     }
 }
 
-/// How many bytes of a request lie in a range of units.
+/// The bytes of a request that lie in a range of units.
 #[inline(always)]
 fn bytes_within(request: &Request, units: Range<u64>) -> u32 {
     let from = request.at.max(units.start * UNIT_BYTES);

@@ -1,9 +1,9 @@
 //! A flash device: front end, page reads, write buffer, programs, garbage collection.
 //!
-//! A host read passes the front end (driver thread, or link and controller), forks one request a
-//! flash page, and is done when the last page is delivered. A host write is acknowledged when its
-//! pages are in the buffer; they are programmed later, in units that fill all planes of a die, and
-//! the map changes when a program ends.
+//! A host read passes the front end (driver thread, or link and controller), forks one request for
+//! each flash page, and is done when the last page is delivered. A host write is acknowledged when
+//! its pages are in the buffer; they are programmed later, in units that fill all planes of a die,
+//! and the map changes when a program ends.
 
 mod collect;
 mod construct;
@@ -33,7 +33,7 @@ use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
 use std::collections::VecDeque;
 
-/// What occupies a die.
+/// The operation that occupies a die.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Doing {
     #[default]
@@ -43,20 +43,20 @@ enum Doing {
     Erasing,
 }
 
-/// What every page read looks at. 32 bytes: many dies, one cache.
+/// The part of a die's state that every page read needs. 32 bytes: many dies in one cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Die {
     since_ns: u64,
     busy_ns: u64,
     reads: List,
-    /// Its channel; dies take turns on them.
+    /// Its channel; dies are assigned to them in turn.
     channel: u16,
     doing: Doing,
     /// A read has suspended a program or erase.
     suspended: bool,
 }
 
-/// The rest about a die.
+/// The rest of a die's state.
 #[derive(Clone, Copy, Debug)]
 struct Slow {
     /// Programs and erases that wait, where reads go first.
@@ -68,7 +68,7 @@ struct Slow {
     running: u32,
     begins_ns: u64,
     ends_ns: u64,
-    /// Suspended: what is left of it, what it is, and whether its event came meanwhile.
+    /// Suspended: the time left of it, its request, and whether its event occurred meanwhile.
     left_ns: u64,
     was: Doing,
     event_spent: bool,
@@ -90,9 +90,9 @@ const SLOW: Slow = Slow {
 enum HostInterface {
     Channel {
         thread: usize,
-        /// Page reads whose data wait to be seen.
+        /// Page reads whose data wait to be polled.
         ready: List,
-        /// The request that looks, and whether it has its event pending.
+        /// The polling request, and whether it has its event pending.
         poll: u32,
         polling: bool,
         command_ticks: u64,
@@ -110,7 +110,7 @@ enum HostInterface {
         outstanding: u32,
         queue_max: u32,
         waiting: List,
-        /// The controller's work on commands: reads in one line, all others in another.
+        /// The controller's command processing: reads in one queue, all others in another.
         reads: Server,
         writes: Server,
         read_command_ticks: u64,
@@ -121,27 +121,27 @@ enum HostInterface {
 /// One program in flight: the pages that it carries.
 #[derive(Clone, Debug, Default)]
 struct Batch {
-    /// What the host wrote, represented or not.
+    /// Units that the host wrote, represented or not.
     units: Vec<u64>,
-    /// What it brings where content is kept: of units of the host, or what was read for each copy.
+    /// Their values where content is kept: of units of the host, or those read for each copy.
     stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
-    /// Slots that it fills with nothing: not enough was there to write.
+    /// Slots filled with no data: too few units were waiting.
     filler: Vec<u32>,
-    /// It is of copies, and counts as one of their programs.
+    /// It consists of copies, and counts as one of their programs.
     copied: bool,
     /// The number of its first unit in the order in which they entered the buffer.
     first: u64,
-    /// The map knows it already (a deliberate mistake).
+    /// The map contains it already (a deliberate bug).
     committed: bool,
-    /// It empties single-level cells.
+    /// It folds single-level cells.
     folds: bool,
     /// Program time, ns; 0: by the die's page.
     program_ns: u64,
 }
 
-/// Time by phase, and how many went through.
+/// Time by phase, and the number of requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
     front_ns: u64,
@@ -188,7 +188,7 @@ pub(crate) struct FlashDevice {
     buffer_waiting: List,
     accept_ns: u64,
     drain: VecDeque<u64>,
-    /// Units that entered the buffer and left it, ever: flushes compare them.
+    /// Units that entered and left the buffer since the start: flushes compare them.
     units_in: u64,
     units_out: u64,
     flushes: VecDeque<(u64, u32)>,
@@ -214,7 +214,7 @@ pub(crate) struct FlashDevice {
     ftl: Ftl,
     represent: u32,
     /// Exact form: the die of each unit of slots that is programmed at once; where it is empty, or
-    /// says `UNPLACED`, units lie on the dies in turn.
+    /// `UNPLACED`, units lie on the dies in turn.
     unit_dies: Vec<u16>,
     copy_credit: i64,
     /// Copies for each page that the host writes, in credits; and whether the present victim has
@@ -224,24 +224,24 @@ pub(crate) struct FlashDevice {
     copy_phase: u32,
     filler_phase: u32,
     sense_credit: u32,
-    /// Represented form: the average number of writes of which a flash page holds something. A page has that many
-    /// parts, each of which is valid or not as a whole. 0: nothing was written yet.
+    /// Represented form: the average number of writes whose data one flash page holds. A page has
+    /// that many parts, each of which is valid or not as a whole. 0: nothing was written yet.
     parts: f64,
     /// Units of a write that does not change this average.
     parts_of: u64,
-    /// Flash pages to read for a unit of copies, of a victim with so many valid pages (0: of none), whose pages
-    /// have so many parts.
+    /// Flash pages to read for a unit of copies, of a victim with this many valid pages (0: no
+    /// victim), whose pages have this many parts.
     senses_a_unit: (u32, f64, f64),
     /// Units of copies that no read has brought yet.
     copy_units: u32,
-    /// Where the last of these reads went: what was programmed on dies in turn is read from dies in turn.
+    /// The die of the last of these reads: what was programmed on dies in turn is read from dies in turn.
     copy_die: u32,
     /// Exact form: the flash page that was last read for copies of the present victim.
     copied_from: u32,
     map_credit: i64,
     map_per_page: i64,
     collecting: bool,
-    /// Collection waits for reads of the host; so many are under way.
+    /// Collection waits for reads of the host; number of those in progress.
     yields: bool,
     reads_inside: u32,
     pages_per_erase: u64,
@@ -264,13 +264,13 @@ pub(crate) struct FlashDevice {
     pub(crate) counts: Counts,
 }
 
-/// No program has said on which die a unit lies.
+/// No program has recorded the die of a unit.
 const UNPLACED: u16 = u16::MAX;
 /// One, in credits.
 pub(crate) const ONE: i64 = 1 << 16;
 
 impl FlashDevice {
-    /// A request of this device acts.
+    /// Processes the event of a request of this device.
     #[inline(always)]
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
@@ -311,7 +311,7 @@ impl FlashDevice {
                 let thread = *thread;
                 let end = core.cores[core.threads[thread].core].take(core.now, cost);
                 core.at(end, slot, State::Admitted);
-                // Whoever takes a command in looks for data too.
+                // The driver thread polls for data too when it takes a command.
                 self.take_ready(core);
             }
             HostInterface::Link { outstanding, queue_max, waiting, .. } => {
@@ -326,7 +326,7 @@ impl FlashDevice {
         }
     }
 
-    /// The command, and a write's data, go over the link.
+    /// Transfers the command, and a write's data, over the link.
     fn over_link(&mut self, core: &mut Core, slot: u32) {
         let HostInterface::Link { down, up, full_duplex, write, command_ticks, .. } =
             &mut self.front
@@ -339,18 +339,18 @@ impl FlashDevice {
             let end = server.take(core.now, *command_ticks + write.ticks(request.len));
             core.at(end, slot, State::Linked);
         } else {
-            // Reads come to the controller in the order of the link, so that it may be asked now.
+            // Reads come to the controller in the order of the link, so its queue can be computed now.
             let end = server.take(core.now, *command_ticks);
             self.take_in(core, slot, end);
         }
     }
 
-    /// A write's data are there.
+    /// A write's data have arrived.
     fn linked(&mut self, core: &mut Core, slot: u32) {
         self.take_in(core, slot, core.now);
     }
 
-    /// The controller takes the command in that is there at `arrived_ns`.
+    /// The controller processes the command that arrived at `arrived_ns`.
     fn take_in(&mut self, core: &mut Core, slot: u32, arrived_ns: u64) {
         let HostInterface::Link { reads, writes, read_command_ticks, write_command_ticks, .. } =
             &mut self.front
@@ -365,7 +365,7 @@ impl FlashDevice {
         core.at(end, slot, State::Admitted);
     }
 
-    /// The front end is passed.
+    /// The request has passed the front end.
     #[inline(always)]
     fn admitted(&mut self, core: &mut Core, slot: u32) {
         let passed = core.now - core.slab[slot].entered_ns;
@@ -409,7 +409,7 @@ impl FlashDevice {
         }
     }
 
-    /// The die on which a slot of the exact form lies.
+    /// The die of a slot of the exact form.
     fn die_of_slot(&self, slot: u32) -> u16 {
         let unit = slot / self.program_units;
         match self.unit_dies.get(unit as usize) {

@@ -1,4 +1,4 @@
-//! What a flash device is after the power failed and came back.
+//! Power loss and recovery of a flash device.
 
 use super::{Batch, Die, FlashDevice, HostInterface, SLOW};
 use crate::bug_injection::InjectedBug;
@@ -8,9 +8,9 @@ use crate::request::{List, State};
 use std::collections::VecDeque;
 
 impl FlashDevice {
-    /// The power fails: every request is gone already. A protected buffer keeps what it had
-    /// accepted, programs that had not ended included, and writes it when the power is back; a
-    /// volatile one loses it. The map is what it was at the last program that ended.
+    /// The power fails: every request has been cancelled. A protected buffer keeps what it had
+    /// accepted, unfinished programs included, and writes it when the power is back; a volatile one
+    /// loses it. The map has the state of the last program that ended.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         match &mut self.front {
             HostInterface::Channel { ready, poll, polling, .. } => {
@@ -79,7 +79,7 @@ impl FlashDevice {
         self.collecting = false;
     }
 
-    /// It is back: what a protected buffer kept goes to flash.
+    /// The power is back: the content of a protected buffer goes to flash.
     pub(crate) fn power_on(&mut self, core: &mut Core) {
         self.pump(core);
     }

@@ -7,7 +7,7 @@ use crate::ftl::Stream;
 use crate::request::{State, Work};
 
 impl FlashDevice {
-    /// Starts whatever can start: copies that are owed, programs, erases.
+    /// Starts whatever can start: earned copies, programs, erases.
     pub(super) fn pump(&mut self, core: &mut Core) {
         self.collect(core);
         while self.programs.used() < self.programs_max {
@@ -37,11 +37,11 @@ impl FlashDevice {
             }
             let Some(batch) = self.gather(waiting.min(self.program_units)) else {
                 self.hurry(core);
-                // What it did may have an end at once, of which no event tells.
+                // An action may have ended at once, without an event.
                 let copies = !self.copies_ready.is_empty()
                     && self.copy_programs < self.copy_programs_max
                     && !self.copies_yield();
-                if copies || self.ftl.has_room(Stream::Host, self.program_units) {
+                if copies || self.ftl.has_space(Stream::Host, self.program_units) {
                     continue;
                 }
                 break;
@@ -55,10 +55,10 @@ impl FlashDevice {
         }
     }
 
-    /// Takes pages from the buffer's end, and fills up what they leave of a program. None: the map has no room for
-    /// that now.
+    /// Takes pages from the buffer's end, and fills the rest of a program without data. None: the
+    /// map has no space for that now.
     fn gather(&mut self, units: u32) -> Option<usize> {
-        if !self.ftl.has_room(Stream::Host, self.program_units) {
+        if !self.ftl.has_space(Stream::Host, self.program_units) {
             return None;
         }
         let number = self.new_batch();
@@ -71,7 +71,7 @@ impl FlashDevice {
                 batch.stored.push(content.take());
             }
             if let Some(page) = self.ftl.applies(unit) {
-                let slot = self.ftl.reserve(Stream::Host).expect("room was asked for");
+                let slot = self.ftl.reserve(Stream::Host).expect("space was checked");
                 batch.host.push((page, slot));
             }
         }
@@ -88,7 +88,7 @@ impl FlashDevice {
         Some(number)
     }
 
-    /// So many units of a program hold nothing; of them, too, one in k is in the map.
+    /// Units of a program without data; of them, too, one in k is in the map.
     #[cold]
     fn fill_up(&mut self, batch: &mut Batch, units: u32) {
         self.counts.filler_pages += u64::from(units);
@@ -96,7 +96,7 @@ impl FlashDevice {
             self.filler_phase += 1;
             if self.filler_phase >= self.represent {
                 self.filler_phase = 0;
-                batch.filler.push(self.ftl.reserve(Stream::Host).expect("room was asked for"));
+                batch.filler.push(self.ftl.reserve(Stream::Host).expect("space was checked"));
             }
         }
     }
@@ -120,11 +120,11 @@ impl FlashDevice {
         slot
     }
 
-    /// The next die in turn programs it, now or when it can.
+    /// The next die in turn programs it, at once or when it is free.
     fn begin_program(&mut self, core: &mut Core, slot: u32) {
         self.programs.add(core.now);
         self.counts.programs += 1;
-        // Dies take turns, whatever is programmed.
+        // Dies take turns for every program.
         self.next_die = (self.next_die + 1) % self.dies.len() as u32;
         let die = self.next_die as u16;
         core.slab[slot].die = die;
@@ -147,7 +147,7 @@ impl FlashDevice {
         self.erase_some(core);
     }
 
-    /// A program or erase begins now, or when its die is free.
+    /// A program or erase begins at once, or when its die is free.
     fn enter_die_or_wait(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
         let die = &mut self.dies[index];
@@ -168,8 +168,8 @@ impl FlashDevice {
         }
     }
 
-    /// The data go into the die, and it programs. (The die is held meanwhile, so that nothing can come between:
-    /// when the program ends is known.)
+    /// Transfers the data into the die, which then programs. (The die is held meanwhile, so that
+    /// nothing intervenes: the end of the program is known.)
     fn load(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
         let (die, slow) = (&mut self.dies[index], &mut self.slow[index]);
@@ -190,7 +190,7 @@ impl FlashDevice {
         core.at(slow.ends_ns, slot, State::Programmed);
     }
 
-    /// Whether a program's or erase's event came too early, for a read had suspended it.
+    /// Whether the event of a program or erase came too early, because a read had suspended it.
     fn postponed(&mut self, core: &mut Core, slot: u32, state: State) -> bool {
         let index = core.slab[slot].die as usize;
         let slow = &mut self.slow[index];
@@ -249,7 +249,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// The map changes: what the batch brought is where it was programmed.
+    /// Updates the map: the batch's units are in their slots.
     fn commit(&mut self, batch: &mut Batch) {
         if std::mem::take(&mut batch.committed) {
             return;
@@ -269,7 +269,7 @@ impl FlashDevice {
         }
     }
 
-    /// As [`Self::commit`], with one of the deliberate mistakes.
+    /// As [`Self::commit`], with one of the deliberate bugs.
     #[cold]
     fn commit_badly(&mut self, batch: &Batch) {
         for &(page, place) in &batch.host {
@@ -288,7 +288,7 @@ impl FlashDevice {
         }
     }
 
-    /// What a program brought is in its slots.
+    /// Stores a program's values in its slots.
     #[cold]
     fn keep_batch(&mut self, core: &mut Core, batch: &Batch) {
         let exact = self.represent == 1;
@@ -305,7 +305,7 @@ impl FlashDevice {
         }
     }
 
-    /// Erases that are due, spread over the programs that will fill what they free: a few sooner
+    /// Begins due erases, spread over the programs that will fill the freed space: a few sooner
     /// than that, so that none are left over.
     fn erase_some(&mut self, core: &mut Core) {
         self.programs_since_erase += 1;
@@ -345,23 +345,23 @@ impl FlashDevice {
         self.release(core, die);
     }
 
-    /// A die has done what it did: a read that waits, what was suspended, or what else waits.
+    /// A die is free: next is a read that waits, the suspended operation, or another waiting one.
     #[inline(always)]
     pub(super) fn release(&mut self, core: &mut Core, index: usize) {
         let die = &mut self.dies[index];
         die.busy_ns += core.now - die.since_ns;
         die.doing = Doing::Nothing;
         if !die.reads.is_empty() || die.suspended || !self.slow[index].others.is_empty() {
-            self.go_on(core, index);
+            self.use_free_die(core, index);
         }
     }
 
-    /// Something waits for a die that has just come free.
-    fn go_on(&mut self, core: &mut Core, index: usize) {
+    /// An operation waits for a die that is now free.
+    fn use_free_die(&mut self, core: &mut Core, index: usize) {
         let die = &mut self.dies[index];
         if let Some(slot) = die.reads.first() {
             let sense = core.slab[slot].work == Work::Sense;
-            // What is suspended ends before another program or erase begins.
+            // A suspended operation ends before another program or erase begins.
             if sense || !die.suspended {
                 die.reads.pop(&core.slab);
                 if sense {

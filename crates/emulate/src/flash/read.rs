@@ -20,7 +20,7 @@ impl FlashDevice {
         self.take_context(core, slot);
     }
 
-    /// A read context, or the wait for one.
+    /// Takes a read context, or waits for one.
     #[inline(always)]
     pub(super) fn take_context(&mut self, core: &mut Core, slot: u32) {
         if self.contexts.used() == self.contexts_max {
@@ -52,7 +52,7 @@ impl FlashDevice {
         request.entered_ns = core.now;
     }
 
-    /// The die reads the page now, or when it can.
+    /// The die reads the page, at once or when it is free.
     #[inline(always)]
     pub(super) fn sense(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
@@ -66,10 +66,10 @@ impl FlashDevice {
             && for_host(core, slot)
         {
             let slow = &mut self.slow[index];
-            // A program whose data are still on their way is suspended when it has begun.
+            // A program whose data are still in transfer is suspended when it has begun.
             let from_ns = slow.begins_ns.max(core.now);
             let left_ns = slow.ends_ns - from_ns;
-            // Not worth while for what ends as soon.
+            // Not worthwhile for an operation that ends as soon.
             if left_ns > suspend_ns {
                 die.suspended = true;
                 slow.left_ns = left_ns;
@@ -99,7 +99,7 @@ impl FlashDevice {
         core.at(core.now + delay_ns + self.read_ns, slot, State::Sensed);
     }
 
-    /// The page is in the die's register: over the channel.
+    /// The page is in the die's register: transfers it over the channel.
     #[inline(always)]
     pub(super) fn sensed(&mut self, core: &mut Core, slot: u32) {
         if !core.slab[slot].internal {
@@ -130,7 +130,7 @@ impl FlashDevice {
         self.out(core, slot);
     }
 
-    /// To the host.
+    /// Sends the page to the host.
     #[inline(always)]
     pub(super) fn out(&mut self, core: &mut Core, slot: u32) {
         if self.send(core, slot) {
@@ -138,7 +138,8 @@ impl FlashDevice {
         }
     }
 
-    /// The same; gives whether its context is free. (Otherwise it is when the driver thread has copied it.)
+    /// Sends the page; gives whether its context is free. (If not, it is once the driver thread has
+    /// copied it.)
     #[inline(always)]
     fn send(&mut self, core: &mut Core, slot: u32) -> bool {
         match &mut self.front {
@@ -166,8 +167,8 @@ impl FlashDevice {
         }
     }
 
-    /// A page's data come to the host, at `end_ns` but for the controller's latency. (One after the
-    /// other: the last page that sets out is the last to arrive.)
+    /// Schedules a page's arrival at the host, at `end_ns` plus the controller's latency. (In
+    /// order: the last page sent is the last to arrive.)
     #[inline(always)]
     fn deliver(&mut self, core: &mut Core, slot: u32, end_ns: u64) {
         let end_ns = end_ns + self.read_latency_ns;
@@ -191,7 +192,7 @@ impl FlashDevice {
         child_ended(core, parent);
     }
 
-    /// The driver thread looks, for it is time.
+    /// The driver thread polls at its due time.
     pub(super) fn poll(&mut self, core: &mut Core, slot: u32) {
         if let HostInterface::Channel { polling, .. } = &mut self.front {
             *polling = false;
@@ -222,7 +223,7 @@ impl FlashDevice {
                 self.sense(core, next);
                 return;
             }
-            // Nothing is in the cells: it needs its context for no time.
+            // The cells hold nothing: it needs its context for no time.
             if !self.send(core, next) {
                 return;
             }
@@ -251,8 +252,8 @@ pub(super) fn child_ended(core: &mut Core, parent: u32) {
     }
 }
 
-/// Whether a host waits for a page read: it is one of a host's read, or of the stripe that rebuilds one. The device's
-/// own reads suspend nothing.
+/// Whether a host waits for a page read: it is one of a host's read, or of the stripe that rebuilds
+/// one. The device's own reads suspend nothing.
 #[inline(always)]
 fn for_host(core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];

@@ -1,5 +1,5 @@
-//! Faults of the medium, and how the device recovers: a page that can't be read is rebuilt from the
-//! other pages of its parity stripe, each on another die.
+//! Media errors and recovery from them: a page that can't be read is rebuilt from the other pages
+//! of its parity stripe, each on another die.
 
 use super::{FlashDevice, UNIT_BYTES};
 use crate::core::Core;
@@ -10,19 +10,19 @@ use iodyno_units::rng::splitmix64;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// What can't be read.
+/// Unreadable blocks and units.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Damage {
     units: Ranges,
     /// Die, and block of the die.
     blocks: BTreeSet<(u16, u64)>,
-    /// Units that lay in such a block and were written elsewhere since. (The represented form
-    /// finds them in the same block for ever.)
+    /// Units that lay in such a block and were since written elsewhere. (The represented form
+    /// always finds them in the same block.)
     elsewhere: BTreeSet<u64>,
 }
 
 impl Damage {
-    /// Units hold nothing any more. (Of a damaged block, what is not in it is not read.)
+    /// The units hold no data any more. (Trimmed units are not read from a damaged block either.)
     pub(super) fn trim(&mut self, units: Range<u64>) {
         self.units.remove(units);
     }
@@ -46,12 +46,12 @@ impl FlashDevice {
         self.damage.get_or_insert_default().units.add(units);
     }
 
-    /// Everything can be read again.
+    /// Makes everything readable again.
     pub(crate) fn mend(&mut self) {
         self.damage = None;
     }
 
-    /// Units were written to flash anew: they are whole.
+    /// Units were rewritten to flash: they are readable.
     #[cold]
     pub(super) fn mend_units(&mut self, units: impl Iterator<Item = u64>) {
         let Some(mut damage) = self.damage.take() else { return };
@@ -68,7 +68,7 @@ impl FlashDevice {
         self.block_of(unit).is_some_and(|block| damage.blocks.contains(&block))
     }
 
-    /// The erase block that holds a unit. In the represented form blocks are drawn by hash: as many
+    /// The erase block that holds a unit. In the represented form a hash draws the block: as many
     /// as there are, and each unit always in the same.
     fn block_of(&self, unit: u64) -> Option<(u16, u64)> {
         let die = self.place(unit)?;
@@ -82,7 +82,7 @@ impl FlashDevice {
         Some((die, block))
     }
 
-    /// The units of which a page read brings something.
+    /// The units that a page read returns.
     fn units_of(&self, core: &Core, slot: u32) -> Vec<u64> {
         let request = &core.slab[slot];
         if request.parent == NIL {
@@ -111,7 +111,7 @@ impl FlashDevice {
         units
     }
 
-    /// Whether what a host reads of the unit comes out of the buffer.
+    /// Whether the buffer serves a host's read of the unit.
     fn is_buffered(&self, unit: u64) -> bool {
         self.drain.contains(&unit) || self.batches.iter().any(|b| b.units.contains(&unit))
     }
@@ -135,7 +135,7 @@ impl FlashDevice {
             return false;
         }
         self.counts.recovered += 1;
-        // Rebuilt data are written elsewhere: this page is whole from now on.
+        // Rebuilt data are written elsewhere: this page is readable from now on.
         self.mend_units(units.into_iter());
         let die = core.slab[slot].die;
         self.release(core, die as usize);
@@ -154,7 +154,7 @@ impl FlashDevice {
         true
     }
 
-    /// One page of the stripe of a damaged page is read.
+    /// One page of the stripe of a damaged page has been read.
     pub(super) fn stripe_read(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].pending -= 1;
         if core.slab[slot].pending == 0 {

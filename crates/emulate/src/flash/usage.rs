@@ -1,4 +1,4 @@
-//! What a flash device tells about itself.
+//! Usage of a flash device: its counters, resources and phase times.
 
 use super::{FlashDevice, HostInterface, UNIT_BYTES};
 use crate::core::Core;
@@ -67,7 +67,7 @@ impl FlashDevice {
         all
     }
 
-    /// Its laws: no page is lost between buffer, programs and flash.
+    /// Checks its invariants: no page is lost between buffer, programs and flash.
     pub(crate) fn check(&self) -> Result<(), String> {
         let programming: usize = self.batches.iter().map(|b| b.units.len()).sum();
         let held = u64::from(self.buffer_units - self.buffer_free);
@@ -79,13 +79,13 @@ impl FlashDevice {
             ));
         }
         if self.contexts.used() > self.contexts_max || self.programs.used() > self.programs_max {
-            return Err("more at once than there may be".to_owned());
+            return Err("more programs or copies at once than allowed".to_owned());
         }
         self.check_content()?;
         self.ftl.check()
     }
 
-    /// Where the time of its I/Os went, since the start.
+    /// Phase times of its I/Os, since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let p = &self.phases;
         let phase = |name, of, total_ns| {

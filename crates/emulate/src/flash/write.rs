@@ -1,4 +1,4 @@
-//! Host writes: into the buffer, or to wait for room there. Flushes and trims.
+//! Host writes: enter the buffer, or wait for space in it. Flushes and trims.
 
 use super::{FlashDevice, HostInterface, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
@@ -27,7 +27,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// As much of a write as there is room for; acknowledged when all of it is in.
+    /// Puts as much of a write into the buffer as fits; acknowledges it when all of it is in.
     fn fill_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let units = request.pending.min(self.buffer_free);
@@ -60,7 +60,7 @@ impl FlashDevice {
         }
     }
 
-    /// Room has come free.
+    /// Space has become free.
     pub(super) fn admit_waiting(&mut self, core: &mut Core) {
         while self.buffer_free > 0
             && let Some(slot) = self.buffer_waiting.first()
@@ -72,7 +72,7 @@ impl FlashDevice {
         }
     }
 
-    /// The controller's own work stops everything after so much was written.
+    /// The controller's housekeeping stops everything whenever a given number of bytes was written.
     fn housekeep(&mut self, core: &mut Core, len: u64) {
         let Some(stall) = self.stall else { return };
         if self.stall_left > len {
@@ -92,7 +92,7 @@ impl FlashDevice {
         }
     }
 
-    /// Everything that was acknowledged is made durable.
+    /// Makes all acknowledged writes durable.
     pub(super) fn flush(&mut self, core: &mut Core, slot: u32) {
         let hasty = self.injected_bug == InjectedBug::HastyFlush;
         if self.buffer_protected || self.units_out == self.units_in || hasty {
@@ -103,7 +103,7 @@ impl FlashDevice {
         }
     }
 
-    /// Done when all that is in the buffer now has been programmed.
+    /// The flush completes when the present content of the buffer has been programmed.
     fn wait_for_programs(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].state = State::Waiting;
         self.flushes.push_back((self.units_in, slot));
@@ -121,7 +121,7 @@ impl FlashDevice {
         under_way.map(|batch| batch.first).min().unwrap_or(begun)
     }
 
-    /// Programs have ended: whoever waited for them.
+    /// Completes the flushes and FUA writes whose programs have ended.
     pub(super) fn end_flushes(&mut self, core: &mut Core) {
         if self.flushes.is_empty() {
             return;
@@ -139,7 +139,7 @@ impl FlashDevice {
         }
     }
 
-    /// Trims come after what was written before them: what waits in the buffer goes first.
+    /// Trims come after earlier writes: what waits in the buffer goes first.
     pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
         if self.units_out < self.units_in {
             self.wait_for_programs(core, slot);
@@ -150,7 +150,7 @@ impl FlashDevice {
         core.at(end, slot, State::Done);
     }
 
-    /// Whole units of the range hold nothing any more.
+    /// Trims the whole units of the range.
     fn forget(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let (at, len, token) = (request.at, u64::from(request.len), request.token);
@@ -164,7 +164,7 @@ impl FlashDevice {
                 if count > 0 {
                     core.tell(ContentEvent::Dropped { part, unit, count, token, overtaken: false });
                 }
-                // A protected buffer's newer value is kept already: nothing of it is dropped.
+                // A protected buffer has already kept the newer value, which stays.
                 if newer < units.end && !self.buffer_protected {
                     let (unit, count) = (newer, 1);
                     core.tell(ContentEvent::Dropped { part, unit, count, token, overtaken: true });

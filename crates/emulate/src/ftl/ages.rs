@@ -1,4 +1,4 @@
-//! How many valid pages the blocks of a steady state have.
+//! Distribution of valid pages over the blocks of a steady state.
 //!
 //! Under uniform random writes to n pages with write amplification W, a page dies with probability
 //! x = b / (W n) in the time in which one block of b pages is filled. Pages die one after the
@@ -11,7 +11,7 @@
 //! and a spare of .07. Pages that were written r at a time die so, too; it is as if blocks had r
 //! times fewer pages.
 
-/// What decides it.
+/// The parameters of the distribution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ages {
     pub(super) sealed: u32,
@@ -27,10 +27,10 @@ impl Ages {
     pub(super) fn valid(&self, total: u32) -> Vec<u32> {
         let step = f64::from(self.per_block) / (self.write_amplification() * self.data());
         let mut valid: Vec<u32> = (0..self.sealed)
-            // The open blocks, half full, are one block that is younger.
+            // The open blocks, half full, count as one younger block.
             .map(|index| libm::round(self.valid_at(step * (f64::from(index) + 1.5))) as u32)
             .collect();
-        // What rounding changed in the sum is put right a page at a time, all round.
+        // Corrects the sum after rounding, one page at a time, over all blocks in turn.
         let mut sum: u64 = valid.iter().map(|&v| u64::from(v)).sum();
         let total = u64::from(total);
         let mut index = 0;
@@ -49,7 +49,7 @@ impl Ages {
         f64::from(self.pages.max(1))
     }
 
-    /// The W with which all blocks are younger than a victim, by bisection; 1 if dead ones are left.
+    /// The W with which all blocks are younger than a victim, by bisection; 1 if blocks without valid pages remain.
     fn write_amplification(&self) -> f64 {
         let full = f64::from(self.per_block);
         let slots = full * f64::from(self.sealed + 1);
@@ -65,13 +65,13 @@ impl Ages {
         high
     }
 
-    /// The age at which a block has come down to so many valid pages, in lives of a page.
+    /// The age at which a block has `valid` valid pages left, in lives of a page.
     fn age(&self, valid: f64) -> f64 {
         let half = 0.5 * f64::from(self.run);
         libm::log((f64::from(self.per_block) + half) / (valid + half))
     }
 
-    /// The valid pages of a block of this age. It has as many until it comes down to a run less,
+    /// The valid pages of a block of this age. The number stays the same until it falls by a run,
     /// hence half a run more than by the inverse of `age`.
     fn valid_at(&self, age: f64) -> f64 {
         let full = f64::from(self.per_block);
@@ -84,8 +84,8 @@ mod tests {
     use super::*;
     use crate::ftl::oracle::write_amplification_uniform;
 
-    /// The blocks are as full as the data asks for without being put right, and large ones have the
-    /// write amplification of the closed form.
+    /// The blocks hold the data without the correction, and large ones have the write amplification
+    /// of the closed form.
     #[test]
     fn the_sum_is_right_by_itself() {
         for spare in [0.03, 0.07, 0.2, 0.5, 0.9] {
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Whatever is asked for comes to an end.
+    /// Every input terminates.
     #[test]
     fn nearly_empty_and_nearly_full_devices_have_a_state() {
         let ages = Ages { sealed: 20, per_block: 8, pages: 0, run: 1 };

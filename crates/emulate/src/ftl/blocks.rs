@@ -1,4 +1,4 @@
-//! The blocks: which are free, which are being filled, which may be collected, how worn each is.
+//! Block states of the flash translation layer: free, open, closing or sealed; the victims; the wear of each.
 //!
 //! A block is free, then open while a stream takes its slots, then closing while programs of its
 //! last slots are in flight, then sealed. Only sealed blocks can be collected, and they are kept in
@@ -6,20 +6,20 @@
 //!
 //! Blocks that the host's stream filled are sealed in the order in which they were opened. So as
 //! long as a program is in flight, nothing that was reserved after it can have been moved by
-//! garbage collection, and of two programs of one page the order of their slots tells which is the
+//! garbage collection, and of two programs of one page the one with the later slot is the
 //! newer. The map relies on that.
 //!
-//! Which page lies in a slot is not known here.
+//! The page in each slot is not recorded here.
 
 use std::collections::VecDeque;
 
-/// Who writes: data of the host and copies of garbage collection fill separate blocks, since what
-/// survived a collection is likely to live longer.
+/// The writer: data of the host and copies of garbage collection fill separate blocks, since pages
+/// that survived a collection are likely to live longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// What the host writes.
+    /// Writes of the host.
     Host,
-    /// What garbage collection moves.
+    /// Copies of garbage collection.
     Copy,
 }
 
@@ -34,12 +34,12 @@ pub(super) const EMPTY_BLOCKS: u32 = FREE_BLOCKS - 1 + 1;
 /// The last free block is for copies: without it a collection could not end.
 const FREE_FOR_COPIES: usize = 1;
 
-/// A block is collected for its little wear when it was erased so many times fewer than the most
-/// worn one, ...
+/// A block is collected for low wear when it was erased this many times fewer than the most worn
+/// one, ...
 const WEAR_SPREAD: u32 = 64;
-/// ... by one collection in so many, ...
+/// ... by one collection in this many, ...
 const WEAR_EVERY: u32 = 8;
-/// ... which looks at so many blocks for it.
+/// ... which examines this many blocks for it.
 const WEAR_LOOKS: u32 = 64;
 
 pub(super) const NONE: u32 = u32::MAX;
@@ -64,11 +64,11 @@ pub(super) struct Block {
     previous: u32,
     pub(super) state: State,
     pub(super) stream: Stream,
-    /// How many blocks had been opened before it.
+    /// Number of blocks opened before it.
     pub(super) opened: u64,
 }
 
-/// The slots of a stream's open block that were not reserved yet.
+/// The slots of a stream's open block that have not been reserved.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     block: u32,
@@ -76,7 +76,7 @@ struct Cursor {
     end: u32,
 }
 
-/// A block to collect, and whether it was chosen for its little wear.
+/// A block to collect, and whether low wear was the reason.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pick {
     pub(super) block: u32,
@@ -91,20 +91,20 @@ pub(super) struct Blocks {
     list: Vec<Block>,
     free: VecDeque<u32>,
     cursors: [Cursor; 2],
-    /// Slots of copies that a power cut left empty: they are in flight still, and the next to be
-    /// handed out.
+    /// Slots of copies that a power cut left empty: they are still in flight, and the next to be
+    /// reserved.
     returned: VecDeque<u32>,
     /// Full blocks of the host's stream that are not sealed, the oldest first.
     closing: VecDeque<u32>,
     opened: u64,
-    /// The first sealed block with so many valid pages.
+    /// By number of valid pages: the first sealed block with it.
     heads: Vec<u32>,
     /// No sealed block has fewer valid pages.
     fewest: u32,
     picks: u32,
     hand: u32,
     most_erases: u32,
-    /// `WEAR_SPREAD`, but for tests that leave wear levelling out.
+    /// `WEAR_SPREAD`, except in tests without wear levelling.
     pub(super) wear_spread: u32,
 }
 
@@ -188,16 +188,16 @@ impl Blocks {
     }
 
     /// Whether `count` slots, no more than a block has, can be reserved.
-    pub(super) fn has_room(&self, stream: Stream, count: u32) -> bool {
+    pub(super) fn has_space(&self, stream: Stream, count: u32) -> bool {
         let cursor = &self.cursors[stream as usize];
         let kept = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
         let returned = if stream == Stream::Copy { self.returned.len() as u32 } else { 0 };
         cursor.end - cursor.next + returned >= count || self.free.len() > kept
     }
 
-    /// A slot that was reserved, and nothing came into it: the power failed. Slots of copies are used
-    /// again, or cuts could use up the space without which no collection ends. Those of hosts
-    /// are not, since their order tells what is newer; and hosts leave the last block to copies.
+    /// A slot was reserved and stays empty: the power failed. Slots of copies are used again, or cuts
+    /// could use up the space without which no collection ends. Those of hosts are not, since their
+    /// order gives the order of the writes; and hosts leave the last block to copies.
     pub(super) fn abandon(&mut self, slot: u32) {
         let block = self.of(slot);
         match self.list[block as usize].stream {
@@ -206,7 +206,7 @@ impl Blocks {
         }
     }
 
-    /// A victim that is not to be collected after all.
+    /// Returns a victim that is not to be collected to the sealed blocks.
     pub(super) fn reseal(&mut self, index: u32) {
         debug_assert_eq!(self.list[index as usize].state, State::Victim);
         self.seal(index);
@@ -229,8 +229,8 @@ impl Blocks {
         Some(())
     }
 
-    /// Whether what lies in `slot` was written by the host after what lies in `other`, both being
-    /// of the same page. Data of a copy never is: the host's program, still in flight, came later.
+    /// Whether the host wrote the data in `slot` after those in `other`, both of the same page. False
+    /// for data of a copy: the host's program, still in flight, came later.
     #[inline]
     pub(super) fn is_newer(&self, slot: u32, other: u32) -> bool {
         let (block, beside) =
@@ -281,7 +281,7 @@ impl Blocks {
         }
     }
 
-    /// A page of the block, a victim, is current again. (A deliberate mistake only.)
+    /// A page of the block, a victim, is current again. (A deliberate bug only.)
     pub(super) fn gain(&mut self, index: u32) {
         self.list[index as usize].valid += 1;
     }
@@ -311,9 +311,9 @@ impl Blocks {
         }
     }
 
-    /// Takes the block out of the sealed ones that is best collected: the one with the fewest
-    /// valid pages, or now and then one that is worn far less than others. None if no sealed block
-    /// has a page to gain.
+    /// Removes the best block to collect from the sealed ones: the one with the fewest valid pages,
+    /// or now and then one that is worn far less than others. None if no sealed block has a page to
+    /// gain.
     pub(super) fn pick(&mut self) -> Option<Pick> {
         while self.fewest < self.pages_per_block && self.heads[self.fewest as usize] == NONE {
             self.fewest += 1;
@@ -329,9 +329,9 @@ impl Blocks {
         Some(Pick { block, for_wear: unworn.is_some() })
     }
 
-    /// The next sealed block round the device, of the next few, that is worn far less than others.
+    /// The next sealed block of those examined that is worn far less than others, going round the device.
     fn unworn(&mut self) -> Option<u32> {
-        // A block with all pages valid takes a free block and gives back just that.
+        // A block with all pages valid takes a free block and returns just that.
         if self.free.len() <= FREE_FOR_COPIES {
             return None;
         }
@@ -357,8 +357,8 @@ impl Blocks {
         self.free.push_back(index);
     }
 
-    /// Seals a block in which any slots, so many of them, are valid, as if written by copies. For
-    /// the construction of a state, from the oldest block on.
+    /// Seals a block with `valid` valid slots in any places, as if written by copies. For the
+    /// construction of a state, from the oldest block on.
     pub(super) fn preset_sealed(&mut self, valid: u32) -> u32 {
         let index = self.preset_open(Stream::Copy, self.pages_per_block);
         self.list[index as usize].valid = valid;
@@ -366,7 +366,7 @@ impl Blocks {
         index
     }
 
-    /// Opens a block of which so many slots are programmed and valid.
+    /// Opens a block with `valid` slots programmed and valid.
     pub(super) fn preset_open(&mut self, stream: Stream, valid: u32) -> u32 {
         self.open(stream).expect("a constructed state leaves blocks free");
         let cursor = &mut self.cursors[stream as usize];
@@ -380,7 +380,7 @@ impl Blocks {
             + 4 * (self.heads.capacity() + self.free.capacity() + self.closing.capacity())
     }
 
-    /// Whether lists and states of the blocks agree.
+    /// Whether lists and states of the blocks are consistent.
     pub(super) fn check(&self) -> Result<(), String> {
         let count = |state| self.list.iter().filter(|block| block.state == state).count();
         if self.free.iter().any(|&index| self.list[index as usize].state != State::Free)

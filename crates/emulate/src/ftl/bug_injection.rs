@@ -1,20 +1,20 @@
-//! Deliberate mistakes of the map (see `crate::bug_injection`).
+//! Deliberate bugs of the map (see `crate::bug_injection`).
 
 use super::{Ftl, Page, PageCopy};
 
 impl Ftl {
-    /// [`Ftl::commit`], whatever was committed before.
+    /// As [`Ftl::commit`], but ignores newer commits.
     pub(crate) fn commit_last(&mut self, page: Page, slot: u32) {
         self.unmap(page.0);
         self.commit(page, slot);
     }
 
-    /// [`Ftl::commit_copy`], although the page may have been overwritten or trimmed meanwhile.
+    /// As [`Ftl::commit_copy`], but ignores an overwrite or trim of the page meanwhile.
     pub(crate) fn commit_stale(&mut self, copy: PageCopy, slot: u32) {
         let page = copy.page.0;
         if self.map[page as usize] != copy.source {
             self.unmap(page);
-            // The source was the current one once, and counts as that again until it is moved.
+            // The source was current once, and counts as current until it is moved.
             let source = self.blocks.of(copy.source);
             self.map[page as usize] = copy.source;
             self.blocks.gain(source);

@@ -1,9 +1,9 @@
-//! The collection of a block: one at a time, its valid pages are handed out, copied and committed,
-//! and then it is erased.
+//! Garbage collection of one block at a time: hands out its valid pages, commits the copies, and
+//! then erases it.
 //!
-//! When a collection begins and how fast it goes is for the caller to say. A device is in balance
-//! when each victim is done within as many host pages as it will set free: with v of b pages valid,
-//! v / (b - v) copies for each host page.
+//! The caller decides when a collection begins and how fast it goes. A device is in balance when
+//! each victim is done within as many host pages as it will set free: with v of b pages valid, v /
+//! (b - v) copies for each host page.
 
 use super::blocks::{NONE, Pick};
 use super::{Ftl, Page};
@@ -11,12 +11,11 @@ use super::{Ftl, Page};
 /// The block that is being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// Valid pages when it was chosen: so many copies at most.
+    /// Valid pages when it was chosen: the most copies.
     pub valid: u32,
     /// All pages of the block.
     pub pages_per_block: u32,
-    /// It was chosen because it is worn little, not for the space to gain, which can be none: let
-    /// it take its time.
+    /// It was chosen for low wear, not for the space to gain, which can be none: collect it slowly.
     pub for_wear: bool,
 }
 
@@ -33,7 +32,7 @@ pub struct PageCopy {
 pub(super) struct Collection {
     pub(super) block: u32,
     victim: Victim,
-    /// The first slot that was not looked at, and the block's end.
+    /// The first slot that was not checked, and the block's end.
     next: u32,
     end: u32,
     /// Slots `window` + i that were found valid and not handed out, a bit for each i.
@@ -44,7 +43,7 @@ pub(super) struct Collection {
 }
 
 impl Ftl {
-    /// The block that is being collected; if none is, one is chosen. None if nothing is to gain.
+    /// The block that is being collected; if none is, chooses one. None if nothing is to gain.
     pub fn victim(&mut self) -> Option<Victim> {
         if self.collection.is_none() {
             let Pick { block, for_wear } = self.blocks.pick()?;
@@ -88,7 +87,7 @@ impl Ftl {
             while collection.found != 0 {
                 let source = collection.window + collection.found.trailing_zeros();
                 collection.found &= collection.found - 1;
-                // It may have been overwritten since it was looked at.
+                // It may have been overwritten since it was checked.
                 if self.is_current(source) {
                     return Some(PageCopy { page: Page(self.owner[source as usize]), source });
                 }
@@ -96,8 +95,8 @@ impl Ftl {
             if collection.next == collection.end {
                 return None;
             }
-            // A window at a time: its entries of the map lie far apart, and so many loads at once
-            // take little longer than one.
+            // A window at a time: its entries of the map lie far apart, and loading this many at
+            // once takes little longer than one.
             collection.window = collection.next;
             collection.next = collection.end.min(collection.next + 64);
             for slot in collection.window..collection.next {
@@ -122,7 +121,7 @@ impl Ftl {
         current
     }
 
-    /// A copy is in flight no more.
+    /// Records that a copy is no longer in flight.
     fn returned(&mut self, copy: PageCopy) {
         let block = self.blocks.of(copy.source);
         if let Some(collection) = &mut self.collection
@@ -143,8 +142,8 @@ impl Ftl {
         }
     }
 
-    /// The victim has given its last copy (`next_copy` said so): it is erased as soon as the copies
-    /// that are in flight are committed, and another block may be chosen meanwhile.
+    /// The victim is exhausted (`next_copy` returned None): it is erased as soon as the copies in
+    /// flight are committed, and another block may be chosen meanwhile.
     pub fn retire_victim(&mut self) {
         let Some(collection) = self.collection.take() else { return };
         if collection.in_flight == 0 {

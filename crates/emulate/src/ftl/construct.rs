@@ -1,8 +1,8 @@
-//! The state that a device starts in, made directly: a device of 400 GB would otherwise have to be
+//! Constructs the state that a device starts in: a device of 400 GB would otherwise have to be
 //! written several times over before its first measurement.
 //!
-//! It takes a few steps for each page and each block. How many valid pages the blocks of a steady
-//! state have is in `ages.rs`; here pages are dealt to them.
+//! It takes a few steps for each page and each block. `ages.rs` has the distribution of valid pages
+//! over the blocks of a steady state; here pages are assigned to them.
 
 use std::ops::Range;
 
@@ -15,15 +15,15 @@ use super::represent::Sample;
 use super::sequentiality::{SCATTERED_PAGES_MAX, Sequentiality};
 use super::{Counters, Ftl, Shape};
 
-/// What was done to a device before.
+/// Preconditioned state of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing: all blocks are erased.
     Fresh,
     /// Every page was written once, in order.
     Sequential,
-    /// Aligned writes of so many pages were made at random places, until write amplification did
-    /// not change any more.
+    /// Aligned writes of `pages_per_write` pages were made at random places, until write
+    /// amplification was constant.
     Random {
         /// Pages of a write, at least 1. The state is less exact when a block holds few of them.
         pages_per_write: u32,
@@ -32,7 +32,7 @@ pub enum State {
 
 impl Ftl {
     /// A device in `state`, of which only the pages of `written_lpns` were ever written. `seed` and
-    /// `number`, of the device, choose all that is random in it.
+    /// the device's `number` determine all random choices.
     ///
     /// # Panics
     /// If `shape.check()` refuses.
@@ -87,7 +87,7 @@ impl Ftl {
                         let pages: Vec<u32> = if length > 1 {
                             in_order(sample, &written, |lpn| writes.rank(lpn))
                         } else {
-                            // The order of the map's pages is random already, seen from the host.
+                            // Seen from the host, the order of the map's pages is random already.
                             of_range(sample, &written).map(|(_, page)| page).collect()
                         };
                         let run = length / u64::from(shape.represent);
@@ -100,8 +100,7 @@ impl Ftl {
         ftl
     }
 
-    /// Another device in the same state; what is drawn in it from now on is drawn for its own
-    /// number. Costs a copy.
+    /// Another device in the same state, which from now on draws for its own number. Costs a copy.
     #[must_use]
     pub fn twin(&self, seed: u64, number: u64) -> Self {
         let mut twin = self.clone();
@@ -111,15 +110,15 @@ impl Ftl {
         twin
     }
 
-    /// Puts the next pages into the slots from `first` on. The map follows in `map_owners`.
+    /// Puts the next pages into the slots from `first` on. `map_owners` updates the map.
     #[inline]
     fn program(&mut self, first: u32, count: u32, pages: &mut impl Iterator<Item = u32>) {
         for owner in &mut self.owner[first as usize..(first + count) as usize] {
-            *owner = pages.next().expect("as many pages as the blocks were given");
+            *owner = pages.next().expect("as many pages as slots");
         }
     }
 
-    /// Makes the map of what lies in the slots.
+    /// Builds the map from the slots' owners.
     ///
     /// Neighbouring slots belong far apart in the map, which in the exact form of a large device is
     /// larger than any cache. So slots are taken a batch at a time, and of a batch all that belong
@@ -155,8 +154,8 @@ impl Ftl {
         }
     }
 
-    /// Deals the pages, `count` of them, to blocks of all ages. Pages that were written together,
-    /// in runs, stay together.
+    /// Assigns the `count` pages to blocks of all ages. Pages that were written together, in runs,
+    /// stay together.
     fn age(
         &mut self,
         count: u32,
@@ -173,12 +172,12 @@ impl Ftl {
         for valid in ages.valid(count - 2 * open).into_iter().rev() {
             let block = self.blocks.preset_sealed(valid);
             let slots = self.blocks.slots(block);
-            // Selection sampling, run by run: a run survived with the chance that is left.
+            // Selection sampling, run by run: a run survived with the remaining probability.
             let (mut slot, mut left) = (slots.start, valid);
             while left > 0 {
                 let space = slots.end - slot;
                 let length = run.min(space);
-                // What is left must fit behind a run that is passed over.
+                // The rest must fit behind a run that is skipped.
                 if below(&mut rng, u64::from(space)) < u64::from(left) || left > space - length {
                     let take = length.min(left);
                     self.program(slot, take, &mut pages);

@@ -1,4 +1,4 @@
-//! Pages that are written so often that a sample of pages cannot stand for them.
+//! Heavy hitters: pages that are written so often that a sample of pages cannot represent them.
 //!
 //! When one page in k is represented, a page with a noticeable share of all writes is either in the
 //! sample, and counts k times too much, or isn't, and is missing: under zipf 0.99 write
@@ -20,16 +20,16 @@
 
 use iodyno_units::rng::{Generator, below};
 
-/// One in so many misses lowers a counter.
+/// One miss in this many lowers a counter.
 const MISSES: u32 = 16;
 const WAYS: usize = 8;
 /// A page is a heavy hitter from this count on, until the count is 0.
 const PROMOTED_AT: u8 = 32;
-/// The count goes no higher, so that a page that has cooled down is found out in time.
+/// Upper limit of the count, so that a page that has cooled down is detected in time.
 const COUNT_MAX: u8 = 64;
-/// At most so many heavy hitters, ...
+/// The most heavy hitters, ...
 const HITTERS_MAX: u64 = 2048;
-/// ... and at most one for so many logical pages, lest uniform load be seen as heavy.
+/// ... and at most one for this many logical pages, lest uniform load count as heavy.
 const PAGES_PER_HITTER: u64 = 512;
 
 const EMPTY: u32 = u32::MAX;
@@ -40,19 +40,19 @@ const NOT_HEAVY: u16 = u16::MAX;
 #[repr(align(64))]
 struct Set {
     tags: [u32; WAYS],
-    /// Which group a heavy hitter belongs to.
+    /// The group of each heavy hitter.
     groups: [u16; WAYS],
     counts: [u8; WAYS],
 }
 
-/// What a write of a page means.
+/// How a write of a page is represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Write {
     /// Not a heavy hitter: the sample of pages decides.
     Cold,
-    /// Of a heavy hitter, and to be applied to the page of this group.
+    /// Of a heavy hitter, to be applied to the page of this group.
     Apply(u16),
-    /// Of a heavy hitter, and not one of the sample in time.
+    /// Of a heavy hitter, not in the sample in time.
     Skip,
 }
 
@@ -63,13 +63,13 @@ pub(super) struct HeavyHitters {
     represent: u32,
     rng: Generator,
     /// Misses until the next one that lowers a counter, and writes of heavy hitters until the next
-    /// one that is applied. Drawn anew each time: no rhythm of a workload falls in with them.
+    /// one that is applied. Drawn anew each time: no periodic workload aligns with them.
     misses_left: u32,
     writes_left: u32,
     groups: u32,
-    /// The groups that have room, once for each hitter that they have room for. The hottest pages
-    /// are found first, so the groups are filled one after the other: like beside like.
-    room: Vec<u16>,
+    /// The groups with free places, once for each place. The hottest pages are found first, so the
+    /// groups are filled one after the other: pages of similar heat together.
+    free_places: Vec<u16>,
 }
 
 impl HeavyHitters {
@@ -80,7 +80,7 @@ impl HeavyHitters {
 
     pub(super) fn new(logical_pages: u64, represent: u32, rng: Generator) -> Self {
         let hitters = (logical_pages / PAGES_PER_HITTER).clamp(1, HITTERS_MAX) as u32;
-        // Two entries for each, so that half of them are left to look for others.
+        // Two entries for each, so that half of them are free to find others.
         let sets = (2 * hitters / WAYS as u32).max(1).next_power_of_two();
         let set = Set { tags: [EMPTY; WAYS], groups: [NOT_HEAVY; WAYS], counts: [0; WAYS] };
         Self {
@@ -91,17 +91,17 @@ impl HeavyHitters {
             misses_left: MISSES,
             writes_left: represent,
             groups: hitters.div_ceil(represent),
-            room: (0..hitters).rev().map(|hitter| (hitter / represent) as u16).collect(),
+            free_places: (0..hitters).rev().map(|hitter| (hitter / represent) as u16).collect(),
         }
     }
 
-    /// How many pages of the map stand for heavy hitters.
+    /// The number of map pages that represent heavy hitters.
     pub(super) fn groups(&self) -> u32 {
         self.groups
     }
 
-    /// The set and the tag of a page, which together are as good as its number. 32 bits are enough
-    /// for the tag: 2⁴⁰ pages have 2⁹ sets, and fewer sets serve smaller devices.
+    /// The set and the tag of a page, which together identify it. 32 bits are enough for the tag:
+    /// 2⁴⁰ pages have 2⁹ sets, and smaller devices have fewer sets.
     #[inline]
     fn place(&self, lpn: u64) -> (usize, u32) {
         let tag = lpn >> self.set_bits;
@@ -130,7 +130,7 @@ impl HeavyHitters {
         let group = set.groups[way];
         if group == NOT_HEAVY {
             if set.counts[way] >= PROMOTED_AT {
-                set.groups[way] = self.room.pop().unwrap_or(NOT_HEAVY);
+                set.groups[way] = self.free_places.pop().unwrap_or(NOT_HEAVY);
             }
             return Write::Cold;
         }
@@ -155,20 +155,20 @@ impl HeavyHitters {
         set.counts[way] = 1;
         let group = std::mem::replace(&mut set.groups[way], NOT_HEAVY);
         if group != NOT_HEAVY {
-            self.room.push(group);
+            self.free_places.push(group);
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.sets) + 2 * self.room.capacity()
+        size_of_val(&*self.sets) + 2 * self.free_places.capacity()
     }
 
-    /// Every group has as many hitters and as much room as it should.
+    /// Checks the number of hitters and of free places of every group.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut sizes = vec![0_u32; self.groups as usize];
         let heavy =
             self.sets.iter().flat_map(|set| &set.groups).filter(|&&group| group != NOT_HEAVY);
-        for &group in heavy.chain(&self.room) {
+        for &group in heavy.chain(&self.free_places) {
             sizes[usize::from(group)] += 1;
         }
         match sizes.iter().rposition(|&size| size != self.represent) {
@@ -180,7 +180,7 @@ impl HeavyHitters {
     }
 }
 
-/// 1 to 2 × `mean` - 1, each as likely.
+/// 1 to 2 × `mean` - 1, each with equal probability.
 fn gap(rng: &mut Generator, mean: u32) -> u32 {
     1 + below(rng, 2 * u64::from(mean) - 1) as u32
 }
@@ -218,8 +218,8 @@ mod tests {
         }
     }
 
-    /// They are found, one in k of their writes is applied, and they are forgotten when others
-    /// take their place.
+    /// They are found, one in k of their writes is applied, and they are dropped when others take
+    /// their place.
     #[test]
     fn heavy_hitters_come_and_go() {
         let logical = 1_u64 << 17;

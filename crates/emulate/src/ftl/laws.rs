@@ -1,6 +1,6 @@
-//! What must hold at any time, whatever was written, trimmed and collected; and a digest that is
-//! equal exactly for equal states. Both look at every page: for tests, and for finding where two
-//! runs part.
+//! Invariants that hold at any time, whatever was written, trimmed and collected; and a digest that
+//! is equal exactly for equal states. Both visit every page: for tests, and for finding where two
+//! runs diverge.
 
 use iodyno_units::rng::splitmix64;
 
@@ -8,11 +8,11 @@ use super::Ftl;
 use super::blocks::NONE;
 
 impl Ftl {
-    /// Whether the laws hold: each mapped page lies in a slot of its own, each block has as many
+    /// Checks the invariants: each mapped page lies in a slot of its own, each block has as many
     /// valid pages as the map puts there, and every slot is valid, in flight, free or dead.
     ///
     /// # Errors
-    /// The first law that is broken, and where.
+    /// The first violated invariant, and where.
     pub fn check(&self) -> Result<(), String> {
         self.blocks.check()?;
         let blocks = self.blocks.list();

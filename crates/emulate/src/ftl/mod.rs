@@ -1,9 +1,9 @@
-//! The flash translation layer: where each logical page lies on the flash, and what garbage
-//! collection has to move, as a data structure without time.
+//! The flash translation layer: the location of each logical page on the flash, and the pages that
+//! garbage collection must move, as a data structure without time.
 //!
 //! A block here is a superblock, erased at once and striped over all dies; a slot is a place for
-//! one logical page of 4 KiB, numbered block after block. Who drives it, the timing of a device,
-//! programs slots on dies, paces collection and says when each program ended:
+//! one logical page of 4 KiB, numbered block after block. The caller, which models a device's
+//! timing, programs slots on dies, paces collection and reports when each program ended:
 //!
 //! - a host write: [`Ftl::applies`], then [`Ftl::reserve`], and [`Ftl::commit`] when the program
 //!   completed. The map changes then and not before, and if two programs of a page complete in the
@@ -13,8 +13,8 @@
 //!   source is still current. A victim that has given its last copy is retired
 //!   ([`Ftl::retire_victim`]), and erased when all its copies are committed.
 //!
-//! A large device is held by a sample of its pages, one in k (`represent`): a host write that is
-//! not of the sample goes nowhere, a copy counts k times. k = 1 is the same code and exact.
+//! A large device is held by a sample of its pages, one in k (`represent`): a host write outside
+//! the sample has no effect on the map, a copy counts k times. k = 1 is the same code and exact.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -23,14 +23,14 @@
 //! | `collect` | the collection of a victim |
 //! | `construct`, `ages` | the state that a device starts in |
 //! | `represent`, `permute`, `heavy_hitters`, `written` | which pages are represented |
-//! | `sequentiality` | what was written in order |
-//! | `power` | what a power cut leaves of it |
-//! | `bug_injection` | deliberate mistakes, for tests of the tests |
-//! | `laws` | what must always hold |
+//! | `sequentiality` | the ranges written in order |
+//! | `power` | the map after a power cut |
+//! | `bug_injection` | deliberate bugs, for tests of the tests |
+//! | `laws` | the invariants |
 //! | `oracle` | closed forms of write amplification |
 //!
-//! **Invariants:** no time, no dies, no data. What is drawn is drawn from streams named `ftl …` of
-//! the run's seed.
+//! **Invariants:** no time, no dies, no data. Random draws come from streams named `ftl …` of the
+//! run's seed.
 
 mod ages;
 mod blocks;
@@ -73,21 +73,21 @@ impl Page {
     }
 }
 
-/// Where a logical page lies.
+/// The location of a logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residence {
     /// It holds no data on the flash: never written, trimmed, or its first program is in flight.
     Unwritten,
     /// In this slot.
     Slot(u32),
-    /// It holds data, but no page of the map stands for it.
+    /// It holds data, but no page of the map represents it.
     NotRepresented,
 }
 
-/// What was done since the device was made, in pages and blocks of the map.
+/// Counters since the device was made, in pages and blocks of the map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Slots programmed for the host, those that were overtaken or abandoned included.
+    /// Slots programmed for the host, overtaken and abandoned ones included.
     pub host_pages: u64,
     /// Slots programmed for garbage collection, those whose source had changed included.
     pub copied_pages: u64,
@@ -96,7 +96,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was done since `earlier`.
+    /// Difference from an earlier state of the counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl Counters {
     }
 }
 
-/// How often blocks were erased since the device was made.
+/// Erases of the blocks since the device was made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wear {
     /// Erases of the least worn block.
@@ -126,7 +126,7 @@ pub struct Wear {
 /// A flash translation layer.
 ///
 /// Logical pages are below the shape's `logical_pages`; slots and pages are those that it handed
-/// out. Anything else panics or is undone by nobody.
+/// out. Anything else panics or corrupts the state.
 #[derive(Clone, Debug)]
 pub struct Ftl {
     shape: Shape,
@@ -140,15 +140,15 @@ pub struct Ftl {
     sample: Option<Box<Sample>>,
     sequentiality: Sequentiality,
     collection: Option<Collection>,
-    /// Blocks that have given all their copies, and how many of those are in flight.
+    /// Exhausted victims, and how many of their copies are in flight.
     retired: Vec<(u32, u32)>,
     counters: Counters,
-    /// The blocks that were erased and not yet asked for, where somebody asks.
+    /// The blocks that were erased and not yet taken, where recording is on.
     erased: Option<Vec<u32>>,
 }
 
 impl Ftl {
-    /// Where `lpn` lies.
+    /// The location of `lpn`.
     #[inline]
     pub fn find(&self, lpn: u64) -> Residence {
         let Some(sample) = &self.sample else {
@@ -187,8 +187,8 @@ impl Ftl {
         sequentiality::end_of(lpn)
     }
 
-    /// A host write of `lpn` begins. The page to commit when it is programmed, if the write goes
-    /// through the map.
+    /// A host write of `lpn` begins. Gives the page to commit when it is programmed, if the write
+    /// goes through the map.
     #[inline]
     pub fn applies(&mut self, lpn: u64) -> Option<Page> {
         self.sequentiality.write(lpn);
@@ -207,8 +207,8 @@ impl Ftl {
 
     /// Whether `count` slots can be reserved now.
     #[inline]
-    pub fn has_room(&self, stream: Stream, count: u32) -> bool {
-        self.blocks.has_room(stream, count)
+    pub fn has_space(&self, stream: Stream, count: u32) -> bool {
+        self.blocks.has_space(stream, count)
     }
 
     /// The program of a host write completed: `slot`, of the host's stream, holds `page` now, unless
@@ -230,8 +230,8 @@ impl Ftl {
         self.blocks.programmed(block, true);
     }
 
-    /// The program of `slot`, of the host's stream, ended with nothing in it that is wanted: it was
-    /// filled up to complete a program, its page was trimmed meanwhile, or power was cut.
+    /// The program of `slot`, of the host's stream, ended without data to keep: it was filled up to
+    /// complete a program, its page was trimmed meanwhile, or power was cut.
     pub fn discard(&mut self, slot: u32) {
         self.counters.host_pages += 1;
         self.blocks.programmed(self.blocks.of(slot), false);
@@ -268,12 +268,12 @@ impl Ftl {
         (page != NONE && self.map[page as usize] == slot).then_some(Page(page))
     }
 
-    /// From now on it is told which blocks are erased.
-    pub fn tell_erased(&mut self) {
+    /// Records erased blocks from now on.
+    pub fn record_erased(&mut self) {
         self.erased.get_or_insert_default();
     }
 
-    /// The slots of the blocks that were erased since it was last asked; none unless it tells.
+    /// The slots of the blocks erased since the last call; none unless recording is on.
     pub fn take_erased(&mut self) -> Vec<Range<u32>> {
         let erased = self.erased.as_mut().map(std::mem::take).unwrap_or_default();
         erased.into_iter().map(|block| self.blocks.slots(block)).collect()
@@ -305,19 +305,19 @@ impl Ftl {
         self.owner.len() as u32
     }
 
-    /// For how many erases of the whole device one erase of the map stands: as many as the device
-    /// has times more blocks.
+    /// The number of erases of the whole device that one erase of the map represents: the ratio of
+    /// their numbers of blocks.
     pub fn erase_weight(&self) -> f64 {
         let blocks = self.shape.raw_pages / u64::from(self.shape.pages_per_block);
         blocks as f64 / self.blocks.list().len() as f64
     }
 
-    /// What was done since the device was made.
+    /// Counters since the device was made.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// How often blocks were erased since the device was made. Looks at every block.
+    /// Wear since the device was made. Visits every block.
     pub fn wear(&self) -> Wear {
         let erases = || self.blocks.list().iter().map(|block| block.erases);
         Wear {

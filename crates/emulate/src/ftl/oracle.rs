@@ -1,4 +1,4 @@
-//! Closed forms of write amplification, for tests and for explaining a result. No simulation here.
+//! Closed forms of write amplification, for tests and for explaining a result. No simulation.
 //!
 //! The spare factor is 1 - data / raw, where raw leaves out blocks that are open or kept free:
 //! they hold no spare that collection could use (`Shape::spare_usable`). Logarithms and
@@ -7,7 +7,7 @@
 /// The principal branch of Lambert's W, for x in [-1/e, 0]: the w in [-1, 0] with w e^w = x.
 ///
 /// With w = -b, the equation is b - ln b = -ln(-x). The left side is convex and falls on (0, 1), so
-/// Newton's iteration from below the root climbs to it and never passes it.
+/// Newton's iteration from below the root ascends to it and never passes it.
 pub fn lambert_w0_negative(x: f64) -> f64 {
     debug_assert!((-0.367_879_441_171_442_4..=0.0).contains(&x), "{x}");
     if x >= 0.0 {
@@ -15,7 +15,7 @@ pub fn lambert_w0_negative(x: f64) -> f64 {
     }
     let right = -libm::log(-x);
     let mut b = -x;
-    // The approach halves the distance at worst, at the branch point.
+    // Each step at least halves the distance, even at the branch point.
     for _ in 0..64 {
         let next = b - (b - libm::log(b) - right) / (1.0 - 1.0 / b);
         if next.is_nan() || next <= b {
@@ -60,7 +60,7 @@ mod tests {
         }
     }
 
-    /// Values printed in the literature and of an independent evaluation.
+    /// Values from the literature and from an independent evaluation.
     #[test]
     fn write_amplification_has_its_known_values() {
         for (spare, amplification) in [

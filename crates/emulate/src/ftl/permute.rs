@@ -46,8 +46,8 @@ impl Round {
     }
 }
 
-/// The inverse of an odd number modulo 2⁶⁴, by Newton's iteration: each turn doubles the bits that
-/// are right, of which the number itself has three.
+/// The inverse of an odd number modulo 2⁶⁴, by Newton's iteration: each step doubles the number of
+/// correct bits; the number itself has three.
 fn inverse(odd: u64) -> u64 {
     let mut x = odd;
     for _ in 0..5 {
@@ -74,7 +74,7 @@ impl Permutation {
         Self { count, low_bits, highs: count.div_ceil(1 << low_bits), rounds, hash: odd() }
     }
 
-    /// How far `high` is shifted.
+    /// The shift of `high`.
     #[inline]
     fn shift(&self, low: u64) -> u64 {
         ((low.wrapping_mul(self.hash) >> 32) * self.highs) >> 32

@@ -1,10 +1,10 @@
-//! What a power cut leaves of the map: what the last program that ended had made of it.
+//! The map after a power cut: the state of the last program that ended.
 
 use super::Ftl;
 
 impl Ftl {
     /// The power failed. `abandoned` are the slots that were reserved and whose programs had not
-    /// ended: nothing is in them. What was being collected still holds what was not yet moved.
+    /// ended: they hold no data. The victim still holds the pages that had not been moved.
     pub fn power_cut(&mut self, abandoned: impl IntoIterator<Item = u32>) {
         for slot in abandoned {
             self.blocks.abandon(slot);

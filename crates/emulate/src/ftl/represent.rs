@@ -1,9 +1,9 @@
 //! Which logical pages are represented, and by which page of the map.
 //!
-//! The address space is permuted by a keyed bijection; the pages whose image is among the first
-//! n / k are represented, and the image is the page's number in the map. So runs, strides and hot
-//! regions of any workload are sampled evenly. Heavy hitters are represented besides (`hot.rs`).
-//! The exact form, k = 1, does without all of this: there a page is its own number.
+//! The address space is permuted by a keyed bijection; the pages whose image is among the first n /
+//! k are represented, and the image is the page's number in the map. So runs, strides and hot
+//! regions of any workload are sampled evenly. Heavy hitters are represented separately
+//! (`heavy_hitters.rs`). The exact form, k = 1, needs none of this: there a page is its own number.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use super::written::Written;
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     permutation: Permutation,
-    /// So many pages of the map represent logical pages; those behind them stand for heavy hitters.
+    /// The number of map pages that represent logical pages; those behind them represent heavy hitters.
     pages: u32,
     hot: HeavyHitters,
     pub(super) written: Written,
@@ -42,7 +42,7 @@ impl Sample {
         }
     }
 
-    /// Draws from now on what the device of this number draws.
+    /// Draws for the device with this number from now on.
     pub(super) fn redraw(&mut self, seed: u64, number: u64) {
         self.hot.redraw(stream(seed, "ftl heavy hitters", number));
     }
@@ -76,7 +76,7 @@ impl Sample {
         }
     }
 
-    /// The pages of the map whose data a trim of the range discards. A page that stands for heavy
+    /// The pages of the map whose data a trim of the range discards. A page that represents heavy
     /// hitters keeps its data unless the whole device is trimmed.
     pub(super) fn trim(&mut self, lpns: &Range<u64>) -> Vec<u32> {
         self.written.clear(lpns);
@@ -86,7 +86,7 @@ impl Sample {
         } else if length < u64::from(self.pages) {
             lpns.clone().filter_map(|lpn| self.page(lpn)).collect()
         } else {
-            // Asking each page of a long range costs more than asking each represented page.
+            // Checking each page of a long range costs more than checking each represented page.
             self.all().filter(|(lpn, _)| lpns.contains(lpn)).map(|(_, page)| page).collect()
         }
     }

@@ -1,4 +1,4 @@
-//! How each 1 MiB of the address space was last written, in a byte: in order or scattered.
+//! Sequentiality of the last write to each 1 MiB of the address space, in a byte: in order or scattered.
 //!
 //! A large read of what was written in order finds its pages side by side over the dies, and a
 //! device can read ahead in it. Each write that does not continue the one before it adds 4 to its
@@ -13,7 +13,7 @@ const OUT_OF_ORDER: u8 = 4;
 const SCATTERED_FROM: u8 = 128;
 /// Random writes of more pages than this are in order for the most part.
 pub(super) const SCATTERED_PAGES_MAX: u32 = OUT_OF_ORDER as u32;
-/// So many writes at once are recognised as in order, each in a chunk of its own.
+/// Number of concurrent writers that are recognised as in order, each in a chunk of its own.
 const STREAMS_LOG2: u32 = 6;
 
 /// The first page after the chunk that holds `lpn`.
@@ -25,11 +25,11 @@ pub(super) fn end_of(lpn: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub(super) struct Sequentiality {
     scores: Vec<u8>,
-    /// How many are in order: where none is, nothing need be looked up.
+    /// The number of chunks in order: if zero, no look-up is needed.
     in_order: usize,
-    /// How many have not the highest score: where all have, a write out of order changes nothing, and
-    /// on a device that was written at random that is every write. The look that is saved would miss
-    /// the cache.
+    /// The number of chunks below the highest score: if zero, a write out of order changes nothing,
+    /// and on a device that was written at random that is every write. The skipped look-up would
+    /// miss the cache.
     mendable: usize,
     /// The page after the latest write, by a hash of that write's chunk.
     ends: [u64; 1 << STREAMS_LOG2],

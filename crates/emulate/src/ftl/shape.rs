@@ -1,12 +1,12 @@
-//! How large a flash translation layer is, and how a large one is represented by a small one.
+//! Size of a flash translation layer, and the scaling of a large one to a small one that represents it.
 //!
 //! With `represent` = k, one page in k goes through the map and stands for k of its kind. The
-//! number of blocks decides how finely the age of data is resolved, so it is kept as long as it
-//! can be: first the pages of a block become fewer, down to 256, then the blocks. What must not
-//! change is the spare that garbage collection can use. The blocks that are open or kept free are
-//! as many in the small device as in the large one, so they are left out of the scaling.
+//! number of blocks decides how finely the age of data is resolved, so it is kept as long as it can
+//! be: first the pages of a block become fewer, down to 256, then the blocks. The spare that
+//! garbage collection can use must not change. The blocks that are open or kept free are as many in
+//! the small device as in the large one, so they are left out of the scaling.
 //!
-//! Nothing here knows which pages are represented; that is `represent.rs`.
+//! This file does not determine which pages are represented; see `represent.rs`.
 
 use super::blocks::{EMPTY_BLOCKS, UNSEALED_BLOCKS};
 
@@ -16,7 +16,7 @@ use super::blocks::{EMPTY_BLOCKS, UNSEALED_BLOCKS};
 pub struct Shape {
     /// Pages that the host can address, 1 to 2⁴⁰.
     pub logical_pages: u64,
-    /// Pages that the flash can hold, spare included. What doesn't fill a block is not used.
+    /// Pages that the flash can hold, spare included. A remainder below a block is not used.
     pub raw_pages: u64,
     /// Pages of a block, at least 2.
     pub pages_per_block: u32,
@@ -24,7 +24,7 @@ pub struct Shape {
     pub represent: u32,
 }
 
-/// What is really held in memory.
+/// The size that is held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scaled {
     pub(super) pages: u32,
@@ -32,7 +32,7 @@ pub(super) struct Scaled {
     pub(super) blocks: u32,
 }
 
-/// Fewer pages a block, and greedy collection falls measurably below the law of large blocks.
+/// With fewer pages in a block, greedy collection falls measurably below the law of large blocks.
 const PAGES_PER_BLOCK_MIN: u32 = 256;
 
 /// With more pages than this (4 PiB), or a larger `represent`, the tags of the table of heavy
@@ -40,14 +40,14 @@ const PAGES_PER_BLOCK_MIN: u32 = 256;
 const LOGICAL_PAGES_MAX: u64 = 1 << 40;
 const REPRESENT_MAX: u32 = 1 << 20;
 
-/// A represented device of fewer pages is noise.
+/// With fewer pages a represented device gives only noise.
 const REPRESENTED_MIN: u64 = 4096;
 
 impl Shape {
-    /// Whether a device of this shape can work.
+    /// Checks that a device of this shape can work.
     ///
     /// # Errors
-    /// What is wrong with which field, and how to mend it.
+    /// The wrong field, the reason, and the remedy.
     pub fn check(&self) -> Result<(), String> {
         self.scaled().map(|_| ())
     }
@@ -59,7 +59,7 @@ impl Shape {
         u32::try_from(ratio.next_power_of_two()).unwrap_or(u32::MAX)
     }
 
-    /// The part of the slots that holds no data, those left out that are not programmed in steady
+    /// The part of the slots that holds no data, without those that are not programmed in steady
     /// state: the spare factor for `oracle::write_amplification_uniform`.
     pub fn spare_usable(&self) -> f64 {
         let blocks = (self.raw_pages / u64::from(self.pages_per_block.max(1)))
@@ -108,7 +108,7 @@ impl Shape {
             let usable = divide((blocks - empty) * per_block, k);
             let wanted = (per_block / k).max(u64::from(PAGES_PER_BLOCK_MIN).min(per_block));
             let blocks = divide(usable, wanted).max(1);
-            // What rounding changed in the number of blocks, their pages make up for.
+            // The pages of a block compensate for the rounding of the number of blocks.
             let per_block = divide(usable, blocks).max(2);
             if blocks < pages.div_ceil(per_block) + 1 + unsealed - empty {
                 return Err(format!(
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_shapes_are_refused_with_the_way_to_mend_them() {
+    fn impossible_shapes_are_refused_with_a_remedy() {
         for (shape, says) in [
             (Shape { logical_pages: 0, ..SHAPE }, "logical_pages is 0; it can be 1 to 2^40"),
             (Shape { pages_per_block: 1, ..SHAPE }, "pages_per_block is 1; it must be at least 2"),
@@ -186,7 +186,7 @@ mod tests {
             let refusal = shape.check().unwrap_err();
             assert!(refusal.contains(says), "{refusal}");
         }
-        // What the refusals propose works.
+        // The values that the errors propose work.
         Shape { raw_pages: 98_566_144, ..SHAPE }.check().unwrap();
         Shape { represent: 23_841, pages_per_block: 256, ..SHAPE }.check().unwrap();
         Shape { logical_pages: 1 << 33, raw_pages: 1 << 34, represent: 8, ..SHAPE }

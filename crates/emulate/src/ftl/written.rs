@@ -1,7 +1,7 @@
-//! Which pages hold data, a bit each, while not all of them do.
+//! Bitmap of the pages that hold data, while not all of them do.
 //!
-//! A device that was written from end to end needs no such map, and most are; it is made by the
-//! first trim, and gone again once every page is written.
+//! A device that was written from end to end, as most are, needs no bitmap; the first trim creates
+//! it, and it is dropped once every page is written.
 
 use std::ops::Range;
 
@@ -82,7 +82,7 @@ impl Written {
         }
     }
 
-    /// How many pages there are, written or not.
+    /// Number of pages, written or not.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }

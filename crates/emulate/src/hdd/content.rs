@@ -1,7 +1,7 @@
-//! What a disk holds, where bytes are kept: each 4 KiB unit as the value that its last write
-//! brought. A value is in the volatile buffer, on its way to the medium, or there, as the disk's
-//! journal tells; a power cut leaves what is on the medium. (Of a write that the heads are at, any
-//! sector may be old or new; here all are old.)
+//! Content of a disk, where bytes are kept: each 4 KiB unit as the value of its last write. A value
+//! is in the volatile buffer, in transfer to the medium, or on it, according to the disk's journal;
+//! a power cut preserves the medium. (Of a write at the heads, any sector may be old or new; here
+//! all are old.)
 
 use crate::content_event::UNIT_BYTES;
 use crate::disk::WriteRange;
@@ -37,7 +37,7 @@ impl Content {
         }
     }
 
-    /// What the heads took is on the medium.
+    /// The range taken by the heads is on the medium.
     pub(super) fn landed(&mut self, mut tell: impl FnMut(u64, u64)) {
         for (&unit, &value) in &self.moving {
             tell(unit, value);
@@ -45,9 +45,9 @@ impl Content {
         self.medium.append(&mut self.moving);
     }
 
-    /// A write that passed the buffer by is on the medium, in place of everything that was
-    /// acknowledged before number `seq`. None: zeroes. `tell` hears of each unit, and whether the
-    /// buffer holds something newer.
+    /// A write that bypassed the buffer is on the medium, and replaces everything that was
+    /// acknowledged before number `seq`. None: zeroes. `tell` receives each unit, and whether the
+    /// buffer holds a newer version.
     pub(super) fn written(
         &mut self,
         offset_bytes: u64,
@@ -56,7 +56,7 @@ impl Content {
         seq: u64,
         mut tell: impl FnMut(u64, bool),
     ) {
-        // Zeroes over a part of a unit leave the rest: the unit is still what its last write made it.
+        // Zeroes over a part of a unit leave the rest: the unit keeps the value of its last write.
         let range = match value {
             Some(_) => units(offset_bytes, len_bytes),
             None => offset_bytes.div_ceil(UNIT_BYTES)..(offset_bytes + len_bytes) / UNIT_BYTES,
@@ -73,7 +73,7 @@ impl Content {
         }
     }
 
-    /// What a read of the unit gives.
+    /// The value that a read of the unit gives.
     pub(super) fn get(&self, unit: u64) -> Option<u64> {
         let buffered = self.buffer.get(&unit).map(|b| b.0);
         buffered.or_else(|| self.moving.get(&unit).or(self.medium.get(&unit)).copied())

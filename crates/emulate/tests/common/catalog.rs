@@ -9,16 +9,16 @@ use iodyno_emulate::{Machine, System};
 use iodyno_units::rng::{below, stream, unit_open_closed};
 use iodyno_units::{Op, OpKind};
 
-/// A device and the server that it stands in.
+/// A device and its server.
 pub(crate) struct Bench {
     pub(crate) device: Device,
     host: Host,
 }
 
-/// Random 4 KiB writes came before.
+/// State after random 4 KiB writes.
 pub(crate) const STEADY: Written = Written::Random { block_bytes: 4096 };
 
-/// What a closed loop does: threads × queue depth, aligned blocks over the whole device.
+/// A closed loop: threads × queue depth, aligned blocks over the whole device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Loop {
     pub(crate) read_share: f64,
@@ -31,7 +31,7 @@ pub(crate) struct Loop {
     pub(crate) time_s: f64,
 }
 
-/// What it gave.
+/// Its result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) iops: f64,

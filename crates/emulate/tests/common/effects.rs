@@ -1,5 +1,5 @@
-//! What one parameter of a file does: the effects that a change of its value may have, and whether a
-//! small machine shows them.
+//! Effects of one parameter of a file: the effects that a change of its value may have, and whether
+//! a small machine shows them.
 
 use iodyno_emulate::endurance::outlook;
 use iodyno_emulate::spec::{Kind, Written};
@@ -8,7 +8,7 @@ use iodyno_units::{Op, OpKind};
 
 use super::load::{Files, Load, populated, small};
 
-/// The named rule that the files, or so many of the device in the server, break first.
+/// The named rule that the files, or `devices` of the device in the server, break first.
 fn broken(files: &Files, devices: usize) -> Option<&'static str> {
     let device = describe::device("any", &files.device);
     let system = describe::system("any", &files.system);
@@ -19,7 +19,7 @@ fn broken(files: &Files, devices: usize) -> Option<&'static str> {
     populated(&device, &host, Written::Fresh, devices).err()
 }
 
-/// How many of 64 acknowledged writes are gone after the power failed at once.
+/// The number of acknowledged writes, out of 64, that are lost when the power fails at once.
 fn lost(files: &Files) -> usize {
     let mut m = small(files, Written::Fresh, 1);
     m.keep_content();
@@ -37,7 +37,7 @@ fn lost(files: &Files) -> usize {
     (0..64).filter(|&token| m.content(0, at(token)) != Some(token)).count()
 }
 
-/// How a read of a damaged page ends: after how long, ns, and whether with its data.
+/// The read of a damaged page: its duration, ns, and whether it returned data.
 fn damaged(files: &Files) -> (u64, bool) {
     let mut m = small(files, Written::Sequential, 1);
     let worker = m.add_worker(0);
@@ -48,31 +48,31 @@ fn damaged(files: &Files) -> (u64, bool) {
     (done.at_ns, done.failure.is_none())
 }
 
-/// What a change of a value shows itself by.
+/// The visible effect of a changed value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effect {
     /// This load takes longer on the average, by 1 % at least.
     Slower(Load),
-    /// The same, less long.
+    /// This load takes less long on the average, by 1 % at least.
     Faster(Load),
-    /// This rule is broken, by so many devices.
+    /// This rule is broken, with this many devices.
     Refused(&'static str, usize),
-    /// The host sees another capacity.
+    /// The host gets another capacity.
     Capacity,
-    /// Another life is promised.
+    /// The predicted endurance differs.
     Endurance,
-    /// Acknowledged writes are lost in a power cut, of which none were.
+    /// Acknowledged writes are lost in a power cut; before, none were.
     Lost,
-    /// All are kept, of which some were lost.
+    /// All are kept; before, some were lost.
     Kept,
-    /// A damaged page is lost, which was recovered.
+    /// A damaged page is lost; before, it was recovered.
     Unrecovered,
     /// A damaged page is recovered later.
     RecoveredLater,
 }
 
 impl Effect {
-    /// Whether the change from one to the other has it: else what was seen.
+    /// Checks that the change has this effect; else gives the observed one.
     pub(crate) fn check(&self, before: &Files, after: &Files) -> Result<(), String> {
         let seen = |holds: bool, what: String| if holds { Ok(()) } else { Err(what) };
         match self {
@@ -115,12 +115,12 @@ impl Effect {
     }
 }
 
-/// A key and its other value, what stands elsewhere in the files before and after the change, and
-/// the effect of the change.
+/// A key and its other value, further changes of the files before and after it, and the effect of
+/// the change.
 pub(crate) type Case =
     (&'static str, &'static str, &'static [(&'static str, &'static str)], Effect);
 
-/// What is wrong with each case that has not its effect.
+/// The failure of each case whose effect is missing.
 pub(crate) fn failures(files: &Files, cases: &[Case]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (key, value, around, effect) in cases {

@@ -1,4 +1,4 @@
-//! Machines from the text of files, of which single values may be changed, and closed loops on them.
+//! Machines from the text of files, with changes of single values, and closed loops on them.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -9,11 +9,11 @@ use iodyno_emulate::{Machine, System};
 use iodyno_units::rng::{below, stream, unit_open_closed};
 use iodyno_units::{Op, OpKind};
 
-/// One page in so many of a flash device goes through the map, so that a machine is small.
+/// One page in this many of a flash device goes through the map, so that a machine is small.
 const REPRESENT: u32 = 4096;
 
 /// Changes of a flash device that leave few blocks, of which many are erased in a short time. None
-/// of its pages stands for others.
+/// of its pages represents others.
 pub(crate) const SMALL: &[(&str, &str)] = &[
     ("capacity", "\"80MiB\""),
     ("nand.channels", "2"),
@@ -25,7 +25,7 @@ pub(crate) const SMALL: &[(&str, &str)] = &[
     ("nand.parity_stripe", "0"),
 ];
 
-/// The files of a device and of the server that it stands in.
+/// The files of a device and of its server.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Files {
     pub(crate) device: String,
@@ -39,8 +39,8 @@ impl Files {
         Self { device: text(Kind::Device, device), system: text(Kind::System, system) }
     }
 
-    /// The same where the parameter `key` has another value, written as in a file. It may be one
-    /// that the file has left out so far, with its table.
+    /// The files with another value of the parameter `key`, written as in a file. It may be one
+    /// that the file has left out, with its table.
     pub(crate) fn with(&self, (key, value): (&str, &str)) -> Self {
         let mut files = self.clone();
         let of_system = key.starts_with("host.") || key.starts_with("slots.");
@@ -49,7 +49,7 @@ impl Files {
         files
     }
 
-    /// What they mean.
+    /// Parses them.
     pub(crate) fn read(&self) -> (Device, Host) {
         let device = describe::device("any", &self.device);
         let system = describe::system("any", &self.system);
@@ -65,7 +65,7 @@ fn set(text: &str, key: &str, value: &str) -> String {
     file.set(key, value).unwrap_or_else(|e| panic!("{key}: {e}")).text.to_string()
 }
 
-/// So many of the device in the server, or the rule of population that they break.
+/// A server with `devices` of the device, or the rule of population that they break.
 pub(crate) fn populated(
     device: &Device,
     host: &Host,
@@ -77,7 +77,7 @@ pub(crate) fn populated(
         .map_err(|broken| broken[0].rule)
 }
 
-/// What is done in a closed loop, and which of it is timed.
+/// The operations of a closed loop, and which of them are timed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ops {
     Reads,
@@ -85,24 +85,24 @@ pub(crate) enum Ops {
     Flushes,
     /// Two reads for each write; the reads are timed.
     ReadsOfMix,
-    /// The same; all are timed.
+    /// The same mix; all are timed.
     Mix,
 }
 
-/// A closed loop of so many operations on a fresh machine.
+/// A closed loop of `count` operations on a fresh machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     ops: Ops,
     block: u32,
-    /// Outstanding by each worker, and workers on each device.
+    /// Outstanding operations of each worker, and workers on each device.
     depth: u32,
     workers: u32,
     devices: usize,
     /// In all.
     count: u64,
-    /// One after the other from here on, bytes; None: at random over `span`.
+    /// Sequential from here on, bytes; None: at random over `span`.
     from: Option<u64>,
-    /// Bytes from the start that are touched.
+    /// The range from the start that is used, bytes.
     span: u64,
     before: Written,
 }
@@ -125,7 +125,7 @@ impl Load {
     pub(crate) const fn deep(self, depth: u32) -> Self {
         Self { depth, ..self }
     }
-    /// Aligned blocks of this size, as were written before.
+    /// Aligned blocks of this size, the same as written before.
     pub(crate) const fn blocks(self, block: u32) -> Self {
         Self { block, before: Written::Random { block_bytes: block }, ..self }
     }
@@ -205,7 +205,7 @@ impl Load {
     }
 }
 
-/// A machine of so many of the device, of whose pages as few are represented as may be.
+/// A machine with `devices` of the device, with the fewest pages represented.
 pub(crate) fn small(files: &Files, before: Written, devices: usize) -> Machine {
     let (device, host) = files.read();
     let most = (device.capacity_bytes() >> 26).clamp(1, u64::from(REPRESENT));

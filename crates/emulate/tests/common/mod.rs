@@ -1,4 +1,4 @@
-//! A small flash device, a host that costs nothing, and a closed loop that drives them.
+//! A small flash device, a host without costs, and a closed loop that drives them.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -8,7 +8,7 @@ use iodyno_emulate::{Completion, Machine, System};
 use iodyno_units::rng::{Generator, below, stream, unit_open_closed};
 use iodyno_units::{Op, OpKind};
 
-/// 1 GiB on 16 dies; nothing but the dies takes time worth speaking of.
+/// 1 GiB on 16 dies; only the dies take a noticeable time.
 pub(crate) fn flash() -> Flash {
     Flash {
         capacity_bytes: 1 << 30,
@@ -102,7 +102,7 @@ pub(crate) fn memory(protected: bool) -> Kind {
     }))
 }
 
-/// One socket with many cores that cost nothing.
+/// One socket with many cores without costs.
 pub(crate) fn host() -> Host {
     Host {
         sockets: 1,
@@ -126,7 +126,7 @@ pub(crate) fn host() -> Host {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "so that it can be made in place")]
-/// A system of `count` devices alike, written at random all over.
+/// A system of `count` equal devices, written at random all over.
 pub(crate) fn system(kind: Kind, how: Written, count: u32) -> System {
     let mut system = System::new("test", host());
     for _ in 0..count {
@@ -141,7 +141,7 @@ pub(crate) fn add(system: &mut System, kind: Kind, how: Written) {
     system.add_device(device, Preconditioned { how, fill: 1.0 }, 0);
 }
 
-/// What a closed loop gave.
+/// Result of a closed loop.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// Completions a second.
@@ -149,13 +149,13 @@ pub(crate) struct Outcome {
     /// Means, ns.
     pub read_ns: f64,
     pub write_ns: f64,
-    /// Shortest of all, ns.
+    /// Shortest latency, ns.
     pub least_ns: u64,
-    /// Outstanding on the average, by integration over time.
+    /// Mean number outstanding, by integration over time.
     pub outstanding: f64,
-    /// Of all, ns.
+    /// Mean over all, ns.
     pub mean_ns: f64,
-    /// Of all.
+    /// Over all.
     pub p99_ns: u64,
     pub hash: u64,
 }
@@ -248,5 +248,5 @@ pub(crate) fn run(flash: &Flash, how: Written, l: &Loop) -> Outcome {
     l.run(&mut Machine::new(&system, 1).unwrap())
 }
 
-/// Random 4 KiB writes came before.
+/// State after random 4 KiB writes.
 pub(crate) const RANDOM: Written = Written::Random { block_bytes: 4096 };

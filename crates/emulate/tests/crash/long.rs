@@ -1,5 +1,5 @@
 //! Long random histories on several devices at once, with many power cuts in each, some of one
-//! device alone, and devices that are slow or hang in between.
+//! device alone, and slow or hung devices in between.
 
 use crate::common::{disk, flash, memory};
 use crate::oracle::UNIT;
@@ -60,7 +60,7 @@ pub(crate) fn flash_members() -> Vec<Member> {
 }
 
 pub(crate) fn disk_members() -> Vec<Member> {
-    // Side by side, so that ranges meet, and far apart.
+    // Side by side, so that ranges overlap, and far apart.
     let units = || (0..12).chain(600_000..600_012).collect();
     [true, false].map(|cache| Member { kind: disk(cache), units: units() }).into()
 }
@@ -90,7 +90,7 @@ fn operation(random: &mut Generator, units: &[u64]) -> Op {
     }
 }
 
-/// What one history did.
+/// Counters of one history.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) cuts: u64,
@@ -99,7 +99,7 @@ pub(crate) struct Done {
     pub(crate) copies: u64,
 }
 
-/// One history of so many cuts. A volume that is busy gets nothing new; how busy it may be changes
+/// One history with `cuts` cuts. A volume that is busy gets no new operation; the limit changes
 /// from cut to cut.
 pub(crate) fn history(
     members: &[Member],
@@ -113,7 +113,7 @@ pub(crate) fn history(
     let units: Vec<Vec<u64>> = rig.oracles.iter().map(|o| o.units().collect()).collect();
     let mut operations = 0;
     for cut in 0..cuts {
-        let told = |why| format!("seed {seed}, cut {cut}: {why}");
+        let context = |why| format!("seed {seed}, cut {cut}: {why}");
         let depth = 1 + below(&mut random, 12) as usize;
         let pause = below(&mut random, 4);
         let lone = below(&mut random, 4) == 0;
@@ -135,10 +135,10 @@ pub(crate) fn history(
                 rig.submit(volume, &op);
                 operations += 1;
             }
-            rig.step(rig.machine.now_ns() + 50_000_000).map_err(told)?;
+            rig.step(rig.machine.now_ns() + 50_000_000).map_err(context)?;
         }
         if below(&mut random, 8) == 0 {
-            rig.check().map_err(told)?;
+            rig.check().map_err(context)?;
         }
         if below(&mut random, 8) > 0 {
             rig.machine.apply_fault(&Fault::Clear { part: PartId(faulty) });
@@ -147,13 +147,13 @@ pub(crate) fn history(
             for volume in 0..members.len() as u32 {
                 rig.machine.apply_fault(&Fault::Clear { part: PartId(volume) });
             }
-            rig.rest().map_err(told)?;
+            rig.rest().map_err(context)?;
         }
-        // Memory has no queue that could be lost.
+        // Memory has no queue whose content could be lost.
         if below(&mut random, 4) == 0 && !matches!(members[faulty as usize].kind, Kind::Memory(_)) {
-            rig.lose(faulty).map_err(told)?;
+            rig.lose(faulty).map_err(context)?;
         } else {
-            rig.cut().map_err(told)?;
+            rig.cut().map_err(context)?;
         }
     }
     let counts = (0..members.len() as u32).filter_map(|v| rig.machine.flash_counts(v));

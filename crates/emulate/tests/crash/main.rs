@@ -1,5 +1,5 @@
-//! Power cuts, everywhere: every event of small histories, and many thousands in long ones, against
-//! an oracle that knows what may be left. The checks themselves are checked with deliberate bugs.
+//! Power cuts at every event of small histories, and many thousands in long ones, against an oracle
+//! that gives the allowed contents. Injected bugs test the checks themselves.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -43,9 +43,9 @@ fn many_cuts_of_long_histories() {
     assert!(all.cuts >= 100_000 && all.copies > 100_000, "{all:?}");
 }
 
-/// Each deliberate bug is found, in the small histories and in the long ones.
+/// Each injected bug is found, in the small histories and in the long ones.
 #[test]
-fn the_checks_find_every_deliberate_bug() {
+fn the_checks_find_every_injected_bug() {
     use InjectedBug as S;
     let long = long::flash_members();
     for bug in [

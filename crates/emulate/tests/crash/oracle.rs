@@ -1,25 +1,25 @@
-//! The shadow oracle: which values each 4 KiB unit may hold, now and after a power cut, from what
-//! was submitted and acknowledged alone.
+//! The shadow oracle: the values that each 4 KiB unit may hold, now and after a power cut, derived
+//! only from submissions and acknowledgements.
 //!
-//! Every write brings a value of its own, so that a unit can hold nothing but what one write (or a
-//! trim, or nobody) left there: a torn unit, or the value of another one, is none of them. Of two
-//! operations on a unit the one that was acknowledged before the other was submitted is the older;
-//! otherwise either may be. What an acknowledged operation follows is not read any more; what
-//! a durable one follows does not come back.
+//! Every write has a value of its own, so that a unit can only hold the value of one write (or of a
+//! trim, or none): a torn unit, or the value of another one, is none of them. Of two operations on
+//! a unit the one that was acknowledged before the other was submitted is the older; otherwise
+//! either may be. A version older than an acknowledged operation is not read any more; one older
+//! than a durable operation does not return.
 
 use iodyno_units::{Op, OpKind};
 use std::collections::BTreeMap;
 
 pub(crate) const UNIT: u64 = 4096;
 
-/// What a device promises of what it has acknowledged.
+/// A device's guarantee for acknowledged operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
     /// Kept if a flush followed, or it was forced.
     Flushed,
     /// Kept.
     Acknowledged,
-    /// Nothing is left after a power cut.
+    /// Everything is lost at a power cut.
     Nothing,
 }
 
@@ -41,7 +41,7 @@ impl Version {
 #[derive(Clone, Debug)]
 pub(crate) struct Oracle {
     promise: Promise,
-    /// A trim leaves nothing (on disks it changes nothing).
+    /// A trim empties the units (on disks it changes nothing).
     trims: bool,
     units: BTreeMap<u64, Vec<Version>>,
     in_flight: BTreeMap<u64, (Op, u64)>,
@@ -49,7 +49,7 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// Nothing was written to these units.
+    /// An oracle for these units, none of them written.
     pub(crate) fn new(promise: Promise, trims: bool, units: impl Iterator<Item = u64>) -> Self {
         let units = units.map(|unit| (unit, vec![settled(None)])).collect();
         Self { promise, trims, units, in_flight: BTreeMap::new(), clock: 0 }
@@ -60,7 +60,7 @@ impl Oracle {
         self.in_flight.len()
     }
 
-    /// The units that it knows.
+    /// The units that it covers.
     pub(crate) fn units(&self) -> impl Iterator<Item = u64> + '_ {
         self.units.keys().copied()
     }
@@ -81,12 +81,12 @@ impl Oracle {
         let value = (op.kind == OpKind::Write).then_some(token);
         for unit in self.touched(op) {
             let version = Version { value, submitted, acknowledged: None, durable: false };
-            self.units.get_mut(&unit).expect("a unit it knows").push(version);
+            self.units.get_mut(&unit).expect("a unit it covers").push(version);
         }
         self.in_flight.insert(token, (*op, submitted));
     }
 
-    /// Gives which operation it was.
+    /// Gives the operation.
     pub(crate) fn acknowledge(&mut self, token: u64) -> Result<Op, String> {
         self.clock += 1;
         let now = self.clock;
@@ -95,7 +95,7 @@ impl Oracle {
         };
         let kept = op.fua || self.promise == Promise::Acknowledged;
         for unit in self.touched(&op) {
-            let versions = self.units.get_mut(&unit).expect("a unit it knows");
+            let versions = self.units.get_mut(&unit).expect("a unit it covers");
             let version = versions.iter_mut().find(|v| v.submitted == submitted);
             let version = version.expect("as it was submitted");
             version.acknowledged = Some(now);
@@ -113,13 +113,13 @@ impl Oracle {
         Ok(op)
     }
 
-    /// It failed, and may have been carried out or not.
+    /// The operation failed, and may have been executed or not.
     pub(crate) fn fail(&mut self, token: u64) -> Result<(), String> {
         let known = self.in_flight.remove(&token).is_some();
         if known { Ok(()) } else { Err(format!("operation {token} fails and is not in flight")) }
     }
 
-    /// Whether a read of the unit may give this now.
+    /// Checks that a read of the unit may give this value now.
     pub(crate) fn reads(&self, unit: u64, value: Option<u64>) -> Result<(), String> {
         let versions = &self.units[&unit];
         let stale =
@@ -130,7 +130,7 @@ impl Oracle {
         Err(format!("unit {unit} reads as {value:?}, of {versions:?}"))
     }
 
-    /// The power was cut: what the units hold now must be allowed, and is settled from now on.
+    /// The power was cut: checks that the units' values are allowed, and fixes them from now on.
     pub(crate) fn cut(&mut self, holds: impl Fn(u64) -> Option<u64>) -> Result<(), String> {
         self.clock += 1;
         self.in_flight.clear();
@@ -154,7 +154,7 @@ fn settled(value: Option<u64>) -> Version {
     Version { value, submitted: 0, acknowledged: Some(0), durable: true }
 }
 
-/// A durable version came after it.
+/// Whether a durable version came after it.
 fn overtaken(version: &Version, versions: &[Version]) -> bool {
     versions.iter().any(|d| d.durable && version.precedes(d))
 }

@@ -1,4 +1,4 @@
-//! A machine beside the oracles of its volumes, event by event.
+//! A machine with the oracles of its volumes, event by event.
 
 use crate::common::{add, system};
 use crate::oracle::{Oracle, Promise, UNIT};
@@ -6,7 +6,7 @@ use iodyno_emulate::spec::{Kind, Written};
 use iodyno_emulate::{Fault, InjectedBug, Machine, PartId};
 use iodyno_units::{IoError, Op, OpKind};
 
-/// More events than a machine has that was left alone.
+/// More events than a machine has without new requests.
 const EVENTS_MAX: u64 = 1_000_000;
 
 /// See the file.
@@ -15,11 +15,11 @@ pub(crate) struct Rig {
     pub(crate) machine: Machine,
     pub(crate) oracles: Vec<Oracle>,
     pub(crate) token: u64,
-    /// The volume that is gone.
+    /// The volume that is lost.
     lost: Option<u32>,
 }
 
-/// A device, what it promises, and the units that are used of it.
+/// A device, its guarantee, and its units in use.
 pub(crate) struct Member {
     pub(crate) kind: Kind,
     pub(crate) units: Vec<u64>,
@@ -86,7 +86,7 @@ impl Rig {
         Ok(more)
     }
 
-    /// Until nothing is left to happen.
+    /// Runs until no event is pending.
     pub(crate) fn rest(&mut self) -> Result<(), String> {
         for _ in 0..EVENTS_MAX {
             if !self.step(u64::MAX)? {
@@ -97,7 +97,7 @@ impl Rig {
         Err("it never rests".to_owned())
     }
 
-    /// Every unit holds what it may, and the laws of the machine hold.
+    /// Every unit holds an allowed value, and the laws of the machine hold.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (volume, oracle) in (0..).zip(&self.oracles) {
             for unit in oracle.units() {
@@ -109,8 +109,8 @@ impl Rig {
         self.machine.check()
     }
 
-    /// A volume, of flash or a disk, is lost between two events and comes back, which is to it as if
-    /// the power had been cut; the others go on.
+    /// A volume, of flash or a disk, is lost between two events and comes back, which affects it
+    /// like a power cut; the others continue.
     pub(crate) fn lose(&mut self, volume: u32) -> Result<(), String> {
         self.lost = Some(volume);
         self.machine.apply_fault(&Fault::Lose { part: PartId(volume) });

@@ -1,6 +1,6 @@
 //! Every cut of every small history: all sequences of up to three operations, a flush at any
 //! position, on every kind of device; the power fails before the first event, between any two, and
-//! after the last, and again between any two of what the device does when it is back.
+//! after the last, and again between any two events of the recovery.
 
 use crate::common::{disk, flash, memory};
 use crate::oracle::UNIT;
@@ -10,7 +10,7 @@ use iodyno_emulate::spec::{Flash, Kind};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
-/// What was tried.
+/// Number of cases.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) histories: u64,
@@ -27,7 +27,7 @@ pub(crate) enum Letter {
 }
 
 /// All histories of up to `most` changes of up to three units, in all orders, with a flush or none
-/// after each. Units are alike, so that the first to be used is always the first.
+/// after each. Units are equivalent, so the first in use is always the first.
 pub(crate) fn histories(most: usize) -> Vec<Vec<Letter>> {
     fn extend(left: usize, used: usize, so_far: &mut Vec<Letter>, all: &mut Vec<Vec<Letter>>) {
         if !so_far.is_empty() {
@@ -55,7 +55,7 @@ pub(crate) fn histories(most: usize) -> Vec<Vec<Letter>> {
     all
 }
 
-/// 16 units on two dies. Full, each write of the host has copies made; with much spare none has.
+/// 16 units on two dies. When full, each write of the host causes copies; with much spare none does.
 pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
     let mut f = flash();
     f.capacity_bytes = 16 * UNIT;
@@ -73,11 +73,11 @@ pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
     f
 }
 
-/// Beside three writes of each unit on the average so many, that the die that is next programs a
+/// Writes in addition to three of each unit on the average, chosen so that the next die programs a
 /// slow page and the one after it a fast one: programs then end in another order than they begin.
 const WRITES_MORE: usize = 3;
 
-/// The member is written before, until collection is steady, and comes to rest.
+/// Writes the member until collection is steady, and lets it come to rest.
 pub(crate) fn prepared(member: Member, injected_bug: InjectedBug) -> Result<Rig, String> {
     let mut rig = Rig::new(&[member], 1, injected_bug);
     let mut random = stream(1, "prelude", 0);
@@ -109,7 +109,7 @@ fn op(letter: Letter, units: &[u64]) -> Op {
     }
 }
 
-/// One history from a rig at rest, cut at every event. One after another, or all at once.
+/// One history from a rig at rest, cut at every event. Its operations run one after another, or all at once.
 fn cut_everywhere(
     rest: &Rig,
     history: &[Letter],
@@ -135,7 +135,7 @@ fn cut_everywhere(
     }
 }
 
-/// The power is cut, and once more between any two events of what follows.
+/// The power is cut, and once more between any two of the following events.
 fn recover(mut rig: Rig, count: &mut Count) -> Result<(), String> {
     rig.cut()?;
     count.cuts += 1;

@@ -1,4 +1,4 @@
-//! Frontends beside NBD. They are features of the build; a build without one says so.
+//! Optional frontends besides NBD, each a feature of the build; the flag of a missing one is an error.
 
 use crate::args::Serve;
 use crate::failure::Failure;
@@ -13,12 +13,12 @@ pub(super) struct Frontends {
     folder: Option<iodyno_live::frontend::fuse::Mounted>,
     #[cfg(feature = "ublk")]
     blocks: Vec<iodyno_live::frontend::ublk::Block>,
-    /// Where they are, a line each.
+    /// Their addresses, a line each.
     pub(super) words: String,
 }
 
 impl Frontends {
-    /// Opens what `flags` ask for.
+    /// Opens the frontends in `flags`.
     #[cfg_attr(
         not(all(feature = "fuse", feature = "ublk")),
         allow(unused_variables, unused_mut, reason = "what only frontends need that are not here")
@@ -57,7 +57,7 @@ impl Frontends {
         let mounted = iodyno_live::frontend::fuse::mount(live, names, folder, flags.read_only);
         self.folder = Some(mounted.map_err(|e| {
             Failure::target(format!(
-                "--fuse {}: {e}: it takes a folder that is there, /dev/fuse, and fusermount3 (package fuse3) for who is not root",
+                "--fuse {}: {e}: it requires an existing folder, /dev/fuse, and fusermount3 (package fuse3) for users other than root",
                 folder.display()
             ))
         })?);
@@ -81,7 +81,7 @@ impl Frontends {
             let told = Told { rotational, read_only: flags.read_only };
             let block = Block::of(live, number, told).map_err(|e| {
                 Failure::target(format!(
-                    "--ublk: {e}: it takes Linux 6.5 or newer, `modprobe ublk_drv`, and who may open /dev/ublk-control (root)"
+                    "--ublk: {e}: it requires Linux 6.5 or newer, `modprobe ublk_drv`, and access to /dev/ublk-control (root)"
                 ))
             })?;
             let _ = writeln!(self.words, "block   {}", block.node().display());
@@ -91,10 +91,10 @@ impl Frontends {
     }
 }
 
-/// What a build says that has not got a frontend.
+/// The error of a build without a frontend.
 #[cfg(not(all(feature = "fuse", feature = "ublk")))]
 fn without(feature: &str) -> Failure {
     Failure::input(format!(
-        "--{feature}: this build is without it: `cargo build --release --features {feature}` makes one that has it"
+        "--{feature}: this build does not include it: build with `cargo build --release --features {feature}`"
     ))
 }

@@ -1,5 +1,5 @@
-//! `--speed native`: the store without a machine. What was acknowledged is in the base, as in a device
-//! with a protected buffer: a server that is killed has lost nothing.
+//! `--speed native`: the store without a machine. Acknowledged writes are in the base, as in a
+//! device with a protected buffer: killing the server loses none.
 
 use iodyno_emulate::{Fault, System};
 use iodyno_live::control::Answer as ControlAnswer;
@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a connection's buffer keeps from one read to the next, bytes.
+/// Capacity that a connection's buffer keeps from one read to the next, bytes.
 const KEEP_BYTES: usize = 256 << 10;
 
 struct Native {
@@ -60,7 +60,7 @@ impl Session for Client {
                     Ok(()) => io.answer(&Answer::Data(&self.buffer)),
                     Err(e) => io.answer(&failed(IoError::from(&e))),
                 }
-                // One large read must not hold its memory for the connection's life.
+                // One large read must not keep its memory for the connection's life.
                 if self.buffer.capacity() > KEEP_BYTES {
                     self.buffer = Vec::new();
                 }
@@ -84,7 +84,7 @@ impl Session for Client {
     }
 }
 
-/// What a control socket answers here.
+/// The control socket's answers at native speed.
 pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<ControlAnswer> {
     let (stores, stop) = (stores.to_vec(), Arc::clone(stop));
     Box::new(move |line: &str| {
@@ -96,7 +96,7 @@ pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<Contr
                 return json!({ "speed": "native", "volumes": volumes.collect::<Vec<_>>() });
             }
             ["metrics"] => {
-                let why = "at native speed there are no metrics: they are the model's";
+                let why = "at native speed there are no metrics: they describe the model";
                 return json!({ "error": why });
             }
             words => {
@@ -109,7 +109,7 @@ pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<Contr
     })
 }
 
-/// Does to the bytes what was asked.
+/// Applies a request to the stored bytes.
 fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<(), String> {
     let capacities: Vec<u64> = stores.iter().map(|s| s.capacity_bytes()).collect();
     super::on_a_volume(ask, &capacities)?;
@@ -120,7 +120,7 @@ fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<(), String> {
         Ask::ClearAll => stores.iter().for_each(|s| s.clear_corruption()),
         Ask::Fault(Fault::Clear { part }) => stores[part.index()].clear_corruption(),
         Ask::Fault(_) | Ask::Full { .. } | Ask::Resize { .. } => {
-            let why = "at native speed nothing is modelled: only corrupt and clear are there";
+            let why = "at native speed nothing is modelled: only corrupt and clear are available";
             return Err(why.to_owned());
         }
     }

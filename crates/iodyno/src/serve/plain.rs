@@ -1,5 +1,5 @@
-//! `serve ram:4GiB`: plain memory over NBD, without a model: what a client and its transport can do at
-//! most.
+//! `serve ram:4GiB`: plain memory over NBD, without a model: the upper limit of a client and its
+//! transport.
 
 use super::{config, control, endpoints, insert, of_the_model, start, uri, wait};
 use crate::args::Serve;
@@ -24,7 +24,7 @@ pub(super) fn serve(flags: &Serve, size_bytes: u64) -> Result<ExitCode, Failure>
     insert(&exports, "ram", true, export);
     let stop = signals::stop_flag();
     let asked = Arc::clone(&stop);
-    // The control socket is there before the server, and must not keep it.
+    // The control socket exists before the server, and must not keep it alive.
     let served = Arc::new(OnceLock::<Weak<Server>>::new());
     let counts = Arc::clone(&served);
     let answer = move |line: &str| answer(line, &asked, || status(size_bytes, counts.get()));
@@ -43,7 +43,7 @@ pub(super) fn serve(flags: &Serve, size_bytes: u64) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was asked of the server so far.
+/// The requests that the server received so far.
 fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
     let server = server.and_then(Weak::upgrade);
     let seen = server.map(|server| server.counters()).unwrap_or_default();
@@ -69,7 +69,7 @@ fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
     json!({ "ok": true })
 }
 
-/// Only what is about the frontends of NBD means something here.
+/// Only the flags of NBD's frontends have an effect here.
 fn nothing_more(flags: &Serve) -> Result<(), Failure> {
     let of_a_device = [
         ("--backing", !flags.backing.is_empty()),

@@ -1,4 +1,4 @@
-//! A scenario: faults at times, one a line, `#` begins a remark.
+//! A scenario: faults at given times, one a line; `#` begins a comment.
 //!
 //! ```text
 //! 2s     slow x10
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What happens when, by the number of its line.
+/// The faults and their times, with their line numbers.
 pub(super) type Plan = Vec<(u32, u64, Ask)>;
 
 /// Reads a scenario.
@@ -40,13 +40,13 @@ pub(super) fn read(path: &Path) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// A line that asks for what can't be.
+/// A line with an impossible request.
 pub(super) fn wrong(flags: &Serve, number: u32, why: &str) -> Failure {
     let path = flags.scenario.as_deref().unwrap_or(Path::new(""));
     Failure::input(format!("{}:{number}: {why}", path.display()))
 }
 
-/// Lets it happen, in a thread of its own.
+/// Applies it, in a thread of its own.
 pub(super) fn play(plan: Plan, live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) {
     let (live, stop) = (Arc::clone(live), Arc::clone(stop));
     std::thread::spawn(move || {

@@ -1,6 +1,6 @@
-//! What the transport of this machine takes: how much longer than the model says a 4 KiB read takes that
-//! is alone, over a Unix socket, one after the other; and how much more where the server's threads have fallen
-//! asleep between them. To be woken takes longer than all the rest, on virtual machines by several times.
+//! Transport time of this machine: how much longer than in the model an isolated 4 KiB read takes over
+//! a Unix socket, one after the other; and the additional time where the server's threads have gone to
+//! sleep between them. Waking takes longer than all the rest, on virtual machines by several times.
 
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::Machine;
@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 /// Reads one after the other; and reads after a pause.
 const ROUNDS: usize = 500;
 const PAUSED_ROUNDS: usize = 100;
-/// After so long nobody looks any more.
+/// After this time no thread polls any more.
 const PAUSE: Duration = Duration::from_micros(500);
-/// Some 120 µs a read: about the time in which a processor falls asleep.
+/// Some 120 µs a read: about the time in which a processor enters an idle state.
 const DEVICE: &str = "model:exflash-200g";
 
 /// None where it can't be measured.
@@ -34,11 +34,11 @@ pub(super) fn measure() -> Option<Transport> {
 
 fn rounds() -> Result<Transport, Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("iodyno-floor-{}", std::process::id()));
-    // A folder of that name is another's, or was left by a server that was killed.
+    // An existing folder of that name belongs to another process, or was left by a server that was killed.
     DirBuilder::new().mode(0o700).create(&folder)?;
     let socket = folder.join("s");
     let result = over(&socket);
-    // The server removed its socket. Whatever else may lie there stays.
+    // The server removed its socket. Any other content stays.
     let _ = std::fs::remove_dir(&folder);
     result
 }
@@ -50,7 +50,7 @@ fn over(socket: &std::path::Path) -> Result<Transport, Box<dyn Error>> {
         machine.add_worker(0);
     }
     let now = || Clock::new().now_ns();
-    // Nothing is taken off, but what the client takes is followed.
+    // Nothing is subtracted, but the client's receiving time is tracked.
     let options = Options { transport: Some(Transport::default()), ..Options::default() };
     let live = Arc::new(Live::new(machine, Vec::new(), &options, now));
     let poller = Poller::start(&live)?;
@@ -75,7 +75,7 @@ fn over(socket: &std::path::Path) -> Result<Transport, Box<dyn Error>> {
     let model_ns = live.look(|_, _, counts| counts[0].latency[OpKind::Read.index()].mean_ns());
     let (awake_ns, paused_ns) = (median(&mut awake), median(&mut paused));
     let fixed_ns = awake_ns.saturating_sub(model_ns.unwrap_or(0.0) as u64);
-    // Where nobody may look, all are woken for all, and a round trip has it in it.
+    // Where polling is not allowed, every request wakes a thread, and the round trip includes it.
     let waking_ns =
         if Lead::<Waiter>::is_possible() { paused_ns.saturating_sub(awake_ns) } else { 0 };
     Ok(Transport {
@@ -85,7 +85,7 @@ fn over(socket: &std::path::Path) -> Result<Transport, Box<dyn Error>> {
     })
 }
 
-/// How long it takes, ns.
+/// Duration of a read, ns.
 fn read(client: &mut Blocking, round: usize) -> std::io::Result<u64> {
     let mut buffer = [0; 4096];
     let started = Instant::now();

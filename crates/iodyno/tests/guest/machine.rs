@@ -1,5 +1,5 @@
-//! The guest: a QEMU that goes on from the kept state, with volumes of a server as its disks, and does
-//! what it is told over a serial line. One whose devices can't be kept in a state boots instead.
+//! The guest: a QEMU that resumes from the kept state, with volumes of a server as its disks, and
+//! executes commands from a serial line. One whose devices can't be kept in a state boots instead.
 
 use crate::served::Served;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,12 +9,12 @@ use std::sync::LazyLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// A guest that says nothing for so long hangs.
+/// A guest that prints nothing for this long hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Disks that it has room for.
+/// The number of its disk slots.
 const DISKS: usize = 4;
 
-/// The folder with the guest, which is made by whoever comes first.
+/// The folder with the guest, which the first test creates.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest/make-guest");
@@ -31,7 +31,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Goes on from the kept state, with the volumes of `served` as `/dev/vdb` and on.
+    /// Resumes from the kept state, with the volumes of `served` as `/dev/vdb` and on.
     pub(crate) fn start(served: &Served) -> Self {
         let behind = |export: &String| {
             let socket = served.socket();
@@ -43,7 +43,7 @@ impl Guest {
         Self::with(&served.exports().iter().map(behind).collect::<Vec<_>>())
     }
 
-    /// Goes on from the kept state, with these disks, as QEMU's `-blockdev` has them.
+    /// Resumes from the kept state, with these disks, in the syntax of QEMU's `-blockdev`.
     pub(crate) fn with(disks: &[String]) -> Self {
         let kept = ["-incoming", "exec:cat state"].map(str::to_owned);
         let mut guest = Self::launch(disks, &kept);
@@ -52,10 +52,10 @@ impl Guest {
         guest
     }
 
-    /// Boots, with these disks and with more that QEMU is told: devices whose state it can't keep.
+    /// Boots, with these disks and with more arguments for QEMU: devices whose state it can't keep.
     pub(crate) fn booted(disks: &[String], more: &[String]) -> Self {
         let mut guest = Self::launch(disks, more);
-        while guest.hear() != "ready" {}
+        while guest.read_line() != "ready" {}
         guest.good("bind");
         guest
     }
@@ -70,7 +70,7 @@ impl Guest {
             let behind = disks.get(disk).cloned().unwrap_or_else(none);
             command.args(["-blockdev", &format!("node-name=disk{disk},{behind}")]);
         }
-        // What the kernel says comes on the first line, and is nobody's.
+        // The kernel's messages come on the first serial line and are ignored.
         command.args(["-serial", "null", "-serial", "stdio"]).args(more);
         let mut qemu = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let line_in = qemu.stdin.take().unwrap();
@@ -78,7 +78,7 @@ impl Guest {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             let mut line = Vec::new();
-            // A guest that is killed leaves a piece of a line, which was not said.
+            // A guest that is killed leaves an incomplete line, which is dropped.
             while line_out.read_until(b'\n', &mut line).is_ok() && line.ends_with(b"\n") {
                 let text = String::from_utf8_lossy(&line).trim_end().to_owned();
                 if sender.send(text).is_err() {
@@ -90,8 +90,8 @@ impl Guest {
         Self { qemu, line_in, lines }
     }
 
-    /// What is said before the state has been read is lost, so that it is said until there is an
-    /// answer; what is left of the answers is read away.
+    /// Input before the state has been restored is lost, so the command is repeated until there is
+    /// an answer; the remaining answers are discarded.
     fn attach(&mut self) {
         let began = Instant::now();
         loop {
@@ -105,40 +105,40 @@ impl Guest {
             }
         }
         self.say("echo attached");
-        while self.hear() != "attached" {}
-        while !self.hear().starts_with("status ") {}
+        while self.read_line() != "attached" {}
+        while !self.read_line().starts_with("status ") {}
     }
 
-    /// Gives it a line of shell, and does not wait.
+    /// Sends it a line of shell, and does not wait.
     pub(crate) fn say(&mut self, line: &str) {
         writeln!(self.line_in, "{line}").unwrap();
     }
 
-    /// The next line that it says.
+    /// The next line of its output.
     #[track_caller]
-    pub(crate) fn hear(&mut self) -> String {
+    pub(crate) fn read_line(&mut self) -> String {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => line,
-            Err(error) => panic!("nothing more is heard of the guest: {error}"),
+            Err(error) => panic!("no line from the guest: {error}"),
         }
     }
 
-    /// Runs a line of shell; what it printed, and its exit code.
+    /// Runs a line of shell; gives its output and its exit code.
     #[track_caller]
     pub(crate) fn run(&mut self, line: &str) -> (String, i32) {
         self.say(line);
         let mut text = String::new();
         loop {
-            let heard = self.hear();
-            if let Some(code) = heard.strip_prefix("status ") {
+            let line = self.read_line();
+            if let Some(code) = line.strip_prefix("status ") {
                 return (text, code.parse().unwrap());
             }
-            text += &heard;
+            text += &line;
             text.push('\n');
         }
     }
 
-    /// Runs a line of shell that must succeed; what it printed.
+    /// Runs a line of shell that must succeed; gives its output.
     #[track_caller]
     pub(crate) fn good(&mut self, line: &str) -> String {
         let (text, code) = self.run(line);
@@ -146,8 +146,8 @@ impl Guest {
         text
     }
 
-    /// The power is cut, for the computer and its storage alike: not an instruction is run and no
-    /// request is made after the storage has lost what it loses. The lines that it said before.
+    /// Cuts the power of the computer and its storage together: no instruction and no request
+    /// follows the storage's loss. Gives the lines before that.
     pub(crate) fn cut_power(mut self, served: &Served) -> Vec<String> {
         let pid = self.qemu.id() as libc::pid_t;
         // SAFETY: a signal to a child that has not been waited for.
@@ -171,7 +171,7 @@ impl Drop for Guest {
     }
 }
 
-/// A disk with iodyno on it, without what only debuggers read.
+/// A disk with iodyno on it, without debug information.
 pub(crate) fn program(folder: &Path) -> String {
     let tree = folder.join("tree");
     std::fs::create_dir(&tree).unwrap();

@@ -1,21 +1,21 @@
 //! A real Linux kernel as the client of `iodyno serve`: its block layer, md, ext4, and SQLite on top.
 //!
 //! The kernel runs in QEMU without hardware help, from a state that `make-guest` keeps once it has
-//! booted, so that a guest starts within a second and can be killed as often as power is cut. Its disks
-//! are QEMU's NBD client; only `purge` boots one of its own, with NVMe and SATA devices. Nothing here
-//! judges how fast anything is: that transport alone takes 200 to 1000 µs an I/O.
+//! booted, so that a guest starts within a second and can be killed as often as power is cut. Its
+//! disks are QEMU's NBD client; only `purge` boots one of its own, with NVMe and SATA devices.
+//! Nothing here asserts speed: that transport alone takes 200 to 1000 µs an I/O.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `served`, `machine` | the server, the guest |
 //! | `raid` | four modules as one RAID 0; whether times keep their ratio when they are dilated |
-//! | `power` | what a database has committed when the power is cut |
-//! | `purge` | what a purge does to NVMe and SATA devices, good and bad ones |
-//! | `traps` | stacks of device mapper, md and RAM disks in which memory answers for a disk |
+//! | `power` | committed transactions of a database after a power cut |
+//! | `purge` | purges of NVMe and SATA devices, sound and defective ones |
+//! | `traps` | stacks of device mapper, md and RAM disks in which memory serves the I/O of a disk |
 //! | `ublk` | `serve --ublk`, in the guest itself: its kernel's block devices (feature `ublk`) |
 //!
-//! All are ignored unless asked for; `./test` asks where QEMU and Debian's packages can be had. More cuts,
-//! at other times (the last such run is in `bench/runs/2026-11-21-power-cuts`):
+//! All are ignored by default; `./test` runs them where QEMU and Debian's packages are available.
+//! More cuts, at other times (the last such run is in `bench/runs/2026-11-21-power-cuts`):
 //!
 //! ```sh
 //! IODYNO_CUTS=40 IODYNO_SEED=7 cargo test -p iodyno --test guest -- --ignored --nocapture --test-threads 2 power
@@ -24,7 +24,7 @@
 mod machine;
 mod served;
 
-/// All of them: `./test` gives them a turn of their own.
+/// All of them: `./test` runs them separately.
 mod in_a_guest {
     mod power;
     mod purge;

@@ -1,4 +1,4 @@
-//! The server as a process: started, asked, hurt, ended.
+//! The server as a process: its start, requests, faults and end.
 
 use serde_json::Value;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A server that has not begun by then never will.
+/// Time limit of the server's start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `iodyno serve`, with a folder of its own for its sockets. Ends when it is dropped.
@@ -33,7 +33,7 @@ impl Served {
             .unwrap();
         let mut served = Self { folder, child, exports: Vec::new() };
         let began = Instant::now();
-        // What it says last is there when all of it is.
+        // Its last line is complete when all of it has been written.
         while !served.log().contains("\ntime ") {
             let ended = served.child.try_wait().unwrap();
             assert!(ended.is_none(), "the server has ended: {}", served.log());
@@ -50,7 +50,7 @@ impl Served {
         self.folder.path().join(name)
     }
 
-    /// What it said.
+    /// Its output.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap()
     }
@@ -67,8 +67,8 @@ impl Served {
 
     /// `iodyno fault`.
     pub(crate) fn fault(&self, words: &str) {
-        let told = ask(&self.path("control"), &format!("fault {words}"));
-        assert_eq!(told, "", "a fault says nothing when it has struck");
+        let output = ask(&self.path("control"), &format!("fault {words}"));
+        assert_eq!(output, "", "an applied fault prints nothing");
     }
 
     /// `iodyno status --json`.
@@ -77,15 +77,15 @@ impl Served {
     }
 }
 
-/// Another process of the program, which asks this one.
+/// Another process of the program, which queries this one.
 fn ask(control: &Path, words: &str) -> String {
-    let told = Command::new(env!("CARGO_BIN_EXE_iodyno"))
+    let output = Command::new(env!("CARGO_BIN_EXE_iodyno"))
         .args(words.split_whitespace())
         .args(["--control", &format!("unix:{}", control.display())])
         .output()
         .unwrap();
-    assert!(told.status.success(), "{words}: {}", String::from_utf8_lossy(&told.stderr));
-    String::from_utf8(told.stdout).unwrap()
+    assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 impl Drop for Served {

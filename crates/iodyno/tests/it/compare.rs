@@ -1,6 +1,6 @@
-//! Comparisons, thresholds and repeats from the command line, in virtual time: a device against itself,
-//! against a slower one, against too few runs; what was required decides the exit code, is kept with
-//! the run, and an old run can be held against something new.
+//! Comparisons, thresholds and repeats from the command line, in virtual time: a device against
+//! itself, against a slower one, against too few runs; the thresholds decide the exit code and are
+//! kept with the run, and new ones can be applied to an old run.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::place::{Place, cells, number, whole};
@@ -39,16 +39,16 @@ fn a_device_is_compared_with_itself_and_with_a_slower_one() {
     assert!(verdicts(&document).iter().all(|v| ["same", "inconclusive"].contains(v)), "{document}");
     assert_eq!(document["comparisons"][0]["covers"], "repeats");
     assert_eq!(document["conditions"], json!([]));
-    // A against what is slower, and the other way round.
+    // A against a slower one, and the other way round.
     let document = place.iodyno("compare last~1 last --json").exits(7).json();
     assert_valid(COMPARE_SCHEMA, &document);
     assert_eq!(verdicts(&document), ["slower", "slower"]);
     let shift = number(&document["comparisons"][0]["shift_share"]);
     assert!((-0.15..-0.06).contains(&shift), "{shift}");
-    let told = place.iodyno("compare last last~1 --strict");
-    let shown = &told.succeeds().stdout;
+    let output = place.iodyno("compare last last~1 --strict");
+    let shown = &output.succeeds().stdout;
     assert!(shown.contains("2 faster") && shown.contains("not other runs or devices"), "{shown}");
-    // A shift that does not matter to somebody is no loss.
+    // A shift below the given tolerance is no loss.
     place.iodyno("compare last~1 last --threshold 50%").succeeds();
 }
 
@@ -69,7 +69,7 @@ fn runs_go_by_their_name() {
     let shown = &few.succeeds().stdout;
     assert!(shown.contains("2 runs a side") && shown.contains("FEW_RUNS"), "{shown}");
     place.iodyno(&format!("compare {list} last --strict")).exits(8);
-    // What is wrong is said.
+    // Errors are reported.
     place.iodyno("compare before before").fails(2, &["both sides"]);
     place.iodyno("compare before never").fails(2, &["no run `never`", "by its name"]);
     place.iodyno("compare before after --metric max").fails(2, &["percentile"]);
@@ -79,7 +79,7 @@ fn runs_go_by_their_name() {
 }
 
 #[test]
-fn repeats_have_streams_of_their_own_and_are_told_together() {
+fn repeats_have_streams_of_their_own_and_one_summary() {
     let place = Place::new();
     let words = format!("run random-read --on {DEVICE} {SHORT}");
     let once = place.document(&words);
@@ -102,7 +102,7 @@ fn repeats_have_streams_of_their_own_and_are_told_together() {
 }
 
 #[test]
-fn what_is_required_decides_the_exit_code() {
+fn thresholds_decide_the_exit_code() {
     let place = Place::new();
     let words = format!("run random-read --on {DEVICE} {SHORT} -q");
     let with = |requires: &[&str]| {
@@ -115,12 +115,12 @@ fn what_is_required_decides_the_exit_code() {
     };
     let (code, shown) = with(&["p99<500ms", "random-*: iops>1k", "read.bandwidth >= 1MB/s"]);
     assert!(code == Some(0) && shown.matches("held").count() == 3, "{shown}");
-    // One that fails, one that the samples can't support, one that nobody did.
+    // One that fails, one that the samples can't support, one of an operation that did not occur.
     let (code, shown) = with(&["p99<1us", "p99.999<1s", "write: p50<1s", "iops>1"]);
     assert_eq!(code, Some(6), "{shown}");
     let shown_not = (shown.matches("not held").count(), shown.matches("not shown").count());
     assert_eq!(shown_not, (1, 2), "{shown}");
-    // It is kept with the run; showing it again is no failure, but holding it against something is.
+    // It is kept with the run; showing it again is no failure, but applying a threshold to it is.
     let document = place.iodyno("show last --json").succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     let held: Vec<bool> =

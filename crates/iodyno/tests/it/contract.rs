@@ -1,8 +1,8 @@
-//! What programs may rely on: one JSON document on standard output and nothing else there, by the
-//! published schema, with the keys that were promised and figures that agree with each other; runs
-//! listed oldest first and found again by id, prefix and `last`.
+//! The contract for programs: one JSON document on standard output and nothing else there, by the
+//! published schema, with the promised keys and consistent figures; runs listed oldest first and
+//! found again by id, prefix and `last`.
 
-use crate::place::{Place, Running, SHORT, Told, cells, codes, number, whole};
+use crate::place::{Place, RunOutput, Running, SHORT, cells, codes, number, whole};
 use iodyno_notebook::{Notebook, Outcome, RunHead};
 use serde_json::{Value, json};
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -21,7 +21,7 @@ pub(crate) fn assert_valid(schema: &str, document: &Value) {
 
 const PERCENTILES: [&str; 6] = ["p50", "p90", "p99", "p99_9", "p99_99", "p99_999"];
 
-/// The keys of the contract, and what must hold between them.
+/// The keys of the contract, and their relations.
 #[track_caller]
 fn assert_contract(document: &Value) {
     assert_valid(RUN_SCHEMA, document);
@@ -36,7 +36,7 @@ fn assert_contract(document: &Value) {
         }
         let seconds = number(&cell["seconds"]);
         assert!(number(&cell["oio_mean"]) >= 0.0, "{cell}");
-        // However short the cell was: work has its time.
+        // However short the cell was: it has used CPU time.
         let worked = number(&cell["total"]["iops"]) > 0.0;
         for key in ["cpu_seconds", "generator_ns_per_io"] {
             assert!(number(&cell[key]) > 0.0 || !worked, "{key}: {cell}");
@@ -64,8 +64,8 @@ fn assert_contract(document: &Value) {
     }
 }
 
-/// Nothing where there are no samples; otherwise in order, and none that fewer than ten samples
-/// lie beyond.
+/// Null where there are no samples; otherwise in order, and none that fewer than ten samples are
+/// beyond.
 #[track_caller]
 fn assert_latency(latency: &Value, ops: u64) {
     let known: Vec<u64> = PERCENTILES.iter().filter_map(|p| latency[p].as_u64()).collect();
@@ -81,7 +81,7 @@ fn assert_latency(latency: &Value, ops: u64) {
     assert!(known.iter().all(|&p| p as f64 >= min as f64 * 0.99), "{latency}");
     assert!(known.iter().all(|&p| p as f64 <= max as f64 * 1.01), "{latency}");
     for (key, beyond) in PERCENTILES.iter().zip([0.5, 0.1, 0.01, 1e-3, 1e-4, 1e-5]) {
-        // One sample more or less is a matter of rounding.
+        // One sample more or less depends on rounding.
         let samples = ops as f64 * beyond;
         if samples >= 11.0 {
             assert!(latency[key].is_u64(), "{key} of {ops}: {latency}");
@@ -133,7 +133,7 @@ fn percentiles_that_the_samples_can_t_support_are_null() {
     assert!(codes(cell).contains(&"FEW_SAMPLES"));
 }
 
-/// A run that nobody keeps is told in the same form.
+/// A run that is not kept is reported in the same form.
 #[test]
 fn a_run_that_is_not_kept_follows_the_schema_too() {
     let place = Place::new();
@@ -141,26 +141,26 @@ fn a_run_that_is_not_kept_follows_the_schema_too() {
     assert_valid(RUN_SCHEMA, &document);
     assert_eq!(cells(&document)[0]["read"]["ops"], 1000);
     assert!(!place.notebook().exists());
-    let told = place.iodyno("run random-read --on null: --ops 1000 --no-notebook -q");
-    assert!(!told.succeeds().stdout.contains("kept in"), "{}", told.stdout);
-    assert!(!told.stdout.contains("iodyno show"), "{}", told.stdout);
+    let output = place.iodyno("run random-read --on null: --ops 1000 --no-notebook -q");
+    assert!(!output.succeeds().stdout.contains("kept in"), "{}", output.stdout);
+    assert!(!output.stdout.contains("iodyno show"), "{}", output.stdout);
 }
 
 #[test]
-fn the_cost_is_told_first_and_on_standard_error_alone() {
+fn the_cost_is_reported_first_and_on_standard_error_alone() {
     let place = Place::new();
     let words = format!("run random-write --on scratch:16MiB {SHORT} --json");
-    let told = place.iodyno(&words);
-    let document = told.succeeds().json();
-    assert!(told.stderr.starts_with("plan: 1 cell, 110 ms; writes 16 MiB to lay"), "{told:?}");
-    assert_eq!(told.stderr.lines().count(), 1, "not on a terminal: {told:?}");
+    let output = place.iodyno(&words);
+    let document = output.succeeds().json();
+    assert!(output.stderr.starts_with("plan: 1 cell, 110 ms; writes 16 MiB to lay"), "{output:?}");
+    assert_eq!(output.stderr.lines().count(), 1, "not on a terminal: {output:?}");
     assert_eq!(document["run"]["plan"]["lay_out_bytes"], 16 << 20);
     assert_eq!(document["run"]["plan"]["time_ns"], 110_000_000);
-    let told = place.iodyno(&format!("{words} --quiet"));
-    assert_eq!(told.succeeds().stderr, "");
-    // What goes wrong is said, however quiet.
-    let told = place.iodyno(&format!("run random-write --on nowhere {SHORT} --json --quiet"));
-    told.fails(2, &["nowhere", "not found", "help:"]);
+    let output = place.iodyno(&format!("{words} --quiet"));
+    assert_eq!(output.succeeds().stderr, "");
+    // Errors are printed even with --quiet.
+    let output = place.iodyno(&format!("run random-write --on nowhere {SHORT} --json --quiet"));
+    output.fails(2, &["nowhere", "not found", "help:"]);
 }
 
 /// Failed operations are a result, not a reason to print anything but the document.
@@ -169,32 +169,32 @@ fn a_run_that_fails_prints_its_document_and_nothing_else() {
     let place = Place::new();
     let words =
         "run random-write --on /dev/full?size=1MiB --engine psync --depth 1 --ramp 0s --time 10s";
-    let told = place.iodyno(&format!("{words} --json --quiet"));
-    let document = told.exits(4).json();
+    let output = place.iodyno(&format!("{words} --json --quiet"));
+    let document = output.exits(4).json();
     assert_valid(RUN_SCHEMA, &document);
     assert_eq!(document["run"]["status"], "failed");
-    assert_eq!(told.stderr, "");
+    assert_eq!(output.stderr, "");
 }
 
-/// The live line is for terminals; the document next to it stays whole.
+/// The progress line is for terminals; the document next to it stays whole.
 #[test]
 fn a_terminal_sees_progress() {
     let place = Place::new();
     let words = "run four-corners --on ram:8MiB --time 600ms --ramp 0s --json";
-    let (told, screen) = on_a_terminal(&place, words);
-    assert_contract(&told.succeeds().json());
+    let (output, screen) = on_a_terminal(&place, words);
+    assert_contract(&output.succeeds().json());
     for word in ["random-read", "seq-write", "1/4", "\r\u{1b}[K"] {
         assert!(screen.contains(word), "`{word}` is missing: {screen:?}");
     }
-    // The line is taken away at the end: the prompt that follows starts at the left.
+    // The line is removed at the end: the prompt that follows starts at the left.
     assert!(screen.ends_with("\r\u{1b}[K"), "{screen:?}");
-    let (told, screen) = on_a_terminal(&place, &format!("{words} --quiet"));
-    told.succeeds().json();
+    let (output, screen) = on_a_terminal(&place, &format!("{words} --quiet"));
+    output.succeeds().json();
     assert_eq!(screen, "");
 }
 
-/// Runs with standard error on a terminal; gives what the terminal saw.
-fn on_a_terminal(place: &Place, words: &str) -> (Told, String) {
+/// Runs with standard error on a terminal; gives the terminal's output.
+fn on_a_terminal(place: &Place, words: &str) -> (RunOutput, String) {
     let (mut ours, mut theirs) = (0, 0);
     // SAFETY: both out-parameters are valid; no name, settings or size are given.
     let result = unsafe {
@@ -202,12 +202,12 @@ fn on_a_terminal(place: &Place, words: &str) -> (Told, String) {
         libc::openpty(&raw mut ours, &raw mut theirs, nothing, nothing.cast(), nothing.cast())
     };
     assert_eq!(result, 0);
-    // SAFETY: both descriptors were just made and are nobody else's.
+    // SAFETY: both descriptors were just made and have no other owner.
     let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
     let screen = std::thread::spawn(move || {
         let mut pipe = std::fs::File::from(ours);
         let (mut seen, mut bytes) = (Vec::new(), [0; 4096]);
-        // The end of a terminal is an error: nobody has the other side open any more.
+        // The end of a terminal is an error: no process has the other side open any more.
         while let Ok(count @ 1..) = std::io::Read::read(&mut pipe, &mut bytes) {
             seen.extend_from_slice(&bytes[..count]);
         }
@@ -259,7 +259,7 @@ fn runs_are_listed_oldest_first_and_found_again() {
     assert!(cells(&exported)[0]["series"].is_array());
 }
 
-/// Several runs at once may keep themselves in one notebook, while somebody looks.
+/// Several runs at once may write to one notebook, while it is being read.
 #[test]
 fn runs_that_share_a_notebook() {
     let place = Place::new();
@@ -278,9 +278,9 @@ fn runs_that_share_a_notebook() {
 }
 
 #[test]
-fn a_run_that_is_not_one_is_bad_input() {
+fn an_unknown_run_is_bad_input() {
     let place = Place::new();
-    // Before the first run there is nothing to show, and that is said kindly.
+    // Before the first run there is nothing to show, and the message says so.
     place.iodyno("show last").fails(5, &["no notebook", "iodyno run"]);
     let notebook = Notebook::open(&place.notebook()).unwrap();
     place.iodyno("show last").fails(2, &["no run", "yet"]);
@@ -299,8 +299,8 @@ fn a_run_that_is_not_one_is_bad_input() {
     let twins = ids.windows(2).find(|pair| pair[0][..1] == pair[1][..1]).unwrap();
     for command in ["show", "export --format csv"] {
         let letter = &twins[0][..1];
-        let told = place.iodyno(&format!("{command} {letter}"));
-        told.fails(2, &["beginning of several runs", &twins[0], &twins[1], "one more character"]);
+        let output = place.iodyno(&format!("{command} {letter}"));
+        output.fails(2, &["beginning of several runs", &twins[0], &twins[1], "one more character"]);
         for unknown in ["zzzzzzzzzz", "lost", "00000000000", "é", "*"] {
             place.iodyno(&format!("{command} {unknown}")).fails(2, &[unknown, "iodyno ls"]);
         }

@@ -1,7 +1,7 @@
-//! Block devices and file systems of their own: what is refused on them, what is measured, and what
-//! happens when they fail. Faults come from the layers below a loop device: a backing file that was
-//! cut off answers with EIO, a full file system below it with ENOSPC, a file system that is shut
-//! down under a run is a device that vanished. All of it needs root and loop devices.
+//! Block devices and file systems of their own: refusals, measurements, and failures of the device.
+//! Faults come from the layers below a loop device: a truncated backing file answers with EIO, a
+//! full file system below it with ENOSPC, and a file system that is shut down during a run acts as
+//! a removed device. All of it requires root and loop devices.
 
 use crate::disks::{Loop, MIB, Mount, alone, blank, full, run};
 use crate::faults::{assert_failures, assert_stopped};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// The first command of the README, word for word, on a file system of its own: without a target it
-/// measures a scratch file in the current folder, as large as is modest there.
+/// measures a scratch file in the current folder, of a moderate size for the space.
 #[test]
 #[ignore = "needs root and a tmpfs"]
 fn the_first_command_needs_no_target() {
@@ -22,13 +22,13 @@ fn the_first_command_needs_no_target() {
     let mount = Mount::at(place.path("m"), &["-t", "tmpfs", "-o", "size=800m", "tmpfs"]);
     let mut command = place.command(&format!("run four-corners {SHORT}"));
     command.current_dir(&mount.0).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let told = Running::of(&mut command).finish();
-    told.succeeds().says(&["plan: 4 cells", "to lay the file out"]);
+    let output = Running::of(&mut command).finish();
+    output.succeeds().says(&["plan: 4 cells", "to lay the file out"]);
     for word in
         ["random-read", "random-write", "seq-read", "seq-write", "IOPS", "MB/s", "mean", "p99"]
     {
         assert!(
-            told.stdout.contains(word) || word == "MB/s" && told.stdout.contains("GB/s"),
+            output.stdout.contains(word) || word == "MB/s" && output.stdout.contains("GB/s"),
             "{word}"
         );
     }
@@ -57,20 +57,20 @@ fn a_blank_device_is_measured() {
         assert_eq!(facts["opened"]["destroy_confirmed"].as_array().unwrap().len(), 0);
     }
     assert!(std::fs::read(image).unwrap().iter().any(|&byte| byte != 0), "bytes arrived");
-    // A part of it, and more than there is.
+    // A part of it, and more than its size.
     let words = format!("run random-write --on {}?size=1MiB {SHORT}", disk.node);
     assert_eq!(cells(&place.document(&words))[0]["evidence"]["active_bytes"], MIB);
-    let told = place.iodyno(&format!("run random-write --on {}?size=17MiB {SHORT}", disk.node));
-    assert!(told.stdout.is_empty() && matches!(told.code, Some(2 | 4)), "{told:?}");
-    // It is one target, under whatever name.
+    let output = place.iodyno(&format!("run random-write --on {}?size=17MiB {SHORT}", disk.node));
+    assert!(output.stdout.is_empty() && matches!(output.code, Some(2 | 4)), "{output:?}");
+    // It is one target, under any name.
     std::os::unix::fs::symlink(&disk.node, place.path("link")).unwrap();
-    let told = place.iodyno(&format!("run random-read --on {} --on link {SHORT}", disk.node));
-    told.fails(2, &["same target"]);
+    let output = place.iodyno(&format!("run random-read --on {} --on link {SHORT}", disk.node));
+    output.fails(2, &["same target"]);
 }
 
 #[test]
 #[ignore = "needs root and loop devices"]
-fn a_device_that_holds_something_is_refused() {
+fn a_device_that_holds_data_is_refused() {
     let _alone = alone();
     let place = Place::new();
     let image = full(place.path("image"), 16 * MIB);
@@ -80,18 +80,18 @@ fn a_device_that_holds_something_is_refused() {
     let write = format!("run random-write --on {} {SHORT} --json -q", disk.node);
     let own = format!("--destroy {}", disk.name());
     let refused = |flags: &str, words: &[&str]| {
-        let told = place.iodyno(&format!("{write} {flags}"));
-        told.fails(3, words).says(&["is not written to"]);
+        let output = place.iodyno(&format!("{write} {flags}"));
+        output.fails(3, words).says(&["is not written to"]);
     };
     // A file system; also next to a target that may be written.
     refused("", &["ext4", &own]);
     refused("--on ram:1MiB", &["ext4"]);
     refused("--destroy loop", &["`--destroy loop` names something else"]);
-    // Mounted, and then no less.
+    // Mounted, it is refused too.
     let mount = Mount::at(place.path("m"), &[&disk.node]);
     refused("", &["mounted at", mount.0.to_str().unwrap(), "umount", "ext4"]);
     refused("--destroy sda", &["mounted at"]);
-    // Reading it is no harm, mounted or not.
+    // Reading it does no harm, mounted or not.
     let read = format!("run random-read --on {} {SHORT}", disk.node);
     place.document(&format!("{read} --read-only"));
     place.document(&read);
@@ -101,7 +101,7 @@ fn a_device_that_holds_something_is_refused() {
     // Mounting counts in the superblock; nothing else may have changed.
     assert!(after[8192..].len() == before[8192..].len() && place.notebook().exists());
     run("e2fsck", &["-f", "-n", image.to_str().unwrap()]);
-    // Its own name, and only that.
+    // Its own name is accepted, and no other.
     let document = place.document(&format!("run random-write --on {} {own} {SHORT}", disk.node));
     let lifted = &document["run"]["targets"][0]["facts"]["opened"]["destroy_confirmed"];
     assert!(lifted[0].as_str().unwrap().contains("ext4"), "{lifted}");
@@ -116,7 +116,7 @@ fn partitions_holders_and_layers_are_refused() {
     let image = full(place.path("image"), 16 * MIB);
     let disk = Loop::on(&image, &[]);
     let write = format!("run random-write --on {} {SHORT}", disk.node);
-    // Open elsewhere, exclusively, as a mount in another namespace or a volume manager has it.
+    // Open elsewhere, exclusively, as by a mount in another namespace or a volume manager.
     let held = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&disk.node).unwrap();
     place.iodyno(&write).fails(3, &["held open exclusively", "lsof"]);
     drop(held);
@@ -127,10 +127,10 @@ fn partitions_holders_and_layers_are_refused() {
     // The file below it, which would change under it.
     let below = format!("run random-write --on image --destroy nothing {SHORT}");
     place.iodyno(&below).fails(3, &["in use below", disk.name()]);
-    // Set read-only: no name lifts that.
+    // Set read-only: no name permits writing.
     run("blockdev", &["--setro", &disk.node]);
-    let told = place.iodyno(&format!("{write} --destroy {}", disk.name()));
-    told.fails(3, &["read-only"]);
+    let output = place.iodyno(&format!("{write} --destroy {}", disk.name()));
+    output.fails(3, &["read-only"]);
     run("blockdev", &["--setrw", &disk.node]);
     // An MBR with one partition of type 83h.
     let mut sector = [0; 512];
@@ -149,11 +149,10 @@ fn partitions_holders_and_layers_are_refused() {
     assert!(std::fs::read(&image).unwrap() == before);
 }
 
-/// The disk that the system runs from is never written, whatever is confirmed. Only asked, never
-/// tried.
+/// The system's disk is never written, whatever is confirmed. Only `check` is run here.
 #[test]
 #[ignore = "needs root"]
-fn the_system_s_own_disk_can_t_be_confirmed_away() {
+fn the_system_disk_can_t_be_confirmed() {
     let place = Place::new();
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let line = mounts.lines().find(|line| line.split(' ').nth(4) == Some("/")).unwrap();
@@ -164,14 +163,15 @@ fn the_system_s_own_disk_can_t_be_confirmed_away() {
     }
     let name = Path::new(source).canonicalize().unwrap();
     let name = name.file_name().unwrap().to_str().unwrap().to_owned();
-    let told = place.iodyno(&format!("check {source} --destroy {name} --destroy {source} --json"));
-    let document = told.exits(3).json();
+    let output =
+        place.iodyno(&format!("check {source} --destroy {name} --destroy {source} --json"));
+    let document = output.exits(3).json();
     assert_eq!(document["refusals"][0]["code"], "system_disk");
     assert_eq!(document["writable"], false);
 }
 
-/// A file that does not fit is refused before it is begun, and leaves nothing when the space goes
-/// while it is laid out.
+/// A file that does not fit is refused before it is created, and leaves nothing when the space runs
+/// out during its layout.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_full_file_system() {
@@ -186,15 +186,16 @@ fn a_full_file_system() {
         let before = names(&mount.0);
         let point = mount.0.display();
         for target in [format!("{point}/t?size=64MiB"), format!("scratch:64MiB@{point}")] {
-            let told = place.iodyno(&format!("run random-read --on {target} {SHORT} -q"));
-            told.fails(4, &["64 MiB wanted", "free", "help:"]);
+            let output = place.iodyno(&format!("run random-read --on {target} {SHORT} -q"));
+            output.fails(4, &["64 MiB wanted", "free", "help:"]);
             assert_eq!(names(&mount.0), before, "{target}");
         }
-        // A hole that is to be filled, and another program's file that takes the space.
+        // A hole to be filled, and another program's file that takes the space.
         std::fs::write(mount.0.join("other"), vec![1; 12 * MIB as usize]).unwrap();
         blank(mount.0.join("hole"), 30 * MIB);
-        let told = place.iodyno(&format!("run random-read --on {point}/new?size=30MiB {SHORT} -q"));
-        told.fails(4, &["30 MiB wanted", "free"]);
+        let output =
+            place.iodyno(&format!("run random-read --on {point}/new?size=30MiB {SHORT} -q"));
+        output.fails(4, &["30 MiB wanted", "free"]);
         let words = format!("run random-write --on {point}/hole --destroy hole {SHORT} -q --json");
         place.iodyno(&words).fails(4, &["30 MiB wanted", "full"]);
         let left: Vec<String> = names(&mount.0);
@@ -207,7 +208,7 @@ fn a_full_file_system() {
     }
 }
 
-/// The space below a thin device is used up in the middle of a run.
+/// The space below a thin device runs out in the middle of a run.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_device_that_runs_out_of_space() {
@@ -217,9 +218,9 @@ fn a_device_that_runs_out_of_space() {
         let mount = Mount::at(place.path("m"), &["-t", "tmpfs", "-o", "size=8m", "tmpfs"]);
         let disk = Loop::on(&blank(mount.0.join("thin"), 64 * MIB), &[]);
         let limits = "--depth 1 --ramp 0s --time 1m --max-errors 200 --json -q";
-        let told = place
+        let output = place
             .iodyno(&format!("run random-write --on {} --engine {engine} {limits}", disk.node));
-        let document = assert_stopped(&place, &told);
+        let document = assert_stopped(&place, &output);
         let cell = &cells(&document)[0];
         assert_failures(cell, "write", "no_space", 201);
         assert!(whole(&cell["write"]["ops"]) > 0, "some of it fitted: {cell}");
@@ -238,29 +239,29 @@ fn a_device_with_a_bad_half() {
     for engine in engines(&place) {
         let read =
             format!("run random-read --on {} --engine {engine} --depth 1 --ramp 0s", disk.node);
-        // Few failures are counted and endured; both halves are told apart.
+        // Few failures are counted and tolerated; the two halves are distinguished.
         let document = place.document(&format!("{read} --ops 400 --max-errors 400"));
         let cell = &cells(&document)[0];
         assert_failures(cell, "read", "io", 100);
         assert_eq!(whole(&cell["read"]["ops"]) + whole(&cell["read"]["errors"]), 400);
         assert!(whole(&cell["read"]["ops"]) > 100, "{cell}");
         // Beyond the limit the run stops; the limit itself is still allowed.
-        let told = place.iodyno(&format!("{read} --time 1m --max-errors 7 --json -q"));
-        let document = assert_stopped(&place, &told);
+        let output = place.iodyno(&format!("{read} --time 1m --max-errors 7 --json -q"));
+        let document = assert_stopped(&place, &output);
         assert_eq!(cells(&document)[0]["read"]["errors"], 8, "{engine}");
         assert!(codes(&cells(&document)[0]).contains(&"STOPPED_BY_ERRORS"));
     }
-    let told = place.iodyno(&format!("run random-read --on {} --ramp 0s -q", disk.node));
+    let output = place.iodyno(&format!("run random-read --on {} --ramp 0s -q", disk.node));
     for word in ["failed", "I/O errors", "not counted as completed"] {
-        assert!(told.exits(4).stdout.contains(word), "`{word}` is missing: {told:?}");
+        assert!(output.exits(4).stdout.contains(word), "`{word}` is missing: {output:?}");
     }
-    // The half that is there is as good as any.
+    // The readable half is measured as usual.
     let words = format!("run random-read --on {} --active 0..8MiB --ops 400 --ramp 0s", disk.node);
     assert_eq!(cells(&place.document(&words))[0]["read"]["errors"], 0);
 }
 
-/// The device goes while it is measured: here its file system is shut down, after which the kernel
-/// answers everything with EIO.
+/// The device disappears during the measurement: here its file system is shut down, after which the
+/// kernel answers everything with EIO.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_device_that_goes_away() {
@@ -289,7 +290,7 @@ fn a_device_that_goes_away() {
         let document = assert_stopped(&place, &running.finish());
         let cell = &cells(&document)[0];
         assert_failures(cell, "read", "io", 101);
-        // What came before is kept, and the failures stand at the end.
+        // Earlier results are kept, and the failures are reported at the end.
         let series = cell["series"].as_array().unwrap();
         let errors: Vec<u64> = series.iter().map(|i| whole(&i["read"]["errors"])).collect();
         assert!(errors.last().unwrap() + errors[errors.len().saturating_sub(2)] > 0, "{errors:?}");

@@ -1,4 +1,4 @@
-//! Loop devices and mounts that are undone when a test ends, however it ends.
+//! Loop devices and mounts that are removed when a test ends, in any way.
 
 use crate::place::A_MOMENT;
 use std::fs::File;
@@ -7,14 +7,14 @@ use std::process::Command;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Lets one test at a time go on: `losetup --find` opens every loop device on its way.
+/// Serializes tests: `losetup --find` opens every loop device on its way.
 pub(crate) fn alone() -> File {
     let lock = File::open(std::env::current_exe().unwrap()).unwrap();
     lock.lock().unwrap();
     lock
 }
 
-/// Runs a tool of the system, which must succeed; what it prints.
+/// Runs a system tool, which must succeed; gives its output.
 pub(crate) fn run(program: &str, args: &[&str]) -> String {
     let output = Command::new(program)
         .args(args)
@@ -62,8 +62,8 @@ impl Mount {
 }
 
 impl Drop for Mount {
-    /// The kernel takes an io_uring down a moment after its process has gone, and until then the
-    /// ring keeps its files open.
+    /// The kernel removes an io_uring a moment after its process has ended, and until then the ring
+    /// keeps its files open.
     fn drop(&mut self) {
         let unmounted = || Command::new("umount").arg(&self.0).output().unwrap().status.success();
         let tries = (0..500).find(|_| {
@@ -77,13 +77,13 @@ impl Drop for Mount {
     }
 }
 
-/// A file of zeroes, with holes.
+/// A sparse file of zeroes.
 pub(crate) fn blank(path: PathBuf, bytes: u64) -> PathBuf {
     File::create(&path).unwrap().set_len(bytes).unwrap();
     path
 }
 
-/// A file of which every block has its own content.
+/// A file in which every block has different content.
 pub(crate) fn full(path: PathBuf, bytes: u64) -> PathBuf {
     let content: Vec<u8> = (1..=bytes / 8).flat_map(u64::to_le_bytes).collect();
     std::fs::write(&path, content).unwrap();

@@ -1,5 +1,5 @@
-//! Emulated storage from the command line: runs in virtual time are kept, shown and told apart
-//! from measurements like any other, many devices are one system, and what can't be one system is
+//! Emulated storage from the command line: runs in virtual time are kept, shown and distinguished
+//! from measurements, many devices are one system, and devices that can't be one system are
 //! refused.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const DEVICE: &str = "model:exflash-400g";
 
-/// The figures of a cell, without what simulating it took.
+/// The figures of a cell, without the cost of simulating it.
 fn figures(cell: &Value) -> Value {
     let mut cell = cell.clone();
     cell["facts"].as_object_mut().unwrap().remove("simulated");
@@ -35,7 +35,7 @@ fn a_group_runs_is_kept_and_shown_again() {
         assert!(number(&cell["total"]["iops"]) > 0.0);
         assert_eq!(cell["evidence"]["virtual_time"], true);
         assert_eq!(codes(cell)[..2], ["VALID", "EMULATED"], "{cell}");
-        // Nothing of this machine's goes into the figures.
+        // No property of this machine enters the figures.
         assert_eq!(cell["cpu_seconds"], 0.0);
         for unknown in ["generator_ns_per_io", "generator_ceiling_iops", "ram_bytes"] {
             assert!(cell["evidence"][unknown].is_null(), "{unknown}");
@@ -50,18 +50,18 @@ fn a_group_runs_is_kept_and_shown_again() {
         let summed: u64 = series.iter().map(|i| ops(&i["read"]) + ops(&i["write"])).sum();
         assert_eq!(summed, ops(&cell["read"]) + ops(&cell["write"]));
     }
-    // From the notebook it is the same.
+    // The notebook returns the same.
     assert_eq!(place.iodyno("show last --json --series").succeeds().json(), document);
     let shown = place.iodyno("show last");
     let shown = &shown.succeeds().stdout;
     assert!(shown.contains("emulated, virtual time") && shown.contains("EMULATED"), "{shown}");
-    // And from the same seed, and from no other.
+    // The same seed gives the same figures, another seed others.
     let again = place.document(&format!("{words} --series"));
     let all = |document: &Value| cells(document).iter().map(figures).collect::<Vec<_>>();
     assert_eq!(all(&again), all(&document));
-    // The plan says in which state devices are found.
-    let told = place.iodyno(&format!("{words} --no-notebook"));
-    told.succeeds().says(&[
+    // The plan states the devices' initial state.
+    let output = place.iodyno(&format!("{words} --no-notebook"));
+    output.succeeds().says(&[
         "virtual time",
         "random-read and random-write: random in 4 KiB",
         "sequential",
@@ -101,7 +101,7 @@ fn many_devices_are_one_system() {
 }
 
 #[test]
-fn what_can_t_be_one_system_is_refused() {
+fn targets_that_can_t_be_one_system_are_refused() {
     let place = Place::new();
     for (targets, words) in [
         (format!("--on {DEVICE} --on scratch:64MiB"), &[DEVICE, "scratch:64MiB", "real"][..]),
@@ -117,29 +117,29 @@ fn what_can_t_be_one_system_is_refused() {
         (format!("--on {DEVICE} --active 1TiB..2TiB"), &[DEVICE, "2 TiB"]),
         ("--on null: --engine model".to_owned(), &["model", "null:"]),
     ] {
-        let told = place.iodyno(&format!("run random-read {targets} --ops 10 --json"));
-        told.fails(2, words);
+        let output = place.iodyno(&format!("run random-read {targets} --ops 10 --json"));
+        output.fails(2, words);
     }
     place.iodyno("check model:exflash-40g").fails(2, &["no device"]);
     assert!(!place.notebook().exists());
 }
 
 #[test]
-fn a_check_says_what_it_would_be() {
+fn a_check_describes_the_emulated_system() {
     let place = Place::new();
-    let told = place.iodyno(&format!("check {DEVICE}*8?fill=50%&state=sequential"));
-    let told = &told.succeeds().stdout;
+    let output = place.iodyno(&format!("check {DEVICE}*8?fill=50%&state=sequential"));
+    let output = &output.succeeds().stdout;
     for words in ["virtual time", "x3850-x6", "8 × exflash-400g", "sequential", "50 % full"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(output.contains(words), "{words}: {output}");
     }
     let document = place.iodyno(&format!("check {DEVICE} --json")).succeeds().json();
     assert_eq!((&document["target"], &document["writable"]), (&json!(DEVICE), &json!(true)));
     assert_eq!(document["emulated"][0]["state"], "auto");
 }
 
-/// A run that lasts for ever in virtual time ends at once when it is told to.
+/// A run without end in virtual time stops at once on a signal.
 #[test]
-fn an_interruption_keeps_what_was_simulated() {
+fn an_interruption_keeps_the_simulated_results() {
     let place = Place::new();
     let mut running = place.start(&format!("run random-read --on {DEVICE} --time 1000h --ramp 0s"));
     place.wait_for_cells(&mut running, 1);

@@ -1,4 +1,4 @@
-//! `explain`: what it says of emulated storage adds up, is the same again, and names what is the limit.
+//! `explain`: its account of emulated storage adds up, is reproducible, and names the limit.
 
 use crate::place::{Place, number, whole};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn the_time_of_an_io_adds_up() {
     }
 }
 
-/// The same name is the same document, and what sizes it is what limits it.
+/// The same name gives the same document, and the sizing resource is the limiting one.
 #[test]
 fn the_limit_is_named() {
     let place = Place::new();
@@ -64,7 +64,7 @@ fn the_limit_is_named() {
         );
         assert!(number(&cell["limit"]["iops_at_most"]) >= number(&cell["iops"]));
     }
-    // In a state where nothing is copied, nothing is.
+    // In a state without garbage collection, no copies are counted.
     let fresh = cell(&place, "exflash-400g?state=fresh random-write");
     assert_eq!(fresh["flash"]["write_amplification"], 1.0);
     let steady = cell(&place, "exflash-400g random-write");
@@ -81,16 +81,16 @@ fn the_limit_is_named() {
     assert!(number(&alone["kinds"][0]["pages"]) >= 8.0, "64 KiB are eight pages of 8 KiB");
     let offered = format!("{mine}[arrivals]\nkind = \"open\"\nrate = \"500/s\"\n");
     place.write("open.toml", offered);
-    let told = place.iodyno("explain exflash-400g ./open.toml");
-    let told = &told.succeeds().stdout;
-    assert!(told.contains("the rate that is offered, 32.8 MB/s"), "{told}");
+    let output = place.iodyno("explain exflash-400g ./open.toml");
+    let output = &output.succeeds().stdout;
+    assert!(output.contains("the rate that is offered, 32.8 MB/s"), "{output}");
 }
 
 #[test]
-fn a_device_is_told_from_its_parameters() {
+fn a_device_is_described_by_its_parameters() {
     let place = Place::new();
-    let told = place.iodyno("explain exflash-400g");
-    let told = &told.succeeds().stdout;
+    let output = place.iodyno("explain exflash-400g");
+    let output = &output.succeeds().stdout;
     for words in [
         "400 GB",
         "rated for 10.0 drive writes a day over 5 years: 7.30 PB",
@@ -103,7 +103,7 @@ fn a_device_is_told_from_its_parameters() {
         "sequential write",
         "driver thread",
     ] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(output.contains(words), "{words}: {output}");
     }
     let document = place.iodyno("explain model:exflash-400g --json").succeeds().json();
     let device = &document["devices"][0];
@@ -121,7 +121,7 @@ fn a_device_is_told_from_its_parameters() {
     }
 }
 
-/// A file of one's own, several in a server, ASCII, and what is no device.
+/// A user's own file, several in a server, ASCII, and names that are no device.
 #[test]
 fn names_are_those_of_run() {
     let place = Place::new();
@@ -134,8 +134,11 @@ fn names_are_those_of_run() {
     assert!((3.5..4.5).contains(&times), "{times}");
     let mut command = place.command("explain exflash-400g*2 random-read");
     let output = command.env("LC_ALL", "C").output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.is_ascii() && told.contains("2 x exflash-400g") && told.contains("##"), "{told}");
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.is_ascii() && output.contains("2 x exflash-400g") && output.contains("##"),
+        "{output}"
+    );
     place.iodyno("explain exflash-40g").fails(2, &["no device", "exflash-40g"]);
     place.iodyno("explain exflash-400g nothing").fails(2, &["nothing"]);
     place.iodyno("explain exflash-400g*0").fails(2, &["1 to 1024"]);

@@ -1,13 +1,13 @@
 //! Targets that fail while they are measured: every failure is counted by its kind, none as
-//! completed I/O, and beyond a limit the run stops with an exit code of its own. What needs no
-//! more than a file; loop devices and file systems have a module of their own.
+//! completed I/O, and beyond a limit the run stops with an exit code of its own. These tests need
+//! only files; those with loop devices and file systems are in `devices`.
 
-use crate::place::{Place, Told, cells, codes, engines, number, whole};
+use crate::place::{Place, RunOutput, cells, codes, engines, number, whole};
 use serde_json::Value;
 use std::fs::OpenOptions;
 
-/// What must hold of a cell in which operations of one kind failed in one way: they are counted,
-/// shown and judged, and those that completed are the only ones in the figures.
+/// Checks a cell in which operations of one kind failed in one way: they are counted, shown and
+/// judged, and only completed ones enter the figures.
 #[track_caller]
 pub(crate) fn assert_failures(cell: &Value, kind: &str, error: &str, least: u64) {
     let figures = &cell[kind];
@@ -21,14 +21,14 @@ pub(crate) fn assert_failures(cell: &Value, kind: &str, error: &str, least: u64)
     assert_eq!(figures["latency_ns"]["max"].is_null(), ops == 0, "{figures}");
     assert!(codes(cell).contains(&"ERRORS"), "{cell}");
     assert_eq!(cell["level"], "invalid");
-    // Nothing is counted twice, so the books of the others still balance.
+    // Nothing is counted twice, so the sums of the others still agree.
     assert!(!codes(cell).contains(&"LITTLES_LAW_BROKEN"), "{cell}");
 }
 
 /// A run that too many failures stopped.
 #[track_caller]
-pub(crate) fn assert_stopped(place: &Place, told: &Told) -> Value {
-    let document = told.exits(4).json();
+pub(crate) fn assert_stopped(place: &Place, output: &RunOutput) -> Value {
+    let document = output.exits(4).json();
     assert_eq!(document["run"]["status"], "failed");
     assert!(document["run"]["reason"].as_str().unwrap().contains("too many"), "{document}");
     assert_eq!(cells(&document).last().unwrap()["ended"], "errors");
@@ -37,7 +37,7 @@ pub(crate) fn assert_stopped(place: &Place, told: &Told) -> Value {
     document
 }
 
-/// Which failures there were is said, for people too.
+/// The kinds of failure are reported, in text too.
 #[test]
 fn a_target_that_is_full() {
     let place = Place::new();
@@ -46,32 +46,32 @@ fn a_target_that_is_full() {
     let works = |engine: &&str| ["uring", "psync"].contains(engine);
     for engine in engines(&place).into_iter().filter(works) {
         let engine = format!("--engine {engine} --depth 1");
-        let told = place.iodyno(&format!("{words} {engine} --json -q --max-errors 1000"));
-        let document = assert_stopped(&place, &told);
+        let output = place.iodyno(&format!("{words} {engine} --json -q --max-errors 1000"));
+        let document = assert_stopped(&place, &output);
         let cell = &cells(&document)[0];
         assert_failures(cell, "write", "no_space", 1001);
         assert_eq!(cell["write"]["ops"], 0);
         assert!(codes(cell).contains(&"STOPPED_BY_ERRORS"));
     }
-    let told = place.iodyno(&format!("{words} --engine psync --depth 1 -q"));
+    let output = place.iodyno(&format!("{words} --engine psync --depth 1 -q"));
     for word in ["failed", "out of space", "not counted as completed", "ERRORS"] {
-        assert!(told.exits(4).stdout.contains(word), "`{word}` is missing: {told:?}");
+        assert!(output.exits(4).stdout.contains(word), "`{word}` is missing: {output:?}");
     }
 }
 
-/// A failure in the ramp is as real: the run stops as soon, and says as much about it.
+/// A failure in the ramp counts too: the run stops as soon, and reports as much about it.
 #[test]
-fn failures_in_the_ramp_are_told_too() {
+fn failures_in_the_ramp_are_reported_too() {
     let place = Place::new();
     let words = "run random-write --on /dev/full?size=1MiB --engine psync --depth 1 --ramp 1m";
     let document = assert_stopped(&place, &place.iodyno(&format!("{words} --json -q")));
     let cell = &cells(&document)[0];
     assert_eq!(cell["write"]["errors_by_kind"]["no_space"], 101, "{cell}");
-    let told = place.iodyno("show last");
-    assert!(told.succeeds().stdout.contains("out of space"), "{}", told.stdout);
+    let output = place.iodyno("show last");
+    assert!(output.succeeds().stdout.contains("out of space"), "{}", output.stdout);
 }
 
-/// Few failures are no reason to stop: the run goes on to its end.
+/// Few failures do not stop the run: it continues to its end.
 #[test]
 fn a_file_that_is_truncated_under_the_run() {
     let place = Place::new();
@@ -89,7 +89,7 @@ fn a_file_that_is_truncated_under_the_run() {
         // A mapping has no short reads: it has SIGBUS, which the process survives.
         let error = if engine == "mmap" { "io" } else { "short" };
         assert_failures(&cells(&document)[0], "read", error, 1);
-        // What is left of it is not taken for a file of iodyno's.
+        // The rest of it is not taken for a file of iodyno's.
         place.iodyno("run random-write --on t").fails(3, &["length has changed"]);
     }
 }
@@ -99,18 +99,18 @@ fn a_file_that_is_truncated_under_the_run() {
 fn one_bad_target_of_several() {
     let place = Place::new();
     let targets = "--on ram:1MiB --on /dev/full?size=1MiB";
-    let told = place
+    let output = place
         .iodyno(&format!("run random-write {targets} --depth 1 --ramp 0s --time 1m --json -q"));
-    let document = assert_stopped(&place, &told);
+    let document = assert_stopped(&place, &output);
     let [good, bad, all] = cells(&document).as_slice() else { panic!("{document}") };
     assert_eq!(good["write"]["errors"], 0);
     assert_failures(bad, "write", "no_space", 101);
     assert_eq!(all["write"]["errors_by_kind"], bad["write"]["errors_by_kind"]);
     assert_eq!(all["write"]["ops"], good["write"]["ops"]);
     // The other members of a group are not begun after that.
-    let told =
+    let output =
         place.iodyno("run four-corners --on /dev/full?size=8MiB --ramp 0s --time 50ms --json -q");
-    let document = assert_stopped(&place, &told);
+    let document = assert_stopped(&place, &output);
     let names: Vec<&str> = cells(&document).iter().map(|c| c["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["random-read", "random-write"]);
     assert_eq!(cells(&document)[0]["ended"], "time");

@@ -1,7 +1,7 @@
-//! What is plotted against what was measured: the points of the figures of real runs are those that the
-//! run's own cells give, worked out here from `show --json` and by no code that draws.
+//! Plots compared with measurements: the points of the figures of real runs equal those that the
+//! run's own cells give, computed here from `show --json` without the plotting code.
 //!
-//! How points become pixels is tested in the room `page`, what a figure must say in `report`.
+//! Crate `page` tests how points become pixels, crate `report` the required content of a figure.
 
 use crate::place::{Place, cells, number, whole};
 use iodyno_notebook::Notebook;
@@ -15,7 +15,7 @@ use serde_json::Value;
 const DEVICE: &str = "model:exflash-400g";
 const PERCENTILES: [&str; 5] = ["p50", "p99", "p99_9", "p99_99", "p99_999"];
 
-/// The report on the latest run as what is drawn of it.
+/// The report on the latest run, as drawn.
 fn drawn(place: &Place) -> Document {
     let run = Notebook::open(&place.notebook()).unwrap().load("last").unwrap();
     page::document(&run, &Options::default())
@@ -47,7 +47,7 @@ fn points<'a>(plot: &'a Plot, panel: usize, name: &str) -> &'a [Point] {
     &series.points
 }
 
-/// The same but for rounding; two gaps are the same.
+/// Equal up to rounding; two gaps are equal.
 #[track_caller]
 fn assert_near(drawn: f64, measured: f64, what: &str) {
     let is_same = (drawn.is_nan() && measured.is_nan())
@@ -110,10 +110,10 @@ choose = ["max", "min"]
 time = "200ms"
 "#;
 
-/// Load curves have the rate that was reached below, and latencies upwards; operating points their own
-/// percentiles at their own names, alone and beside those of another target.
+/// Load curves have the achieved rate on the x-axis, and latencies on the y-axis; operating points
+/// their own percentiles under their own names, alone and beside those of another target.
 #[test]
-fn load_curves_and_operating_points_are_drawn_where_they_were_measured() {
+fn load_curves_and_operating_points_are_drawn_at_measured_values() {
     let place = Place::new();
     place.write("m.toml", LOADS);
     let targets = ["model:ssd-sata3-mlc-200g", "model:ssd-sas12-mlc-800g"];
@@ -153,8 +153,8 @@ fn load_curves_and_operating_points_are_drawn_where_they_were_measured() {
                 }
             }
         }
-        // The best one, by its words: of those that keep the ceiling the fewest outstanding I/Os that
-        // reach 98 % of the most.
+        // The best point by its definition: of those that keep the ceiling the fewest outstanding
+        // I/Os that reach 98 % of the most.
         let p99 = points(figure, 0, "p99");
         let kept: Vec<usize> = (0..4).filter(|&i| p99[i].y <= 1e6).collect();
         let most = kept.iter().map(|&i| reached[i]).fold(0.0, f64::max);
@@ -164,7 +164,7 @@ fn load_curves_and_operating_points_are_drawn_where_they_were_measured() {
             assert_eq!(point.label, label);
             assert!((point.tone == Tone::Good) == (i == best), "{point:?}");
         }
-        // Offered rates: what is drawn is what was reached of them.
+        // Offered rates: the plot shows the achieved ones.
         let figure = plot(&report, &id("offered", 2, "load"));
         for (i, cell) in of_stage(&document, subject, 1).into_iter().enumerate() {
             assert!(number(&cell["offered_iops"]) > 0.0);
@@ -217,7 +217,7 @@ fn load_curves_and_operating_points_are_drawn_where_they_were_measured() {
     }
 }
 
-/// Throughput beside that of the fewest, whichever number that is, and each one's share of it.
+/// Throughput relative to the smallest number, whichever that is, and the efficiency of each.
 #[test]
 fn scaling_is_normalised_to_the_smallest_number() {
     let place = Place::new();
@@ -226,7 +226,7 @@ fn scaling_is_normalised_to_the_smallest_number() {
     place.iodyno(&format!("run ./s.toml --on {DEVICE}*4 -q")).succeeds();
     let document = place.iodyno("show last --json").succeeds().json();
     let figure = plot_of(&place, "s-1-scaling");
-    // Targets that worked at once, and what they did together: the sum of their own cells.
+    // Targets that worked at once, and their total: the sum of their own cells.
     let mut together: Vec<(f64, f64)> = Vec::new();
     for index in 0..3 {
         let stage = of_stage(&document, 0, 0);
@@ -308,9 +308,10 @@ fn rounds_are_drawn_with_their_window() {
     assert_eq!((from, to), (rounds as f64 - 3.5, rounds as f64 + 0.5));
 }
 
-/// Write saturation: what was written so far below, in drive fills, and each sample's own rate and latencies.
+/// Write saturation: the bytes written so far on the x-axis, in drive fills, and each sample's own rate and
+/// latencies.
 #[test]
-fn saturation_is_drawn_over_what_was_written() {
+fn saturation_is_drawn_over_the_bytes_written() {
     let place = Place::new();
     let file = "schema = 1\n[[stages]]\ndo = \"purge\"\n[[stages]]\nname = \"w\"\ndo = \"series\"\nread = \"0%\"\nblock = \"4KiB\"\nthreads = 4\ndepth = 32\ntime = \"50ms\"\nwait = \"10ms\"\nsamples = 12\nfills = 4.0\nsteady_every = 3\n";
     place.write("w.toml", file);
@@ -341,8 +342,8 @@ fn saturation_is_drawn_over_what_was_written() {
     assert_eq!((figure.spans[0].from, figure.spans[0].to), (rate[1].x, rate[11].x));
 }
 
-/// The forest has each shift with its interval along the axis, on the line of its own figure; the dots are
-/// the values that were measured.
+/// The forest plot has each shift with its interval along the axis, on the line of its own figure;
+/// the dots are the measured values.
 #[test]
 fn shifts_are_drawn_with_their_own_intervals() {
     let place = Place::new();
@@ -352,7 +353,7 @@ fn shifts_are_drawn_with_their_own_intervals() {
         );
         place.iodyno(&words).succeeds();
     }
-    let told = place.iodyno("compare last~1 last --json").json();
+    let output = place.iodyno("compare last~1 last --json").json();
     let notebook = Notebook::open(&place.notebook()).unwrap();
     let sides = ["last~1", "last"].map(|asked| notebook.load_several(asked).unwrap());
     let [a, b] = &sides;
@@ -362,7 +363,7 @@ fn shifts_are_drawn_with_their_own_intervals() {
     let report = page::comparison(&[compared], &[a, b], &Options::default());
     let forest = plot(&report, "shifts");
     let Scale::Categories(names) = &forest.panels[0].y.scale else { panic!("no names") };
-    let rows = told["comparisons"].as_array().unwrap();
+    let rows = output["comparisons"].as_array().unwrap();
     assert_eq!(names.len(), rows.len());
     let mut judged = 0;
     for (i, (row, name)) in rows.iter().zip(names).enumerate() {
@@ -389,7 +390,7 @@ fn shifts_are_drawn_with_their_own_intervals() {
         judged += 1;
     }
     assert!(judged >= 2, "two devices that differ");
-    let threshold = number(&told["threshold_share"]);
+    let threshold = number(&output["threshold_share"]);
     assert_eq!((forest.spans[0].from, forest.spans[0].to), (-threshold, threshold));
     // A figure of rates: its dots are the repeats of both runs.
     let number_of = rows.iter().position(|r| r["metric"] == "iops").unwrap() + 1;
@@ -408,7 +409,7 @@ fn shifts_are_drawn_with_their_own_intervals() {
     }
 }
 
-/// Of emulated storage at depth 1: the phases of an I/O are its time, kind by kind, and every bar is whole.
+/// Of emulated storage at depth 1: the phases of an I/O add up to its time, by kind, and every bar is complete.
 #[test]
 fn the_phases_of_an_emulated_io_are_its_time() {
     let place = Place::new();
@@ -433,13 +434,13 @@ fn the_phases_of_an_emulated_io_are_its_time() {
         assert!(shares.iter().all(|s| s.mark == Mark::Stack && s.points.len() == bars.len()));
         for (bar, (cell, kind)) in bars.into_iter().enumerate() {
             let mean_ns = number(&cell[kind]["latency_ns"]["mean"]);
-            let (mut sum_ns, mut told) = (0.0, Vec::new());
+            let (mut sum_ns, mut phases) = (0.0, Vec::new());
             for spent in cell["evidence"]["spent"].as_array().unwrap() {
                 let of = if spent["of"] == "page" { "read" } else { spent["of"].as_str().unwrap() };
                 if of == kind {
                     let each_ns = number(&spent["total_ns"]) / number(&spent["count"]);
                     sum_ns += each_ns;
-                    told.push((spent["phase"].as_str().unwrap(), each_ns));
+                    phases.push((spent["phase"].as_str().unwrap(), each_ns));
                 }
             }
             assert!(
@@ -449,7 +450,7 @@ fn the_phases_of_an_emulated_io_are_its_time() {
             let time = format!("({})", human::time_ns(sum_ns));
             assert!(names[bar].ends_with(&time), "{} has {time}", names[bar]);
             for series in shares {
-                let each_ns = told.iter().find(|t| t.0 == series.name).map_or(0.0, |t| t.1);
+                let each_ns = phases.iter().find(|t| t.0 == series.name).map_or(0.0, |t| t.1);
                 let point = &series.points[bar];
                 assert_near(point.x, bar as f64, "the place of a bar");
                 assert!((point.y * mean_ns - each_ns).abs() < 0.01 * mean_ns, "{}", series.name);
@@ -460,9 +461,9 @@ fn the_phases_of_an_emulated_io_are_its_time() {
     }
 }
 
-/// Of a real target submission and reaping stand beside the rest, as the stamps of the cells say.
+/// For a real target submission and reaping are shown beside the rest, by the stamps of the cells.
 #[test]
-fn the_time_of_a_real_io_is_told_by_its_stamps() {
+fn the_time_of_a_real_io_is_divided_by_its_stamps() {
     let place = Place::new();
     let words = "run random-read --on scratch:16MiB --engine libaio --depth 4 --time 400ms -q";
     place.iodyno(&format!("{words} --ramp 0s --vary block=4KiB,8KiB")).succeeds();
@@ -486,9 +487,9 @@ fn the_time_of_a_real_io_is_told_by_its_stamps() {
     }
 }
 
-/// Courses that are compared have the same axes.
+/// Compared time series have the same axes.
 #[test]
-fn courses_of_one_unit_share_their_axes() {
+fn series_of_one_unit_share_their_axes() {
     let place = Place::new();
     let words = format!("run random-read --on {DEVICE} --vary depth=16,32 --time 500ms -q");
     place.iodyno(&words).succeeds();
@@ -513,7 +514,7 @@ fn courses_of_one_unit_share_their_axes() {
     }
 }
 
-/// What these panels ask of the study of the tests of studies.
+/// The values that these panels require of the study of the tests of studies.
 const PANELS: &str = r#"[[panels]]
 figure = "Figure 1"
 title = "depth"
@@ -533,7 +534,7 @@ devices = [1, 2]
 metrics = ["iops", "latency_mean"]
 "#;
 
-/// The rows of the data behind a figure of a page: the name of the series, and its place on both axes.
+/// The rows of the data behind a figure of a page: the name of the series, and its coordinates.
 fn rows_of_page(page: &str, id: &str) -> Vec<(String, f64, f64)> {
     let figure = page.split_once(&format!("id=\"figure-{id}\"")).unwrap().1;
     let table = figure.split_once("<tbody>").unwrap().1.split_once("</tbody>").unwrap().0;
@@ -550,10 +551,10 @@ fn rows_of_page(page: &str, id: &str) -> Vec<(String, f64, f64)> {
     rows.collect()
 }
 
-/// A measured run over a study: its own values where the study has its depth, its block size and its number
-/// of targets; nothing where it has not.
+/// A measured run over a study: its own values where the study has its depth, its block size and
+/// its number of targets; nothing elsewhere.
 #[test]
-fn a_measured_run_is_laid_over_a_study_at_its_own_places() {
+fn a_measured_run_is_overlaid_on_a_study_at_its_own_coordinates() {
     let place = Place::new();
     let (study, _) = crate::study::STUDY.split_once("[[panels]]").unwrap();
     place.write("my.toml", format!("{study}{PANELS}"));
@@ -565,7 +566,7 @@ fn a_measured_run_is_laid_over_a_study_at_its_own_places() {
     place.iodyno(&format!("{one} {short} --name alone")).succeeds();
     let two = format!("run random-read --on {DEVICE}*2 --depth 2");
     place.iodyno(&format!("{two} {short} --name pair")).succeeds();
-    // Of the same places, but it writes.
+    // At the same coordinates, but it writes.
     let other = format!("run random-write --on {DEVICE} --depth 2");
     place.iodyno(&format!("{other} {short} --name writes")).succeeds();
     let words = "study my.toml --quick -q --report=my.html --with alone --with pair --with writes";
@@ -610,6 +611,6 @@ fn a_measured_run_is_laid_over_a_study_at_its_own_places() {
     assert_near(x, 2.0, "two devices");
     assert!((y / sum - 1.0).abs() < 1e-6, "{y} of both, {sum} one by one");
     assert!(laid_over("p2-iops", "writes on").is_empty());
-    // Our own line is there beside it.
+    // The measured line is there beside it.
     assert!(rows_of_page(&page, "p2-iops").len() >= 4);
 }

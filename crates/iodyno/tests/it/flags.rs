@@ -1,4 +1,4 @@
-//! Flags override a workload: what each one does can be seen in the document.
+//! Flags override a workload: the document shows the effect of each.
 
 use crate::place::{Place, cells, codes, number, whole};
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn each_flag_overrides_the_workload() {
     assert_ne!(found["facts"]["clock"], "tsc");
 }
 
-/// Operations are shared out to the workers without a remainder, and none is lost or done twice.
+/// Operations are divided among the workers without a remainder, and none is lost or done twice.
 #[test]
 fn limits_by_operations_and_bytes() {
     let place = Place::new();
@@ -59,7 +59,7 @@ fn limits_by_operations_and_bytes() {
 
         let found = cell(&place, &format!("run random-read --on ram:8MiB --bytes 1MiB {parallel}"));
         let (bytes, block) = (whole(&found["read"]["bytes"]), 4096);
-        // The last operation of each worker may go beyond.
+        // The last operation of each worker may exceed the limit.
         assert!((1 << 20..(1 << 20) + threads * block).contains(&bytes), "{bytes}");
         assert_eq!(found["ended"], "bytes");
     }
@@ -69,7 +69,7 @@ fn limits_by_operations_and_bytes() {
 }
 
 #[test]
-fn the_series_is_there_when_asked_for() {
+fn the_series_is_included_on_request() {
     let place = Place::new();
     let words = "run random-read --on ram:1MiB --time 200ms --ramp 0s --interval 20ms";
     assert!(cell(&place, words).get("series").is_none());
@@ -80,7 +80,7 @@ fn the_series_is_there_when_asked_for() {
     assert_eq!(ops, whole(&found["read"]["ops"]));
 }
 
-/// An open loop has response times beside service times, and says what was offered.
+/// An open loop has response times beside service times, and records the offered rate.
 #[test]
 fn an_open_loop_counts_from_the_intended_start() {
     let place = Place::new();
@@ -111,9 +111,9 @@ fn an_open_loop_counts_from_the_intended_start() {
     assert!(found["offered_iops"].is_null() && found["read"].get("service_ns").is_none());
 }
 
-/// What took effect is written in the run: the engine and why it is this one, the ring's flags.
+/// The run records the settings in effect: the engine and the reason for it, the ring's flags.
 #[test]
-fn what_took_effect_is_kept() {
+fn settings_in_effect_are_kept() {
     let place = Place::new();
     for engine in crate::place::engines(&place) {
         let words =
@@ -128,7 +128,7 @@ fn what_took_effect_is_kept() {
             assert_eq!(plain["facts"]["uring.registered_buffers"], "no", "{}", plain["facts"]);
         }
     }
-    // fio's names are understood.
+    // fio's names are accepted.
     let found = cell(&place, "run random-read --on scratch:4MiB --engine sync --depth 1 --ops 50");
     assert_eq!(found["engine"], "psync");
     let found = cell(&place, "run random-read --on ram:1MiB --ops 50");

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// A served folder. The server ends before its place goes.
+/// A served folder. The server ends before its test folder is removed.
 struct Folder {
     server: Option<Running>,
     place: Place,
@@ -34,7 +34,7 @@ impl Folder {
         OpenOptions::new().read(true).write(true).open(self.path(name)).unwrap()
     }
 
-    /// Ends the server as people do; the folder is empty then.
+    /// Ends the server by a signal; the folder is empty then.
     fn end(mut self) {
         let server = self.server.take().unwrap();
         server.signal(libc::SIGTERM);
@@ -44,7 +44,7 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// A test that fails leaves a mount otherwise.
+    /// Otherwise a failing test leaves a mount.
     fn drop(&mut self) {
         if self.server.take().is_some() {
             let _ = std::process::Command::new("umount").arg("-l").arg(self.path("")).output();
@@ -79,7 +79,7 @@ fn a_file_is_a_device() {
     let capacity = 200_000_000_000;
     let path = folder.path("exflash-200g");
     assert_eq!(std::fs::metadata(&path).unwrap().len(), capacity);
-    // Opened with truncation it stays what it is, as devices do, and it can't get another size.
+    // Truncation at opening has no effect, as on devices, and its size can't be changed.
     let file = File::create(&path).unwrap();
     assert_eq!(file.metadata().unwrap().len(), capacity);
     assert_eq!(errno(file.set_len(4096)), Some(libc::EINVAL));
@@ -89,7 +89,7 @@ fn a_file_is_a_device() {
     assert_eq!(file.write_at(&[1; 8192], capacity - 4096).unwrap(), 4096);
     assert_eq!(file.read_at(&mut [0; 8192], capacity - 4096).unwrap(), 4096);
 
-    // Data and holes: where they are, and how they come and go, by whole units and by bytes.
+    // Data and holes: their positions, and how they appear and disappear, by whole units and by bytes.
     assert_eq!(seek(&file, 0, libc::SEEK_DATA), Ok(capacity - 4096));
     file.write_at(&[7; 16384], MIB).unwrap();
     file.sync_all().unwrap();
@@ -108,15 +108,15 @@ fn a_file_is_a_device() {
     let expected: Vec<u8> =
         (0..16384).map(|i| if i >= 4096 && zero(i) || i == 16383 { 0 } else { 7 }).collect();
     assert!(now[..] == expected[..]);
-    // More than one operation can.
+    // The same for longer ranges than one operation.
     punch(&file, hole, 0, 100 << 30).unwrap();
     file.read_exact_at(&mut now, MIB).unwrap();
     assert!(now == [0; 16384]);
 
-    // A lost device says so, to this frontend as to the other.
+    // A lost device gives an error on this frontend as on the other.
     folder.place.iodyno("fault lose --control ctl").succeeds();
     assert_eq!(errno(file.write_at(&[1; 4096], 0)), Some(libc::ENODEV));
-    // The folder goes while files of it are open.
+    // The folder is unmounted while its files are open.
     folder.end();
     assert!(errno(file.write_at(&[1; 4096], 0)).is_some());
 }
@@ -157,10 +157,10 @@ fn a_kernel_keeps_a_file_system_on_it() {
     folder.end();
 }
 
-/// Both frontends lead to one machine, and each volume has a file.
+/// Both frontends share one machine, and each volume has a file.
 #[test]
 #[ignore = "needs root and loop devices"]
-fn doors_lead_to_one_machine() {
+fn frontends_share_one_machine() {
     let folder = Folder::of("exflash-200g*2 --nbd unix:nbd.sock");
     let first = folder.open("exflash-200g-1");
     first.write_at(b"by the folder", 12_288).unwrap();
@@ -188,7 +188,7 @@ fn doors_lead_to_one_machine() {
 }
 
 #[test]
-fn a_folder_must_be_there() {
+fn a_folder_must_exist() {
     let place = Place::new();
     place.iodyno("serve exflash-200g --fuse nowhere").fails(4, &["nowhere", "folder"]);
     place

@@ -1,5 +1,5 @@
-//! What others wrote, and what can't be meant: texts of servers and files are cleaned before they are
-//! printed; numbers have ranges, and a flag that would have no effect is refused.
+//! Untrusted and impossible input: texts of servers and files are cleaned before they are printed;
+//! numbers have ranges, and a flag that would have no effect is refused.
 
 use crate::place::{Place, SHORT};
 use iodyno_units::text::is_hidden;
@@ -38,11 +38,11 @@ fn names_in_a_notebook_reach_no_terminal_raw() {
         "report last --markdown",
         "report last --csv",
     ] {
-        let told = place.iodyno(words);
-        is_clean(&told.succeeds().stdout);
+        let output = place.iodyno(words);
+        is_clean(&output.succeeds().stdout);
         if words.ends_with("markdown") {
-            assert!(!told.stdout.contains("<script>"), "{}", told.stdout);
-            assert!(told.stdout.contains("This form holds no runs"), "{}", told.stdout);
+            assert!(!output.stdout.contains("<script>"), "{}", output.stdout);
+            assert!(output.stdout.contains("This form holds no runs"), "{}", output.stdout);
         }
     }
     for (sql, words) in [
@@ -54,12 +54,12 @@ fn names_in_a_notebook_reach_no_terminal_raw() {
         db.execute("UPDATE runs SET id = 'a0a0a0a0a0', status = 'finished', seed = '1'", [])
             .unwrap();
         db.execute(sql, [EVIL]).unwrap();
-        let told = place.iodyno("show last");
+        let output = place.iodyno("show last");
         if sql.contains("started") {
             db.execute("UPDATE runs SET started = '2026-11-22T00:00:00.000Z'", []).unwrap();
         }
-        is_clean(&told.exits(5).stderr);
-        assert!(told.stderr.contains(words), "{}", told.stderr);
+        is_clean(&output.exits(5).stderr);
+        assert!(output.stderr.contains(words), "{}", output.stderr);
     }
 }
 
@@ -92,20 +92,20 @@ fn a_file_and_a_server_reach_no_terminal_raw() {
         .spawn()
         .unwrap();
     let words = format!("check nbd+unix:///x?socket={}", socket.display());
-    let told = (0..200)
+    let output = (0..200)
         .map(|_| {
             std::thread::sleep(std::time::Duration::from_millis(20));
             place.iodyno(&words)
         })
-        .find(|told| told.stdout.contains("described as"));
+        .find(|output| output.stdout.contains("described as"));
     server.kill().unwrap();
     server.wait().unwrap();
-    is_clean(&told.expect("the server answers").stdout);
+    is_clean(&output.expect("the server answers").stdout);
 }
 
-/// Each of these was accepted without a word, or crashed.
+/// Each of these was once accepted silently, or crashed.
 #[test]
-fn what_has_no_range_or_no_effect_is_refused() {
+fn out_of_range_and_ineffective_flags_are_refused() {
     let place = Place::new();
     let mix = |mix: &str| format!("schema = 1\n{mix}\nblock = \"4KiB\"\n[limits]\nops = 100\n");
     place.write("mix.toml", mix("mix = { read = 90, write = 30 }"));
@@ -132,20 +132,20 @@ fn what_has_no_range_or_no_effect_is_refused() {
         ("random-read --on a.img?size=8MiB --poll --engine psync", "--engine is psync"),
         ("random-write --on null: --content compressible=5%,compressible=6%", "given twice"),
     ] {
-        let told = place.iodyno(&format!("run {words}"));
-        assert!(told.exits(2).stderr.contains(said), "{words}: {}", told.stderr);
+        let output = place.iodyno(&format!("run {words}"));
+        assert!(output.exits(2).stderr.contains(said), "{words}: {}", output.stderr);
     }
     assert!(!place.notebook().exists(), "nothing was kept");
     for (words, said) in [
         ("./mix.toml", "the shares of the mix add up to 120, not 100"),
         ("random-read --block 4KiB:60,8KiB:60 --ops 100", "the block sizes add up to 120"),
     ] {
-        let told = place.iodyno(&format!("run {words} --on null: --no-notebook -q"));
-        assert!(told.succeeds().stderr.contains(said), "{words}: {}", told.stderr);
+        let output = place.iodyno(&format!("run {words} --on null: --no-notebook -q"));
+        assert!(output.succeeds().stderr.contains(said), "{words}: {}", output.stderr);
     }
 }
 
-/// A record is held against its machine before anything of it is replayed.
+/// A record is checked against its machine before anything of it is replayed.
 #[test]
 fn a_record_of_another_machine_is_refused() {
     let place = Place::new();
@@ -175,9 +175,9 @@ fn a_record_of_another_machine_is_refused() {
         (head("16") + &"x".repeat(3 << 20), "line 3 is longer"),
     ] {
         place.write("it.rec", &record);
-        let told = place.iodyno("replay it.rec");
-        assert!(told.exits(2).stderr.contains(said), "{said}: {}", told.stderr);
-        is_clean(&told.stderr);
+        let output = place.iodyno("replay it.rec");
+        assert!(output.exits(2).stderr.contains(said), "{said}: {}", output.stderr);
+        is_clean(&output.stderr);
     }
     assert!(place.iodyno("replay /dev/null").exits(2).stderr.contains("regular file"));
 }

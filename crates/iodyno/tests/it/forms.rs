@@ -1,6 +1,6 @@
-//! The other forms of what the program tells: tables, CSV, HdrHistogram text, fio's JSON, all with
-//! the same numbers; the catalog, completions and man pages; pipes whose reader has gone; colours;
-//! the place of the notebook.
+//! The other output forms: tables, CSV, HdrHistogram text, fio's JSON, all with the same numbers;
+//! the catalog, completions and man pages; pipes whose reader has exited; colours; the location of
+//! the notebook.
 
 use crate::place::{Place, Running, SHORT, cells, names, number, whole};
 use iodyno_units::human;
@@ -25,7 +25,7 @@ fn is_same(field: &str, value: &Value) {
     match value {
         Value::Null => assert_eq!(field, ""),
         Value::String(text) => assert_eq!(field, text),
-        // As it was printed, to the last digit.
+        // As printed, to the last digit.
         _ => assert_eq!(field.parse::<f64>().unwrap().to_bits(), number(value).to_bits()),
     }
 }
@@ -33,18 +33,19 @@ fn is_same(field: &str, value: &Value) {
 #[test]
 fn every_form_has_the_same_numbers() {
     let place = Place::new();
-    let told = place.iodyno("run db-oltp --on ram:8MiB --time 300ms --ramp 0s --interval 50ms -q");
-    let table = &told.succeeds().stdout;
-    assert_eq!(told.stderr, "");
+    let output =
+        place.iodyno("run db-oltp --on ram:8MiB --time 300ms --ramp 0s --interval 50ms -q");
+    let table = &output.succeeds().stdout;
+    assert_eq!(output.stderr, "");
     let document = place.iodyno("show last --json --series").succeeds().json();
     let export = |form: &str| {
-        let told = place.iodyno(&format!("export last --format {form}"));
-        told.succeeds();
-        told.stdout
+        let output = place.iodyno(&format!("export last --format {form}"));
+        output.succeeds();
+        output.stdout
     };
     let cell = &cells(&document)[0];
 
-    // What `run` prints is what `show` prints, and its figures are rounded, not others.
+    // `run` prints the same as `show`, and its figures are rounded, not others.
     assert_eq!(&place.iodyno("show last").stdout, table);
     for kind in ["read", "write"] {
         let (figures, latency) = (&cell[kind], &cell[kind]["latency_ns"]);
@@ -133,10 +134,10 @@ fn every_form_has_the_same_numbers() {
     }
 }
 
-/// `| head -1`, a closed terminal, a full disk: a measurement does not end for want of an audience,
-/// and nothing panics.
+/// `| head -1`, a closed terminal, a full disk: a measurement does not end because its output can't
+/// be written, and nothing panics.
 #[test]
-fn a_reader_that_has_gone_is_no_fault() {
+fn a_closed_output_is_no_error() {
     let place = Place::new();
     let gone = || {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -146,25 +147,25 @@ fn a_reader_that_has_gone_is_no_fault() {
     let run = format!("run four-corners --on scratch:8MiB {SHORT}");
     for words in [&run, "ls", "ls --json", "catalog", "catalog oltp1", "--help", "run --help"] {
         let mut command = place.command(words);
-        let told = Running::of(command.stdout(gone()).stderr(Stdio::piped())).finish();
-        told.succeeds();
+        let output = Running::of(command.stdout(gone()).stderr(Stdio::piped())).finish();
+        output.succeeds();
     }
     for words in [&run, "run nosuch", "show last --json --nosuch", "run random-read --on nowhere"] {
         let mut command = place.command(words);
-        let told = Running::of(command.stdout(Stdio::piped()).stderr(gone())).finish();
-        told.exits(if words.starts_with(&run) { 0 } else { 2 });
+        let output = Running::of(command.stdout(Stdio::piped()).stderr(gone())).finish();
+        output.exits(if words.starts_with(&run) { 0 } else { 2 });
     }
     let list = place.iodyno("ls --json").succeeds().json();
     let finished = |run: &Value| run["status"] == "finished";
     assert_eq!(list["runs"].as_array().unwrap().iter().filter(|run| finished(run)).count(), 2);
-    // What could not be written is said.
+    // Failed output is reported.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = place.command("ls --json");
-    let told = Running::of(command.stdout(full).stderr(Stdio::piped())).finish();
-    told.exits(4).says(&["standard output", "No space left"]);
+    let output = Running::of(command.stdout(full).stderr(Stdio::piped())).finish();
+    output.exits(4).says(&["standard output", "No space left"]);
 }
 
-/// The workloads that were promised, each of which is told, runs, and can be saved and changed.
+/// The promised workloads: each can be printed, runs, and can be saved and changed.
 #[test]
 fn the_catalog_can_be_read_run_and_copied() {
     let place = Place::new();
@@ -205,10 +206,10 @@ fn the_catalog_can_be_read_run_and_copied() {
         assert!(text.succeeds().stdout.contains(entry["about"].as_str().unwrap()), "{name}");
         let one = place.iodyno(&format!("catalog {name} --json")).succeeds().json();
         assert_eq!((&one["name"], &one["about"]), (&entry["name"], &entry["about"]));
-        // The text is a file that says the same when it is named by its path.
-        let told = place.iodyno(&format!("catalog {name}"));
-        assert!(told.succeeds().stdout.contains(one["text"].as_str().unwrap().trim_end()));
-        place.write(&format!("my-{name}.toml"), &told.stdout);
+        // The text is a file that gives the same workload when it is named by its path.
+        let output = place.iodyno(&format!("catalog {name}"));
+        assert!(output.succeeds().stdout.contains(one["text"].as_str().unwrap().trim_end()));
+        place.write(&format!("my-{name}.toml"), &output.stdout);
         if entry["kind"] == "device" {
             let check = |what: &str| place.iodyno(&format!("check model:{what}"));
             check(name).succeeds();
@@ -229,7 +230,7 @@ fn the_catalog_can_be_read_run_and_copied() {
             assert_eq!(a["blocks"], b["blocks"]);
         }
     }
-    // An entry of any kind is guessed at.
+    // A near name of any kind is suggested.
     place.iodyno("catalog exflsh-400g").fails(2, &["nothing named", "did you mean `exflash-400g`"]);
     place.iodyno("catalog oltp4").fails(2, &["nothing named `oltp4`", "did you mean `oltp"]);
 }
@@ -238,11 +239,14 @@ fn the_catalog_can_be_read_run_and_copied() {
 fn completions_and_man_pages_come_from_the_same_definition() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let told = place.iodyno(&format!("completions {shell}"));
+        let output = place.iodyno(&format!("completions {shell}"));
         for word in ["iodyno", "four-corners-is-not-a-flag", "read-only", "max-errors", "catalog"] {
-            assert_eq!(told.succeeds().stdout.contains(word), word != "four-corners-is-not-a-flag");
+            assert_eq!(
+                output.succeeds().stdout.contains(word),
+                word != "four-corners-is-not-a-flag"
+            );
         }
-        place.write(shell, &told.stdout);
+        place.write(shell, &output.stdout);
     }
     place.iodyno("completions tcsh").exits(2);
     let check = Command::new("bash").args(["-n", "bash"]).current_dir(place.work()).status();
@@ -264,9 +268,9 @@ fn completions_and_man_pages_come_from_the_same_definition() {
     place.iodyno("man a-file/below").fails(4, &["a-file/below"]);
 }
 
-/// Every word of the command line that the manual promises.
+/// Every command and flag that the manual promises.
 #[test]
-fn the_help_tells_what_there_is() {
+fn the_help_lists_commands_and_flags() {
     let place = Place::new();
     let help = place.iodyno("--help").succeeds().stdout.clone();
     for word in [
@@ -316,7 +320,7 @@ fn the_help_tells_what_there_is() {
 }
 
 #[test]
-fn colours_only_where_they_are_wanted() {
+fn colours_only_where_they_are_enabled() {
     let place = Place::new();
     let words = "run random-read --on null: --ops 100 --ramp 0s";
     let is_painted = |words: &str| place.iodyno(words).succeeds().stdout.contains('\u{1b}');
@@ -324,18 +328,18 @@ fn colours_only_where_they_are_wanted() {
     assert!(is_painted(&format!("{words} --color always")));
     assert!(is_painted("ls --color always") && !is_painted("ls --color never"));
     assert!(!is_painted("show last --json --color always"), "a document is never painted");
-    let told = place.iodyno("run nosuch --color always");
-    assert!(told.exits(2).stderr.contains('\u{1b}'));
-    let told = place.iodyno("run nosuch");
-    assert!(!told.exits(2).stderr.contains('\u{1b}'));
-    // A terminal without UTF-8 gets no symbols that it can't show.
+    let output = place.iodyno("run nosuch --color always");
+    assert!(output.exits(2).stderr.contains('\u{1b}'));
+    let output = place.iodyno("run nosuch");
+    assert!(!output.exits(2).stderr.contains('\u{1b}'));
+    // A terminal without UTF-8 gets no symbols that it can't display.
     let mut command = place.command("show last");
     let running = Running::of(command.env("LC_ALL", "C").stdout(Stdio::piped()));
     assert!(running.finish().succeeds().stdout.is_ascii());
 }
 
 #[test]
-fn the_notebook_is_where_it_was_asked_for() {
+fn the_notebook_is_at_the_given_path() {
     let place = Place::new();
     let run = "run random-read --on null: --ops 100 --ramp 0s -q";
     let with = |words: &str, variables: &[(&str, &str)]| {
@@ -345,7 +349,7 @@ fn the_notebook_is_where_it_was_asked_for() {
     };
     let (home, data) = (place.path("home"), place.path("data"));
     let (home, data) = (home.to_str().unwrap(), data.to_str().unwrap());
-    // Nothing was kept yet: that is no fault, and nothing is made by looking.
+    // Nothing was kept yet: that is no error, and reading creates no file.
     assert!(with("ls", &[("HOME", home)]).succeeds().stdout.contains("no runs yet"));
     assert!(place.names().is_empty());
     with("show last", &[("HOME", home)]).fails(2, &["no notebook yet", "iodyno run four-corners"]);
@@ -360,6 +364,6 @@ fn the_notebook_is_where_it_was_asked_for() {
         let list = with(&format!("ls --json --notebook {file}"), &[]).succeeds().json();
         assert_eq!(list["runs"].as_array().unwrap().len(), 1, "{file}");
     }
-    // The flag goes before the variable.
+    // The flag has precedence over the variable.
     place.iodyno("ls --json --notebook elsewhere").fails(5, &["no notebook at `elsewhere`"]);
 }

@@ -1,36 +1,36 @@
-//! Bad input: what is wrong, where it stands, and how to mend it; exit code 2, nothing on standard
-//! output, nothing measured, nothing made, nothing kept.
+//! Invalid input: the error, its position, and its remedy; exit code 2, nothing on standard output,
+//! nothing measured, created or kept.
 
 use crate::place::{Place, SHORT};
 
-/// A file that is right but for what a test changes.
+/// A valid file except for a test's change.
 const GOOD: &str = "schema = 1\nabout = \"a test\"\nblock = \"4KiB\"\ndepth = 4\n\n[mix]\nread = 70\nwrite = 30\n\n[all]\naddresses = \"uniform\"\n\n[limits]\nops = 100\n";
 
-/// The program says where: file, line and column, the line itself, and a caret below it.
+/// The error shows the position: file, line and column, the line itself, and a caret below it.
 #[track_caller]
 fn is_drawn(place: &Place, text: &str, at: &str, words: &[&str]) {
     place.write("w.toml", text);
-    let told = place.iodyno("run ./w.toml --on scratch:64MiB");
-    told.fails(2, words);
-    told.says(&[&format!("--> ./w.toml:{at}\n"), " | "]);
+    let output = place.iodyno("run ./w.toml --on scratch:64MiB");
+    output.fails(2, words);
+    output.says(&[&format!("--> ./w.toml:{at}\n"), " | "]);
     let line: usize = at.split(':').next().unwrap().parse().unwrap();
     let source = text.lines().nth(line - 1).unwrap();
-    told.says(&[source.trim()]);
+    output.says(&[source.trim()]);
     let column: usize = at.split(':').nth(1).unwrap().parse().unwrap();
-    let (_, drawn) = told.stderr.split_once(&format!("| {source}\n")).unwrap();
+    let (_, drawn) = output.stderr.split_once(&format!("| {source}\n")).unwrap();
     let carets = drawn.lines().next().unwrap();
     let start = carets.find('|').unwrap() + 2;
-    assert_eq!(carets.find('^'), Some(start + column - 1), "{}", told.stderr);
+    assert_eq!(carets.find('^'), Some(start + column - 1), "{}", output.stderr);
     assert!(!place.notebook().exists(), "nothing was kept");
 }
 
 #[test]
-fn a_workload_file_is_told_where_it_is_wrong() {
+fn errors_of_a_workload_file_are_reported_at_their_position() {
     let place = Place::new();
     place.write("w.toml", GOOD);
     place.iodyno("run ./w.toml --on null: --no-notebook -q").succeeds();
     for (from, to, at, words) in [
-        // Unknown keys, with the nearest that there is.
+        // Unknown keys, with the nearest known one.
         ("depth = 4", "deph = 4", "4:1", &["deph", "depth"][..]),
         ("write = 30", "writes = 30", "8:1", &["writes", "write"]),
         ("[limits]", "[limit]", "13:2", &["limit"]),
@@ -45,7 +45,7 @@ fn a_workload_file_is_told_where_it_is_wrong() {
         ("depth = 4", "depth = 0", "4:9", &["1 to 65536"]),
         ("\"uniform\"", "\"unifrom\"", "11:13", &["unifrom", "uniform"]),
         ("schema = 1", "schema = 2", "1:10", &["2"]),
-        // What can't be together.
+        // Exclusive keys.
         ("[limits]", "[trim]\nblock = \"8KiB\"\n[limits]", "13:1", &["[trim]", "no effect"]),
         ("\"uniform\"", "\"recently-trimmed\"", "11:13", &["recently-trimmed"]),
         ("\"4KiB\"", "\"4KiB\"\nalign = \"8KiB\"", "3:9", &["alignment", "align = \"4KiB\""]),
@@ -71,13 +71,13 @@ fn a_workload_file_is_told_where_it_is_wrong() {
     // Not TOML at all.
     is_drawn(&place, "schema = 1\nblock = = 4\n", "2:9", &[]);
     is_drawn(&place, "schema = 1\nblock = \"4KiB\n", "2:14", &[]);
-    // Twice the same.
+    // A duplicate key.
     let twice = GOOD.replacen("depth = 4", "depth = 4\ndepth = 8", 1);
     is_drawn(&place, &twice, "5:1", &["depth"]);
 }
 
 #[test]
-fn a_group_is_told_where_it_is_wrong() {
+fn errors_of_a_group_are_reported_at_their_position() {
     let place = Place::new();
     let group = |members: &str| format!("schema = 1\ngroup = [{members}]\n");
     let unknown = &["no workload named `random-raed`", "iodyno catalog"][..];
@@ -89,7 +89,7 @@ fn a_group_is_told_where_it_is_wrong() {
 }
 
 #[test]
-fn what_is_no_workload_file_is_said_to_be_none() {
+fn other_files_are_not_taken_for_workload_files() {
     let place = Place::new();
     std::fs::create_dir(place.path("folder.toml")).unwrap();
     place.write("huge.toml", vec![b'#'; (1 << 20) + 1]);
@@ -103,8 +103,8 @@ fn what_is_no_workload_file_is_said_to_be_none() {
         ("binary.toml", &["UTF-8", "line 2"]),
         ("empty.toml", &["schema"]),
     ] {
-        let told = place.iodyno(&format!("run {file} --on scratch:64MiB"));
-        told.fails(2, words).says(&[file, "-->"]);
+        let output = place.iodyno(&format!("run {file} --on scratch:64MiB"));
+        output.fails(2, words).says(&[file, "-->"]);
     }
     place
         .iodyno("run nosuch")
@@ -114,7 +114,7 @@ fn what_is_no_workload_file_is_said_to_be_none() {
 }
 
 #[test]
-fn flags_that_can_t_be_right() {
+fn invalid_flags_are_refused() {
     let place = Place::new();
     for (flags, words) in [
         ("--depth 0", &["--depth", "1..=65536"][..]),
@@ -149,28 +149,28 @@ fn flags_that_can_t_be_right() {
         ("--active 1GiB..2GiB", &["scratch:64MiB", "2 GiB", "64 MiB"]),
         ("--active 0..2KiB", &["active range"]),
     ] {
-        let told = place.iodyno(&format!("run random-read --on scratch:64MiB --json {flags}"));
-        told.fails(2, words);
+        let output = place.iodyno(&format!("run random-read --on scratch:64MiB --json {flags}"));
+        output.fails(2, words);
     }
     for words in
         ["run", "run random-read four-corners", "export last", "export last --format xml", "lst"]
     {
-        let told = place.iodyno(words);
-        told.exits(2);
-        assert!(told.stdout.is_empty() && !told.stderr.is_empty());
+        let output = place.iodyno(words);
+        output.exits(2);
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty());
     }
     for (target, engine) in [("null:", "uring"), ("ram:1MiB", "psync"), ("null:", "ram")] {
-        let told =
+        let output =
             place.iodyno(&format!("run random-read --on {target} --engine {engine} --depth 1"));
-        told.fails(2, &[engine, target]);
+        output.fails(2, &[engine, target]);
     }
-    // All of it is known before anything is laid out or kept.
+    // All errors are reported before anything is laid out or kept.
     assert!(!place.notebook().exists());
     assert!(place.names().is_empty());
 }
 
 #[test]
-fn targets_that_can_t_be_right() {
+fn invalid_targets_are_refused() {
     let place = Place::new();
     place.write("data", vec![1; 1 << 20]);
     std::os::unix::fs::symlink("data", place.path("link")).unwrap();
@@ -192,21 +192,21 @@ fn targets_that_can_t_be_right() {
         ("--on data --on link", &["same target"]),
         ("--on data --on twin", &["same target"]),
         ("--on new?size=1MiB --on ./new?size=1MiB", &["same target"]),
-        // More than there is.
+        // More than its size.
         ("--on data --active 2MiB", &["data", "2 MiB", "1 MiB"]),
     ] {
-        let told = place.iodyno(&format!("run random-read {targets} {SHORT} --json"));
-        told.fails(2, words);
+        let output = place.iodyno(&format!("run random-read {targets} {SHORT} --json"));
+        output.fails(2, words);
     }
     assert!(!place.notebook().exists());
     assert_eq!(place.names(), ["data", "link", "twin"]);
-    // Memory and nothing are as many as one likes.
+    // `ram:` and `null:` targets may be repeated.
     place
         .iodyno("run random-read --on ram:1MiB --on ram:1MiB --on null: --on null: --ops 9 -q")
         .succeeds();
 }
 
-/// A run that could not be kept would be in vain: nothing is measured, made or destroyed.
+/// A run that could not be kept would be wasted: nothing is measured, created or destroyed.
 #[test]
 fn a_notebook_that_can_t_be_used_ends_the_run_before_it_begins() {
     let place = Place::new();
@@ -215,7 +215,7 @@ fn a_notebook_that_can_t_be_used_ends_the_run_before_it_begins() {
     std::fs::create_dir(place.path("folder")).unwrap();
     let foreign = sqlite_file();
     place.write("foreign", &foreign);
-    // As it is after a failed disk: it says what it is, and its first page holds nothing.
+    // As after a failed disk: it has the file type of a notebook, and its first page is empty.
     let damaged = [&foreign[..100], &[0; 4096 - 100][..]].concat();
     place.write("damaged", &damaged);
     for (notebook, words) in [
@@ -228,8 +228,8 @@ fn a_notebook_that_can_t_be_used_ends_the_run_before_it_begins() {
     ] {
         let words_of_run =
             format!("run random-write --on new?size=64MiB --on data --destroy data {SHORT}");
-        let told = place.iodyno(&format!("{words_of_run} --json -q --notebook {notebook}"));
-        told.fails(5, words);
+        let output = place.iodyno(&format!("{words_of_run} --json -q --notebook {notebook}"));
+        output.fails(5, words);
         for reader in ["ls", "show last", "export last --format csv"] {
             place.iodyno(&format!("{reader} --notebook {notebook}")).exits(5);
         }

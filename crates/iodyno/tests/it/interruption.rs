@@ -1,5 +1,5 @@
-//! Runs that are ended early: by Ctrl-C, by SIGTERM, by SIGKILL. Whatever was measured until then
-//! is kept, and says what became of it.
+//! Runs that are ended early: by Ctrl-C, by SIGTERM, by SIGKILL. Earlier measurements are kept, and
+//! marked as interrupted or crashed.
 
 use crate::place::{A_MOMENT, Place, Running, SHORT, cells, codes, whole};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 use std::process::{ChildStdout, Stdio};
 use std::time::Duration;
 
-/// A group whose first member ends soon, and whose second one never does.
+/// A group whose first member ends soon, and whose second one runs without end.
 const GROUP: &str = "schema = 1\ngroup = [\"./short.toml\", \"./long.toml\", \"seq-read\"]\n";
 
 fn prepare(place: &Place) {
@@ -28,14 +28,14 @@ fn a_signal_in_the_second_cell_keeps_the_first() {
             let mut running = place.start(&format!("run group.toml --on scratch:4MiB {form}"));
             place.wait_for_cells(&mut running, 2);
             running.signal(signal);
-            let told = running.finish();
-            assert_eq!(told.exits(130).stderr, "");
+            let output = running.finish();
+            assert_eq!(output.exits(130).stderr, "");
             let shown = place.iodyno("show last --json").succeeds().json();
             if form == "-q" {
-                assert!(told.stdout.contains("INTERRUPTED") && told.stdout.contains("short"));
-                assert_eq!(place.iodyno("show last").stdout, told.stdout);
+                assert!(output.stdout.contains("INTERRUPTED") && output.stdout.contains("short"));
+                assert_eq!(place.iodyno("show last").stdout, output.stdout);
             } else {
-                assert_eq!(told.json(), shown);
+                assert_eq!(output.json(), shown);
             }
             assert_eq!(shown["run"]["status"], "interrupted");
             let [first, second] = cells(&shown).as_slice() else { panic!("{shown}") };
@@ -54,9 +54,9 @@ fn a_signal_in_the_second_cell_keeps_the_first() {
     assert!(list["runs"].as_array().unwrap().iter().all(|run| run["status"] == "interrupted"));
 }
 
-/// With several targets each says it, and the sum does.
+/// With several targets each is marked, and the sum is.
 #[test]
-fn every_target_of_an_interrupted_cell_says_so() {
+fn every_target_of_an_interrupted_cell_is_marked() {
     let place = Place::new();
     let targets = "--on ram:1MiB --on scratch:1MiB";
     let mut running = place.start(&format!("run random-read {targets} --time 1h --json -q"));
@@ -86,8 +86,8 @@ fn a_signal_while_a_file_is_laid_out_removes_it() {
     assert!(cells(&shown).is_empty());
 }
 
-/// A file whose lay-out was cut off by a kill stays iodyno's: the next run finishes it, also one
-/// that only reads.
+/// A file whose layout was ended by a kill stays iodyno's: the next run finishes it, also one that
+/// only reads.
 #[test]
 fn a_kill_while_a_file_is_laid_out() {
     let place = Place::new();
@@ -104,7 +104,7 @@ fn a_kill_while_a_file_is_laid_out() {
     assert_eq!(place.document(&words.replace(" -q", ""))["run"]["plan"]["lay_out_bytes"], 0);
 }
 
-/// A run that hangs in its end can still be ended: the second signal kills.
+/// A run that hangs at its end can still be ended: the second signal kills.
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let place = Place::new();
@@ -112,10 +112,10 @@ fn a_second_signal_ends_it_at_once() {
     let mut child = place.command(words).stdout(Stdio::piped()).spawn().unwrap();
     let stdout = child.stdout.take().unwrap();
     let mut running = Running::of_child(child, words);
-    // A document does not fit into the smallest pipe, and nobody reads it.
+    // A document does not fit into the smallest pipe, and it is not read.
     // SAFETY: sets the capacity of a pipe of ours.
     assert!(unsafe { libc::fcntl(stdout.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) } >= 0);
-    // There is no notebook to look into: the handlers are there once the workers are.
+    // There is no notebook to check: the handlers are there once the workers are.
     let tasks = format!("/proc/{}/task", running.id());
     running.wait_until("a worker runs", || std::fs::read_dir(&tasks).unwrap().count() > 1);
     running.signal(libc::SIGINT);
@@ -125,10 +125,10 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(running.finish().signal, Some(libc::SIGINT));
 }
 
-/// SIGKILL at any moment: the notebook opens, the run is shown as crashed, and what was there
-/// before the kill is there after it.
+/// SIGKILL at any moment: the notebook opens, the run is shown as crashed, and its content from
+/// before the kill is complete.
 #[test]
-fn what_was_kept_survives_a_kill() {
+fn kept_results_survive_a_kill() {
     let place = Place::new();
     prepare(&place);
     for kill in 0..8_u32 {
@@ -152,7 +152,7 @@ fn what_was_kept_survives_a_kill() {
             running.signal(libc::SIGKILL);
             assert_eq!(running.finish().signal, Some(libc::SIGKILL));
             if !place.notebook().exists() || runs(&place).len() <= kill as usize {
-                // Killed before the run was begun: one that gets further stands in for it.
+                // Killed before the run was begun: a later kill replaces it.
                 let mut again = place.start(words);
                 place.wait_for_cells(&mut again, 1);
                 again.signal(libc::SIGKILL);
@@ -162,7 +162,7 @@ fn what_was_kept_survives_a_kill() {
         let runs = runs(&place);
         assert_eq!(runs.len(), kill as usize + 1);
         assert!(runs.iter().all(|run| run["status"] == "crashed"), "{runs:?}");
-        // Nothing is left in the folder, and the next run goes on as if nothing had been.
+        // Nothing is left in the folder, and the next run works as usual.
         assert_eq!(place.names(), ["group.toml", "long.toml", "short.toml"]);
         let shown = place.iodyno("show last --json").succeeds().json();
         assert!(shown["run"]["ended"].is_null());
@@ -183,17 +183,17 @@ fn runs(place: &Place) -> Vec<Value> {
     list["runs"].as_array().unwrap().clone()
 }
 
-/// Intervals of the second cell that the notebook has of the run with this index; 0 before it.
+/// Intervals of the second cell that the notebook holds of the run with this index; 0 before it.
 fn intervals(place: &Place, index: usize) -> usize {
-    let told = place.iodyno("ls --json");
-    if told.code != Some(0) || told.json()["runs"].as_array().unwrap().len() <= index {
+    let output = place.iodyno("ls --json");
+    if output.code != Some(0) || output.json()["runs"].as_array().unwrap().len() <= index {
         return 0;
     }
     let shown = place.iodyno("show last --json --series").succeeds().json();
     cells(&shown).get(1).map_or(0, |cell| cell["series"].as_array().unwrap().len())
 }
 
-/// Bytes in a pipe that nobody has read.
+/// Unread bytes in a pipe.
 fn waiting_bytes(pipe: &ChildStdout) -> libc::c_int {
     let mut bytes = 0;
     // SAFETY: the request writes one int.

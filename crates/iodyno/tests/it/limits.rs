@@ -1,8 +1,8 @@
-//! Where something runs out or stops answering: the notebook's disk, standard output, a target, a server's
-//! descriptors. What was measured is told, the exit code says what went wrong, and nothing waits for ever.
+//! Exhausted resources and unresponsive peers: the notebook's disk, standard output, a target, a server's
+//! descriptors. Measured results are printed, the exit code gives the kind of failure, and nothing waits for ever.
 
 use crate::disks::{Mount, alone, run};
-use crate::place::{A_MOMENT, Place, Running, Told, cells, codes, whole};
+use crate::place::{A_MOMENT, Place, RunOutput, Running, cells, codes, whole};
 use crate::serve::{Served, flash};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Lets a process write no file beyond so many bytes: what lies beyond fails as on a full disk.
+/// Limits the files that a process writes to `bytes`: writes beyond fail as on a full disk.
 fn limit_files(running: &Running, bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: sets a limit of our own child.
@@ -29,7 +29,7 @@ fn limit_files(running: &Running, bytes: u64) {
 }
 
 /// A run of three cells whose notebook can't grow from the first on; `until` ends that state.
-fn starved(place: &Place, words: &str, until: impl FnOnce(&mut Running)) -> Told {
+fn starved(place: &Place, words: &str, until: impl FnOnce(&mut Running)) -> RunOutput {
     let cell = "schema = 1\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"1200ms\"\nramp = \"0s\"\n";
     place.write("cell.toml", cell);
     let words = format!("run cell.toml --repeat 3 --on ram:1MiB --interval 10ms {words}");
@@ -47,26 +47,26 @@ fn starved(place: &Place, words: &str, until: impl FnOnce(&mut Running)) -> Told
     running.finish()
 }
 
-/// The notebook fails in the middle of the first cell: all three cells are measured and told.
+/// The notebook fails in the middle of the first cell: all three cells are measured and printed.
 #[test]
-fn a_full_disk_swallows_no_result() {
+fn a_full_disk_loses_no_result() {
     for form in ["-q", "-q --json"] {
         let place = Place::new();
-        let told = starved(&place, form, |_| {});
-        told.exits(5).says(&[
+        let output = starved(&place, form, |_| {});
+        output.exits(5).says(&[
             "warning: the notebook",
             "the run goes on",
             "error: the notebook",
             "nor could it be kept elsewhere",
         ]);
         if form == "-q" {
-            assert_eq!(told.stderr.matches("warning: ").count(), 1, "{told:?}");
+            assert_eq!(output.stderr.matches("warning: ").count(), 1, "{output:?}");
             assert!(
-                told.stdout.contains("\ncell #3 ") && told.stdout.contains("not kept: "),
-                "{told:?}"
+                output.stdout.contains("\ncell #3 ") && output.stdout.contains("not kept: "),
+                "{output:?}"
             );
         } else {
-            let document = told.json();
+            let document = output.json();
             assert_eq!(document["run"]["status"], "finished");
             assert!(document["run"]["id"].is_null());
             let cells = cells(&document);
@@ -79,23 +79,23 @@ fn a_full_disk_swallows_no_result() {
     }
 }
 
-/// Where there is room again before the end, the notebook gets all of it.
+/// If space is freed before the end, the notebook gets everything.
 #[test]
-fn a_disk_with_room_again_gets_all() {
+fn a_disk_with_space_again_gets_all() {
     let place = Place::new();
-    let told = starved(&place, "-q --json", |running| {
+    let output = starved(&place, "-q --json", |running| {
         std::thread::sleep(A_MOMENT * 130);
         assert!(running.is_running());
         limit_files(running, libc::RLIM_INFINITY);
     });
-    told.succeeds().says(&["the run goes on", "the notebook can be written again"]);
-    let document = told.json();
+    output.succeeds().says(&["the run goes on", "the notebook can be written again"]);
+    let document = output.json();
     assert_eq!(cells(&document).len(), 3);
     assert_eq!(document, place.iodyno("show last --json").succeeds().json());
 }
 
-/// A notebook that took a run and can't read it back has it: the run is shown from memory, and no second
-/// notebook is made.
+/// A notebook that stored a run and can't read it back still has it: the run is shown from memory,
+/// and no second notebook is made.
 #[test]
 fn a_run_that_cannot_be_read_back_is_kept() {
     for form in ["-q", "-q --json"] {
@@ -110,14 +110,16 @@ fn a_run_that_cannot_be_read_back_is_kept() {
         let db = rusqlite::Connection::open(place.notebook()).unwrap();
         db.busy_timeout(A_MOMENT * 100).unwrap();
         db.execute("UPDATE cells SET cell = '{' WHERE position = 0", []).unwrap();
-        let told = running.finish();
-        told.succeeds().says(&["warning: the notebook took all of run", "could not read it back"]);
-        assert!(!told.stderr.contains("error: "), "{told:?}");
+        let output = running.finish();
+        output
+            .succeeds()
+            .says(&["warning: the notebook took all of run", "could not read it back"]);
+        assert!(!output.stderr.contains("error: "), "{output:?}");
         assert_eq!(std::fs::read_dir(place.path("tmp")).unwrap().count(), 0);
         if form == "-q" {
-            assert!(told.stdout.contains("\ncell #2 "), "{told:?}");
+            assert!(output.stdout.contains("\ncell #2 "), "{output:?}");
         } else {
-            let document = told.json();
+            let document = output.json();
             assert_eq!(document["run"]["status"], "finished");
             let id: String = db.query_row("SELECT id FROM runs", [], |r| r.get(0)).unwrap();
             assert_eq!(document["run"]["id"], id);
@@ -128,19 +130,19 @@ fn a_run_that_cannot_be_read_back_is_kept() {
     }
 }
 
-/// More cells than can be read back for certain are refused before anything is measured, where a notebook is to
-/// have them.
+/// More cells than can reliably be read back are refused before anything is measured, where a
+/// notebook is to store them.
 #[test]
 fn more_cells_than_the_notebook_reads_back_are_refused() {
     let place = Place::new();
     let on: Vec<String> = (0..20).map(|i| format!("--on {i}.img?size=64KiB")).collect();
     let words = format!("run random-read {} --repeat 500 --ops 1 --ramp 0s -q", on.join(" "));
-    let told = place.iodyno(&words);
-    told.exits(2).says(&["a run of 10500 cells (each step gives 21)", "reads 10000 back"]);
+    let output = place.iodyno(&words);
+    output.exits(2).says(&["a run of 10500 cells (each step gives 21)", "reads 10000 back"]);
     assert!(!place.notebook().exists(), "nothing was kept");
 }
 
-/// A disk that is really full: the run is in a notebook among the temporary files.
+/// A full disk: the run is in a notebook among the temporary files.
 #[test]
 #[ignore = "needs root and a tmpfs"]
 fn a_full_disk_leaves_the_run_elsewhere() {
@@ -155,42 +157,42 @@ fn a_full_disk_leaves_the_run_elsewhere() {
     let mut running = Running::of(&mut command);
     running.wait_until("the notebook is there", || notebook.exists());
     std::thread::sleep(A_MOMENT * 30);
-    // Until nothing is left.
+    // Until no space is left.
     let mut rest = File::create(mount.0.join("rest")).unwrap();
     while rest.write_all(&[1; 4096]).is_ok() {}
-    let told = running.finish();
-    told.exits(5).says(&["warning: the notebook", "in a notebook of its own instead"]);
-    assert!(told.stdout.contains("IOPS"));
-    let again = told.stderr.split('`').rfind(|part| part.starts_with("iodyno --notebook"));
-    let words = again.unwrap_or_else(|| panic!("{told:?}")).strip_prefix("iodyno ").unwrap();
+    let output = running.finish();
+    output.exits(5).says(&["warning: the notebook", "in a notebook of its own instead"]);
+    assert!(output.stdout.contains("IOPS"));
+    let again = output.stderr.split('`').rfind(|part| part.starts_with("iodyno --notebook"));
+    let words = again.unwrap_or_else(|| panic!("{output:?}")).strip_prefix("iodyno ").unwrap();
     let shown = place.iodyno(words).succeeds().stdout.clone();
-    assert_eq!(shown, told.stdout);
-    // Whoever else uses the machine does not get to see it.
+    assert_eq!(shown, output.stdout);
+    // Other users of the machine can't read it.
     let kept = Path::new(words.split_whitespace().nth(1).unwrap());
     let folder = std::fs::metadata(kept.parent().unwrap()).unwrap();
     assert_eq!(folder.permissions().mode() & 0o777, 0o700);
 }
 
-/// Nobody gets the result: the exit code says so, and the report is written all the same.
+/// The result can't be printed: the exit code reports that, and the report is written nevertheless.
 #[test]
-fn a_full_standard_output_is_told() {
+fn a_full_standard_output_is_reported() {
     let place = Place::new();
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let words = "run random-read --on ram:1MiB --ops 100 --ramp 0s -q --report=page.html";
     let mut command = place.command(words);
-    let told = Running::of(command.stdout(full).stderr(Stdio::piped())).finish();
-    told.exits(4).says(&["error: standard output", "No space left", "page.html"]);
+    let output = Running::of(command.stdout(full).stderr(Stdio::piped())).finish();
+    output.exits(4).says(&["error: standard output", "No space left", "page.html"]);
     assert!(std::fs::metadata(place.path("page.html")).unwrap().len() > 1000);
     // A report to a device is refused before the run.
-    let told = place.iodyno(&words.replace("page.html", "/dev/full"));
-    told.fails(2, &["/dev/full", "it is a device"]);
-    assert!(told.stdout.is_empty());
+    let output = place.iodyno(&words.replace("page.html", "/dev/full"));
+    output.fails(2, &["/dev/full", "it is a device"]);
+    assert!(output.stdout.is_empty());
 }
 
 #[track_caller]
-fn assert_hung(told: &Told, in_flight: std::ops::RangeInclusive<u64>, stuck: u64) {
-    told.exits(4);
-    let document = told.json();
+fn assert_hung(output: &RunOutput, in_flight: std::ops::RangeInclusive<u64>, stuck: u64) {
+    output.exits(4);
+    let document = output.json();
     assert_eq!(document["run"]["status"], "failed");
     assert_eq!(document["run"]["reason"], "the target stopped answering");
     let cell = &cells(&document)[0];
@@ -204,7 +206,7 @@ fn assert_hung(told: &Told, in_flight: std::ops::RangeInclusive<u64>, stuck: u64
     assert_eq!(whole(&hung["stuck_workers"]), stuck, "{hung}");
 }
 
-/// An NBD server that hangs in mid-run: the run ends by its time, or by one signal, and says what it was.
+/// An NBD server that hangs in mid-run: the run ends by its time, or by one signal, and is marked accordingly.
 #[test]
 fn a_server_that_hangs_ends_the_run() {
     let place = Place::new();
@@ -225,14 +227,14 @@ fn a_server_that_hangs_ends_the_run() {
     std::thread::sleep(A_MOMENT * 20);
     running[1].signal(libc::SIGINT);
     for one in running {
-        let told = one.finish();
-        assert_hung(&told, 8..=8, 0);
+        let output = one.finish();
+        assert_hung(&output, 8..=8, 0);
     }
     server.fault("clear");
     server.stop();
 }
 
-/// A file system that is frozen under a run: a hang of the kernel, in which workers of some engines stay.
+/// A file system that is frozen during a run: a hang of the kernel, in which workers of some engines stay.
 #[test]
 #[ignore = "needs root, loop devices and ext4"]
 fn a_file_system_that_hangs_ends_the_run() {
@@ -245,19 +247,19 @@ fn a_file_system_that_hangs_ends_the_run() {
         let point = mount.0.to_str().unwrap();
         let target = format!("--on {point}/f?size=4MiB --engine {engine} --depth {depth}");
         let words = format!("run random-write {target} --threads 2 --ramp 0s --time 3s --json -q");
-        // The process may not end before the thaw; what it prints comes before.
+        // The process may not end before the thaw; its output comes before.
         let out = File::create(place.path("out")).unwrap();
         let mut running = Running::of(place.command(&words).stdout(out).stderr(Stdio::piped()));
         place.wait_for_cells(&mut running, 1);
         run("fsfreeze", &["--freeze", point]);
         let thaw = Thaw(mount.0.clone());
-        running.wait_until("it is told", || {
+        running.wait_until("the warning", || {
             std::fs::read_to_string(place.path("out")).unwrap().ends_with("}\n")
         });
         drop(thaw);
-        let mut told = running.finish();
-        told.stdout = std::fs::read_to_string(place.path("out")).unwrap();
-        assert_hung(&told, in_flight, stuck);
+        let mut output = running.finish();
+        output.stdout = std::fs::read_to_string(place.path("out")).unwrap();
+        assert_hung(&output, in_flight, stuck);
     }
 }
 
@@ -270,10 +272,10 @@ impl Drop for Thaw {
     }
 }
 
-/// A server that does not greet, one that accepts nothing, and one that answers no request: each is told before
-/// anything is run.
+/// A server that does not greet, one that accepts nothing, and one that answers no request: each is
+/// reported before anything is run.
 #[test]
-fn a_server_that_is_silent_from_the_start_is_told() {
+fn a_server_that_is_silent_from_the_start_is_reported() {
     let place = Place::new();
     let silent = std::os::unix::net::UnixListener::bind(place.path("silent")).unwrap();
     let full = std::os::unix::net::UnixListener::bind(place.path("full")).unwrap();
@@ -310,9 +312,9 @@ fn socket_connect(path: &Path) -> Option<UnixStream> {
     receiver.recv_timeout(A_MOMENT * 20).ok().flatten()
 }
 
-/// One that drips and many that are silent keep nobody from the metrics.
+/// A slow client and many silent ones don't block access to the metrics.
 #[test]
-fn metrics_are_told_beside_bad_clients() {
+fn metrics_are_served_beside_bad_clients() {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
     let server = Served::start(&place, "./device.toml --no-floor --metrics 127.0.0.1:0");
@@ -341,18 +343,18 @@ fn metrics_are_told_beside_bad_clients() {
         drop(silent);
     });
     server.stop();
-    // What other machines reach needs a word, and the error says which.
+    // An address that other machines can reach requires a flag, which the error names.
     for (flag, words) in
         [("--metrics", "--nbd unix:2 --metrics 0.0.0.0:0"), ("--nbd", "--nbd 0.0.0.0:0")]
     {
-        let told = place.iodyno(&format!("serve ./device.toml --no-floor {words}"));
-        told.fails(4, &[flag, "0.0.0.0:0", "open to other machines", "add --insist-on-plain"]);
+        let output = place.iodyno(&format!("serve ./device.toml --no-floor {words}"));
+        output.fails(4, &[flag, "0.0.0.0:0", "open to other machines", "add --insist-on-plain"]);
     }
 }
 
-/// Clients of the control socket that stay do not take the descriptors that NBD clients need.
+/// Idle clients of the control socket do not take the descriptors that NBD clients need.
 #[test]
-fn few_descriptors_do_for_all() {
+fn few_descriptors_suffice_for_all() {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
     let program =
@@ -381,7 +383,7 @@ fn few_descriptors_do_for_all() {
     running.finish().succeeds();
 }
 
-/// What plain memory was asked for can be asked too.
+/// Plain memory reports its requests in its status.
 #[test]
 fn plain_memory_has_a_status() {
     let place = Place::new();
@@ -392,9 +394,9 @@ fn plain_memory_has_a_status() {
     client.write(0, &[1; 8192], iodyno_nbd::CmdFlags::NONE).unwrap();
     client.read(0, &mut [0; 4096]).unwrap();
     client.read(0, &mut [0; 4096]).unwrap();
-    let told = place.iodyno("status --control unix:ctl.sock");
+    let output = place.iodyno("status --control unix:ctl.sock");
     for word in ["plain memory  4 MiB, 1 connections", "read", "write", "8 KiB"] {
-        assert!(told.succeeds().stdout.contains(word), "{word}: {told:?}");
+        assert!(output.succeeds().stdout.contains(word), "{word}: {output:?}");
     }
     let status = place.iodyno("status --json --control unix:ctl.sock").succeeds().json();
     assert_eq!((&status["requests"]["write"], &status["written_bytes"]), (&1.into(), &8192.into()));
@@ -403,7 +405,7 @@ fn plain_memory_has_a_status() {
     running.finish().succeeds();
 }
 
-/// A client that read much once and has nothing to say now costs the server no memory for it.
+/// An idle client that once read a large range costs the server no memory for it.
 #[test]
 fn large_reads_at_native_speed_leave_no_buffers() {
     const MIB: usize = 1 << 20;

@@ -1,5 +1,5 @@
-//! Emulated storage in real time (`live:`): what a run says about it, and that it says when this machine
-//! did not keep the model's times. Nothing here asserts that the machine does.
+//! Emulated storage in real time (`live:`): a run's report on it, and the verdict where this
+//! machine did not keep the model's times. Nothing here asserts that the machine does.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::place::{Place, cells, codes, number, whole};
@@ -7,7 +7,7 @@ use crate::serve::{Served, URI};
 use serde_json::Value;
 use std::time::Duration;
 
-/// What a live cell says about its times, whatever they were. Gives the share that was late.
+/// A live cell's statements on its times, whatever they were. Gives the share that was late.
 #[track_caller]
 fn late_share(cell: &Value) -> f64 {
     let evidence = &cell["evidence"];
@@ -20,25 +20,25 @@ fn late_share(cell: &Value) -> f64 {
     let verdicts = cell["verdicts"].as_array().unwrap();
     let emulated = verdicts.iter().find(|v| v["code"] == "EMULATED").expect("it is emulated");
     assert!(emulated["text"].as_str().unwrap().contains("in real time"), "{emulated}");
-    let told = codes(cell);
+    let found = codes(cell);
     let late = verdicts.iter().find(|v| v["code"] == "LATE");
-    assert_eq!(late.is_some(), share > 0.02, "{share} {told:?}");
+    assert_eq!(late.is_some(), share > 0.02, "{share} {found:?}");
     if let Some(late) = late {
         let away = format!(", {:.0} % of these because", away / share * 100.0);
         assert!(late["text"].as_str().unwrap().contains(&away), "{late}: {away}");
     }
-    assert!(!(told.contains(&"LATE") && told.contains(&"VALID")), "{told:?}");
-    // How late, where there are completions enough for it to be said.
+    assert!(!(found.contains(&"LATE") && found.contains(&"VALID")), "{found:?}");
+    // The lateness, where there are enough completions for it.
     let late = &cell["facts"]["late"];
     assert!(late.as_str().is_none_or(|late| !late.contains("NaN")), "{late}");
     share
 }
 
-/// Bytes are there, and verified; and the clock is this machine's.
+/// Bytes are kept, and verified; and the clock is this machine's.
 #[test]
-fn what_is_written_live_is_read_back() {
+fn live_writes_are_read_back() {
     let place = Place::new();
-    // (So few blocks that most of what is read was written by the run.)
+    // (So few blocks that the run has written most of those that it reads.)
     let limits = "--ops 4000 --ramp 0s --threads 2 --depth 4 --active 0..4MiB";
     let words = format!("run db-oltp --on live:exflash-400g --content verifiable {limits}");
     let document = place.document(&words);
@@ -80,9 +80,9 @@ fn no_live_time_is_shorter_than_the_model_s() {
     assert!(live >= 0.98 * model, "{live} {model}");
 }
 
-/// Who waits 119 µs spins for it: what a stop makes late, the machine has made late.
+/// A wait of 119 µs spins: completions that a stop makes late count as late by the machine.
 #[test]
-fn a_core_that_is_taken_away_is_told() {
+fn a_preempted_core_is_reported() {
     let place = Place::new();
     let words = "run random-read --on live:exflash-400g --time 1s --ramp 0s --threads 1 --depth 1";
     let mut running = place.start(&format!("{words} --json"));
@@ -99,9 +99,9 @@ fn a_core_that_is_taken_away_is_told() {
     assert!(late > 0.0 && away > 0.5 * late, "{away} of {late}");
 }
 
-/// The same of a server's poller, in its status.
+/// The same for a server's poller, in its status.
 #[test]
-fn a_poller_whose_core_is_taken_away_is_told() {
+fn a_poller_on_a_preempted_core_is_reported() {
     let place = Place::new();
     let mut served = Served::start(&place, "exflash-400g");
     let load = "--time 1s --ramp 0s --threads 1 --depth 8 --no-notebook -q";
@@ -116,15 +116,15 @@ fn a_poller_whose_core_is_taken_away_is_told() {
     let volume = &served.status()["volumes"][0];
     let (late, away) = (whole(&volume["late"]), whole(&volume["late_away"]));
     assert!(0 < away && away <= late, "{volume}");
-    let told = place.iodyno("status --control unix:ctl.sock");
+    let output = place.iodyno("status --control unix:ctl.sock");
     let words = format!("{late} completions over 10 µs after the model, {away} of them while");
-    assert!(told.succeeds().stdout.contains(&words), "{}", told.stdout);
+    assert!(output.succeeds().stdout.contains(&words), "{}", output.stdout);
     served.stop();
 }
 
-/// A process that is stopped most of the time is late with most of what a disk completes.
+/// A process that is stopped most of the time completes most I/Os of a disk late.
 #[test]
-fn a_machine_that_is_late_is_told() {
+fn a_late_machine_is_reported() {
     let place = Place::new();
     let words =
         "run random-read --on live:hdd-nearline-20t*2 --time 1s --ramp 0s --threads 1 --depth 1";
@@ -140,15 +140,18 @@ fn a_machine_that_is_late_is_told() {
     let shares: Vec<f64> = cells.iter().map(late_share).collect();
     assert!(shares[..2].iter().all(|share| *share > 0.2), "{shares:?}");
     assert!(cells[..2].iter().all(|cell| cell["level"] == "warning"));
-    // Nearly all of a disk's time is slept through, and who sleeps has no core to lose.
+    // Nearly all of a disk's time is slept through, and a sleeping worker has no core to lose.
     let away = |cell: &Value| number(&cell["evidence"]["late_away_share"]);
     assert!(cells[..2].iter().zip(&shares).all(|(cell, share)| away(cell) < 0.5 * share));
     // Together they are as late as the worst of them.
     let (each, all) = (&shares[..2], shares[2]);
     assert!(each.contains(&all) && each.iter().all(|share| *share <= all), "{shares:?}");
-    let told = |cell: &Value| {
+    let lateness = |cell: &Value| {
         let evidence = &cell["evidence"];
         (evidence["late_share"].clone(), evidence["late_away_share"].clone())
     };
-    assert!(cells[..2].iter().any(|cell| told(cell) == told(&cells[2])), "of one and the same");
+    assert!(
+        cells[..2].iter().any(|cell| lateness(cell) == lateness(&cells[2])),
+        "of one and the same"
+    );
 }

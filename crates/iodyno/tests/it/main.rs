@@ -1,9 +1,9 @@
-//! The program as its users meet it: the real binary, in a folder of its own, with a notebook of
-//! its own, judged by what it prints, how it exits and what it leaves behind.
+//! The program as its users run it: the real binary, in a folder of its own, with a notebook of its
+//! own, tested by its output, its exit code and the files that it leaves.
 //!
-//! Every module opens with what it holds. One crate, so that the tests are linked once. What needs
-//! root and loop devices is ignored unless asked for (`--include-ignored`, as `./test` does).
-//! Nothing here asserts how fast anything is: a busy machine must not fail a test.
+//! Every module opens with its content. One crate, so that the tests are linked once. Tests that
+//! require root and loop devices are ignored by default (`--include-ignored`, as in `./test`).
+//! Nothing here asserts speed: a busy machine must not fail a test.
 
 #[path = "../../../page/tests/browser/mod.rs"]
 mod browser;

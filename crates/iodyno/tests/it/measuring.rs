@@ -1,12 +1,12 @@
-//! The measurement itself: what is counted adds up, whatever engine counts it; several targets are
-//! the sum of each; the default engine is the one that suits the target.
+//! The measurement itself: counters agree with every engine; several targets are the sum of each;
+//! the default engine is the one that suits the target.
 
 use crate::disks::{Loop, alone};
 use crate::place::{Place, SHORT, cells, codes, engines, number, whole};
 use serde_json::Value;
 use std::path::Path;
 
-/// The books of a cell: figures that were gathered in different ways must agree.
+/// The sums of a cell: figures that were gathered in different ways must agree.
 #[track_caller]
 fn assert_books(cell: &Value) {
     let found = codes(cell);
@@ -24,7 +24,7 @@ fn assert_books(cell: &Value) {
         }
         bytes += moved;
     }
-    // What engines moved, with the operations that the window did not count.
+    // Bytes moved by the engines, with the operations that the window did not count.
     assert!(whole(&cell["moved_bytes"]) >= bytes, "{cell}");
     assert_eq!(
         cell["stamps"]["completions"],
@@ -33,7 +33,7 @@ fn assert_books(cell: &Value) {
 }
 
 #[test]
-fn the_books_balance_by_every_engine() {
+fn the_counters_agree_with_every_engine() {
     let place = Place::new();
     for engine in engines(&place) {
         let depth = if ["psync", "mmap"].contains(&engine) { 1 } else { 8 };
@@ -57,7 +57,7 @@ fn the_books_balance_by_every_engine() {
     }
 }
 
-/// A flush, a think time, several sizes: the rest of what a file can say.
+/// A flush, a think time, several sizes: the other options of a file.
 #[test]
 fn every_kind_of_operation_is_counted_apart() {
     let place = Place::new();
@@ -81,7 +81,7 @@ fn every_kind_of_operation_is_counted_apart() {
         assert!((done - 800.0 * share).abs() < tolerance, "{done} {kind}");
     }
     assert_eq!(cell["flush"]["bytes"], 0);
-    assert!(number(&cell["oio_mean"]) < 4.0, "somebody thought: {cell}");
+    assert!(number(&cell["oio_mean"]) < 4.0, "think time lowers the depth: {cell}");
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn several_targets_are_the_sum_of_each() {
     assert_eq!(whole(&all["threads"]), whole(&each[0]["threads"]), "on each target");
 }
 
-/// Where the kernel hands ring requests to worker threads, the run says so, and the default engine
-/// is another one. Which file systems those are depends on the kernel.
+/// Where the kernel hands ring requests to worker threads, the run reports it, and the default
+/// engine is another one. The kernel determines which file systems those are.
 #[test]
 fn the_default_engine_suits_the_target() {
     let place = Place::new();
@@ -124,7 +124,7 @@ fn the_default_engine_suits_the_target() {
         for depth in [1, 8] {
             let scratch = format!("--on scratch:8MiB@{} --depth {depth}", folder.display());
             // A busy device may have a single request of one of the runs handed to a worker thread:
-            // what they say must agree in one of a few tries.
+            // their reports must agree in one of a few tries.
             let wrong: Vec<_> =
                 (0..5).map_while(|_| suits(&place, &scratch, depth).err()).collect();
             assert!(wrong.len() < 5, "{scratch}: {wrong:#?}");
@@ -156,7 +156,7 @@ fn the_default_engine_has_no_warning_of_its_own() {
     }
 }
 
-/// Whether the default engine is what io_uring's own run there says that it should be; where not, why.
+/// Whether the default engine is the one that io_uring's own run there recommends; where not, why.
 fn suits(place: &Place, scratch: &str, depth: u32) -> Result<(), String> {
     let chosen = place.document(&format!("run random-read {scratch} {SHORT}"));
     let chosen = &cells(&chosen)[0];

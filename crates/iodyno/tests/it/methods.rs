@@ -1,5 +1,5 @@
-//! Methods from the command line: sweeps by flags, SNIA's tests on emulated and on real storage, what is
-//! told of a run that was made shorter, and runs that are killed and taken up again.
+//! Methods from the command line: sweeps by flags, SNIA's tests on emulated and on real storage,
+//! the deviations of a run that was shortened, and runs that are killed and resumed.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::place::{Place, number, whole};
@@ -20,8 +20,8 @@ fn a_sweep_by_flags() {
     let words = format!(
         "run random-read --on {DEVICE} --vary depth=1,4,16,64 --vary block=4KiB,16KiB --time 50ms --ceiling p99=2ms --json -q"
     );
-    let told = place.iodyno(&words);
-    let document = told.succeeds().json();
+    let output = place.iodyno(&words);
+    let document = output.succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     let table = &stage(&document, "sweep")["table"];
     assert_eq!(table["axes"], serde_json::json!(["depth", "block"]));
@@ -40,18 +40,18 @@ fn a_sweep_by_flags() {
     assert_eq!(csv.succeeds().stdout.lines().count(), 1 + 4);
 }
 
-/// Where there are processors for it cells of a round run at once: the figures, the intervals and their order are
-/// those of one processor.
+/// With enough processors, cells of a round run in parallel: the figures, the intervals and their
+/// order are those of one processor.
 #[test]
-fn cells_at_once_are_those_of_one_after_the_other() {
+fn parallel_cells_equal_sequential_ones() {
     let place = Place::new();
     let file = "schema = 1\n[[stages]]\nname = \"r\"\ndo = \"rounds\"\nread = [\"100%\", \"0%\"]\nblock = [\"8KiB\", \"4KiB\"]\ndepth = 8\ntime = \"20ms\"\nrounds = 6\ntrack = [{ read = \"0%\", block = \"4KiB\", measure = \"iops\" }]\n[[stages]]\nname = \"c\"\ndo = \"cells\"\ndepth = [1, 4, 16]\nblock = \"4KiB\"\ntime = \"20ms\"\norder = \"abba\"\nrepeats = 2\n";
     place.write("m.toml", file);
     let words = format!("run ./m.toml --on {DEVICE} --json --series -q");
-    let cells = |told: crate::place::Told| {
-        let mut cells = told.succeeds().json()["cells"].as_array().unwrap().clone();
+    let cells = |output: crate::place::RunOutput| {
+        let mut cells = output.succeeds().json()["cells"].as_array().unwrap().clone();
         for cell in &mut cells {
-            // What simulating took, and by which words it was asked for.
+            // The cost of simulating, and the command line.
             for key in ["cpu_seconds", "cpu_workers", "facts"] {
                 cell.as_object_mut().unwrap().remove(key);
             }
@@ -76,14 +76,14 @@ fn first_cpu() -> String {
     list.trim().split([',', '-']).next().unwrap().to_owned()
 }
 
-/// A ceiling over a percentile without samples is not kept, and is not broken either: nothing is known of it.
+/// A ceiling over a percentile without samples is not kept, and is not broken either: it is unknown.
 #[test]
 fn a_ceiling_that_can_t_be_judged_is_not_called_broken() {
     let place = Place::new();
-    let told = place.iodyno(
+    let output = place.iodyno(
         "run random-read --on ram:1MiB --vary depth=1,2 --ceiling p99.9999=1s --time 20ms -q",
     );
-    let said = told.succeeds().stdout.replace('\n', " ");
+    let said = output.succeeds().stdout.replace('\n', " ");
     assert!(said.contains("too few operations to tell"), "{said}");
     assert!(!said.contains("is over the ceiling"), "{said}");
 }
@@ -91,7 +91,7 @@ fn a_ceiling_that_can_t_be_judged_is_not_called_broken() {
 #[test]
 fn flags_that_would_have_no_effect_are_refused() {
     let place = Place::new();
-    for (words, told) in [
+    for (words, expected) in [
         ("run pts-iops --on null: --block 4KiB", "--block has no effect on a method"),
         ("run pts-iops --on null: --vary depth=1,2", "take --vary out"),
         ("run random-read --on null: --scale 0.5", "--scale is for methods"),
@@ -110,35 +110,38 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("study calypso-ramdisk --threads 100000", "1..=1024"),
     ] {
         let refused = place.iodyno(words);
-        assert!(refused.exits(2).stderr.contains(told), "{words}");
+        assert!(refused.exits(2).stderr.contains(expected), "{words}");
     }
     let missing = place.iodyno("resume last");
     assert_ne!(missing.code, Some(0));
 }
 
-/// SNIA's latency test in virtual time, and much shortened on real memory: what each lacks is said wherever its
-/// name is.
+/// SNIA's latency test in virtual time, and much shortened on real memory: the deviations of each
+/// are shown wherever its name is.
 #[test]
 fn a_shortened_test_never_bears_the_name_alone() {
     let place = Place::new();
-    let told = place.iodyno(&format!("run pts-lat --on {DEVICE} --json -q"));
-    let document = told.succeeds().json();
+    let output = place.iodyno(&format!("run pts-lat --on {DEVICE} --json -q"));
+    let document = output.succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     let findings = &document["findings"];
     assert_eq!(findings["complete"], true);
     let deviations = findings["deviations"].as_array().unwrap();
-    let told = |words: &str| deviations.iter().any(|d| d.as_str().unwrap().contains(words));
-    assert!(deviations.len() == 2 && told("constructed") && told("ended early"), "{deviations:?}");
+    let deviates = |words: &str| deviations.iter().any(|d| d.as_str().unwrap().contains(words));
+    assert!(
+        deviations.len() == 2 && deviates("constructed") && deviates("ended early"),
+        "{deviations:?}"
+    );
     let rounds = stage(&document, "latency");
     assert_eq!(rounds["steady"]["progress"], "reached");
     assert_eq!(rounds["table"]["rows"].as_array().unwrap().len(), 9);
-    // 20 minutes of one write at a time: five nines are supported, for it did not end early.
+    // 20 minutes of one write at a time: five nines are supported, because it did not end early.
     let long = &stage(&document, "long")["table"]["rows"][0];
     assert_eq!(long["settled"], false);
     assert!(number(&long["ops"]) > 1e6);
 
     let words = "run pts-lat --on ram:32MiB --scale 0.0003 -q";
-    // Whether memory is steady for so short is up to the machine: 0 or 9.
+    // Whether memory is steady over so short a time depends on the machine: 0 or 9.
     let shown = place.iodyno(words);
     let shown = &shown.stdout;
     assert!(shown.contains("NON-CONFORMANT: every time is 0.0003"), "{shown}");
@@ -152,31 +155,31 @@ fn a_shortened_test_never_bears_the_name_alone() {
     assert_eq!(whole(&fill["write"]["bytes"]), 2 * (32 << 20));
 }
 
-/// A sector of the file system that is larger than a block of the method: left out, and shown so.
+/// A sector of the file system that is larger than a block of the method: left out, and shown as such.
 #[test]
-fn what_does_not_fit_is_shown_as_not_available() {
+fn a_cell_that_does_not_fit_is_shown_as_not_available() {
     let place = Place::new();
     let file = "schema = 1\n[[stages]]\nname = \"m\"\ndo = \"cells\"\nblock = [\"1000KiB\", \"4KiB\"]\ntime = \"300ms\"\n";
     place.write("m.toml", file);
     // Smaller than one of the blocks.
-    let told = place.iodyno("run ./m.toml --on ram:64KiB --json -q");
-    let document = told.succeeds().json();
+    let output = place.iodyno("run ./m.toml --on ram:64KiB --json -q");
+    let document = output.succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     let rows = &stage(&document, "m")["table"]["rows"];
     assert!(rows[0]["skipped"].is_string() && rows[0]["iops"].is_null(), "{rows:#}");
     assert!(number(&rows[1]["iops"]) > 0.0);
 }
 
-/// Write saturation from fresh out of the box: fast at first, slower in the end, on one device whose state
-/// each sample leaves to the next.
+/// Write saturation from a fresh device: fast at first, slower in the end, on one device whose
+/// state each sample passes to the next.
 #[test]
 fn a_saturated_device_falls_to_its_steady_state() {
     let place = Place::new();
     let file = "schema = 1\n[[stages]]\ndo = \"purge\"\n[[stages]]\nname = \"s\"\ndo = \"series\"\nread = \"0%\"\nblock = \"4KiB\"\nthreads = 4\ndepth = 32\ntime = \"4s\"\nsamples = 400\nfills = 2.5\n";
     place.write("s.toml", file);
     let device = small_ssd(&place);
-    let told = place.iodyno(&format!("run ./s.toml --on {device} --json -q"));
-    let document = told.succeeds().json();
+    let output = place.iodyno(&format!("run ./s.toml --on {device} --json -q"));
+    let document = output.succeeds().json();
     let series = stage(&document, "s");
     let (first, end) = (number(&series["first"]["iops"]), number(&series["end"]["iops"]));
     assert!(end < 0.6 * first, "from {first} to {end}");
@@ -185,7 +188,7 @@ fn a_saturated_device_falls_to_its_steady_state() {
     assert!((2.5..2.7).contains(&fills), "{fills}");
 }
 
-/// What makes it small: its capacity and its flash.
+/// The changes that make it small: its capacity and its flash.
 const SHRINK: [(&str, &str); 3] = [
     ("\"128GB\"", "\"960000KiB\""),
     ("\"128GiB\"", "\"1GiB\""),
@@ -235,8 +238,8 @@ choose = ["max", "min"]
 time = "300ms"
 "#;
 
-/// Killed without warning, over and over, at whatever it does, and taken up again: the same final table as
-/// that of a run that nobody killed, and never a cell more than the one at work measured again.
+/// Killed without warning, again and again, in any state, and resumed: the same final table as that
+/// of a run without kills, and never a cell more than the current one measured again.
 #[test]
 fn fifty_kills_and_the_same_final_table() {
     let place = Place::new();
@@ -251,7 +254,7 @@ fn fifty_kills_and_the_same_final_table() {
         // On a machine so slow that no cell ends in time, the next one is given longer.
         let mut stretch = 1;
         loop {
-            // A simple generator is chance enough for a time to wait.
+            // A simple generator is random enough for a waiting time.
             seed = seed
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
@@ -281,7 +284,7 @@ fn fifty_kills_and_the_same_final_table() {
             }
             let stored = shown.json();
             if stored["run"]["status"] == "finished" {
-                // Killed after its end, on its way out; or before it began, and this is the one before.
+                // Killed after its end, while exiting; or before it began, and this is the one before.
                 break;
             }
             let finished = stored["cells"].as_array().unwrap().iter();
@@ -300,9 +303,9 @@ fn fifty_kills_and_the_same_final_table() {
     assert!(refused.exits(2).stderr.contains("nothing to take up"));
 }
 
-/// What is kept on real storage is there after a kill, and is not written again; a scratch file is gone.
+/// Cells kept on real storage are there after a kill, and are not measured again; a scratch file is gone.
 #[test]
-fn a_run_on_a_file_goes_on_and_one_on_a_scratch_file_does_not() {
+fn a_run_on_a_file_continues_and_one_on_a_scratch_file_does_not() {
     let place = Place::new();
     let file = "schema = 1\n[[stages]]\ndo = \"fill\"\n[[stages]]\nname = \"m\"\ndo = \"cells\"\ndepth = [1, 2, 4]\ntime = \"400ms\"\n";
     place.write("m.toml", file);
@@ -315,8 +318,8 @@ fn a_run_on_a_file_goes_on_and_one_on_a_scratch_file_does_not() {
     kill("run ./m.toml --on t?size=16MiB -q");
     let shown = place.iodyno("show last");
     assert!(shown.succeeds().stdout.contains("`iodyno resume "), "{shown:?}");
-    let told = place.iodyno("resume last --json -q");
-    let document = told.succeeds().json();
+    let output = place.iodyno("resume last --json -q");
+    let document = output.succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     assert_eq!(document["findings"]["complete"], true);
     let cells = document["cells"].as_array().unwrap();
@@ -333,7 +336,7 @@ fn a_run_on_a_file_goes_on_and_one_on_a_scratch_file_does_not() {
 
     kill("run ./m.toml --on scratch:16MiB -q");
     place.iodyno("resume last").fails(2, &["gone with all that was written"]);
-    // What is said of the run does not promise what is refused.
+    // The summary of the run does not promise a resume that is refused.
     let shown = place.iodyno("show last");
     let said = shown.succeeds().stdout.replace('\n', " ");
     assert!(!said.contains("iodyno resume") && said.contains("scratch file is gone"), "{said}");
@@ -370,15 +373,15 @@ time = "50ms"
 samples = 24
 "#;
 
-/// Each target alone, chosen from its own figures, and all side by side; every cell with streams of its own; a
-/// threshold of the file decides the exit code; waits pass in virtual time.
+/// Each target alone, with points chosen from its own figures, and all side by side; every cell with
+/// streams of its own; a threshold of the file decides the exit code; waits pass in virtual time.
 #[test]
 fn each_target_by_itself() {
     let place = Place::new();
     place.write("m.toml", TWO_POINTS);
     let words = format!("run ./m.toml --each --on {DEVICE} --on model:ssd-sas12-mlc-800g -q");
-    let told = place.iodyno(&words);
-    let shown = &told.exits(6).stdout;
+    let output = place.iodyno(&words);
+    let shown = &output.exits(6).stdout;
     for words in
         ["confidence levels side by side", "max OIO 8 model:ssd-sata3", "max OIO 8 model:ssd-sas12"]
     {
@@ -398,13 +401,13 @@ fn each_target_by_itself() {
     assert_eq!(seeds.len(), cells, "two cells issued the same addresses");
     let waited = &stage(&document, "idle")["samples"];
     assert!((number(&waited[2]["at_s"]) - 2.15).abs() < 1e-6, "{waited:#}");
-    // 24 samples are enough for a verdict of our own, if only that it takes longer.
+    // 24 samples are enough for the drift test, if only for the verdict that it takes longer.
     let busy = stage(&document, "busy");
     assert!(busy["drift"]["steadiness"]["too_short"].is_object(), "{}", busy["drift"]);
     assert_eq!(busy["stalls"]["count"], 0);
 }
 
-/// A wait is waited: on real storage it takes its time, however busy the machine is.
+/// A wait takes its time on real storage, however busy the machine is.
 #[test]
 fn waits_take_their_time() {
     let place = Place::new();
@@ -415,8 +418,8 @@ fn waits_take_their_time() {
     assert!(begun.elapsed() >= Duration::from_secs(3));
 }
 
-/// A method whose rounds never become steady failed, though each of its cells is sound: the exit code, the list,
-/// the terminal, JSON, the page and its pills say the same, and so does the run shown again.
+/// A method whose rounds never become steady failed, though each of its cells is sound: the exit code, the
+/// list, the terminal, JSON, the page and its pills report the same, and so does the run shown again.
 #[test]
 fn a_method_that_failed_is_not_valid_anywhere() {
     let place = Place::new();
@@ -427,10 +430,10 @@ fn a_method_that_failed_is_not_valid_anywhere() {
     };
     place.write("m.toml", file("0.0001%"));
     let words = format!("run ./m.toml --on {DEVICE} -q");
-    let told = place.iodyno(&words);
-    told.exits(9);
+    let output = place.iodyno(&words);
+    output.exits(9);
     let shown = place.iodyno("show last");
-    for text in [&told.stdout, &shown.succeeds().stdout] {
+    for text in [&output.stdout, &shown.succeeds().stdout] {
         assert!(text.contains("NOT REACHED") && text.contains("(NOT_STEADY)"), "{text}");
         assert!(text.contains("INVALID  the run: stage `r`"), "{text}");
         assert!(!text.contains("VALID    ") && text.contains("each by itself"), "{text}");
@@ -452,16 +455,16 @@ fn a_method_that_failed_is_not_valid_anywhere() {
     place.iodyno(&format!("{words} --seed 2")).exits(9);
     let compared = place.iodyno("compare last~1 last");
     assert!(compared.stdout.contains("METHOD_FAILED"), "{}", compared.stdout);
-    // It goes before a threshold, and after what is worth more.
+    // It precedes a threshold, and follows graver failures.
     place.iodyno(&format!("{words} --require iops>1G")).exits(9);
     place.write("m.toml", file("90%"));
-    let told = place.iodyno(&format!("{words} --name reached"));
-    assert!(told.succeeds().stdout.contains("VALID    all 5 cells"), "{}", told.stdout);
+    let output = place.iodyno(&format!("{words} --name reached"));
+    assert!(output.succeeds().stdout.contains("VALID    all 5 cells"), "{}", output.stdout);
     let list = place.iodyno("ls --json").succeeds().json();
     assert_eq!(list["runs"][3]["level"], "note");
-    // A deviation from a standard is a warning, and done is done.
-    let told = place.iodyno(&format!("run pts-lat --on {DEVICE} --scale 0.01 -q"));
-    let text = &told.succeeds().stdout;
+    // A deviation from a standard is a warning, and the method is complete.
+    let output = place.iodyno(&format!("run pts-lat --on {DEVICE} --scale 0.01 -q"));
+    let text = &output.succeeds().stdout;
     assert!(
         text.contains("WARNING  the run: not SNIA SSS PTS") && !text.contains("VALID    "),
         "{text}"
@@ -475,9 +478,9 @@ fn a_method_that_failed_is_not_valid_anywhere() {
     assert_eq!(list["runs"][4]["verdicts"][0]["code"], "NON_CONFORMANT");
 }
 
-/// What would change nothing is refused, with the reason; words of other tools get ours.
+/// A flag without effect is refused, with the reason; names of other tools get a hint.
 #[test]
-fn flags_without_effect_and_words_of_other_tools() {
+fn flags_without_effect_and_names_of_other_tools() {
     let place = Place::new();
     let words = format!("run pts-lat --on {DEVICE} --depth 3");
     place.iodyno(&words).fails(2, &["--depth has no effect", "pts-lat"]);

@@ -1,5 +1,5 @@
-//! Mutations of a notebook, of a report and of a record that know what these are made of. Each follows from
-//! a number alone, so that any of them can be made again.
+//! Mutations of a notebook, of a report and of a record that follow their structure. Each is
+//! determined by a number alone, so that any of them can be repeated.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 use std::path::Path;
 
-/// Text that hurts a terminal, a page, a table or a path.
+/// Text that could break a terminal, a page, a table or a path.
 const TEXTS: &[&str] = &[
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'>",
     "\u{1b}[31mRED\u{1b}]0;title\u{7}\u{9b}31m\r\nFAKE",
@@ -104,7 +104,7 @@ fn change(random: &mut Generator, value: &mut Value) {
     }
 }
 
-/// A blob that looks like a histogram, or nearly.
+/// A blob that resembles a histogram, or nearly.
 fn blob(random: &mut Generator, old: &[u8]) -> Vec<u8> {
     let mut new = old.to_vec();
     match rng::below(random, 7) {
@@ -119,7 +119,7 @@ fn blob(random: &mut Generator, old: &[u8]) -> Vec<u8> {
                 0, 1, 0xFF, 0x23, 1,
             ];
         }
-        // As many of one value as there can be.
+        // As many of one value as possible.
         5 => new = [&[1][..], &[0xFF; 9], &[1, 0, 0, 0, 0, 0], &[0xFF; 9], &[1]].concat(),
         _ => {
             for _ in 0..=rng::below(random, 4) {
@@ -133,7 +133,7 @@ fn blob(random: &mut Generator, old: &[u8]) -> Vec<u8> {
     new
 }
 
-/// What a schema may be turned into.
+/// Mutations of a schema.
 fn schema(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
     let table = pick(random, TABLES);
     let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)";
@@ -157,7 +157,7 @@ fn schema(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// Rows there are too many or too few of.
+/// Too many or too few rows.
 fn rows(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
     let table = pick(random, TABLES);
     let many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 20000)";
@@ -214,7 +214,7 @@ fn value(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
     db.execute(&format!("UPDATE {table} SET {column} = ?1{some}"), [new]).map(drop)
 }
 
-/// Changes the notebook at `path`. What SQLite itself refuses is left as it was.
+/// Changes the notebook at `path`. If SQLite refuses a change, the notebook stays as it was.
 pub(crate) fn notebook(random: &mut Generator, path: &Path) {
     {
         let mut db = Connection::open(path).unwrap();
@@ -241,7 +241,7 @@ pub(crate) fn notebook(random: &mut Generator, path: &Path) {
         let mut bytes = std::fs::read(path).unwrap();
         match rng::below(random, 3) {
             0 => bytes.truncate(rng::below(random, bytes.len() as u64 + 1) as usize),
-            // Page numbers stand at the end of the head of an inner page, and in its cells.
+            // Page numbers are at the end of the head of an inner page, and in its cells.
             1 => {
                 let pages = bytes.len() as u64 / 4096;
                 for _ in 0..20 {
@@ -267,7 +267,7 @@ pub(crate) fn notebook(random: &mut Generator, path: &Path) {
 
 const OPEN: &str = "<script type=\"application/json\" id=\"iodyno-run-1\">";
 
-/// The notebook within a page, and where its text stands.
+/// The notebook within a page, and the position of its text.
 fn embedded(page: &str) -> (Vec<u8>, std::ops::Range<usize>) {
     let from = page.find(OPEN).unwrap() + OPEN.len();
     let until = from + page[from..].find("</script>").unwrap();
@@ -276,7 +276,7 @@ fn embedded(page: &str) -> (Vec<u8>, std::ops::Range<usize>) {
     (miniz_oxide::inflate::decompress_to_vec_zlib(&packed).unwrap(), from..until)
 }
 
-/// A page like `good`, changed; `path` is a place for a notebook meanwhile.
+/// A page like `good`, changed; `path` is a temporary place for a notebook.
 pub(crate) fn report(random: &mut Generator, good: &str, path: &Path) -> Vec<u8> {
     let (mut db, place) = embedded(good);
     let how = rng::below(random, 30);

@@ -1,8 +1,8 @@
-//! Notebooks, reports and records that a stranger made: whatever is in them, the program reads them or says
-//! what is wrong. It never panics, never hangs, takes no more than 512 MiB, and prints nothing that moves a
-//! cursor.
+//! Untrusted notebooks, reports and records: whatever is in them, the program reads them or reports
+//! the error. It never panics, never hangs, takes no more than 512 MiB, and prints nothing that
+//! moves a cursor.
 //!
-//! `IODYNO_MUTATIONS=2000` makes so many of each instead of a few, `IODYNO_MUTATIONS=1@537` the 537th alone.
+//! `IODYNO_MUTATIONS=2000` makes that many of each instead of a few, `IODYNO_MUTATIONS=1@537` the 537th alone.
 
 use crate::mutate;
 use crate::place::Place;
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many of each are made where nothing else is asked for.
+/// Number of each by default.
 const SHORT: u64 = 60;
 /// Memory that the program may take at any time, KiB.
 const RESIDENT_KIB_MAX: i64 = 512 << 10;
@@ -32,7 +32,7 @@ fn numbers() -> std::ops::Range<u64> {
     first..first + count.parse::<u64>().expect("IODYNO_MUTATIONS=COUNT[@FIRST]")
 }
 
-/// What came of all commands.
+/// Results of all commands.
 #[derive(Default)]
 struct Seen {
     commands: u64,
@@ -42,7 +42,7 @@ struct Seen {
     faults: Vec<String>,
 }
 
-/// Runs a command and looks at how it ended; true where it succeeded.
+/// Runs a command and checks its end; true where it succeeded.
 fn judged(place: &Place, words: &str, number: u64, seen: &Mutex<Seen>) -> bool {
     let mut command = place.command(words);
     let out = std::fs::File::create(place.path(".out")).unwrap();
@@ -55,9 +55,9 @@ fn judged(place: &Place, words: &str, number: u64, seen: &Mutex<Seen>) -> bool {
             Ok(())
         });
     }
-    // What a process uses at most begins with what its parent has: mutations are kept small.
+    // A process's peak memory begins with its parent's: mutations are kept small.
     let began = Instant::now();
-    // It is waited for below, by `wait4`, which tells what it used.
+    // It is waited for below, by `wait4`, which gives its resource usage.
     #[allow(clippy::zombie_processes)]
     let child = command.spawn().unwrap();
     let pid = child.id() as libc::pid_t;
@@ -108,7 +108,7 @@ fn judged(place: &Place, words: &str, number: u64, seen: &Mutex<Seen>) -> bool {
     status.success()
 }
 
-/// Runs `one` for each mutation, several at a time, and says what came of them.
+/// Runs `one` for each mutation, several at a time, and prints the results.
 fn all(what: &str, one: impl Fn(&Place, &mut Generator, u64, &Mutex<Seen>) + Sync) {
     let (numbers, seen) = (numbers(), Mutex::new(Seen::default()));
     let next = AtomicU64::new(numbers.start);
@@ -138,7 +138,7 @@ fn all(what: &str, one: impl Fn(&Place, &mut Generator, u64, &Mutex<Seen>) + Syn
     assert!(seen.faults.is_empty(), "{} faults:\n{}", seen.faults.len(), seen.faults.join("\n"));
 }
 
-/// What is asked of a notebook, and of one into which a report was read.
+/// Commands on a notebook, and on one into which a report was imported.
 const QUESTIONS: &[&str] = &[
     "show last",
     "show last --json --series",
@@ -180,8 +180,8 @@ fn measured() -> Place {
         "run random-read --on model:exflash-400g --vary depth=1,4 --time 10ms -q",
         "run db-oltp --on model:exflash-400g --time 20ms -q --require p99<1us",
     ] {
-        let told = place.iodyno(words);
-        assert!(matches!(told.code, Some(0 | 6)), "{words}: {}", told.stderr);
+        let output = place.iodyno(words);
+        assert!(matches!(output.code, Some(0 | 6)), "{words}: {}", output.stderr);
     }
     let db = rusqlite::Connection::open(place.notebook()).unwrap();
     db.execute_batch("PRAGMA journal_mode = DELETE").unwrap();
@@ -247,7 +247,7 @@ fn a_record_is_replayed_or_refused() {
     });
 }
 
-/// Each way in which a table can be something else is refused, with the table's name.
+/// Each other object in place of a table is refused, with the table's name.
 #[test]
 fn a_view_in_place_of_a_table_is_not_evaluated() {
     let source = measured();
@@ -263,9 +263,9 @@ fn a_view_in_place_of_a_table_is_not_evaluated() {
         .unwrap();
         drop(db);
         for words in ["ls", "show last", "run random-read --on null: --time 5ms -q"] {
-            let told = place.iodyno(words);
+            let output = place.iodyno(words);
             let named = format!("its table `{table}` is a view");
-            assert!(told.exits(5).stderr.contains(&named), "{words}: {}", told.stderr);
+            assert!(output.exits(5).stderr.contains(&named), "{words}: {}", output.stderr);
         }
         assert!(Path::new(&place.notebook()).exists());
     }

@@ -1,8 +1,8 @@
-//! Exports of NBD servers as targets: nbdkit's, QEMU's and our own. What is served is verified, what
-//! holds anything is not written to by surprise, what a server can't do is said before a byte goes out,
-//! and a server that dies takes nothing with it that was measured.
+//! Exports of NBD servers as targets: nbdkit's, QEMU's and iodyno's. Served content is verified,
+//! exports that hold data are refused without confirmation, missing features of a server are
+//! reported before any data are sent, and a server that dies destroys no measured result.
 //!
-//! Sockets lie in a folder of their own, since their paths must be short.
+//! Sockets are in a folder of their own, since their paths must be short.
 
 #[allow(dead_code, reason = "certificates for those that show none are another crate's test")]
 use crate::contract::{RUN_SCHEMA, assert_valid};
@@ -14,14 +14,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A server on a socket; it ends with this.
+/// A server on a socket; it ends when this is dropped.
 pub(crate) struct Server {
     running: Running,
     folder: TempDir,
 }
 
 impl Server {
-    /// Starts what `command` makes of the path of a socket and its folder.
+    /// Starts the command that `command` makes from the path of a socket and its folder.
     pub(crate) fn start(command: impl FnOnce(&str, &TempDir) -> Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
@@ -32,7 +32,7 @@ impl Server {
         Self { running, folder }
     }
 
-    /// nbdkit with these words.
+    /// nbdkit with these arguments.
     pub(crate) fn nbdkit(words: &str) -> Self {
         Self::start(|socket, folder| {
             let mut command = Command::new("nbdkit");
@@ -54,7 +54,7 @@ impl Server {
         })
     }
 
-    /// Our own.
+    /// iodyno's own server.
     pub(crate) fn ours(words: &str) -> Self {
         Self::start(|socket, folder| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_iodyno"));
@@ -73,7 +73,7 @@ impl Server {
         format!("nbd+unix:///{export}?socket={}", self.socket().display())
     }
 
-    /// What an image holds now.
+    /// The present content of an image.
     fn image(&self) -> Vec<u8> {
         std::fs::read(self.folder.path().join("image")).unwrap()
     }
@@ -84,9 +84,9 @@ fn facts(document: &Value) -> &Value {
     &document["run"]["targets"][0]["facts"]
 }
 
-/// Mixed reads and writes, several workers and connections, all that is read verified.
+/// Mixed reads and writes, several workers and connections, all reads verified.
 #[test]
-fn what_others_serve_is_measured_and_verified() {
+fn exports_of_other_servers_are_measured_and_verified() {
     let servers = [
         ("nbdkit", Server::nbdkit("memory 16M"), ""),
         ("simple replies", Server::nbdkit("--no-sr memory 16M"), ""),
@@ -104,7 +104,7 @@ fn what_others_serve_is_measured_and_verified() {
         assert_eq!(whole(&cell["read"]["ops"]) + whole(&cell["write"]["ops"]), 4000, "{who}");
         assert_eq!(whole(&cell["read"]["errors"]) + whole(&cell["write"]["errors"]), 0, "{who}");
         assert!(!codes(cell).contains(&"LITTLES_LAW_BROKEN"), "{who}: {cell}");
-        // Nobody knows how the server reaches its storage.
+        // The server's access to its storage is unknown.
         assert!(cell["evidence"]["direct"].is_null(), "{who}: {cell}");
         assert!(!codes(cell).contains(&"BUFFERED"), "{who}: {cell}");
 
@@ -117,7 +117,7 @@ fn what_others_serve_is_measured_and_verified() {
         assert_eq!((&export["multi_conn"], &export["read_only"]), (&true.into(), &false.into()));
         assert_eq!(export["structured_replies"], *who != "simple replies", "{who}");
         assert_eq!(export["holds_data"], false, "{who}");
-        // What is read and was written by an earlier run is still what was written.
+        // Data that an earlier run wrote are still there.
         let words = format!("run random-read --on {uri} {flags} --ops 500 --ramp 0s");
         assert_eq!(cells(&place.document(&words))[0]["read"]["ops"], 500, "{who}");
         let shown = place.iodyno("show last");
@@ -125,7 +125,7 @@ fn what_others_serve_is_measured_and_verified() {
     }
 }
 
-/// Every kind of operation, in closed and in open loop, arrives as what it is.
+/// Every kind of operation, in closed and in open loop, arrives as its own kind.
 #[test]
 fn all_kinds_of_operations() {
     let server = Server::nbdkit("memory 16M");
@@ -146,7 +146,7 @@ fn all_kinds_of_operations() {
 }
 
 #[test]
-fn what_holds_data_is_not_written_by_surprise() {
+fn an_export_that_holds_data_is_not_written_unconfirmed() {
     let mut image = vec![0; 4 << 20];
     // Far from both ends, where no signature would be.
     image[2 << 20..][..256 << 10].fill(7);
@@ -156,15 +156,15 @@ fn what_holds_data_is_not_written_by_surprise() {
     let write = format!("run random-write --on {uri} {SHORT}");
     place.iodyno(&write).fails(3, &["is not written to", "It holds data", "--destroy nbd+unix:"]);
     for wrong in ["s", "image", "nbd+unix:///other?socket=s", "nbd://localhost/", "yes"] {
-        let told = place.iodyno(&format!("{write} --destroy {wrong}"));
-        told.fails(3, &[&format!("`--destroy {wrong}` names something else")]);
+        let output = place.iodyno(&format!("{write} --destroy {wrong}"));
+        output.fails(3, &[&format!("`--destroy {wrong}` names something else")]);
     }
     place.iodyno(&format!("check {uri}")).exits(3);
     place.document(&format!("run random-read --on {uri} {SHORT}"));
     assert!(server.image() == image, "neither refusals nor reading write");
     assert!(!codes(&cells(&place.iodyno("show last --json").json())[0]).is_empty());
 
-    // Its own name lets it through, in whatever way it is written.
+    // Its own name, in any spelling, confirms it.
     let encoded = uri.replace("/s", "%2Fs");
     for name in [&uri, &encoded] {
         let document = place.document(&format!("{write} --destroy {name}"));
@@ -174,7 +174,7 @@ fn what_holds_data_is_not_written_by_surprise() {
     assert!(server.image() != image);
 }
 
-/// An export whose ends can be read and whose middle can't: it is not said to hold data.
+/// An export whose ends can be read and whose middle can't: it is not reported as holding data.
 #[test]
 fn an_export_that_could_not_be_sampled_is_not_said_to_hold_data() {
     let place = Place::new();
@@ -185,15 +185,15 @@ fn an_export_that_could_not_be_sampled_is_not_said_to_hold_data() {
         command.args(["-f", "-U", socket, "eval", "get_size=echo 16777216", pread]);
         command
     });
-    let told = place.iodyno(&format!("check {}", server.uri("")));
-    let said = &told.exits(3).stdout;
+    let output = place.iodyno(&format!("check {}", server.uri("")));
+    let said = &output.exits(3).stdout;
     assert!(said.contains("It could not be read, so what it holds is unknown"), "{said}");
     assert!(!said.contains("holds data"), "{said}");
 }
 
-/// Without block status, and where block status tells nothing, samples say that it is empty.
+/// Without block status, and where block status gives no information, samples show that it is empty.
 #[test]
-fn an_export_is_empty_where_it_says_so_or_reads_so() {
+fn an_export_is_empty_by_block_status_or_by_samples() {
     let place = Place::new();
     for words in ["--no-sr memory 16M", "--filter=noextents memory 16M", "memory 16M"] {
         let server = Server::nbdkit(words);
@@ -206,12 +206,12 @@ fn an_export_is_empty_where_it_says_so_or_reads_so() {
 }
 
 #[test]
-fn what_has_a_signature_is_named() {
+fn a_signature_is_named() {
     let mut image = vec![0; 4 << 20];
     image[4086..4096].copy_from_slice(b"SWAPSPACE2");
     let server = Server::qemu("--shared=4", &image);
-    let told = Place::new().iodyno(&format!("run random-write --on {} {SHORT}", server.uri("")));
-    told.fails(3, &["It holds swap space"]);
+    let output = Place::new().iodyno(&format!("run random-write --on {} {SHORT}", server.uri("")));
+    output.fails(3, &["It holds swap space"]);
     assert!(server.image() == image);
 }
 
@@ -231,9 +231,9 @@ fn a_read_only_export_is_read() {
     assert!(whole(&cells(&document)[0]["read"]["ops"]) > 0);
 }
 
-/// Known before the first byte goes out, and said with the way to mend it.
+/// Detected before any data are sent, and reported with the remedy.
 #[test]
-fn what_a_server_does_not_promise_is_not_asked_of_it() {
+fn a_feature_that_a_server_lacks_is_not_used() {
     let place = Place::new();
     place.write("t.toml", "schema = 1\n[mix]\ntrim = 1\n");
     place.write("f.toml", "schema = 1\n[mix]\nwrite = 1\n[write]\nfua = \"1%\"\n");
@@ -274,10 +274,10 @@ fn what_a_server_does_not_promise_is_not_asked_of_it() {
             command
         });
         let uri = server.uri("");
-        let told = place.iodyno(&format!("run {run} --on {uri} --destroy {uri} {SHORT}"));
-        told.fails(2, words);
+        let output = place.iodyno(&format!("run {run} --on {uri} --destroy {uri} {SHORT}"));
+        output.fails(2, words);
         if words.contains(&"multi-conn") {
-            // Reading is the same on as many connections as one likes.
+            // Reads are consistent over any number of connections.
             let words = format!("run random-read --on {uri} --threads 4 --depth 2 {SHORT} -q");
             place.iodyno(&words).succeeds();
         }
@@ -285,30 +285,30 @@ fn what_a_server_does_not_promise_is_not_asked_of_it() {
 }
 
 #[test]
-fn what_is_not_there() {
+fn missing_exports_and_servers() {
     let place = Place::new();
     let server = Server::ours("exflash-400g*2@x3850-x6 --speed native");
     let run = |uri: &str| place.iodyno(&format!("run random-read --on {uri} {SHORT}"));
-    let told = run(&server.uri("nonesuch"));
-    told.fails(2, &["is not a target", "the server has"]);
+    let output = run(&server.uri("nonesuch"));
+    output.fails(2, &["is not a target", "the server has"]);
     let gone = server.socket();
     run(&format!("nbd+unix:///?socket={}.other", gone.display()))
         .fails(2, &["not found", "socket"]);
     run("nbd://localhost/?size=1GiB").fails(2, &["size=1GiB", "not understood"]);
     run(&server.uri("").replace("nbd+", "nbds+")).fails(2, &["tls-certificates"]);
-    // Somebody had the socket and left it.
+    // A stale socket that its server left.
     let left = server.folder.path().join("left");
     drop(UnixListener::bind(&left).unwrap());
     run(&format!("nbd+unix:///?socket={}", left.display())).fails(4, &["refused", "running"]);
     let two = server.uri("");
-    let told = place.iodyno(&format!("run random-read --on {two} --on {two} {SHORT}"));
-    told.fails(2, &["the same target"]);
-    let told = place.iodyno(&format!("run random-read --on {two} --engine uring {SHORT}"));
-    told.fails(2, &["uring", "leave --engine out"]);
+    let output = place.iodyno(&format!("run random-read --on {two} --on {two} {SHORT}"));
+    output.fails(2, &["the same target"]);
+    let output = place.iodyno(&format!("run random-read --on {two} --engine uring {SHORT}"));
+    output.fails(2, &["uring", "leave --engine out"]);
     assert!(!place.notebook().exists());
 }
 
-/// What was measured until then is kept, shown and judged; others are stopped with it.
+/// Earlier measurements are kept, shown and judged; other targets are stopped with it.
 #[test]
 fn a_server_that_dies_under_the_run() {
     let place = Place::new();
@@ -330,7 +330,7 @@ fn a_server_that_dies_under_the_run() {
             assert!(codes(cell).contains(&"STOPPED_BY_ERRORS"), "{cell}");
         }
         assert!(whole(&ram["read"]["ops"]) > 0 && ram["read"]["errors"] == 0, "{ram}");
-        // Both workers had eight requests in flight, but for those that were answered last.
+        // Both workers had eight requests in flight, except those that were answered last.
         assert_failures(nbd, "read", "gone", 1);
         assert_eq!(all["read"]["ops"], whole(&ram["read"]["ops"]) + whole(&nbd["read"]["ops"]));
         let shown = place.iodyno("show last");
@@ -340,7 +340,7 @@ fn a_server_that_dies_under_the_run() {
     }
 }
 
-/// An error of the server is that of the operation, by its kind, and the connection goes on.
+/// An error of the server is that of the operation, by its kind, and the connection continues.
 #[test]
 fn errors_that_a_server_answers() {
     let place = Place::new();
@@ -348,14 +348,14 @@ fn errors_that_a_server_answers() {
         let rate = "error-pwrite-rate=20%";
         let server = Server::nbdkit(&format!("--filter=error memory 16M error={name} {rate}"));
         let words = "--ops 2000 --ramp 0s --content verifiable --max-errors 10000";
-        let told = place.iodyno(&format!("run oltp1 --on {} {words} --json -q", server.uri("")));
-        let document = told.succeeds().json();
+        let output = place.iodyno(&format!("run oltp1 --on {} {words} --json -q", server.uri("")));
+        let document = output.succeeds().json();
         assert_failures(&cells(&document)[0], "write", kind, 1);
         assert_eq!(cells(&document)[0]["read"]["errors"], 0);
     }
 }
 
-/// The run is a client like any other: it shows its certificate, and looks at the server's.
+/// The run is a client like any other: it shows its certificate, and checks the server's.
 #[test]
 fn over_tls() {
     let folder = tempfile::tempdir().unwrap();
@@ -389,9 +389,9 @@ fn qemu_io(server: &Server, verb: &str, byte: u8) -> bool {
     let size = Command::new("qemu-img").args(["info", "--output=json", &uri]).output().unwrap();
     let size: Value = serde_json::from_slice(&size.stdout).unwrap();
     let words = format!("{verb} -P {byte} 0 {}", size["virtual-size"]);
-    let told = Command::new("qemu-io").args(["-f", "raw", "-c", &words, &uri]).output().unwrap();
-    assert!(String::from_utf8_lossy(&told.stdout).contains("bytes at offset 0"), "{told:?}");
-    told.status.success()
+    let output = Command::new("qemu-io").args(["-f", "raw", "-c", &words, &uri]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("bytes at offset 0"), "{output:?}");
+    output.status.success()
 }
 
 const OLD: u8 = 0xAB;
@@ -403,7 +403,7 @@ fn a_purge_trims_an_export() {
     let policy = "blocksize-minimum=4K blocksize-preferred=4K blocksize-maximum=64K";
     for server in [
         Server::nbdkit("memory 16M"),
-        // A trim has no payload, so that the largest block does not bound it.
+        // A trim has no payload, so the largest block does not limit it.
         Server::nbdkit(&format!(
             "--no-sr --filter=blocksize-policy memory 32M {policy} blocksize-error-policy=error"
         )),
@@ -415,9 +415,9 @@ fn a_purge_trims_an_export() {
             place.iodyno(&format!("purge {uri} {wrong}")).exits(3).says(&["--destroy nbd+unix:"]);
         }
         assert!(qemu_io(&server, "read", OLD), "refusals change nothing");
-        let told = place.iodyno(&format!("purge {uri} --destroy {uri} --json")).succeeds().json();
-        let record = &told["record"];
-        assert_eq!((&told["purged"], &record["method"]), (&true.into(), &"discard".into()));
+        let output = place.iodyno(&format!("purge {uri} --destroy {uri} --json")).succeeds().json();
+        let record = &output["record"];
+        assert_eq!((&output["purged"], &record["method"]), (&true.into(), &"discard".into()));
         assert_eq!(
             (&record["verified"], &record["outcome"]["state"]),
             (&"yes".into(), &"purged".into())
@@ -426,7 +426,7 @@ fn a_purge_trims_an_export() {
     }
 }
 
-/// Nothing is claimed, and nothing is written where it is known before that nothing can be done.
+/// Nothing is claimed, and nothing is written where no purge is possible.
 #[test]
 fn an_export_that_can_not_be_purged() {
     let place = Place::new();
@@ -436,8 +436,8 @@ fn an_export_that_can_not_be_purged() {
         place.iodyno(&format!("purge {uri} --destroy {uri} {flags}"))
     };
     let not_purged = |server: &Server, flags: &str, words: &[&str]| {
-        let told = purge(server, flags);
-        let stdout = &told.exits(4).stdout;
+        let output = purge(server, flags);
+        let stdout = &output.exits(4).stdout;
         for word in words {
             assert!(stdout.contains(word), "`{word}` is missing: {stdout}");
         }
@@ -455,16 +455,16 @@ fn an_export_that_can_not_be_purged() {
     not_purged(&server, "--method nvme-format", &["not possible"]);
     assert!(server.image().iter().all(|&byte| byte == OLD));
 
-    // It answers, and does nothing.
+    // It acknowledges, and does nothing.
     let server = Server::qemu("--shared=4 --discard=ignore", &vec![0; 4 << 20]);
-    let told = purge(&server, "--json").exits(4).json();
-    assert_eq!((&told["purged"], &told["record"]["verified"]), (&false.into(), &"no".into()));
+    let output = purge(&server, "--json").exits(4).json();
+    assert_eq!((&output["purged"], &output["record"]["verified"]), (&false.into(), &"no".into()));
     not_purged(&server, "", &["still there", "--discard=unmap"]);
 
     // It fails them.
     let server = Server::nbdkit("--filter=error memory 4M error=EIO error-trim-rate=100%");
-    let told = purge(&server, "--json").exits(4).json();
-    assert_eq!(told["purged"], false);
-    assert_eq!(told["record"]["outcome"]["state"], "failed");
+    let output = purge(&server, "--json").exits(4).json();
+    assert_eq!(output["purged"], false);
+    assert_eq!(output["record"]["outcome"]["state"], "failed");
     not_purged(&server, "", &["trim at byte 0 failed", "the server's log"]);
 }

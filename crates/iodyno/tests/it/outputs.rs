@@ -1,4 +1,4 @@
-//! What iodyno writes beside targets, and what it is told to destroy: checked before the run, written
+//! Outputs beside targets, and the names given to `--destroy`: checked before the run, written
 //! whole or not at all, and never to anything but a regular file.
 
 use crate::disks::{Loop, MIB, Mount, alone, blank, run};
@@ -24,14 +24,14 @@ fn a_report_that_can_t_be_written_ends_the_run_before_it_begins() {
         ("pipe", "nothing reads"),
         ("/dev/zero", "device"),
     ] {
-        let told =
+        let output =
             place.iodyno(&format!("run random-write --on t?size=1MiB {SHORT} --report={at}"));
-        told.fails(2, &[words]);
+        output.fails(2, &[words]);
         assert_eq!(place.names(), ["image", "pipe"], "{at}");
         assert!(!place.notebook().exists(), "{at}");
     }
     place.iodyno("study sysx --quick --report=/nope/x.html").exits(2);
-    // The same for a report of a run that there is; the notebook itself is no place for one.
+    // The same for a report of an existing run; the notebook itself is no valid destination.
     place.iodyno(&format!("run random-read --on ram:1MiB {SHORT} --report=page.html")).succeeds();
     let page = fs::read(place.path("page.html")).unwrap();
     for at in ["image", "pipe", "/nope/x.html", place.notebook().to_str().unwrap()] {
@@ -39,13 +39,13 @@ fn a_report_that_can_t_be_written_ends_the_run_before_it_begins() {
     }
     place.iodyno("report last --markdown -o page.html").succeeds();
     assert!(fs::read(place.path("page.html")).unwrap() != page, "a page is replaced");
-    let told = place.iodyno("report last --csv -o /dev/stdout");
-    assert!(told.succeeds().stdout.contains(','));
+    let output = place.iodyno("report last --csv -o /dev/stdout");
+    assert!(output.succeeds().stdout.contains(','));
     place.iodyno("show last").succeeds();
     assert_eq!(fs::read(image).unwrap(), b"\x7fELF\0 precious");
 }
 
-/// By the flag and by the variable, for all that read or write it.
+/// By the flag and by the variable, for all commands that read or write it.
 #[test]
 fn a_notebook_is_never_a_pipe_or_a_device() {
     let place = Place::new();
@@ -89,7 +89,8 @@ fn too_small_is_bad_input() {
     }
 }
 
-/// What was copied over a file of iodyno's is another's, also where the length is the same.
+/// A file of iodyno's that was overwritten with other data belongs to its new owner, also where the length is
+/// the same.
 #[test]
 fn a_file_that_was_filled_with_other_data_is_refused() {
     let place = Place::new();
@@ -97,7 +98,7 @@ fn a_file_that_was_filled_with_other_data_is_refused() {
         let words = format!("run random-write --on ours?size=4MiB --content {content} {SHORT}");
         place.iodyno(&words)
     };
-    // Its own content of every kind is known again.
+    // iodyno's own content of every kind is recognized.
     for content in ["incompressible", "verifiable", "compressible=50%,dedupable=20%", "zeroes"] {
         write(content).succeeds();
     }
@@ -110,7 +111,7 @@ fn a_file_that_was_filled_with_other_data_is_refused() {
 
 #[test]
 #[ignore = "needs root and loop devices"]
-fn a_device_is_no_place_for_a_notebook_or_a_report() {
+fn a_notebook_or_a_report_is_never_a_device() {
     let _alone = alone();
     let place = Place::new();
     let image = blank(place.path("image"), 32 * MIB);
@@ -132,7 +133,7 @@ fn a_device_is_no_place_for_a_notebook_or_a_report() {
     own().fails(3, &[&format!("--destroy {}", disk.name())]);
 }
 
-/// What can't be written whole leaves nothing, and keeps what was there.
+/// A file that can't be written whole leaves nothing, and keeps the former content.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_report_on_a_full_file_system_leaves_the_former_one() {

@@ -1,7 +1,7 @@
-//! A place to run the program in, and what it told when it ended.
+//! A test folder in which the program runs, and the result of a run.
 //!
-//! Each place has a work folder, which is the program's current one and holds nothing that the
-//! test did not put there, and a notebook beside it. The environment is the same on every machine.
+//! Each place has a work folder, which is the program's current one and holds only the files that
+//! the test put there, and a notebook beside it. The environment is the same on every machine.
 
 use serde_json::Value;
 use std::fmt;
@@ -13,9 +13,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A program that has not ended by then hangs. Far beyond what the slowest machine needs.
+/// A program that has not ended by then hangs. Far beyond the time that the slowest machine needs.
 const PATIENCE: Duration = Duration::from_secs(150);
-/// How often something is looked at again.
+/// Polling interval.
 pub(crate) const A_MOMENT: Duration = Duration::from_millis(10);
 
 /// A few cells, as short as they can be.
@@ -61,7 +61,7 @@ impl Place {
         names(&self.work())
     }
 
-    /// The program with these words, which are separated by blanks.
+    /// The program with these arguments, which are separated by blanks.
     pub(crate) fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_iodyno"));
         command
@@ -78,7 +78,7 @@ impl Place {
     }
 
     /// Runs the program to its end.
-    pub(crate) fn iodyno(&self, words: &str) -> Told {
+    pub(crate) fn iodyno(&self, words: &str) -> RunOutput {
         self.start(words).finish()
     }
 
@@ -96,9 +96,9 @@ impl Place {
     pub(crate) fn wait_for_cells(&self, running: &mut Running, count: u64) {
         running.wait_until("the cell begins", || {
             // Before the first run there is no notebook, and that is no failure here.
-            let told = self.iodyno("ls --json");
-            told.code == Some(0)
-                && told.json()["runs"].as_array().unwrap().last().is_some_and(|run| {
+            let output = self.iodyno("ls --json");
+            output.code == Some(0)
+                && output.json()["runs"].as_array().unwrap().last().is_some_and(|run| {
                     run["status"] == "running" && run["cells"].as_u64() >= Some(count)
                 })
         });
@@ -123,7 +123,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a command; what it prints into pipes is gathered.
+    /// Starts a command, and collects its output from pipes.
     pub(crate) fn of(command: &mut Command) -> Self {
         let words: Vec<_> = command.get_args().map(|w| w.to_string_lossy().into_owned()).collect();
         let mut child = command.spawn().unwrap();
@@ -132,7 +132,7 @@ impl Running {
         Self { child: Some(child), stdout, stderr, words: words.join(" ") }
     }
 
-    /// A child that was started already; what it prints into pipes is the caller's.
+    /// A child that was started already; the caller reads its pipes.
     pub(crate) fn of_child(child: Child, words: &str) -> Self {
         Self { child: Some(child), stdout: None, stderr: None, words: words.to_owned() }
     }
@@ -152,13 +152,13 @@ impl Running {
         assert_eq!(unsafe { libc::kill(self.id() as libc::pid_t, signal) }, 0);
     }
 
-    /// Waits until something holds that the program brings about, and never after its end.
+    /// Waits until the program has made a condition true, and never after its end.
     pub(crate) fn wait_until(&mut self, what: &str, mut holds: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !holds() {
             if !self.is_running() {
-                let told = self.take();
-                panic!("ended before {what}: {told:?}");
+                let output = self.take();
+                panic!("ended before {what}: {output:?}");
             }
             assert!(Instant::now() < deadline, "`{}`: waited in vain until {what}", self.words);
             std::thread::sleep(A_MOMENT);
@@ -166,7 +166,7 @@ impl Running {
     }
 
     /// Waits for the end.
-    pub(crate) fn finish(mut self) -> Told {
+    pub(crate) fn finish(mut self) -> RunOutput {
         let deadline = Instant::now() + PATIENCE;
         while self.is_running() {
             assert!(Instant::now() < deadline, "`iodyno {}` hangs", self.words);
@@ -175,12 +175,12 @@ impl Running {
         self.take()
     }
 
-    fn take(&mut self) -> Told {
+    fn take(&mut self) -> RunOutput {
         let status = self.child.take().unwrap().wait().unwrap();
         let text = |gathered: Option<JoinHandle<Vec<u8>>>| {
             gathered.map_or_else(String::new, |g| String::from_utf8(g.join().unwrap()).unwrap())
         };
-        Told::new(status, text(self.stdout.take()), text(self.stderr.take()), &self.words)
+        RunOutput::new(status, text(self.stdout.take()), text(self.stderr.take()), &self.words)
     }
 }
 
@@ -201,8 +201,8 @@ fn gather(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// What the program told at its end.
-pub(crate) struct Told {
+/// Result of a run of the program.
+pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
@@ -211,8 +211,8 @@ pub(crate) struct Told {
     words: String,
 }
 
-impl fmt::Debug for Told {
-    /// The beginning of a document tells enough.
+impl fmt::Debug for RunOutput {
+    /// The beginning of a document is enough.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { code, signal, stdout, stderr, words } = self;
         let stdout: String = stdout.chars().take(2000).collect();
@@ -220,7 +220,7 @@ impl fmt::Debug for Told {
     }
 }
 
-impl Told {
+impl RunOutput {
     fn new(status: ExitStatus, stdout: String, stderr: String, words: &str) -> Self {
         let (code, signal) = (status.code(), status.signal());
         assert!(!stderr.contains("panicked"), "`iodyno {words}` panicked: {stderr}");
@@ -238,8 +238,8 @@ impl Told {
         self.exits(0)
     }
 
-    /// It exits with `code`, prints nothing on standard output, and says all of `words` as an
-    /// error on standard error.
+    /// It exits with `code`, prints nothing on standard output, and an error with all of `words` on
+    /// standard error.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, words: &[&str]) -> &Self {
         self.exits(code);
@@ -292,13 +292,13 @@ pub(crate) fn number(value: &Value) -> f64 {
 }
 
 /// Engines that work on a file here. Where io_uring is switched off, as in many containers, the
-/// program must say so, and the others must do.
+/// program must report it, and the others must suffice.
 pub(crate) fn engines(place: &Place) -> Vec<&'static str> {
-    let told =
+    let output =
         place.iodyno("run random-read --on scratch:1MiB --engine uring --ops 1 --ramp 0s -q");
-    if told.code == Some(0) {
+    if output.code == Some(0) {
         return vec!["uring", "libaio", "psync", "mmap"];
     }
-    told.fails(4, &["io_uring", "--engine libaio or psync"]);
+    output.fails(4, &["io_uring", "--engine libaio or psync"]);
     vec!["libaio", "psync", "mmap"]
 }

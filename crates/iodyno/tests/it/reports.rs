@@ -1,5 +1,5 @@
-//! Reports from the command line: the page of a run, of a comparison, of a study; their other forms; and
-//! the run read back out of a page. What a browser says of real ones is in `in_a_browser`.
+//! Reports from the command line: the page of a run, of a comparison, of a study; their other
+//! forms; and the run read back out of a page. `in_a_browser` tests real ones in a browser.
 
 use crate::place::{Place, SHORT};
 use serde_json::Value;
@@ -9,13 +9,13 @@ const DEVICE: &str = "model:exflash-400g";
 
 /// The page that a command wrote.
 fn page(place: &Place, words: &str, file: &str) -> String {
-    let told = place.iodyno(words);
-    told.succeeds();
-    assert!(told.stderr.contains(file), "{}", told.stderr);
+    let output = place.iodyno(words);
+    output.succeeds();
+    assert!(output.stderr.contains(file), "{}", output.stderr);
     std::fs::read_to_string(place.path(file)).unwrap()
 }
 
-/// What the document of a run says, but for where it lies.
+/// The document of a run, without its location.
 fn shown(place: &Place, notebook: &Path, id: &str) -> Value {
     let words = format!("show {id} --json --series --notebook {}", notebook.display());
     place.iodyno(&words).succeeds().json()
@@ -31,22 +31,22 @@ fn a_run_goes_through_a_page_into_another_notebook() {
     assert!(text.contains("random-write") && text.contains(id), "the page is of this run");
     let named = place.iodyno(&format!("run random-read --on null: {SHORT} -q --report"));
     assert!(named.succeeds().stderr.contains("iodyno-"), "{}", named.stderr);
-    // A page that is made later is the same, and has the run's id where no name is given.
+    // A later page is the same, and bears the run's id where no name is given.
     let again = page(&place, &format!("report {id}"), &format!("iodyno-{id}.html"));
     assert_eq!(text, again);
 
     let other = place.path("other.sqlite");
     let import = format!("import first.html --notebook {}", other.display());
-    let told = place.iodyno(&import);
-    assert!(told.succeeds().stdout.contains("read in"), "{}", told.stdout);
+    let output = place.iodyno(&import);
+    assert!(output.succeeds().stdout.contains("read in"), "{}", output.stdout);
     assert_eq!(shown(&place, &other, id), shown(&place, &place.notebook(), id));
-    assert!(place.iodyno(&import).succeeds().stdout.contains("there already"));
+    assert!(place.iodyno(&import).succeeds().stdout.contains("exists already"));
 
     // Without the run there is nothing to read.
     let small = page(&place, &format!("report {id} --without-data -o small.html"), "small.html");
     assert!(small.len() < text.len());
-    let told = place.iodyno("import small.html");
-    assert!(told.exits(2).stderr.contains("holds no run"), "{}", told.stderr);
+    let output = place.iodyno("import small.html");
+    assert!(output.exits(2).stderr.contains("holds no run"), "{}", output.stderr);
     assert!(place.iodyno("import nowhere.html").exits(2).stderr.contains("nowhere.html"));
 }
 
@@ -60,8 +60,8 @@ fn the_same_content_goes_elsewhere() {
         assert!(marked.contains(heading) && text.contains(heading), "{heading}");
     }
     assert!(marked.contains("Latency and throughput under load"), "{marked}");
-    let told = place.iodyno("report last --svg figures");
-    assert!(told.succeeds().stderr.contains("figures in figures"), "{}", told.stderr);
+    let output = place.iodyno("report last --svg figures");
+    assert!(output.succeeds().stderr.contains("figures in figures"), "{}", output.stderr);
     let names = crate::place::names(&place.path("figures"));
     for name in &names {
         assert!(marked.contains(&format!("figures/{name}")), "{name} is in the text");
@@ -73,7 +73,7 @@ fn the_same_content_goes_elsewhere() {
     assert!(csv.lines().count() > 20 && csv.contains("sweep"), "{csv}");
     let json = place.iodyno("report last --json").succeeds().json();
     assert_eq!(json, place.iodyno("show last --json --series").succeeds().json());
-    // What is asked for on standard output is there.
+    // A document requested on standard output is printed.
     assert_eq!(place.iodyno("report last -o -").succeeds().stdout, text);
     assert!(
         place.iodyno("report last --csv --markdown").exits(2).stderr.contains("cannot be used")
@@ -90,22 +90,22 @@ fn runs_are_compared_with_the_first() {
         );
         place.iodyno(&words).succeeds();
     }
-    let told = place.iodyno("report before");
-    assert!(told.exits(2).stderr.contains("names 2 runs"), "{}", told.stderr);
+    let output = place.iodyno("report before");
+    assert!(output.exits(2).stderr.contains("names 2 runs"), "{}", output.stderr);
     let text = page(&place, "report before after -o both.html", "both.html");
     assert!(text.contains("Shift from A to B") && text.contains("From run to run"));
-    // Both sides disclose all, and all four commands are there.
+    // Both sides list everything, and all four commands are there.
     assert_eq!(text.matches("I · Comparison").count(), 2);
     assert_eq!(text.matches("iodyno run random-read").count(), 4);
     let same = place.iodyno("report before after --json").succeeds().json();
     assert_eq!(same, place.iodyno("compare before after --json").succeeds().json());
     let other = place.path("other.sqlite");
-    let told = place.iodyno(&format!("import both.html --notebook {}", other.display()));
-    assert_eq!(told.succeeds().stdout.lines().count(), 4, "{}", told.stdout);
-    // Three sides: each with the first.
+    let output = place.iodyno(&format!("import both.html --notebook {}", other.display()));
+    assert_eq!(output.succeeds().stdout.lines().count(), 4, "{}", output.stdout);
+    // Three sides: each compared with the first.
     let three = page(&place, "report last~3 last~2 last~1 -o three.html", "three.html");
     assert_eq!(three.matches("id=\"figure-shifts-").count(), 2);
-    // A cross is what is slower, not what is invalid.
+    // A cross marks a slower figure, not an invalid one.
     for (device, name) in [(DEVICE, "fast"), ("model:ssd-sata3-mlc-200g", "slow")] {
         let words = format!("run random-read --on {device} {SHORT} -q --repeat 8 --name {name}");
         place.iodyno(&words).succeeds();
@@ -116,7 +116,7 @@ fn runs_are_compared_with_the_first() {
 }
 
 #[test]
-fn what_a_standard_lacks_stands_on_every_figure() {
+fn deviations_from_a_standard_are_on_every_figure() {
     let place = Place::new();
     let words = format!("run pts-wsat --on {DEVICE} --scale 0.01 -q --report=wsat.html");
     place.iodyno(&words).succeeds();
@@ -154,17 +154,17 @@ fn a_study_is_drawn_with_a_measured_run_over_it() {
     let place = Place::new();
     place.write("my.toml", crate::study::STUDY);
     place.write("figures.csv", crate::study::FIGURES);
-    // One device, one thread: the study's own places.
+    // One device, one thread: the study's own coordinates.
     place.document(&format!("run random-read --on ram:64MiB --vary depth=1,2 {SHORT} --name mine"));
     let text = page(&place, "study my.toml --quick -q --report=my.html --with mine", "my.html");
     assert!(text.contains("Table 1: rates") && text.contains("200 k"));
     assert!(text.contains("Laid over the figures: mine on ram:64MiB"));
-    let told = place.iodyno("study my.toml --quick --report=x.html --with nobody");
-    assert!(told.exits(2).stderr.contains("nobody"), "{}", told.stderr);
+    let output = place.iodyno("study my.toml --quick --report=x.html --with nobody");
+    assert!(output.exits(2).stderr.contains("nobody"), "{}", output.stderr);
     assert!(place.iodyno("study my.toml --with mine").exits(2).stderr.contains("--report"));
 }
 
-/// A target may be called anything.
+/// A target may have any name.
 #[test]
 fn names_are_shown_and_not_run() {
     let place = Place::new();
@@ -184,7 +184,7 @@ mod in_a_browser {
     use super::*;
     use crate::browser::Tab;
 
-    /// Real reports, as they come.
+    /// Real reports, unmodified.
     fn made(place: &Place) -> Vec<(&'static str, String)> {
         let run = |words: &str, file: &'static str| {
             place.iodyno(&format!("run {words} -q --report={file}")).succeeds();
@@ -214,8 +214,8 @@ mod in_a_browser {
             let mut tab = Tab::new();
             tab.offline(true);
             let path = tab.open(&text);
-            // A figure is dressed when it comes near the window; how far down the first one is depends on
-            // how many notes the machine gave cause for. All that is folded is opened, and all is seen.
+            // A figure is rendered when it comes near the window; the position of the first one depends
+            // on the number of notes. All folded parts are opened, and everything is visible.
             tab.eval("document.querySelectorAll('details').forEach((it) => { it.open = true; })");
             let drawn = "[...document.querySelectorAll('figure:has(svg.chart)')]";
             for nth in 0..tab.count(&format!("{drawn}.length")) {

@@ -1,5 +1,5 @@
-//! Preconditioning of an earlier run is used again only where that was asked for, and only while nobody
-//! wrote: on loop devices, whose writes the kernel counts.
+//! Preconditioning of an earlier run is reused only on request, and only if the target was not
+//! written since: on loop devices, whose writes the kernel counts.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::disks::{Loop, MIB, Mount, alone, blank, run};
@@ -35,7 +35,7 @@ fn was_reused(document: &Value) -> bool {
 
 #[test]
 #[ignore = "needs root and loop devices"]
-fn a_fill_is_used_again_while_nobody_wrote() {
+fn a_fill_is_reused_until_another_write() {
     let _alone = alone();
     let place = Place::new();
     let memory = Mount::at(place.path("memory"), &["-t", "tmpfs", "-o", "size=96m", "tmpfs"]);
@@ -47,15 +47,15 @@ fn a_fill_is_used_again_while_nobody_wrote() {
         assert_valid(RUN_SCHEMA, &document);
         document
     };
-    // Nothing to reuse yet, and it says so.
+    // Nothing to reuse yet, and it reports that.
     let first = document(&format!("run ./m.toml {on} --reuse"));
     assert!(!was_reused(&first));
     let facts = &first["cells"][0]["facts"];
     assert!(facts["not reused"].as_str().unwrap().contains("no finished run"), "{facts}");
     assert_eq!(whole(&fill(&first)["write"]["bytes"]), 48 * MIB);
-    // Again: never by silence, but it is told that it could be.
-    let told = place.iodyno(&format!("run ./m.toml {on}"));
-    assert!(told.succeeds().stderr.contains("could be reused with --reuse"), "{told:?}");
+    // Again: never without the flag, but a note says that it could be.
+    let output = place.iodyno(&format!("run ./m.toml {on}"));
+    assert!(output.succeeds().stderr.contains("could be reused with --reuse"), "{output:?}");
     assert!(!was_reused(&place.iodyno("show last --json").succeeds().json()));
     let second = document(&format!("run ./m.toml {on} --reuse"));
     assert!(was_reused(&second));
@@ -63,13 +63,13 @@ fn a_fill_is_used_again_while_nobody_wrote() {
     assert!(purge["facts"]["reused"].as_str().unwrap().contains("left it purged, then filled"));
     assert!(purge["facts"]["purge"].is_null(), "nothing was purged: {purge}");
     assert_eq!(second["findings"]["deviations"], serde_json::json!([]));
-    // It left it as it was, so it goes on; of a standard's test it is a deviation.
+    // The run did not change it, so it stays reusable; of a standard's test it is a deviation.
     place.write("s.toml", format!("standard = \"a test\"\nreuse = true\n{METHOD}"));
     let third = document(&format!("run ./s.toml {on}"));
     assert!(was_reused(&third));
     let deviations = third["findings"]["deviations"].to_string();
     assert!(deviations.contains("preconditioning were reused"), "{deviations}");
-    // Somebody writes 4 KiB.
+    // Another process writes 4 KiB.
     run("dd", &["if=/dev/zero", &format!("of={}", disk.node), "bs=4k", "count=1", "conv=fsync"]);
     let fourth = document(&format!("run ./m.toml {on} --reuse"));
     assert!(!was_reused(&fourth));

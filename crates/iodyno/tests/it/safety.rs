@@ -1,13 +1,13 @@
-//! Nothing is destroyed by surprise: files that iodyno did not make are refused and left as they
-//! are, `--destroy` takes the target's own name and no other, reading never writes, what iodyno
-//! makes is reused or leaves no trace.
+//! Nothing is destroyed unexpectedly: files that iodyno did not make are refused and left as they
+//! are, `--destroy` accepts the target's own name and no other, reading never writes, files that
+//! iodyno makes are reused or leave no trace.
 
 use crate::place::{Place, Running, SHORT, cells};
 use serde_json::json;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// A file that nobody could mistake for one of iodyno's.
+/// A file that can't be mistaken for one of iodyno's.
 fn notes() -> Vec<u8> {
     (0..1_u32 << 18).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
 }
@@ -27,16 +27,16 @@ fn a_file_that_iodyno_did_not_make_is_refused() {
     let file = place.write("notes", notes());
     let before = state(&file);
     for engine in ["", "--engine psync --depth 1", "--engine mmap --depth 1"] {
-        let told = place.iodyno(&format!("run random-write --on notes {engine} {SHORT} --json"));
-        told.fails(
+        let output = place.iodyno(&format!("run random-write --on notes {engine} {SHORT} --json"));
+        output.fails(
             3,
             &["notes is not written to", "did not make", "--read-only", "--destroy notes"],
         );
     }
-    // Not by a group in which only some members write, nor next to a target that may be written.
+    // Nor by a group in which only some members write, nor next to a target that may be written.
     let others = "--on fresh?size=1MiB --on ram:1MiB";
     place.iodyno(&format!("run four-corners {others} --on notes {SHORT}")).fails(3, &["notes"]);
-    // Not by another size, which would cut or grow it, nor through a link.
+    // Nor by another size, which would cut or grow it, nor through a link.
     for size in ["64KiB", "8MiB"] {
         place
             .iodyno(&format!("run random-write --on notes?size={size} {SHORT}"))
@@ -44,12 +44,13 @@ fn a_file_that_iodyno_did_not_make_is_refused() {
     }
     std::os::unix::fs::symlink("notes", place.path("link")).unwrap();
     place.iodyno(&format!("run random-write --on link {SHORT}")).fails(3, &["link"]);
-    // Every wrong name is no confirmation.
+    // No wrong name confirms it.
     for wrong in ["note", "notes2", "/notes", "../notes", "yes", "ALL", "*"] {
-        let told = place.iodyno(&format!("run random-write --on notes --destroy {wrong} {SHORT}"));
-        told.fails(3, &[&format!("`--destroy {wrong}` names something else"), "--destroy notes"]);
+        let output =
+            place.iodyno(&format!("run random-write --on notes --destroy {wrong} {SHORT}"));
+        output.fails(3, &[&format!("`--destroy {wrong}` names something else"), "--destroy notes"]);
     }
-    // The confirmation of one target is none of another.
+    // The confirmation of one target does not cover another.
     place.write("other", notes());
     let both = "--on notes --on other --destroy other";
     place
@@ -62,7 +63,7 @@ fn a_file_that_iodyno_did_not_make_is_refused() {
 }
 
 #[test]
-fn the_target_s_own_name_lets_it_through() {
+fn the_target_s_own_name_confirms_it() {
     let place = Place::new();
     let whole_path = place.path("notes").to_str().unwrap().to_owned();
     for name in ["notes", &whole_path] {
@@ -72,7 +73,7 @@ fn the_target_s_own_name_lets_it_through() {
         assert!(std::fs::read(&file).unwrap() != notes(), "it was written");
         let lifted = &document["run"]["targets"][0]["facts"]["opened"]["destroy_confirmed"];
         assert!(lifted[0].as_str().unwrap().contains("did not make"), "{lifted}");
-        // It does not become ours by that: the next run asks again.
+        // The file does not become iodyno's by that: the next run refuses it again.
         place.iodyno(&format!("run random-write --on notes {SHORT}")).fails(3, &["notes"]);
     }
 }
@@ -95,22 +96,22 @@ fn reading_never_writes() {
     running.signal(libc::SIGINT);
     running.finish().exits(130);
     assert_eq!(state(&file), before);
-    // What has to write is refused at once, and so is what has to be made.
+    // A workload that must write is refused at once, and so is a file that must be created.
     for workload in ["random-write", "four-corners", "db-oltp", "log-80-20"] {
-        let told =
+        let output =
             place.iodyno(&format!("run {workload} --on notes --read-only --destroy notes {SHORT}"));
-        told.fails(2, &["--read-only", workload, "writes"]);
+        output.fails(2, &["--read-only", workload, "writes"]);
     }
     for target in ["scratch:1MiB", "fresh?size=1MiB"] {
-        let told = place.iodyno(&format!("run random-read --on {target} --read-only {SHORT}"));
-        told.says(&[target, "--read-only", "help:"]);
-        assert!(matches!(told.code, Some(2 | 4)) && told.stdout.is_empty(), "{told:?}");
+        let output = place.iodyno(&format!("run random-read --on {target} --read-only {SHORT}"));
+        output.says(&[target, "--read-only", "help:"]);
+        assert!(matches!(output.code, Some(2 | 4)) && output.stdout.is_empty(), "{output:?}");
     }
     assert_eq!(state(&file), before);
     assert_eq!(place.names(), ["notes"]);
 }
 
-/// How a running program has a file open.
+/// The modes in which a running program has a file open.
 fn access_modes(running: &Running, file: &Path) -> Vec<libc::c_int> {
     let process = format!("/proc/{}", running.id());
     let mut modes: Vec<_> = std::fs::read_dir(format!("{process}/fd"))
@@ -137,13 +138,13 @@ fn a_file_that_iodyno_made_is_reused() {
     let file = place.path("mine");
     let laid_out = std::fs::read(&file).unwrap();
     assert_eq!(laid_out.len(), 8 << 20);
-    // Every byte was written, with content that nothing can compress or deduplicate away.
+    // Every byte was written, with content that can't be compressed or deduplicated.
     let mut blocks: Vec<&[u8]> = laid_out.chunks(4096).collect();
     blocks.sort_unstable();
     blocks.dedup();
     assert_eq!(blocks.len(), 2048, "no two blocks are the same");
     let inode = std::fs::metadata(&file).unwrap().ino();
-    // It is neither made nor laid out again, may be written unasked, and is never removed.
+    // It is neither created nor laid out again, may be written without confirmation, and is never removed.
     let again = place.document(&format!("run random-write --on {target} --ops 100 --ramp 0s"));
     assert_eq!(again["run"]["plan"]["lay_out_bytes"], 0);
     let written = std::fs::read(&file).unwrap();
@@ -155,13 +156,13 @@ fn a_file_that_iodyno_made_is_reused() {
             place.document(&format!("run random-write --on {target} --ops 10 --ramp 0s"));
         assert_eq!(cells(&document)[0]["evidence"]["active_bytes"], bytes);
     }
-    // A larger size grows it; what was there stays.
+    // A larger size grows it; the former content stays.
     let before = std::fs::read(&file).unwrap();
     let grown = place.document("run random-read --on mine?size=12MiB --ops 10 --ramp 0s");
     assert_eq!(grown["run"]["plan"]["lay_out_bytes"], 4 << 20);
     let after = std::fs::read(&file).unwrap();
     assert!(after.len() == 12 << 20 && after[..8 << 20] == before);
-    // Once somebody else has replaced it, it is nobody's but theirs.
+    // After another program has replaced it, it belongs to that program alone.
     place.write("mine", notes());
     place.iodyno(&format!("run random-write --on mine {SHORT}")).fails(3, &["length has changed"]);
     assert!(std::fs::read(&file).unwrap() == notes());
@@ -183,7 +184,7 @@ fn scratch_space_leaves_nothing() {
         let target = "--on scratch:4MiB --on scratch:4MiB@there";
         let mut running = place.start(&format!("run random-write {target} --time 1m --ramp 0s -q"));
         place.wait_for_cells(&mut running, 1);
-        // Not even while it runs is there a name that somebody could stumble over.
+        // Even while it runs, its file has no name.
         assert_eq!(place.names(), ["there"]);
         running.signal(signal);
         assert_eq!(running.finish().code, code);
@@ -192,7 +193,7 @@ fn scratch_space_leaves_nothing() {
     }
 }
 
-/// Two runs on one file would measure each other; one after the other is what scripts do.
+/// Two runs on one file would measure each other; scripts run them one after the other.
 #[test]
 fn one_run_at_a_time_on_a_file() {
     let place = Place::new();
@@ -205,26 +206,26 @@ fn one_run_at_a_time_on_a_file() {
     place.iodyno(&write).fails(3, &["mine", "Another run"]);
     running.signal(libc::SIGKILL);
     running.finish();
-    // Whoever was killed holds nothing any more.
+    // A killed run holds no lock any more.
     place.iodyno(&write).succeeds();
 }
 
-/// `check` says what a run would say, and only looks.
+/// `check` reports the same as a run, and only reads.
 #[test]
-fn check_tells_and_only_looks() {
+fn check_reports_and_only_reads() {
     let place = Place::new();
     let file = place.write("notes", notes());
     let before = state(&file);
-    let told = place.iodyno("check notes");
+    let output = place.iodyno("check notes");
     for word in ["notes", "1 MiB", "refused", "did not make"] {
-        assert!(told.exits(3).stdout.contains(word), "{word}: {told:?}");
+        assert!(output.exits(3).stdout.contains(word), "{word}: {output:?}");
     }
-    let told = place.iodyno("check notes --json");
-    let document = told.exits(3).json();
+    let output = place.iodyno("check notes --json");
+    let document = output.exits(3).json();
     assert_eq!(document["writable"], false);
     assert_eq!(document["refusals"][0]["code"], "foreign_file");
-    let told = place.iodyno("check notes --destroy notes --json");
-    let document = told.succeeds().json();
+    let output = place.iodyno("check notes --destroy notes --json");
+    let document = output.succeeds().json();
     assert_eq!(
         (&document["writable"], &document["destroy_confirmed"]),
         (&json!(true), &json!(true))
@@ -232,8 +233,8 @@ fn check_tells_and_only_looks() {
     place.iodyno("check notes --destroy other").exits(3);
     assert_eq!(state(&file), before);
     for target in ["null:", "ram:1MiB", "scratch:", "fresh?size=1MiB", "/dev/zero?size=1GiB"] {
-        let told = place.iodyno(&format!("check {target}"));
-        assert!(told.succeeds().stdout.contains("allowed"), "{told:?}");
+        let output = place.iodyno(&format!("check {target}"));
+        assert!(output.succeeds().stdout.contains("allowed"), "{output:?}");
         let document = place.iodyno(&format!("check {target} --json")).succeeds().json();
         assert_eq!((&document["target"], &document["writable"]), (&json!(target), &json!(true)));
     }
@@ -244,35 +245,35 @@ fn check_tells_and_only_looks() {
     assert!(!place.notebook().exists());
 }
 
-/// `purge` says first what it will do, takes what is ours unasked, and nothing else.
+/// `purge` first prints its plan, accepts iodyno's own files without confirmation, and nothing else.
 #[test]
-fn purge_tells_first_and_takes_only_what_is_named() {
+fn purge_prints_its_plan_and_requires_a_name() {
     let place = Place::new();
     let file = place.write("notes", notes());
     let before = state(&file);
     for wrong in ["", "--destroy other", "--destroy note"] {
-        let told = place.iodyno(&format!("purge notes {wrong}"));
-        told.exits(3).says(&["purge of notes", "discard", "did not make", "--destroy notes"]);
+        let output = place.iodyno(&format!("purge notes {wrong}"));
+        output.exits(3).says(&["purge of notes", "discard", "did not make", "--destroy notes"]);
     }
     for method in ["nvme-sanitize-block", "nvme-format", "ata-erase"] {
-        let told = place.iodyno(&format!("purge notes --method {method} --destroy notes"));
-        assert!(told.exits(4).stdout.contains("not possible"), "{told:?}");
+        let output = place.iodyno(&format!("purge notes --method {method} --destroy notes"));
+        assert!(output.exits(4).stdout.contains("not possible"), "{output:?}");
     }
     place.iodyno("purge notes --method zeroes").exits(2);
     assert_eq!(state(&file), before);
-    let told = place.iodyno("purge notes --destroy notes --json");
-    let document = told.succeeds().json();
+    let output = place.iodyno("purge notes --destroy notes --json");
+    let document = output.succeeds().json();
     assert_eq!(document["purged"], true);
     let record = &document["record"];
     assert_eq!((&record["method"], &record["verified"]), (&json!("discard"), &json!("yes")));
     assert!(std::fs::read(&file).unwrap().iter().all(|&byte| byte == 0));
-    // What iodyno made needs no name, and is laid out again by the next run that writes.
+    // A file that iodyno made needs no name, and is laid out again by the next run that writes.
     place.document(&format!("run random-write --on mine?size=2MiB {SHORT}"));
-    let told = place.iodyno("purge mine");
-    assert!(told.succeeds().stdout.contains("verified   yes"), "{told:?}");
+    let output = place.iodyno("purge mine");
+    assert!(output.succeeds().stdout.contains("verified   yes"), "{output:?}");
     let again = place.document(&format!("run random-write --on mine {SHORT}"));
     assert_eq!(again["run"]["plan"]["lay_out_bytes"], 2 << 20);
-    // Memory is new in any case; what keeps nothing can't be purged.
+    // Memory is new in any case; a target without content can't be purged.
     place.iodyno("purge ram:1MiB").succeeds();
     place.iodyno("purge null:").exits(4);
     place.iodyno("purge .").exits(3);

@@ -1,11 +1,11 @@
-//! Served storage, for the tests of it: a server of the real binary with what asks it, and small devices.
+//! Fixtures for tests of served storage: a server of the real binary with its clients, and small devices.
 //!
-//! The judges are programs that others wrote: libnbd's, QEMU's, fio. One that is missing fails its tests:
-//! `./test` installs them where it may, or Debian's packages libnbd-bin, python3-libnbd, qemu-utils and
-//! fio have them. Where a test asks what only our own client can do (many stamps in flight, exact
-//! figures), that client has been held against the others in its own crate.
+//! The judges are independent programs: libnbd's, QEMU's, fio. One that is missing fails its tests:
+//! `./test` installs them where it may, or Debian's packages libnbd-bin, python3-libnbd, qemu-utils
+//! and fio contain them. Where a test requires a feature that only iodyno's client has (many stamps
+//! in flight, exact figures), its own crate has tested that client against the others.
 
-use crate::place::{A_MOMENT, Place, Running, Told};
+use crate::place::{A_MOMENT, Place, RunOutput, Running};
 use iodyno_nbd::client::{Blocking, Config, Connection, Uri, Wait};
 use iodyno_nbd::{CmdFlags, Errno, Kind};
 use serde_json::Value;
@@ -15,9 +15,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) const MIB: u64 = 1 << 20;
-/// What the small devices hold.
+/// Capacity of the small devices.
 pub(crate) const SIZE: u64 = 96 * MIB;
-/// As other programs write it; they run in the place's folder.
+/// As an argument of other programs; they run in the place's folder.
 pub(crate) const URI: &str = "nbd+unix:///?socket=nbd.sock";
 
 /// A flash device of 96 MiB that is fast enough for tests of bytes, its buffer protected or not, with or
@@ -77,7 +77,7 @@ years = { is = 5, from = "assumed: usual" }
 cycles = { is = 30000, from = "assumed: usual" }
 "#;
 
-/// Runs one of the judges in the place's folder; what it said, and whether it was content. The system's
+/// Runs one of the judges in the place's folder; gives its output, and whether it passed. The system's
 /// own folders come first on its path: an interpreter from elsewhere would lack the module of nbdsh.
 pub(crate) fn try_judge(place: &Place, program: &str, args: &[&str]) -> (bool, String) {
     let path = std::env::var("PATH").unwrap_or_default();
@@ -96,7 +96,7 @@ pub(crate) fn try_judge(place: &Place, program: &str, args: &[&str]) -> (bool, S
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// The same where it must be content.
+/// The same where it must pass.
 #[track_caller]
 pub(crate) fn judge(place: &Place, program: &str, args: &[&str]) -> String {
     let (well, said) = try_judge(place, program, args);
@@ -104,7 +104,7 @@ pub(crate) fn judge(place: &Place, program: &str, args: &[&str]) -> String {
     said
 }
 
-/// A server that runs. It is killed when it is dropped.
+/// A running server. It is killed when it is dropped.
 pub(crate) struct Served<'a> {
     pub(crate) place: &'a Place,
     running: Option<Running>,
@@ -112,12 +112,12 @@ pub(crate) struct Served<'a> {
 }
 
 impl<'a> Served<'a> {
-    /// `serve` with these words, on `nbd.sock` and with the control socket `ctl.sock`.
+    /// `serve` with these arguments, on `nbd.sock` and with the control socket `ctl.sock`.
     pub(crate) fn start(place: &'a Place, words: &str) -> Self {
         Self::at(place, &format!("{words} --nbd unix:nbd.sock --control unix:ctl.sock"))
     }
 
-    /// `serve` with these words and no others. Returns when it has announced itself.
+    /// `serve` with these arguments and no others. Returns when it has announced itself.
     pub(crate) fn at(place: &'a Place, words: &str) -> Self {
         let log = place.path("serve.log");
         let mut command = place.command(&format!("serve {words}"));
@@ -134,12 +134,12 @@ impl<'a> Served<'a> {
         Self { place, running: Some(running), log }
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// The rest of the line that begins so.
+    /// The rest of the line that begins with `key`.
     #[track_caller]
     pub(crate) fn announced(&self, key: &str) -> String {
         let said = self.said();
@@ -152,26 +152,26 @@ impl<'a> Served<'a> {
         format!("nbd+unix:///?socket={}", socket.display()).parse().unwrap()
     }
 
-    /// One request at a time.
+    /// A client with one request at a time.
     pub(crate) fn client(&self) -> Blocking {
         Blocking::connect(&self.uri()).unwrap()
     }
 
-    /// Many at once.
+    /// A client with many requests at once.
     pub(crate) fn crowd(&self, depth: u32) -> Crowd {
         let config = Config { depth, ..Config::default() };
         Crowd(Connection::connect(&self.uri(), &config).unwrap())
     }
 
     /// `iodyno fault`.
-    pub(crate) fn try_fault(&self, words: &str) -> Told {
+    pub(crate) fn try_fault(&self, words: &str) -> RunOutput {
         self.place.iodyno(&format!("fault {words} --control unix:ctl.sock"))
     }
 
     #[track_caller]
     pub(crate) fn fault(&self, words: &str) {
-        let told = self.try_fault(words);
-        assert_eq!(told.succeeds().stdout, "", "{told:?}");
+        let output = self.try_fault(words);
+        assert_eq!(output.succeeds().stdout, "", "{output:?}");
     }
 
     /// `iodyno status --json`.
@@ -184,12 +184,12 @@ impl<'a> Served<'a> {
         self.running.as_mut().unwrap()
     }
 
-    /// Ends it in order by a signal, waits, and checks that it went well and left no socket behind.
+    /// Ends it in order by a signal, waits, and checks that it succeeded and left no socket behind.
     #[track_caller]
     pub(crate) fn stop_by(mut self, signal: libc::c_int) {
         self.running().signal(signal);
-        let told = self.running.take().unwrap().finish();
-        assert_eq!((told.code, told.signal), (Some(0), None), "{told:?} {}", self.said());
+        let output = self.running.take().unwrap().finish();
+        assert_eq!((output.code, output.signal), (Some(0), None), "{output:?} {}", self.said());
         for socket in ["nbd.sock", "ctl.sock"] {
             assert!(!self.place.path(socket).exists(), "{socket} is left");
         }
@@ -200,7 +200,7 @@ impl<'a> Served<'a> {
         self.stop_by(libc::SIGTERM);
     }
 
-    /// Kills it, as a machine dies.
+    /// Kills it, as in a crash of the machine.
     pub(crate) fn kill(mut self) {
         let running = self.running.take().unwrap();
         running.signal(libc::SIGKILL);
@@ -226,12 +226,12 @@ impl Crowd {
         unsafe { self.0.queue(slot, kind, flags, offset_bytes, len, at) };
     }
 
-    /// Sends what was queued, and waits for nothing.
+    /// Sends the queued requests, without waiting.
     pub(crate) fn push(&mut self) {
         self.0.turn(Wait::No).unwrap();
     }
 
-    /// What has been answered since; waits for at least one. An error: the server is gone.
+    /// The requests answered since; waits for at least one. An error: the server is gone.
     pub(crate) fn answers(&mut self) -> std::io::Result<Vec<(u32, Result<(), Errno>)>> {
         self.0.turn(Wait::One)?;
         let mut done = Vec::new();
@@ -239,7 +239,7 @@ impl Crowd {
         Ok(done)
     }
 
-    /// What has been answered within a time.
+    /// The requests answered within a time.
     pub(crate) fn answers_within(&mut self, time: Duration) -> Vec<(u32, Result<(), Errno>)> {
         self.0.turn(Wait::AtMost(time)).unwrap();
         let mut done = Vec::new();

@@ -1,17 +1,17 @@
-//! What any NBD server must do, asked by programs that others wrote, of a served device at the model's
+//! Acceptance tests of an NBD server by independent programs, of a served device at the model's
 //! speed and of one at native speed with a backing file.
 
 use crate::place::Place;
 use crate::serve::{MIB, SIZE, Served, URI, flash, judge};
 use serde_json::Value;
 
-/// Asks with nbdsh; `h` is connected.
+/// Runs a script of nbdsh; `h` is connected.
 #[track_caller]
 fn nbdsh(place: &Place, script: &str) {
     judge(place, "nbdsh", &["-u", URI, "-c", script]);
 }
 
-/// Asks with qemu-io, past its cache.
+/// Runs commands of qemu-io, past its cache.
 #[track_caller]
 fn qemu_io(place: &Place, commands: &[&str]) {
     let mut args = vec!["-f", "raw", "-t", "none", URI];
@@ -19,16 +19,16 @@ fn qemu_io(place: &Place, commands: &[&str]) {
     judge(place, "qemu-io", &args);
 }
 
-/// What it says about itself, and what is there before anything was written.
-fn it_tells_what_it_is(place: &Place) {
-    let told: Value =
+/// The server's description of itself, and its content before anything was written.
+fn it_describes_itself(place: &Place) {
+    let output: Value =
         serde_json::from_str(&judge(place, "nbdinfo", &["--json", URI])).expect("a document");
-    assert!(told["protocol"].as_str().unwrap().starts_with("newstyle-fixed"), "{told}");
-    assert_eq!(told["structured"], true);
-    let export = &told["exports"][0];
+    assert!(output["protocol"].as_str().unwrap().starts_with("newstyle-fixed"), "{output}");
+    assert_eq!(output["structured"], true);
+    let export = &output["exports"][0];
     assert_eq!(export["export-size"], SIZE);
     for can in ["can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero", "can_df"] {
-        assert_eq!(export[can], true, "{can}: {told}");
+        assert_eq!(export[can], true, "{can}: {output}");
     }
     assert_eq!(export["is_read_only"], false);
 
@@ -45,7 +45,7 @@ fn it_tells_what_it_is(place: &Place) {
     qemu_io(place, &["read -P 0 0 1M", &last]);
 }
 
-/// Bytes are where they were put, whichever command put them there.
+/// Bytes are stored at their place, whichever command wrote them.
 fn bytes_are_kept(place: &Place) {
     qemu_io(
         place,
@@ -85,8 +85,8 @@ assert h.pread(len(b), 512) == bytes(len(b))",
     );
 }
 
-/// Beyond the end, and at an export that is not there.
-fn what_is_not_there_is_refused(place: &Place) {
+/// Beyond the end, and at a missing export.
+fn missing_ranges_and_exports_are_refused(place: &Place) {
     nbdsh(
         place,
         &format!(
@@ -127,7 +127,7 @@ fn images_pass_through(place: &Place) {
     judge(place, "nbdcopy", &["--connections=4", URI, "b"]);
     assert!(std::fs::read(place.path("b")).unwrap() == image, "nbdcopy brought other bytes");
     judge(place, "qemu-img", &["compare", "-f", "raw", "-F", "raw", "a", URI]);
-    // Others than before, so that the comparison can't be content with the former ones.
+    // Other bytes than before, so that the comparison can't pass with the former ones.
     image.rotate_left(4096);
     std::fs::write(&a, &image).unwrap();
     judge(place, "qemu-img", &["convert", "-n", "-W", "-f", "raw", "-O", "raw", "a", URI]);
@@ -142,7 +142,7 @@ fn images_pass_through(place: &Place) {
     }
 }
 
-/// Many requests at once and several connections: nothing is mixed up, and no write is unseen.
+/// Many requests at once and several connections: nothing is mixed up, and no write is lost.
 fn many_at_once(place: &Place) {
     let uri = format!("--uri={URI}");
     judge(
@@ -203,7 +203,7 @@ for b, i in zip(buffers, blocks):
     judge(place, "qemu-img", &bench);
 }
 
-/// A read-only server is told from afar, and does not write for a client that asks all the same.
+/// A read-only server announces itself as such, and does not write for a client that tries nevertheless.
 fn read_only(words: &str) {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
@@ -227,9 +227,9 @@ fn accepted(words: &str) {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
     let server = Served::start(&place, &format!("./device.toml --no-floor {words}"));
-    it_tells_what_it_is(&place);
+    it_describes_itself(&place);
     bytes_are_kept(&place);
-    what_is_not_there_is_refused(&place);
+    missing_ranges_and_exports_are_refused(&place);
     images_pass_through(&place);
     many_at_once(&place);
     server.stop();

@@ -1,5 +1,5 @@
-//! Power cuts and servers that die in mid-write: what had to survive is there, on a device with a
-//! protected buffer, on one with a volatile one, and at native speed.
+//! Power cuts and servers that die in mid-write: the data that must survive are there, on a device
+//! with a protected buffer, on one with a volatile one, and at native speed.
 
 use crate::place::Place;
 use crate::serve::{Served, flash};
@@ -7,8 +7,8 @@ use crate::serve_stamps::{Stamps, Writer};
 use iodyno_units::rng::{below, stream};
 use std::time::Duration;
 
-/// The power fails while sixteen writes are in flight, three times. Gives how many acknowledged units
-/// were lost. (A device that takes a few µs for a write is dilated, so that some are.)
+/// The power fails while sixteen writes are in flight, three times. Gives how many acknowledged
+/// units were lost. (A device that takes a few µs for a write is dilated, so that some are.)
 fn cuts(device: &str, is_protected: bool) -> u64 {
     let place = Place::new();
     let server = Served::start(&place, &format!("{device} --no-floor"));
@@ -17,8 +17,8 @@ fn cuts(device: &str, is_protected: bool) -> u64 {
     for round in 0..3 {
         let mut writer = Writer::new(&server, &mut stamps);
         writer.drive(200, true);
-        // No flush is under way at the cut: whether one that is answered about then came before it
-        // or after it, nobody could say.
+        // No flush is in progress at the cut: for one that is answered about then, it would be
+        // unknown whether it came before or after the cut.
         writer.drain().unwrap();
         writer.drive(20, false);
         std::thread::scope(|scope| {
@@ -29,12 +29,12 @@ fn cuts(device: &str, is_protected: bool) -> u64 {
             }
         });
         writer.drain().unwrap();
-        // And once more while it hangs, so that something is in flight for certain.
+        // And once more while it hangs, so that some requests are certainly in flight.
         let failed_before = writer.failed;
         let failed = (0..5).any(|_| {
             server.fault("hang");
             writer.fill(false);
-            // The server takes them in meanwhile, as a rule.
+            // The server usually receives them meanwhile.
             server.status();
             server.fault("power-cut");
             server.fault("clear");
@@ -59,7 +59,7 @@ fn a_volatile_cache_loses_what_was_not_flushed_and_nothing_else() {
     assert!(cuts("ssd-msata-mlc-128g --dilate 30", false) > 0, "three power cuts took nothing");
 }
 
-/// Kills servers at moments drawn at random, each on what the one before has left. Gives how many
+/// Kills servers at random moments, each on the files that the one before has left. Gives how many
 /// acknowledged units were lost.
 fn kills(words: &str, is_protected: bool) -> u64 {
     let place = Place::new();
@@ -76,7 +76,7 @@ fn kills(words: &str, is_protected: bool) -> u64 {
         writer.fill(true);
         std::thread::sleep(Duration::from_micros(below(&mut random, 2000)));
         server.kill();
-        // What the dead server had answered counts.
+        // Writes that the dead server had answered count.
         let _ = writer.drain();
     }
     let server = Served::start(&place, &words);
@@ -86,12 +86,12 @@ fn kills(words: &str, is_protected: bool) -> u64 {
 }
 
 #[test]
-fn a_server_that_is_killed_keeps_what_a_protected_buffer_keeps() {
+fn a_killed_server_keeps_acknowledged_writes_of_a_protected_buffer() {
     assert_eq!(kills("", true), 0);
 }
 
 #[test]
-// (Dilated, so that something waits in the buffer at every kill.)
+// (Dilated, so that some writes wait in the buffer at every kill.)
 fn a_server_that_is_killed_keeps_what_was_flushed() {
     assert!(kills("--dilate 100", false) > 0, "ten kills took nothing from a volatile buffer");
 }
@@ -101,10 +101,10 @@ fn a_server_that_is_killed_at_native_speed_has_lost_nothing() {
     assert_eq!(kills("--speed native", true), 0);
 }
 
-/// A server that is stopped is a computer that is shut down: its disks are flushed first.
+/// A server that is stopped is like a computer that is shut down: its disks are flushed first.
 #[test]
 fn a_server_that_is_stopped_loses_nothing_either() {
-    // (Dilated, so that a volatile buffer holds something at the end.)
+    // (Dilated, so that a volatile buffer holds some writes at the end.)
     for (words, is_protected) in [("--dilate 30", false), ("", true), ("--speed native", true)] {
         let place = Place::new();
         flash(&place, "device.toml", is_protected, 0);

@@ -1,5 +1,5 @@
-//! Faults on demand, while programs use what is served: what each does to its clients, what mends it, and
-//! how words that can't be are refused.
+//! Injected faults while programs use the served storage: the effect of each on its clients, its
+//! end, and the refusal of invalid commands.
 
 use crate::place::{A_MOMENT, Place, number, whole};
 use crate::serve::{MIB, SIZE, Served, URI, flash, judge, try_judge};
@@ -11,7 +11,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// The number by which Linux knows the error of a read; None: it succeeded.
+/// Linux's number for the error of a read; None: it succeeded.
 fn reads(client: &mut Blocking, offset_bytes: u64) -> Option<i32> {
     client.read(offset_bytes, &mut [0; 4096]).err().map(|e| e.raw_os_error().unwrap())
 }
@@ -27,7 +27,7 @@ fn wait_until_landed(server: &Served<'_>) {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_until_it_is_written_again() {
+fn an_unreadable_range_is_an_error_until_it_is_rewritten() {
     let place = Place::new();
     flash(&place, "device.toml", false, 0);
     let server = Served::start(&place, "./device.toml --no-floor");
@@ -51,7 +51,7 @@ fn what_cannot_be_read_is_an_error_until_it_is_written_again() {
     assert!(bytes[..64 << 10].iter().all(|b| *b == 8) && bytes[64 << 10..].iter().all(|b| *b == 7));
     let status = server.status();
     assert_eq!(status["volumes"][0]["operations"]["read"]["errors"], 3, "{status}");
-    // `clear` mends without a write.
+    // `clear` repairs it without a write.
     for words in ["clear", "clear 0"] {
         server.fault("latent 1MiB");
         assert_eq!(reads(&mut client, MIB), Some(libc::EIO));
@@ -61,9 +61,9 @@ fn what_cannot_be_read_is_an_error_until_it_is_written_again() {
     server.stop();
 }
 
-/// Without parity what is corrupt is refused, whatever asks for it, and never served.
+/// Without parity, corrupt data are refused to every request, and never served.
 #[test]
-fn what_is_corrupt_is_never_served() {
+fn corrupt_data_are_never_served() {
     for words in ["", "--speed native"] {
         let place = Place::new();
         flash(&place, "device.toml", false, 0);
@@ -88,13 +88,13 @@ for offset, length in (8192, 4096), (12288, 1), (0, 65536), (16383, 2):
 assert h.pread(8192, 0) == b'\\7' * 8192 and h.pread(4096, 16384) == b'\\7' * 4096",
             ],
         );
-        // A part of a unit can't be written, for the rest would be whatever is there.
+        // A part of a unit can't be written, because the rest would have unknown content.
         let part = client.write(8192, &[9; 512], CmdFlags::FUA).unwrap_err();
         assert_eq!(part.raw_os_error(), Some(libc::EIO));
         assert_eq!(reads(&mut client, 8192), Some(libc::EIO));
         client.write(8192, &[9; 8192], CmdFlags::FUA).unwrap();
         wait_for_read(&mut client, 8192);
-        // Damage to a place may be done twice, and is one.
+        // Damage to the same place may be repeated, and counts once.
         server.fault("corrupt 8KiB");
         server.fault("corrupt 8KiB");
         assert_eq!(reads(&mut client, 8192), Some(libc::EIO));
@@ -107,7 +107,7 @@ assert h.pread(8192, 0) == b'\\7' * 8192 and h.pread(4096, 16384) == b'\\7' * 40
     }
 }
 
-/// The cells were written when the program ended, which nobody waits for where the buffer is protected.
+/// The cells were written when the program ended, for which no request waits where the buffer is protected.
 fn wait_for_read(client: &mut Blocking, offset_bytes: u64) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while reads(client, offset_bytes).is_some() {
@@ -116,9 +116,9 @@ fn wait_for_read(client: &mut Blocking, offset_bytes: u64) {
     }
 }
 
-/// A device with parity stripes gives back what was written, and counts what it had to do.
+/// A device with parity stripes returns the written data, and counts its recoveries.
 #[test]
-fn what_is_corrupt_is_rebuilt_where_there_is_parity() {
+fn corrupt_data_are_rebuilt_where_there_is_parity() {
     let place = Place::new();
     let server = Served::start(&place, "exflash-400g --no-floor");
     let mut client = server.client();
@@ -137,14 +137,14 @@ fn what_is_corrupt_is_rebuilt_where_there_is_parity() {
         (&volume["pages_lost"], &volume["operations"]["read"]["errors"]),
         (&0.into(), &0.into())
     );
-    let told = place.iodyno("status --control unix:ctl.sock");
-    let words = &told.succeeds().stdout;
+    let output = place.iodyno("status --control unix:ctl.sock");
+    let words = &output.succeeds().stdout;
     assert!(words.contains("2 corrupt units found"), "{words}");
     assert!(words.contains("pages rebuilt from parity"), "{words}");
     server.stop();
 }
 
-/// Mean latency of the reads between two looks, in the model's time, ns.
+/// Mean latency of the reads between two statuses, in the model's time, ns.
 fn mean_ns(before: &Value, after: &Value) -> f64 {
     let of = |status: &Value| {
         let read = &status["volumes"][0]["operations"]["read"];
@@ -163,10 +163,10 @@ fn read_some(client: &mut Blocking) -> Duration {
     begun.elapsed()
 }
 
-/// In the model's time exactly; and a client can't see less than the model has it take. Nothing else
-/// goes on: reads just after writes wait for the cells too, and what is compared then is not the same.
+/// In the model's time exactly; and a client can't measure less than the model's time. No other operations
+/// run: reads just after writes wait for the cells too, which would make the comparison invalid.
 #[test]
-fn a_slow_device_is_so_many_times_as_slow() {
+fn a_slow_device_is_slower_by_its_factor() {
     for device in ["exflash-400g", "ssd-msata-mlc-128g", "./device.toml"] {
         let place = Place::new();
         flash(&place, "device.toml", true, 0);
@@ -176,8 +176,11 @@ fn a_slow_device_is_so_many_times_as_slow() {
         read_some(&mut client);
         let usual = server.status();
         server.fault("slow x10");
-        let told = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
-        assert!(told.contains("!             slow: everything takes 10 times as long"), "{told}");
+        let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+        assert!(
+            output.contains("!             slow: everything takes 10 times as long"),
+            "{output}"
+        );
         let took = read_some(&mut client);
         let slow = server.status();
         server.fault("clear");
@@ -207,10 +210,10 @@ fn a_device_that_hangs_answers_when_it_is_cleared() {
     crowd.send(2, (Kind::Flush, CmdFlags::NONE), 0, &mut []);
     assert!(crowd.answers_within(Duration::from_millis(300)).is_empty());
     // The server itself does not hang.
-    let told = server.status()["volumes"][0].clone();
-    assert_eq!((&told["operations"], &told["hung"]), (&serde_json::json!({}), &true.into()));
-    let told = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
-    assert!(told.contains("!             hung: nothing completes"), "{told}");
+    let output = server.status()["volumes"][0].clone();
+    assert_eq!((&output["operations"], &output["hung"]), (&serde_json::json!({}), &true.into()));
+    let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+    assert!(output.contains("!             hung: nothing completes"), "{output}");
     judge(&place, "nbdinfo", &["--size", URI]);
     server.fault("clear 0");
     let mut answers = Vec::new();
@@ -220,7 +223,7 @@ fn a_device_that_hangs_answers_when_it_is_cleared() {
     answers.sort_by_key(|a| a.0);
     assert_eq!(answers, [(0, Ok(())), (1, Ok(())), (2, Ok(()))]);
     assert!(read.iter().all(|b| *b == 0));
-    // One that hangs at the end does not keep the server from ending.
+    // A hung device does not keep the server from ending.
     server.fault("hang");
     crowd.send(3, (Kind::Read, CmdFlags::NONE), 0, &mut read);
     assert!(crowd.answers_within(Duration::from_millis(20)).is_empty());
@@ -228,20 +231,20 @@ fn a_device_that_hangs_answers_when_it_is_cleared() {
 }
 
 #[test]
-fn a_device_that_is_gone_fails_at_once_and_comes_back_with_its_bytes() {
+fn a_lost_device_fails_at_once_and_comes_back_with_its_bytes() {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
     let server = Served::start(&place, "./device.toml*2 --no-floor");
     let mut client = server.client();
     client.write(0, &[7; 4096], CmdFlags::NONE).unwrap();
     server.fault("lose");
-    let told = server.status()["volumes"].clone();
-    assert_eq!((&told[0]["lost"], &told[1]["lost"]), (&true.into(), &false.into()));
+    let output = server.status()["volumes"].clone();
+    assert_eq!((&output[0]["lost"], &output[1]["lost"]), (&true.into(), &false.into()));
     let gone = Errno::Shutdown.code() as i32;
     assert_eq!(reads(&mut client, 0), Some(gone));
     let write = client.write(0, &[8; 4096], CmdFlags::NONE).unwrap_err();
     assert_eq!(write.raw_os_error(), Some(gone));
-    // The other volume knows nothing of it.
+    // The other volume is unaffected.
     let other = "nbd+unix:///device-2?socket=nbd.sock";
     judge(&place, "nbdsh", &["-u", other, "-c", "h.pwrite(b'x' * 4096, 0); h.flush()"]);
     server.fault("lose 1");
@@ -256,7 +259,7 @@ fn a_device_that_is_gone_fails_at_once_and_comes_back_with_its_bytes() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_with_the_way_to_say_it() {
+fn invalid_commands_are_refused_with_the_right_form() {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
     let server = Served::start(&place, "./device.toml --no-floor");
@@ -274,10 +277,10 @@ fn what_cannot_be_asked_is_refused_with_the_way_to_say_it() {
     ] {
         server.try_fault(words).fails(2, says);
     }
-    // Nothing of it did anything, nor harmed the server.
+    // None of it had an effect, or harmed the server.
     assert_eq!(reads(&mut server.client(), 0), None);
-    let told = server.try_fault("status");
-    assert_eq!(told.succeeds().json()["volumes"][0]["device"], "device");
+    let output = server.try_fault("status");
+    assert_eq!(output.succeeds().json()["volumes"][0]["device"], "device");
     server.stop();
     server_is_gone(&place);
 
@@ -295,25 +298,25 @@ fn what_cannot_be_asked_is_refused_with_the_way_to_say_it() {
 
 fn server_is_gone(place: &Place) {
     for words in ["fault clear", "status", "status --json", "status --metrics"] {
-        let told = place.iodyno(&format!("{words} --control unix:ctl.sock"));
-        told.fails(4, &["ctl.sock", "is a server there, started with --control unix:ctl.sock?"]);
+        let output = place.iodyno(&format!("{words} --control unix:ctl.sock"));
+        output.fails(4, &["ctl.sock", "is a server there, started with --control unix:ctl.sock?"]);
     }
     place.iodyno("fault --control unix:ctl.sock").exits(2);
     place.iodyno("fault clear").exits(2);
 }
 
-/// A full volume takes no data where there is none yet; a resized one is as large as it says, to its clients
-/// and to programs that come later. Neither loses anything.
+/// A full volume accepts no data where there are none yet; a resized one has its new size, for its
+/// clients and for later ones. Neither loses any data.
 #[test]
-fn a_volume_gets_full_and_is_resized() {
+fn a_volume_becomes_full_and_is_resized() {
     const ENOSPC: Option<i32> = Some(28);
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
     let server = Served::start(&place, "./device.toml --no-floor");
     let mut client = server.client();
     let mut write = |offset_bytes: u64, byte: u8| {
-        let told = client.write(offset_bytes, &[byte; 8192], CmdFlags::NONE);
-        told.err().map(|e| e.raw_os_error().unwrap())
+        let result = client.write(offset_bytes, &[byte; 8192], CmdFlags::NONE);
+        result.err().map(|e| e.raw_os_error().unwrap())
     };
     assert_eq!((write(0, 1), write(50 * MIB, 2)), (None, None));
     server.fault("full");
@@ -333,10 +336,10 @@ fn a_volume_gets_full_and_is_resized() {
     let mut client = server.client();
     server.fault("resize 16MiB");
     assert_eq!(reads(&mut client, 16 * MIB), Some(22));
-    let told = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
-    assert!(told.contains("resized to 16 MiB of 96 MiB"), "{told}");
-    let told = place.iodyno("fault resize 1TiB --control ctl.sock");
-    assert!(told.exits(2).stderr.contains("beyond the end"), "{told:?}");
+    let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+    assert!(output.contains("resized to 16 MiB of 96 MiB"), "{output}");
+    let output = place.iodyno("fault resize 1TiB --control ctl.sock");
+    assert!(output.exits(2).stderr.contains("beyond the end"), "{output:?}");
 
     server.fault("resize 96MiB");
     let mut bytes = [0; 8192];
@@ -348,10 +351,10 @@ fn a_volume_gets_full_and_is_resized() {
     server.stop();
 }
 
-/// A connection's thread that looks for its client does the poller's work meanwhile. When it is held up, in the
-/// middle of a request, or its client is silent, or leaves, then others don't wait for that.
+/// A connection's thread that polls for its client does the poller's work meanwhile. When it is held
+/// up, in the middle of a request, or its client is silent, or leaves, others don't wait for that.
 #[test]
-fn a_client_that_holds_up_its_thread_holds_up_nobody_else() {
+fn a_client_that_holds_up_its_thread_delays_no_other() {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
     let server = Served::start(&place, "./device.toml --no-floor");
@@ -383,11 +386,11 @@ fn a_client_that_holds_up_its_thread_holds_up_nobody_else() {
         let mut client = UnixStream::connect(place.path("nbd.sock")).unwrap();
         let mut greeting = [0; 18];
         client.read_exact(&mut greeting).unwrap();
-        // Fixed newstyle, no zeroes; the default export by its name, which needs no answer to wait for.
+        // Fixed newstyle, no zeroes; the default export by its name, which requires no reply to wait for.
         client.write_all(&[0, 0, 0, 3]).unwrap();
         client.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\0").unwrap();
         client.read_exact(&mut [0; 10]).unwrap();
-        // It leads now, if it may.
+        // It becomes the leader now, if it may.
         for _ in 0..20 {
             client.write_all(&request(Kind::Read, 4096)).unwrap();
             client.read_exact(&mut [0; 16 + 4096]).unwrap();

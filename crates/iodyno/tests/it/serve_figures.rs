@@ -1,5 +1,5 @@
-//! Figures of a server: metrics that a strict reader takes, which agree with the status and with what
-//! clients did, to the operation and byte; and dilated time.
+//! Figures of a server: metrics that a strict parser accepts, which agree with the status and with
+//! the clients' operations, to the operation and byte; and dilated time.
 
 use crate::place::{Place, number, whole};
 use crate::serve::{Served, URI, flash, judge};
@@ -18,7 +18,7 @@ fn is_name(text: &str, colon: bool) -> bool {
     text.chars().next().is_some_and(is) && text.chars().all(|c| is(c) || c.is_ascii_digit())
 }
 
-/// Reads the text format 0.0.4 by the letter: each family in one piece, with its help and type before
+/// Parses the text format 0.0.4 strictly: each family in one piece, with its help and type before
 /// its samples; names, labels and values well formed; no sample twice.
 fn strictly(text: &str) -> BTreeMap<Key, f64> {
     assert!(text.ends_with('\n'), "the last line does not end");
@@ -47,7 +47,7 @@ fn strictly(text: &str) -> BTreeMap<Key, f64> {
                 let (key, rest) = left.split_once("=\"").unwrap_or_else(|| panic!("{line}"));
                 let (text, rest) = rest.split_once('"').unwrap_or_else(|| panic!("{line}"));
                 left = rest.strip_prefix(',').unwrap_or(rest);
-                // (No name here has what would be escaped.)
+                // (No name here has characters to escape.)
                 assert!(is_name(key, false) && !text.contains('\\'), "{line}");
                 assert!(rest.is_empty() || (rest.starts_with(',') && !left.is_empty()), "{line}");
                 assert!(of.insert(key.to_owned(), text.to_owned()).is_none(), "{line}");
@@ -59,7 +59,7 @@ fn strictly(text: &str) -> BTreeMap<Key, f64> {
     samples
 }
 
-/// What an HTTP server says to these pieces of a request, each sent for itself; head and body.
+/// An HTTP server's reply to these pieces of a request, each sent by itself; head and body.
 fn asked(address: &str, pieces: &[&str]) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -90,13 +90,13 @@ fn of(samples: &BTreeMap<Key, f64>, name: &str, labels: &[(&str, &str)]) -> f64 
 }
 
 #[test]
-fn figures_agree_with_what_clients_did() {
+fn figures_agree_with_the_clients_operations() {
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
     let server = Served::start(&place, "./device.toml*2 --no-floor --metrics 127.0.0.1:0");
     let address = server.announced("metrics at http://");
     let address = address.strip_suffix("/metrics").unwrap();
-    // Nothing was done yet, and that can be told as well.
+    // Without any operation, the figures are still valid.
     strictly(&asked(address, &["GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n"]).1);
 
     let uri = format!("--uri={URI}");
@@ -150,8 +150,8 @@ fn figures_agree_with_what_clients_did() {
         ("flush", flushes + 3, 0, 0),
     ];
     for (kind, operations, bytes, errors) in expected {
-        let told = &status["volumes"][0]["operations"][kind];
-        let volume = |key| whole(&told[key]);
+        let counts = &status["volumes"][0]["operations"][kind];
+        let volume = |key| whole(&counts[key]);
         let figures = (volume("operations"), volume("bytes"), volume("errors"));
         assert_eq!(figures, (operations, bytes, errors), "{kind}");
         let labels = [("operation", kind), ("volume", "0")];
@@ -162,10 +162,10 @@ fn figures_agree_with_what_clients_did() {
             assert_eq!(of(&samples, &name, &other) as u64, 0, "{name} {kind}");
         }
         let mean_s = of(&samples, "iodyno_latency_mean_seconds", &labels);
-        let told_s = number(&told["latency_mean_ns"]) * 1e-9;
-        assert!((mean_s - told_s).abs() <= 1e-9 * told_s, "{kind}: {mean_s} {told_s}");
+        let status_s = number(&counts["latency_mean_ns"]) * 1e-9;
+        assert!((mean_s - status_s).abs() <= 1e-9 * status_s, "{kind}: {mean_s} {status_s}");
     }
-    // The same text by the other way.
+    // The same text through the control socket.
     let other = place.iodyno("status --metrics --control unix:ctl.sock");
     let other = strictly(&other.succeeds().stdout);
     assert!(samples.keys().eq(other.keys()));
@@ -181,21 +181,21 @@ fn figures_agree_with_what_clients_did() {
     ] {
         assert!(asked(address, &[request]).0.starts_with(says), "{request}");
     }
-    // One that says nothing does not keep others out for good.
+    // A silent client does not block others for good.
     let silent = TcpStream::connect(address).unwrap();
     strictly(&asked(address, &["GET /metrics HTTP/1.0\r\n\r\n"]).1);
     drop(silent);
-    // An address that is taken is told before anything is served.
-    let told =
+    // An address that is in use is reported before anything is served.
+    let output =
         place.iodyno(&format!("serve ./device.toml --no-floor --nbd unix:2 --metrics {address}"));
-    told.fails(4, &["--metrics", address]);
+    output.fails(4, &["--metrics", address]);
     server.stop();
 }
 
-/// In dilated time a read takes so many times the model's, and is announced as such. It never takes
-/// less; how much more is this machine's affair.
+/// In dilated time a read takes the model's time times the factor, and is announced as such. It
+/// never takes less; how much more depends on this machine.
 #[test]
-fn dilated_time_is_so_much_longer() {
+fn dilated_time_is_longer_by_its_factor() {
     let place = Place::new();
     let server = Served::start(&place, "exflash-400g --no-floor --dilate 20");
     assert!(server.announced("time").contains("× 20: divide what clients measure by it"));
@@ -217,36 +217,36 @@ fn dilated_time_is_so_much_longer() {
     }
 }
 
-/// What the transport takes is measured before anything is served, told, and taken off; unless that is not
-/// wanted.
+/// The transport time is measured before anything is served, reported, and subtracted; unless it is
+/// switched off.
 #[test]
-fn the_transport_s_time_is_told() {
+fn the_transport_s_time_is_reported() {
     let place = Place::new();
     let server = Served::start(&place, "exflash-400g");
-    let told = server.announced("time");
-    let (_, floor) = told.split_once("this machine's transport takes ").expect(&told);
-    let (floor, rest) = floor.split_once(" a round trip").expect(&told);
-    assert!(rest.contains("is taken off"), "{told}");
-    let (figure, unit) = floor.split_once(' ').expect(&told);
+    let output = server.announced("time");
+    let (_, floor) = output.split_once("this machine's transport takes ").expect(&output);
+    let (floor, rest) = floor.split_once(" a round trip").expect(&output);
+    assert!(rest.contains("is subtracted"), "{output}");
+    let (figure, unit) = floor.split_once(' ').expect(&output);
     let unit_us = match unit {
         "ns" => 1e-3,
         "µs" => 1.0,
-        _ => panic!("{told}"),
+        _ => panic!("{output}"),
     };
     let floor_us = figure.parse::<f64>().unwrap() * unit_us;
-    assert!(floor_us > 0.0 && floor_us <= 100.0, "{told}");
+    assert!(floor_us > 0.0 && floor_us <= 100.0, "{output}");
     let of_status = |server: &Served<'_>| server.status()["transport"].clone();
     let now_us = number(&of_status(&server)["round_trip_ns"]) / 1000.0;
-    assert!((now_us / floor_us - 1.0).abs() < 0.01, "{told}: {now_us}");
-    // A client that is slow to take its answers is followed; how far is this machine's affair.
+    assert!((now_us / floor_us - 1.0).abs() < 0.01, "{output}: {now_us}");
+    // A client that is slow to receive its replies is tracked; how far depends on this machine.
     let mut client = server.client();
     for n in 0..200 {
         client.read(n * 4096, &mut [0; 4096]).unwrap();
     }
     let now_us = number(&of_status(&server)["round_trip_ns"]) / 1000.0;
     assert!(now_us > 0.0 && now_us <= 200.0, "{now_us}");
-    // The connections that a volume could have crowd no thread of the emulated host: a read takes what it takes
-    // in virtual time.
+    // The possible connections of a volume do not compete with the emulated host's threads: a read
+    // takes the same as in virtual time.
     let alone = "run random-read --on model:exflash-400g --depth 1 --time 20ms --json";
     let alone = place.iodyno(alone).succeeds().json();
     let model_ns = number(&alone["cells"][0]["read"]["latency_ns"]["p50"]);

@@ -1,5 +1,5 @@
-//! How a server is reached, and by whom: sockets of its owner, TLS with certificates, loopback; and what
-//! becomes of the files that it leaves or finds.
+//! Access to a server: sockets of its owner, TLS with certificates, loopback; and the files that it
+//! leaves or finds.
 
 use crate::place::Place;
 use crate::serve::{Served, URI, flash, judge, try_judge};
@@ -18,7 +18,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn sockets_are_their_owners_and_stale_ones_make_room() {
+fn sockets_belong_to_their_owner_and_stale_ones_are_replaced() {
     let place = place();
     for round in 0..3 {
         let server = Served::start(&place, NATIVE);
@@ -28,12 +28,12 @@ fn sockets_are_their_owners_and_stale_ones_make_room() {
             assert_eq!(found.permissions().mode() & 0o777, 0o600, "{socket}");
         }
         judge(&place, "nbdinfo", &["--size", URI]);
-        // Another server does not take them away.
+        // Another server does not remove them.
         for (socket, other) in
             [("nbd.sock", "--nbd unix:nbd.sock"), ("ctl.sock", "--control ctl.sock --nbd unix:2")]
         {
-            let told = place.iodyno(&format!("serve {NATIVE} {other}"));
-            told.fails(4, &[socket, "a server listens there already"]);
+            let output = place.iodyno(&format!("serve {NATIVE} {other}"));
+            output.fails(4, &[socket, "a server listens there already"]);
         }
         assert!(server.status()["volumes"].is_array());
         judge(&place, "nbdinfo", &["--size", URI]);
@@ -47,14 +47,14 @@ fn sockets_are_their_owners_and_stale_ones_make_room() {
     assert_eq!(place.names(), ["device.toml", "serve.log"]);
 }
 
-/// What is no socket is somebody's file.
+/// A file that is no socket belongs to another program.
 #[test]
 fn files_are_not_mistaken_for_stale_sockets() {
     let place = place();
     place.write("mine", "precious");
     for words in ["--nbd unix:mine", "--control mine --nbd unix:nbd.sock"] {
-        let told = place.iodyno(&format!("serve {NATIVE} {words}"));
-        told.fails(4, &["mine", "a file that is no socket"]);
+        let output = place.iodyno(&format!("serve {NATIVE} {words}"));
+        output.fails(4, &["mine", "a file that is no socket"]);
         assert_eq!(std::fs::read_to_string(place.path("mine")).unwrap(), "precious");
     }
     // A server that can't start leaves no file that it made.
@@ -63,7 +63,7 @@ fn files_are_not_mistaken_for_stale_sockets() {
         place.iodyno(&format!("serve {words}")).exits(4);
     }
     assert_eq!(place.names(), ["device.toml", "mine"]);
-    // A socket that only seems dead: its owner lets nobody in.
+    // A socket that only seems dead: its owner accepts no connection.
     let alive = UnixListener::bind(place.path("theirs")).unwrap();
     std::fs::set_permissions(place.path("theirs"), Permissions::from_mode(0o000)).unwrap();
     place.iodyno(&format!("serve {NATIVE} --control theirs --nbd unix:nbd.sock")).exits(4);
@@ -93,31 +93,31 @@ fn a_backing_file_has_one_server_and_one_size() {
     judge(&place, "nbdsh", &["-u", URI, "-c", "h.pwrite(b'x' * 4096, 8192)"]);
     for speed in ["native", "model"] {
         let words = format!("./device.toml --speed {speed} --no-floor --backing image");
-        let told = place.iodyno(&format!("serve {words} --nbd unix:2"));
-        told.fails(4, &["image", "another server has it open"]);
+        let output = place.iodyno(&format!("serve {words} --nbd unix:2"));
+        output.fails(4, &["image", "another server has it open"]);
     }
     server.stop();
-    // The file is the volume, byte for byte, whoever reads it.
+    // The file is the volume, byte for byte, for every reader.
     let map = judge(&place, "qemu-img", &["map", "-f", "raw", "image"]);
     assert!(map.contains("0x2000"), "{map}");
     let read = ["-f", "raw", "-r", "-c", "read -P 120 8k 4k", "-c", "read -P 0 0 8k", "image"];
     judge(&place, "qemu-io", &read);
-    let told = place.iodyno("serve nvdimm-n-32g --backing image --no-floor --nbd unix:2");
-    told.fails(4, &["image", "100663296 bytes", "another device"]);
+    let output = place.iodyno("serve nvdimm-n-32g --backing image --no-floor --nbd unix:2");
+    output.fails(4, &["image", "100663296 bytes", "another device"]);
     std::os::unix::fs::symlink("image", place.path("link")).unwrap();
     for (name, what) in [("link", "a symbolic link"), (".", "a folder"), ("/dev/null", "a device")]
     {
-        let told = place.iodyno(&format!("serve {NATIVE} --backing {name} --nbd unix:2"));
-        told.fails(4, &[name, what]);
+        let output = place.iodyno(&format!("serve {NATIVE} --backing {name} --nbd unix:2"));
+        output.fails(4, &[name, what]);
     }
-    // The other speed takes the same file.
+    // The other speed accepts the same file.
     let server = Served::start(&place, "./device.toml --no-floor --backing image");
     judge(&place, "nbdsh", &["-u", URI, "-c", "assert h.pread(4096, 8192) == b'x' * 4096"]);
     server.stop();
 }
 
 #[test]
-fn tls_lets_in_who_has_a_certificate_and_nobody_else() {
+fn tls_admits_only_clients_with_a_certificate() {
     let place = place();
     let authority = Authority::new();
     authority.server(&place.path("server"), "localhost");
@@ -155,7 +155,7 @@ assert h.pread(100000, 0) == b'x' * 100000"
                 assert!(!is_let_in || said.contains("\"TLS\": true"), "{said}");
             }
         }
-        // Without TLS, nothing is told, not even the names of the exports.
+        // Without TLS, nothing is disclosed, not even the names of the exports.
         for uri in [URI.to_owned(), format!("nbd://localhost:{tcp}")] {
             for args in [&["--json", &uri][..], &["--list", &uri]] {
                 let (well, said) = try_judge(&place, "nbdinfo", args);
@@ -164,18 +164,18 @@ assert h.pread(100000, 0) == b'x' * 100000"
         }
         drop(server);
     }
-    // Certificates that are none.
+    // Invalid certificates.
     place.write("empty.pem", "");
-    let told = place.iodyno(&format!("serve {NATIVE} --tls empty.pem,server/server-key.pem"));
-    told.fails(2, &["empty.pem"]);
+    let output = place.iodyno(&format!("serve {NATIVE} --tls empty.pem,server/server-key.pem"));
+    output.fails(2, &["empty.pem"]);
 }
 
 #[test]
 fn without_tls_only_this_machine_is_served() {
     let place = place();
     for address in ["0.0.0.0:0", "[::]:0"] {
-        let told = place.iodyno(&format!("serve {NATIVE} --nbd {address}"));
-        told.fails(4, &["open to other machines", "give certificates"]);
+        let output = place.iodyno(&format!("serve {NATIVE} --nbd {address}"));
+        output.fails(4, &["open to other machines", "give certificates"]);
     }
     for (address, insist) in [("127.0.0.1:0", ""), ("0.0.0.0:0", "--insist-on-plain")] {
         let server = Served::at(&place, &format!("{NATIVE} --nbd {address} {insist}"));
@@ -189,9 +189,9 @@ fn without_tls_only_this_machine_is_served() {
     }
 }
 
-/// What is announced can be copied into other programs, whatever the name of the socket.
+/// The announced address can be copied into other programs, whatever the name of the socket.
 #[test]
-fn the_announced_address_is_one_that_others_take() {
+fn other_programs_accept_the_announced_address() {
     let place = place();
     let mut command = place.command(&format!("serve {NATIVE} --nbd"));
     command.arg("unix:a & b?#%.sock");

@@ -1,5 +1,5 @@
-//! `--record`, `--scenario` and `replay`: what came in live, faults and all, gives the same events in
-//! virtual time; and a record of something else is told apart.
+//! `--record`, `--scenario` and `replay`: live input, faults included, gives the same events in
+//! virtual time; and a record of another run is detected.
 
 use crate::place::{Place, whole};
 use crate::serve::{Served, URI, flash, judge};
@@ -9,7 +9,7 @@ use iodyno_nbd::{CmdFlags, Kind};
 const SCENARIO: &str = "\
 # Times are the model's, from the start of the server.
 20ms   slow x3
-40ms   latent 8MiB..+64KiB   # nobody reads it
+40ms   latent 8MiB..+64KiB   # never read
 60ms   clear
 80ms   lose 1
 120ms  clear 1
@@ -17,7 +17,7 @@ const SCENARIO: &str = "\
 110ms  clear 0
 ";
 
-/// Many requests in flight, from several programs, while faults strike by plan and on demand.
+/// Many requests in flight, from several programs, while faults occur by plan and on command.
 #[test]
 fn a_record_gives_the_same_events_again() {
     let place = Place::new();
@@ -40,7 +40,7 @@ fn a_record_gives_the_same_events_again() {
     client.write(64 << 20, &[1; 4096], CmdFlags::FUA).unwrap();
     server.fault("corrupt 64MiB");
     client.read(64 << 20, &mut [0; 8192]).unwrap_err();
-    // However fast this machine is, all of the plan strikes.
+    // However fast this machine is, the whole plan is applied.
     while whole(&server.status()["machine_ns"]) < 130_000_000 {
         writer.drive(20, true);
     }
@@ -49,7 +49,7 @@ fn a_record_gives_the_same_events_again() {
     writer.drain().unwrap();
     writer.drive(50, true);
     drop(writer);
-    // What the last request has begun is in the record too.
+    // The events that the last request began are in the record too.
     client.write(0, &[1; 4096], CmdFlags::NONE).unwrap();
     client.command(Kind::Cache, CmdFlags::NONE, 0, 4096).unwrap();
     server.stop();
@@ -62,26 +62,26 @@ fn a_record_gives_the_same_events_again() {
     assert!(faults >= 9, "{faults}");
     assert!(operations >= 550, "{operations}");
     for _ in 0..2 {
-        let told = place.iodyno("replay it.rec --json").succeeds().json();
-        assert_eq!(told["same"], true, "{told}");
-        assert_eq!(told["hash"], hash);
-        assert_eq!((whole(&told["operations"]), whole(&told["faults"])), (operations, faults));
+        let output = place.iodyno("replay it.rec --json").succeeds().json();
+        assert_eq!(output["same"], true, "{output}");
+        assert_eq!(output["hash"], hash);
+        assert_eq!((whole(&output["operations"]), whole(&output["faults"])), (operations, faults));
     }
-    let told = place.iodyno("replay it.rec");
-    assert!(told.succeeds().stdout.contains("the same events as were recorded"), "{told:?}");
+    let output = place.iodyno("replay it.rec");
+    assert!(output.succeeds().stdout.contains("the same events as were recorded"), "{output:?}");
 
-    // One operation less is another run.
+    // With one operation less it is another run.
     let without = |n: usize| {
         let lines = record.lines().enumerate().filter(|(i, _)| *i != n).map(|(_, l)| l);
         lines.flat_map(|l| [l, "\n"]).collect::<String>()
     };
     place.write("less.rec", without(40));
-    let told = place.iodyno("replay less.rec --json");
-    assert_eq!(told.exits(4).json()["same"], false);
-    // One that was cut off goes as far as it goes.
+    let output = place.iodyno("replay less.rec --json");
+    assert_eq!(output.exits(4).json()["same"], false);
+    // A truncated record is replayed as far as it goes.
     place.write("short.rec", without(record.lines().count() - 1));
-    let told = place.iodyno("replay short.rec");
-    assert!(told.succeeds().stdout.contains("the record was cut off"), "{told:?}");
+    let output = place.iodyno("replay short.rec");
+    assert!(output.succeeds().stdout.contains("the record was cut off"), "{output:?}");
     place.write("other.rec", "something\n");
     place.iodyno("replay other.rec").fails(2, &["other.rec", "no record of `iodyno serve"]);
     place.write("broken.rec", record.replace(" w ", " q "));
@@ -89,7 +89,7 @@ fn a_record_gives_the_same_events_again() {
     place.iodyno("replay nothing.rec").fails(2, &["nothing.rec"]);
 }
 
-/// With the transport's time taken off, and in dilated time, it is the same machine.
+/// With the transport's time subtracted, and in dilated time, it is the same machine.
 #[test]
 fn a_record_in_other_times_gives_the_same_events_too() {
     let place = Place::new();
@@ -98,12 +98,12 @@ fn a_record_in_other_times_gives_the_same_events_too() {
         let server = Served::start(&place, &format!("./device.toml --record {n}.rec {words}"));
         Writer::new(&server, &mut Stamps::new(true, 5)).drive(300, true);
         server.stop();
-        let told = place.iodyno(&format!("replay {n}.rec --json")).succeeds().json();
-        assert_eq!(told["same"], true, "{words}: {told}");
+        let output = place.iodyno(&format!("replay {n}.rec --json")).succeeds().json();
+        assert_eq!(output["same"], true, "{words}: {output}");
     }
 }
 
-/// A plan that can't be is refused before anything is served, and leaves nothing behind.
+/// An invalid plan is refused before anything is served, and leaves nothing behind.
 #[test]
 fn a_plan_is_checked_first() {
     let place = Place::new();
@@ -123,7 +123,7 @@ fn a_plan_is_checked_first() {
     assert_eq!(place.names(), ["device.toml", "plan"]);
     std::fs::remove_file(place.path("plan")).unwrap();
     place.iodyno(serve).fails(2, &["--scenario plan"]);
-    // A record that is there is not overwritten, and one of a server that did not begin is not left.
+    // An existing record is not overwritten, and a server that did not start leaves none.
     place.write("it.rec", "mine");
     let serve = "serve ./device.toml --no-floor --nbd unix:nbd.sock --record";
     place.iodyno(&format!("{serve} it.rec")).fails(2, &["it.rec", "is there already"]);

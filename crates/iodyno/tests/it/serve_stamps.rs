@@ -1,9 +1,9 @@
-//! A writer that can tell afterwards what may be gone. Each unit of 4 KiB that it writes is full of one
-//! stamp: the number of the write and that of the unit. It notes of every unit which write was sent last,
-//! which was acknowledged last, and which must survive a power cut: on a device with a protected buffer
-//! what was acknowledged, on others what was forced, or acknowledged before a flush began that ended.
+//! A writer that can determine afterwards which data may be lost. Each unit of 4 KiB that it writes is full of
+//! one stamp: the number of the write and that of the unit. For every unit it records the write that was sent
+//! last, the one acknowledged last, and the one that must survive a power cut: on a device with a protected
+//! buffer the acknowledged one, on others one that was forced, or acknowledged before a flush began that ended.
 //!
-//! No unit is written to by two requests at once, so their order is never in doubt.
+//! No unit is written to by two requests at once, so their order is always known.
 
 use crate::serve::{Crowd, Served};
 use iodyno_nbd::{CmdFlags, Errno, Kind};
@@ -24,7 +24,7 @@ struct Unit {
     busy: bool,
 }
 
-/// What is known of the volume. It outlives servers.
+/// The expected content of the volume. It outlives servers.
 pub(crate) struct Stamps {
     units: Vec<Unit>,
     sequence: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Stamps {
     seed: u64,
 }
 
-/// What a check has found.
+/// Findings of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
     /// Units that hold an older write than was acknowledged.
@@ -44,8 +44,8 @@ impl Stamps {
         Self { units: vec![Unit::default(); UNITS as usize], sequence: 0, is_protected, seed }
     }
 
-    /// Reads everything: each unit is one that was written, and none that had to survive is gone. What
-    /// is there now is what is known from here on.
+    /// Reads everything: each unit is one that was written, and none that had to survive is lost.
+    /// The content is the expected one from here on.
     #[track_caller]
     pub(crate) fn check(&mut self, server: &Served<'_>, when: &str) -> Found {
         let mut bytes = vec![0; UNIT * UNITS as usize];
@@ -75,7 +75,7 @@ enum Sent {
         sequence: u64,
         forced: bool,
     },
-    /// What was acknowledged when it was sent.
+    /// The acknowledged write when it was sent.
     Flush(Vec<u64>),
 }
 
@@ -141,7 +141,7 @@ impl<'a> Writer<'a> {
         self.sent[slot as usize] = Some(Sent::Write { units, sequence, forced });
     }
 
-    /// Takes what was answered, at least one; gives how many succeeded. An error: the server is gone.
+    /// Receives replies, at least one; gives how many succeeded. An error: the server is gone.
     pub(crate) fn take(&mut self) -> std::io::Result<u64> {
         let mut succeeded = 0;
         for (slot, result) in self.crowd.answers()? {
@@ -175,7 +175,7 @@ impl<'a> Writer<'a> {
         Ok(succeeded)
     }
 
-    /// Keeps all slots in use until so many requests have succeeded.
+    /// Keeps all slots in use until `requests` requests have succeeded.
     pub(crate) fn drive(&mut self, requests: u64, flushes: bool) {
         let mut done = 0;
         while done < requests {

@@ -1,5 +1,5 @@
-//! What is issued, as far as a file can tell afterwards: the same bytes from the same seed by every
-//! engine, addresses as the workload says, content as asked for, verified content that notices
+//! The issued operations, as far as a file shows afterwards: the same bytes from the same seed by
+//! every engine, addresses by the workload, content by the options, verified content that detects
 //! damage.
 
 use crate::place::{Place, cells, codes, engines, whole};
@@ -34,7 +34,7 @@ fn one_seed_gives_the_same_bytes_by_every_engine() {
             let flags =
                 format!("--depth 1 --ops 300 --content {content} --engine {engine} --seed {seed}");
             let bytes = before_and_after(&place, "random-write", &flags).1;
-            // Verifiable content names its run: the same are which blocks were written, and how often.
+            // Verifiable content names its run: equal are the blocks that were written, and how often.
             if content == "verifiable" { generations(&bytes) } else { bytes }
         };
         let engines = engines(&place);
@@ -46,7 +46,7 @@ fn one_seed_gives_the_same_bytes_by_every_engine() {
     }
 }
 
-/// How often each block was written: its generation, 0 where it is not verifiable.
+/// Number of writes to each block: its generation, 0 where it is not verifiable.
 fn generations(bytes: &[u8]) -> Vec<u8> {
     let generation = |block| Mark::read(block).map_or(0, |mark| mark.generation);
     bytes.chunks(BLOCK).flat_map(|block| generation(block).to_le_bytes()).collect()
@@ -97,7 +97,7 @@ fn writes_stay_in_the_active_range() {
 }
 
 #[test]
-fn content_is_as_reducible_as_asked() {
+fn content_is_as_reducible_as_requested() {
     let place = Place::new();
     let blocks_of = |content: &str| {
         let flags = format!("--ops 1024 --block 4KiB --depth 1 --content {content}");
@@ -108,7 +108,7 @@ fn content_is_as_reducible_as_asked() {
         after
     };
     assert!(blocks_of("zeroes") == vec![0; 4 << 20]);
-    // A compressor removes what repeats: about half of each block is one byte over and over.
+    // A compressor removes repetitions: about half of each block is one byte over and over.
     let compressible = blocks_of("compressible=50%");
     for block in compressible.chunks(BLOCK) {
         let repeated = block.windows(2).filter(|pair| pair[0] == pair[1]).count();
@@ -122,7 +122,7 @@ fn content_is_as_reducible_as_asked() {
     };
     assert_eq!(distinct(&compressible), 1024);
     assert_eq!(distinct(&blocks_of("incompressible")), 1024);
-    // Of blocks that can be deduplicated to one half, a half is there already.
+    // Of blocks that are dedupable to one half, half of the blocks exist already.
     let dedupable = distinct(&blocks_of("compressible=0%,dedupable=50%"));
     assert!((400..640).contains(&dedupable), "{dedupable}");
 }
@@ -144,8 +144,8 @@ fn verified_content_that_is_sound() {
     }
 }
 
-/// Somebody writes over the file while it is read: every block that is met is counted as corrupt
-/// and as nothing else, with the address of the first.
+/// Another program overwrites the file while it is read: every block that is met is counted as
+/// corrupt and as nothing else, with the address of the first.
 #[test]
 fn verified_content_that_was_damaged() {
     let place = Place::new();
@@ -160,8 +160,8 @@ fn verified_content_that_was_damaged() {
         place.wait_for_cells(&mut running, 1);
         let damage = AtomicBool::new(true);
         let file = std::fs::OpenOptions::new().write(true).open(place.path("t")).unwrap();
-        let told = std::thread::scope(|scope| {
-            // A run that writes would mend it, so the damage goes on.
+        let output = std::thread::scope(|scope| {
+            // A run that writes would repair it, so the damage continues.
             scope.spawn(|| {
                 while damage.load(Ordering::Relaxed) {
                     for block in 0..512 {
@@ -169,11 +169,11 @@ fn verified_content_that_was_damaged() {
                     }
                 }
             });
-            let told = running.finish();
+            let output = running.finish();
             damage.store(false, Ordering::Relaxed);
-            told
+            output
         });
-        let document = crate::faults::assert_stopped(&place, &told);
+        let document = crate::faults::assert_stopped(&place, &output);
         let cell = &cells(&document)[0];
         crate::faults::assert_failures(cell, "read", "corrupt", 51);
         assert_eq!(cell["write"]["errors"], 0, "what is written can't be corrupt");

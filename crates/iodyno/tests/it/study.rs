@@ -1,5 +1,5 @@
-//! Published studies from the command line. The study here is of a RAM disk and takes a moment; that
-//! of the catalog is read, and stopped as soon as it works.
+//! Published studies from the command line. The study here is of a RAM disk and takes a moment;
+//! that of the catalog is read, and stopped once it has started.
 
 use crate::place::{Place, number};
 use serde_json::Value;
@@ -35,8 +35,8 @@ fn a_study_is_one_document_or_a_page() {
     let place = Place::new();
     place.write("my.toml", STUDY);
     place.write("figures.csv", FIGURES);
-    let told = place.iodyno("study my.toml --json");
-    let document = told.succeeds().json();
+    let output = place.iodyno("study my.toml --json");
+    let document = output.succeeds().json();
     let validator = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
     assert!(validator.is_valid(&document), "{document}");
     assert_eq!(document["study"], "my");
@@ -46,20 +46,20 @@ fn a_study_is_one_document_or_a_page() {
     let [row] = printed.as_slice() else { panic!("{rows:?}") };
     let error = number(&row["ours"]) / 200_000.0 - 1.0;
     assert!((number(&row["error"]) - error).abs() < 1e-12);
-    // The same again, with other threads; from another seed other streams are drawn.
+    // The same again, with other threads; another seed draws other streams.
     assert_eq!(place.iodyno("study my.toml --json --threads 1").succeeds().json(), document);
     let page = place.iodyno("study my.toml --quick --seed 7").succeeds().stdout.clone();
     assert!(page.contains("A RAM disk") && page.contains("printed") && !page.contains('\u{1b}'));
-    assert!(told.stderr.is_empty(), "{}", told.stderr);
+    assert!(output.stderr.is_empty(), "{}", output.stderr);
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place() {
+fn errors_are_reported_at_their_position() {
     let place = Place::new();
     place.write("my.toml", STUDY);
     place.write("figures.csv", FIGURES.replace(",500,", ",some,"));
-    let told = place.iodyno("study my.toml");
-    told.fails(2, &["figures.csv:2:", "`resolution` is a number, not `some`"]);
+    let output = place.iodyno("study my.toml");
+    output.fails(2, &["figures.csv:2:", "`resolution` is a number, not `some`"]);
     place.write("my.toml", STUDY.replace("depth =", "dept ="));
     place.iodyno("study my.toml").fails(2, &["my.toml:", "dept"]);
     place
@@ -67,7 +67,7 @@ fn what_is_wrong_is_told_at_its_place() {
         .fails(2, &["no study named `lenovo`", "did you mean `lenovo-exflash`"]);
 }
 
-/// The catalog's study begins, and ends in order when it is asked to.
+/// The catalog's study begins, and ends in order on a signal.
 #[test]
 fn a_study_can_be_stopped() {
     let place = Place::new();
@@ -80,7 +80,7 @@ fn a_study_can_be_stopped() {
         caught.is_some_and(|set| set & 1 << (libc::SIGINT - 1) != 0)
     });
     running.signal(libc::SIGINT);
-    let told = running.finish();
-    told.exits(130).says(&["interrupted"]);
-    assert!(told.stdout.is_empty(), "nothing half-done is told");
+    let output = running.finish();
+    output.exits(130).says(&["interrupted"]);
+    assert!(output.stdout.is_empty(), "no partial result is printed");
 }

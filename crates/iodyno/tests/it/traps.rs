@@ -3,8 +3,8 @@
 //! none. Made for real, as far as this kernel has what they are made of; the rest are recorded trees
 //! (`crates/target/src/inspect/stack/tests.rs`) and the guest's (`guest`'s module `traps`). `docs/verdicts.md` lists all.
 //!
-//! What is counted, others' reads of the same disk may hide: a trap must be seen in one of a few tries, and an
-//! honest stack must never be called one.
+//! Other processes' reads of the same disk may hide the counted ones: a trap must be detected in
+//! one of a few tries, and an honest stack must never be called one.
 
 use crate::disks::{Loop, MIB, Mount, alone, run};
 use crate::nbd::Server;
@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A stack that was made: its target, and what is to be undone, the upper before the lower.
+/// A stack that was built: its target, and its parts to be removed, the upper before the lower.
 struct Rig {
     target: String,
     /// Dropped in order.
@@ -27,15 +27,15 @@ impl Rig {
         Self { target: target.into(), parts: Vec::new() }
     }
 
-    /// Stands on this too.
+    /// Adds a lower part.
     fn on(mut self, part: impl Any) -> Self {
         self.parts.push(Box::new(part));
         self
     }
 }
 
-/// A name, how it is made, and the verdict that it must have: None for an honest one. What can't be made here
-/// gives the reason.
+/// A name, the stack's constructor, and the required verdict: None for an honest one. A stack that
+/// can't be built here gives the reason.
 type Trap = (&'static str, fn(&Place) -> Result<Rig, &'static str>, Option<&'static str>);
 
 const TRAPS: &[Trap] = &[
@@ -67,7 +67,7 @@ const TRAPS: &[Trap] = &[
     (
         "overlay on a disk",
         |p| {
-            // The build may itself lie on an overlay, on which none can stand.
+            // The build may itself be on an overlay, which can't carry another.
             let image = filled(p.path("image"), 48 * MIB);
             run("mkfs.ext4", &["-q", "-F", image.to_str().unwrap()]);
             let disk = Loop::on(&image, &["--direct-io=on"]);
@@ -108,12 +108,12 @@ const TRAPS: &[Trap] = &[
     ),
 ];
 
-/// Reads and writes in one cell, of blocks that take no time to count.
+/// Reads and writes in one cell, of blocks that are counted quickly.
 const WORKLOAD: &str = "schema = 1\ndepth = 4\nblock = \"64KiB\"\n[mix]\nread = 60\nwrite = 40\n\
     [limits]\ntime = \"250ms\"\n";
-/// Verdicts that say that no device was measured.
+/// Verdicts that state that no device was measured.
 const CAUGHT: [&str; 2] = ["PAGE_CACHE", "MEMORY"];
-/// Tries to see a trap, while others use the disk.
+/// Tries to detect a trap, while others use the disk.
 const TRIES: u32 = 6;
 
 #[test]
@@ -131,7 +131,7 @@ fn no_trap_is_valid_and_no_honest_stack_is_one() {
                 continue;
             }
         };
-        // What a trap answers from must be there first, as it is where somebody measures twice.
+        // The memory behind a trap must be filled first, as it is in a second measurement.
         let tries = if expected.is_some() { TRIES } else { 1 };
         let seen: Vec<Value> = (0..tries)
             .map(|_| measured(&place, &rig.target))
@@ -150,7 +150,7 @@ fn no_trap_is_valid_and_no_honest_stack_is_one() {
                 last["evidence"]["storage"]
             ));
         }
-        // The trap must not be VALID beside it, and MEMORY is all that is said of memory above a note.
+        // The trap must not be VALID beside it, and MEMORY is the only verdict on memory above a note.
         if let Some(code) = expected {
             let above = above_a_note(last);
             let others = above.iter().any(|other| other != code);
@@ -162,7 +162,7 @@ fn no_trap_is_valid_and_no_honest_stack_is_one() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// One run of reads and writes on a target. What holds something is named to be destroyed.
+/// One run of reads and writes on a target. A target that holds data is confirmed by name.
 fn measured(place: &Place, target: &str) -> Value {
     // A scratch file is new: there is nothing to destroy.
     let destroy = match target.strip_prefix("/dev/").unwrap_or(target) {
@@ -170,8 +170,8 @@ fn measured(place: &Place, target: &str) -> Value {
         name => format!("--destroy {name}"),
     };
     let words = format!("run mixed.toml --ramp 0s --on {target} {destroy}");
-    let told = place.iodyno(&format!("{words} --json --quiet"));
-    cells(&told.succeeds().json())[0].clone()
+    let output = place.iodyno(&format!("{words} --json --quiet"));
+    cells(&output.succeeds().json())[0].clone()
 }
 
 fn above_a_note(cell: &Value) -> Vec<String> {
@@ -184,7 +184,7 @@ fn image(place: &Place) -> PathBuf {
     filled(place.path("image"), 16 * MIB)
 }
 
-/// A file without holes, which is nobody's file system.
+/// A file without holes and without a file system.
 fn filled(path: PathBuf, bytes: u64) -> PathBuf {
     fs::write(&path, vec![0xA5; bytes as usize]).unwrap();
     path
@@ -237,7 +237,7 @@ fn zram(_: &Place) -> Result<Rig, &'static str> {
     Ok(Rig::new(format!("/dev/zram{}", zram.0)).on(zram))
 }
 
-/// nbdkit with a file, as it comes: through the page cache.
+/// nbdkit with a file, with its defaults: through the page cache.
 fn nbdkit(place: &Place) -> Server {
     Server::nbdkit(&format!("file {}", image(place).display()))
 }
@@ -284,8 +284,8 @@ fn fuse(place: &Place, server: Server) -> Result<Rig, &'static str> {
     Ok(Rig::new(file.to_str().unwrap()).on(Fuse { _running: running, point }).on(server))
 }
 
-/// A file of a disk and a loop device on another of its files, measured at once: what goes through the loop device
-/// to the disk is this run's own.
+/// A file of a disk and a loop device on another of its files, measured at once: the loop device's
+/// I/O to the disk is this run's own.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_run_s_own_io_through_a_stack_is_not_foreign() {
@@ -293,7 +293,7 @@ fn a_run_s_own_io_through_a_stack_is_not_foreign() {
     let place = Place::new();
     let rig = looped(&image(&place), true);
     place.write("mixed.toml", WORKLOAD.replace("250ms", "1s").replace("64KiB", "256KiB"));
-    // What others read or write meanwhile is seen as well: in one of a few tries there is little of it.
+    // I/O of other processes is detected as well: in one of a few tries there is little of it.
     let words = format!(
         "run mixed.toml --ramp 0s --on {} --on scratch:16MiB --destroy {}",
         rig.target,
@@ -311,7 +311,7 @@ fn a_run_s_own_io_through_a_stack_is_not_foreign() {
     assert!(is_ours, "{all:?}");
 }
 
-/// What the page cache gives to one target is not taken from what the device gave to another.
+/// The page cache's share of one target is not subtracted from the device's share of another.
 #[test]
 #[ignore = "needs a disk for itself"]
 fn an_honest_target_beside_a_buffered_one_is_no_trap() {

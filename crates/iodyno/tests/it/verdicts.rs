@@ -1,5 +1,4 @@
-//! A number carries its verdict: what would mislead is said by its code, and by nothing else where
-//! there is nothing to say.
+//! A number carries its verdict: a misleading one has its code, and a sound one no other.
 
 use crate::place::{Place, cells, codes, number, whole};
 use serde_json::Value;
@@ -9,8 +8,8 @@ fn cell(place: &Place, words: &str) -> Value {
     cells(&place.document(words))[0].clone()
 }
 
-/// The first of some attempts that says so: whether a rate is met is a matter of the machine's
-/// mood as well.
+/// The first of some attempts with this verdict: whether a rate is met also depends on the
+/// machine's other load.
 fn says(place: &Place, words: &str, code: &str) -> Value {
     let attempts = (0..5).map(|_| cell(place, words));
     attempts.into_iter().find(|found| codes(found).contains(&code)).unwrap_or_else(|| {
@@ -18,7 +17,7 @@ fn says(place: &Place, words: &str, code: &str) -> Value {
     })
 }
 
-/// Where the target keeps no content, verification that was asked for did not happen.
+/// Where the target keeps no content, the requested verification did not happen.
 #[test]
 fn nothing_is_verified_where_nothing_is_kept() {
     let place = Place::new();
@@ -32,7 +31,7 @@ fn nothing_is_verified_where_nothing_is_kept() {
     }
 }
 
-/// The merged cell of several targets has the facts that all of them share, and no other.
+/// The merged cell of several targets has only the facts that all of them share.
 #[test]
 fn the_facts_of_one_target_are_not_those_of_all() {
     let place = Place::new();
@@ -63,7 +62,7 @@ fn a_rate_is_met_or_missed() {
         assert!(found.contains(&"RATE_MISSED") && !found.contains(&"RATE_MET"), "{found:?}");
         assert!(!found.contains(&"VALID") && missed["level"] == "warning");
         assert!(whole(&missed["backlog_ops"]) > 1_000_000, "{missed}");
-        // What waited is in the response time and not in the service time.
+        // Waiting counts in the response time and not in the service time.
         let read = &missed["read"];
         let (response, service) = (&read["latency_ns"]["mean"], &read["service_ns"]["mean"]);
         assert!(number(response) > 2.0 * number(service), "{read}");
@@ -71,12 +70,15 @@ fn a_rate_is_met_or_missed() {
 }
 
 #[test]
-fn the_page_cache_in_the_path_is_told() {
+fn the_page_cache_in_the_path_is_reported() {
     let place = Place::new();
     let short = "--depth 1 --time 100ms --ramp 0s";
     let found = cell(&place, &format!("run random-read --on t?size=4MiB&direct=no {short}"));
-    let told = codes(&found);
-    assert!(told.contains(&"PAGE_CACHE") && told.contains(&"SMALL_TARGET"), "{told:?}");
+    let found_codes = codes(&found);
+    assert!(
+        found_codes.contains(&"PAGE_CACHE") && found_codes.contains(&"SMALL_TARGET"),
+        "{found_codes:?}"
+    );
     assert_eq!((&found["evidence"]["direct"], &found["level"]), (&false.into(), &"warning".into()));
     let found = cell(&place, &format!("run random-read --on t {short}"));
     if found["evidence"]["direct"] == true {
@@ -90,31 +92,31 @@ fn the_page_cache_in_the_path_is_told() {
 }
 
 #[test]
-fn blocks_that_were_never_written_are_told() {
+fn blocks_that_were_never_written_are_reported() {
     let place = Place::new();
     File::create(place.path("sparse")).unwrap().set_len(8 << 20).unwrap();
     let short = "--depth 1 --time 50ms --ramp 0s";
     let found = cell(&place, &format!("run random-read --on sparse {short}"));
     assert!(codes(&found).contains(&"NEVER_WRITTEN"), "{found}");
-    // Written with zeroes, it is no better: a device needs no medium to answer for those.
+    // Written with zeroes, it is no better: a device needs no medium to return those.
     place.write("zeroes", vec![0; 8 << 20]);
     let found = cell(&place, &format!("run random-read --on zeroes {short}"));
     assert!(codes(&found).contains(&"NEVER_WRITTEN"), "{found}");
     assert_eq!(found["evidence"]["blocks_zero"], found["evidence"]["blocks_sampled"]);
-    // What iodyno lays out holds none, and neither does somebody's data.
+    // iodyno's layout has none, and neither have another program's data.
     for target in ["scratch:8MiB", "ram:8MiB", "fresh?size=8MiB"] {
         let found = cell(&place, &format!("run random-read --on {target} {short}"));
         assert!(!codes(&found).contains(&"NEVER_WRITTEN"), "{target}: {found}");
     }
 }
 
-/// A verdict is judged from what was kept, so an old run shows the same ones.
+/// A verdict is computed from the kept data, so an old run shows the same ones.
 #[test]
-fn notes_stand_beside_valid() {
+fn notes_appear_beside_valid() {
     let place = Place::new();
     let found = cell(&place, "run random-read --on ram:1MiB --ops 2000 --ramp 0s");
-    let told = codes(&found);
-    assert!(told.contains(&"FEW_SAMPLES"), "{told:?}");
+    let found_codes = codes(&found);
+    assert!(found_codes.contains(&"FEW_SAMPLES"), "{found_codes:?}");
     let levels: Vec<&str> = found["verdicts"]
         .as_array()
         .unwrap()
@@ -125,7 +127,7 @@ fn notes_stand_beside_valid() {
         |level: &&str| ["invalid", "warning", "valid", "note"].iter().position(|l| l == level);
     assert!(levels.is_sorted_by_key(weight), "the gravest first: {levels:?}");
     let is_valid = !levels.iter().any(|level| ["warning", "invalid"].contains(level));
-    assert_eq!(told[0] == "VALID", is_valid, "{told:?}");
+    assert_eq!(found_codes[0] == "VALID", is_valid, "{found_codes:?}");
     let shown = place.iodyno("show last --json").succeeds().json();
     assert_eq!(cells(&shown)[0]["verdicts"], found["verdicts"]);
 }

@@ -1,5 +1,5 @@
-//! What verification says of content that other runs wrote: each way to be wrong is found and counted across
-//! runs, what was not verified is said, and a pass over a whole target tells what a crash or a power cut left.
+//! Verification of content that other runs wrote: each kind of corruption is found and counted across runs,
+//! unverified content is reported, and a pass over a whole target shows the effect of a crash or a power cut.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::place::{Place, cells, codes, whole};
@@ -11,11 +11,11 @@ use std::time::Duration;
 const UNIT: usize = 4096;
 const UNITS: usize = 1024;
 
-/// What the only cell of a run found, by the run's exit code.
+/// Findings in the only cell of a run, by the run's exit code.
 #[track_caller]
 fn verified(place: &Place, words: &str, exit: i32) -> (Value, Value) {
-    let told = place.iodyno(&format!("{words} --json --quiet"));
-    let document = told.exits(exit).json();
+    let output = place.iodyno(&format!("{words} --json --quiet"));
+    let document = output.exits(exit).json();
     assert_valid(RUN_SCHEMA, &document);
     let cell = cells(&document)[0].clone();
     (cell["evidence"]["verification"].clone(), cell)
@@ -40,7 +40,7 @@ fn damage_between_runs_is_found_by_kind() {
     assert_eq!((whole(&found["checked"]), whole(&found["current"])), (1024, 1024), "{found}");
     assert_eq!((&found["found"], &found["kept_map"]), (&json!({}), &json!("whole")));
     assert_eq!(found["read_share"], 1.0);
-    assert!(found["writers"].as_array().unwrap().len() <= 2, "the runs, and nobody else: {found}");
+    assert!(found["writers"].as_array().unwrap().len() <= 2, "only the runs: {found}");
     let said = codes(&cell);
     assert!(said.contains(&"VALID") && said.contains(&"VERIFIED"), "{said:?}");
 
@@ -57,7 +57,7 @@ fn damage_between_runs_is_found_by_kind() {
     for i in 0..10 {
         image[unit(i)].fill(0);
         noise(&mut image[unit(100 + i)]);
-        // Written for the place five blocks on, and for the next one and shifted by a sector.
+        // Written for the place five blocks further, and for the next one and shifted by a sector.
         image[unit(200 + i)].copy_from_slice(&sound[unit(205 + i)]);
         let shifted = (300 + i) * UNIT + 512;
         image[unit(300 + i)].copy_from_slice(&sound[shifted..shifted + UNIT]);
@@ -86,13 +86,13 @@ fn damage_between_runs_is_found_by_kind() {
     assert_eq!(whole(&found["current"]), 1024 - 80);
     assert!(codes(&cell).contains(&"WRONG_CONTENT"), "{cell}");
     assert_eq!((&cell["level"], &cell["ended"]), (&json!("invalid"), &json!("ops")));
-    let told = place.iodyno(&format!("{pass} -q"));
+    let output = place.iodyno(&format!("{pass} -q"));
     for words in ["WRONG_CONTENT", "10 zeroed (at byte 0, 4096, 8192, 12288 …)", "first at byte"]
     {
-        assert!(told.exits(4).stdout.contains(words), "{words}: {told:?}");
+        assert!(output.exits(4).stdout.contains(words), "{words}: {output:?}");
     }
 
-    // A workload that reads finds the same, and does not call it VALID.
+    // A workload that reads finds the same, and is not VALID.
     let read = "run random-read --content verifiable --on ./f --ramp 0s --ops 4000";
     let (met, cell) = verified(&place, &format!("{read} --max-errors 100000"), 4);
     for (name, _) in met["found"].as_object().unwrap() {
@@ -103,8 +103,8 @@ fn damage_between_runs_is_found_by_kind() {
     assert_eq!(whole(&met["checked"]) - whole(&met["current"]), corrupt, "{met}");
     assert_eq!(cell["level"], "invalid");
 
-    // Without what the notebook knows, blocks that bear no trace of ours can't be called wrong, and of whole
-    // ones it can't be told whether they are the latest.
+    // Without the notebook's map, blocks without a mark can't be called corrupt, and for whole ones
+    // it is unknown whether they are the latest.
     let (found, cell) = verified(&place, &format!("{pass} --no-notebook"), 4);
     assert_eq!(whole(&found["unverified"]), 20, "{found}");
     assert_eq!((&found["current"], &found["kept_map"]), (&json!(0), &json!("none")));
@@ -114,13 +114,13 @@ fn damage_between_runs_is_found_by_kind() {
     verified(&place, pass, 0);
 }
 
-/// Content that no verified run wrote: nothing is found wrong, and the share that was not verified is said.
+/// Content that no verified run wrote: nothing is corrupt, and the unverified share is reported.
 #[test]
-fn what_was_not_verified_is_said() {
+fn unverified_content_is_reported() {
     let place = Place::new();
     let write = "run random-write --on f?size=4MiB --ramp 0s --ops 64";
     place.document(&format!("{write} --content verifiable"));
-    // Another run writes something else: the map of the first one is forgotten.
+    // Another run writes other content: the map of the first one is dropped.
     place.document(write);
     let read = "run random-read --content verifiable --on ./f --ramp 0s --ops 2000";
     let (found, cell) = verified(&place, read, 0);
@@ -137,15 +137,15 @@ fn what_was_not_verified_is_said() {
     let (found, _) = verified(&place, words, 0);
     assert_eq!((whole(&found["current"]), whole(&found["checked"])), (2000, 2000), "{found}");
     for words in ["", "--on null:", "--on scratch:4MiB", "--on ram:4MiB"] {
-        let told = place.iodyno(&format!("run --verify-only {words}"));
-        told.fails(2, &["holds nothing that was written before"]);
+        let output = place.iodyno(&format!("run --verify-only {words}"));
+        output.fails(2, &["holds nothing that was written before"]);
     }
     place.iodyno("run --verify-only random-read --on ./f").fails(2, &["cannot be used with"]);
 }
 
-/// A run that was killed: what it wrote is newer than what is known, and nothing is called wrong.
+/// A run that was killed: its writes are newer than the map, and nothing is called corrupt.
 #[test]
-fn a_run_that_was_killed_left_no_map_of_what_it_wrote() {
+fn a_killed_run_left_no_map_of_its_writes() {
     let place = Place::new();
     let words = "run random-write --content verifiable --on f?size=4MiB --ramp 0s --time 1m -q";
     let mut running = place.start(words);
@@ -160,10 +160,10 @@ fn a_run_that_was_killed_left_no_map_of_what_it_wrote() {
     assert!(codes(&cell).contains(&"VALID"), "{cell}");
 }
 
-/// A served device with a volatile cache loses its power: what was flushed is there, what was not may be
-/// older, and the pass tells one from the other.
+/// A served device with a volatile cache loses its power: flushed data are there, unflushed ones
+/// may be older, and the pass distinguishes them.
 #[test]
-fn a_power_cut_takes_what_was_not_flushed_and_nothing_else() {
+fn a_power_cut_loses_only_unflushed_writes() {
     let place = Place::new();
     flash(&place, "device.toml", false, 0);
     let server = Served::start(&place, "./device.toml --no-floor --dilate 100");
@@ -181,7 +181,7 @@ fn a_power_cut_takes_what_was_not_flushed_and_nothing_else() {
         let before = writes();
         let mut running = place.start(&words);
         running.wait_until("it writes", || writes() > before + 32);
-        // What is in flight fails, so that the run knows, and ends.
+        // Operations in flight fail, so that the run detects the cut, and ends.
         server.fault("hang");
         std::thread::sleep(Duration::from_millis(20));
         server.fault("power-cut");
@@ -196,9 +196,9 @@ fn a_power_cut_takes_what_was_not_flushed_and_nothing_else() {
     server.stop();
 }
 
-/// iodyno itself lays a file out anew: what an earlier run wrote there is not expected any more.
+/// iodyno itself lays a file out again: an earlier run's writes are not expected there any more.
 #[test]
-fn a_file_that_is_made_anew_has_no_map() {
+fn a_file_that_is_laid_out_again_has_no_map() {
     let place = Place::new();
     let write = "run random-write --content verifiable --on f?size=4MiB --ops 512 --ramp 0s -q";
     place.iodyno(write).succeeds();
@@ -209,7 +209,7 @@ fn a_file_that_is_made_anew_has_no_map() {
     assert!(!codes(&cell).contains(&"WRONG_CONTENT"), "{cell}");
 }
 
-/// A pass goes on to its end whatever fails, and then says that it failed.
+/// A pass continues to its end whatever fails, and then reports the failure.
 #[test]
 fn a_pass_over_a_failing_target_fails() {
     let place = Place::new();

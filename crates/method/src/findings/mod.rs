@@ -1,5 +1,5 @@
-//! What the cells of a method show: a pure function of a method and its stored cells, in figures that can
-//! be printed, drawn and kept.
+//! Findings of a method: computed by a pure function from the method and its stored cells, as
+//! figures that can be printed, drawn and kept.
 
 mod points;
 mod rounds;
@@ -24,36 +24,36 @@ pub use table::{NINES, Row, Table};
 pub use verdicts::verdicts;
 pub use within_cell::Stalls;
 
-/// What a run of a method shows.
+/// Findings of one run of a method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
     /// The method's name.
     pub method: String,
-    /// What it is, in a line.
+    /// Its description, one line.
     pub about: String,
     /// The published specification that it follows, if any.
     pub standard: Option<String>,
     /// The settings in effect.
     pub setting: Option<String>,
-    /// In how far the run deviates from the standard or the file, in words. A standard's name must not be
+    /// The run's deviations from the standard or the file, as text. A standard's name must not be
     /// shown without them.
     pub deviations: Vec<String>,
-    /// All of it was done.
+    /// All stages were carried out.
     pub complete: bool,
-    /// On the run as a whole, the gravest first. [`iodyno_measure::Level::Invalid`] means that the method failed.
+    /// On the run as a whole, gravest first. [`iodyno_measure::Level::Invalid`] means that the method failed.
     pub verdicts: Vec<Verdict>,
     /// Each target alone, or all of them together as one.
     pub subjects: Vec<Subject>,
 }
 
 impl Findings {
-    /// The gravest verdict on the run as a whole; None where there is none.
+    /// The gravest verdict on the run as a whole; None if there are no verdicts.
     pub fn level(&self) -> Option<Level> {
         self.verdicts.iter().map(|v| v.level).max()
     }
 }
 
-/// What was found on one subject.
+/// Findings on one subject.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Subject {
     /// Its target, or all of them.
@@ -62,14 +62,14 @@ pub struct Subject {
     pub stages: Vec<StageFinding>,
 }
 
-/// What a stage showed.
+/// Finding of one stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageFinding {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its kind of action.
     pub act: &'static str,
-    /// What came of it; None where it did not begin.
+    /// Its result; None where the stage did not begin.
     pub showed: Option<Showed>,
 }
 
@@ -78,7 +78,7 @@ pub struct StageFinding {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "there are as many as stages")]
 pub enum Showed {
-    /// A purge, a fill or a wait: what was done, in words by topic.
+    /// A purge, a fill or a wait: the action, as text by topic.
     Preparation {
         /// The facts of it.
         facts: Vec<(String, String)>,
@@ -99,14 +99,14 @@ pub enum Showed {
     },
 }
 
-/// One finished step with its cell. The merged cell speaks where there are several targets.
+/// One finished step with its cell. Of several targets' cells the merged one counts.
 pub(crate) struct Step<'a> {
     pub(crate) done: Done,
     pub(crate) cell: &'a Cell,
 }
 
-/// What the cells of a run show; `subjects` is the number of targets where the method was applied to each alone,
-/// else 1.
+/// Findings from the cells of a run; `subjects` is the number of targets where the method was
+/// applied to each alone, else 1.
 pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Findings {
     let steps = steps(cells);
     let done: Vec<Done> = steps.iter().map(|s| s.done.clone()).collect();
@@ -139,7 +139,7 @@ pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Fi
     }
 }
 
-/// Deviations that only the cells know of, each once.
+/// Deviations that are recorded only in the cells, each once.
 fn noted(steps: &[Step<'_>]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for step in steps {

@@ -1,4 +1,4 @@
-//! Operating points: what was chosen, why, and how it behaves down to five nines.
+//! Operating points: the choice, its reason, and the latencies up to the 99.999th percentile.
 
 use super::table::Row;
 use super::{Step, measured};
@@ -10,13 +10,13 @@ use serde::Serialize;
 /// One operating point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointFinding {
-    /// Which: max, optimal, mid or min.
+    /// Its kind: max, optimal, mid or min.
     pub which: &'static str,
-    /// The chosen point of the earlier stage, in words.
+    /// The chosen point of the earlier stage, as text.
     pub chosen: String,
-    /// The ceilings, in words; may be empty.
+    /// The ceilings, as text; may be empty.
     pub ceilings: Vec<String>,
-    /// It keeps them, over its own longer run.
+    /// It stays below them over its own longer run.
     pub keeps: bool,
     /// Its figures.
     pub row: Row,

@@ -1,5 +1,5 @@
-//! Rounds: whether the steady state was reached, by the specification's rule and by our own, and the table
-//! over the measurement window.
+//! Rounds: whether they reached the steady state, by the specification's rule and by iodyno's drift
+//! test, and the table over the measurement window.
 
 use super::table::Table;
 use super::{Step, measured, within_cell};
@@ -11,21 +11,21 @@ use iodyno_measure::statistics::drift::Drift;
 use iodyno_measure::statistics::steady::{Progress, SteadyReport};
 use serde::Serialize;
 
-/// What rounds showed.
+/// Finding of a stage of rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundsFinding {
     /// The verdict by the specification's rule, with its windows; None where a tracking variable
     /// could not be measured.
     pub steady: Option<SteadyReport>,
-    /// Why there is none.
+    /// Why `steady` is None.
     pub trouble: Option<String>,
-    /// The limits in words.
+    /// The limits, as text.
     pub limits: String,
-    /// What was tracked, over all rounds.
+    /// The tracking variables, over all rounds.
     pub variables: Vec<Variable>,
     /// Whole rounds.
     pub rounds: u32,
-    /// Of the measurement window: the last rounds, as many as a window has.
+    /// Table of the measurement window: the last rounds, as many as a window has.
     pub table: Table,
     /// The first round of the measurement window; rounds count from 1.
     pub window_first: u32,
@@ -38,8 +38,8 @@ pub struct Variable {
     pub name: String,
     /// Its value in each round, in its own unit (operations or bytes a second, or ns).
     pub values: Vec<Option<f64>>,
-    /// Our own verdict beside the specification's, on the rate within its cells over the measurement
-    /// window, interval by interval; None where there are too few.
+    /// Iodyno's drift test beside the specification's verdict, on the rate within its cells over
+    /// the measurement window, interval by interval; None where there are too few.
     pub drift: Option<Drift>,
 }
 

@@ -10,18 +10,18 @@ use iodyno_measure::statistics::drift::Drift;
 use iodyno_measure::statistics::steady::SteadyReport;
 use serde::Serialize;
 
-/// What a series showed.
+/// Finding of a series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeriesFinding {
-    /// One after the other.
+    /// In order of time.
     pub samples: Vec<Sample>,
-    /// The verdict by the specification's rule on every n-th sample, where the method asks for it.
+    /// The verdict by the specification's rule on every n-th sample, where the method requires it.
     pub steady: Option<SteadyReport>,
-    /// Our own verdict beside it, on the rate interval by interval; None where there are too few.
+    /// Iodyno's drift test beside it, on the rate interval by interval; None where there are too few.
     pub drift: Option<Drift>,
-    /// Intervals in which less than a tenth of the usual was done.
+    /// Intervals with less than a tenth of the usual operations.
     pub stalls: Stalls,
-    /// Over the last fifth of the samples, ten at least.
+    /// Over the last fifth of the samples, at least ten.
     pub end: Row,
     /// Over the first sample.
     pub first: Row,

@@ -1,5 +1,5 @@
-//! A grid that was measured once or several times: its table, the load curve where an axis is about load,
-//! and scaling where one is about how many work.
+//! A grid that was measured once or several times: its table, the load curve where an axis is load,
+//! and scaling where an axis is targets or threads.
 
 use super::table::Table;
 use super::{Step, measured};
@@ -11,41 +11,41 @@ use iodyno_measure::statistics::knee::{LoadPoint, Optimum, optimum, outside_curv
 use iodyno_measure::statistics::scaling::{Scalability, ScalePoint, Scaled, fit, scaled};
 use serde::Serialize;
 
-/// What a grid showed.
+/// Finding of a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SweepFinding {
     /// Its points.
     pub table: Table,
-    /// How latency moves with load: where depth, threads or rate is an axis, and no other axis changes
-    /// what is issued.
+    /// Latency by load: where depth, threads or rate is an axis, and no other axis changes the
+    /// operations.
     pub load: Option<Load>,
-    /// How throughput grows: where targets or threads is the only axis.
+    /// Throughput by parallelism: where targets or threads is the only axis.
     pub scaling: Option<Scaling>,
 }
 
 /// A load curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Load {
-    /// For each of the load's points the row of the table.
+    /// The row of the table for each of the load's points.
     pub rows: Vec<usize>,
     /// The points.
     pub points: Vec<LoadPoint>,
-    /// The ceilings that the best point keeps, in words.
+    /// The ceilings that the best point keeps, as text.
     pub ceilings: Vec<String>,
     /// The same with their values, ns.
     pub limits: Vec<(String, f64)>,
-    /// The best point under them, by its place in `points`.
+    /// The best point under them, by its index in `points`.
     pub optimum: Optimum,
-    /// The points that raise IOPS above all with fewer outstanding I/Os, by their place in `points`.
+    /// The points that raise IOPS above all with fewer outstanding I/Os, by their index in `points`.
     pub outside: Vec<usize>,
 }
 
-/// Throughput over how many work.
+/// Throughput over the number of targets or threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scaling {
-    /// What is counted: targets or threads.
+    /// The counted unit: targets or threads.
     pub of: &'static str,
-    /// The points, beside the smallest.
+    /// The points, relative to the smallest.
     pub points: Vec<Scaled>,
     /// The universal scalability law through them, where there are enough.
     pub law: Option<Scalability>,

@@ -28,7 +28,7 @@ pub struct Row {
     pub at: Vec<String>,
     /// Cells that count.
     pub n: usize,
-    /// Why there are none, where it was skipped.
+    /// Why `n` is 0, where the point was skipped.
     pub skipped: Option<String>,
     /// Outstanding I/Os, all threads of a target.
     pub oio: u32,
@@ -42,11 +42,11 @@ pub struct Row {
     pub mean_ns: Option<f64>,
     /// By [`NINES`], of the merged histogram, ns; None where the samples do not support it.
     pub nines_ns: Vec<Option<u64>>,
-    /// By [`NINES`], how well each is known within the windows of these cells.
+    /// By [`NINES`], the precision of each within the windows of these cells.
     pub within: Vec<Option<Within>>,
     /// The largest latency, ns.
     pub max_ns: Option<u64>,
-    /// Operations behind it.
+    /// Operations in its cells.
     pub ops: u64,
     /// The gravest level of the cells' verdicts.
     pub level: Option<Level>,
@@ -57,7 +57,7 @@ pub struct Row {
 }
 
 impl Table {
-    /// Of the steps that count.
+    /// The table of the steps that count.
     pub(crate) fn of<'a>(
         grid: &Grid,
         steps: &(impl Iterator<Item = &'a Step<'a>> + Clone),
@@ -75,7 +75,7 @@ impl Table {
 }
 
 impl Row {
-    /// Of the cells of one point.
+    /// The row of the cells of one point.
     pub(crate) fn of<'a>(at: Vec<String>, steps: impl Iterator<Item = &'a Step<'a>>) -> Self {
         let mut row = Self { at, ..Self::default() };
         let mut all = Vec::<&Figures>::new();

@@ -1,6 +1,6 @@
-//! Verdicts on a run of a method as a whole: whether it reached what it is for, and in how far it was
-//! carried out as its file and its standard say. The verdicts of cells say nothing of that: each cell of a
-//! search for a steady state may be sound, and the search may fail.
+//! Verdicts on a run of a method as a whole: whether it reached its aim, and its deviations from
+//! its file and its standard. The verdicts of cells don't cover that: each cell of a search for a
+//! steady state may be sound, and the search may fail.
 
 use super::{Step, noted, steps};
 use crate::completed_step::Done;
@@ -10,10 +10,10 @@ use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Cell, Ended, Level, Preparation, Role, Verdict};
 use std::collections::BTreeSet;
 
-/// The verdicts on a run of `method` as a whole, the gravest first; empty where nothing is to be said.
-/// `subjects` is the number of targets where the method was applied to each alone, else 1.
+/// The verdicts on a run of `method` as a whole, gravest first; may be empty. `subjects` is the
+/// number of targets where the method was applied to each alone, else 1.
 ///
-/// [`Level::Invalid`] means that the method failed: it did not reach what it is for. The same verdicts are
+/// [`Level::Invalid`] means that the method failed: it did not reach its aim. The same verdicts are
 /// in [`super::Findings::verdicts`]; this function costs less.
 pub fn verdicts(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Vec<Verdict> {
     let steps = steps(cells);
@@ -29,7 +29,7 @@ pub(super) fn is_complete(method: &Method, seed: u64, subjects: u32, done: &[Don
         && seen.iter().all(|s| method.next(*s, seed, done) == Ok(crate::Step::Finished))
 }
 
-/// In how far the run deviates from the method's standard or file, in words.
+/// The run's deviations from the method's standard or file, as text.
 pub(super) fn deviations(method: &Method, steps: &[Step<'_>]) -> Vec<String> {
     let mut deviations = method.deviations();
     deviations.extend(noted(steps));
@@ -66,7 +66,7 @@ pub(super) fn of_steps(
                         "NOT_STEADY",
                         Level::Invalid,
                         format!(
-                            "{name}: no steady state in {} rounds, the most that the method allows: what is shown is no steady state performance; precondition for longer, keep other load away, or allow more `rounds` in a copy of the method's file",
+                            "{name}: no steady state in {} rounds, the most that the method allows: the figures are not steady-state performance; precondition for longer, keep other load away, or allow more `rounds` in a copy of the method's file",
                             report.rounds
                         ),
                     ),
@@ -74,7 +74,7 @@ pub(super) fn of_steps(
                     Err(why) => say(
                         "NOT_STEADY",
                         Level::Invalid,
-                        format!("{name}: whether there was a steady state is not known: {why}"),
+                        format!("{name}: it is unknown whether there was a steady state: {why}"),
                     ),
                 },
                 Act::Series(series) => {
@@ -87,7 +87,7 @@ pub(super) fn of_steps(
                             "ENDED_UNSTEADY",
                             Level::Note,
                             format!(
-                                "{name}: it ended by its time or by what was written, with no steady state in {} rounds: its end is not the steady state",
+                                "{name}: it ended by its limit of time or of writes, with no steady state in {} rounds: its end is not the steady state",
                                 report.rounds
                             ),
                         );
@@ -114,27 +114,31 @@ pub(super) fn of_steps(
         }
     }
     if !complete {
-        say("UNFINISHED", Level::Warning, "not all of the method was carried out".to_owned());
+        say(
+            "UNFINISHED",
+            Level::Warning,
+            "some steps of the method were not carried out".to_owned(),
+        );
     }
     let deviations = deviations(method, steps);
     if let (Some(standard), false) = (&method.standard, deviations.is_empty()) {
         say(
             "NON_CONFORMANT",
             Level::Warning,
-            format!("not {standard} to the letter: {}", deviations.join("; ")),
+            format!("deviates from {standard}: {}", deviations.join("; ")),
         );
     } else if !deviations.is_empty() {
-        // What a purge or a fill left out changes what the cells found; what was chosen or simulated does not.
+        // A reduced purge or fill changes what the cells measure; a choice or a simulation does not.
         let lacking = is_prepared_less(steps);
         let (code, level) =
             if lacking { ("STAGE_SKIPPED", Level::Warning) } else { ("CHANGED", Level::Note) };
-        say(code, level, format!("not as the method's file says: {}", deviations.join("; ")));
+        say(code, level, format!("deviates from the method's file: {}", deviations.join("; ")));
     }
     found.sort_by_key(|v| core::cmp::Reverse(v.level));
     found
 }
 
-/// Whether a purge or a fill of targets that are not emulated did less than the method says.
+/// Whether a purge or a fill of targets that are not emulated did less than the method requires.
 fn is_prepared_less(steps: &[Step<'_>]) -> bool {
     steps.iter().any(|s| {
         let e = &s.cell.evidence;

@@ -1,24 +1,24 @@
-//! Our own look at what happens within cells, beside the verdict of the specification: whether the rate is
-//! steady interval by interval, and how often it stalled.
+//! Steadiness within cells, beside the verdict of the specification: whether the rate is steady
+//! interval by interval, and how often it stalled.
 
 use super::Step;
 use iodyno_measure::statistics;
 use iodyno_measure::statistics::drift::{Drift, DriftLimits, judge};
 use serde::Serialize;
 
-/// Points that a series is averaged to before it is judged, whose cost grows with their square.
+/// A series is averaged to this many points before the test, whose cost grows with their square.
 const POINTS_MAX: usize = 600;
-/// Fewer say nothing of a trend.
+/// Fewer points are insufficient for a trend.
 const POINTS_MIN: usize = 20;
 
-/// Intervals in which next to nothing was done.
+/// Intervals with next to no operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stalls {
     /// Stalls: runs of neighbouring intervals below a tenth of the median.
     pub count: usize,
     /// The longest, s.
     pub longest_s: f64,
-    /// Length of an interval, s: shorter stalls are not seen.
+    /// Length of an interval, s: shorter stalls can't be detected.
     pub interval_s: f64,
 }
 
@@ -37,7 +37,7 @@ fn rates<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Option<(Vec<f64>, f64
     Some((all, interval_ns? as f64 / 1e9))
 }
 
-/// Whether the rate is steady; None for too few intervals, and where nothing was done.
+/// Whether the rate is steady; None for too few intervals, and where nothing completed.
 pub(super) fn drift<'a>(steps: impl Iterator<Item = &'a Step<'a>>, seed: u64) -> Option<Drift> {
     let (rates, interval_s) = rates(steps)?;
     if rates.len() < POINTS_MIN {
@@ -49,7 +49,7 @@ pub(super) fn drift<'a>(steps: impl Iterator<Item = &'a Step<'a>>, seed: u64) ->
     judge(&means, interval_s * each as f64, &DriftLimits::default(), seed).ok()
 }
 
-/// How often the rate broke down.
+/// Counts the stalls of the rate.
 pub(super) fn stalls<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Stalls {
     let Some((rates, interval_s)) = rates(steps) else { return Stalls::default() };
     let found = statistics::stalls::stalls(&rates);

@@ -11,7 +11,7 @@ use crate::spec::{Content, Percent, Spec};
 
 /// The piece of a buffer that is kept unique, and the block of deduplication, in bytes.
 const PIECE_BYTES: usize = 4096;
-/// How many different pieces dedupable content repeats.
+/// The number of different pieces that dedupable content repeats.
 const REPEATED_PIECES: u64 = 64;
 
 /// Makes the content of one worker's writes.
@@ -20,7 +20,7 @@ pub struct Filler {
     content: Content,
     seed: u64,
     unit_bytes: usize,
-    /// Of this worker's bytes; different for each buffer and piece by a number that is added.
+    /// Key of this worker's bytes; a number that is added makes each buffer and piece different.
     key: u64,
     buffers: Cell<u64>,
     stamps: u64,
@@ -32,10 +32,10 @@ pub struct Filler {
 #[derive(Debug)]
 struct Repeats {
     rng: Generator,
-    /// A draw below this repeats.
+    /// Draws below this repeat.
     below: u64,
     pieces: Box<[u8]>,
-    /// How every repeated piece begins, so that the next write knows what it finds in the buffer.
+    /// The first bytes of every repeated piece, which the next write finds in the buffer.
     mark: [u8; MARK_BYTES],
 }
 
@@ -74,11 +74,11 @@ impl Filler {
         }
     }
 
-    /// Fills a buffer that writes will be made from; each call gives other bytes. Call it once for
-    /// each buffer, with the whole of it, before the first [`stamp`](Self::stamp).
+    /// Fills a buffer for writes; each call gives other bytes. Call it once for each buffer, with
+    /// the whole of it, before the first [`stamp`](Self::stamp).
     pub fn prepare(&self, buffer: &mut [u8]) {
         if matches!(self.content, Content::Zeroes | Content::Verifiable) {
-            // Verifiable content is made anew for each write, as it depends on the address.
+            // Verifiable content is generated for each write, as it depends on the address.
             buffer.fill(0);
             return;
         }
@@ -126,7 +126,7 @@ impl Filler {
             self.stamps += 1;
             let key = self.key.wrapping_add(self.stamps);
             if piece.starts_with(&repeats.mark) {
-                // A stamp alone would leave the rest of a repeated piece, once more.
+                // A stamp alone would keep the rest of a repeated piece.
                 fill_piece(piece, splitmix64(key), self.compressible);
             }
             stamp_piece(piece, key);
@@ -143,7 +143,7 @@ fn stamp_piece(piece: &mut [u8], number: u64) {
     }
 }
 
-/// Random bytes first, each sector with its mark, then zeroes over the share that is to compress away.
+/// Random bytes first, each sector with its mark, then zeroes over the compressible share.
 fn fill_piece(piece: &mut [u8], key: u64, compressible: Percent) {
     let zeroes = compressible.of(piece.len() as u64) as usize / 8 * 8;
     let (random, zero) = piece.split_at_mut(piece.len() - zeroes);
@@ -171,7 +171,7 @@ mod tests {
         Filler::new(&spec.with_content(content.parse().unwrap()).unwrap(), 11, worker)
     }
 
-    /// What `writes` writes of 64 KiB from `buffers` buffers hold, one after the other.
+    /// The bytes of `writes` writes of 64 KiB from `buffers` buffers, one after the other.
     fn written(content: &str, worker: u32, buffers: usize, writes: usize) -> Vec<u8> {
         let mut filler = filler(content, worker);
         let mut pool = vec![vec![0; 65_536]; buffers];
@@ -187,7 +187,7 @@ mod tests {
         all
     }
 
-    /// What is left after compressing each 64 KiB write by itself, as a share of it.
+    /// The size of each 64 KiB write after compressing it by itself, as a share of it.
     fn ratios(written: &[u8]) -> [f64; 2] {
         let (mut lz4, mut deflate) = (0, 0);
         for write in written.chunks(65_536) {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn compressors_find_the_share_that_was_asked_for() {
+    fn compressors_find_the_requested_share() {
         for (content, left) in [
             ("incompressible", 1.0),
             ("compressible=25%", 0.75),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn no_piece_is_ever_written_twice_unless_asked_for() {
+    fn no_piece_is_written_twice_unless_requested() {
         for content in ["incompressible", "compressible=95%"] {
             let mut seen = HashSet::new();
             for worker in 0..3 {
@@ -227,8 +227,8 @@ mod tests {
         }
     }
 
-    /// So that a later run knows the content for iodyno's. A write that ends within a piece has its
-    /// pieces counted from its own start.
+    /// Lets a later run recognize iodyno's content. A write that ends within a piece has its pieces
+    /// counted from its own start.
     #[test]
     fn every_sector_is_marked_or_zero() {
         let contents = ["incompressible", "compressible=95%", "compressible=50%", "dedupable=30%"];
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn buffers_and_runs_are_reproducible() {
         assert_eq!(written("dedupable=30%", 2, 3, 20), written("dedupable=30%", 2, 3, 20));
-        // Other buffers and other workers have other bytes; of 65,536 that are drawn anew, 256 agree.
+        // Other buffers and other workers have other bytes; of 65,536 independent draws, 256 agree.
         let alike = |a: &[u8], b: &[u8]| a.iter().zip(b).filter(|(a, b)| a == b).count();
         let [first, second] = [0, 1].map(|worker| written("incompressible", worker, 2, 2));
         assert!(alike(&first, &second) < 1000);

@@ -1,21 +1,21 @@
-//! The target as a stream sees it, and where a workload does not fit it.
+//! The target's geometry for a stream, and the errors of a workload that does not fit it.
 
 use iodyno_units::human;
 
 use crate::spec::Spec;
 
-/// What a stream must know of its target.
+/// Properties of the target that a stream depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes from the target's start to its end.
     pub capacity_bytes: u64,
-    /// What the device needs addresses and lengths to be multiples of, in bytes; 1 for any.
+    /// The device's alignment of addresses and lengths, in bytes; 1 for any.
     pub align_bytes: u32,
     /// Workers of this target over the whole run, wherever they run; 1 or more.
     pub workers: u32,
 }
 
-/// Why a workload can't be issued to a target. The message says how to mend it.
+/// Why a workload can't be issued to a target. The message includes the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
     /// There are no workers.
@@ -28,9 +28,9 @@ pub enum GeometryError {
         human::size(*device_bytes), human::size(*workload_bytes), human::size(*device_bytes)
     )]
     Align {
-        /// What the device needs.
+        /// The device's alignment.
         device_bytes: u64,
-        /// What the workload keeps.
+        /// The workload's alignment.
         workload_bytes: u64,
     },
     /// The active range ends after the target does.
@@ -40,9 +40,9 @@ pub enum GeometryError {
         human::size(*end_bytes), human::size(*capacity_bytes)
     )]
     BeyondEnd {
-        /// Where the range ends.
+        /// End of the range.
         end_bytes: u64,
-        /// Where the target ends.
+        /// End of the target.
         capacity_bytes: u64,
     },
     /// The active range holds no block.
@@ -52,7 +52,7 @@ pub enum GeometryError {
         human::size(*range_bytes), human::size(*block_bytes)
     )]
     TooSmall {
-        /// What the range holds, in whole units of the alignment.
+        /// Length of the range, in whole units of the alignment.
         range_bytes: u64,
         /// The largest block.
         block_bytes: u64,

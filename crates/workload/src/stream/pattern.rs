@@ -1,5 +1,5 @@
-//! How addresses are chosen, one state machine a pattern. An address here is a number of the
-//! alignment's units from the start of the active range; so is a length.
+//! Choice of addresses, one state machine a pattern. An address here is a number of the alignment's
+//! units from the start of the active range; so is a length.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use super::zipf::Zipf;
 #[repr(align(128))]
 pub(crate) struct Cursor(AtomicU64);
 
-/// The range as one table of addresses sees it.
+/// The range for one table of addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     /// The whole active range.
@@ -27,12 +27,12 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// How many places there are at which every block fits.
+    /// Number of places at which every block fits.
     pub(crate) fn places(self) -> u64 {
         self.units - self.block_units + 1
     }
 
-    /// How many of the largest blocks fit side by side.
+    /// Number of the largest blocks that fit side by side.
     pub(crate) fn blocks(self) -> u64 {
         self.units / self.block_units
     }
@@ -89,8 +89,8 @@ pub(crate) enum Pattern {
     },
 }
 
-/// The state of a walk that visits each block once per pass. The workers share a pass: of the
-/// permuted blocks, worker w of W takes the w-th, the (w + W)-th and so on.
+/// The state of a pass, which visits each block once. The workers share a pass: of the permuted
+/// blocks, worker w of W takes the w-th, the (w + W)-th and so on.
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
     order: Permutation,
@@ -133,12 +133,12 @@ fn pass_key(key: u64, pass: u64) -> u64 {
     splitmix64(key.wrapping_add(pass))
 }
 
-/// What a pattern gave.
+/// Result of a pattern.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// The address.
     pub(crate) unit: u64,
-    /// Nothing to repeat was there yet, and a uniform draw was made instead.
+    /// There was no address to repeat yet, and a uniform draw was made instead.
     pub(crate) missed: bool,
 }
 
@@ -180,7 +180,7 @@ impl Pattern {
                 let remembered = rings[*ring].as_ref().and_then(|ring| ring.draw(*window, rng));
                 let last = *units - len;
                 return match remembered {
-                    // A longer block than the one that was there may not fit before the end.
+                    // A longer block than the repeated one may not fit before the end.
                     Some(unit) => Place { unit: unit.min(last), missed: false },
                     None => Place { unit: below(rng, last + 1), missed: true },
                 };
@@ -197,7 +197,7 @@ impl Pattern {
         Place { unit, missed: false }
     }
 
-    /// How far a walk through the range is; None for what draws its addresses.
+    /// Position of a sequential or strided pattern; None for patterns that draw addresses.
     pub(crate) fn walked(&self) -> Option<u64> {
         match self {
             Self::Shared { cursor, .. } => Some(cursor.0.load(Ordering::Relaxed)),
@@ -206,7 +206,7 @@ impl Pattern {
         }
     }
 
-    /// Goes on from where another walk of the same pattern was. Of a cursor that is shared the furthest counts.
+    /// Continues from the position of an earlier state of the same pattern. Of a shared cursor the furthest counts.
     pub(crate) fn go_on(&mut self, from: u64) {
         match self {
             Self::Shared { cursor, .. } => {
@@ -218,14 +218,14 @@ impl Pattern {
         }
     }
 
-    /// True for the pattern that repeats from this ring: what it gives is not remembered there
-    /// again, or a few addresses would crowd the others out.
+    /// True for the pattern that repeats from this ring: its addresses are not added there again,
+    /// or a few would displace the others.
     pub(crate) fn repeats(&self, of_ring: usize) -> bool {
         matches!(self, Self::Recent { ring, .. } if *ring == of_ring)
     }
 }
 
-/// Remainders by a number that stays the same, without a division: Barrett's way.
+/// Remainders by a constant divisor, without a division: Barrett reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     by: u64,

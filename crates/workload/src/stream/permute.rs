@@ -41,7 +41,7 @@ impl Permutation {
         Self { count, low_bits, highs: count.div_ceil(1 << low_bits), keys, pairs }
     }
 
-    /// How many values it permutes.
+    /// Number of values that it permutes.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -110,8 +110,8 @@ mod tests {
         }
     }
 
-    /// Over many keys, where a value goes is even over the range, and so is how far its neighbour
-    /// lands from it: what a scatter needs, and what weak rounds would fail. 8 and 64 have the
+    /// Over many keys, the image of a value is even over the range, and so is its distance from its
+    /// neighbour's image: a scatter needs that, and weak rounds would fail it. 8 and 64 have the
     /// fewest values in a half, 1000 has cycles to walk, 70,000 has four rounds only.
     #[test]
     fn images_and_distances_are_even() {
@@ -134,7 +134,7 @@ mod tests {
                     .iter()
                     .enumerate()
                     .map(|(cell, &hits)| {
-                        // How many of the `of` values fall into this cell.
+                        // Number of the `of` values that fall into this cell.
                         let start = |cell: u64| (cell * of).div_ceil(cells);
                         let values = start(cell as u64 + 1) - start(cell as u64);
                         let mean = trials as f64 * values as f64 / of as f64;

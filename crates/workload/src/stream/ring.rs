@@ -1,8 +1,8 @@
-//! The addresses that a worker used last: what it may use again.
+//! The addresses that a worker used last, for patterns that repeat them.
 
 use iodyno_units::rng::{Generator, below};
 
-/// The last so many addresses, as blocks of the alignment from the start of the active range.
+/// The last addresses, as blocks of the alignment from the start of the active range.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     slots: Box<[u64]>,
@@ -10,7 +10,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Room for at least `window` addresses; a power of two, so that a slot is found by a mask.
+    /// Capacity for at least `window` addresses; a power of two, so that a slot is found by a mask.
     pub(crate) fn new(window: u32) -> Self {
         Self { slots: vec![0; window.next_power_of_two() as usize].into(), pushed: 0 }
     }

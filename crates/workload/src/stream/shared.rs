@@ -1,5 +1,5 @@
-//! What the streams of all workers of one target have in common: the range, the tables drawn
-//! from, and the cursors that they advance together.
+//! State that the streams of all workers of one target share: the range, the tables of addresses,
+//! and the cursors that they advance together.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::weighted::Weighted;
 use super::zipf::Zipf;
 use crate::spec::{self, Scope, Spec};
 
-/// What the workers of one target share. Made once; each worker's [`Stream`](crate::Stream) is
-/// made from it.
+/// State that the workers of one target share. Created once; each worker's
+/// [`Stream`](crate::Stream) is made from it.
 #[derive(Debug)]
 pub struct Shared {
     pub(super) seed: u64,
@@ -59,8 +59,8 @@ pub(super) enum PatternPlan {
 }
 
 impl Shared {
-    /// Prepares the streams of a target's workers. A cursor that is shared is shared by the
-    /// streams made from this value, so by the workers in this process.
+    /// Prepares the streams of a target's workers. The streams made from this value share a shared
+    /// cursor, so it covers the workers in this process.
     ///
     /// # Errors
     /// Where the workload does not fit the target.

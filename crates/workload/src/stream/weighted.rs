@@ -1,5 +1,5 @@
-//! One of a few outcomes by their shares: the thresholds are computed once, so that a draw is an
-//! integer comparison.
+//! Draws one of a few outcomes by their shares: the thresholds are computed once, so that a draw is
+//! an integer comparison.
 
 use iodyno_units::rng::{Generator, RngCore as _};
 

@@ -1,5 +1,5 @@
-//! Ranks with probability proportional to k^-θ, exactly, for any number of ranks. No sum is cut off
-//! and no constant approximated, unlike in generators that normalise by the first so many terms.
+//! Zipf distribution: ranks with probability proportional to k^-θ, exactly, for any number of ranks. No sum is
+//! truncated and no constant approximated, unlike in generators that normalise by a number of first terms.
 //!
 //! Rejection from a staircase: the ranks are cut into steps, each 1/64 wider than it is far out, so
 //! that 400 GB in 4 KiB blocks take about a thousand. A step is chosen by Walker's alias method
@@ -10,7 +10,7 @@
 
 use iodyno_units::rng::{Generator, RngCore as _, below};
 
-/// A step is one of so many parts of its first rank wide; 1 up to twice that rank.
+/// The width of a step is its first rank divided by this; 1 up to twice that rank.
 const PARTS: u64 = 64;
 
 /// Draws ranks 0 to n - 1, the first the most likely.
@@ -37,7 +37,7 @@ struct Step {
     keep: u64,
 }
 
-/// 2⁶⁴, by which a probability becomes a threshold. The conversion saturates.
+/// 2⁶⁴, the factor from a probability to a threshold. The conversion saturates.
 const WHOLE: f64 = 18_446_744_073_709_551_616.0;
 
 impl Zipf {
@@ -108,7 +108,7 @@ fn alias_table(weights: &[f64]) -> Box<[Column]> {
             small.push(high);
         }
     }
-    // What is left is as high as 1, but for rounding.
+    // The remaining ones are 1, up to rounding.
     columns.into()
 }
 
@@ -117,8 +117,8 @@ mod tests {
     use super::*;
     use iodyno_units::rng::stream;
 
-    /// Against the exact probabilities: chi squared over the first ranks and one tail, at mild,
-    /// usual and steep exponents, and at 1, where the closed form changes.
+    /// Compares with the exact probabilities: chi squared over the first ranks and one tail, at
+    /// mild, usual and steep exponents, and at 1, where the closed form changes.
     #[test]
     fn frequencies_are_the_exact_ones() {
         const DRAWS: u64 = 400_000;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     /// Keeping every rank of a step would give the ranks beyond 127, where the steps are wider than
-    /// one, 0.8 % too much; this sees a quarter of that.
+    /// one, 0.8 % too much; this test detects a quarter of that.
     #[test]
     fn wide_steps_have_their_exact_weight() {
         const DRAWS: u32 = 2_000_000;
@@ -177,9 +177,9 @@ mod tests {
         assert!(off.abs() < 3.5, "{off}");
     }
 
-    /// The tail is not cut: over 2³⁷ ranks at θ = 0.5 half of the draws lie in the upper three
-    /// quarters of the range, where an approximation of the constant by its first 10⁷ terms has
-    /// nothing.
+    /// The tail is not cut: over 2³⁷ ranks at θ = 0.5 half of the draws are in the upper three
+    /// quarters of the range, which an approximation of the constant by its first 10⁷ terms never
+    /// draws.
     #[test]
     fn the_far_tail_is_drawn() {
         let n = 1_u64 << 37;

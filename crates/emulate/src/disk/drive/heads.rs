@@ -1,6 +1,6 @@
-//! What the heads do: serve the foreground, destage, read ahead. Whenever they fall free the next access
-//! is chosen from what waits at that instant, and an access once begun runs to its end. Read-ahead is the
-//! exception: it goes on track by track and gives way to any other work.
+//! The heads: serve the foreground, destage, read ahead. Whenever they become free the next access
+//! is chosen from what waits at that instant, and an access once begun runs to its end. Read-ahead
+//! is the exception: it continues track by track and yields to any other work.
 
 use super::super::buffer::Extent;
 use super::super::journal::{Step, WriteRange};
@@ -11,39 +11,39 @@ use iodyno_units::OpKind;
 /// Data goes over the link in pieces of this size, each when it is read.
 const LINK_PIECE_BYTES: u64 = 4096;
 
-/// What the heads are at.
+/// Current activity of the heads.
 #[derive(Clone, Debug)]
 pub(in crate::disk) enum Heads {
     /// Nothing.
     Idle,
-    /// A read, or a write that is acknowledged when it is there.
+    /// A read, or a write that is acknowledged when it is on the medium.
     Serve { slot: u32, access: Access },
-    /// A range out of the buffer.
+    /// Destages a range of the buffer.
     Destage { extent: Extent, access: Access },
     /// Reading ahead.
     Stream(Stream),
 }
 
-/// Read-ahead under way: a run along one track.
+/// Read-ahead in progress: a run along one track.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     segment: usize,
     /// When the run was begun, positioning included.
     begun_ns: u64,
-    /// When its first byte passes the head, which byte that is, and where it lies.
+    /// When its first byte passes the head, that byte, and its place.
     from_ns: u64,
     from_byte: u64,
     place: Place,
-    /// Where the run ends, on this track.
+    /// End of the run, on this track.
     stop: u64,
-    /// Where to end.
+    /// End of the read-ahead.
     target: u64,
     /// Reads that wait for data ahead of the head.
     waiting: Vec<u32>,
 }
 
 impl Disk {
-    /// Gives the heads work if they are free, or read ahead although there is better to do.
+    /// Starts the next work of the heads if they are free, or reading ahead while other work waits.
     pub(super) fn start_medium(&mut self, now_ns: u64) {
         let work = !self.foreground.is_empty() || !self.buffer.is_clean();
         match &self.heads {
@@ -70,7 +70,7 @@ impl Disk {
         }
     }
 
-    /// The request of the foreground to serve next; takes it out.
+    /// Removes the request of the foreground to serve next.
     fn choose(&mut self, now_ns: u64) -> u32 {
         let oldest = self.requests[self.foreground[0] as usize].since_ns;
         if now_ns - oldest >= self.age_max_ns && !self.overdue_had_turn {
@@ -110,7 +110,7 @@ impl Disk {
         self.foreground_had_turn = true;
     }
 
-    /// The heads have done what they were at.
+    /// The heads have finished their access.
     pub(super) fn medium_done(&mut self, now_ns: u64, done: &mut Vec<u32>) {
         self.medium_until = NEVER;
         match std::mem::replace(&mut self.heads, Heads::Idle) {
@@ -153,11 +153,11 @@ impl Disk {
                 .keep(start, end)
                 .map(|segment| (segment, end.saturating_add(self.spec.read_ahead_bytes)));
         } else {
-            let (id, room, seq) = (request.id, request.room(), request.seq);
+            let (id, bytes, seq) = (request.id, request.buffer_bytes(), request.seq);
             self.note(Step::Written { id, seq });
             self.usage.medium_writes += 1;
-            self.buffer.release(room);
-            // What was acknowledged for this range before is superseded, durably.
+            self.buffer.release(bytes);
+            // Earlier acknowledged data of this range are superseded, durably.
             let (absorbed, _) = self.buffer.absorb(start, end, seq, &self.layout);
             self.usage.absorbed_bytes += absorbed;
             self.complete(now_ns, slot, done);
@@ -166,8 +166,8 @@ impl Disk {
         }
     }
 
-    /// Serves a read from the segments if it lies in one, or lets it wait for read-ahead that is under
-    /// way and will reach it.
+    /// Serves a read from the segments if one holds it, or lets it wait for read-ahead in progress
+    /// that will reach it.
     pub(super) fn read_from_segment(&mut self, now_ns: u64, slot: u32) -> bool {
         let request = &self.requests[slot as usize];
         let (start, end) = (request.op.offset_bytes, request.end());
@@ -178,8 +178,8 @@ impl Disk {
                 Heads::Stream(stream) if stream.segment == found => {
                     stream.target = stream.target.max(ahead);
                 }
-                // Reading on pays when half of what lies ahead is used up: each time costs the wait
-                // for the platter to come round.
+                // Reading on pays when half of the data ahead is used up: each time costs the wait
+                // for the platter's rotation.
                 _ if self.segments.get(found).end - end < self.spec.read_ahead_bytes / 2 => {
                     self.wish = Some((found, ahead));
                 }
@@ -202,7 +202,7 @@ impl Disk {
         false
     }
 
-    /// Begins to read ahead behind a segment's end.
+    /// Begins to read ahead from a segment's end.
     fn start_stream(&mut self, now_ns: u64, segment: usize, target: u64, waiting: Vec<u32>) {
         let from_byte = self.segments.get(segment).end;
         let target = target.min(self.spec.capacity_bytes);
@@ -225,8 +225,8 @@ impl Disk {
         self.plan_run();
     }
 
-    /// Sets when the run along the present track ends: at its end, at the target, or at the end of the
-    /// nearest read that waits.
+    /// Sets the end of the run along the present track: the track's end, the target, or the end of
+    /// the nearest waiting read.
     fn plan_run(&mut self) {
         let Heads::Stream(stream) = &mut self.heads else { return };
         let mut stop = stream.from_byte + Layout::rest_of_track(&stream.place);
@@ -239,7 +239,7 @@ impl Disk {
             stream.from_ns + self.layout.run_ns(&stream.place, stop - stream.from_byte);
     }
 
-    /// Marks in the segment how far the head has come.
+    /// Records the head's progress in the segment.
     fn note_progress(&mut self, now_ns: u64) {
         if let Heads::Stream(stream) = &self.heads {
             let time = now_ns.saturating_sub(stream.from_ns);
@@ -251,7 +251,7 @@ impl Disk {
         }
     }
 
-    /// A run ended: sends what waited for it and goes on, or leaves off.
+    /// A run ended: sends the reads that waited for it and continues, or stops.
     fn stream_run_done(&mut self, now_ns: u64, stream: Stream) {
         self.usage.reading_ahead_ns += now_ns - stream.begun_ns;
         let reached = stream.stop;
@@ -275,7 +275,7 @@ impl Disk {
         self.start_stream(now_ns, stream.segment, stream.target, waiting);
     }
 
-    /// Leaves off reading ahead; nothing waits for it.
+    /// Stops reading ahead; nothing waits for it.
     fn stop_stream(&mut self, now_ns: u64) {
         self.note_progress(now_ns);
         if let Heads::Stream(stream) = std::mem::replace(&mut self.heads, Heads::Idle) {
@@ -284,7 +284,7 @@ impl Disk {
         }
     }
 
-    /// A write comes over what is being read ahead: leaves off; reads that waited go to the medium.
+    /// A write overlaps the data being read ahead: stops; reads that waited go to the medium.
     pub(super) fn drop_stream_over(&mut self, now_ns: u64, start: u64, end: u64) {
         let Heads::Stream(stream) = &mut self.heads else { return };
         let from = self.segments.get(stream.segment).start;
@@ -299,7 +299,7 @@ impl Disk {
         }
     }
 
-    /// The write that the heads are at.
+    /// The write at the heads.
     pub(super) fn write_under_heads(&self) -> Option<WriteRange> {
         match &self.heads {
             Heads::Destage { extent, .. } => Some(extent.range()),

@@ -1,6 +1,6 @@
 //! Four disks and the figures published for them.
 //!
-//! Of each disk a few parameters are fitted (said where); the rest are figures of its class.
+//! Of each disk a few parameters are fitted (as noted); the rest are figures of its class.
 
 use super::*;
 
@@ -17,12 +17,12 @@ fn sequential_mb_per_s(spec: &DiskSpec, kind: OpKind) -> f64 {
     if kind == OpKind::Read {
         return outcome.iops() * 1.048_576;
     }
-    // What is acknowledged may still be in the buffer: counts when it is on the medium.
+    // Acknowledged writes may still be in the buffer: they count when they are on the medium.
     let drained_ns = settle(&mut disk, outcome.ended_ns);
     2_031.0 * 1_048_576e3 / drained_ns as f64
 }
 
-/// Holds ours against what was printed, in a table (`--nocapture` shows it).
+/// Compares the model's figures with the printed ones, in a table (`--nocapture` shows it).
 fn hold(disk: &str, rows: &[(&str, f64, f64, f64)]) {
     let mut wrong = Vec::new();
     for &(what, printed, ours, tolerance) in rows {
@@ -36,7 +36,7 @@ fn hold(disk: &str, rows: &[(&str, f64, f64, f64)]) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A 2.5-inch 7.2 K hybrid disk of 500 GB with its write cache off, as the SNIA test specification asks.
+/// A 2.5-inch 7.2 K hybrid disk of 500 GB with its write cache off, as the SNIA test specification requires.
 /// Fitted: average_seek_ns to the random reads, write_settle_ns to the random writes,
 /// outer_bytes_per_s halfway between the sequential figures.
 fn sshd_7200_sata_500g() -> DiskSpec {
@@ -88,7 +88,7 @@ fn sshd_7200_sata_500g_as_printed() {
 
 /// A 15 K disk of 80 GB, write cache off. Seeks are the 2.9 and 3.3 ms of 2.5-inch disks of that
 /// speed. Fitted: the scheduler's window to the random reads, outer_bytes_per_s halfway between the
-/// sequential figures. The printed latency (55 ms for one write) is left alone.
+/// sequential figures. The printed latency (55 ms for one write) is not fitted.
 fn hdd_15k_sas_80g() -> DiskSpec {
     DiskSpec {
         capacity_bytes: 80_026_361_856,
@@ -165,7 +165,7 @@ fn hdd_10k_300g() -> DiskSpec {
 }
 
 #[test]
-fn hdd_10k_300g_gives_its_data_sheet_back() {
+fn hdd_10k_300g_reproduces_its_data_sheet() {
     let spec = hdd_10k_300g();
     hold(
         "hdd-10k-300g",

@@ -1,11 +1,11 @@
-//! What must hold for any disk and any load.
+//! Laws of any disk under any load.
 
 use super::*;
 use proptest::prelude::*;
 
 type ContentEvent = fn(&mut DiskSpec);
 
-/// A load of everything, over a range that is small enough for ranges to meet.
+/// A load of all kinds, over a range that is small enough for overlaps.
 fn everything(span_bytes: u64, seed: u64) -> impl FnMut() -> Op {
     let mut draw: Generator = stream(seed, "disk-laws", 0);
     let mut next = 0;
@@ -76,9 +76,9 @@ fn least_ns(spec: &DiskSpec, disk: &Disk, op: &Op) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// All that is submitted completes, once, not too early, and the accounts agree.
+    /// All submitted operations complete, once, not too early, and the counters agree.
     #[test]
-    fn the_books_balance(spec in any_disk(), depth in 1_u32..50, seed in any::<u64>()) {
+    fn the_counters_agree(spec in any_disk(), depth in 1_u32..50, seed in any::<u64>()) {
         spec.check().unwrap();
         let run = |number| {
             let mut disk = Disk::new(&spec, seed, number);
@@ -129,7 +129,7 @@ proptest! {
             Ok((now, hash))
         };
         let first = run(0)?;
-        prop_assert_eq!(first, run(0)?, "the same seed gave something else");
+        prop_assert_eq!(first, run(0)?, "the same seed gave a different result");
         prop_assert_ne!(first, run(1)?, "the platters of two disks stand alike");
     }
 }
@@ -147,7 +147,7 @@ fn littles_law() {
     }
 }
 
-/// A mix of loads whose outcome every parameter should leave a mark on.
+/// A mix of loads whose outcome every parameter should affect.
 fn fingerprint(spec: &DiskSpec) -> Vec<u64> {
     let run = |spec: &DiskSpec, depth, count, load: &mut dyn FnMut() -> Op| {
         let mut disk = Disk::new(spec, 1, 0);
@@ -228,7 +228,7 @@ fn every_parameter_has_an_effect() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_is_refused_with_its_field() {
+fn an_impossible_disk_is_refused_with_its_field() {
     let refused: [(&str, ContentEvent); 9] = [
         ("capacity_bytes", |s| s.capacity_bytes += 1),
         ("rpm", |s| s.rpm = 0),

@@ -1,6 +1,6 @@
-//! Tests of the disk, in virtual time: a closed loop that keeps a number of operations outstanding, disks to
-//! run it on, and by file what is tested: known results (`oracles`), what must hold for any disk (`laws`),
-//! what survives (`power`), and published figures of four disks (`calibration`).
+//! Tests of the disk, in virtual time: a closed loop that keeps a number of operations outstanding,
+//! disks to run it on, and one file for each kind of test: known results (`oracles`), invariants of
+//! any disk (`laws`), power cuts (`power`), and published figures of four disks (`calibration`).
 
 mod calibration;
 mod laws;
@@ -14,7 +14,7 @@ use iodyno_units::{Op, OpKind};
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const US: u64 = 1_000;
 
-/// A disk of one zone with figures that are easy to reckon with.
+/// A disk of one zone with round figures.
 pub(super) fn plain() -> DiskSpec {
     DiskSpec {
         capacity_bytes: 100_000_000_000,
@@ -43,12 +43,12 @@ pub(super) fn plain() -> DiskSpec {
     }
 }
 
-/// What a closed loop gave.
+/// Result of a closed loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     /// From the start to the last completion that counts.
     pub(super) elapsed_ns: u64,
-    /// When the last operation completed that was under way then.
+    /// When the last operation of those still in progress then completed.
     pub(super) ended_ns: u64,
     /// Latency of each operation, in the order of completion.
     pub(super) latencies_ns: Vec<u64>,
@@ -73,8 +73,8 @@ impl Outcome {
     }
 }
 
-/// Keeps `depth` operations of `next` outstanding until `count` have completed, from `start_ns` on; those
-/// that are left then are run to their end, uncounted.
+/// Keeps `depth` operations of `next` outstanding until `count` have completed, from `start_ns` on;
+/// those that are left then are run to their end, uncounted.
 pub(super) fn closed_loop(
     disk: &mut Disk,
     start_ns: u64,
@@ -118,7 +118,7 @@ pub(super) fn closed_loop(
     outcome
 }
 
-/// Lets a disk finish what it has to do by itself; gives when it has.
+/// Lets a disk finish its background work; gives when it has.
 pub(super) fn settle(disk: &mut Disk, mut now_ns: u64) -> u64 {
     let mut done = Vec::new();
     while disk.wake_at() != u64::MAX {
@@ -157,7 +157,7 @@ pub(super) fn random(
     }
 }
 
-/// One operation behind the other, from `offset_bytes` on.
+/// Consecutive operations, from `offset_bytes` on.
 pub(super) fn sequential(
     kind: OpKind,
     mut offset_bytes: u64,

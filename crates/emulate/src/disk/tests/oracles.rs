@@ -57,10 +57,10 @@ fn one_random_read_takes_command_seek_half_a_revolution_and_transfer() {
     }
 }
 
-/// IOPS of random 4 KiB reads from a simulation written apart from this one (greedy SATF, no aging, no
-/// controller; the choice is made with the next request there already, which at depth 4 gains 5 %).
+/// IOPS of random 4 KiB reads from an independent simulation (greedy SATF, no aging, no controller;
+/// the choice is made with the next request there already, which at depth 4 gains 5 %).
 #[test]
-fn queueing_gains_what_another_simulation_found() {
+fn queueing_gains_as_in_another_simulation() {
     let table = [
         (7_200, 8_500, 16_000, 1_000, [78, 112, 134, 161, 194, 233, 277]),
         (10_000, 4_000, 8_000, 400, [140, 207, 254, 313, 381, 457, 544]),
@@ -102,8 +102,8 @@ fn aging_bounds_the_wait_and_costs_less_than_a_fifth() {
         assert!(greedy.max_ms() > aged.max_ms() * 2.0, "{}", greedy.max_ms());
         assert!(aged.iops() > greedy.iops() * 0.8, "{} {}", aged.iops(), greedy.iops());
     }
-    // A bound that can't be kept: every second access is the oldest request's, so none waits for more
-    // than two accesses for each that was there before it.
+    // A bound that can't be kept: every second access is the oldest request's, so none waits for
+    // more than two accesses for each earlier request.
     let overloaded = aged(128, 200);
     let access_ms = 1e3 / overloaded.iops();
     let bound_ms = 200.0 + 2.0 * 128.0 * access_ms;
@@ -127,7 +127,7 @@ fn sequential_transfers_run_at_the_rates_of_the_outermost_and_innermost_zone() {
                 let count = (512 << 20) / len as usize;
                 let outcome = closed_loop(&mut disk, 0, depth, count, sequential(kind, at, len));
                 let drained = settle(&mut disk, outcome.ended_ns);
-                // What is acknowledged may still be in the buffer; what is read may have been ahead.
+                // Acknowledged writes may still be in the buffer; reads may have been ahead.
                 let elapsed = if kind == OpKind::Write { drained } else { outcome.elapsed_ns };
                 let rest = if kind == OpKind::Write { depth as usize - 1 } else { 0 };
                 let bytes = (count + rest) * len as usize;
@@ -171,7 +171,7 @@ fn caches_answer_in_the_time_of_their_parts() {
     let (hits, reads) = (disk.usage().segment_hits, disk.usage().medium_reads);
     one(&mut disk, now, op(OpKind::Read, last + spec.read_ahead_bytes + 8192, 8192));
     assert_eq!((disk.usage().segment_hits, disk.usage().medium_reads), (hits, reads + 1));
-    // What was written is not read from where it was kept before.
+    // A written range is not read from its old cached copy.
     let kept = last + 8192 + spec.read_ahead_bytes + (64 << 10);
     for (write, hit) in [(false, 1), (true, 0)] {
         let mut now = settle(&mut disk, now);
@@ -183,7 +183,7 @@ fn caches_answer_in_the_time_of_their_parts() {
         one(&mut disk, now, op(OpKind::Read, kept, 8192));
         assert_eq!(disk.usage().segment_hits, hits + hit);
     }
-    // NAND: a block that the medium served twice, until it is written. Other reads push it out of
+    // NAND: a block that the medium served twice, until it is written. Other reads displace it from
     // the segments in between.
     let mut now = settle(&mut disk, now);
     let mut latency = 0;

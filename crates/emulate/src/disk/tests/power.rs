@@ -1,4 +1,4 @@
-//! What survives a power cut, and what a flush promises.
+//! Power cuts and flushes: the data that survive, and the guarantee of a flush.
 
 use super::*;
 use crate::disk::PowerCut;
@@ -10,10 +10,10 @@ const BLOCK: u64 = 4096;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
 
-    /// Cuts the power at a random event and compares what the disk says is lost with what was
-    /// promised, kept apart block by block.
+    /// Cuts the power at a random event and compares the disk's list of losses with its guarantees,
+    /// recorded separately for each block.
     #[test]
-    fn a_cut_loses_only_what_was_promised_to_no_one(
+    fn a_cut_loses_only_unflushed_writes(
         seed in any::<u64>(),
         cut in 1_usize..800,
         depth in 1_u32..24,
@@ -53,7 +53,7 @@ proptest! {
                     }
                     OpKind::Write => {
                         for block in blocks_of(&op) {
-                            // What was acknowledged while this one was under way may have come after it.
+                            // A write acknowledged while this one was in progress may have come after it.
                             if acknowledged.get(&block).is_none_or(|a| a.0 < submitted) {
                                 acknowledged.remove(&block);
                             }
@@ -97,7 +97,7 @@ proptest! {
         if usage.medium_writes == 0 && usage.destages == 0 {
             prop_assert_eq!(gone.len(), acknowledged.len());
         }
-        // The disk works again, and knows nothing of what it held.
+        // The disk works again, without its former content.
         prop_assert_eq!(disk.wake_at(), u64::MAX);
         let lost = cut.lost.first().map_or(0, |range| range.offset_bytes);
         one(&mut disk, 1 << 50, op(OpKind::Read, lost, 4096));
@@ -140,7 +140,7 @@ fn a_flush_waits_for_the_writes_before_it_and_no_others() {
     let outcome = closed_loop(&mut disk, MS, 4, 1_000, &mut load);
     let dirty = disk.usage().cached_writes - disk.usage().destages;
     assert!(dirty > 900);
-    // One goes on writing meanwhile, faster than the medium takes it.
+    // Writes continue meanwhile, faster than the medium takes them.
     let mut done = Vec::new();
     disk.submit(outcome.ended_ns, 0, Op::FLUSH);
     disk.submit(outcome.ended_ns, 1, load());
@@ -158,7 +158,7 @@ fn a_flush_waits_for_the_writes_before_it_and_no_others() {
     assert!(disk.usage().cached_writes > before.cached_writes + dirty);
 }
 
-/// A newer write over an unflushed one takes over what the flush waits for.
+/// A newer write over an unflushed one takes over its obligation to the flush.
 #[test]
 fn a_flush_waits_for_the_write_that_replaced_the_one_it_promised() {
     let spec = DiskSpec { write_cache: true, ..plain() };

@@ -1,5 +1,5 @@
-//! Write amplification against the closed form, against itself over time, and of the sample
-//! against the exact form.
+//! Write amplification compared with the closed form, over time, and of the sample with the exact
+//! form.
 
 use super::driver::{Driver, Load};
 use crate::ftl::oracle::{spare_factor_with_fill, write_amplification_uniform};
@@ -7,7 +7,7 @@ use crate::ftl::{FREE_BLOCKS, Shape, State};
 
 const RANDOM: State = State::Random { pages_per_write: 1 };
 
-/// A device of so many blocks with this usable spare factor, in the exact form.
+/// A device of `blocks` blocks with this usable spare factor, in the exact form.
 fn shape(pages_per_block: u32, blocks: u64, spare: f64) -> Shape {
     let raw_pages = u64::from(pages_per_block) * blocks;
     let usable = u64::from(pages_per_block) * (blocks - u64::from(FREE_BLOCKS));
@@ -47,8 +47,8 @@ fn uniform_writes_have_the_amplification_of_the_closed_form_in_full() {
     closed_form(4096, 512, &[0.07, 0.0909, 0.12, 0.1667, 0.2, 0.25, 0.2857, 0.35, 0.5]);
 }
 
-/// The constructed state is the steady state: what is written first has the amplification of what
-/// is written after three times the device.
+/// The constructed state is the steady state: the amplification at once equals the amplification
+/// after writing three times the device.
 fn no_drift(shape: Shape, tolerance: f64) {
     for pages_per_write in [1, 8] {
         let mut driver = Driver::new(shape, State::Random { pages_per_write }, 1);
@@ -73,8 +73,8 @@ fn a_constructed_steady_state_is_steady() {
 #[cfg(not(debug_assertions))]
 #[ignore = "long: run it with --release"]
 fn a_constructed_steady_state_is_steady_in_full() {
-    // With so little spare greedy collection goes on to find an advantage for several device
-    // writes, the more so the fewer and smaller the blocks are.
+    // With so little spare greedy collection keeps improving for several device writes, the more so
+    // the fewer and smaller the blocks are.
     for (spare, tolerance) in [(0.07, 0.03), (0.12, 0.02), (0.2, 0.02), (0.2857, 0.02)] {
         no_drift(shape(4096, 512, spare), tolerance);
         no_drift(Shape { represent: 32, ..shape(65536, 512, spare) }, tolerance);
@@ -132,7 +132,7 @@ fn the_sample_amplifies_like_the_exact_form_in_full() {
     }
 }
 
-/// Out of the box nothing is copied before the spare is used up.
+/// On a fresh device nothing is copied before the spare is used up.
 #[test]
 fn a_fresh_device_does_not_amplify_until_its_spare_is_used() {
     for represent in [1, 4] {

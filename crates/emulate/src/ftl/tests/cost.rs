@@ -1,5 +1,5 @@
-//! What a device of 400 GB takes in time and memory. Times are printed, not judged:
-//! `cargo test --release -p iodyno-emulate cost -- --ignored --nocapture --test-threads 1`
+//! Time and memory that a device of 400 GB takes. Times are printed, not checked: `cargo test
+//! --release -p iodyno-emulate cost -- --ignored --nocapture --test-threads 1`
 
 use std::fs;
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! Drives a translation layer as a device would, but for time: a program completes at once.
+//! Drives a translation layer as a device would, without time: a program completes at once.
 
 use std::ops::Range;
 
@@ -62,7 +62,7 @@ impl Driver {
         true
     }
 
-    /// What was done in `writes` writes of `load`.
+    /// The counters of `writes` writes of `load`.
     pub(super) fn run(&mut self, load: &mut Load, writes: u64) -> Counters {
         let before = self.ftl.counters();
         for _ in 0..writes {
@@ -71,14 +71,14 @@ impl Driver {
         self.ftl.counters().since(&before)
     }
 
-    /// Write amplification over so many writes of the whole device.
+    /// Write amplification over `device_writes` writes of the whole device.
     pub(super) fn amplification(&mut self, load: &mut Load, device_writes: f64) -> f64 {
         let pages = self.ftl.shape().logical_pages;
         self.run(load, (pages as f64 * device_writes) as u64).write_amplification()
     }
 }
 
-/// Where the next write goes.
+/// Address distribution of the writes.
 pub(super) struct Load {
     rng: Generator,
     kind: Kind,

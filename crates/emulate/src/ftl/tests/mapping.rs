@@ -1,5 +1,5 @@
-//! The map against a model that knows what lies in every slot: programs and copies in flight
-//! together, completing in any order.
+//! The map compared with a model that records the content of every slot: programs and copies in
+//! flight together, completing in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::ftl::{Ftl, Page, PageCopy, Residence, Shape, State, Stream};
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Write(u64),
-    /// The program in flight of this number, as far as there are so many, completes.
+    /// The program in flight with this number, modulo their number, completes.
     Complete(usize),
     Discard(usize),
     Trim(u64, u64),
@@ -97,7 +97,7 @@ impl Model {
                     Some(sample) => range.filter_map(|lpn| sample.page(lpn)).map(Page).collect(),
                 };
                 self.pages.retain(|page, _| !trimmed.contains(page));
-                // As the layer asks for: writes in flight of what is trimmed are discarded.
+                // As the layer requires: writes in flight of trimmed pages are discarded.
                 for (_, slot, _) in
                     self.programs.extract_if(.., |(page, ..)| trimmed.contains(page))
                 {
@@ -204,7 +204,7 @@ proptest! {
             }
         }
         model.check();
-        // It still works: everything can be written once more.
+        // The layer still works: everything can be written once more.
         for lpn in 0..model.ftl.shape().logical_pages {
             model.step(Step::Write(lpn));
             model.step(Step::Complete(0));
@@ -216,8 +216,8 @@ proptest! {
     }
 }
 
-/// A write that is overtaken by a newer one, of another block, does not come back, even if all of
-/// the newer block's programs completed and collection would like to move its pages.
+/// A write that is overtaken by a newer one, of another block, does not return, even if all of the
+/// newer block's programs completed and collection would move its pages.
 #[test]
 fn an_overtaken_write_stays_overtaken() {
     let mut ftl = Ftl::new(TINY, State::Fresh, 0..0, 1, 0);
@@ -266,7 +266,7 @@ fn writes_of_several_pages_are_constructed_together() {
     }
 }
 
-/// Only what was ever written is there, and one page in k of it is in the map.
+/// Only pages that were written hold data, and one in k of them is in the map.
 #[test]
 fn a_part_of_the_device_can_be_written() {
     for represent in [1, 4] {
@@ -289,7 +289,7 @@ fn a_part_of_the_device_can_be_written() {
     }
 }
 
-/// A twin is in the same state, and lives its own life: what it draws is its own.
+/// A twin starts in the same state and draws independently.
 #[test]
 fn a_twin_starts_out_alike() {
     let shape =
@@ -326,7 +326,7 @@ fn a_seed_replays() {
     }
 }
 
-/// A trim of a long range and one of each of its pages leave the same.
+/// A trim of a long range and trims of each of its pages give the same state.
 #[test]
 fn a_long_trim_is_many_short_ones() {
     for represent in [1, 8] {

@@ -6,7 +6,7 @@ use crate::ftl::{Shape, State, Wear};
 const SHAPE: Shape =
     Shape { logical_pages: 64 * 50, raw_pages: 64 * 64, pages_per_block: 64, represent: 1 };
 
-/// The wear after blocks were erased so many times on average.
+/// The wear after blocks were erased `mean` times on average.
 fn wear(levelled: bool, mean: f64) -> Wear {
     let mut driver = Driver::new(SHAPE, State::Sequential, 1);
     if !levelled {
@@ -27,7 +27,7 @@ fn wear_is_levelled() {
     for wear in [early, late] {
         assert!(wear.max - wear.min < 200, "{wear:?}");
     }
-    // It does not creep apart either; by greedy collection alone it does, for ever.
+    // The spread does not grow either; by greedy collection alone it does, without limit.
     assert!(late.max - late.min < early.max - early.min + 20, "{early:?} {late:?}");
     let plain = wear(false, 200.0);
     assert!(plain.max - plain.min > 500 && plain.min == 0, "{plain:?}");

@@ -1,36 +1,36 @@
-//! The power is cut while a database commits. Every transaction of which the guest has said that it is
+//! The power is cut while a database commits. Every transaction that the guest has reported as
 //! committed must be there when it starts again, the database whole, the file system clean.
 //!
-//! Two devices, one with a protected buffer and one with a volatile cache; two file systems, one that
-//! flushes the device's cache when a program asks for durability, and one that was told not to
-//! (`nobarrier`). Only the volatile cache that is not flushed may lose, and it must: else the cuts would
-//! prove nothing about the other three.
+//! Two devices, one with a protected buffer and one with a volatile cache; two file systems, one
+//! that flushes the device's cache when a program requires durability, and one that is mounted
+//! without flushes (`nobarrier`). Only the volatile cache that is not flushed may lose, and it
+//! must: otherwise the cuts would prove nothing about the other three.
 //!
-//! SQLite commits in its two ways by turns: with a rollback journal and `synchronous=EXTRA` (FULL does not
-//! flush the folder from which the journal went), and with a write-ahead log and FULL.
+//! SQLite alternates between its two modes: with a rollback journal and `synchronous=EXTRA` (FULL does
+//! not flush the folder from which the journal was removed), and with a write-ahead log and FULL.
 
 use crate::machine::Guest;
 use crate::served::Served;
 use std::time::Duration;
 
-/// They are slowed down, so that the buffer is not empty each time before the guest has said that it has
-/// committed and the test has heard it.
+/// They are slowed down, so that the buffer is not always empty by the time the guest has reported
+/// its commit and the test has received the report.
 const PROTECTED: (&str, &str) = ("exflash-400g", "--dilate 20");
 const VOLATILE: (&str, &str) = ("ssd-msata-mlc-128g", "--dilate 8");
 
-/// What was seen.
+/// Observations over all cuts.
 #[derive(Debug, Default)]
 struct Seen {
     cuts: u32,
-    /// Of them, while the file system was brought back from the last one.
+    /// Of them, during recovery of the file system from the previous one.
     cuts_in_recovery: u32,
-    /// Said to be committed.
+    /// Reported as committed.
     committed: u64,
-    /// Cuts after which something that was committed was not there, or nothing could be read.
+    /// Cuts after which a committed transaction was missing, or nothing could be read.
     damaging: u32,
-    /// What was said to be committed and was not there.
+    /// Transactions that were reported as committed and were missing.
     lost: u64,
-    /// The first damage in words.
+    /// The first damage, as text.
     first: String,
 }
 
@@ -51,11 +51,11 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|v| v.parse().unwrap_or_else(|_| panic!("{name}={v}: a number")))
 }
 
-/// The value of a row says whether it is the row's own. A row takes a part of a page, so that pages are
-/// written again and again.
+/// The value of a row shows whether it belongs to the row. A row takes a part of a page, so that
+/// pages are written again and again.
 const VALUE: &str = "printf('%0900d', id * 7919)";
 
-/// Makes a small file system, so that it is checked soon, and an empty table.
+/// Makes a small file system, which is checked quickly, and an empty table.
 fn prepare(guest: &mut Guest) {
     guest.good("/bin/mke2fs -q -F -t ext4 -E lazy_itable_init=0,lazy_journal_init=0 /dev/vdb 256M");
     guest.good("mount -t ext4 /dev/vdb /tmp/fs");
@@ -63,15 +63,15 @@ fn prepare(guest: &mut Guest) {
     guest.good("umount /tmp/fs");
 }
 
-/// Mounts, which replays the journal, and looks at everything. The last transaction that is there, or
-/// what is wrong.
+/// Mounts, which replays the journal, and checks everything. Gives the last transaction that is
+/// there, or the damage.
 fn look(guest: &mut Guest, mount: &str) -> Result<u64, String> {
     let mut done = |line: &str| match guest.run(line) {
         (text, 0) => Ok(text),
         (text, code) => Err(format!("`{line}`: exit code {code}: {text}")),
     };
     done(mount)?;
-    // This is where SQLite takes back what was begun.
+    // Here SQLite rolls back unfinished transactions.
     let whole = done("sqlite3 /tmp/fs/db 'PRAGMA integrity_check'")?;
     if whole.trim() != "ok" {
         return Err(format!("integrity_check: {whole}"));
@@ -110,15 +110,15 @@ fn begin_to_commit(guest: &mut Guest, wal: bool, last: u64) {
     ));
 }
 
-/// Cuts the power again and again; after damage everything is made anew. Ends early once the damage
-/// that is looked for has been seen.
+/// Cuts the power again and again; after damage everything is made anew. Ends early once the
+/// expected damage has been seen.
 fn cut_again_and_again(
     (device, flags): (&str, &str),
     options: &str,
     cuts: u32,
     expects_damage: bool,
 ) -> Seen {
-    // Who asks for a number of cuts wants to know how many of them take something.
+    // A given number of cuts is run in full, to count those with losses.
     let asked = setting("IODYNO_CUTS").map(|n| n as u32);
     let cuts = asked.unwrap_or(cuts);
     let seed = setting("IODYNO_SEED").unwrap_or(1);
@@ -128,15 +128,15 @@ fn cut_again_and_again(
     let mut seen = Seen::default();
     let mut guest = Guest::start(&served);
     prepare(&mut guest);
-    let mut told = 0;
+    let mut committed = 0;
     loop {
         match look(&mut guest, &mount) {
-            Ok(last) if last >= told => told = last,
+            Ok(last) if last >= committed => committed = last,
             wrong => {
                 let words = match wrong {
                     Ok(last) => {
-                        seen.lost += told - last;
-                        format!("{told} were committed, {last} are there")
+                        seen.lost += committed - last;
+                        format!("{committed} were committed, {last} are there")
                     }
                     Err(words) => words,
                 };
@@ -144,7 +144,7 @@ fn cut_again_and_again(
                 if seen.first.is_empty() {
                     seen.first = words;
                 }
-                told = 0;
+                committed = 0;
                 guest = Guest::start(&served);
                 prepare(&mut guest);
             }
@@ -153,18 +153,22 @@ fn cut_again_and_again(
             break;
         }
         guest.good(&mount);
-        begin_to_commit(&mut guest, seen.cuts % 2 == 1, told);
-        let until = told + 1 + dice.below(40);
+        begin_to_commit(&mut guest, seen.cuts % 2 == 1, committed);
+        let until = committed + 1 + dice.below(40);
         let mut say = |line: &str| {
             if let Some(number) = line.strip_prefix("committed ") {
-                assert_eq!(number.parse(), Ok(told + 1), "transactions are committed in order");
-                told += 1;
+                assert_eq!(
+                    number.parse(),
+                    Ok(committed + 1),
+                    "transactions are committed in order"
+                );
+                committed += 1;
                 seen.committed += 1;
             }
             assert!(!line.contains("rror"), "the database fails before the power does: {line}");
-            told
+            committed
         };
-        while say(&guest.hear()) < until {}
+        while say(&guest.read_line()) < until {}
         std::thread::sleep(Duration::from_micros(dice.below(30_000)));
         for line in guest.cut_power(&served) {
             say(&line);
@@ -183,7 +187,7 @@ fn cut_again_and_again(
     println!("{device} {flags} {options}: {seen:?}");
     let operations = &served.status()["volumes"][0]["operations"];
     println!("{device} {flags} {options}: {operations}");
-    // Else the file system has not passed on what each commit has asked for.
+    // Otherwise the file system has not passed on the flush of each commit.
     let flushes = operations["flush"]["operations"].as_u64().unwrap_or(0);
     assert!(!options.is_empty() || flushes >= seen.committed, "{flushes} flushes, {seen:?}");
     seen

@@ -1,5 +1,5 @@
-//! Devices of QEMU under a real kernel's NVMe and SATA drivers: what a purge does to them, as `dd` in the
-//! guest and the image on the host see it, and what it says where a device lies, fails or has no means.
+//! Purges of QEMU's devices under a real kernel's NVMe and SATA drivers: their effect, as `dd` in the guest and
+//! the image on the host show it, and the report where a device ignores the command, fails or has no method.
 //!
 //! QEMU's NVMe controller has Format NVM and DSM's deallocate, and no Sanitize; its SATA disk has TRIM,
 //! and no Security feature set. One boot serves all, as QEMU can't keep the state of NVMe.
@@ -11,11 +11,11 @@ use std::path::Path;
 use tempfile::TempDir;
 
 const BYTES: u64 = 8 << 20;
-/// md5sum of as many zeroes.
+/// md5sum of that many zeroes.
 const ZEROES: &str = "96995b58d4cbf6aaa9041b4f00c7f6ae";
 
-/// Images, and how QEMU has them: those that pass discards on, one that drops them, and one whose first
-/// erase fails.
+/// Images, and their options for QEMU: those that pass discards on, one that drops them, and one
+/// whose first erase fails.
 const IMAGES: [(&str, &str); 6] = [
     ("first", "driver=file,discard=unmap"),
     ("second", "driver=file,discard=unmap"),
@@ -90,7 +90,7 @@ impl Bench {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Has `dd` write data over all of it; their sum.
+    /// Writes data over all of it with `dd`; gives their sum.
     fn fill(&mut self, node: &str) -> String {
         self.guest.good(&format!(
             "dd if=/tmp/program/iodyno of={node} bs=1M count=8 oflag=direct 2>/dev/null"
@@ -106,7 +106,7 @@ impl Bench {
         text.split(' ').next().unwrap().to_owned()
     }
 
-    /// Whether nothing but zeroes is left, as the guest and the host see it.
+    /// Whether only zeroes are left, as seen by the guest and the host.
     fn assert_gone(&mut self, node: &str, image: &str) {
         assert_eq!(self.sum(node), ZEROES, "{node} as the guest sees it");
         assert!(is_zero(&self.folder.path().join(image)), "{image} on the host");
@@ -127,7 +127,7 @@ fn assert_says(text: &str, words: &[&str]) {
 #[ignore = "needs QEMU and a guest kernel"]
 fn devices_of_a_real_kernel() {
     let bench = &mut Bench::new();
-    a_run_tells_of_wear(bench);
+    a_run_reports_wear(bench);
     format_and_discard(bench);
     a_device_that_lies(bench);
     a_device_that_fails(bench);
@@ -136,7 +136,7 @@ fn devices_of_a_real_kernel() {
 }
 
 /// The SMART log before and after a run counts what the run wrote, and the kernel's count is kept.
-fn a_run_tells_of_wear(bench: &mut Bench) {
+fn a_run_reports_wear(bench: &mut Bench) {
     let node = bench.namespace(1);
     let words = "run seq-write --block 64KiB --ops 128 --ramp 0s --notebook /tmp/notebook -q";
     let document = bench.json(&format!("{words} --on {node}"), 0);
@@ -155,7 +155,7 @@ fn a_run_tells_of_wear(bench: &mut Bench) {
     assert_ne!(bench.sum(&node), ZEROES);
 }
 
-/// The best means that it has, for the namespace that was named and no other; and the lesser one.
+/// The best available method, for the given namespace and no other; and the lesser one.
 fn format_and_discard(bench: &mut Bench) {
     let (node, other) = (bench.namespace(1), bench.namespace(2));
     let (old, others) = (bench.fill(&node), bench.fill(&other));
@@ -168,23 +168,23 @@ fn format_and_discard(bench: &mut Bench) {
     assert_says(&text, &["not possible: nvme-sanitize-block: the controller does not offer it"]);
     assert_eq!(bench.sum(&node), old, "what was not possible changes nothing");
 
-    let told = bench.json(&format!("purge {node} --destroy TWO"), 0);
-    let record = &told["record"];
-    assert_eq!((&told["purged"], &record["method"]), (&true.into(), &"nvme-format".into()));
-    assert_eq!(record["verified"], "yes", "{told:#}");
+    let output = bench.json(&format!("purge {node} --destroy TWO"), 0);
+    let record = &output["record"];
+    assert_eq!((&output["purged"], &record["method"]), (&true.into(), &"nvme-format".into()));
+    assert_eq!(record["verified"], "yes", "{output:#}");
     assert_says(&record["evidence"].to_string(), &["namespace 1 with SES=1", "64 read as zeroes"]);
     for when in ["health_before", "health_after"] {
-        assert_eq!(record[when]["source"], "NVMe SMART log", "{told:#}");
+        assert_eq!(record[when]["source"], "NVMe SMART log", "{output:#}");
     }
     bench.assert_gone(&node, "first");
     assert_eq!(bench.sum(&other), others, "the namespace beside it is as it was");
 
     bench.fill(&node);
-    let told = bench.json(&format!("purge {node} --destroy {node} --method discard"), 0);
-    assert_eq!((&told["purged"], &told["record"]["method"]), (&true.into(), &"discard".into()));
+    let output = bench.json(&format!("purge {node} --destroy {node} --method discard"), 0);
+    assert_eq!((&output["purged"], &output["record"]["method"]), (&true.into(), &"discard".into()));
     bench.assert_gone(&node, "first");
 
-    // In use, no name helps.
+    // In use, it is refused under every name.
     bench
         .guest
         .good(&format!("/bin/mke2fs -q -F -t ext4 {other} && mount -t ext4 {other} /tmp/fs"));
@@ -194,16 +194,16 @@ fn format_and_discard(bench: &mut Bench) {
     bench.guest.good(&format!("umount /tmp/fs && /bin/e2fsck -fn {other}"));
 }
 
-/// Discards are answered and dropped.
+/// Discards are acknowledged and dropped.
 fn a_device_that_lies(bench: &mut Bench) {
     let node = bench.node("LIAR");
     bench.fill(&node);
-    let told = bench.json(&format!("purge {node} --destroy LIAR --method discard"), 4);
-    assert_eq!((&told["purged"], &told["record"]["verified"]), (&false.into(), &"no".into()));
-    assert_says(&told["record"]["evidence"].to_string(), &["64 still hold", "keeps the data"]);
+    let output = bench.json(&format!("purge {node} --destroy LIAR --method discard"), 4);
+    assert_eq!((&output["purged"], &output["record"]["verified"]), (&false.into(), &"no".into()));
+    assert_says(&output["record"]["evidence"].to_string(), &["64 still hold", "keeps the data"]);
 }
 
-/// The format fails on its way; what it says to do about that helps.
+/// The format fails midway; the remedy in the report works.
 fn a_device_that_fails(bench: &mut Bench) {
     let node = bench.node("FAILING");
     bench.fill(&node);
@@ -211,10 +211,10 @@ fn a_device_that_fails(bench: &mut Bench) {
     assert_eq!(code, 4);
     assert_says(&text, &["no, by nvme-format failed", "internal error", "then purge it again"]);
     assert!(!is_zero(&bench.folder.path().join("failing")));
-    let told = bench.json(&format!("purge {node} --destroy FAILING"), 0);
-    assert_eq!(told["record"]["method"], "nvme-format");
+    let output = bench.json(&format!("purge {node} --destroy FAILING"), 0);
+    assert_eq!(output["record"]["method"], "nvme-format");
     // A namespace whose format has failed takes no pattern.
-    assert_eq!(told["record"]["verified"], "unknown", "{told:#}");
+    assert_eq!(output["record"]["verified"], "unknown", "{output:#}");
     bench.assert_gone(&node, "failing");
 }
 
@@ -222,15 +222,15 @@ fn a_device_that_fails(bench: &mut Bench) {
 fn a_zoned_device(bench: &mut Bench) {
     let node = bench.node("ZONED");
     let data = bench.fill(&node);
-    let told = bench.json(&format!("purge {node} --destroy ZONED"), 4);
-    let record = &told["record"];
-    assert_eq!((&told["purged"], &record["method"]), (&false.into(), &Value::Null));
+    let output = bench.json(&format!("purge {node} --destroy ZONED"), 4);
+    let record = &output["record"];
+    assert_eq!((&output["purged"], &record["method"]), (&false.into(), &Value::Null));
     assert_eq!(record["outcome"]["state"], "not_possible");
     assert_says(&record.to_string(), &["status 0x10a, invalid format", "blkzone reset"]);
     assert_eq!(bench.sum(&node), data, "full zones take no pattern");
 }
 
-/// No Security feature set, which is said; a TRIM, which works.
+/// No Security feature set, which is reported; a TRIM, which works.
 fn a_sata_disk(bench: &mut Bench) {
     // The only one behind that driver.
     let node = "/dev/sda";
@@ -239,8 +239,8 @@ fn a_sata_disk(bench: &mut Bench) {
     assert_eq!(code, 4);
     assert_says(&text, &["not possible: ata-erase: the drive does not have the Security feature"]);
     assert_eq!(bench.sum(node), old);
-    let told = bench.json(&format!("purge {node} --destroy SATA"), 0);
-    assert_eq!((&told["purged"], &told["record"]["method"]), (&true.into(), &"discard".into()));
-    assert_eq!(told["record"]["verified"], "yes", "{told:#}");
+    let output = bench.json(&format!("purge {node} --destroy SATA"), 0);
+    assert_eq!((&output["purged"], &output["record"]["method"]), (&true.into(), &"discard".into()));
+    assert_eq!(output["record"]["verified"], "yes", "{output:#}");
     bench.assert_gone(node, "sata");
 }

@@ -1,13 +1,13 @@
-//! Four emulated flash modules as one disk of the guest: md RAID 0, ext4, sysbench and fio, which checks
-//! what it reads; then the power is cut, and another kernel finds all of it. And whether the ratio of
-//! times that a guest measures is the model's, where times are dilated beyond what its transport takes.
+//! Four emulated flash modules as one disk of the guest: md RAID 0, ext4, sysbench and fio, which
+//! checks its reads; then the power is cut, and another kernel finds all data. And whether the ratio of
+//! times that a guest measures is the model's, where times are dilated beyond the transport's own.
 
 use crate::machine::Guest;
 use crate::served::Served;
 use serde_json::Value;
 
 const MODULES: &str = "/dev/vdb /dev/vdc /dev/vdd /dev/vde";
-/// What fio writes and later reads again: checksums in each block, flushed at the end.
+/// The data that fio writes and later reads again: checksums in each block, flushed at the end.
 const VERIFIED: &str = "fio --name=v --directory=/tmp/fs --size=8M --rw=randwrite --bs=4k --ioengine=libaio \
      --iodepth=8 --direct=1 --verify=crc32c --verify_fatal=1 --end_fsync=1 --group_reporting";
 
@@ -27,7 +27,7 @@ fn four_modules_in_one_raid_0() {
     guest.good(&format!(
         "mdadm --create /dev/md0 --run --metadata=1.2 --level=0 --raid-devices=4 --chunk=64K {MODULES}"
     ));
-    // Small, so that it is checked soon; 64 KiB on each module in turn.
+    // Small, so that it is checked quickly; 64 KiB on each module in turn.
     guest.good("/bin/mke2fs -q -F -t ext4 -E lazy_itable_init=0,lazy_journal_init=0 /dev/md0 512M");
     guest.good("mount -t ext4 /dev/md0 /tmp/fs");
     let files = "--file-total-size=32M --file-num=8";
@@ -43,7 +43,7 @@ fn four_modules_in_one_raid_0() {
     println!("sysbench: {rates:?}");
     assert_eq!(rates.len(), 3, "{ran}");
     guest.good(VERIFIED);
-    // What the four have done by now; nothing has failed, and each has a fair share.
+    // The operations of the four so far; none has failed, and each has a fair share.
     let status = served.status();
     for kind in ["read", "write", "flush"] {
         let each: Vec<_> = (0..4).map(|volume| done(&status, volume, kind)).collect();
@@ -51,11 +51,11 @@ fn four_modules_in_one_raid_0() {
         let of_all: f64 = each.iter().map(|e| e.0).sum();
         for (operations, _, errors) in &each {
             assert_eq!(*errors, 0, "{status}");
-            // Alike, if the stripes are spread; the first module also has the superblock of ext4.
+            // Equal, if the stripes are spread; the first module also has the superblock of ext4.
             assert!(*operations >= of_all / 16.0 && *operations > 0.0, "{kind}: {each:?}");
         }
     }
-    // fio has flushed all that it wrote, so that this takes nothing of it.
+    // fio has flushed all its writes, so this loses none of them.
     guest.cut_power(&served);
     let mut guest = Guest::start(&served);
     guest.good(&format!("mdadm --assemble /dev/md0 {MODULES}"));
@@ -70,8 +70,8 @@ fn four_modules_in_one_raid_0() {
     }
 }
 
-/// A write takes this module 5 µs and a read 130 µs, both less than the guest's transport alone. Five
-/// thousand times slower, what the transport takes is little beside them.
+/// A write takes this module 5 µs and a read 130 µs, both less than the guest's transport alone.
+/// Five thousand times slower, the transport's time is negligible.
 #[test]
 #[ignore = "needs QEMU and a guest kernel"]
 fn a_ratio_survives_dilation() {
@@ -81,14 +81,14 @@ fn a_ratio_survives_dilation() {
     // The latency that the guest sees, and the model's mean of the very same operations.
     let mut both = |mode: &str, kind: &str, count: u32| {
         let (n_before, mean_before, _) = done(&served.status(), 0, kind);
-        let told = guest.good(&format!(
+        let output = guest.good(&format!(
             "fio --name=m --filename=/dev/vdb --size=1G --rw={mode} --bs=4k --ioengine=psync --direct=1 \
              --number_ios={count} --output-format=json"
         ));
-        let json: Value = serde_json::from_str(&told[told.find('{').unwrap()..]).unwrap();
+        let json: Value = serde_json::from_str(&output[output.find('{').unwrap()..]).unwrap();
         let of = &json["jobs"][0][kind];
-        assert_eq!(of["total_ios"], count, "{told}");
-        // The median, as a busy machine lets some wait.
+        assert_eq!(of["total_ios"], count, "{output}");
+        // The median, because a busy machine delays some.
         let seen_ns = of["clat_ns"]["percentile"]["50.000000"].as_f64().unwrap() / DILATION;
         let (n, mean, _) = done(&served.status(), 0, kind);
         assert!((n - n_before - f64::from(count)).abs() < 0.5, "others were at it");

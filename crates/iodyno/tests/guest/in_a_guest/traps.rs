@@ -1,17 +1,17 @@
-//! The part of the trap suite that needs a kernel with device mapper, md and RAM disks: `it`'s module `traps` says
-//! what a trap is.
+//! The part of the trap suite that requires a kernel with device mapper, md and RAM disks: `it`'s
+//! module `traps` defines a trap.
 
 use crate::machine::{Guest, program};
 use serde_json::Value;
 use std::fs::File;
 
-/// The node of a stack, how it is made in the guest, and the verdict that it must have; None for an honest one.
+/// The node of a stack, its creation in the guest, and the required verdict; None for an honest one.
 const TRAPS: [(&str, &str, Option<&str>); 7] = [
     ("vdc", "true", None),
     ("ram0", "true", Some("MEMORY")),
     ("dm-0", "dmsetup create --table '0 32768 linear /dev/vdd 0' honest", None),
     ("dm-1", "dmsetup create --table '0 32768 linear /dev/ram1 0' memory", Some("MEMORY")),
-    // It takes and gives anything, and no device moves.
+    // It accepts and returns anything without a device.
     ("dm-2", "dmsetup create --table '0 32768 zero' nothing", Some("PAGE_CACHE")),
     ("md1", "mdadm --create /dev/md1 $MD /dev/ram2 /dev/ram3", Some("MEMORY")),
     ("md2", "dmsetup remove honest; mdadm --create /dev/md2 $MD /dev/vdc /dev/vdd", None),
@@ -36,9 +36,9 @@ fn no_trap_is_valid_and_no_honest_stack_is_one() {
         let flags = "--run --metadata=1.2 --level=0 --raid-devices=2 --chunk=64K";
         guest.good(&format!("{} 2>&1", made.replace("$MD", flags)));
         let words = format!("--on /dev/{node} --destroy {node} --ramp 0s --no-notebook -q --json");
-        guest.good(&format!("/tmp/program/iodyno run /tmp/mixed.toml {words} >/tmp/told"));
-        let told: Value = serde_json::from_str(&guest.good("cat /tmp/told")).unwrap();
-        let cell = &told["cells"][0];
+        guest.good(&format!("/tmp/program/iodyno run /tmp/mixed.toml {words} >/tmp/output"));
+        let output: Value = serde_json::from_str(&guest.good("cat /tmp/output")).unwrap();
+        let cell = &output["cells"][0];
         let verdicts = cell["verdicts"].as_array().unwrap();
         let codes: Vec<&str> = verdicts.iter().filter_map(|v| v["code"].as_str()).collect();
         println!("{node}: {codes:?}");

@@ -1,5 +1,5 @@
-//! `serve --ublk` runs in the guest, where a kernel has ublk and nobody minds: its block devices hold what
-//! is written, have a file system, fail when they are told to, and go when the server ends.
+//! `serve --ublk` runs in the guest, whose kernel has ublk: its block devices keep written data,
+//! hold a file system, fail on an injected fault, and disappear when the server ends.
 
 use crate::machine::{Guest, program};
 
@@ -16,14 +16,14 @@ fn volumes_are_block_devices_of_the_kernel() {
     let log = guest.good("cat /tmp/log");
     assert!(log.contains("block   /dev/ublkb0\nblock   /dev/ublkb1\n"), "{log}");
 
-    // As the kernel was told.
+    // As configured in the kernel.
     let queue = "/sys/block/ublkb0/queue";
-    let told = guest.good(&format!(
+    let output = guest.good(&format!(
         "cat /sys/block/ublkb0/size {queue}/write_cache {queue}/fua {queue}/rotational {queue}/discard_granularity"
     ));
-    assert_eq!(told.lines().collect::<Vec<_>>(), ["390625000", "write back", "1", "0", "4096"]);
+    assert_eq!(output.lines().collect::<Vec<_>>(), ["390625000", "write back", "1", "0", "4096"]);
 
-    // What is written is there, in any order and depth.
+    // Written data are there, in any order and depth.
     let what = "--filename=/dev/ublkb0 --size=8M --rw=randwrite --bs=4k --iodepth=8 --direct=1";
     let check = "--ioengine=libaio --verify=crc32c --verify_fatal=1 --do_verify=1";
     guest.good(&format!("fio --name=verify {what} {check}"));
@@ -41,7 +41,7 @@ fn volumes_are_block_devices_of_the_kernel() {
         assert_eq!(of["errors"], 0, "{kind}: {status:#}");
     }
 
-    // A fault is the kernel's error, and the end of the server is the end of its devices.
+    // A fault is the kernel's error, and the devices end with the server.
     guest.good(&format!("/tmp/program/iodyno fault lose {control}"));
     let (said, code) =
         guest.run("dd if=/dev/ublkb0 of=/dev/null bs=4k count=1 skip=5000 iflag=direct");
