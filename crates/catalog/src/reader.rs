@@ -144,7 +144,7 @@ impl Reader {
         });
         let kind = decides.and_then(|(key, _)| record.word(key.path));
         let mine = schema.iter().filter(|key| key.belongs(kind)).map(Key::name);
-        self.unknown(table, &schema.iter().map(Key::name).collect::<Vec<_>>(), mine);
+        self.unknown(table, &schema.iter().map(Key::name).collect::<Vec<_>>(), &mine);
         let (Some((decides, noun)), Some(kind)) = (decides, kind) else {
             return self.missing(schema.iter().filter(|k| k.only.is_empty()), table, span);
         };
@@ -164,7 +164,7 @@ impl Reader {
         &mut self,
         table: &Table<'_>,
         known: &[&str],
-        mine: impl Iterator<Item = &'a str> + Clone,
+        mine: &(impl Iterator<Item = &'a str> + Clone),
     ) {
         for key in table.keys().filter(|key| !known.contains(&&**key.get_ref())) {
             let typed = key.get_ref();
@@ -220,7 +220,7 @@ impl Reader {
             self.refuse(node.span(), no_source, write(Some(node)));
             return unread(node.span());
         };
-        self.unknown(table, &["is", "from"], ["is", "from"].into_iter());
+        self.unknown(table, &["is", "from"], &["is", "from"].into_iter());
         let source = table.get("from").map(|from| self.source(key, from));
         if source.is_none() {
             self.refuse(node.span(), no_source, write(table.get("is")));

@@ -69,7 +69,7 @@ fn a_right_file_is_read() {
     assert!(!read("schema = 1\ndepth = 4").unwrap().get("depth").unwrap().is_array());
     let (name, p99) = &it.get("ceiling").unwrap().map()[0];
     assert_eq!((name.as_str(), p99.whole()), ("p99", Some(1_000_000)));
-    assert_eq!(it.items("steps").iter().filter_map(|step| step.whole()).sum::<u64>(), 3);
+    assert_eq!(it.items("steps").iter().filter_map(iodyno_catalog::Entry::whole).sum::<u64>(), 3);
     let inner = it.get("inner").unwrap().record().unwrap();
     assert_eq!(inner.whole("part.only"), Some(1));
     assert_eq!(it.records("parts").map(|part| part.whole("time")).collect::<Vec<_>>().len(), 2);

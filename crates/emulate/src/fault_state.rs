@@ -170,10 +170,10 @@ impl FaultStates {
         self.put_off.retain(|slot| !gone.contains(slot));
         core.queue.retain(|slot| !gone.contains(&slot));
         for slot in gone {
-            if core.slab[slot].origin != Origin::Own {
-                core.complete(slot, Some(IoError::Gone));
-            } else {
+            if core.slab[slot].origin == Origin::Own {
                 core.slab.remove(slot);
+            } else {
+                core.complete(slot, Some(IoError::Gone));
             }
         }
     }

@@ -52,6 +52,10 @@ impl Part {
         population: &mut Population,
         core: &mut Core,
     ) -> Result<Self, String> {
+        #[cfg_attr(
+            not(test),
+            expect(clippy::infallible_destructuring_match, reason = "there will be other kinds")
+        )]
         let placed = match spec {
             spec::Part::Device(placed) => placed,
             #[cfg(test)]

@@ -158,7 +158,7 @@ impl Named {
         }
         let mut name = path.last().cloned().unwrap_or_default();
         if is_use && tokens.get(at) == Some(&"as") {
-            name = (*tokens.get(at + 1).unwrap_or(&"_")).to_owned();
+            (*tokens.get(at + 1).unwrap_or(&"_")).clone_into(&mut name);
             at += 2;
         }
         if is_use {

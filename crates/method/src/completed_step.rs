@@ -74,6 +74,8 @@ impl Figures {
 /// The latencies of several cells together.
 pub(crate) fn response_time(of: &[&Figures]) -> Histogram {
     let mut all = Histogram::default();
-    of.iter().for_each(|figures| all.merge(&figures.summary.response_time));
+    for figures in of {
+        all.merge(&figures.summary.response_time);
+    }
     all
 }

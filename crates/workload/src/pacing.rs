@@ -3,9 +3,9 @@
 //! pacing drives threads in real time and machines in virtual time.
 //!
 //! * **Closed loop**: a new operation as soon as one of the `depth` slots is free. With a think
-//! time each slot is a user of its own, who thinks after each completion; the other users'
-//! operations stay in flight. Draining think time (as in fio's `thinktime`) is optional: the whole
-//! batch completes, then all users think together.
+//!   time each slot is a user of its own, who thinks after each completion; the other users'
+//!   operations stay in flight. Draining think time (as in fio's `thinktime`) is optional: the whole
+//!   batch completes, then all users think together.
 //! * **Open loop**: operations are due on an absolute schedule that nothing delays. One that finds no free slot is
 //!   submitted late, and its response time still counts from when it was due.
 

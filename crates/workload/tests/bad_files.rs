@@ -1,6 +1,8 @@
 //! Errors of invalid workload files: every message with its line and column, and its remedy. The
 //! texts are part of the product.
 
+use std::fmt::Write as _;
+
 use iodyno_workload::{Spec, Workload};
 
 /// `LINE:COLUMN message (help)` for each error, with the text that the caret is under.
@@ -24,7 +26,7 @@ fn every_rule_names_its_place_and_its_remedy() {
     for (text, told) in CASES {
         let found = errors(&format!("schema = 1\n{text}"));
         if found.trim_end() != *told {
-            wrong += &format!("{text}\n-- {told}\n++ {found}\n");
+            let _ = writeln!(wrong, "{text}\n-- {told}\n++ {found}");
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

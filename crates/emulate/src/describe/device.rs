@@ -31,19 +31,24 @@ pub struct DescribedDevice {
 pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>> {
     let mut reader = Reader::default();
     let record = reader.file(text, Some(catalog::Kind::Device), DEVICE).unwrap_or_default();
-    let (rules, build): (&[Rule], fn(&Record) -> Option<Kind>) = match record.word("family") {
-        Some("flash") => (rules::FLASH, flash),
-        Some("disk") => (rules::DISK, disk),
-        _ => (rules::MEMORY, memory),
+    let family = record.word("family");
+    let rules: &[Rule] = match family {
+        Some("flash") => rules::FLASH,
+        Some("disk") => rules::DISK,
+        _ => rules::MEMORY,
     };
-    if record.word("family") == Some("flash") {
+    if family == Some("flash") {
         attached_once(&mut reader, &record);
     }
     check(&mut reader, &record, rules);
     let parameters = reader.finish()?;
     let say = |path: &str| record.text(path).map(str::to_owned);
-    let (Some(kind), Some(summary), Some(default_host)) =
-        (build(&record), say("summary"), say("host"))
+    let kind = match family {
+        Some("flash") => flash(&record),
+        Some("disk") => disk(&record),
+        _ => memory(&record),
+    };
+    let (Some(kind), Some(summary), Some(default_host)) = (kind, say("summary"), say("host"))
     else {
         unreachable!("what is missing is an error");
     };

@@ -58,6 +58,7 @@ impl Part {
         }
     }
 
+    #[cfg_attr(not(test), expect(clippy::unnecessary_wraps, reason = "there will be other kinds"))]
     fn device(&self) -> Option<&PlacedDevice> {
         match self {
             Self::Device(placed) => Some(placed),
@@ -86,6 +87,10 @@ impl System {
     }
 
     /// The same, to change them.
+    #[cfg_attr(
+        not(test),
+        expect(clippy::unnecessary_filter_map, reason = "there will be other kinds")
+    )]
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut PlacedDevice> {
         self.parts.iter_mut().filter_map(|part| match part {
             Part::Device(placed) => Some(placed),

@@ -62,7 +62,7 @@ pub(super) fn play(plan: Plan, live: &Arc<Served>, seed: u64, stop: &Arc<AtomicB
                 std::thread::sleep(Duration::from_nanos(left_ns.min(20_000_000)));
             }
             if let Err(why) = super::apply(&live, &ask, seed) {
-                crate::remark("scenario", &why.to_string());
+                crate::remark("scenario", &why);
             }
         }
     });

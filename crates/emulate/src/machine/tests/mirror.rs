@@ -1,5 +1,7 @@
 //! A mirror, for tests only: the smallest part that sends requests to others.
 
+#![expect(clippy::unused_self, reason = "every kind of part has these methods")]
+
 use crate::core::Core;
 use crate::part_id::PartId;
 use crate::request::State;
