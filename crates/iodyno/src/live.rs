@@ -15,12 +15,40 @@ use std::time::{Duration, Instant};
 /// A line that changes more often than this is hard to read.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 
+/// A line on standard error that is redrawn; in a log it would be noise.
+pub(crate) struct LiveLine {
+    on: bool,
+    drawn: Option<Instant>,
+}
+
+impl LiveLine {
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self { on: !quiet && std::io::stderr().is_terminal(), drawn: None }
+    }
+
+    /// Draws the line, unless it was drawn just before.
+    pub(crate) fn draw(&mut self, text: &str) {
+        if !self.on || self.drawn.is_some_and(|t| t.elapsed() < REDRAW_EVERY) {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        // Return, clear to the end, and no line end: the next one goes over it.
+        complain(&format!("\r\x1b[K{text}"));
+    }
+
+    /// Takes the line away; results follow.
+    pub(crate) fn clear(&mut self) {
+        if self.drawn.take().is_some() {
+            complain("\r\x1b[K");
+        }
+    }
+}
+
 /// See the module.
 pub(crate) struct Live {
-    on_terminal: bool,
+    line: LiveLine,
     quiet: bool,
     style: Style,
-    drawn: Option<Instant>,
     /// The last warning.
     warned: String,
     cell: String,
@@ -31,29 +59,15 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn new(quiet: bool, style: Style) -> Self {
-        let on_terminal = std::io::stderr().is_terminal();
         Self {
-            on_terminal,
+            line: LiveLine::new(quiet),
             quiet,
             style,
-            drawn: None,
             warned: String::new(),
             cell: String::new(),
             position: (0, 0),
             plan: Plan::default(),
         }
-    }
-
-    fn draw(&mut self, text: &str) {
-        if self.quiet || !self.on_terminal {
-            return;
-        }
-        if self.drawn.is_some_and(|t| t.elapsed() < REDRAW_EVERY) {
-            return;
-        }
-        self.drawn = Some(Instant::now());
-        // Return, clear to the end, and no line end: the next one overwrites it.
-        complain(&format!("\r\x1b[K{text}"));
     }
 
     /// Estimated rest of the run, ns. For a single cell the line shows it already.
@@ -65,9 +79,7 @@ impl Live {
 
     /// Removes the progress line; results follow.
     pub(crate) fn clear(&mut self) {
-        if self.drawn.take().is_some() {
-            complain("\r\x1b[K");
-        }
+        self.line.clear();
     }
 }
 
@@ -100,24 +112,24 @@ impl Watch for Live {
         match phase {
             Phase::LayingOut { target, done_bytes, total_bytes } => {
                 let share = 100.0 * done_bytes as f64 / total_bytes.max(1) as f64;
-                self.draw(&format!(
+                self.line.draw(&format!(
                     "laying out {}  {} of {} ({share:.0} %)",
                     clean(target),
                     human::size(done_bytes),
                     human::size(total_bytes)
                 ));
             }
-            Phase::Replaying => self.draw("restoring the state of the emulated system"),
-            Phase::Waiting { ns } => self.draw(&format!("waiting {}", human::duration_ns(ns))),
-            Phase::Preparing => self.draw("preparing the emulated system"),
-            Phase::Calibrating => self.draw("measuring the generator itself"),
+            Phase::Replaying => self.line.draw("restoring the state of the emulated system"),
+            Phase::Waiting { ns } => self.line.draw(&format!("waiting {}", human::duration_ns(ns))),
+            Phase::Preparing => self.line.draw("preparing the emulated system"),
+            Phase::Calibrating => self.line.draw("measuring the generator itself"),
         }
     }
 
     fn cell(&mut self, index: usize, count: usize, cell: &Cell) {
         self.cell.clone_from(&cell.key.name);
         self.position = (index, count);
-        self.drawn = None;
+        self.line.drawn = None;
     }
 
     fn tick(&mut self, progress: &Progress<'_>) {
@@ -145,7 +157,7 @@ impl Watch for Live {
             },
             self.style,
         );
-        self.draw(&line);
+        self.line.draw(&line);
     }
 }
 

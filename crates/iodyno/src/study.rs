@@ -2,21 +2,18 @@
 
 use crate::args::Study;
 use crate::failure::Failure;
-use crate::{complain, print, print_json, report, show, signals};
+use crate::live::LiveLine;
+use crate::{print, print_json, report, show, signals};
 use iodyno_measure::{Cell, Role, Summary};
 use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
 use iodyno_study::page::{self, Measured, Overlay};
 use iodyno_study::{Options, Progress, StudyError, json, load, run, terminal};
 use iodyno_units::{OpKind, human};
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
-
-/// A live line that changes more often than this is hard to read.
-const REDRAW_EVERY: Duration = Duration::from_millis(250);
+use std::time::Instant;
 
 pub(crate) fn command(
     flags: &Study,
@@ -32,9 +29,16 @@ pub(crate) fn command(
     let effort = if flags.quick { Options::QUICK } else { Options::FULL };
     let options =
         Options { threads: flags.threads.map_or(0, usize::from), seed: flags.seed, ..effort };
-    let live = Live::new(flags.quiet);
-    let outcome = run(&study, &options, &stop, &|progress| live.tell(progress));
-    live.clear();
+    let (live, started) = (Mutex::new(LiveLine::new(flags.quiet)), Instant::now());
+    let outcome = run(&study, &options, &stop, &|progress| {
+        // The thread that draws now says enough.
+        if let Ok(mut live) = live.try_lock() {
+            live.draw(&live_line(progress, started));
+        }
+    });
+    if let Ok(mut live) = live.lock() {
+        live.clear();
+    }
     let outcome = outcome?;
     if let Some(page_at) = page_at {
         let out = page_at.output(&format!("study-{}.html", outcome.study.name))?;
@@ -96,40 +100,11 @@ fn overlay(run: &Run) -> Overlay {
     }
 }
 
-/// The live line on standard error; in a log it would be noise.
-struct Live {
-    on: bool,
-    started: Instant,
-    drawn: Mutex<Option<Instant>>,
-}
-
-impl Live {
-    fn new(quiet: bool) -> Self {
-        let on = !quiet && std::io::stderr().is_terminal();
-        Self { on, started: Instant::now(), drawn: Mutex::new(None) }
-    }
-
-    fn tell(&self, progress: Progress) {
-        // Whoever draws now tells enough.
-        let Ok(mut drawn) = self.drawn.try_lock() else { return };
-        if !self.on || drawn.is_some_and(|t| t.elapsed() < REDRAW_EVERY) {
-            return;
-        }
-        *drawn = Some(Instant::now());
-        let took = human::duration_ns(self.started.elapsed().as_nanos() as u64);
-        complain(&format!(
-            "\r\x1b[Kcell {} of {}  {:.0} %  {took}",
-            progress.cells,
-            progress.cells_total,
-            progress.share * 100.0
-        ));
-    }
-
-    fn clear(&self) {
-        if self.drawn.lock().is_ok_and(|drawn| drawn.is_some()) {
-            complain("\r\x1b[K");
-        }
-    }
+/// What the live line says.
+fn live_line(progress: Progress, started: Instant) -> String {
+    let took = human::duration_ns(started.elapsed().as_nanos() as u64);
+    let percent = progress.share * 100.0;
+    format!("cell {} of {}  {percent:.0} %  {took}", progress.cells, progress.cells_total)
 }
 
 impl From<StudyError> for Failure {

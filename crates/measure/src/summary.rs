@@ -71,7 +71,7 @@ impl Latency {
             Quantity::Mean => self.mean_ns,
             Quantity::Max => self.max_ns.map(|ns| ns as f64),
             Quantity::Quantile(q) => {
-                let at = PERCENTILES.iter().position(|p| (p.quantile - q).abs() < 1e-9)?;
+                let at = PERCENTILES.iter().position(|p| p.quantile.total_cmp(&q).is_eq())?;
                 self.percentiles_ns[at].map(|ns| ns as f64)
             }
             Quantity::Iops | Quantity::Bandwidth => None,

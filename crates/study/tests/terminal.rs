@@ -24,6 +24,20 @@ fn a_small_study() {
     }
 }
 
+/// What a study file says moves no cursor and reorders nothing beside it.
+#[test]
+fn texts_of_a_study_can_do_no_harm() {
+    let mut study = small();
+    study.title = "a\u{1b}[2Jb\u{202e}c".to_owned();
+    study.source = "דיסק".to_owned();
+    let outcome = Outcome::new(&study, &near_print(&study));
+    let text = show(&outcome, Style { color: false, width: 80, unicode: true });
+    assert!(
+        text.contains(r"a\u{1b}[2Jb\u{202e}c") && text.contains("\u{2068}דיסק\u{2069}"),
+        "{text}"
+    );
+}
+
 /// Colours change no character and no place.
 #[test]
 fn colours_are_only_colours() {

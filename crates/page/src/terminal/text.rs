@@ -204,9 +204,18 @@ mod tests {
         assert_eq!(clean("דיסק", 99, UNICODE), "\u{2068}דיסק\u{2069}");
         assert_eq!(clean("12 µs × é", 99, ASCII), "12 us x \\u{e9}");
         assert_eq!(clean("日本語", 5, UNICODE), "日本…");
+        assert_eq!(labelled("of", 4, "a\u{1b}[1m\nדיסק", ASCII).lines().count(), 1);
         assert_eq!(clean_path("/dev/disk/by-id/nvme-1", 10, UNICODE), "…id/nvme-1");
         let stacked = clean(&format!("a{}", "\u{301}".repeat(10_000)), 10, UNICODE);
         assert!(stacked.chars().count() < 50 && stacked.ends_with('…'));
+    }
+
+    #[test]
+    fn lines_hang_below_the_first() {
+        let narrow = Style { width: 40, ..UNICODE };
+        let lines = hanging("word  ", 6, &"seven a ".repeat(8), narrow);
+        assert!(lines.len() == 2 && lines[0].starts_with("word  seven a"), "{lines:?}");
+        assert!(lines[1].starts_with("      seven") && lines.iter().all(|l| width(l) <= 40));
     }
 
     #[test]
