@@ -1,8 +1,8 @@
 //! `catalog`: what there is to run, and what each entry says.
 
 use crate::catalog::workload;
+use crate::emulated_system::look_up;
 use crate::failure::Failure;
-use crate::model::look_up;
 use crate::{method, print, print_json};
 use iodyno_catalog::{File, Kind, find, list};
 use iodyno_units::nearest;

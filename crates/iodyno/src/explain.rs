@@ -5,7 +5,7 @@ mod render;
 
 use crate::args::Explain;
 use crate::failure::Failure;
-use crate::{catalog, model, print, print_json};
+use crate::{catalog, emulated_system, print, print_json};
 use iodyno_page::terminal::Style;
 use iodyno_run::Emulated;
 use iodyno_run::explain::{Described, ExplainedCell, predictions, simulate};
@@ -17,13 +17,14 @@ pub(crate) fn command(flags: &Explain, style: Style) -> Result<ExitCode, Failure
     let TargetName::Model(name) = &flags.device else {
         return Err(Failure::input(format!("`{}` is not emulated", flags.device)));
     };
-    let Some(emulated) = model::emulated(std::slice::from_ref(&flags.device))? else {
+    let Some(emulated) = emulated_system::emulated(std::slice::from_ref(&flags.device))? else {
         return Err(Failure::input(format!("`{}` is not emulated", flags.device)));
     };
     if let Some(workload) = &flags.workload {
         return with_workload(flags, workload, &emulated, style);
     }
-    let devices: Vec<_> = model::described(name)?.into_iter().map(Described::new).collect();
+    let devices: Vec<_> =
+        emulated_system::described(name)?.into_iter().map(Described::new).collect();
     alone(flags, &devices, &emulated, style)
 }
 

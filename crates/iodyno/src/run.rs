@@ -5,8 +5,8 @@ use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::overrides::overridden;
 use crate::{
-    catalog, complain, method, method_flags, model, print, print_json, remark, report, show,
-    signals, style,
+    catalog, complain, emulated_system, method, method_flags, print, print_json, remark, report,
+    show, signals, style,
 };
 use iodyno_drive::{EngineOptions, clock::Clock};
 use iodyno_page::terminal::Style;
@@ -173,7 +173,7 @@ pub(crate) fn base(
     let is_method = method.is_some();
     let mut thresholds = method.as_ref().map_or_else(Vec::new, |m| m.method.thresholds.clone());
     thresholds.extend(flags.require.iter().cloned());
-    let emulated = model::emulated(&flags.on)?;
+    let emulated = emulated_system::emulated(&flags.on)?;
     if flags.system_clock && emulated.as_ref().is_some_and(|of| !of.live) {
         return Err(Failure::input(
             "--system-clock has no effect on emulated targets in virtual time, where no clock is read: take it out",

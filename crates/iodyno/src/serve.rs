@@ -12,7 +12,7 @@ mod transport_calibration;
 
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
-use crate::{complain, model, remark, signals};
+use crate::{complain, emulated_system, remark, signals};
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
@@ -164,7 +164,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
 /// The system that a name stands for. The emulated host's own generator costs nothing here, and has
 /// no core there: clients are real programs, and take their own time.
 pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
-    let emulated = model::emulated(std::slice::from_ref(name))?;
+    let emulated = emulated_system::emulated(std::slice::from_ref(name))?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
     system.host.generator_ns = 0;

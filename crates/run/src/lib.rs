@@ -26,7 +26,9 @@ mod reuse;
 mod run_cell;
 mod run_record;
 mod schedule;
+mod step_context;
 mod verified;
+mod verified_content;
 mod verify_only;
 mod watch;
 

@@ -1,8 +1,9 @@
 //! The stage of a run: its targets, open, with what is known of each, ready for engines.
 
+use crate::all_targets::ALL_TARGETS;
 use crate::emulated::Emulated;
 use crate::request::{Request, RunError};
-use crate::verified::Verified;
+use crate::verified_content::Verified;
 use crate::watch::{Phase, Watch};
 use iodyno_drive::engine::nbd::NbdMedium;
 use iodyno_drive::memory::{Buffers, Region};
@@ -439,5 +440,13 @@ impl Fill {
         let len_bytes = bytes.len() as u32;
         let op = Op { offset_bytes: at, len_bytes, kind: OpKind::Write, fua: false };
         self.filler.stamp(bytes, &op);
+    }
+}
+
+/// What the record of a step on these targets names.
+pub(crate) fn target_name(open_targets: &[OpenTarget]) -> String {
+    match open_targets {
+        [one] => one.name.clone(),
+        several => format!("{ALL_TARGETS} ({} targets)", several.len()),
     }
 }

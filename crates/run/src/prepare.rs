@@ -1,13 +1,13 @@
 //! What a method does beside measuring: purges, fills, waits; and, for a run that is taken up, bringing
 //! emulated devices to where its finished cells left them.
 
-use crate::all_targets::ALL_TARGETS;
 use crate::fill::FillShape;
-use crate::open_targets::OpenTarget;
+use crate::open_targets::{OpenTarget, target_name};
 use crate::request::{Request, RunError};
 use crate::reuse::{self, FILL_NAME, PURGE_NAME};
-use crate::run_cell::{StepContext, run_cell};
+use crate::run_cell::run_cell;
 use crate::schedule::{Next, Prepare, Schedule, Task, record};
+use crate::step_context::StepContext;
 use crate::watch::{Phase, Watch};
 use core::ops::{ControlFlow, Range};
 use iodyno_drive::Medium;
@@ -15,7 +15,7 @@ use iodyno_measure::{Cell, Evidence, Place, Preparation};
 use iodyno_target::purge::{PurgeOptions, PurgeOutcome, Verified, purge_opened};
 use iodyno_target::{Confirm, Opened, TargetError};
 use iodyno_units::{Precondition, human};
-use iodyno_workload::{CellSpec, Spec};
+use iodyno_workload::Spec;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -194,29 +194,6 @@ pub(crate) fn wait(request: &Request, schedule: &mut Schedule<'_>, ns: u64, watc
     let end = Instant::now() + Duration::from_nanos(ns);
     while Instant::now() < end && !request.stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
-    }
-}
-
-/// A cell that can't be issued on its targets, as a record.
-pub(crate) fn skipped(
-    task: &Task,
-    place: &Place,
-    open_targets: &[OpenTarget],
-    why: String,
-) -> Cell {
-    let evidence = Evidence { skipped: Some(why), ..Evidence::default() };
-    let CellSpec { name, spec, .. } = &task.cell;
-    let mut cell = record(name, &target_name(open_targets), place.clone(), evidence);
-    cell.key.threads = spec.threads();
-    cell.key.depth = spec.depth();
-    cell.key.blocks = iodyno_drive::blocks(spec);
-    cell
-}
-
-fn target_name(open_targets: &[OpenTarget]) -> String {
-    match open_targets {
-        [one] => one.name.clone(),
-        several => format!("{ALL_TARGETS} ({} targets)", several.len()),
     }
 }
 

@@ -172,7 +172,6 @@ pub(crate) fn misfit(
     })
 }
 
-/// An engine that was asked for and is none for this kind of target.
 /// The buffers of a cell's workers on all real targets must fit the memory that is free now.
 fn memory(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     let Some(available_bytes) = memory_available_bytes(&SysRoot::real()) else { return Ok(()) };
@@ -196,6 +195,7 @@ fn memory(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError
     Ok(())
 }
 
+/// An engine that was asked for and is none for this kind of target.
 fn engine(request: &Request, open_target: &OpenTarget) -> Result<(), RunError> {
     if !matches!(open_target.medium, Medium::File(_))
         && (request.options.poll || request.options.plain)

@@ -14,9 +14,10 @@
 
 use crate::open_targets::OpenTarget;
 use crate::request::RunError;
-use crate::run_cell::StepContext;
+use crate::schedule::touches_nothing;
+use crate::step_context::StepContext;
 use core::ops::Range;
-use iodyno_measure::{Cell, Evidence, FillProof, Level, Place, Preparation, Role};
+use iodyno_measure::{Evidence, FillProof, Level, Place, Preparation};
 use iodyno_notebook::{Notebook, Run, RunSummary, Status};
 use iodyno_target::{WritesSeen, unwritten_since};
 use iodyno_units::{OpKind, human};
@@ -115,14 +116,6 @@ pub(crate) fn reused(
     evidence.preparation = Some(Preparation::Reused(words));
     evidence.deviation = (!less.is_empty()).then(|| less.join("; "));
     Ok(true)
-}
-
-/// Whether a step left its targets as they were.
-pub(crate) fn touches_nothing(cell: &Cell) -> bool {
-    let is_preparation = cell.key.place.as_ref().is_some_and(|place| place.role == Role::Prepare);
-    let did = &cell.evidence.preparation;
-    let nothing = matches!(did, Some(Preparation::Waited(_) | Preparation::Reused(_)));
-    is_preparation && cell.series.is_empty() && nothing
 }
 
 /// Runs that filled something and came to their end, the latest first.

@@ -1,7 +1,7 @@
 //! What must hold of an earlier run before its preconditioning is believed: each condition broken alone.
 
 use super::*;
-use iodyno_measure::{Ended, Interval, Verdict};
+use iodyno_measure::{Cell, Ended, Interval, Role, Verdict};
 use iodyno_notebook::{RunHead, TargetRecord, Timestamp, WRITES_SEEN};
 use iodyno_target::DeviceWrites;
 use serde_json::json;

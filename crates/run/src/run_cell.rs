@@ -5,41 +5,25 @@ use crate::Emulated;
 use crate::all_targets::{ALL_TARGETS, all_targets};
 use crate::cell_plan::{cell_plan, targets_of};
 use crate::foreign_activity::{Surroundings, ram_bytes};
-use crate::open_targets::OpenTarget;
+use crate::open_targets::{OpenTarget, target_name};
 use crate::parallel_cells;
 use crate::persist::CellWriter;
-use crate::prepare;
 use crate::refuse;
 use crate::request::{Request, RunError};
-use crate::schedule::{Schedule, Task};
+use crate::schedule::{Schedule, Task, record};
+use crate::step_context::StepContext;
 use crate::verified;
 use crate::watch::{Phase, Watch};
 use iodyno_drive::engine::live::CompletionHandle;
 use iodyno_drive::{DriveError, Medium, calibrate, drive_carried};
 use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Ended, Level, Verification};
-use iodyno_notebook::{Notebook, RunWriter};
+use iodyno_measure::{Cell, Ended, Evidence, Level, Place, Verification};
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{Content, Spec};
+use iodyno_workload::{CellSpec, Content, Spec};
 
 /// Length of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
-
-/// What a step of a run is carried out with.
-pub(crate) struct StepContext<'a, 'r> {
-    pub(crate) request: &'r Request,
-    /// All targets of the run.
-    pub(crate) open_targets: &'a mut [OpenTarget],
-    pub(crate) schedule: &'a mut Schedule<'r>,
-    /// Keeps what is measured; None where nothing is kept.
-    pub(crate) writer: Option<&'a mut RunWriter>,
-    /// Has earlier runs; None where none is kept.
-    pub(crate) notebook: Option<&'a Notebook>,
-    /// The place of the step's first cell among the run's.
-    pub(crate) first_index: usize,
-    pub(crate) watch: &'a mut dyn Watch,
-}
 
 /// Measures one cell; gives that of each target, and the merged one where there are several. A cell that
 /// does not fit its targets gives a record that says so.
@@ -51,7 +35,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     if let Some(place) = &task.place
         && let Some(why) = refuse::misfit(request, spec, open_targets)
     {
-        return Ok(vec![prepare::skipped(task, place, open_targets, why)]);
+        return Ok(vec![skipped(task, place, open_targets, why)]);
     }
     let system = schedule.system(cell)?;
     let is_live = request.emulated.as_ref().is_some_and(|emulated| emulated.live);
@@ -183,4 +167,15 @@ fn record_unverified(spec: &Spec, cell: &mut Cell) {
             ..Verification::default()
         });
     }
+}
+
+/// A cell that can't be issued on its targets, as a record.
+fn skipped(task: &Task, place: &Place, open_targets: &[OpenTarget], why: String) -> Cell {
+    let evidence = Evidence { skipped: Some(why), ..Evidence::default() };
+    let CellSpec { name, spec, .. } = &task.cell;
+    let mut cell = record(name, &target_name(open_targets), place.clone(), evidence);
+    cell.key.threads = spec.threads();
+    cell.key.depth = spec.depth();
+    cell.key.blocks = iodyno_drive::blocks(spec);
+    cell
 }

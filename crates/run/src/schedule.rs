@@ -2,12 +2,11 @@
 //! done, and holds the emulated system that steps hand on to one another.
 
 use crate::request::{MethodRequest, Request, RunError};
-use crate::reuse::touches_nothing;
 use core::ops::Range;
 use iodyno_drive::{Carried, CellPlan, DriveError, Walks};
 use iodyno_emulate::System;
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, CellKey, Evidence, Place, Preparation};
+use iodyno_measure::{Cell, CellKey, Evidence, Place, Preparation, Role};
 use iodyno_method::{Act, Done, Method, Step};
 use iodyno_units::Precondition;
 use iodyno_units::rng::{self, RngCore as _};
@@ -381,4 +380,12 @@ pub(crate) fn record(name: &str, target: &str, place: Place, evidence: Evidence)
     let mut cell = Cell { key, evidence, facts, ..Cell::default() };
     cell.verdicts = judge(&cell);
     cell
+}
+
+/// Whether a step left its targets as they were.
+pub(crate) fn touches_nothing(cell: &Cell) -> bool {
+    let is_preparation = cell.key.place.as_ref().is_some_and(|place| place.role == Role::Prepare);
+    let did = &cell.evidence.preparation;
+    let nothing = matches!(did, Some(Preparation::Waited(_) | Preparation::Reused(_)));
+    is_preparation && cell.series.is_empty() && nothing
 }

@@ -10,7 +10,6 @@ use crate::open_targets::OpenTarget;
 use crate::request::{Request, RunError};
 use iodyno_drive::Medium;
 use iodyno_drive::verify::{VerifyMap, Written};
-use iodyno_measure::{Cell, Ended, ErrorKind};
 use iodyno_method::Budget;
 use iodyno_nbd::client::{Address, Blocking, Uri};
 use iodyno_nbd::{CmdFlags, Kind as NbdKind};
@@ -30,37 +29,6 @@ const MAP_BYTES: (usize, usize) = (10, 4096);
 const FLUSH_PATIENCE: Duration = Duration::from_secs(60);
 /// The stamp of content that is kept by no target beyond its cell.
 const FRESH_STAMP: u64 = 1;
-
-/// What is known of a target's verified content.
-#[derive(Debug, Default)]
-pub(crate) struct Verified {
-    /// What this run's writes bear.
-    pub(crate) stamp: u64,
-    /// The unit in which the target was laid out with verifiable content, if it was.
-    pub(crate) laid_out: Option<u32>,
-    /// The target was laid out anew with other content: what an earlier run wrote there is gone.
-    pub(crate) is_laid_out_otherwise: bool,
-    /// What content is checked against; made before the first cell that verifies.
-    pub(crate) map: Option<Arc<VerifyMap>>,
-    before: Option<Arc<Written>>,
-    /// Something failed, so that a last flush proves nothing.
-    failed: bool,
-}
-
-impl Verified {
-    /// Notes how a cell went.
-    pub(crate) fn note(&mut self, cell: &Cell) {
-        let errors = cell.total().errors();
-        self.failed |=
-            errors.total() > errors.of(ErrorKind::Corrupt) || cell.ended == Ended::Errors;
-        self.laid_out = None;
-    }
-
-    /// Something else was written: nothing is known any more.
-    pub(crate) fn forget(&mut self) {
-        (self.map, self.before, self.laid_out) = (None, None, None);
-    }
-}
 
 /// By what name the notebook knows what was written to a target: a device by what identifies it after a
 /// reboot, a file and an export by their place. None for what does not last, and for a device of which nothing

@@ -7,8 +7,8 @@
 //! server's [budget](super::link::budget).
 
 mod handshake;
-mod request_memory;
 mod transmission;
+mod wait_for_memory;
 
 use super::counters::Tally;
 use super::link::Link;

@@ -9,15 +9,15 @@
 //! **Memory.** What is taken for later and what is queued is bounded by the connection's limits, and over all
 //! connections by the [`Budget`]: the thread reads no further request while any of them is exceeded. What was
 //! sent is counted no more, so the server must not keep memory for it: where a send ends with a buffer of more than
-//! [`KEEP_BYTES`], the acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](budget::TRIM_AFTER). The
+//! [`KEEP_BYTES`], the acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The
 //! sender does not do that itself: a client that reads much would need new memory for each answer.
 
-pub(super) mod budget;
+pub(super) mod memory_budget;
 
 use super::counters::Counters;
 use crate::syscalls::{self, Span, Waker};
 use crate::wire::{Command, Kind, Replies};
-use budget::{Budget, STEP_BYTES};
+use memory_budget::{Budget, STEP_BYTES};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

@@ -28,7 +28,7 @@ use crate::tls::ServerTls;
 use crate::wire::{Directory, Info, NAME_MAX};
 use connection::{End, Start};
 use link::Link;
-use link::budget::{Budget, TRIM_AFTER};
+use link::memory_budget::{Budget, TRIM_AFTER};
 use listen::Listener;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;

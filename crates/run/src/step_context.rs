@@ -1,0 +1,22 @@
+//! The context of one step of a run: its targets, its place among the steps, and where its cells are kept.
+
+use crate::open_targets::OpenTarget;
+use crate::request::Request;
+use crate::schedule::Schedule;
+use crate::watch::Watch;
+use iodyno_notebook::{Notebook, RunWriter};
+
+/// What a step of a run is carried out with.
+pub(crate) struct StepContext<'a, 'r> {
+    pub(crate) request: &'r Request,
+    /// All targets of the run.
+    pub(crate) open_targets: &'a mut [OpenTarget],
+    pub(crate) schedule: &'a mut Schedule<'r>,
+    /// Keeps what is measured; None where nothing is kept.
+    pub(crate) writer: Option<&'a mut RunWriter>,
+    /// Has earlier runs; None where none is kept.
+    pub(crate) notebook: Option<&'a Notebook>,
+    /// The place of the step's first cell among the run's.
+    pub(crate) first_index: usize,
+    pub(crate) watch: &'a mut dyn Watch,
+}
