@@ -134,8 +134,8 @@ impl<'a> Schedule<'a> {
 
     /// The cell with what the request says of all cells.
     pub(crate) fn cell(&self, cell: CellSpec, seed: u64) -> CellSpec {
-        let Request { interval_ns, errors_max, .. } = *self.request;
-        CellSpec { seed, interval_ns, errors_max, ..cell }
+        let interval_ns = self.request.interval_ns.or(cell.interval_ns);
+        CellSpec { seed, interval_ns, errors_max: self.request.errors_max, ..cell }
     }
 
     fn task(&self, step: Step, subject: u32) -> Next {
