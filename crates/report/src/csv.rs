@@ -1,6 +1,5 @@
-//! Runs as CSV (RFC 4180 with line feeds), tidy: one row for each thing that was observed, one
-//! column for each figure, the unit in the column's name. What is unknown, or not supported by the
-//! samples, is empty.
+//! Runs as CSV (RFC 4180 with line feeds), tidy: one row for each observation, one column for each figure, the
+//! unit in the column's name. Fields that are unknown, or not supported by the samples, are empty.
 
 use iodyno_measure::{
     Cell, ClassStats, Histogram, KindSummary, Latency, Level, PERCENTILES, Summary,
@@ -8,7 +7,7 @@ use iodyno_measure::{
 use iodyno_notebook::Run;
 use std::fmt::Write as _;
 
-/// The columns that say which cell a row belongs to.
+/// The columns that identify the cell of a row.
 const CELL_COLUMNS: [&str; 10] = [
     "run",
     "cell",
@@ -22,8 +21,8 @@ const CELL_COLUMNS: [&str; 10] = [
     "repeat",
 ];
 
-/// One row for each cell and kind of operation that did anything in it. A cell in which nothing
-/// happened has one row without a kind.
+/// One row for each cell and kind of operation that occurred in it. A cell without operations has one row
+/// without a kind.
 pub fn cells(run: &Run) -> String {
     let mut columns: Vec<String> = CELL_COLUMNS.map(str::to_owned).to_vec();
     let fixed = ["seconds", "ended", "kind", "ops", "iops", "bytes", "bytes_per_s", "errors"];
@@ -50,8 +49,8 @@ pub fn cells(run: &Run) -> String {
     out.text
 }
 
-/// One row for each cell, interval and kind of operation that did anything in the cell. An
-/// interval in which it did nothing has zeroes.
+/// One row for each cell, interval and kind of operation that occurred in the cell. Intervals without such
+/// operations have zeroes.
 pub fn series(run: &Run) -> String {
     let mut columns: Vec<String> = CELL_COLUMNS.map(str::to_owned).to_vec();
     let fixed = [
@@ -181,7 +180,7 @@ impl Rows {
 
     fn text(&mut self, field: &str) {
         self.separate();
-        // Names come from outside: none moves a cursor or is a spreadsheet's formula.
+        // Names are foreign text: none may move a cursor or become a spreadsheet's formula.
         let field = iodyno_page::csv::safe(field);
         if field.contains(['"', ',', '\n', '\r']) {
             let _ = write!(self.text, "\"{}\"", field.replace('"', "\"\""));

@@ -1,10 +1,11 @@
-//! Runs in the shape of fio 3's `--output-format=json`, for the many tools that read it.
+//! Runs in the format of fio 3's `--output-format=json`, for the many tools that read it.
 //!
-//! Each cell is a job of a group of its own, but for the steps of a method that issued nothing (fio has no job for
-//! them) and the merged cell of several targets, whose operations are in the jobs of the targets. What fio calls *clat* is our service time (submission
-//! to completion), *lat* is what the user feels (from the intended start in open loop), and *slat*
-//! is zero: submission is not timed apart. Of fio's default list of percentiles those are there that the
-//! samples support; `N` says how many samples are behind them. Counters that iodyno does not keep (`ctx`, `majf`, `iodepth_submit`, …) are 0.
+//! Each cell is a job of a group of its own, except steps of a method that issued nothing (fio has no job for
+//! them) and the merged cell of several targets, whose operations are in the targets' jobs. fio's *clat* is our
+//! service time (submission to completion), *lat* is our response time (from the intended start in open loop),
+//! and *slat* is zero: submission is not timed separately. Of fio's default percentiles those that the samples
+//! support are present; `N` is the number of samples. Counters that iodyno does not keep (`ctx`, `majf`,
+//! `iodepth_submit`, …) are 0.
 
 use iodyno_measure::{Cell, ClassStats, Ended, Histogram, Interval};
 use iodyno_notebook::Run;
@@ -88,7 +89,7 @@ fn job(run: &Run, group: usize, cell: &Cell) -> Value {
     })
 }
 
-/// The options that a fio job of this kind would have had, as text, which is how fio has them.
+/// The options of an equivalent fio job, as text, as in fio's output.
 fn options(run: &Run, cell: &Cell, total: &Interval) -> Value {
     let key = &cell.key;
     let engine = match key.engine.as_str() {
@@ -119,21 +120,21 @@ fn options(run: &Run, cell: &Cell, total: &Interval) -> Value {
         put("size", cell.evidence.active_bytes.to_string());
     }
     if let Some(rate) = key.offered_iops {
-        // fio's is of each of its jobs.
+        // fio's rate is that of each of its jobs.
         put("rate_iops", (rate / f64::from(key.threads.max(1))).to_string());
     }
     put("runtime", runtime(time_ns(run, cell)));
     Value::Object(out)
 }
 
-/// What the cell's workload says, where all that the run knows by that name say the same.
+/// A value of the cell's workload; None if workloads of that name in the run differ in it.
 fn said<T: PartialEq>(run: &Run, cell: &Cell, what: impl Fn(&Value) -> Option<T>) -> Option<T> {
     let mut all = run.head.workloads.iter().filter(|w| w.name == cell.key.workload);
     let first = what(&all.next()?.spec)?;
     all.all(|w| what(&w.spec).as_ref() == Some(&first)).then_some(first)
 }
 
-/// The share of reads, 0 to 1, that the job asks for; None where it is not known.
+/// The job's share of reads, 0 to 1; None where it is not known.
 fn read_share(run: &Run, cell: &Cell) -> Option<f64> {
     let varied = cell.key.place.as_ref().and_then(|p| p.at.iter().find(|(axis, _)| axis == "read"));
     if let Some((_, share)) = varied {
@@ -146,7 +147,7 @@ fn read_share(run: &Run, cell: &Cell) -> Option<f64> {
     })
 }
 
-/// The time that the job asks for where it ended by that, else the time that was measured, in whole ms.
+/// The job's time limit if that ended it, else the measured time, in whole ms.
 fn time_ns(run: &Run, cell: &Cell) -> u64 {
     let asked = said(run, cell, |spec| parse_duration_ns(spec["limits"]["time"].as_str()?).ok());
     let measured_ns = (cell.window_ns + 500_000) / 1_000_000 * 1_000_000;
@@ -162,7 +163,7 @@ fn runtime(ns: u64) -> String {
     }
 }
 
-/// fio's word for the mix and the addresses. Sequential is what has no other pattern.
+/// fio's word for the mix and the addresses. Without another pattern it is sequential.
 fn pattern(run: &Run, cell: &Cell, total: &Interval) -> String {
     let spec = run.head.workloads.iter().find(|w| w.name == cell.key.workload).map(|w| &w.spec);
     let issued = |kind: &OpKind| total.class(*kind).map_or(0, ClassStats::ops) > 0;
@@ -181,7 +182,7 @@ fn pattern(run: &Run, cell: &Cell, total: &Interval) -> String {
     if sequential { word.to_owned() } else { format!("rand{word}") }
 }
 
-/// The address patterns of one kind of operation: its own, or those that the specification has for all.
+/// The address patterns of one kind of operation: its own, or those of the specification for all kinds.
 fn patterns(spec: &Value, kind: OpKind) -> impl Iterator<Item = &str> {
     let of = |scope: &str| spec[scope]["addresses"].as_array().filter(|list| !list.is_empty());
     let list = of(kind.name()).or_else(|| of("all"));
@@ -233,7 +234,7 @@ struct Spread {
 }
 
 impl Samples {
-    /// None for a kind that did nothing in the whole cell.
+    /// None for a kind that did not occur in the cell.
     fn of(cell: &Cell, kind: OpKind) -> Self {
         if cell.series.iter().all(|i| i.class(kind).is_none()) {
             return Self(Vec::new());
@@ -299,7 +300,7 @@ fn latency_buckets(total: &Interval, unit_ns: u64, is_last: bool) -> Value {
         json!(n as f64 * 100.0 / all.max(1) as f64)
     };
     let mut out = Map::new();
-    // What is faster belongs to the smaller unit.
+    // Faster operations belong to the smaller unit.
     let mut from_ns = if unit_ns == 1 { 0 } else { unit_ns };
     for bound in LATENCY_BOUNDS {
         out.insert(bound.to_string(), share(from_ns, bound * unit_ns));
@@ -312,8 +313,7 @@ fn latency_buckets(total: &Interval, unit_ns: u64, is_last: bool) -> Value {
     Value::Object(out)
 }
 
-/// fio counts the depth at each submission. Of that only the mean is known here: all is put into
-/// its bucket.
+/// fio counts the depth at each submission. Only the mean is known here: all submissions go into its bucket.
 fn depth_level(in_flight: f64) -> Value {
     let names = ["1", "2", "4", "8", "16", "32", ">=64"];
     let mut out = zeroes(&names);

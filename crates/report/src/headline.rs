@@ -1,4 +1,4 @@
-//! A run in a list: its level, and its result in a few words.
+//! The headline of a run in a list: its level, and its result in a few words.
 
 use crate::run_verdict::RunVerdict;
 use iodyno_measure::Level;
@@ -6,19 +6,18 @@ use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_notebook::{CellSummary, RunSummary};
 use iodyno_units::human;
 
-/// The level of a run in a list: that of its standing, or, where that was not asked for, the gravest of its
-/// cells.
+/// The level of a run in a list: that of its standing, or, without one, the gravest of its cells.
 pub(crate) fn level_of(run: &RunSummary, standing: Option<&RunVerdict>) -> Option<Level> {
     let of_cells = run.cells.iter().filter_map(|c| c.level).max();
     of_cells.max(standing.and_then(|s| s.level))
 }
 
-/// A run's result in a few words: `random-read 92.3 k IOPS, seq-read 2.10 GB/s`. Of several
-/// targets the merged cells speak; empty while there is nothing to say.
+/// A run's result in a few words: `random-read 92.3 k IOPS, seq-read 2.10 GB/s`. With several targets it is
+/// that of the merged cells; empty without results.
 pub fn headline(run: &RunSummary) -> String {
     let merged: Vec<_> = run.cells.iter().filter(|c| c.target.starts_with("all (")).collect();
     let cells: Vec<_> = if merged.is_empty() { run.cells.iter().collect() } else { merged };
-    // Repeats have one name and one target; their mean speaks.
+    // Repeats have one name and one target; their mean is shown.
     let mut groups: Vec<Vec<&CellSummary>> = Vec::new();
     for cell in cells {
         let same =

@@ -1,9 +1,9 @@
-//! HdrHistogram's percentile distribution, as its plotters read it: for each cell and kind of
-//! operation the columns Value, Percentile, TotalCount and 1/(1-Percentile).
+//! HdrHistogram's text format of percentile distributions: for each cell and kind of operation the columns
+//! Value, Percentile, TotalCount and 1/(1-Percentile).
 //!
-//! The levels are HdrHistogram's own: five ticks to each halving of the distance to 100 %. Values
-//! are in microseconds, three digits after the point, so they are exact to the nanosecond; each is
-//! the same number that the other forms give for that percentile.
+//! The levels are HdrHistogram's own: five ticks to each halving of the distance to 100 %. Values are in
+//! microseconds with three decimals, so they are exact to the nanosecond; each is the same number that the
+//! other formats give for that percentile.
 
 use iodyno_measure::Histogram;
 use iodyno_notebook::Run;
@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 /// Ticks to each halving of the distance to 100 %.
 const TICKS: f64 = 5.0;
 
-/// Every cell and kind of operation of a run, one after the other. In open loop the response times
-/// come first and the service times after them.
+/// Every cell and kind of operation of a run, in sequence. In open loop the response times come first and the
+/// service times after them.
 pub fn text(run: &Run) -> String {
     let mut out = String::new();
     for cell in &run.cells {

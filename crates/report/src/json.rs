@@ -23,19 +23,19 @@ pub const SCHEMA_RUN: &str = include_str!("../../../docs/schema/run-v1.schema.js
 /// The schema of [`list`], draft 2020-12.
 pub const SCHEMA_LIST: &str = include_str!("../../../docs/schema/list-v1.schema.json");
 
-/// What a document holds beyond the sums.
+/// Optional content of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The series of each cell, interval by interval.
     pub series: bool,
 }
 
-/// A run as one document, held against the thresholds that it was made with.
+/// A run as one document, judged by the thresholds stored with it.
 pub fn document(run: &Run, options: Options) -> Value {
     document_against(run, &thresholds::own(run), options)
 }
 
-/// As [`document`], held against these thresholds.
+/// As [`document`], judged by these thresholds.
 pub fn document_against(run: &Run, thresholds: &[Threshold], options: Options) -> Value {
     let standing = RunVerdict::of(run);
     let mut document = json!({
@@ -86,8 +86,8 @@ fn outcome(of: &Outcome) -> Value {
     })
 }
 
-/// Runs as a list, in the order given (the notebook's is oldest first), each with its standing where it is
-/// known; without, the gravest verdict of its cells speaks.
+/// Runs as a list, in the order given (the notebook's is oldest first), each with its standing where known,
+/// else with the gravest verdict of its cells.
 pub fn list(runs: &[(RunSummary, Option<RunVerdict>)]) -> Value {
     let runs: Vec<Value> = runs
         .iter()
@@ -266,8 +266,8 @@ fn latency(latency: &Latency) -> Value {
     object
 }
 
-/// Interval by interval, the kinds that did anything in the cell: an interval in which one of them
-/// did nothing has it with zeroes.
+/// The series, interval by interval, of the kinds that occurred in the cell: an interval without operations of
+/// one of them has zeroes for it.
 fn series(cell: &Cell, figures: &Summary) -> Value {
     let interval = |(interval, length_ns): (&Interval, u64)| {
         let mut object = Map::new();

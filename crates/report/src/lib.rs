@@ -1,13 +1,13 @@
-//! Stored runs, as people and programs want them: the table in a terminal, JSON with a published
-//! schema, CSV, HdrHistogram's percentile text, fio's JSON.
+//! Reports on stored runs, for people and programs: terminal text, pages, JSON with a published schema, CSV,
+//! HdrHistogram's percentile text, fio's JSON.
 //!
 //! Every figure is computed in one place (`measure/src/summary.rs`) from merged histograms, so the same
-//! percentile is the same number in every form. What the samples can't support is absent from
-//! tables, JSON and CSV; the two foreign forms, HdrHistogram's and fio's, have everything that their
-//! readers expect, with the counts beside it.
+//! percentile is the same number in every format. Figures that the samples can't support are absent from
+//! tables, JSON and CSV; the two foreign formats, HdrHistogram's and fio's, have everything that their readers
+//! expect, with the counts beside it.
 //!
-//! **Invariant:** everything here is a pure function of stored runs. No clock, no file, no
-//! environment: an old run is shown the same for ever, and judged by the verdicts stored with it.
+//! **Invariant:** everything here is a pure function of stored runs. No clock, no file, no environment: an old
+//! run is always shown the same, and judged by the verdicts stored with it.
 
 pub mod compare;
 pub mod csv;

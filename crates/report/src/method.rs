@@ -1,11 +1,11 @@
-//! What a run of a method shows, worked out from the stored run alone.
+//! The findings of a run's method, computed from the stored run alone. Showing them is up to the formats.
 
 use iodyno_measure::Verdict;
 use iodyno_method::{Findings, Method, MethodSource, findings};
 use iodyno_notebook::{Run, Status};
 
-/// The method of a run, for its number of targets, and the number of subjects that it was applied to; None
-/// where the run is a list of cells, or its method can't be read any more.
+/// The method of a run, for its number of targets, and its number of subjects; None if the run is a list of
+/// cells, or its method can no longer be read.
 fn method_of(run: &Run) -> Option<(Method, u32)> {
     let source: MethodSource = serde_json::from_value(run.head.plan.get("method")?.clone()).ok()?;
     let method = Method::new(source).ok()?;
@@ -15,7 +15,7 @@ fn method_of(run: &Run) -> Option<(Method, u32)> {
     Some((method.with_targets(targets), subjects))
 }
 
-/// The findings of a run; None where it is a list of cells, or its method can't be read any more.
+/// The findings of a run; None if it is a list of cells, or its method can no longer be read.
 pub fn findings_of(run: &Run) -> Option<Findings> {
     let (method, subjects) = method_of(run)?;
     let mut findings = findings(&method, run.head.seed, subjects, &run.cells);
@@ -32,14 +32,14 @@ pub(crate) fn verdicts_of(run: &Run) -> Vec<Verdict> {
     verdicts
 }
 
-/// Says beside what was left undone what can be done about it.
+/// Adds the remedy to verdicts on unfinished work.
 fn mended(run: &Run, verdicts: &mut [Verdict]) {
     for verdict in verdicts.iter_mut().filter(|v| v.code == "UNFINISHED") {
         verdict.text = format!("{}: {}", verdict.text, how_to_finish(run));
     }
 }
 
-/// How a run of a method that is not complete can be brought to its end, or why not.
+/// How a run of a method that is not complete can be completed, or why not.
 pub(crate) fn how_to_finish(run: &Run) -> String {
     if run.status == Status::Running {
         return "it is still running".to_owned();

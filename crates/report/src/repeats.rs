@@ -1,6 +1,6 @@
-//! What the repeats of a cell say together: the mean of their rates and latencies with its interval,
-//! and percentiles of all their operations. The interval covers repeats of the cell within one run,
-//! and nothing of what differs between runs or devices.
+//! Figures of a cell's repeats together: the mean of their rates and latencies with its interval, and
+//! percentiles of all their operations. The interval covers repeats of the cell within one run, and no
+//! differences between runs or devices.
 
 use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::repeats::{self, MeanOfRuns};
@@ -9,7 +9,7 @@ use iodyno_measure::threshold::{unusable, with_repeats};
 use iodyno_measure::{Cell, CellKey, Metric, Quantity};
 use iodyno_notebook::Run;
 
-/// The words for what an interval of repeats covers.
+/// The words for the coverage of an interval of repeats.
 pub(crate) const COVERS: &str = "repeats of the cell within this run, not other runs or devices";
 
 /// Confidence of the intervals.
@@ -21,9 +21,9 @@ pub(crate) struct Repeated<'a> {
     pub key: &'a CellKey,
     /// The figure.
     pub metric: Metric,
-    /// How many repeats it is of: those that are INVALID or were cut short are left out.
+    /// The number of repeats, without those that are INVALID or were cut short.
     pub count: usize,
-    /// Of rates and means the mean over the repeats, of percentiles that of all operations together.
+    /// For rates and means the mean over the repeats, for percentiles that of all operations together.
     pub value: f64,
     /// The mean of repeats; None for percentiles, which are not averaged.
     pub mean: Option<MeanOfRuns>,

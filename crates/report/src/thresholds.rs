@@ -1,17 +1,16 @@
-//! What was required of a run. It is kept in the run's plan, and judged each time from the run's own
-//! cells: judging is a pure function of both.
+//! The thresholds of a run and their check. They are stored in the run's plan, and checked each time against
+//! the run's own cells: the check is a pure function of both.
 
 use iodyno_measure::Threshold;
 use iodyno_measure::threshold::{Outcome, judge};
 use iodyno_notebook::Run;
 
-/// The thresholds that the run was made with; none where there were none, or where they are of a newer
-/// form that can't be read.
+/// The thresholds stored with the run; none if there are none, or if their newer format can't be read.
 pub fn own(run: &Run) -> Vec<Threshold> {
     serde_json::from_value(run.head.plan["thresholds"].clone()).unwrap_or_default()
 }
 
-/// Whether all of them are held.
+/// Whether all of them are met.
 pub fn are_held(run: &Run, thresholds: &[Threshold]) -> bool {
     judge(thresholds, &run.cells).iter().all(|outcome| outcome.held)
 }

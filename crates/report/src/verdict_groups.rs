@@ -1,25 +1,25 @@
-//! Verdicts of many cells as few lines: what holds for several cells is said once, and counted once a cell.
-//! The terminal and pages count by this.
+//! Verdicts of many cells grouped into few lines: a verdict on several cells is one line, counted once a cell.
+//! The terminal and pages use these counts.
 
 use iodyno_measure::{Cell, Level, Verdict};
 
-/// Groups of one code that differ only by their numbers, from which on they are made one.
+/// Number of groups of one code, differing only by their numbers, from which on they are merged.
 const ALIKE_MIN: usize = 4;
 
-/// A verdict, and the cells that have it.
+/// A verdict, and its cells.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Group<'a> {
     /// That of the first cell.
     pub verdict: &'a Verdict,
-    /// Indices of the cells, ascending, each once: a code may be there for reads and for writes of one cell.
+    /// Indices of the cells, ascending, each once: a code may occur for reads and for writes of one cell.
     pub cells: Vec<usize>,
     /// All of them have it with the same text.
     pub same_text: bool,
 }
 
 /// The verdicts of `cells`, the gravest first. Verdicts of one text are a group; so are four texts or more of
-/// one code that differ only by their numbers; and, `by_code`, all of one code. What only prepared is left out
-/// then.
+/// one code that differ only by their numbers; and, `by_code`, all of one code. Cells that only prepare are
+/// then left out.
 pub(crate) fn groups(cells: &[Cell], by_code: bool) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (i, cell) in cells.iter().enumerate() {
@@ -47,13 +47,13 @@ pub(crate) fn groups(cells: &[Cell], by_code: bool) -> Vec<Group<'_>> {
     groups
 }
 
-/// Cells that the groups may speak of: all, or, `by_code`, those that do more than prepare.
+/// The cells that the groups cover: all, or, `by_code`, those that do more than prepare.
 pub(crate) fn count(cells: &[Cell], by_code: bool) -> usize {
     let prepares = |c: &Cell| c.verdicts.iter().all(|v| v.code == "PREPARATION");
     cells.iter().filter(|c| !by_code || c.verdicts.is_empty() || !prepares(c)).count()
 }
 
-/// Makes one group of those of one code that differ only by numbers, where there are many.
+/// Merges groups of one code that differ only by numbers, if there are many.
 fn joined(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     let keys: Vec<(&str, Level, String)> = groups
         .iter()
@@ -140,7 +140,7 @@ mod tests {
         Cell { verdicts: verdicts.iter().map(verdict).collect(), ..Cell::default() }
     }
 
-    /// Reads and writes of one cell are one cell; what only prepared is not counted.
+    /// Reads and writes of one cell are one cell; cells that only prepare are not counted.
     #[test]
     fn a_cell_is_counted_once() {
         let both = cell(&[("FEW", "5 reads"), ("FEW", "7 writes")]);
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(count(&cells, true), 2);
     }
 
-    /// Many cells of one code whose texts differ by numbers and units are a line; few keep their own numbers,
+    /// Many cells of one code whose texts differ by numbers and units are one line; few keep their own numbers,
     /// and other words are another line.
     #[test]
     fn cells_that_differ_by_numbers_are_one_line() {

@@ -1,6 +1,6 @@
-//! What was not alike on the two sides. A difference between figures is a difference between targets
-//! only where all else was the same; what was not is told, and not judged: whoever compares two
-//! depths, or two kernels, wants it so.
+//! Differences in test conditions between the two sides. A difference between figures is due to the targets
+//! only if all else was the same. Other differences are reported and not judged: comparing two depths, or two
+//! kernels, may be the purpose.
 
 use super::pairing::Entry;
 use super::remark;
@@ -10,23 +10,23 @@ use iodyno_units::human;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something that both sides should have had in common.
+/// A condition that both sides should have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// What: `kernel`, `depth`, `state of the device`, `workload: mix.read`.
+    /// Its name: `kernel`, `depth`, `state of the device`, `workload: mix.read`.
     pub what: String,
-    /// What A's runs had, each value once.
+    /// The values of A's runs, each once.
     pub a: Vec<String>,
-    /// What B's runs had.
+    /// The values of B's runs.
     pub b: Vec<String>,
-    /// Names of the cells in which it differs; empty where it is a matter of the whole run.
+    /// Names of the cells in which it differs; empty if it belongs to the whole run.
     pub cells: Vec<String>,
 }
 
 /// Conditions by name, with their values.
 type Values = BTreeMap<String, BTreeSet<String>>;
 
-/// What differs between the sides, or within one: first what the whole runs have, then the cells.
+/// The conditions that differ between the sides, or within one: first those of whole runs, then those of cells.
 pub(super) fn conditions(runs: &[&[Run]; 2], pairs: &[[Entry; 2]]) -> Vec<Condition> {
     let real = !all_virtual(pairs);
     let sides = runs.map(|runs| {
@@ -61,8 +61,8 @@ pub(super) fn conditions(runs: &[&[Run]; 2], pairs: &[[Entry; 2]]) -> Vec<Condit
     found
 }
 
-/// Conditions of which either side has several values, or the sides have different ones. What only
-/// one side tells anything about is unknown and not different.
+/// Conditions that have several values on one side, or different values on the two. A condition that only one
+/// side reports is unknown, not different.
 fn differing(sides: &[Values; 2], cells: &[&str]) -> Vec<Condition> {
     let [a, b] = sides;
     let mut found = Vec::new();
@@ -86,7 +86,7 @@ fn put(values: &mut Values, what: &str, value: Option<String>) {
     }
 }
 
-/// A value of JSON as people write it; nothing for null.
+/// A JSON value as text for display; None for null.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -95,7 +95,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// What a whole run has. The machine is no condition of what only happened in virtual time.
+/// The conditions of a whole run. For cells in virtual time only, the machine is no condition.
 fn of_run(run: &Run, real: bool, values: &mut Values) {
     put(values, "version of iodyno", Some(run.head.iodyno_version.clone()));
     if !real {
@@ -120,7 +120,7 @@ fn of_run(run: &Run, real: bool, values: &mut Values) {
     }
 }
 
-/// What a cell has.
+/// The conditions of a cell.
 fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
     let key = &cell.key;
     put(values, "threads", Some(key.threads.to_string()));
@@ -161,7 +161,7 @@ fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
     }
 }
 
-/// The values of a specification by their paths, without what is said of it above or is only about it.
+/// The values of a specification by their paths, without those that [`of_cell`] takes and mere descriptions.
 fn leaves(value: &Value, path: &str, values: &mut Values) {
     const TOLD: [&str; 7] = ["about", "source", "schema", "depth", "threads", "block", "rate"];
     match value {
@@ -190,7 +190,7 @@ fn all_virtual(pairs: &[[Entry; 2]]) -> bool {
     pairs.iter().flatten().flat_map(Entry::cells).all(|c| c.evidence.virtual_time)
 }
 
-/// Says that conditions differ, and that the sides were not interleaved in time.
+/// Remarks that conditions differ, and that the sides were not interleaved in time.
 pub(super) fn remarks(
     runs: &[&[Run]; 2],
     pairs: &[[Entry; 2]],
@@ -209,8 +209,7 @@ pub(super) fn remarks(
             ),
         ));
     }
-    // The times of repeats within a run are not known by themselves, and they can't alternate with
-    // those of another run.
+    // The times of repeats within a run are not stored, and repeats can't alternate with those of another run.
     let [a, b] = runs;
     let times = |side: &[Run]| {
         let started = side.iter().map(|r| r.started);

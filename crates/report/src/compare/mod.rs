@@ -1,13 +1,12 @@
-//! Runs compared with runs, cell by cell: which of B's figures are better than A's, which are worse,
-//! which are the same, and what the runs can't show.
+//! Comparison of runs with runs, cell by cell: which of B's figures are better than A's, which are worse, which
+//! are the same, and which the runs can't decide.
 //!
-//! What is compared with what is decided in `pairing.rs`, from which values in `values.rs`, and under
-//! which conditions in `conditions.rs`; the judgement itself is [`iodyno_measure::statistics::compare`].
-//! The unit of inference is the run. Where each side is one run with repeats of its cells, the repeats
-//! are compared, and it is said that the interval covers no more than those. Nothing is dropped in
-//! silence: what is not compared is listed, with its reason.
+//! `pairing.rs` pairs the cells, `values.rs` computes the values and `conditions.rs` lists the conditions;
+//! [`iodyno_measure::statistics::compare`] judges. The unit of inference is the run. If each side is one run
+//! with repeats of its cells, the repeats are compared, and the result states that the interval covers only
+//! those. Each omission is listed with its reason.
 //!
-//! Like everything in this room it is a pure function of stored runs.
+//! Like everything in this crate, a comparison is a pure function of stored runs.
 
 mod conditions;
 mod json;
@@ -29,20 +28,20 @@ use iodyno_units::human;
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// As somebody named it.
+    /// Its name on the command line.
     pub asked: &'a str,
     /// Its runs.
     pub runs: &'a [Run],
 }
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The figures.
     pub metrics: Vec<Metric>,
     /// A shift smaller than this share of A's median does not matter; above 0.
     pub threshold_share: f64,
-    /// Of runs on several targets: the cells of each target too, and not only the merged ones.
+    /// For runs on several targets: compare the cells of each target too, not only the merged ones.
     pub each_target: bool,
 }
 
@@ -57,14 +56,14 @@ impl Default for Options {
     }
 }
 
-/// What the values of a comparison are, and so what its interval covers.
+/// The kind of the values of a comparison, which determines the coverage of its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Covers {
-    /// One value a run: what varies between runs on these targets.
+    /// One value a run: the interval covers variation between runs on these targets.
     Runs,
-    /// One value a repeat of the cell within one run: nothing of what varies between runs.
+    /// One value a repeat of the cell within one run: no variation between runs is covered.
     Repeats,
-    /// One value a side: nothing.
+    /// One value a side: no variation is covered.
     Nothing,
 }
 
@@ -77,7 +76,7 @@ pub struct Row {
     pub b_key: CellKey,
     /// The figure, with its kind of operation.
     pub metric: Metric,
-    /// What the values are.
+    /// The kind of the values.
     pub covers: Covers,
     /// The values of A, in the unit of the metric.
     pub a: Vec<f64>,
@@ -87,32 +86,32 @@ pub struct Row {
     pub comparison: Comparison,
 }
 
-/// Something that was not compared.
+/// A cell or figure that was not compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Omission {
     /// Name of the cell.
     pub cell: String,
-    /// The cell's coordinates where the name does not tell it apart.
+    /// The cell's coordinates, if the name does not identify it.
     pub key: CellKey,
     /// `a`, `b`, or `both`.
     pub side: &'static str,
     /// The figure; None for the whole cell.
     pub metric: Option<Metric>,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Whether something is lost by it. Not so for the cells of single targets, for which merged
-    /// cells speak, nor for kinds of operation that neither side did.
+    /// Whether the omission loses information. It does not for cells of single targets, which merged cells
+    /// represent, or for kinds of operation that neither side did.
     pub is_loss: bool,
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Something is slower.
+    /// At least one figure is slower.
     Slower,
-    /// Nothing is shown to be slower, but not everything could be judged.
+    /// No figure is shown to be slower, but not all could be judged.
     Open,
-    /// Everything is the same or faster.
+    /// All figures are the same or faster.
     Clear,
 }
 
@@ -121,22 +120,22 @@ pub enum Finding {
 pub struct Compared<'a> {
     /// The sides.
     pub sides: [SideFacts<'a>; 2],
-    /// What is claimed, and on what grounds.
+    /// The significance level and threshold behind the verdicts.
     pub criteria: Criteria,
     /// The figures, by cell.
     pub rows: Vec<Row>,
-    /// What was left out.
+    /// The omissions.
     pub omissions: Vec<Omission>,
-    /// What was not alike, other than the target.
+    /// The conditions that differ, other than the target.
     pub conditions: Vec<Condition>,
-    /// What is to be known of the whole.
+    /// Remarks on the whole comparison.
     pub remarks: Vec<Verdict>,
 }
 
-/// A side in a few words.
+/// A summary of a side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SideFacts<'a> {
-    /// As somebody named it.
+    /// Its name on the command line.
     pub asked: &'a str,
     /// Ids of its runs.
     pub runs: Vec<&'a str>,
@@ -167,7 +166,7 @@ impl<'a> SideFacts<'a> {
 }
 
 impl Compared<'_> {
-    /// What it came to.
+    /// The result of the comparison.
     pub fn finding(&self) -> Finding {
         let has =
             |of: fn(&Difference) -> bool| self.rows.iter().any(|r| of(&r.comparison.difference));
@@ -198,7 +197,7 @@ impl Compared<'_> {
     }
 }
 
-/// Compares B's runs with A's. The error says what can't be compared at all.
+/// Compares B's runs with A's. The error gives the reason if nothing can be compared.
 pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compared<'a>, String> {
     if let Some(run) = a.runs.iter().find(|run| b.runs.iter().any(|other| other.id == run.id)) {
         return Err(format!(
@@ -234,8 +233,8 @@ pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compar
     Ok(Compared { sides, criteria, rows, omissions, conditions, remarks })
 }
 
-/// A figure that was asked for and that no cell has is lost, also where that is since neither side did any such
-/// operation: with other figures to judge nothing else would tell.
+/// Lists a requested figure that no cell has as lost, even if neither side did any such operation: while other
+/// figures are judged, nothing else would report it.
 fn never_judged(metrics: &[Metric], drafts: &[values::Draft], omissions: &mut [Omission]) {
     for metric in metrics {
         if drafts.iter().any(|draft| draft.is_of(*metric)) {
@@ -247,7 +246,8 @@ fn never_judged(metrics: &[Metric], drafts: &[values::Draft], omissions: &mut [O
     }
 }
 
-/// Runs whose method failed: their cells may be sound, and are not of the state that the method is for.
+/// Remarks on runs whose method failed: their cells may be sound, but are not of the state that the method is
+/// for.
 fn failed_methods(sides: &[&[Run]; 2], remarks: &mut Vec<Verdict>) {
     let failed = sides.iter().flat_map(|runs| runs.iter());
     let failed: Vec<&str> =
@@ -265,8 +265,8 @@ fn remark(code: &str, level: Level, text: String) -> Verdict {
     Verdict { code: code.to_owned(), level, text }
 }
 
-/// A row that is inconclusive because with so many figures no difference in it alone could be shown, and
-/// how many values of each side could.
+/// A row that is inconclusive because among so many figures no difference in one alone could be shown, and the
+/// number of values a side that would suffice.
 fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<(&'r Row, u32)> {
     let needed = compare::runs_for(rows.len(), criteria.alpha);
     let is_hidden = |row: &&Row| {
@@ -276,7 +276,7 @@ fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<(&'r Row, u32)> {
     rows.iter().find(is_hidden).map(|row| (row, needed))
 }
 
-/// Says what so few runs are worth, and how many would do.
+/// Remarks on the little that few runs can show, and on how many would suffice.
 fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut Vec<Verdict>) {
     let fewest = sides.iter().map(|s| s.runs.len()).min().unwrap_or(0);
     let too_few = rows.iter().find_map(|row| match row.comparison.difference {

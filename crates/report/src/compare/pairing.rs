@@ -1,10 +1,10 @@
-//! Which cell of A is compared with which cell of B.
+//! Pairing of A's cells with B's.
 //!
-//! Cells are told apart by their coordinates (name, workload, threads, depth, blocks, offered rate).
-//! The target is not among them, for that it differs may be the very question: where a run has one
-//! target its cell stands for the run, and where it has several their merged cell does. A cell that has
-//! no counterpart by its coordinates is paired by its name, if both sides have just one of that name
-//! left; what differs is then told as a condition.
+//! Cells are identified by their coordinates (name, workload, threads, depth, blocks, offered rate). The target
+//! is not among them, because comparing targets may be the purpose: in a run with one target its cell
+//! represents the run, in a run with several the merged cell does. A cell without a counterpart by coordinates
+//! is paired by its name, if both sides have exactly one left of that name; the differences are then reported
+//! as conditions.
 
 use super::Omission;
 use iodyno_measure::threshold::{unusable, with_repeats};
@@ -14,10 +14,10 @@ use iodyno_notebook::Run;
 /// A cell in all the runs of a side.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
-    /// Its coordinates. The target is empty for the cell that stands for its run, and named for that of
-    /// one of several targets.
+    /// Its coordinates. The target is empty for the cell that represents its run, and named for a cell of one
+    /// of several targets.
     pub(super) key: CellKey,
-    /// For each run that has it and in which it may be used: the run, and the cell with its repeats.
+    /// For each run with a usable cell: the run, and the cell with its repeats.
     pub(super) runs: Vec<(&'a Run, Vec<&'a Cell>)>,
     /// Runs and repeats in which it must not be used, with the reason.
     pub(super) unusable: Vec<(&'a Run, String)>,
@@ -50,7 +50,7 @@ pub(super) fn entries(runs: &[Run]) -> Vec<Entry<'_>> {
             if !has_merged || key.is_of_all_targets() {
                 key.target.clear();
             }
-            // A list that names a cell twice has two of them; the first stands for both.
+            // A list that names a cell twice has two of them; the first represents both.
             if of_run.contains(&key) {
                 continue;
             }
@@ -74,7 +74,7 @@ pub(super) fn entries(runs: &[Run]) -> Vec<Entry<'_>> {
     entries
 }
 
-/// Pairs the sides' cells, in A's order, and says what has no counterpart.
+/// Pairs the sides' cells, in A's order, and lists those without a counterpart.
 pub(super) fn pair<'a>(
     [a, b]: [Vec<Entry<'a>>; 2],
     each_target: bool,

@@ -1,5 +1,5 @@
-//! A comparison in a terminal: who is compared, a line for each figure with its verdict, the sum, what
-//! was left out, and what to know of it.
+//! A comparison as terminal text: the two sides, a line for each figure with its verdict, the counts, the
+//! omissions, and the remarks.
 
 use super::{Compared, Covers, Omission, Row};
 use crate::terminal::{conditions, level_sign};
@@ -12,12 +12,12 @@ use iodyno_page::terminal::text::{
 };
 use iodyno_units::{OpKind, human};
 
-/// Columns of any text of a run here.
+/// Columns for any text of a run.
 const WORDS_COLUMNS_MAX: usize = 400;
-/// Names that a list has before it says how many more there are.
+/// Names in a list before it ends with the number of the others.
 const NAMES_MAX: usize = 3;
 
-/// A comparison for people. Lines end with a line feed and have no blanks before it.
+/// A comparison as text. Lines end with a line feed and have no trailing blanks.
 pub fn show(compared: &Compared, style: Style) -> String {
     let mut lines = head(compared, style);
     lines.push(String::new());
@@ -100,7 +100,7 @@ fn metric_words(row: &Row) -> String {
 fn rows(compared: &Compared, style: Style) -> Vec<String> {
     let [mut cell, mut target, mut load, mut metric] =
         std::array::from_fn(|i| Column::new("", [0, 0, 4, 0][i]));
-    // Cells of single targets stand beside their merged cell.
+    // Cells of single targets are listed beside their merged cell.
     let has_targets = compared.rows.iter().any(|row| {
         let other = |o: &Row| o.a_key.name == row.a_key.name && o.a_key.target != row.a_key.target;
         compared.rows.iter().any(other)
@@ -193,7 +193,7 @@ fn verdict_words(row: &Row, compared: &Compared, style: Style) -> (String, Role)
         Difference::TooFewRuns { .. } => {
             (mark("?", "?", &format!("inconclusive: {}", n_words(row))), Role::Yellow)
         }
-        // A single figure would be shown, and the correction for their number hides it.
+        // Significant alone, but not after the correction for the number of figures.
         Difference::Inconclusive { .. } if row.comparison.test.p <= compared.criteria.alpha => {
             (mark("?", "?", "inconclusive: more runs"), Role::Yellow)
         }
@@ -229,7 +229,7 @@ fn sum(compared: &Compared, style: Style) -> String {
     format!("{}: {}", paint("B against A", Role::Bold, style), parts.join(", "))
 }
 
-/// On what grounds the verdicts are given, and what the intervals cover.
+/// The criteria behind the verdicts, and the coverage of the intervals.
 fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     let threshold = (compared.criteria.threshold_share * 1e5).round() / 1e3;
     let mut text = format!(
@@ -251,7 +251,7 @@ fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     paragraph(&text, Role::Dim, style)
 }
 
-/// A line for each reason for which something was left out.
+/// A line for each reason for omissions.
 fn omissions(compared: &Compared, style: Style) -> Vec<String> {
     let mut groups: Vec<(&str, &str, bool, Vec<String>)> = Vec::new();
     for of in &compared.omissions {
@@ -276,7 +276,7 @@ fn omissions(compared: &Compared, style: Style) -> Vec<String> {
     lines
 }
 
-/// The cell, with its conditions and its target where its name does not tell it apart.
+/// The cell's name, with its conditions and target if the name does not identify it.
 fn name(of: &Omission, all: &[Omission], style: Style) -> String {
     let mut name = clean(&of.cell, 28, style);
     let same = |o: &&Omission| (&o.cell, o.side, o.metric) == (&of.cell, of.side, of.metric);
@@ -306,7 +306,7 @@ fn conditions_lines(compared: &Compared, style: Style) -> Vec<String> {
                     cells.push(cell);
                 }
             }
-            // A list of all the cells there are says no more than none.
+            // A list of all cells adds nothing.
             if compared.rows.iter().any(|r| !condition.cells.contains(&r.a_key.name)) {
                 text = format!("{text} ({})", some(&cells));
             }
@@ -333,7 +333,7 @@ fn some_values(values: &[&str]) -> String {
     values.join(" or ")
 }
 
-/// A word in front, and a text that is wrapped beside it.
+/// A word, and a text that is wrapped beside it.
 fn item(word: &str, role: Role, text: &str, style: Style) -> Vec<String> {
     let indent = 14;
     hanging(&paint(&pad(word, indent, false), role, style), indent, text, style)

@@ -1,7 +1,6 @@
-//! The values that a comparison is made from: one a run; or, where each side is a single run, one a
-//! repeat of the cell in it. Repeats within a run are alike in much that differs between runs, so the
-//! two are never put together as equals: with several runs the repeats of a run make one value, from
-//! their merged histograms and the sum of their times.
+//! The values to compare: one a run; or, if each side is a single run, one a repeat of the cell in it. Repeats
+//! within a run share much that differs between runs, so the two are never mixed as equals: with several runs
+//! the repeats of a run make one value, from their merged histograms and the sum of their times.
 
 use super::pairing::{Entry, omission};
 use super::{Covers, Omission, Row, remark};
@@ -18,7 +17,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// What the statistics take.
+    /// The input of the statistics.
     pub(super) fn pair(&self) -> Pair {
         Pair {
             name: format!("{} {}", self.keys[0].name, self.metric),
@@ -41,7 +40,8 @@ impl Draft {
     }
 }
 
-/// The figures of a pair of cells. What has no value on both sides is left out and said.
+/// The figures of a pair of cells. A figure without a value on both sides is left out and listed as an
+/// omission.
 pub(super) fn drafts(
     pair: &[Entry; 2],
     metrics: &[Metric],
@@ -93,7 +93,7 @@ pub(super) fn drafts(
     drafts
 }
 
-/// The single figures that a metric stands for on either side.
+/// The single figures of either side that a metric stands for.
 fn figures(counted: &[Vec<Counted>; 2], metric: Metric) -> Vec<Metric> {
     let mut figures: Vec<Metric> = Vec::new();
     for figure in counted.iter().flatten().flat_map(|c| c.figures(metric)) {
@@ -105,7 +105,7 @@ fn figures(counted: &[Vec<Counted>; 2], metric: Metric) -> Vec<Metric> {
     figures
 }
 
-/// The cells of each run, copies left out.
+/// The cells of each run, without copies.
 fn groups<'a>(entry: &Entry<'a>) -> Vec<Vec<&'a Cell>> {
     let mut seen: Vec<&Cell> = Vec::new();
     let mut groups = Vec::new();
@@ -120,8 +120,8 @@ fn groups<'a>(entry: &Entry<'a>) -> Vec<Vec<&'a Cell>> {
     groups
 }
 
-/// Whether two cells in virtual time are one and the same: the same seed gives the same events, and
-/// counting them twice would make certainty out of nothing.
+/// Whether two cells in virtual time are copies: the same seed gives the same events, and counting them twice
+/// would feign certainty.
 fn is_copy(one: &Cell, other: &Cell) -> bool {
     one.evidence.virtual_time
         && other.evidence.virtual_time
@@ -130,7 +130,7 @@ fn is_copy(one: &Cell, other: &Cell) -> bool {
         && one.series == other.series
 }
 
-/// Says where copies were left out.
+/// Remarks on the copies that were left out.
 pub(super) fn copies(pairs: &[[Entry; 2]], remarks: &mut Vec<Verdict>) {
     let copies: usize = pairs
         .iter()

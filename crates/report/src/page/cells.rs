@@ -1,5 +1,5 @@
-//! Cells that belong to no method: their curves, their course, their repeats. And the table of all cells,
-//! which every report has.
+//! Sections for cells that belong to no method: their curves, course over time and repeats. And the table of
+//! all cells, which every report has.
 
 use super::distribution::{self, of_cells};
 use super::time;
@@ -20,7 +20,7 @@ const DRAWN_MAX: usize = 12;
 /// Rows of the table of all cells.
 const ROWS_MAX: usize = 5000;
 
-/// The cells that speak: of several targets the merged ones.
+/// The representative cells: of several targets the merged ones.
 pub(super) fn speaking(run: &Run) -> Vec<&Cell> {
     let merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
     let measures = |c: &&Cell| c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure);
@@ -38,7 +38,7 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     let mut shape: Vec<Figure> = Vec::new();
     shape.extend(spectrum);
     shape.extend(histogram);
-    // Of one cell its course says more than its distribution.
+    // For one cell its course shows more than its distribution.
     let of_time = figures("time", "Over time", over_time);
     let of_shape = figures("distribution", "Distribution of latencies", shape);
     let ordered = if cells.len() == 1 { [of_time, of_shape] } else { [of_shape, of_time] };
@@ -52,7 +52,7 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     sections
 }
 
-/// The course of each cell; all share the axis of latency, and those of one unit that of the rate.
+/// The course of each cell; all share the axis of latency, and those of one unit share that of the rate.
 pub(super) fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     let drawn = &cells[..cells.len().min(DRAWN_MAX)];
     let latency = time::latency_range(drawn);

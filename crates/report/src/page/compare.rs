@@ -1,5 +1,5 @@
-//! Runs against runs: what the comparison says, shift by shift, and the curves of both sides in the same
-//! axes.
+//! Sections of a comparison: its result, the shifts of all figures, and the curves of both sides in the same
+//! axes. The comparison itself is in `compare/`.
 
 use super::distribution::{Curve, spectrum};
 use super::labels;
@@ -16,7 +16,7 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// Rows of one forest plot: more are no picture.
+/// Rows of one forest plot: more are unreadable.
 const FOREST_MAX: usize = 40;
 /// Cells whose distributions are drawn.
 const DRAWN_MAX: usize = 6;
@@ -62,7 +62,7 @@ pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Secti
     sections
 }
 
-/// Tells a section from those of other sides.
+/// Makes a section's title and ids unique among those of several sides.
 pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
     section.id = format!("{}-{number}", section.id);
     section.title = format!("{}: {asked}", section.title);
@@ -132,7 +132,7 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
     }]
 }
 
-/// What it came to, in a sentence.
+/// The result, in a sentence.
 fn said(compared: &Compared<'_>) -> String {
     let words = match compared.finding() {
         Finding::Slower => "Something is slower.",
@@ -199,7 +199,7 @@ fn name(row: &Shifted) -> String {
     format!("{} {}", row.b_key.name, row.metric)
 }
 
-/// The verdict in a word, and how it is to be taken.
+/// The verdict in a word, and its tone.
 fn verdict(row: &Shifted) -> (&'static str, Tone) {
     match row.comparison.difference {
         Difference::Slower => ("slower", Tone::Bad),
@@ -431,7 +431,7 @@ fn omitted(compared: &Compared<'_>) -> Table {
     }
 }
 
-/// The conditions that differ: what else may have made the difference.
+/// The conditions that differ: other possible causes of the difference.
 fn conditions(compared: &Compared<'_>) -> Block {
     if compared.conditions.is_empty() {
         return Block::Text("Nothing that was recorded differs but the targets.".to_owned());

@@ -1,4 +1,4 @@
-//! How latencies are distributed: the spectrum of percentiles on an axis of nines, and the histogram.
+//! Figures of latency distributions: the spectrum of percentiles on an axis of nines, and the histogram.
 
 use super::labels;
 use iodyno_measure::statistics::within::{COVERS, within};
@@ -7,22 +7,22 @@ use iodyno_notebook::Run;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
 use iodyno_units::{OpKind, human};
 
-/// Curves in one figure: with more, nobody tells them apart.
+/// Curves in one figure: more are indistinguishable.
 const CURVES_MAX: usize = 8;
 /// Points of a spectrum a nine.
 const POINTS_A_NINE: u32 = 10;
-/// Where the median belongs among them: between 1 - 10^-0.3 and 1 - 10^-0.4.
+/// The median's position among them: between 1 - 10^-0.3 and 1 - 10^-0.4.
 const MEDIAN_AT: u32 = 4;
 /// Bars of a histogram a factor of two.
 const BARS_AN_OCTAVE: f64 = 8.0;
-/// Confidence of the band around a curve that is alone.
+/// Confidence of the band around a single curve.
 const LEVEL: f64 = 0.95;
 
 /// A distribution with its name.
 pub(super) struct Curve<'a> {
     pub(super) name: String,
     pub(super) histogram: Histogram,
-    /// What it is the sum of, interval by interval: by it is known how well the percentiles are.
+    /// The histograms of its intervals, from which the confidence of the percentiles follows.
     pub(super) parts: Vec<Vec<&'a Histogram>>,
 }
 
@@ -125,7 +125,7 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
     })
 }
 
-/// The interval of each percentile, corrected for how unevenly the slow operations fell.
+/// The interval of each percentile, corrected for the uneven distribution of slow operations over time.
 fn band(curve: &Curve<'_>, color: usize, all: &[f64]) -> Series {
     let known = within(&curve.histogram, &curve.parts, all, LEVEL);
     let points = all.iter().zip(known).filter_map(|(&q, known)| {
@@ -140,7 +140,7 @@ fn band(curve: &Curve<'_>, color: usize, all: &[f64]) -> Series {
     Series { name: "95 % interval".to_owned(), mark: Mark::Band, color, points: points.collect() }
 }
 
-/// Quantiles up to the largest that `count` samples have: evenly spaced in nines, and the median.
+/// Quantiles up to the largest that `count` samples support: evenly spaced in nines, and the median.
 fn quantiles(count: u64) -> Vec<f64> {
     let nines = (count.max(1) as f64).log10();
     let last = (nines * f64::from(POINTS_A_NINE)).floor() as u32;
@@ -152,7 +152,7 @@ fn quantiles(count: u64) -> Vec<f64> {
     all
 }
 
-/// The histogram of response times, log by log, with its modes.
+/// The histogram of response times, on two logarithmic axes, with its modes.
 pub(super) fn histogram(
     id: &str,
     conditions: String,
@@ -167,7 +167,7 @@ pub(super) fn histogram(
         let bars = bars(&curve.histogram);
         let found = peaks(&bars);
         modes.push((curve.name.clone(), found.clone()));
-        // From an empty bar to an empty one, so that it is seen where it begins and ends.
+        // From an empty bar to an empty one, so that both ends are visible.
         let before = bars.first().map(|&(ns, _)| Point::at(ns, 0.0));
         let points = before.into_iter().chain(bars.iter().map(|&(ns, n)| Point::at(ns, n as f64)));
         series.push(Series {
@@ -216,7 +216,7 @@ fn left_out_note(n: usize) -> String {
     format!("{n} more curves are left out; the table of cells has them.")
 }
 
-/// Lower edge and count of even factors from the smallest to the largest value, and a last one that is
+/// Lower edge and count of bars of equal factors from the smallest to the largest value, and a last one that is
 /// empty.
 fn bars(h: &Histogram) -> Vec<(f64, u64)> {
     let place = |ns: f64| (ns.max(1.0).log2() * BARS_AN_OCTAVE).floor() as i64;
@@ -231,8 +231,8 @@ fn bars(h: &Histogram) -> Vec<(f64, u64)> {
     (first..).map(edge).zip(counts).collect()
 }
 
-/// Bars that stand out: higher than all within half an octave, at least a thousandth of the highest,
-/// and twice what lies between them and the next such bar.
+/// Bars that stand out: higher than all within half an octave, at least a thousandth of the highest, and twice
+/// the lowest bar between them and the next such bar.
 fn peaks(bars: &[(f64, u64)]) -> Vec<(f64, u64)> {
     let reach = (BARS_AN_OCTAVE / 2.0) as usize;
     let highest = bars.iter().map(|b| b.1).max().unwrap_or(0);
@@ -284,9 +284,9 @@ mod tests {
         assert!((0.08..0.11).contains(&found[0]) && (3.8..4.6).contains(&found[1]), "{found:?}");
     }
 
-    /// Every point that is drawn solid has ten samples above it, counted one by one; all others are dashed,
-    /// and the dashes go on from where the line ends. Nothing is drawn beyond the last sample, and no
-    /// percentile is told that is not known.
+    /// Every point that is drawn solid has ten samples above it, counted one by one; all others are dashed, and
+    /// the dashes begin where the line ends. Nothing is drawn beyond the last sample, and no unknown percentile
+    /// is shown.
     #[test]
     fn lines_are_solid_as_far_as_samples_go() {
         for count in [1_u64, 7, 10, 12, 19, 20, 100, 999, 1000, 5000, 100_000] {
@@ -310,7 +310,7 @@ mod tests {
             if joint == 1 {
                 assert_eq!(solid.last(), dashed.first(), "{count}");
             }
-            // What is dashed has fewer than ten, or ten within the sample that the quantile cuts.
+            // Dashed points have fewer than ten, or ten within the sample that the quantile cuts.
             let beyond = |p: &Point| (1.0 - p.x) * count as f64;
             assert!(dashed[joint..].iter().all(|p| beyond(p) < 10.0 - 1e-6), "{count}: {dashed:?}");
             let drawn = solid.iter().chain(&dashed[joint.min(dashed.len())..]);

@@ -1,4 +1,5 @@
-//! The first screen: headline numbers with their intervals, what limits them, and the one plot that fits.
+//! The first section of a report: headline numbers with their intervals, their limits, and the most relevant
+//! plot.
 
 use super::{grid, labels, load, method, rounds};
 use crate::repeats;
@@ -26,7 +27,7 @@ const NAMES_MAX: usize = 6;
 /// Confidence of intervals.
 const LEVEL: f64 = 0.95;
 
-/// Puts the first section before the others. It takes the first figure of theirs.
+/// Puts the first section before the others, and moves their first figure into it.
 pub(super) fn with(
     run: &Run,
     findings: Option<&Findings>,
@@ -56,7 +57,7 @@ pub(super) fn with(
     sections
 }
 
-/// How the run stands, where that limits what it says.
+/// The run's status, where it limits the results.
 fn standing(run: &Run) -> Option<String> {
     match &run.status {
         Status::Finished => None,
@@ -71,7 +72,7 @@ fn standing(run: &Run) -> Option<String> {
     }
 }
 
-/// The method, with the standard and all that deviates from it: never one without the other.
+/// The method, with the standard and all deviations from it: never one without the other.
 fn what(run: &Run, findings: &Findings) -> String {
     let mut words = vec![format!("{}.", sentence(&findings.about))];
     if let Some(standard) = &findings.standard {
@@ -89,7 +90,7 @@ fn what(run: &Run, findings: &Findings) -> String {
     words.join(" ")
 }
 
-/// With a capital, and without the full stop that it may have.
+/// With a capital, and without a full stop.
 fn sentence(text: &str) -> String {
     let text = text.trim().trim_end_matches('.');
     let mut chars = text.chars();
@@ -137,7 +138,7 @@ fn of_cells(run: &Run) -> Vec<Headline> {
     each.collect()
 }
 
-/// A rate in the unit that says most about the cell.
+/// A rate in the most relevant unit for the cell.
 fn rate(cell: &Cell, per_s: f64) -> String {
     if is_about_bandwidth(cell.key.block_bytes()) {
         human::throughput(per_s)
@@ -185,7 +186,7 @@ fn beside(cells: &[&Cell]) -> Vec<String> {
     beside
 }
 
-/// The interval of a cell's mean rate from its own intervals, as batches; or why there is none.
+/// The interval of a cell's mean rate from its own intervals, as batches; or the reason for its absence.
 fn within(cell: &Cell, about_bandwidth: bool) -> String {
     let whole = cell.series.len().saturating_sub(1);
     let seconds = cell.interval_ns as f64 / 1e9;
@@ -203,21 +204,21 @@ fn within(cell: &Cell, about_bandwidth: bool) -> String {
     format!("{low} to {high} (95 %, within this run{doubt})")
 }
 
-/// What a method came to, in a few numbers.
+/// The results of a method, in a few numbers.
 fn of_method(findings: &Findings) -> Vec<Headline> {
     let several = findings.subjects.len() > 1;
     let mut all = Vec::new();
     for subject in &findings.subjects {
         let on = if several { format!(" on {}", subject.target) } else { String::new() };
-        // As their sections stand: what the method is about goes before what prepared it.
+        // In the order of their sections: the method's main stages go before those that prepare them.
         let mut stages: Vec<&StageFinding> = subject.stages.iter().collect();
         stages.sort_by_key(|s| std::cmp::Reverse(method::weight(s)));
         for stage in stages {
             let Some(showed) = &stage.showed else { continue };
-            // Of several stages that say the same, each says which it is.
+            // Of several stages with the same kind of result, each has its name.
             let alike = |s: &&StageFinding| matches!((&s.showed, showed), (Some(a), b) if discriminant(a) == discriminant(b));
             let is_one_of_several = subject.stages.iter().filter(alike).count() > 1;
-            // What prepared another stage is not taken for the result.
+            // A stage that prepares another is not the result.
             let prepares = matches!(showed, Showed::Series(_))
                 && subject.stages.iter().any(|s| method::weight(s) > 0);
             let of = if is_one_of_several || prepares {
@@ -246,7 +247,7 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                             ..headline(r, "lowest latency")
                         }));
                     } else if let Some(curve) = curve.filter(|_| load::is_open(table)) {
-                        // Each rate is just met: what tells is the latency at both ends.
+                        // Each rate is just met, so the latency at both ends is the result.
                         let mut ends: Vec<&Row> = curve
                             .rows
                             .iter()
@@ -282,7 +283,7 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                     let (value, tone) = match progress {
                         Some(Progress::Reached) => ("steady state".to_owned(), Tone::Good),
                         Some(Progress::NotReached) => ("NOT REACHED".to_owned(), Tone::Bad),
-                        // Cut short: what was not waited for was not missed either.
+                        // Cut short: a steady state that was not awaited was not missed either.
                         _ => ("no steady state yet".to_owned(), Tone::Warning),
                     };
                     let window = if rounds.rounds == 0 {
@@ -304,7 +305,7 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                         interval: "mean".to_owned(),
                         ..of_row(r, &rounds.table.axes, name("lowest latency"))
                     });
-                    // What the rounds wait for goes before.
+                    // The tracked quantity goes first.
                     let about_latency = rounds
                         .variables
                         .first()
@@ -313,7 +314,7 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                     all.extend(both.into_iter().flatten());
                 }
                 Showed::Series(series) => {
-                    // Of several, one after the other, the start of one is the end of another.
+                    // Of several in sequence, the start of one is the end of another.
                     if !is_one_of_several || series.samples.len() == 1 {
                         all.push(of_row(&series.first, &[], name("at first")));
                     }
@@ -386,7 +387,7 @@ fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
     }
 }
 
-/// Verdicts, the gravest first; what holds for several cells is said once. Thresholds go before.
+/// Verdicts, the gravest first; a verdict on several cells is listed once. Thresholds go before.
 pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
     let standing = RunVerdict::of(run);
     let own = thresholds::own(run);
@@ -420,7 +421,7 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
     all.extend(verdict_groups::groups(&run.cells, by_code).into_iter().map(|group| {
         let Group { verdict, cells, same_text } = group;
         let first = &run.cells[cells[0]].key;
-        // Sound cells do not make a run VALID whose method says otherwise.
+        // Sound cells do not make a run VALID if the verdict on its method is worse.
         let level = match verdict.level {
             Level::Valid if standing.is_doubted() => Level::Note,
             level => level,
@@ -446,8 +447,8 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
     all
 }
 
-/// The cells of a verdict in few words: how many of the `count` there are, then some of their names. Cells of
-/// several rounds share a name.
+/// The cells of a verdict in few words: their number out of `count`, then some of their names. Cells of several
+/// rounds share a name.
 fn of_cells_named(run: &Run, cells: &[usize], count: usize) -> Vec<String> {
     if run.cells.len() == 1 {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! A grid: the load curve where it is about load, scaling where it is about how many work, a heat table
-//! over two axes, bars over one; and the table of its points.
+//! Sections of a grid: the load curve for a load axis, scaling for an axis of concurrency, a heat table over
+//! two axes, bars over one; and the table of its points.
 
 use super::distribution::{Curve, histogram, spectrum};
 use super::load::{of_load, of_scaling};
@@ -17,7 +17,7 @@ use iodyno_units::{human, parse_size};
 
 /// Points of a sweep whose courses are drawn.
 const COURSES_MAX: usize = 6;
-/// Curves of a load figure: more outer values than this are not told apart.
+/// Curves of a load figure: more outer values are indistinguishable.
 const LINES_MAX: usize = 8;
 
 /// A measured grid.
@@ -58,8 +58,8 @@ fn by_point<'a>(stage: &Stage<'a>, table: &Grid) -> Vec<(String, Vec<&'a Cell>)>
     each.collect()
 }
 
-/// The plots of a table of points: of two axes as heat tables, else as bars and lines. `lead` is what the
-/// points were measured for: it comes first.
+/// The plots of a table of points: of two axes as heat tables, else as bars and lines. `lead` is the quantity
+/// that the points were measured for: it comes first.
 pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<Figure> {
     let mut figures = Vec::new();
     let is_load = |axis: &str| matches!(axis, "depth" | "threads" | "rate");
@@ -89,7 +89,7 @@ pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<F
     figures
 }
 
-/// One heat table for each figure of the points that matters. `outer` are the values of the axes before.
+/// One heat table for each relevant figure of the points. `outer` are the values of the axes before.
 fn matrices(
     stage: &Stage<'_>,
     table: &Grid,
@@ -130,11 +130,11 @@ fn matrices(
             let known = values.iter().flatten().flatten();
             let (low, high) =
                 known.clone().fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(*x), h.max(*x)));
-            // A table that is mostly empty says less than the table of the points does.
+            // A table that is mostly empty shows less than the table of the points.
             if high <= 0.0 || known.count() * 2 < measured {
                 return;
             }
-            // Tables beside one another have the same colours for the same values.
+            // Tables side by side have the same colours for the same values.
             let every = table.rows.iter().filter_map(get).filter(|x| *x > 0.0);
             let range = (!outer.is_empty())
                 .then(|| every.fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(x), h.max(x))));
@@ -186,7 +186,7 @@ fn matrices(
     figures
 }
 
-/// More words on a point.
+/// The note on a point.
 fn note(row: &Row) -> String {
     if let Some(why) = &row.skipped {
         return format!("n/a: {why}");
@@ -267,15 +267,15 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     })
 }
 
-/// Its operations are so large that bytes say more than operations; where block sizes are beside one another,
-/// they are compared by operations.
+/// Whether its operations are so large that bytes are more relevant than operations; points of different block
+/// sizes are compared by operations.
 pub(super) fn is_large(row: &Row, axes: &[String]) -> bool {
     let block = row.bytes_per_s.zip(row.iops).map(|(bytes, ops)| bytes / ops);
     !axes.iter().any(|a| a == "block")
         && block.is_some_and(|b| b.is_finite() && is_about_bandwidth(b as u32))
 }
 
-/// The distributions of the points, all of `cells` together that are of one.
+/// The distributions of the points, those of `cells` of one point merged.
 pub(super) fn of_distribution<'a>(
     stage: &Stage<'_>,
     cells: &[&'a Cell],

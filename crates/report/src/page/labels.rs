@@ -1,4 +1,4 @@
-//! Words that several parts of a report share: names of cells, conditions in a line, ids for links.
+//! Labels that several parts of a report share: names of cells, conditions in a line, ids for links.
 
 use crate::terminal::conditions as of_key;
 use iodyno_measure::{Cell, CellKey, Level};
@@ -42,7 +42,7 @@ pub(super) fn targets(run: &Run) -> String {
     }
 }
 
-/// A cell's name with what tells it from others of its run: its repeat, its target, its place.
+/// A cell's name with its distinguishing coordinates in the run: its repeat, its target, its place.
 pub(super) fn name(run: &Run, key: &CellKey) -> String {
     let mut name = key.name.clone();
     if run.cells.iter().any(|c| c.key.repeat > 0) {
@@ -60,7 +60,7 @@ pub(super) fn conditions(key: &CellKey) -> String {
     format!("{oio} {block}")
 }
 
-/// What a figure of one cell was measured under, in a line.
+/// The conditions of a figure of one cell, in a line.
 pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
     let ops = cell.total().ops();
     let parts = [
@@ -74,15 +74,15 @@ pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
     join(&parts)
 }
 
-/// What a figure of several cells was measured under, in a line. Where `run_level` of the run as a whole is
-/// a warning or worse, its cells are not called VALID.
+/// The conditions of a figure of several cells, in a line. If `run_level` of the run as a whole is a warning or
+/// worse, its cells are not called VALID.
 pub(super) fn line_of<'a>(
     run: &Run,
     run_level: Option<Level>,
     cells: impl Iterator<Item = &'a Cell> + Clone,
 ) -> String {
     let n = cells.clone().count();
-    // A purge or a wait is kept as a cell, and no engine did it.
+    // A purge or a wait is stored as a cell, without an engine.
     let engine = cells.clone().map(|c| &c.key.engine).find(|e| !e.is_empty());
     let engine = engine.cloned().unwrap_or_default();
     let count = if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") };
@@ -105,7 +105,7 @@ fn join(parts: &[String]) -> String {
     parts.join(" · ")
 }
 
-/// What the run as a whole is worth, where that limits its cells.
+/// The verdict on the run as a whole, where that limits its cells.
 fn of_run(level: Option<Level>) -> String {
     match level {
         Some(Level::Invalid) => "run INVALID".to_owned(),
@@ -114,7 +114,7 @@ fn of_run(level: Option<Level>) -> String {
     }
 }
 
-/// The verdicts of some cells in few words: `VALID`, or how many warnings there are.
+/// The verdicts of some cells in few words: `VALID`, or the number of warnings.
 fn judged<'a>(cells: impl Iterator<Item = &'a Cell>, run_level: Option<Level>) -> String {
     let (mut warnings, mut invalid, mut judged) = (0, 0, false);
     for verdict in cells.flat_map(|c| &c.verdicts) {
@@ -133,7 +133,7 @@ fn judged<'a>(cells: impl Iterator<Item = &'a Cell>, run_level: Option<Level>) -
     }
 }
 
-/// How a level is to be taken.
+/// The tone of a level.
 pub(super) const fn tone(level: Level) -> Tone {
     match level {
         Level::Valid => Tone::Good,
@@ -143,7 +143,7 @@ pub(super) const fn tone(level: Level) -> Tone {
     }
 }
 
-/// What stands at an axis of a grid: `read 70%` is a name of a point, `read` is none of an axis.
+/// The label of an axis of a grid: `read 70%` names a point, `read` alone names no axis.
 pub(super) fn axis(name: &str) -> &str {
     match name {
         "read" => "share of reads",
@@ -154,7 +154,7 @@ pub(super) fn axis(name: &str) -> &str {
     }
 }
 
-/// A name for links and files: what is not a letter or digit is a dash.
+/// A name for links and files: every character other than a letter or digit becomes a dash.
 pub(super) fn slug(text: &str) -> String {
     let mut slug = String::new();
     for c in text.chars().take(60) {

@@ -1,6 +1,6 @@
-//! Where the time of an I/O goes. Of emulated storage the machine tells, phase by phase; of real storage
-//! the workers' stamps tell submission and reaping from the device and all waiting. Where submission is the
-//! I/O itself (pread, a mapping, memory) the processor time is told from the rest.
+//! The breakdown of I/O latency into phases. For emulated storage the machine reports each phase; for real
+//! storage the workers' timestamps separate submission and reaping from the device and all waiting. If
+//! submission is the I/O itself (pread, a mapping, memory), processor time is separated from the rest.
 
 use super::labels;
 use iodyno_measure::{Cell, Spent, SpentOf};
@@ -10,10 +10,10 @@ use iodyno_units::human;
 
 /// Cells in one figure.
 const CELLS_MAX: usize = 16;
-/// Phases that are told apart: as many as there are colours, one of which is for all others.
+/// Phases of a figure: as many as there are colours, one of which is for all others.
 const PHASES_MAX: usize = 8;
 
-/// The part within the latency that the workers' stamps tell apart.
+/// The part of the latency that the workers' timestamps separate.
 const SUBMISSION: &str = "submission";
 /// The workers' own processor time.
 const USER: &str = "iodyno: make, submit and reap";
@@ -60,13 +60,12 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
             None => phases.push((name.clone(), *ns)),
         }
     }
-    // Those that take most have a colour of their own; the order is that of the way.
+    // The longest phases have a colour of their own; the order is that of the I/O path.
     let mut by_size: Vec<usize> = (0..phases.len()).collect();
     by_size.sort_by(|a, b| phases[*b].1.total_cmp(&phases[*a].1));
     let keep = if phases.len() > PHASES_MAX { PHASES_MAX - 1 } else { PHASES_MAX };
     let kept = &by_size[..by_size.len().min(keep)];
-    // Cells differ by orders of magnitude: shares can be laid beside one another, and the mean is in the
-    // name.
+    // Cells differ by orders of magnitude: shares are comparable side by side, and the mean is in the name.
     let total = |bar: &Bar| bar.1.iter().map(|p| p.1).sum::<f64>();
     let of = |bar: &Bar, name: &str| {
         bar.1.iter().filter(|p| p.0 == name).map(|p| p.1).sum::<f64>() / total(bar)
@@ -75,7 +74,7 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
     for (i, (name, _)) in phases.iter().enumerate().filter(|(i, _)| kept.contains(i)) {
         let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, of(bar, name)));
         let rank = kept.iter().position(|k| *k == i).unwrap_or(0);
-        // Where there is one for each, it is that of its place on the way, in every report.
+        // With a colour for each phase, it is that of the phase's place on the I/O path, in every report.
         let color = if phases.len() > PHASES_MAX { rank } else { i };
         series.push(Series {
             name: name.clone(),
@@ -151,7 +150,7 @@ fn emulated(name: &str, cells: &[&Cell]) -> Vec<Bar> {
         .collect()
 }
 
-/// The mean latency over all operations of the cells, ns, and how many there were.
+/// The mean latency over all operations of the cells, ns, and the number of operations.
 fn mean_ns(cells: &[&Cell]) -> (f64, f64) {
     let (mut ops, mut sum_ns) = (0.0, 0.0);
     for cell in cells {
@@ -162,7 +161,7 @@ fn mean_ns(cells: &[&Cell]) -> (f64, f64) {
     (sum_ns / ops, ops)
 }
 
-/// A real cell whose engine hands operations over: by the workers' stamps.
+/// A real cell whose engine only submits operations: by the workers' timestamps.
 fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
     let mean_of = |phase: &str| {
         let spent = cells.iter().flat_map(|c| &c.evidence.spent);
@@ -182,8 +181,8 @@ fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
     Some((name.to_owned(), parts))
 }
 
-/// A real cell whose calls carry the I/O out: processor time in user mode and in the kernel, and the rest
-/// of the mean latency.
+/// A real cell whose calls perform the I/O: processor time in user mode and in the kernel, and the rest of the
+/// mean latency.
 fn charged(name: &str, cells: &[&Cell]) -> Option<Bar> {
     let sum = |of: &dyn Fn(&Cell) -> f64| cells.iter().map(|c| of(c)).sum::<f64>();
     let (mean_ns, ops) = mean_ns(cells);

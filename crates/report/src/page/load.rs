@@ -1,4 +1,4 @@
-//! How a target takes load: latency over the rate that was reached, and throughput over how many work.
+//! Figures of a load curve: latency over the achieved rate, and throughput over concurrency.
 
 use super::stage::{Stage, nine, point_name, tone, values};
 use iodyno_measure::statistics::knee::Optimum;
@@ -7,15 +7,15 @@ use iodyno_page::figure::Rule;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
 use iodyno_units::human;
 
-/// Curves of a load figure: more outer values than this are not told apart.
+/// Curves of a load figure: more outer values are indistinguishable.
 const LINES_MAX: usize = 8;
 
-/// The load is offered as a rate, whatever is outstanding.
+/// Whether the load is offered as a rate, whatever is outstanding.
 pub(super) fn is_open(table: &Grid) -> bool {
     table.axes.last().is_some_and(|a| a == "rate")
 }
 
-/// The row of the best point. Among offered rates none is best but under a ceiling: each is just met.
+/// The row of the best point. Among offered rates there is one only under a ceiling, since each is just met.
 pub(super) fn best(table: &Grid, load: &Load) -> Option<usize> {
     match load.optimum {
         Optimum::Found { chosen, .. } if !is_open(table) || !load.ceilings.is_empty() => {
@@ -25,8 +25,8 @@ pub(super) fn best(table: &Grid, load: &Load) -> Option<usize> {
     }
 }
 
-/// The hockey stick: latency over the rate that was reached. Over one axis its percentiles; over two, a
-/// curve of the mean for each value of the first.
+/// The hockey stick: latency over the achieved rate. Over one axis its percentiles; over two, a curve of the
+/// mean for each value of the first.
 pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> Option<Figure> {
     let best = load.and_then(|l| best(table, l));
     let is_open = is_open(table);
@@ -115,7 +115,7 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
     })
 }
 
-/// How throughput grows, beside the ideal.
+/// Throughput over concurrency, beside the ideal.
 pub(super) fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
     let points = &scaling.points;
     let first = points.iter().map(|p| p.n).min().unwrap_or(1);

@@ -1,4 +1,4 @@
-//! A method's stages, each with the plots that fit what it did.
+//! Sections for a method's stages, each with the plots that fit its findings.
 
 use super::stage::Stage;
 use super::{grid, labels, points, rounds, series};
@@ -47,16 +47,16 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
             }
         }
     }
-    // Preparations say in words what was done; what was measured comes first, and of several load curves
-    // the longest: a short one looked for the most, by which the other's loads are chosen.
+    // Preparations are described in words; measurements come first, and of several load curves the longest: a
+    // short one only searched for the largest rate, from which the other's loads follow.
     all.sort_by_key(|(weight, s)| {
         (!s.blocks.iter().any(|b| matches!(b, Block::Figure(_))), Reverse(*weight))
     });
     all.into_iter().map(|(_, section)| section).collect()
 }
 
-/// How much a stage is what its method is about: the longer a load curve the more, and what is brought into
-/// a steady state before it the least.
+/// How relevant a stage is to its method: a load curve the more the longer it is, and preparation of a steady
+/// state the least.
 pub(super) fn weight(finding: &StageFinding) -> usize {
     match &finding.showed {
         Some(Showed::Sweep(sweep)) => 1 + sweep.load.as_ref().map_or(0, |l| l.rows.len()),
@@ -75,7 +75,7 @@ fn cells(run: &Run, subject: u32, stage: u32) -> Vec<&Cell> {
     };
     let mut all: Vec<&Cell> = Vec::new();
     for cell in run.cells.iter().filter(mine) {
-        // Of several targets the merged cell comes last and speaks for them.
+        // Of several targets the merged cell comes last and represents them.
         match all.last_mut() {
             Some(last) if last.key.place == cell.key.place => *last = cell,
             _ => all.push(cell),

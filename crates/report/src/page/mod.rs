@@ -1,9 +1,9 @@
-//! Stored runs as a document: what stands on which page, which plot is drawn of which figures, and what
-//! is disclosed. How a document is written (HTML, Markdown, SVG) is in the room `page`.
+//! Stored runs as a document: the content of each page, the plots of the figures, and the disclosure. Writing a
+//! document (as HTML, Markdown, SVG) is in the crate `page`.
 //!
-//! One run gives its own report; several give a comparison in which their curves overlay. The first
-//! section is what somebody reads who reads nothing else: what was measured on what, the headline numbers
-//! with their intervals, the verdicts in plain words, and the one plot that fits.
+//! One run gives its own report; several give a comparison in which their curves overlay. The first section
+//! suffices by itself: target and workload, the headline numbers with their intervals, the verdicts in plain
+//! words, and the most relevant plot.
 
 mod cells;
 mod compare;
@@ -27,20 +27,20 @@ use std::borrow::Cow;
 
 use iodyno_page::{Block, Document, Embedded, Figure, Section};
 
-/// What a report holds beyond what it always does.
+/// Optional content of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Program and version, for the foot.
     pub made_by: String,
     /// Grids of two axes also as columns on a plane, as SNIA's test specification draws them.
     pub columns: bool,
-    /// Without the runs themselves: nothing can be read back out of it.
+    /// Omit the runs themselves: they can't be read back from it.
     pub without_data: bool,
-    /// It becomes Markdown or CSV, which hold no runs.
+    /// The document becomes Markdown or CSV, which hold no runs.
     pub is_text: bool,
 }
 
-/// Intervals that a page carries of a run, all cells together: some hundred bytes each.
+/// Intervals of a run embedded in a page, all cells together: some hundred bytes each.
 const CARRIED_INTERVALS_MAX: usize = 4_000;
 
 /// The report on a run.
@@ -69,8 +69,8 @@ pub fn document(run: &Run, options: &Options) -> Document {
     document
 }
 
-/// The report on several runs: what is said of each side beside the first, and their curves in the same
-/// axes. `sides` are the runs that were compared, the first ones first.
+/// The report on several runs: each side's comparison with the first, and their curves in the same axes.
+/// `sides` are the runs that were compared, the first ones first.
 pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -> Document {
     let runs: Vec<&Run> = sides.iter().copied().flatten().collect();
     let mut others: Vec<&str> = parts.iter().map(|p| p.sides[1].asked).collect();
@@ -91,7 +91,7 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
         }
         document.sections.extend(sections);
     }
-    // Curves of the same axes say at a glance what the tables say in numbers.
+    // Curves in the same axes show at a glance the numbers of the tables.
     let after = document.sections.len().min(1);
     let loads = figures("load", "Under load", compare::loads(&runs));
     document.sections.splice(after..after, loads);
@@ -100,7 +100,7 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
     document
 }
 
-/// Puts the runs into the document, and says how to read them back.
+/// Embeds the runs in the document, with instructions for reading them back.
 fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
     let mut words: Vec<String> = Vec::new();
     if options.is_text {
@@ -156,7 +156,7 @@ fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
     }
 }
 
-/// The run as a page carries it: with its series made coarser where they are long, and by how much.
+/// The run as embedded in a page, with long series made coarser, and the factor by which.
 fn carried(run: &Run) -> (Cow<'_, Run>, usize) {
     let all: usize = run.cells.iter().map(|c| c.series.len()).sum();
     let merge = all.div_ceil(CARRIED_INTERVALS_MAX).max(1);

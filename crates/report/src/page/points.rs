@@ -1,5 +1,5 @@
-//! Operating points: their confidence levels, alone and beside those of other targets, and how their
-//! response times are distributed.
+//! Sections of operating points: their confidence levels, alone and beside those of other targets, and the
+//! distributions of their response times.
 
 use super::distribution::{self, of_cells};
 use super::grid;
@@ -13,7 +13,7 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// What operating points showed.
+/// The blocks for operating points.
 pub(super) fn blocks(stage: &Stage<'_>, points: &[PointFinding]) -> Vec<Block> {
     let named: Vec<(String, &Row)> =
         points.iter().map(|p| (format!("{} (OIO {})", p.which, p.row.oio), &p.row)).collect();
@@ -82,8 +82,8 @@ pub(super) fn side_by_side(run: &Run, findings: &Findings) -> Option<Section> {
     })
 }
 
-/// Percentiles as places, one line for each row. On an even axis bars would do; over decades only dots
-/// are honest.
+/// Percentiles as dots, one line for each row. Bars would suit a linear axis; over decades only dots are
+/// honest.
 fn levels(id: &str, title: &str, conditions: String, rows: &[(String, &Row)]) -> Option<Figure> {
     let mut names: Vec<String> = vec!["mean".to_owned()];
     names.extend(NINES.iter().map(|(_, label)| (*label).to_owned()));

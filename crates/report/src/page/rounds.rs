@@ -1,5 +1,5 @@
-//! Rounds until the steady state: how the tracking variables converged, the window that counts, and the
-//! table over it.
+//! Sections of rounds until the steady state: the convergence of the tracking variables, the measurement
+//! window, and the table over it.
 
 use super::grid;
 use super::stage::Stage;
@@ -16,9 +16,9 @@ use iodyno_units::human;
 /// Panels of the convergence figure.
 const PANELS_MAX: usize = 8;
 
-/// What rounds showed.
+/// The blocks for rounds.
 pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
-    // What the rounds wait for is what the method is about.
+    // The method is about the quantity that the rounds track first.
     let lead = rounds.variables.first().map_or(Quantity::Iops, |v| quantity(&v.name));
     let mut blocks: Vec<Block> =
         grid::of_table(stage, &rounds.table, lead).into_iter().map(Block::Figure).collect();
@@ -49,7 +49,7 @@ pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     blocks
 }
 
-/// What a tracking variable counts, by its name.
+/// The quantity of a tracking variable, by its name.
 pub(super) fn quantity(name: &str) -> Quantity {
     if name.starts_with("iops") {
         Quantity::Iops
@@ -147,7 +147,7 @@ fn convergence(stage: &Stage<'_>, rounds: &RoundsFinding) -> Option<Figure> {
     })
 }
 
-/// The measurement window of each variable, with what the rule asks of it.
+/// The measurement window of each variable, with the limits of the rule.
 fn windows(rounds: &RoundsFinding) -> Option<Table> {
     let steady = rounds.steady.as_ref().filter(|s| !s.windows.is_empty())?;
     let limits = &steady.limits;

@@ -1,4 +1,4 @@
-//! A series: one workload over hours, by what was written since the start and by time.
+//! Sections of a series: one workload over hours, by bytes written since the start and by time.
 
 use super::distribution::{self, of_cells};
 use super::stage::Stage;
@@ -17,7 +17,7 @@ use iodyno_units::human;
 /// Samples from which on their own course is drawn, rather than that of the intervals within them.
 const SAMPLES_MIN: usize = 5;
 
-/// What a series showed.
+/// The blocks for a series.
 pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     let mut blocks = Vec::new();
     if series.samples.len() >= SAMPLES_MIN {
@@ -60,8 +60,8 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     blocks
 }
 
-/// The series of a subject one after the other, where there are several: how each goes over into the next
-/// is what such a method is about.
+/// The series of a subject in sequence, if there are several: such a method is about the transition from each
+/// to the next.
 pub(super) fn one_after_the_other(
     run: &Run,
     run_level: Option<Level>,
@@ -143,17 +143,17 @@ pub(super) fn one_after_the_other(
     })
 }
 
-/// Samples that are the end: the last fifth, ten at least, as the findings have it.
+/// The number of samples at the end: the last fifth, ten at least, as in the findings.
 fn tail(series: &SeriesFinding) -> usize {
     let all = series.samples.len();
     (all / 5).max(10).min(all)
 }
 
-/// Throughput and latency over what was written, or over time where that is not known.
+/// Throughput and latency over bytes written, or over time where those are not known.
 fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     let samples = &series.samples;
     let last = samples.last()?;
-    // What is written decides where a specification waits for saturation; any other course is over time.
+    // Over bytes written where a specification waits for saturation; any other course is over time.
     let by_fills = series.steady.is_some() && last.fills.is_some_and(|f| f > 0.0);
     let x =
         |i: usize| if by_fills { samples[i].fills.unwrap_or(f64::NAN) } else { samples[i].at_s };
@@ -163,7 +163,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         color,
         points: (0..samples.len()).map(|i| Point::at(x(i), of(i).unwrap_or(f64::NAN))).collect(),
     };
-    // Of large operations bytes say more.
+    // For large operations bytes are more relevant.
     let is_large = grid::is_large(&series.first, &[]);
     let (label, quantity) =
         if is_large { ("throughput", Quantity::Throughput) } else { ("IOPS", Quantity::Iops) };
@@ -174,7 +174,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         line("p99.999", 5, &|i| samples[i].p99_999_ns),
         line("max", 6, &|i| samples[i].max_ns),
     ];
-    // All I/Os of each sample, where every sample has its cell: rare ones are seen in no line.
+    // All I/Os of each sample, where every sample has its cell: lines do not show rare ones.
     let histograms: Vec<Histogram> =
         stage.cells.iter().map(|cell| cell.total().response_time()).collect();
     let has_all = histograms.len() == samples.len();
@@ -196,7 +196,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     } else {
         Axis::from_zero("time", Quantity::Seconds)
     };
-    // A sample stands at its end: the stretch of the last ones begins where the one before them ends.
+    // A sample is drawn at its end: the span of the last ones begins at the end of the one before them.
     let tail = tail(series);
     let before = samples.len() - tail;
     let end = Span {
@@ -206,7 +206,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         tone: Tone::Good,
     };
     let mut latency = Panel::new(Axis::log("latency", Quantity::LatencyNs), latencies);
-    // The map is in whole rows, so the axis is too.
+    // The map has whole rows, so the axis has too.
     latency.y.range = heat.as_ref().and_then(|m| Some((*m.y_edges.first()?, *m.y_edges.last()?)));
     let is_mapped = heat.is_some();
     latency.heat = heat;

@@ -1,4 +1,4 @@
-//! One stage of a method as its plots see it, and what is read off the rows of its table.
+//! One stage of a method as input of its plots, and access to the rows of its table.
 
 use super::labels;
 use iodyno_measure::{Cell, Level};
@@ -17,9 +17,9 @@ pub(super) struct Stage<'a> {
     pub(super) id: String,
     /// Its name.
     pub(super) name: &'a str,
-    /// Of several targets the merged ones.
+    /// Its cells; of several targets the merged ones.
     pub(super) cells: Vec<&'a Cell>,
-    /// Grids also as columns.
+    /// Whether to draw grids also as columns.
     pub(super) columns: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A cell over time: throughput, and latencies as a heat map with percentiles over it.
+//! Figures of a cell over time: throughput, and latencies as a heat map with percentiles over it.
 
 use super::labels;
 use iodyno_measure::statistics::stalls;
@@ -10,7 +10,7 @@ use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shap
 use iodyno_units::{OpKind, human};
 use std::ops::Range;
 
-/// Columns of a heat map: more than this are narrower than can be seen.
+/// Columns of a heat map: more are too narrow to see.
 const HEAT_COLUMNS_MAX: usize = 240;
 /// Rows of a heat map a factor of two.
 const ROWS_AN_OCTAVE: f64 = 4.0;
@@ -18,9 +18,9 @@ const ROWS_AN_OCTAVE: f64 = 4.0;
 pub(super) const P50: usize = 1;
 /// See [`P50`].
 pub(super) const P99: usize = 3;
-/// Colours of the kinds of operation, which are not those.
+/// Colours of the kinds of operation, different from those.
 const KINDS: [usize; 5] = [0, 2, 4, 5, 7];
-/// Fewer whole intervals say nothing of stalls.
+/// With fewer whole intervals stalls are not marked.
 const INTERVALS_MIN: usize = 10;
 /// Rates further apart than this do not share an axis.
 const RATE_FACTOR_MAX: f64 = 4.0;
@@ -77,7 +77,7 @@ pub(super) fn figure(
     })
 }
 
-/// The ends of an axis of latency that holds all of these cells, ns; None where nothing was done.
+/// The ends of an axis of latency that holds all of these cells, ns; None without operations.
 pub(super) fn latency_range(cells: &[&Cell]) -> Option<(f64, f64)> {
     let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
     for (_, stats) in cells.iter().flat_map(|c| &c.series).flat_map(Interval::iter) {
@@ -101,8 +101,8 @@ fn edges(cell: &Cell) -> Vec<f64> {
     edges
 }
 
-/// The figures' axes of rate are made one for each unit, where no rate is so much above another that the
-/// other could not be read on its axis.
+/// Gives the figures' axes of rate a common range for each unit, unless one rate is so far above another that
+/// the other would be unreadable on its axis.
 pub(super) fn share_rates(figures: &mut [Figure]) {
     for quantity in [Quantity::Iops, Quantity::Throughput] {
         let mut axes: Vec<(f64, &mut Axis)> = Vec::new();
@@ -169,8 +169,8 @@ fn rate_panel(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: boo
     panel
 }
 
-/// Where intervals were made longer: from the slowest to the fastest of those that are in each. Of one kind of
-/// operation, and for throughput of one size, since operations are what is known of them.
+/// Where intervals were merged: from the slowest to the fastest of those in each. For one kind of operation,
+/// and for throughput of one size, since only operations are known of them.
 fn extremes(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: bool) -> Option<Series> {
     let recorded = cell.recorded.as_ref()?;
     let (length_ns, rates) = cell.rates_iops();
@@ -213,7 +213,7 @@ fn latency_panel(
     let histograms: Vec<Option<&Histogram>> =
         cell.series.iter().map(|i| i.class(kind).map(ClassStats::response_time)).collect();
     let map = heat_map(&histograms, edges);
-    // The map is in whole rows, so the axis is too.
+    // The map has whole rows, so the axis has too.
     y.range = range
         .or_else(|| map.as_ref().and_then(|m| Some((*m.y_edges.first()?, *m.y_edges.last()?))));
     let mut series =
@@ -224,8 +224,8 @@ fn latency_panel(
     panel
 }
 
-/// Counts by time and latency of what lies between neighbouring `edges`, one more than there are histograms;
-/// None where nothing was counted.
+/// Counts by time and latency, one histogram between each two neighbouring `edges`; None where all counts are
+/// 0.
 pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Option<HeatMap> {
     let known = || histograms.iter().flatten();
     let (low, high) =
@@ -250,7 +250,7 @@ pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Opti
     Some(HeatMap { x_edges, y_edges, counts, of: "I/Os".to_owned() })
 }
 
-/// Runs of neighbouring whole intervals in which next to nothing was done.
+/// Runs of neighbouring whole intervals in which almost no operations completed.
 fn stalled(cell: &Cell) -> Vec<Span> {
     let (length_ns, rates) = cell.rates_iops();
     if rates.len() < INTERVALS_MIN {
@@ -288,7 +288,7 @@ fn summary(cell: &Cell, stalls: usize) -> String {
 mod tests {
     use super::*;
 
-    /// Two hours of seconds of 1 000 reads, but for two seconds in the second hour.
+    /// Two hours of seconds of 1 000 reads, except for two seconds in the second hour.
     fn hours() -> Cell {
         let mut cell = Cell {
             window_ns: 7_200_500_000_000,

@@ -1,5 +1,5 @@
-//! The latencies of all rows on one logarithmic scale: from the shortest to the longest, with the median
-//! and where the 99th and the 99.9th percentile lie. Only where the terminal shows more than ASCII.
+//! Bars of the latencies of all rows on one logarithmic scale: from the shortest to the longest, with marks at
+//! the median and at the 99th and 99.9th percentiles. Only for terminals that show more than ASCII.
 
 use super::name_of;
 use iodyno_measure::{Latency, PERCENTILES, Summary};
@@ -8,17 +8,17 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, pad, paint, width, wrap};
 use iodyno_units::human;
 
-/// More rows than this are a wall.
+/// More rows than this are unreadable.
 const ROWS_MAX: usize = 16;
 /// Columns of names.
 const NAME_COLUMNS_MAX: usize = 30;
-/// Columns of the scale: at least so many tell anything, and more tell no more.
+/// Columns of the scale: fewer show too little, and more add nothing.
 const SCALE_COLUMNS: (usize, usize) = (30, 72);
 
-/// What the strokes mean.
+/// The legend of the strokes.
 const KEY: &str = "─ shortest to median · ● p50 · ━ to p99 · ┅ to p99.9 · ┄ to the longest";
 
-/// The bars under a scale; none for a single row, whose table says it all, and for too many.
+/// The bars under a scale; none for a single row, whose table suffices, and for too many.
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let mut rows: Vec<(String, Latency)> = Vec::new();
     for cell in &run.cells {
@@ -72,7 +72,7 @@ impl Scale {
         (share * (self.columns - 1) as f64).round().clamp(0.0, (self.columns - 1) as f64) as usize
     }
 
-    /// Powers of ten, and where there is none, the ends.
+    /// Powers of ten, or, without any, the ends.
     fn ticks(&self) -> String {
         let decades: Vec<u64> = (self.low.ceil() as i32..=self.high.floor() as i32)
             .map(|p| 10_f64.powi(p).round() as u64)

@@ -1,4 +1,4 @@
-//! How well the percentiles of a table are known: a table of their intervals under it.
+//! The confidence of a table's percentiles: a table of their intervals under it.
 
 use iodyno_measure::statistics::within::{COVERS, Within};
 use iodyno_page::terminal::Style;
@@ -9,7 +9,7 @@ use iodyno_units::human;
 /// A table of more lines is not followed by another of as many.
 const ROWS_MAX: usize = 16;
 
-/// One line: what it is of, and its percentiles by name with their intervals.
+/// One line: its label, and its percentiles by name with their intervals.
 pub(super) struct Known {
     pub(super) name: String,
     pub(super) within: Vec<(&'static str, Option<Within>)>,
@@ -43,7 +43,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
             );
         }
     }
-    // What no line has, no line misses.
+    // Percentiles that no line has are left out.
     percentiles.retain(|c| c.fields.iter().any(|f| !matches!(f, Field::Missing)));
     let mut columns = vec![names, operations];
     columns.extend(percentiles);

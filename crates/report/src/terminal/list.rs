@@ -1,4 +1,4 @@
-//! The list of runs: one line each, oldest first, the newest where the eye is.
+//! The list of runs: one line each, oldest first, the newest next to the prompt.
 
 use super::minutes;
 use super::verdicts::sign;
@@ -12,11 +12,10 @@ use iodyno_page::terminal::text::{Role, clean, clean_path, cut, width};
 
 const NAME_COLUMNS_MAX: usize = 24;
 const TARGET_COLUMNS_MAX: usize = 28;
-/// With fewer columns than this left a result says nothing.
+/// With fewer columns left, the result is omitted.
 const RESULT_COLUMNS_MIN: usize = 16;
 
-/// Runs in the order given, each with its standing where it is known; without, the gravest verdict of its
-/// cells speaks.
+/// Runs in the order given, each with its standing where known, else with the gravest verdict of its cells.
 pub fn list(runs: &[(RunSummary, Option<RunVerdict>)], style: Style) -> String {
     if runs.is_empty() {
         return "no runs yet: `iodyno run four-corners` makes one\n".to_owned();
@@ -49,7 +48,7 @@ pub fn list(runs: &[(RunSummary, Option<RunVerdict>)], style: Style) -> String {
     out
 }
 
-/// How far its figures can be used, at a glance; blank while it runs.
+/// The mark of its level, for a quick overview; blank while it runs.
 fn mark_of(run: &RunSummary, standing: Option<&RunVerdict>, style: Style) -> Field {
     let gravest = level_of(run, standing);
     let level = match (&run.status, gravest) {
@@ -75,7 +74,7 @@ fn targets(run: &RunSummary, style: Style) -> String {
     }
 }
 
-/// How it stands, unless it just finished, and its headline.
+/// Its status, unless it finished normally, and its headline.
 fn result_of(run: &RunSummary, columns: usize, style: Style) -> Field {
     let headline = clean(&headline(run), usize::MAX, style);
     let (text, role) = match &run.status {

@@ -1,5 +1,4 @@
-//! Runs in a terminal: what people see when a run is over, the list of runs, and the line that
-//! lives while one goes on.
+//! Runs as terminal text: the report at the end of a run, the list of runs, and the live line during one.
 //!
 //! A name can be any text that a user typed, so no text of a run reaches the terminal without [`text::clean`].
 
@@ -28,13 +27,13 @@ pub use progress::{Progress, progress_line};
 pub(crate) use results::conditions;
 pub(crate) use verdicts::sign as level_sign;
 
-/// A whole run, for people, held against the thresholds that it was made with. Lines end with a line
-/// feed and have no blanks before it.
+/// A whole run as text, judged by the thresholds stored with it. Lines end with a line feed and have no
+/// trailing blanks.
 pub fn show(run: &Run, style: Style) -> String {
     show_against(run, &crate::thresholds::own(run), style)
 }
 
-/// As [`show`], held against these thresholds.
+/// As [`show`], judged by these thresholds.
 pub fn show_against(run: &Run, thresholds: &[Threshold], style: Style) -> String {
     let mut lines = title(run, style);
     lines.extend(targets::lines(run, style));
@@ -48,7 +47,7 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], style: Style) -> String
     } else {
         lines.extend(results::lines(run, style));
         let repeated = repeated::lines(run, style);
-        // Repeats say more of a figure than its own window does.
+        // For a figure's confidence, repeats are better evidence than its own window.
         let known = if repeated.is_empty() { results::certainty(run, style) } else { Vec::new() };
         let verified = verification::lines(run, style);
         for more in [verified, bars::lines(run, style), repeated, known] {
@@ -94,7 +93,7 @@ fn minutes(time: iodyno_notebook::Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
-/// Name, when, how long, how it stands, id.
+/// Name, start, duration, status, id.
 fn title(run: &Run, style: Style) -> Vec<String> {
     let name = clean(&run.head.name, style.columns() / 2, style);
     // A run that was not kept has no id.
@@ -131,7 +130,7 @@ fn title(run: &Run, style: Style) -> Vec<String> {
     lines
 }
 
-/// Where it is kept, and how to see it again.
+/// Its location, and the command to show it again.
 fn footer(run: &Run, style: Style) -> Vec<String> {
     if run.id.is_empty() {
         if run.notebook.as_os_str().is_empty() {

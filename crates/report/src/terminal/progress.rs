@@ -1,20 +1,19 @@
-//! The line that lives while a run goes on. Its fields keep their places from one moment to the
-//! next, so that only digits move.
+//! The live line of a run in progress. Its fields keep their positions, so that only digits move.
 
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, cut, pad, paint, width};
 use iodyno_units::human;
 
-/// What the line says.
+/// The content of the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress<'a> {
-    /// Name of the cell at work.
+    /// Name of the current cell.
     pub cell: &'a str,
     /// Its number, from 1.
     pub index: usize,
     /// How many cells there are.
     pub count: usize,
-    /// What is being done, such as `laying out`, `ramp` or `measuring`.
+    /// The current activity, such as `laying out`, `ramp` or `measuring`.
     pub phase: &'a str,
     /// Time since the phase began, ns.
     pub elapsed_ns: u64,
@@ -30,14 +29,14 @@ pub struct Progress<'a> {
     pub p99_ns: Option<u64>,
     /// Operations that failed in this cell.
     pub errors: u64,
-    /// About how long the whole run still takes, ns, where that is known and more than this cell.
+    /// Estimated time until the end of the whole run, ns, where that is known and more than this cell.
     pub left_ns: Option<u64>,
 }
 
 /// Columns of the bar.
 const BAR_COLUMNS: usize = 16;
 
-/// The line, never wider than the terminal. What does not fit is left out: first the bar, then what is
+/// The line, never wider than the terminal. Fields that do not fit are left out: first the bar, then the time
 /// left, the median, the throughput, the 99th percentile, the phase.
 pub fn progress_line(progress: &Progress, style: Style) -> String {
     let p = progress;
@@ -64,7 +63,7 @@ pub fn progress_line(progress: &Progress, style: Style) -> String {
         1 => "1 error".to_owned(),
         n => format!("{n} errors"),
     };
-    // Each with its rank: the larger, the sooner it goes.
+    // Each with its rank: the larger, the sooner it is left out.
     let mut parts: Vec<(u8, String, Role)> = vec![
         (0, name, Role::Bold),
         (3, clean(p.phase, 16, style), Role::Plain),
@@ -94,7 +93,7 @@ pub fn progress_line(progress: &Progress, style: Style) -> String {
     painted.join("  ")
 }
 
-/// Whole seconds: a live line has no use for more.
+/// Whole seconds: a live line needs no more.
 fn seconds(ns: u64) -> String {
     match ns / 1_000_000_000 {
         0 => "0 s".to_owned(),

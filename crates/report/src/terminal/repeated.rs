@@ -1,4 +1,4 @@
-//! What the repeats of each cell say together.
+//! The table of each cell's repeats together.
 
 use crate::repeats::{COVERS, of};
 use iodyno_measure::Quantity;

@@ -1,4 +1,4 @@
-//! What was required, and whether it was held; what failed comes first.
+//! The thresholds of a run and their outcomes; those that failed come first.
 
 use crate::thresholds::outcomes;
 use iodyno_measure::Threshold;

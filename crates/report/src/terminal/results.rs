@@ -1,8 +1,8 @@
 //! The table of results.
 //!
-//! Where the terminal is wide enough a cell is one line for each kind of operation, with its name
-//! and conditions in front. Otherwise the name and the conditions have a line of their own, and
-//! columns that do not fit are left out, which is said.
+//! On a wide terminal a cell is one line for each kind of operation, with its name and conditions in front.
+//! Otherwise the name and the conditions have a line of their own, and a note lists the columns that do not
+//! fit.
 
 use super::certainty::{self, Known};
 use super::name_of;
@@ -50,7 +50,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let mut wide = names(run, &rows, style);
     wide.extend(numbers.clone());
     wide.extend(over_time(&rows, style));
-    // The widest form is worth having only with the tail in it.
+    // The wide form pays only if it includes the tail.
     let needed = wide.iter().filter(|c| c.rank <= RANK_TAIL);
     if table::total_width(needed) <= style.columns() {
         let left_out = table::fit(&mut wide, style.columns());
@@ -59,7 +59,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     stacked(run, &rows, numbers, style)
 }
 
-/// How well the percentiles are known, a line for each kind of operation.
+/// The confidence of the percentiles, a line for each kind of operation.
 pub(super) fn certainty(run: &Run, style: Style) -> Vec<String> {
     let mut rows = Vec::new();
     for cell in &run.cells {
@@ -155,7 +155,7 @@ fn numbers(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
     columns
 }
 
-/// Achieved outstanding I/Os, and those asked for where that is a promise.
+/// Achieved outstanding I/Os, and the requested number where that is guaranteed.
 fn oio_text(run: &Run, cell: &Cell) -> String {
     let achieved = human::three_digits(cell.oio_mean());
     if cell.key.offered_iops.is_some() {
@@ -205,7 +205,7 @@ fn has_several_targets(run: &Run) -> bool {
     run.cells.iter().any(|c| c.key.target != run.cells[0].key.target)
 }
 
-/// `T1Q32`, and `4 KiB`; in open loop with the rate that was offered.
+/// `T1Q32`, and `4 KiB`; in open loop with the offered rate.
 pub(crate) fn conditions(key: &CellKey) -> (String, String) {
     let mut block = blocks(&key.blocks);
     if let Some(rate) = key.offered_iops {
@@ -254,7 +254,7 @@ fn kind_field(row: &Row) -> Field {
     Field::Text(format!("{name}{response}"), Role::Plain)
 }
 
-/// The sparklines, where any cell has one and the terminal shows it.
+/// The sparklines, if any cell has one and the terminal can show them.
 fn over_time(rows: &[Row], style: Style) -> Option<Column> {
     let mut column = Column::new("over time", 8);
     for row in rows.iter().filter(|_| style.unicode) {
@@ -317,7 +317,7 @@ fn with_remark(
     left_out: &[Cow<'static, str>],
     style: Style,
 ) -> Vec<String> {
-    // A sparkline is no figure that anybody misses.
+    // A sparkline is no figure that readers miss.
     let figures: Vec<&str> = left_out.iter().map(|h| &**h).filter(|h| *h != "over time").collect();
     if !figures.is_empty() {
         let text = format!("no room here for {}", figures.join(", "));

@@ -1,4 +1,4 @@
-//! A cell's throughput over its intervals, in a few characters.
+//! Sparklines: a cell's throughput over its intervals, in a few characters.
 
 use iodyno_measure::{Cell, Interval};
 
@@ -11,7 +11,7 @@ pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
     if cell.series.len() < 3 || columns == 0 {
         return None;
     }
-    // Flushes and trims move no bytes: then operations are what there is.
+    // Flushes and trims move no bytes: operations are counted instead.
     let bytes: u64 = cell.series.iter().map(Interval::bytes).sum();
     let amounts: Vec<f64> =
         cell.series.iter().map(|i| if bytes > 0 { i.bytes() } else { i.ops() } as f64).collect();
@@ -26,7 +26,7 @@ pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
     bars(&rates)
 }
 
-/// The same of a list of rates, none below 0, with the least and the largest of what is drawn; None where all
+/// The same for a list of rates, none below 0, with the smallest and the largest drawn value; None where all
 /// are 0.
 pub(super) fn of(rates: &[f64], columns: usize) -> Option<(String, f64, f64)> {
     let count = columns.min(rates.len());

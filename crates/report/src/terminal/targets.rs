@@ -1,7 +1,7 @@
-//! One line for each target: what it is, and how it was reached. Emulated devices that are alike
-//! and follow one another have a line together.
+//! One line for each target: its type, and how the run accessed it. Consecutive emulated devices that are alike
+//! share a line.
 //!
-//! What the run does not tell is left out: an older run, or another kind of target, tells less.
+//! Facts that the run does not contain are left out: an older run, or another kind of target, has fewer.
 
 use super::Style;
 use super::text::{Role, clean, clean_path, pad, paint, width, wrap};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// Columns that a target's name may take here.
 const NAME_COLUMNS_MAX: usize = 40;
-/// Columns of what is said of a target, in all its lines.
+/// Columns of a target's description, in all its lines.
 const WORDS_COLUMNS_MAX: usize = 400;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
@@ -88,7 +88,7 @@ fn with_size(size: Option<String>, what: &str) -> String {
     size.map_or(what.to_owned(), |size| format!("{size} {what}"))
 }
 
-/// Vendor and model of the disk at the bottom, or what the kernel calls it.
+/// Vendor and model of the disk at the bottom, or its kernel name.
 fn device(target: &TargetDescription) -> Option<String> {
     let bottom = target.physical.first().unwrap_or(&target.device);
     let [vendor, model, kernel_name] = [&bottom.vendor, &bottom.model, &bottom.kernel_name]
@@ -102,7 +102,7 @@ fn device(target: &TargetDescription) -> Option<String> {
     Some(if disks > 1 { format!("{disks} disks, the first {name}") } else { name })
 }
 
-/// Direct or buffered, and by which engine, as the cells say.
+/// Direct or buffered, and the engine, from the cells.
 fn how(run: &Run, target: &str) -> Vec<String> {
     let cells = || run.cells.iter().filter(|c| c.key.target == target);
     let direct: BTreeSet<bool> = cells().filter_map(|c| c.evidence.direct).collect();
@@ -111,7 +111,7 @@ fn how(run: &Run, target: &str) -> Vec<String> {
         .rev()
         .map(|direct| if direct { "direct I/O" } else { "buffered I/O" }.to_owned())
         .collect();
-    // A purge or a wait is kept as a cell, and no engine did it.
+    // A purge or a wait is stored as a cell, without an engine.
     let engines: BTreeSet<&str> =
         cells().map(|c| c.key.engine.as_str()).filter(|e| !e.is_empty()).collect();
     words.extend(engines.into_iter().map(|e| format!("engine {e}")));

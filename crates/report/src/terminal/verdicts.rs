@@ -1,5 +1,5 @@
-//! The verdicts in plain words, the gravest first; what holds for several cells is said once. And
-//! what took effect, told in the same way.
+//! The verdicts in plain words, the gravest first; a verdict on several cells is listed once. The facts of the
+//! cells are listed in the same way.
 
 use crate::verdict_groups::{self, Group};
 use iodyno_measure::{Cell, Level};
@@ -9,10 +9,9 @@ use iodyno_page::terminal::text::{Role, clean, clean_path, hanging, paint, width
 
 /// Names that a group lists before it says how many more there are.
 const NAMES_MAX: usize = 3;
-/// Columns of a text in all its lines: ours are shorter, and one that is longer tells nobody
-/// anything.
+/// Columns of a text in all its lines: ours are shorter, and a longer one is not worth reading.
 const TEXT_COLUMNS_MAX: usize = 1000;
-/// Columns of what took effect, for each fact.
+/// Columns of each fact of a cell.
 const FACT_COLUMNS_MAX: usize = 240;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
@@ -31,19 +30,19 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     lines
 }
 
-/// What a verdict says, beside the sign and the word of its level.
+/// A verdict's text, beside the sign and the word of its level.
 pub(super) fn line_of(level: Level, text: &str, style: Style) -> Vec<String> {
     let (mark, word, role) = sign(level, style);
     let head = format!("{mark} {word:<7}");
     hanging(&format!("{}  ", paint(&head, role, style)), width(&head) + 2, text, style)
 }
 
-/// What took effect, by the cells that it holds for.
+/// The facts of the cells, by the cells that share them.
 pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
     let mut groups: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
     let mut seen: Vec<(&String, &String)> = Vec::new();
     for fact in run.cells.iter().flat_map(|c| &c.facts) {
-        // How fast the simulator was is another in each repeat, and no figure of the storage.
+        // The simulator's speed differs between repeats, and is no figure of the storage.
         let is_of_simulator = fact.0 == "simulated" && run.cells.iter().any(|c| c.key.repeat > 0);
         if is_of_simulator || seen.contains(&fact) {
             continue;
@@ -84,7 +83,7 @@ pub(crate) const fn sign(level: Level, style: Style) -> (&'static str, &'static 
     }
 }
 
-/// Which cells a group is about; None where the run has only one.
+/// The cells of a group; None if the run has only one.
 fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
     let count = run.cells.len();
     if count <= 1 {
@@ -102,7 +101,7 @@ fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
         (0..count).filter(|&i| run.cells[i].key.target == *target).collect();
     if of_target == cells && cells.len() > 1 {
         let name = clean_path(target, 24, style);
-        // The merged cells have a name that says all already.
+        // The name of a merged cell suffices.
         let is_merged = target.starts_with("all (");
         return Some(if is_merged { name } else { format!("all cells on {name}") });
     }

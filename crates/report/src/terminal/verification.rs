@@ -1,5 +1,5 @@
-//! What the check of verifiable content found, as a table: shown for a pass over a whole target, and where
-//! something was wrong.
+//! The findings of the check of verifiable content, as a table: shown for a pass over a whole target, and for
+//! errors.
 
 use iodyno_measure::{Cell, Verification};
 use iodyno_notebook::Run;
@@ -8,7 +8,8 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, clean_path};
 use iodyno_units::human;
 
-/// A row: what the blocks are, its colour, how many reads and different blocks, and the first offsets.
+/// A row: the state of the blocks, its colour, the numbers of reads and of different blocks, and the first
+/// offsets.
 struct Row {
     what: String,
     role: Role,

@@ -1,4 +1,4 @@
-//! What each group of the disclosure tells, from what the run kept.
+//! The facts of each group of the disclosure, from the stored run.
 
 use super::super::labels;
 use super::{Facts, row, rows, text};

@@ -1,6 +1,5 @@
-//! Full disclosure: what somebody must know to judge the figures and to make them again, in the groups A
-//! to I that SNIA's and SPC's reports have between them. What is not known is told as unknown; nothing is
-//! left out in silence.
+//! Full disclosure: the facts needed to judge the figures and to reproduce them, in the groups A to I that
+//! SNIA's and SPC's reports have between them. Unknown facts are listed as unknown; none is omitted silently.
 
 mod groups;
 
@@ -12,7 +11,7 @@ use iodyno_page::{Block, Section};
 use iodyno_units::human;
 use serde_json::Value;
 
-/// The id of the section that says how to make the run again.
+/// The id of the section on reproducing the run.
 pub(super) const REPEAT: &str = "repeat";
 
 /// Commands of a comparison's runs that are listed.
@@ -23,19 +22,19 @@ const RECORDED_MAX: usize = 1500;
 
 type Facts = Vec<(String, String)>;
 
-/// Disclosure, what was recorded, and how to make the run again.
+/// Disclosure, the recorded values, and the commands to reproduce the run.
 pub(super) fn sections(run: &Run, findings: Option<&Findings>) -> Vec<Section> {
     let alone = vec![row("compared with", "nothing: this report is of one run")];
     vec![disclosure(run, findings, alone), recorded(run), repeat(run)]
 }
 
-/// The same of a comparison: each side by its first run, with how they were compared, and the commands of
+/// The same for a comparison: each side by its first run, with the comparison's criteria, and the commands of
 /// all runs.
 pub(super) fn of_comparison(parts: &[Compared<'_>], sides: &[&[Run]]) -> Vec<Section> {
     let mut all = Vec::new();
     for (number, side) in sides.iter().enumerate() {
         let Some(run) = side.first() else { continue };
-        // The first side stands in every part, each other in its own.
+        // The first side is in every part, each other in its own.
         let part = &parts[number.saturating_sub(1).min(parts.len().saturating_sub(1))];
         let findings = crate::method::findings_of(run);
         let section = disclosure(run, findings.as_ref(), comparison(part));
@@ -123,12 +122,12 @@ fn row(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
 }
 
-/// Rows of a record: a name for people, and where it is in it.
+/// Rows of a record: a display name for each, and its path in the record.
 fn rows(of: &Value, wanted: &[(&str, &str)]) -> Facts {
     wanted.iter().map(|(name, pointer)| row(name, text(pointer, of.pointer(pointer)))).collect()
 }
 
-/// A value as people read it, by the unit at the end of its key.
+/// A value as text for display, by the unit at the end of its key.
 fn text(key: &str, value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "unknown".to_owned(),
@@ -164,7 +163,7 @@ fn text(key: &str, value: Option<&Value>) -> String {
     }
 }
 
-/// All that was recorded, flattened, for whoever looks for one value.
+/// The whole record, flattened, for looking up one value.
 fn recorded(run: &Run) -> Section {
     let mut groups = vec![("machine".to_owned(), flat(&run.head.machine))];
     for target in &run.head.targets {
@@ -207,7 +206,7 @@ fn flat(value: &Value) -> Facts {
     all
 }
 
-/// The exact command, quoted for a shell, and what else it takes.
+/// The exact command, quoted for a shell, and its other requirements.
 fn repeat(run: &Run) -> Section {
     let mut blocks = vec![Block::Code { caption: "The command".to_owned(), text: command(run) }];
     for workload in &run.head.workloads {

@@ -1,4 +1,4 @@
-//! A grid for people: over two axes as matrices of rates and of latencies, else a line a point.
+//! A grid as terminal text: over two axes as matrices of rates and of latencies, else a line a point.
 
 use iodyno_measure::Level;
 use iodyno_measure::summary::is_about_bandwidth;
@@ -8,10 +8,10 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, paint};
 use iodyno_units::{human, parse_size};
 
-/// Values that an axis of a matrix may have to fit beside one another.
+/// Values that an axis of a matrix may have to fit side by side.
 const MATRIX_COLUMNS_MAX: usize = 9;
 
-/// The rows with their names: their place on the axes, or the name of the stage where there is no axis.
+/// The rows with their names: their position on the axes, or the name of the stage where there is no axis.
 pub(super) fn named<'a>(stage: &str, table: &'a Table) -> Vec<(String, &'a Row)> {
     let name = |row: &Row| if row.at.is_empty() { stage.to_owned() } else { row.at.join(" ") };
     table.rows.iter().map(|row| (name(row), row)).collect()
@@ -95,7 +95,7 @@ fn role(row: &Row) -> Role {
     }
 }
 
-/// A line a point with all its figures.
+/// A line for each point with all its figures.
 pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<String> {
     let mut names = Column::new(clean(name, 40, style), 0);
     let mut iops = Column::new("IOPS", 0);

@@ -1,5 +1,5 @@
-//! A run of a method, for people: stage by stage what it showed, and the verdicts of its many cells by
-//! kind. Every cell by itself is in `export --format csv` and in JSON.
+//! A run of a method as terminal text: the findings of each stage, and the verdicts of its many cells by kind.
+//! Individual cells are in `export --format csv` and in JSON.
 
 mod grid;
 mod series;
@@ -43,7 +43,7 @@ pub(super) fn lines(run: &Run, findings: &Findings, style: Style) -> Vec<String>
     lines
 }
 
-/// The standard with all that deviates from it: never one without the other.
+/// The standard with all deviations from it: never one without the other.
 fn head(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let mut what: Vec<String> = Vec::new();
@@ -73,7 +73,7 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
     match showed {
         Showed::Preparation { words, .. } => {
             let words = if words.is_empty() { "done".to_owned() } else { words.join("; ") };
-            // What an error says to a terminal may have several lines.
+            // An error's text may have several lines.
             let words: Vec<&str> = words.split_whitespace().collect();
             let text = clean(&format!("{name}: {}", words.join(" ")), 400, style);
             paragraph(&text, Role::Dim, style)
@@ -145,7 +145,7 @@ fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     paragraph(&text, Role::Green, style)
 }
 
-/// Why no point is under the ceilings: the least demand is over one, or its figures can't tell.
+/// Why no point is under the ceilings: the least demand is over one, or its figures can't decide.
 fn why_none(load: &Load, least: usize, name: &str) -> String {
     let is_over = |point: &LoadPoint| {
         let mut of = point.latency_ns.iter().zip(&load.limits);
@@ -302,7 +302,7 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     paragraph(&text, role, style)
 }
 
-/// Operating points of several targets, each at its own: the confidence levels side by side.
+/// Operating points of several targets: the confidence levels side by side.
 fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
     let mut rows = Vec::new();
     for subject in &findings.subjects {
@@ -318,7 +318,7 @@ fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
     if findings.subjects.len() < 2 || rows.is_empty() {
         return Vec::new();
     }
-    // The same kind of point together.
+    // Points of the same kind are listed together.
     let kind = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
     rows.sort_by_key(|(name, _)| kind(name));
     let mut lines = titled("confidence levels side by side", Vec::new(), style);
@@ -326,7 +326,7 @@ fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
     lines
 }
 
-/// A tracked value in the unit that its name says.
+/// A tracked value in the unit that its name implies.
 fn value(name: &str, x: f64) -> String {
     if name.starts_with("iops") {
         human::count(x)
@@ -358,7 +358,7 @@ fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
     lines
 }
 
-/// How well the percentiles of some lines are known.
+/// The confidence of the percentiles of some lines.
 fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
     let rows: Vec<Known> = rows
         .iter()
@@ -373,8 +373,8 @@ fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
     gap.into_iter().chain(lines).collect()
 }
 
-/// The verdicts on the whole run; then those of its cells by code: how many have each, and what it says of the
-/// first. Sound cells do not make the run VALID.
+/// The verdicts on the whole run; then those of its cells by code: the number of cells with each, and its text
+/// for the first. Sound cells do not make the run VALID.
 pub(super) fn verdicts(run: &Run, standing: &RunVerdict, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for verdict in &standing.verdicts {

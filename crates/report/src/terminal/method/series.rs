@@ -1,4 +1,4 @@
-//! A series for people: how it began, how it ended, and its course as a line of bars.
+//! A series as terminal text: its beginning, its end, and its course as a line of bars.
 
 use super::grid;
 use crate::terminal::spark;
