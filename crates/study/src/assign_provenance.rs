@@ -1,5 +1,5 @@
-//! Gives each row of a study its [`Provenance`]: the study file names the printed figures that went into the
-//! model; everything else follows.
+//! Assignment of a [`Provenance`] to each row of a study: the study file names the printed figures that went
+//! into the model; all others follow from these.
 
 use crate::metric::Recipe;
 use crate::provenance::Provenance;
@@ -8,8 +8,8 @@ use crate::wanted::Wanted;
 use iodyno_catalog::{Entry, File, Problem, Record};
 use iodyno_units::nearest;
 
-/// Gives each row its basis: what the file says, the same for rows that are got in the same way,
-/// derived where all ingredients are known, predicted for the rest.
+/// Gives each row its basis: that named in the file, the same for rows with the same recipe, derived if all
+/// ingredients are known, predicted for the rest.
 pub(crate) fn assign(
     file: &File,
     raw: &Record,
@@ -56,7 +56,7 @@ pub(crate) fn assign(
     Ok(())
 }
 
-/// Whether an entry means a row: all keys that it has agree.
+/// Whether an entry names a row: all its keys agree with the row's.
 fn matches(entry: &Record, row: &Wanted) -> bool {
     let key = &row.key;
     let text = |path: &str, has: &str| entry.text(path).is_none_or(|asked| asked == has);

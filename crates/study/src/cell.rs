@@ -1,32 +1,31 @@
-//! One cell of a study: which system does which workload, at which point of the axes; and what came
-//! of it, as a few numbers.
+//! One cell of a study: its system, workload and point on the axes; and its result, as a few numbers.
 
 use core::ops::Range;
 use iodyno_measure::{Cell, Histogram, Latency, Quantity};
 use iodyno_units::Precondition;
 
-/// Which cell. Systems and workloads by their place in the study.
+/// The key of a cell. Systems and workloads by their place in the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellKey {
-    /// Which system.
+    /// The system.
     pub system: usize,
-    /// Which workload.
+    /// The workload.
     pub workload: usize,
-    /// Between a completion and the next submission, ns.
+    /// Time between a completion and the next submission, ns.
     pub think_ns: u64,
-    /// Of one operation.
+    /// Size of one operation.
     pub block_bytes: u32,
     /// Threads of each device.
     pub threads: u32,
     /// Outstanding operations of each thread.
     pub depth: u32,
-    /// How many devices work at once.
+    /// Number of devices that work at once.
     pub devices: u32,
-    /// What the devices hold.
+    /// The writes to the devices before.
     pub before: Precondition,
-    /// Measured for longer, so that rare things are in it.
+    /// Measured for longer, so that rare events are included.
     pub long: bool,
-    /// Time before the measurement, in place of the workload's and the system's, ns.
+    /// Time before the measurement, instead of the workload's and the system's, ns.
     pub ramp_ns: Option<u64>,
 }
 
@@ -37,16 +36,16 @@ impl CellKey {
     }
 }
 
-/// What the method of rounds said of a cell.
+/// The result of the method of rounds for a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounds {
-    /// Rounds that were run.
+    /// Number of rounds.
     pub run: u32,
-    /// The last of them were steady.
+    /// Whether the last of them were steady.
     pub steady: bool,
 }
 
-/// What a cell gave, over all devices.
+/// The result of a cell, over all devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Taken {
     /// Operations a second.
@@ -61,9 +60,9 @@ pub struct Taken {
     pub iops_error: f64,
     /// Relative standard error of the mean latency.
     pub mean_error: f64,
-    /// Where the cell was measured in rounds, what they said.
+    /// The result of the rounds, if the cell was measured in rounds.
     pub rounds: Option<Rounds>,
-    /// Operations that were simulated, those of the ramp included.
+    /// Number of simulated operations, those of the ramp included.
     pub simulated: u64,
 }
 
@@ -126,7 +125,7 @@ impl Taken {
     }
 }
 
-/// Operations over all devices in each of so many rounds of equal length.
+/// Operations over all devices in each of the rounds, which have equal length.
 pub(crate) fn rounds(cells: &[Cell], intervals_a_round: usize) -> Vec<f64> {
     let batches = batches(cells);
     batches.chunks_exact(intervals_a_round).map(|round| round.iter().map(|b| b.ops).sum()).collect()
@@ -160,12 +159,11 @@ fn taper(n: usize) -> Vec<f64> {
     (0..n).map(at).collect()
 }
 
-/// How many intervals apart what happens may still be alike, in either sense.
+/// Number of intervals over which events may be correlated, in either direction.
 const LAGS: usize = 5;
 
-/// Standard error of the weighted mean of a series whose residuals these are, which may depend on
-/// their neighbours: the variance at frequency 0 by Bartlett's weights (W. Newey, K. West, 1987).
-/// Infinite where there are too few.
+/// Standard error of the weighted mean of a series with these residuals, which may depend on their neighbours:
+/// the variance at frequency 0 by Bartlett's weights (W. Newey, K. West, 1987). Infinite if there are too few.
 fn standard_error(residuals: &[f64], weights: &[f64]) -> f64 {
     let n = residuals.len();
     if n <= 2 * LAGS {
@@ -187,7 +185,7 @@ mod tests {
     use super::*;
     use iodyno_units::rng;
 
-    /// Against the spread of many means: white noise, noise that neighbours share, and waves.
+    /// Against the spread of many means: white noise, correlated noise, and waves.
     #[test]
     fn standard_errors_are_those_of_many_means() {
         let mut random = rng::stream(7, "batches", 0);
@@ -222,7 +220,7 @@ mod tests {
             let square = |all: &[f64]| all.iter().map(|m| m * m).sum::<f64>() / all.len() as f64;
             let truth = square(&means).sqrt();
             let told = (told.iter().sum::<f64>() / told.len() as f64).sqrt();
-            // Bartlett's weights miss part of what neighbours share, and see part of the waves.
+            // Bartlett's weights miss part of the correlation, and see part of the waves.
             let most = if kind == "waves" { 12.0 } else { 1.1 };
             assert!((0.75..most).contains(&(told / truth)), "{kind}: {told} for {truth}");
             // The noise alone makes 0.0056; a plain mean over such waves is off by up to 0.03.

@@ -2,9 +2,8 @@
 //! response-time distributions of model and original, as a share of the original's mean
 //! (C. Ruemmler, J. Wilkes: "An introduction to disk drive modeling", IEEE Computer, 1994).
 //!
-//! Horizontal means at equal probability: ∫₀¹ (F⁻¹(p) − G⁻¹(p))² dp under the root. A histogram's
-//! quantile function is taken as piecewise linear (values are spread evenly within a bucket), so
-//! the integral is exact.
+//! Horizontal means at equal probability: ∫₀¹ (F⁻¹(p) − G⁻¹(p))² dp under the root. A histogram's quantile
+//! function is taken as piecewise linear (values are spread evenly within a bucket), so the integral is exact.
 
 use iodyno_measure::Histogram;
 
@@ -121,7 +120,7 @@ mod tests {
         assert_eq!(Quantiles::of(&Histogram::new()), None);
     }
 
-    /// The quantile function of so many values, each as likely: steps.
+    /// The quantile function of these values, all equally likely: steps.
     fn steps(values: &[f64]) -> Quantiles {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -154,17 +153,17 @@ mod tests {
         }
     }
 
-    /// Another closed form, with steps that lie at different places: a share q of slow ones.
+    /// Another closed form, with steps at different places: a share q of slow operations.
     #[test]
     fn two_points_against_two_points() {
         let two = |q: f64, fast: f64, slow: f64| {
             Quantiles::new(vec![(0.0, fast), (1.0 - q, fast), (1.0 - q, slow), (1.0, slow)])
                 .unwrap()
         };
-        // Between 0.8 and 0.9 one is fast and the other slow; else both are alike.
+        // Between 0.8 and 0.9 one is fast and the other slow; elsewhere both are alike.
         let found = demerit(&two(0.1, 1.0, 11.0), &two(0.2, 1.0, 11.0)).unwrap();
         near(found, (0.1_f64 * 100.0).sqrt() / 2.0, 1e-12);
-        // The same of the other's mean: it is the original's that counts.
+        // The same relative to the other's mean: the original's mean is the divisor.
         let found = demerit(&two(0.2, 1.0, 11.0), &two(0.1, 1.0, 11.0)).unwrap();
         near(found, (0.1_f64 * 100.0).sqrt() / 3.0, 1e-12);
     }
@@ -212,7 +211,7 @@ mod tests {
             prop_assert!((found - expected).abs() * mean <= 2.0 * widest, "{} {}", found, expected);
         }
 
-        /// It is a distance: alike both ways round, and no detour is shorter, whatever the steps' places.
+        /// It is a distance: symmetric, and obeys the triangle inequality, whatever the steps' places.
         #[test]
         fn a_distance(
             a in prop::collection::vec(1_f64..1e3, 1..40),
@@ -222,7 +221,7 @@ mod tests {
             let (a, b, c) = (steps(&a), steps(&b), steps(&c));
             prop_assert!((apart(&a, &b) - apart(&b, &a)).abs() < 1e-6);
             prop_assert!(apart(&a, &c) <= apart(&a, &b) + apart(&b, &c) + 1e-6);
-            // No less than the means are apart, which is what a comparison of means sees.
+            // It is no less than the difference of the means.
             prop_assert!(apart(&a, &b) >= (a.mean() - b.mean()).abs() - 1e-6);
         }
 

@@ -1,5 +1,5 @@
-//! Errors by strata: rows that mean something together. One mean over all rows would mostly tell how
-//! many fitted figures and how many repetitions of one device there are.
+//! Errors by strata of comparable rows. One mean over all rows would mostly reflect the number of fitted
+//! figures and of repetitions of one device.
 
 use crate::provenance::Provenance;
 use crate::published::Relation;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Printed rows of one basis, workload and metric, on one device or on several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stratum {
-    /// What our figures in it are.
+    /// The basis of our figures in it.
     pub basis: Provenance,
     /// The workload, without its think time.
     pub workload: String,
@@ -19,23 +19,23 @@ pub struct Stratum {
     pub metric: String,
     /// More than one device.
     pub several_devices: bool,
-    /// How many figures are printed.
+    /// Number of printed figures.
     pub rows: usize,
-    /// How many of them are not scored, for they can't be right.
+    /// Number of those that are not scored, because they can't be right.
     pub flagged: usize,
-    /// How many of ours lie within what was printed.
+    /// Number of our figures within the printed intervals.
     pub within: usize,
     /// The plain relative errors, of figures that are not one-sided.
     pub error: Spread,
-    /// The parts of them outside what was printed, of all that are scored.
+    /// Their parts outside the printed intervals, of all scored figures.
     pub outside: Spread,
     /// The same of the null model, of those that have one.
     pub null_outside: Spread,
-    /// How many have a null model.
+    /// Number of figures with a null model.
     pub with_null: usize,
-    /// How many of these are nearer to the print than the null model.
+    /// Number of these that are nearer to the print than the null model.
     pub better: usize,
-    /// How many are as near.
+    /// Number of these that are equally near.
     pub equal: usize,
 }
 
@@ -65,7 +65,7 @@ impl Spread {
     }
 }
 
-/// What tells strata apart: basis, several devices, metric, workload.
+/// The key of a stratum: basis, several devices, metric, workload.
 type Name = (Provenance, bool, String, String);
 
 /// The strata, predictions last.

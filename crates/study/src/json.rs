@@ -44,7 +44,7 @@ pub fn document(outcome: &Outcome<'_>) -> Value {
     })
 }
 
-/// How many numbers the model has and where they are from, beside how many it is held against.
+/// The number of the model's parameters by source, beside the number of figures that it is compared with.
 fn parameters(outcome: &Outcome<'_>) -> Value {
     let study = outcome.study;
     let mut counts = Map::new();
@@ -130,7 +130,7 @@ fn stratum(stratum: &Stratum) -> Value {
     })
 }
 
-/// A line of the paper's pictures; single points are rows and no curves.
+/// A line of the paper's figures; single points are rows, not curves.
 fn curve(outcome: &Outcome<'_>, series: &Series) -> Option<Value> {
     let axis = series.axis.name()?;
     let study = outcome.study;

@@ -1,19 +1,19 @@
-//! Runs the cells of a study, each on a machine of its own, on several threads at once. What comes
-//! out does not depend on how many there are, nor on which thread runs which cell.
+//! Execution of a study's cells: each on a machine of its own, on several threads at once. The results do not
+//! depend on the number of threads, nor on which thread runs which cell.
 //!
-//! A cell is measured for a window of virtual time, not for a number of operations: at the end of a
-//! number the queue would run empty, and of several devices the fastest would end first. How long a
-//! window holds the operations that the study asks for is found by a pilot: a short cell on one
-//! device. It decides the length and nothing else.
+//! A cell is measured for a window of virtual time, not for a number of operations: at the end of a number the
+//! queue would run empty, and of several devices the fastest would end first. A pilot, a short cell on one
+//! device, estimates the window that holds the operations that the study requests. It decides the length and
+//! nothing else.
 //!
-//! A study may ask for the rounds of SNIA's specification. Then the window is five rounds, and is longer
-//! than the pilot says until rate and mean latency are known well enough ([`Settle`]). What those five
-//! rounds do not show to be steady is run again, for 25 rounds at most; the figures are those of the last
-//! five. A round is a part of a window in virtual time, not the specification's minute: a device that is
-//! constructed in its steady state needs no minutes to come there.
+//! A study may request the rounds of SNIA's specification. Then the window is five rounds, and is extended
+//! beyond the pilot's estimate until rate and mean latency are known well enough ([`Settle`]). If those five
+//! rounds are not steady, the cell is run again, for 25 rounds at most; the figures are those of the last five.
+//! A round is a part of a window in virtual time, not the specification's minute: a device that is constructed
+//! in its steady state needs no minutes to reach it.
 //!
-//! Long cells come last: how long they are depends on what the short ones gave, and which cell is the
-//! optimum of a map of demand is known only when the map is.
+//! Long cells come last: their length depends on the results of the short ones, and the optimum of a map of
+//! demand is known only when the map is.
 
 use crate::cell::{self, CellKey, Rounds, Taken};
 use crate::metric::{Optimum, Recipe};
@@ -34,32 +34,32 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 const BATCHES: u64 = 40;
 /// The fewest operations that a device is measured for: the window's edges must not matter.
 const OPS_MIN: f64 = 64.0;
-/// The ramp lasts at least as long as an operation, so often: then no queue remembers the start.
+/// The ramp lasts at least this many times as long as an operation, so that no queue depends on the start.
 const RESIDENCES: f64 = 3.0;
-/// The most that is outstanding in a pilot; more makes no device much faster.
+/// The most operations outstanding in a pilot; more make no device much faster.
 const PILOT_OIO_MAX: u32 = 128;
 /// Rounds of the measurement window.
 const ROUNDS: usize = SteadyLimits::PTS.window_rounds as usize;
-/// A cell in rounds holds as many times what is outstanding, at least: each of its batches is then
+/// A cell in rounds completes at least this many times its outstanding operations: each of its batches is then
 /// longer than an operation.
 const TURNS: f64 = 40.0;
-/// How many times the shortest window a cell in rounds may last.
+/// The longest window of a cell in rounds, as a multiple of the shortest.
 const LONGER_MAX: u64 = 8;
 /// Lengths of windows in rounds are multiples of it, ns: they divide into intervals and batches.
 const WINDOW_STEP_NS: u64 = 320;
 /// The most simulated time of a cell, ns: an hour.
 const WINDOW_MAX_NS: f64 = 3.6e12;
 
-/// How much work is put into a study.
+/// The effort for a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Threads; 0 for as many as there are processors.
     pub threads: usize,
     /// Seed of all streams.
     pub seed: u64,
-    /// Share of the operations that the study asks for.
+    /// Share of the requested operations of the study.
     pub ops_share: f64,
-    /// Share of the ramps that the study asks for.
+    /// Share of the requested ramps of the study.
     pub ramp_share: f64,
     /// Cells in rounds go on until the 95 % intervals of rate and mean latency are this share of them to
     /// either side.
@@ -67,19 +67,19 @@ pub struct Options {
 }
 
 impl Options {
-    /// What the study asks for.
+    /// The full effort of the study.
     pub const FULL: Self =
         Self { threads: 0, seed: 1, ops_share: 1.0, ramp_share: 1.0, half_width_share: 0.01 };
     /// A tenth of the operations: the standard errors are up to three times as large.
     pub const QUICK: Self = Self { ops_share: 0.1, half_width_share: 0.04, ..Self::FULL };
 }
 
-/// How far a study is.
+/// The progress of a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Cells that are done, pilots included.
     pub cells: usize,
-    /// Cells that there are.
+    /// Number of all cells.
     pub cells_total: usize,
     /// Share of the expected work that is done, 0 to 1.
     pub share: f64,
@@ -94,9 +94,9 @@ pub enum StudyError {
     /// A cell could not be run.
     #[error("{cell}: {why}")]
     Cell {
-        /// Which.
+        /// The cell.
         cell: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -149,14 +149,14 @@ pub fn run<'a>(
     Ok(Outcome::new(study, &taken))
 }
 
-/// The pilot that says how fast one device is in a cell. It is short, and has no more outstanding than
-/// it can turn over in that time.
+/// The pilot that estimates the rate of one device in a cell. It is short, with no more operations outstanding
+/// than complete in that time.
 fn pilot_of(key: &CellKey) -> CellKey {
     let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
     CellKey { devices: 1, depth, long: false, ..*key }
 }
 
-/// The cell that says how fast a long one is.
+/// The cell that estimates the rate of a long one.
 fn short(key: &CellKey) -> CellKey {
     CellKey { long: false, ..*key }
 }
@@ -174,14 +174,14 @@ fn optima(recipe: &Recipe) -> Vec<&Optimum> {
 struct Job {
     key: CellKey,
     ramp_ns: u64,
-    /// Of virtual time, or else of operations.
+    /// Window of virtual time; without it the cell ends after `ops` operations.
     window_ns: Option<u64>,
     ops: u64,
-    /// Of the series.
+    /// Interval of the series.
     interval_ns: u64,
-    /// It may last up to [`LONGER_MAX`] times as long, until enough is known.
+    /// Whether it may last up to [`LONGER_MAX`] times as long, until its figures are known well enough.
     settles: bool,
-    /// What it is expected to cost, in operations of 4 KiB.
+    /// Its expected cost, in operations of 4 KiB.
     units: u64,
 }
 
@@ -197,7 +197,7 @@ struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// A short cell that says about how fast one device is.
+    /// A short cell that estimates the rate of one device.
     fn pilot(&self, key: &CellKey) -> Job {
         let workload = &self.study.workloads[key.workload];
         let ramp_ns = (workload.ramp_ns as f64 * self.options.ramp_share / 4.0) as u64;
@@ -214,7 +214,7 @@ impl Lab<'_> {
         }
     }
 
-    /// The cell itself, for a device that does about so many operations a second.
+    /// The cell itself, for a device of about this rate.
     fn measured(&self, key: &CellKey, rate_iops: f64) -> Job {
         let workload = &self.study.workloads[key.workload];
         let block = u64::from(key.block_bytes).max(1);
@@ -228,7 +228,7 @@ impl Lab<'_> {
         let remembers_ns = key.ramp_ns.unwrap_or(workload.ramp_ns.max(of_system_ns));
         let ramp_ns = remembers_ns as f64 * self.options.ramp_share;
         let ramp_ns = ramp_ns.max(RESIDENCES * residence_ns);
-        // A ramp is as long as the system remembers; a shorter window would see one mood of it.
+        // The ramp covers the system's memory; a shorter window would cover one phase of it.
         let window_ns = (ops / rate_iops * 1e9).max(ramp_ns);
         let window_ns = if self.study.in_rounds {
             let turns_ns = TURNS * residence_ns;
@@ -247,8 +247,8 @@ impl Lab<'_> {
         Job { key: *key, ramp_ns, window_ns: Some(window_ns), ops: 0, interval_ns, settles, units }
     }
 
-    /// How long the rounds of a measurement window are if a device that stalls after so many bytes of
-    /// writes does so once in each, ns; 0 where there are no stalls.
+    /// The length of a measurement window whose rounds each hold one stall of a device that stalls at regular
+    /// amounts of written bytes, ns; 0 without stalls.
     fn rounds_of_stalls_ns(&self, key: &CellKey, rate_iops: f64) -> f64 {
         let spec::Kind::Flash(flash) = &self.study.systems[key.system].device.kind else {
             return 0.0;
@@ -259,13 +259,13 @@ impl Lab<'_> {
         ROUNDS as f64 * (writes / written / rate_iops * 1e9 + stall.for_ns as f64)
     }
 
-    /// A long cell for each optimum, to guess by what those at the optima will cost.
+    /// A long cell for each optimum, to estimate the cost of those at the optima.
     fn first_optima(&self) -> impl Iterator<Item = CellKey> {
         let all = self.study.rows.iter().flat_map(|row| optima(&row.recipe));
         all.filter_map(|o| Some(CellKey { long: true, ..*o.cells.first()? }))
     }
 
-    /// Runs a cell, in rounds where the study asks for them, and sums it up.
+    /// Runs a cell, in rounds where the study requests them, and sums it up.
     fn taken(&self, job: &Job) -> Result<Taken, StudyError> {
         let modelled = self.cell(job)?;
         let cells = &modelled.cells;
@@ -294,8 +294,8 @@ impl Lab<'_> {
         Ok(Taken { rounds: Some(Rounds { run, steady }), ..taken })
     }
 
-    /// Runs the jobs, the largest first, so that no thread is left with one at the end.
-    /// Gives what `take` makes of each.
+    /// Runs the jobs, the largest first, so that no thread is left with one at the end. Returns the results of
+    /// `take`.
     fn work<T: Send + Sync>(
         &self,
         mut jobs: Vec<Job>,
@@ -354,7 +354,7 @@ impl Lab<'_> {
         Ok(modelled)
     }
 
-    /// A name that tells cells apart; their seeds follow from it.
+    /// A name that identifies a cell; its seed follows from it.
     fn name(&self, key: &CellKey) -> String {
         let mut name = format!(
             "{} {} block {} depth {} think {} devices {}",
@@ -384,8 +384,7 @@ fn limited(spec: Spec, job: &Job) -> Result<Spec, String> {
     }
 }
 
-/// How many rounds it takes until the specification calls them steady, by their rates; and whether they
-/// are.
+/// The number of rounds until the specification calls them steady, by their rates; and whether they are.
 fn search(rounds: &[f64]) -> (u32, bool) {
     let Ok(mut state) = SteadyState::new(SteadyLimits::PTS, vec!["rate".to_owned()]) else {
         return (0, false);
@@ -399,7 +398,7 @@ fn search(rounds: &[f64]) -> (u32, bool) {
 mod tests {
     use super::*;
 
-    /// The specification's rule on rates: what was steady first, and what never is.
+    /// The specification's rule on rates: the first steady window, and rates that are never steady.
     #[test]
     fn rounds_until_they_are_steady() {
         assert_eq!(search(&[100.0; 5]), (5, true));

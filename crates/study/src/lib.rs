@@ -1,13 +1,13 @@
-//! Published studies, rebuilt: the systems that were tested and their workloads run in virtual time,
-//! and every figure stands beside the printed one, its error, and a null model's.
+//! Published studies, reproduced: simulations of the tested systems and workloads in virtual time, with every
+//! figure beside the printed one, its error, and a null model's.
 //!
-//! A study is a file of the catalog ([`load`]): which systems, which workloads, and panels: the
-//! paper's tables and figures as axes, every combination of which becomes a row. [`run`] simulates
-//! the cells that the rows need and gives an [`Outcome`], which [`json`] and [`terminal`] show.
+//! A study is a file of the catalog ([`load`]): systems, workloads, and panels: the paper's tables and figures
+//! as axes, every combination of which becomes a row. [`run`] simulates the cells that the rows need and
+//! returns an [`Outcome`], which [`json`] and [`terminal`] show.
 //!
-//! **Invariants:** a study can't tune anything: parameters come from device and system files, and the
-//! study's own file only says by which figures they were chosen. An outcome depends on the files and
-//! the seed alone, not on threads or time. Nothing is printed here.
+//! **Invariants:** a study can't tune anything: parameters come from device and system files, and the study's
+//! own file only names the figures that they were chosen by. An outcome depends on the files and the seed
+//! alone, not on threads or time. Nothing is printed here.
 
 mod assign_provenance;
 mod cell;

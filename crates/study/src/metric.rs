@@ -1,4 +1,4 @@
-//! The metrics of the studies: what each is called, its unit, and from which cells it is got.
+//! The metrics of the studies: the name and unit of each, and the recipe that computes it from cells.
 
 use crate::cell::{CellKey, Taken};
 use crate::unit::{Dimension, Unit};
@@ -6,7 +6,7 @@ use iodyno_measure::Quantity;
 use iodyno_units::Precondition;
 use std::collections::BTreeMap;
 
-/// What is told of a combination of a panel's axes.
+/// A metric at a combination of a panel's axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// The largest rate over the panel's depths.
@@ -37,7 +37,7 @@ pub enum Metric {
     IopsFresh,
     /// Operations a second in steady state.
     IopsSteady,
-    /// The lowest rate of the panel's workloads, which are told together.
+    /// The lowest rate of the panel's workloads, which the paper reports together.
     IopsLow,
     /// The highest.
     IopsHigh,
@@ -59,10 +59,10 @@ pub enum Metric {
     DepthBest,
 }
 
-/// Which share of the largest rate [`Metric::Depth95`] asks for.
+/// The share of the largest rate that [`Metric::Depth95`] requires.
 const REACHED_SHARE: f64 = 0.95;
 
-/// How a value is got from cells.
+/// The computation of a value from cells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recipe {
     /// One figure of one cell.
@@ -71,7 +71,7 @@ pub enum Recipe {
     MaxIops(Vec<CellKey>),
     /// One over the other.
     Ratio(Box<Recipe>, Box<Recipe>),
-    /// A time (ns) × a rate (1/s): how many are in service.
+    /// A time (ns) × a rate (1/s): the number of operations in service.
     Little(Box<Recipe>, Box<Recipe>),
     /// The depth at which the rate of these cells, in the order of their depths, first reaches this
     /// share of its largest; on straight lines between them.
@@ -84,21 +84,21 @@ pub enum Recipe {
     Highest(Vec<Recipe>),
     /// Their mean.
     Mean(Vec<Recipe>),
-    /// A number that is taken from the paper into the model.
+    /// A number that the model takes from the paper.
     Given(f64),
 }
 
-/// The point of demand with the fewest outstanding operations that comes near to the largest rate
-/// within a limit of the mean latency.
+/// The optimum: of the points of demand within a limit of the mean latency and near the largest rate, the one
+/// with the fewest outstanding operations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
     /// The points.
     pub cells: Vec<CellKey>,
-    /// The longest mean latency that is accepted, ns.
+    /// The longest accepted mean latency, ns.
     pub ceiling_ns: u64,
 }
 
-/// What is told of it.
+/// A property of an optimum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AtOptimum {
     /// A figure of a long cell there.
@@ -111,12 +111,12 @@ pub enum AtOptimum {
     Depth,
 }
 
-/// How near to the largest rate the optimum comes.
+/// The least share of the largest rate at the optimum.
 const OPTIMUM_SHARE: f64 = 0.98;
 
 impl Optimum {
-    /// Which point it is; where none is within the limit, the one with the fewest outstanding operations.
-    /// Of points with as many, the faster one.
+    /// The optimum; if no point is within the limit, the one with the fewest outstanding operations. Of points
+    /// with equally many, the faster one.
     ///
     /// # Panics
     /// Where there are no points, or one of them is not in `taken`.
@@ -131,7 +131,7 @@ impl Optimum {
         *found.or_else(|| self.cells.iter().min_by(fewest)).expect("there are points")
     }
 
-    /// The long cell there.
+    /// The long cell at the optimum.
     pub fn long(&self, taken: &BTreeMap<CellKey, Taken>) -> CellKey {
         CellKey { long: true, ..self.find(taken) }
     }
@@ -177,12 +177,12 @@ impl Metric {
         names
     };
 
-    /// Which metric a name is of.
+    /// The metric of a name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.name() == name)
     }
 
-    /// As files write it.
+    /// Its name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::IopsMax => "iops_max",
@@ -212,7 +212,7 @@ impl Metric {
         }
     }
 
-    /// What heads its table.
+    /// The heading of its table.
     pub const fn title(self) -> &'static str {
         match self {
             Self::IopsMax => "I/Os a second, the most over all queue depths",
@@ -242,12 +242,12 @@ impl Metric {
         }
     }
 
-    /// What it measures.
+    /// Its dimension.
     pub const fn dimension(self) -> Dimension {
         self.unit().dimension()
     }
 
-    /// The unit in which it is told where the paper prints nothing.
+    /// Its unit where the paper prints nothing.
     pub const fn unit(self) -> Unit {
         match self {
             Self::IopsMax
@@ -287,7 +287,7 @@ impl Metric {
         )
     }
 
-    /// Whether it is told only of workloads together, or of an optimum.
+    /// The key that it requires of a panel: `together`, `optimum_within` or `think`.
     pub const fn needs(self) -> Option<&'static str> {
         match self {
             Self::IopsLow | Self::IopsHigh => Some("together"),
@@ -297,7 +297,7 @@ impl Metric {
         }
     }
 
-    /// The figure of one cell that it is; None for what is got from several.
+    /// The quantity of one cell that it is; None if it needs several cells.
     pub const fn quantity(self) -> Option<Quantity> {
         Some(match self {
             Self::Iops | Self::IopsFresh | Self::IopsSteady | Self::IopsLow | Self::IopsHigh => {
@@ -314,7 +314,7 @@ impl Metric {
         })
     }
 
-    /// What it tells of an optimum; None where it tells nothing of one.
+    /// The property of an optimum that it is; None if it is none.
     pub const fn at_optimum(self) -> Option<AtOptimum> {
         match self {
             Self::OioBest => Some(AtOptimum::Oio),
@@ -327,8 +327,7 @@ impl Metric {
         }
     }
 
-    /// How it is got at `cell`; `depths` are those of the panel, ascending. None for what is told of an
-    /// optimum only.
+    /// Its recipe at `cell`; `depths` are those of the panel, ascending. None for properties of an optimum.
     pub fn recipe(self, cell: CellKey, depths: &[u32]) -> Option<Recipe> {
         let all = |cell: CellKey| depths.iter().map(|&depth| CellKey { depth, ..cell }).collect();
         let max = |cell: CellKey| Recipe::MaxIops(all(cell));
@@ -356,7 +355,7 @@ impl Metric {
         })
     }
 
-    /// How it is got of several workloads that are told together.
+    /// Its recipe for several workloads together.
     pub fn together(self, each: Vec<Recipe>) -> Recipe {
         match self {
             Self::IopsLow => Recipe::Lowest(each),
@@ -367,7 +366,7 @@ impl Metric {
 }
 
 impl Recipe {
-    /// The cells that it needs, without the long ones of an optimum that is still to be found.
+    /// The cells that it needs, without the long ones of an optimum that is yet unknown.
     pub fn cells(&self) -> Vec<CellKey> {
         match self {
             Self::Of(_, cell) => vec![*cell],
@@ -389,7 +388,7 @@ impl Recipe {
         }
     }
 
-    /// The recipes that it is put together from; none where it is taken from cells as it is.
+    /// The recipes that it combines; none if it uses cells directly.
     pub fn ingredients(&self) -> Vec<&Self> {
         match self {
             Self::Ratio(a, b) | Self::Little(a, b) => vec![a, b],

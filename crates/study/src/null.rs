@@ -1,5 +1,5 @@
-//! The null model: what one would say without any model of the device. A model that is not nearer
-//! to the print than this means nothing.
+//! The null model: the prediction without any model of the device. A model that is not nearer to the print than
+//! this is worthless.
 //!
 //! * Several devices: the printed figure of one × n for rates, the same for latencies.
 //! * A mix of reads and writes on one device: time-sharing of the printed pure reads and writes of
@@ -18,7 +18,7 @@ use crate::unit::Dimension;
 use crate::wanted::{Wanted, Workload};
 use iodyno_emulate::spec::Kind;
 
-/// Which of them.
+/// The kinds of null model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullModel {
     /// One device × n, or the same as one device.
@@ -32,7 +32,7 @@ pub enum NullModel {
 }
 
 impl NullModel {
-    /// As documents have it.
+    /// Its name in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Devices => "one device times n",
@@ -43,7 +43,7 @@ impl NullModel {
     }
 }
 
-/// What the null model says of a row, in the row's unit.
+/// The null model's value for a row, in the row's unit.
 pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
     let (metric, at) = (row.metric?, row.at?);
     let (model, value) = if at.devices > 1 {
@@ -109,7 +109,7 @@ fn thinking(study: &Study, row: &Wanted, metric: Metric, think_ns: f64) -> Optio
     }
 }
 
-/// So many threads, each as fast as one alone.
+/// Several threads, each as fast as one alone.
 fn threads(study: &Study, row: &Wanted, metric: Metric, at: &CellKey) -> Option<f64> {
     let alone = Metric::LatencyMeanAlone.name();
     let first = study.workloads[at.workload].name.clone();

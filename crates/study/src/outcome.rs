@@ -1,5 +1,5 @@
-//! What a study gives: every row with our value, how far it is from the print, what the null model
-//! says, and the errors by strata. A pure function of the study and of what its cells gave.
+//! The outcome of a study: every row with our value, its distance from the print, the null model's value, and
+//! the errors by strata. A pure function of the study and of its cells' results.
 
 use crate::cell::{CellKey, Rounds, Taken};
 use crate::error_strata::{Stratum, strata};
@@ -14,22 +14,22 @@ use iodyno_emulate::describe::Source;
 use iodyno_measure::Quantity;
 use std::collections::BTreeMap;
 
-/// A study that was run.
+/// A completed study.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
-    /// Which.
+    /// The study.
     pub study: &'a Study,
     /// Every row, in the order of `study.rows`.
     pub rows: Vec<Row>,
     /// Errors by strata.
     pub strata: Vec<Stratum>,
-    /// How many cells were simulated.
+    /// Number of simulated cells.
     pub cells: usize,
-    /// How many of them were measured in rounds, and how many of these were steady.
+    /// The number of cells measured in rounds, and the number of these that were steady.
     pub in_rounds: (usize, usize),
-    /// The most rounds that one of them took.
+    /// The most rounds of a cell.
     pub rounds_max: u32,
-    /// How many operations were simulated, ramps included.
+    /// Number of simulated operations, ramps included.
     pub simulated: u64,
     /// The largest relative standard error of a cell's rate.
     pub rate_error_max: f64,
@@ -38,7 +38,7 @@ pub struct Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    /// Works out every row from what the cells gave.
+    /// Computes every row from the cells' results.
     ///
     /// # Panics
     /// When a cell that a row needs is not in `taken`.
@@ -66,7 +66,7 @@ impl<'a> Outcome<'a> {
         wanted.printed.map(|i| &self.study.printed[i])
     }
 
-    /// How many parameters the model has from a source.
+    /// The number of the model's parameters from a source.
     pub fn parameters(&self, source: Source) -> usize {
         self.study.parameters.iter().filter(|owned| owned.parameter.from == source).count()
     }
@@ -90,7 +90,7 @@ fn row(study: &Study, wanted: &Wanted, taken: &BTreeMap<CellKey, Taken>) -> Row 
     }
 }
 
-/// Whether the cells that give a figure were steady.
+/// Whether the cells behind a figure were steady.
 fn steady(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<bool> {
     let cells = match recipe {
         Recipe::AtOptimum(AtOptimum::Of(_), optimum) => vec![optimum.long(taken)],

@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 /// A table or figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panel {
-    /// What the paper calls it.
+    /// Its name in the paper.
     pub figure: String,
-    /// What it shows.
+    /// Its subject.
     pub title: String,
     /// Depths, ascending.
     pub depths: Vec<u32>,
@@ -148,7 +148,7 @@ fn points(
     all
 }
 
-/// One combination; None for a metric that can't be told in such a panel.
+/// One combination; None for a metric that is undefined in such a panel.
 fn row(
     raw: &Record,
     panel: usize,
@@ -202,7 +202,7 @@ fn row(
     })
 }
 
-/// A metric that says something of an axis or a rule needs it.
+/// Checks that a panel has the key that a metric needs.
 fn check_metric(file: &File, raw: &Record, metric: Metric, at: &Entry) -> Result<(), Problem> {
     let Some(key) = metric.needs() else { return Ok(()) };
     if raw.get(key).is_some() && raw.flag(key) != Some(false) {
@@ -213,7 +213,7 @@ fn check_metric(file: &File, raw: &Record, metric: Metric, at: &Entry) -> Result
     Err(Problem::at(file, at.span.clone(), message, None))
 }
 
-/// Which of `all` is named.
+/// The position in `all` of the named one.
 fn position(file: &File, name: &Entry, what: &str, all: &[&str]) -> Result<usize, Problem> {
     let text = name.text().unwrap_or_default();
     all.iter().position(|known| *known == text).ok_or_else(|| {
@@ -231,8 +231,8 @@ fn position(file: &File, name: &Entry, what: &str, all: &[&str]) -> Result<usize
 /// The most values of an axis.
 const AXIS_MAX: usize = 64;
 
-/// The values of an axis, none where there is no such key: none comes twice, and numbers ascend, so that
-/// curves are drawn from left to right.
+/// The values of an axis, none without such a key: values are distinct, and numbers ascend, so that curves are
+/// drawn from left to right.
 fn axis<'a, T: Ord>(
     file: &File,
     raw: &'a Record,
@@ -256,7 +256,7 @@ fn small(entry: &Entry) -> Option<u32> {
     entry.whole().map(|whole| whole as u32)
 }
 
-/// Everything that the rows need can be built, and no row is there already.
+/// Checks that all cells of the rows can be built, and that no row exists already.
 fn check(
     file: &File,
     raw: &Record,

@@ -1,5 +1,5 @@
-//! What each of our figures is: taken from the paper, what a parameter was chosen by, arithmetic on
-//! such figures, or a prediction. Only predictions say how good a model is.
+//! The provenance of our figures: taken from the paper, used to choose a parameter, arithmetic on such figures,
+//! or a prediction. Only predictions measure the quality of a model.
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

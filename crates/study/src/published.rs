@@ -1,7 +1,7 @@
-//! The figures that a paper printed, as CSV: one line a figure, the columns in [`COLUMNS`].
+//! The printed figures of a paper, as CSV: one line a figure, the columns in [`COLUMNS`].
 //!
-//! Reading ends here: a [`Figure`] has a finite value, a known relation and unit, and stands alone
-//! under its key. What a metric means is not known here.
+//! Reading ends here: a [`Figure`] has a finite value, a known relation and unit, and a unique key. The meaning
+//! of metrics is not known here.
 
 use crate::unit::Unit;
 use core::fmt;
@@ -27,37 +27,37 @@ pub const COLUMNS: [&str; 14] = [
     "note",
 ];
 
-/// What a figure is about; no two figures of a study share one.
+/// The key of a figure; no two figures of a study share one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The table or figure of the paper, such as `Table 4`.
     pub figure: String,
-    /// What was tested.
+    /// The system.
     pub system: String,
-    /// What was issued.
+    /// The workload.
     pub workload: String,
     /// Bytes of one operation, where the figure is about one size.
     pub block_bytes: Option<u32>,
     /// Outstanding operations of one thread, where the figure is about one depth.
     pub queue_depth: Option<u32>,
-    /// Threads of each device, where the paper says so.
+    /// Threads of each device, where the paper gives them.
     pub threads: Option<u32>,
     /// How many devices worked at once.
     pub devices: Option<u32>,
-    /// What was measured.
+    /// The metric.
     pub metric: String,
 }
 
-/// How a printed figure is meant.
+/// The relation of a printed figure to the true value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// The value, rounded.
     Equal,
     /// About the value.
     About,
-    /// Over the value, or at least.
+    /// Over the value, or at least the value.
     AtLeast,
-    /// Just under the value, or as high as.
+    /// Just under the value, or at most the value.
     AtMost,
 }
 
@@ -104,24 +104,24 @@ impl Place {
 /// One printed figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it is about.
+    /// Its key.
     pub key: Key,
-    /// How it is meant.
+    /// Its relation.
     pub relation: Relation,
     /// The value, in `unit`; finite and not 0.
     pub value: f64,
-    /// Half of the last printed digit, where the file says it.
+    /// Half of the last printed digit, where the file gives it.
     pub resolution: Option<f64>,
-    /// Half of the last digit of the value's text that is not a trailing zero before the point: what
-    /// is taken for the resolution where the file has none.
+    /// Half of the last digit of the value's text that is not a trailing zero before the point: the default
+    /// resolution if the file has none.
     pub half_digit: f64,
     /// Unit of the value and the resolution.
     pub unit: Unit,
     /// Where it was printed.
     pub place: Place,
-    /// What has to be known about it; may be empty.
+    /// Remarks on it; may be empty.
     pub note: String,
-    /// Why the study does not score it; empty where it does.
+    /// The reason why the study does not score it; empty if it does.
     pub flag: String,
     /// The bytes of its line in the file.
     pub span: Range<usize>,
@@ -133,8 +133,8 @@ impl Figure {
         self.resolution.unwrap_or(self.half_digit)
     }
 
-    /// The note says that the figure can't be right, or the study says why it is none of what was tested:
-    /// it is shown, and neither fitted nor scored.
+    /// Whether the note declares the figure wrong, or the study gives a reason why it is not of the tested
+    /// systems: it is shown, and neither fitted nor scored.
     pub fn is_flagged(&self) -> bool {
         !self.flag.is_empty()
             || self.note.contains("implausible")
@@ -214,7 +214,7 @@ fn split(file: &File, (start, line): (usize, &str)) -> Result<Vec<Field>, Proble
             (rest[..len].to_owned(), len)
         };
         let span = start + at..start + at + len;
-        // What moves the cursor must never reach a terminal.
+        // Characters that move the cursor must never reach a terminal.
         if text.chars().any(char::is_control) {
             let help = "write the line in plain characters".to_owned();
             return Err(Problem::at(file, span, "a field holds a control character", Some(help)));
@@ -248,7 +248,7 @@ fn quoted(rest: &str) -> Option<(String, usize)> {
     None
 }
 
-/// What one line says.
+/// The figure of one line.
 fn figure(file: &File, line: (usize, &str)) -> Result<Figure, Problem> {
     let fields = split(file, line)?;
     let span = line.0..line.0 + line.1.len();
@@ -340,8 +340,8 @@ fn number(file: &File, field: &Field, name: &str) -> Result<f64, Problem> {
     })
 }
 
-/// Half of the last digit of a number as it is written; zeroes at the end of a whole number say
-/// nothing (`3000000` is three million, and half a million is its rounding).
+/// Half of the last digit of a number as written; trailing zeroes of a whole number are not significant
+/// (`3000000` is three million, and half a million is its rounding).
 fn half_digit(text: &str) -> f64 {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

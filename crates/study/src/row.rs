@@ -1,4 +1,4 @@
-//! Our side of a row of a study: our value, how far it is from the print, and what the null model says.
+//! Our side of a row of a study: our value, its distance from the print, and the null model's value.
 
 use crate::null::NullModel;
 use crate::score::Score;
@@ -12,33 +12,33 @@ pub struct Row {
     pub standard_error: Option<f64>,
     /// Where it was measured in rounds: whether all its cells were steady.
     pub steady: Option<bool>,
-    /// How far it is from the print; None where nothing is printed.
+    /// Its distance from the print; None where nothing is printed.
     pub score: Option<Score>,
-    /// The printed figure can't be right: it is not scored.
+    /// Whether the printed figure can't be right: it is not scored.
     pub flagged: bool,
-    /// What the null model says.
+    /// The null model's value.
     pub null: Option<Null>,
 }
 
-/// What the null model says of a row.
+/// The null model's value for a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Null {
-    /// Which null model.
+    /// The kind of null model.
     pub model: NullModel,
     /// Its value, in the row's unit.
     pub value: f64,
-    /// How far it is from the print; None where nothing is printed.
+    /// Its distance from the print; None where nothing is printed.
     pub score: Option<Score>,
 }
 
-/// Who is nearer to the print, by the part outside the printed interval.
+/// The model nearer to the print, by the part outside the printed interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nearer {
     /// Our model.
     Ours,
     /// The null model.
     Null,
-    /// Both are as near, mostly within the interval.
+    /// Both are equally near, mostly within the interval.
     Equal,
 }
 
@@ -54,7 +54,7 @@ impl Nearer {
 }
 
 impl Row {
-    /// Who is nearer, where both have a say on a printed figure that is not flagged.
+    /// The nearer model, where both have a value for a printed figure that is not flagged.
     pub fn nearer(&self) -> Option<Nearer> {
         let (ours, null) = (self.score?.outside.abs(), self.null?.score?.outside.abs());
         (!self.flagged).then_some(match ours.total_cmp(&null) {

@@ -1,9 +1,10 @@
-//! The keys of a study file: how each value is written. `docs/formats/study.md` says what they mean.
+//! The schema of a study file: its keys and the types of their values. `docs/formats/study.md` gives their
+//! meaning.
 
 use crate::metric::Metric;
 use iodyno_catalog::{File, Key, Kind, Problem, Reader, Record, TIME, ValueType};
 
-/// Reads a study file, without what it names.
+/// Reads a study file, without the files that it names.
 pub(crate) fn read(file: &File) -> Result<Record, Problem> {
     let mut reader = Reader::default();
     let record = reader.file(&file.text, Some(Kind::Study), STUDY).unwrap_or_default();
@@ -17,8 +18,7 @@ const STUDY: &[Key] = &[
     text("title"),
     text("source"),
     text("published"),
-    // How a cell is measured: over one window, or in rounds until the steady state of SNIA's
-    // specification.
+    // Measurement of a cell: over one window, or in rounds until the steady state of SNIA's specification.
     Key::optional("method", ValueType::Word(&["window", "pts"])),
     Key::required("systems", ValueType::Tables(SYSTEM)),
     Key::required("workloads", ValueType::Tables(WORKLOAD)),
@@ -43,7 +43,7 @@ const SYSTEM: &[Key] = &[
     text("name"),
     text("host"),
     text("device"),
-    // The flash DIMM driver's threads: as the device file says, or one for each module.
+    // The flash DIMM driver's threads: those of the device file, or one for each module.
     Key::optional("occupancy", ValueType::Word(&["default", "max"])),
     Key::optional("ramp", TIME),
     Key::optional("note", ValueType::Text),
@@ -70,7 +70,7 @@ const PANEL: &[Key] = &[
     Key::required("depth", NUMBERS),
     Key::required("devices", NUMBERS),
     Key::optional("think", ValueType::List(&TIME)),
-    // What was written before its cells.
+    // The writes before its cells.
     Key::optional("written", ValueType::Word(&["workload", "fresh", "sequential"])),
     Key::optional("long", ValueType::Flag),
     Key::optional("ramp", TIME),

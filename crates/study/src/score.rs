@@ -1,9 +1,8 @@
-//! How far a value of ours lies from a printed one.
+//! The score of one of our values: its distance from a printed one.
 //!
-//! Two distances are told: the plain relative error, and the part of it that lies outside what was
-//! printed: the rounding interval of a figure, the wrong side of a one-sided one. A figure that the
-//! paper rounds to 44 000 says nothing between 43 500 and 44 500, and one that is "over 3 GB/s" says
-//! nothing above.
+//! There are two distances: the plain relative error, and the part of it outside the printed interval: the
+//! rounding interval of a figure, or the right side of a one-sided one. A figure that the paper rounds to 44
+//! 000 can't decide between 43 500 and 44 500, and "over 3 GB/s" sets no upper limit.
 
 use crate::published::{Figure, Relation};
 

@@ -1,5 +1,5 @@
-//! Rows as people lay them beside a paper: the rows of one panel and metric that differ in one axis
-//! only, in a line.
+//! Rows grouped into lines, as a paper shows them: the rows of one panel and metric that differ in one axis
+//! only.
 
 use crate::metric::Metric;
 use crate::study::Study;
@@ -40,15 +40,15 @@ impl Axis {
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Which panel.
+    /// The panel.
     pub panel: usize,
-    /// Which metric.
+    /// The metric.
     pub metric: Metric,
-    /// Along what.
+    /// Its axis.
     pub axis: Axis,
-    /// What its rows have in common, in words.
+    /// The values that its rows share, in words.
     pub label: String,
-    /// Where each point lies on the axis.
+    /// The position of each point on the axis.
     pub x: Vec<f64>,
     /// The rows, by their place in the study.
     pub rows: Vec<usize>,
@@ -124,7 +124,7 @@ fn position(row: &Wanted, axis: Axis) -> f64 {
     }
 }
 
-/// What a line's rows have in common.
+/// The values that a line's rows share, in words.
 fn label(study: &Study, row: &Wanted, axis: Axis) -> String {
     let Some(at) = row.at else { return row.key.workload.clone() };
     let mut words = Vec::new();

@@ -1,6 +1,5 @@
-//! A study: systems, workloads, panels of figures, and the printed figures to hold against ours.
-//! [`load`] reads the file, the printed figures and all that they name, and lays out every row that
-//! the study tells.
+//! A study: systems, workloads, panels of figures, and the printed figures to compare with ours. [`load`] reads
+//! the file, the printed figures and all files that these name, and creates every row of the study.
 
 use crate::assign_provenance;
 use crate::metric::{Metric, Recipe};
@@ -21,30 +20,30 @@ use std::path::Path;
 pub struct Study {
     /// Its name in the catalog.
     pub name: String,
-    /// The paper's.
+    /// The paper's title.
     pub title: String,
     /// Where it was published.
     pub source: String,
-    /// Cells are measured in rounds, until the steady state of SNIA's specification.
+    /// Whether cells are measured in rounds, until the steady state of SNIA's specification.
     pub in_rounds: bool,
     /// The systems that were tested.
     pub systems: Vec<Bench>,
-    /// What was issued.
+    /// The workloads.
     pub workloads: Vec<Workload>,
     /// The tables and figures, in the order of the file.
     pub panels: Vec<Panel>,
-    /// What the paper printed.
+    /// The printed figures of the paper.
     pub printed: Vec<Figure>,
-    /// Every row that the study tells, in the order of the panels; inputs at the end.
+    /// Every row of the study, in the order of the panels; inputs at the end.
     pub rows: Vec<Wanted>,
     /// Every parameter of every device and server in it.
     pub parameters: Vec<Owned>,
 }
 
-/// Reads a study of the catalog by its name, or a file by its path, with all that it names.
+/// Reads a study of the catalog by its name, or a file by its path, with all files that it names.
 ///
 /// # Errors
-/// What is wrong with the study, its figures, a device or a server, at its place.
+/// The error in the study, its figures, a device or a server, at its place.
 pub fn load(name_or_path: &str) -> Result<Study, Problem> {
     let file = find(Kind::Study, name_or_path)?;
     let raw = schema::read(&file)?;
@@ -52,15 +51,15 @@ pub fn load(name_or_path: &str) -> Result<Study, Problem> {
     study(&file, &raw, &figures)
 }
 
-/// The title of a study, without what it names.
+/// The title of a study, without reading the files that it names.
 ///
 /// # Errors
-/// That there is no such study, or what is wrong with its file.
+/// There is no such study, or its file has an error.
 pub fn title(name_or_path: &str) -> Result<String, Problem> {
     Ok(schema::read(&find(Kind::Study, name_or_path)?)?.said("title").to_owned())
 }
 
-/// The file of printed figures that a study names: of the catalog, or beside the study's own file.
+/// The file of printed figures that a study names: in the catalog, or beside the study's own file.
 fn published_file(file: &File, raw: &Record) -> Result<File, Problem> {
     let name = raw.said("published");
     let is_path = name.contains('/') || Path::new(name).extension().is_some();
@@ -73,7 +72,7 @@ fn published_file(file: &File, raw: &Record) -> Result<File, Problem> {
     })
 }
 
-/// Puts a study together from its file and the file of its figures.
+/// Builds a study from its file and the file of its figures.
 pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, Problem> {
     let mut printed = published::read(figures)?;
     for raw in raw.records("flagged") {
@@ -155,7 +154,7 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
     })
 }
 
-/// Takes printed figures out of the scores.
+/// Excludes printed figures from the scores.
 fn flag(file: &File, raw: &Record, printed: &mut [Figure]) -> Result<(), Problem> {
     let is_meant = |figure: &&mut Figure| {
         let key = &figure.key;
@@ -175,7 +174,7 @@ fn flag(file: &File, raw: &Record, printed: &mut [Figure]) -> Result<(), Problem
     Err(Problem::at(file, raw.place("figure"), message, Some(help)))
 }
 
-/// A row that the model took from the paper: what is printed went into a server's file.
+/// A row that the model took from the paper: the printed figure went into a server's file.
 fn input(file: &File, raw: &Record, parameters: &mut Vec<Owned>) -> Result<Wanted, Problem> {
     let (name, metric) = (raw.said("system"), raw.said("metric"));
     let host = testbed::host(file, name, raw.place("system"), parameters)?.host;
@@ -205,12 +204,12 @@ fn input(file: &File, raw: &Record, parameters: &mut Vec<Owned>) -> Result<Wante
 
 const UNBALANCED: &str = "unbalanced_memory_slowdown";
 
-/// What a server's file says of a metric.
+/// The value of a metric in a server's file.
 fn given(metric: &str, host: &Host) -> Option<f64> {
     (metric == UNBALANCED).then_some(1.0 - host.unbalanced_share)
 }
 
-/// Puts each printed figure beside the row that gives it.
+/// Assigns each printed figure to its row.
 fn match_up(file: &File, printed: &[Figure], rows: &mut [Wanted]) -> Result<(), Problem> {
     let by_key: BTreeMap<Key, usize> =
         rows.iter().enumerate().map(|(i, row)| (row.key.clone(), i)).collect();

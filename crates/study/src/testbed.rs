@@ -1,4 +1,4 @@
-//! The test bench: a server and a device of the catalog, put together as a study needs them.
+//! The test bench: a server and a device of the catalog, combined and set as a study needs them.
 
 use core::ops::Range;
 use iodyno_catalog::{File, Kind, Problem, Record, find};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A server that may hold any number of one device.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// What the paper calls it.
+    /// Its name in the paper.
     pub name: String,
     /// The server's name in the catalog.
     pub host_name: String,
@@ -18,16 +18,16 @@ pub struct Bench {
     pub host: Host,
     /// One device.
     pub device: Device,
-    /// Time before the measurement of a workload that writes, at least, ns: as long as it remembers what
-    /// was written.
+    /// Minimum time before the measurement of a workload that writes, ns: as long as earlier writes have an
+    /// effect.
     pub ramp_ns: u64,
-    /// What has to be known of it, in words; mostly nothing.
+    /// Remarks on it, in words; mostly empty.
     pub note: String,
-    /// What the study sets that differs from the files, in words; empty where nothing does.
+    /// The study's settings that differ from the files, in words; empty without any.
     pub options: String,
 }
 
-/// A parameter and the file that it stands in.
+/// A parameter and the file that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
     /// Name of the device or server.
@@ -37,10 +37,10 @@ pub struct Owned {
 }
 
 impl Bench {
-    /// So many devices in the server, all written in the same way before, over their whole capacity.
+    /// This number of devices in the server, all written in the same way before, over their whole capacity.
     ///
     /// # Errors
-    /// The rules of population that so many devices break, in a sentence.
+    /// The rules of population that this number of devices breaks, in a sentence.
     pub fn system(&self, devices: u32, written: Written) -> Result<Arc<System>, String> {
         let state = Preconditioned { how: written, fill: 1.0 };
         let devices = vec![(self.device.clone(), state); devices as usize];
@@ -98,7 +98,7 @@ pub(crate) fn host(
     Ok(described)
 }
 
-/// A file's parameters are noted once, however many systems use it.
+/// Adds a file's parameters once, however many systems use it.
 fn note(all: &mut Vec<Owned>, of: &str, parameters: Vec<Parameter>) {
     if !all.iter().any(|owned| owned.of == of) {
         let own = |parameter| Owned { of: of.to_owned(), parameter };
@@ -106,7 +106,7 @@ fn note(all: &mut Vec<Owned>, of: &str, parameters: Vec<Parameter>) {
     }
 }
 
-/// What is wrong with a name, at the place where the study names it.
+/// The error in a name, at the place where the study names it.
 fn named_in(file: &File, span: Range<usize>, problem: &Problem) -> Problem {
     let help = problem.help().map(ToOwned::to_owned);
     Problem::at(file, span, problem.message(), help)

@@ -1,7 +1,7 @@
-//! The units of printed figures, each with what it is in the program's own: operations a second,
-//! bytes a second, nanoseconds, or a bare number.
+//! The units of printed figures, with their conversion to the program's own: operations a second, bytes a
+//! second, nanoseconds, or a bare number.
 
-/// What a unit measures.
+/// The dimension of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Operations a second.
@@ -51,7 +51,7 @@ impl Unit {
         Self::One,
     ];
 
-    /// As the file writes it.
+    /// Its name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PerSecond => "1/s",
@@ -66,7 +66,7 @@ impl Unit {
         }
     }
 
-    /// What it measures.
+    /// Its dimension.
     pub const fn dimension(self) -> Dimension {
         match self {
             Self::PerSecond => Dimension::Rate,

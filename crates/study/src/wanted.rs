@@ -1,4 +1,4 @@
-//! What a study asks for: a workload, and the rows that it tells, each with the cells that it is got from.
+//! The workloads and rows that a study requests, each row with its recipe, the cells that it is computed from.
 
 use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};
@@ -12,11 +12,11 @@ use std::fmt::Write as _;
 /// One workload, before its block size, depth and think time are chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// What the paper's figures call it.
+    /// Its name in the paper's figures.
     pub name: String,
     /// Share of reads, 0 to 1.
     pub read: f64,
-    /// At random, or one block after the other; the device was written so before, too.
+    /// At random, or one block after the other; the device was written in the same way before.
     pub random: bool,
     /// Operations that are measured in each cell, over all devices.
     pub ops: u64,
@@ -28,32 +28,32 @@ pub struct Workload {
     pub ramp_ns: u64,
 }
 
-/// A row that the study tells.
+/// A row of the study.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What it is about.
+    /// Its key.
     pub key: Key,
-    /// Which panel it is in; None for an input that no panel shows.
+    /// Its panel; None for an input that no panel shows.
     pub panel: Option<usize>,
     /// Its metric; None for an input.
     pub metric: Option<Metric>,
-    /// Where on the axes it lies; None for an input. Its depth says nothing where the metric is over
-    /// all depths.
+    /// Its position on the axes; None for an input. Its depth has no meaning where the metric is over all
+    /// depths.
     pub at: Option<CellKey>,
-    /// How it is got.
+    /// Its recipe.
     pub recipe: Recipe,
     /// Its unit: that of the printed figure, if there is one.
     pub unit: Unit,
-    /// Which printed figure it stands beside.
+    /// The printed figure beside it.
     pub printed: Option<usize>,
-    /// What it is.
+    /// Its basis.
     pub basis: Provenance,
-    /// For what is fitted, by which parameters.
+    /// For fitted figures, the parameters that they were used to choose.
     pub by: Vec<String>,
 }
 
 impl Workload {
-    /// How the devices of a cell were written before.
+    /// The writes to the devices of a cell before.
     pub fn written(&self, cell: &CellKey) -> Written {
         Written::of(cell.before, !self.random, cell.block_bytes)
     }

@@ -1,4 +1,4 @@
-//! The figures of a study: our lines, what is printed as dots, and what was measured over both.
+//! The figures of a study: our values as lines, the printed ones as dots, and measured ones over both.
 
 use super::{Measured, Overlay, quantity};
 use crate::error_strata::Spread;
@@ -8,12 +8,12 @@ use crate::wanted::Wanted;
 use crate::{CellKey, Metric};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
 
-/// Lines of one figure; more are not told apart.
+/// Lines of one figure; more are indistinguishable.
 const LINES_MAX: usize = 6;
 /// Single figures in one picture.
 const NAMES_MAX: usize = 40;
 
-/// A metric of a panel: our lines, and what is printed as dots.
+/// A metric of a panel: our values as lines, and the printed ones as dots.
 pub(super) fn figure(
     outcome: &Outcome<'_>,
     lines: &[Line],
@@ -76,7 +76,7 @@ fn curves(
     quantity: Quantity,
 ) -> (Axis, Panel) {
     let along = lines[0].axis;
-    // What is printed is what a reader looks for.
+    // Readers look for the printed values.
     let mut order: Vec<&Line> = lines.iter().collect();
     order.sort_by_key(|l| !l.rows.iter().any(|&r| printed(outcome, r).is_some()));
     let mut all = Vec::new();
@@ -164,7 +164,7 @@ fn curves(
     (x, Panel::new(y, all))
 }
 
-/// What a measured cell says of a row; None where it is not of it.
+/// A measured cell's value for a row; None if the cell does not match the row.
 fn measured(outcome: &Outcome<'_>, wanted: &Wanted, cell: &Measured) -> Option<f64> {
     let at: &CellKey = wanted.at.as_ref()?;
     let workload = &outcome.study.workloads[at.workload];

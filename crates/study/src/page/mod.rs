@@ -1,5 +1,5 @@
-//! A study as a document: each table and figure of the paper drawn with ours beside it, the differences
-//! coloured, and, where there is one, the measurement of a real device over it.
+//! A study as a document: each table and figure of the paper with our values beside it, the differences
+//! coloured, and, if there is one, the measurement of a real device over it.
 
 mod figures;
 mod tables;
@@ -17,21 +17,21 @@ use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::{Block, Document, Quantity, Section, Tone};
 use iodyno_units::human;
 
-/// Cells that were measured on a real device, to be laid over the study's figures.
+/// Cells that were measured on a real device, to be drawn over the study's figures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlay {
-    /// What it is called in legends: the run and its target.
+    /// Its name in legends: the run and its target.
     pub name: String,
     /// Its cells.
     pub cells: Vec<Measured>,
 }
 
-/// One cell of an [`Overlay`], with what decides where it belongs and what it gave.
+/// One cell of an [`Overlay`], with the values that determine its position and its result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Share of reads, 0 to 1.
     pub read: f64,
-    /// Addresses are drawn at random.
+    /// Whether addresses are random.
     pub random: bool,
     /// Bytes of one operation.
     pub block_bytes: u32,
@@ -41,7 +41,7 @@ pub struct Measured {
     pub depth: u32,
     /// Targets that worked at once.
     pub targets: u32,
-    /// What it gave.
+    /// Its result.
     pub summary: Summary,
 }
 
@@ -86,7 +86,7 @@ pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> D
     }
 }
 
-/// What it came to: how near, by what our figures are.
+/// The result: the errors, by the basis of our figures.
 fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     let scored = |basis: Provenance| {
         let rows = outcome.study.rows.iter().zip(&outcome.rows);
@@ -161,7 +161,7 @@ const fn quantity(metric: Metric) -> Quantity {
     }
 }
 
-/// What the model is made of, and how it was run.
+/// The model's parameters, and the conditions of its run.
 fn model(outcome: &Outcome<'_>) -> Section {
     let study = outcome.study;
     let systems = study.systems.iter().map(|bench| {

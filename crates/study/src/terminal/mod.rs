@@ -1,5 +1,5 @@
-//! A study in a terminal, so that the paper can be laid beside it: its tables with the paper's columns,
-//! and under each printed figure ours, the error, and that of the null model.
+//! A study as terminal text, for comparison with the paper: its tables with the paper's columns, and under each
+//! printed figure ours, the error, and that of the null model.
 
 mod number;
 
@@ -16,15 +16,15 @@ use iodyno_page::terminal::text::{self, Role, hanging, pad, paint, paragraph, wr
 use iodyno_units::human;
 use number::Scale;
 
-/// The narrowest terminal that a paper's tables are set for; a narrower one is taken for this.
+/// The narrowest width for a paper's tables; a narrower terminal is treated as this wide.
 const COLUMNS_MIN: usize = 60;
 
-/// A text of a file made harmless, as long as it is.
+/// A text from a file made harmless, at full length.
 fn clean(text: &str, style: Style) -> String {
     text::clean(text, usize::MAX, style)
 }
 
-/// A study that was run, for people. Lines end with a line feed and have no blanks before it.
+/// A completed study as text. Lines end with a line feed and have no trailing blanks.
 pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     let style = Style { width: style.width.max(COLUMNS_MIN), ..style };
     let mut lines = head(outcome, style);
@@ -74,7 +74,7 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     out
 }
 
-/// Title, how many numbers the model has, and how to read what follows.
+/// Title, number of the model's parameters, and a legend.
 fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let study = outcome.study;
     let mut lines = vec![
@@ -166,8 +166,8 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
     lines
 }
 
-/// Single points, one below the other: what is told of each stands in columns. What all labels end
-/// with stands in the title.
+/// Single points, one below the other, with their values in columns. The common end of all labels is in the
+/// title.
 fn points(
     outcome: &Outcome<'_>,
     table: &[Series],
@@ -214,7 +214,7 @@ fn head_of(series: &Series, x: f64) -> String {
     }
 }
 
-/// What a line of a table tells.
+/// The kind of a table's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Printed,
@@ -268,7 +268,7 @@ impl Line {
     }
 }
 
-/// The lines that have something to tell.
+/// The kinds of line that have values.
 fn kinds_of(outcome: &Outcome<'_>, series: &Series) -> Vec<Line> {
     let any = |has: &dyn Fn(usize) -> bool| series.rows.iter().any(|&row| has(row));
     if !any(&|row| outcome.study.rows[row].printed.is_some()) {
@@ -281,7 +281,7 @@ fn kinds_of(outcome: &Outcome<'_>, series: &Series) -> Vec<Line> {
     kinds
 }
 
-/// What a figure of ours is.
+/// The mark of a figure's basis.
 const fn mark(wanted: &Wanted) -> &'static str {
     match wanted.basis {
         Provenance::Input => "i",
@@ -291,7 +291,7 @@ const fn mark(wanted: &Wanted) -> &'static str {
     }
 }
 
-/// What was taken from the paper as it is.
+/// The values taken from the paper unchanged.
 fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for (wanted, row) in outcome.study.rows.iter().zip(&outcome.rows) {
@@ -317,7 +317,7 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     lines
 }
 
-/// Why figures are not scored, where the study says so.
+/// The reasons of the study for not scoring figures.
 fn flags(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for figure in outcome.study.printed.iter().filter(|figure| !figure.flag.is_empty()) {

@@ -1,10 +1,10 @@
-//! Figures as they stand in a table: one unit for all, a printed figure with the digits that the
-//! paper gives, ours with at least four.
+//! Figures as text in a table: one unit for all, a printed figure with the digits of the paper, ours with at
+//! least four.
 
 use crate::published::Figure;
 use crate::unit::Unit;
 
-/// Rates are shown in thousands from here on.
+/// Threshold from which rates are shown in thousands.
 const THOUSANDS_FROM: f64 = 10_000.0;
 /// Digits of ours.
 const DIGITS: i32 = 4;
@@ -19,7 +19,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// For values of a metric that is told in `unit`; the values are in the program's own.
+    /// For values of a metric with the unit `unit`; the values are in the program's own.
     pub(super) fn of(unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let largest = values.fold(0.0, f64::max);
         match unit {
@@ -52,12 +52,12 @@ impl Scale {
     /// Decimals that a printed figure has in this unit.
     fn decimals(&self, figure: &Figure) -> usize {
         let last_digit = 2.0 * figure.rounding() * figure.unit.scale() / self.one;
-        // The last digit may be a bit off a power of ten by rounding.
+        // The last digit may differ slightly from a power of ten by rounding.
         if last_digit > 0.0 { (-last_digit.log10() - 1e-6).ceil().max(0.0) as usize } else { 0 }
     }
 }
 
-/// A number with so many decimals; what rounds to zero has no sign.
+/// A number with this many decimals; a value that rounds to zero has no sign.
 pub(super) fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     match text.strip_prefix('-') {
