@@ -7,7 +7,7 @@ use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, clean_path, hanging, paint, width};
 
-/// Names that a group lists before it says how many more there are.
+/// Names in a group before it ends with the number of the others.
 const NAMES_MAX: usize = 3;
 /// Columns of a text in all its lines: ours are shorter, and a longer one is not worth reading.
 const TEXT_COLUMNS_MAX: usize = 1000;
