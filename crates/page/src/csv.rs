@@ -4,9 +4,9 @@
 //! [`files`] gives a file for each figure and table, for spreadsheets and data frames. [`text`] gives the whole
 //! document as one file in long form, a cell a line, for a pipe.
 //!
-//! Names come from outside (targets, jobs, hosts), and spreadsheets take a cell that begins with
-//! `=`, `+`, `-` or `@` for a formula. Such a cell that is no number gets a leading `'`. The script of
-//! the page writes the same bytes; `tests/html.rs` compares them.
+//! Names are foreign text (targets, jobs, hosts), and spreadsheets evaluate a cell that begins with `=`, `+`,
+//! `-` or `@` as a formula. Such a cell gets a leading `'` unless it is a number. The page's script writes the
+//! same bytes; `tests/html.rs` compares them.
 
 use crate::{Block, Cell, Document, Table};
 use iodyno_units::text::is_hidden;
@@ -58,7 +58,7 @@ pub fn text(document: &Document) -> String {
     out
 }
 
-/// Everything that has rows: its section, its name, its table.
+/// All tables of a document: section, name, table.
 fn tables(document: &Document) -> impl Iterator<Item = (String, String, Table)> {
     document.sections.iter().flat_map(|section| {
         let mut number = 0;
@@ -93,7 +93,7 @@ pub(crate) fn value(cell: &Cell) -> Option<String> {
     cell.value.filter(|value| value.is_finite()).map(|value| value.to_string())
 }
 
-/// Text that no spreadsheet runs, and in which hidden characters but line ends are replaced.
+/// Text that no spreadsheet evaluates, with hidden characters except line ends replaced.
 pub fn safe(text: &str) -> String {
     let hidden = |c: char| is_hidden(c) && c != '\n';
     let text: String = text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect();

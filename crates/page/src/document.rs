@@ -28,7 +28,7 @@ pub struct Section {
     pub title: String,
     /// Its content.
     pub blocks: Vec<Block>,
-    /// It is folded until the reader opens it: much data that few need. In print it is open.
+    /// It is folded until the reader opens it: for data that few readers need. In print it is open.
     pub folded: bool,
 }
 
@@ -92,8 +92,9 @@ pub struct Verdict {
 pub struct Embedded {
     /// The id of its element: `iodyno-run-1`.
     pub id: String,
-    /// Its media type, which is that of a data block and never of a script.
+    /// Its media type: that of a data block, never of a script.
     pub media_type: String,
-    /// The text. The writer of the page escapes what would end the element: it must be JSON.
+    /// The text, which must be JSON. The writer of the page escapes character sequences that would end the
+    /// element.
     pub text: String,
 }

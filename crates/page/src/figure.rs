@@ -40,11 +40,11 @@ pub struct Plot {
     pub x: Axis,
     /// From top to bottom.
     pub panels: Vec<Panel>,
-    /// Stretches of the horizontal axis that are named: phases, the measurement window, stalls.
+    /// Named stretches of the horizontal axis: phases, the measurement window, stalls.
     pub spans: Vec<Span>,
 }
 
-/// One pair of axes with what is drawn between them.
+/// One vertical axis with the marks drawn over it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
     /// The vertical axis.
@@ -53,7 +53,7 @@ pub struct Panel {
     pub series: Vec<Series>,
     /// Lines across: a ceiling, a limit, a mean.
     pub rules: Vec<Rule>,
-    /// A field of counts below the series: how many fell into each time and each latency.
+    /// A field of counts below the series: the number for each time and latency.
     pub heat: Option<HeatMap>,
     /// Its height as a share of a usual panel; 1 is usual.
     pub height: f64,
@@ -99,7 +99,7 @@ pub struct Series {
     pub name: String,
     /// Its mark.
     pub mark: Mark,
-    /// Which colour and dash, from 0; series of one subject have the same in all panels.
+    /// Its colour and dash, from 0; series of one subject have the same in all panels.
     pub color: usize,
     /// Its points, in order.
     pub points: Vec<Point>,

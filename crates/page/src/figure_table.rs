@@ -1,6 +1,6 @@
 //! The table behind a figure: its numbers as displayed, with the raw values beside them.
 //!
-//! Every figure can be read as a table by readers who can't see it, and copied from by those who can.
+//! Every figure can be read as a table, for readers who can't see it and for copying.
 
 use crate::{Axis, Cell, Column, Figure, Mark, Matrix, Panel, Plot, Quantity, Row, Scale, Series};
 use crate::{Shape, Table};

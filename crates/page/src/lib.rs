@@ -1,9 +1,9 @@
-//! Documents with figures: what a report is made of, and how it is written as one HTML file, as
-//! Markdown, and figure by figure as SVG; and text for a terminal ([`terminal`]).
+//! Documents with figures, and writing them as one HTML file, as Markdown, as CSV, and figure by figure as SVG;
+//! and text for a terminal ([`terminal`]).
 //!
-//! A [`Document`] is sections of blocks; a [`Figure`] is data with axes and marks, and says what is
-//! to be seen, not how it looks. The crates above make documents of what they show (a stored run, a
-//! comparison, a study); here it is drawn.
+//! A [`Document`] is sections of blocks; a [`Figure`] is data with axes and marks, and defines its content, not
+//! its looks. The crates above make documents of their subjects (a stored run, a comparison, a study); this
+//! crate draws them.
 //!
 //! **Invariant:** this crate knows nothing of runs, reads no clock, no file and no environment. The same
 //! document gives the same bytes.

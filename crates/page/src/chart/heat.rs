@@ -14,12 +14,12 @@ use super::layout::{Area, Layout};
 use super::path::{Path, px};
 use super::text::{Anchor, Label, SMALL, clean, width};
 
-/// How many colours the ramp has.
+/// Number of colours of the ramp.
 pub(super) const LEVELS: usize = 8;
 /// A column or a row narrower than this, in pixels, is drawn together with its neighbours.
 const LEAST: f64 = 2.0;
 
-/// A heat map as it is drawn: narrow columns and rows taken together.
+/// A heat map as drawn: narrow columns and rows merged.
 #[derive(Debug)]
 pub(super) struct Field {
     x_edges: Vec<f64>,
@@ -28,7 +28,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Of a heat map in a panel.
+    /// The heat map of a panel.
     pub(super) fn new(heat: &HeatMap, layout: &Layout, panel: &Area) -> Self {
         let columns = heat.counts.len().min(heat.x_edges.len().saturating_sub(1));
         let rows = heat.y_edges.len().saturating_sub(1);
@@ -50,7 +50,7 @@ impl Field {
         }
     }
 
-    /// Something was counted.
+    /// Whether all counts are 0.
     pub(super) fn is_empty(&self) -> bool {
         self.counts.iter().flatten().all(|&n| n == 0)
     }
@@ -119,7 +119,7 @@ impl Levels {
     fn level(&self, count: u64) -> Option<usize> {
         let most = *self.counts.last().filter(|_| count > 0)?;
         let rank = |n: u64| self.counts.partition_point(|&other| other < n);
-        // The least count has the first colour and the highest the last, whatever is between.
+        // The least count has the first colour and the highest the last, whatever the counts between.
         Some((rank(count) * (LEVELS - 1) * 2 + rank(most)) / (rank(most) * 2).max(1))
             .map(|level| if rank(most) == 0 { LEVELS - 1 } else { level })
     }

@@ -55,7 +55,7 @@ pub(super) struct Area {
     pub(super) ticks: Vec<Tick>,
 }
 
-/// How high the colour key of heat maps is.
+/// Height of the colour key of heat maps.
 const KEY_HEIGHT: f64 = 34.0;
 /// Height of a row of names of spans.
 pub(super) const SPAN_ROW: f64 = 15.0;
@@ -185,7 +185,7 @@ fn height(panel: &Panel, plot: &Plot, frame: &Frame) -> f64 {
     (usual * share).clamp(48.0, 900.0).round()
 }
 
-/// How wide the labels at a vertical axis are.
+/// Width of the labels at a vertical axis.
 fn label_width(axis: &Axis, ticks: &[Tick], frame: &Frame) -> f64 {
     match &axis.scale {
         Scale::Categories(names) => names

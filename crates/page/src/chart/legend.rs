@@ -10,7 +10,7 @@ use super::text::{Anchor, SIZE, isolated, label, width};
 
 /// Lines of more points than this have no dots.
 pub(super) const DOTS_UP_TO: usize = 40;
-/// How many colours there are before they begin again.
+/// Number of colours before they repeat.
 pub(super) const COLORS: usize = 8;
 /// Series of more points than this are drawn without dashes: a jagged line hides them.
 const DASHED_UP_TO: usize = 160;
@@ -125,7 +125,7 @@ fn places(entries: &[Entry], plot: &Plot, frame: &Frame) -> (Vec<(f64, usize)>, 
     (out, if is_any { row + 1 } else { 0 })
 }
 
-/// How high the legend is.
+/// Height of the legend.
 pub(super) fn height(entries: &[Entry], plot: &Plot, frame: &Frame) -> f64 {
     places(entries, plot, frame).1 as f64 * ROW
 }

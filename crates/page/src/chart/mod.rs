@@ -1,9 +1,9 @@
 //! Drawing of figures as SVG, and the data that a page's script needs to zoom them.
 //!
-//! The picture is complete without a script: axes, legend, labels, a title and a description for
-//! screen readers. Elements that a script zooms are in `<g class="zoom">` inside a clipped group, with strokes
-//! that keep their width; series that a script hides are in `<g class="series sN" data-series="N">`,
-//! where N is the number of the name in the legend. Nothing here depends on what was measured.
+//! The picture is complete without a script: axes, legend, labels, a title and a description for screen
+//! readers. Elements that a script zooms are in `<g class="zoom">` inside a clipped group, with strokes that
+//! keep their width; series that a script hides are in `<g class="series sN" data-series="N">`, where N is the
+//! number of the name in the legend. Nothing here depends on the source of the data.
 //!
 //! Equal figures give equal bytes. Coordinates have at most one decimal.
 

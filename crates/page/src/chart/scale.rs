@@ -68,7 +68,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Of nothing.
+    /// The range of no values.
     pub(super) fn new(scale: &Scale) -> Self {
         Self { kind: Kind::of(scale), ends: None }
     }
@@ -113,7 +113,7 @@ impl Ruler {
     /// Lays an axis between two positions. `is_tight`: its ends are those of the data, not rounded.
     pub(super) fn new(axis: &Axis, extent: Extent, (from, to): (f64, f64), is_tight: bool) -> Self {
         let kind = Kind::of(&axis.scale);
-        // Horizontal axes are laid to the right, vertical ones upwards; labels side by side need more room.
+        // Horizontal axes run to the right, vertical ones upwards; labels side by side need more space.
         let wanted = steps::wanted((to - from).abs(), from < to);
         let (low, high) = ends(axis, kind, extent, wanted, is_tight);
         let mut ruler = Self { kind, quantity: axis.quantity, low, high, from, to };

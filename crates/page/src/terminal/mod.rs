@@ -1,14 +1,13 @@
-//! Text for a terminal: what the terminal can show, text that is harmless and fits, tables. What the text
-//! says is the caller's.
+//! Text for a terminal: its abilities, text that is harmless and fits, tables. The content of the text is up to
+//! the caller.
 //!
-//! Nothing here asks the terminal anything: the caller says how wide it is, whether it shows colours, and
-//! whether it shows more than ASCII. Text from files, devices and servers reaches a terminal only through
-//! [`clean`](text::clean).
+//! Nothing here queries the terminal: the caller passes its width, and whether it shows colours and more than
+//! ASCII. Text from files, devices and servers reaches a terminal only through [`clean`](text::clean).
 
 pub mod table;
 pub mod text;
 
-/// What the terminal can do.
+/// The abilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// It shows colours (ANSI escape sequences).

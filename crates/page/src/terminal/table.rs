@@ -1,6 +1,6 @@
-//! Tables whose numbers stand under each other: figures to the right, their units to the left in a column of
-//! their own; or decimal points under each other. Columns that do not fit are left out by rank ([`fit`]), or
-//! go on below under the same labels, as a paper would have it ([`lines_in_parts`]).
+//! Tables whose numbers are aligned: figures to the right, their units to the left in a column of their own; or
+//! at their decimal points. Columns that do not fit are left out by rank ([`fit`]), or continue below under the
+//! same labels, as in a paper ([`lines_in_parts`]).
 
 use super::Style;
 use super::text::{Role, pad, paint, width};
@@ -9,13 +9,13 @@ use std::borrow::Cow;
 /// One field.
 #[derive(Clone, Debug)]
 pub enum Field {
-    /// Nothing belongs here.
+    /// Intentionally blank.
     Empty,
     /// A figure that is not known, or not supported by the samples.
     Missing,
     /// Words, to the left.
     Text(String, Role),
-    /// A figure with its unit; of a column of decimals what stands before the point, and the rest.
+    /// A figure with its unit; in a column of decimals the text before the point, and the rest.
     Figure {
         /// To the right.
         number: String,
@@ -33,9 +33,9 @@ impl Field {
         Self::Figure { number: number.to_owned(), unit: unit.to_owned(), role }
     }
 
-    /// A number of a column of decimals, with what is marked on it.
+    /// A number in a column of decimals, with any marks on it.
     pub fn decimal(text: &str, role: Role) -> Self {
-        // A mark behind a whole number stands where the point would.
+        // A mark behind a whole number takes the place of the point.
         let is_before = |c: char| c.is_ascii_digit() || matches!(c, '-' | '<' | '>' | '=' | '~');
         let at = text.find(|c: char| !is_before(c)).filter(|at| *at > 0).unwrap_or(text.len());
         Self::Figure { number: text[..at].to_owned(), unit: text[at..].to_owned(), role }
@@ -45,11 +45,11 @@ impl Field {
 /// One column.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its name; blank for columns that speak for themselves.
+    /// Its name; blank for columns that need none.
     pub head: Cow<'static, str>,
     /// Columns of rank 0 are always shown; of the others the lowest ranks that fit.
     pub rank: u8,
-    /// Its figures are decimals: no blank before what is behind the point.
+    /// Its figures are decimals: no blank before the text behind the point.
     is_decimal: bool,
     /// Its fields, one a row.
     pub fields: Vec<Field>,
@@ -69,7 +69,7 @@ impl Column {
         Self { is_decimal: true, ..Self::new(head, 0) }
     }
 
-    /// Columns that the numbers take, and the units with the blank before them.
+    /// Width of the numbers, and of the units with the blank before them, in columns.
     fn parts(&self) -> (usize, usize) {
         let mut parts = (0, 0);
         for field in &self.fields {
@@ -85,7 +85,7 @@ impl Column {
         parts
     }
 
-    /// Columns that it takes.
+    /// Its width in columns.
     pub fn width(&self) -> usize {
         let (number, unit) = self.parts();
         let texts = self.fields.iter().map(|f| match f {
@@ -95,7 +95,7 @@ impl Column {
         texts.max().unwrap_or(0).max(number + unit).max(width(&self.head))
     }
 
-    /// Its head as it stands over decimals: it ends where their whole parts do, if it fits there.
+    /// Its head as placed over decimals: it ends where their whole parts do, if it fits there.
     fn head_of_decimals(&self) -> String {
         let (columns, (number, unit)) = (self.width(), self.parts());
         let end =
@@ -103,7 +103,7 @@ impl Column {
         pad(&pad(&self.head, end, true), columns, false)
     }
 
-    /// Whether two rows say the same words.
+    /// Whether two rows have the same text.
     fn is_same_text(&self, a: usize, b: usize) -> bool {
         matches!((&self.fields[a], &self.fields[b]), (Field::Text(a, _), Field::Text(b, _)) if a == b)
     }
@@ -137,13 +137,13 @@ impl Column {
     }
 }
 
-/// Columns that a table of these takes.
+/// The width of a table of these columns.
 pub fn total_width<'a>(columns: impl IntoIterator<Item = &'a Column>) -> usize {
     columns.into_iter().map(|c| c.width() + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-/// Keeps the columns that fit into `available`, the lowest ranks first; gives the heads of those
-/// that were left out, in their order.
+/// Keeps the columns that fit into `available`, the lowest ranks first; returns the heads of the others, in
+/// their order.
 pub fn fit(columns: &mut Vec<Column>, available: usize) -> Vec<Cow<'static, str>> {
     let mut left_out = Vec::new();
     let heads: Vec<Cow<'static, str>> = columns.iter().map(|c| c.head.clone()).collect();
@@ -172,9 +172,9 @@ pub fn lines(columns: &[Column], style: Style) -> Vec<String> {
     lines
 }
 
-/// The table: a line of heads and one for each row, and again for the columns that did not fit. Of
-/// rows under the same label the first has it; rows of which nothing is known are left out, and so
-/// are headings (rows of a label alone) without rows.
+/// The table: a line of heads and one for each row, and again for the columns that did not fit. Of rows under
+/// the same label only the first shows it; rows without known values are left out, and so are headings (rows of
+/// a label alone) without rows.
 pub fn lines_in_parts(labels: &[Column], columns: &[Column], style: Style) -> Vec<String> {
     let gap = " ".repeat(GAP);
     let available =

@@ -5,20 +5,20 @@ use iodyno_units::text::{is_hidden, isolated};
 use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// What a piece of text is, which decides its colour.
+/// The role of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// As the terminal has it.
+    /// The terminal's default.
     Plain,
     /// Names and headings.
     Bold,
     /// Labels and asides.
     Dim,
-    /// What is wrong.
+    /// Errors.
     Red,
-    /// What asks for attention.
+    /// Warnings.
     Yellow,
-    /// What is right.
+    /// Successes.
     Green,
 }
 
@@ -36,14 +36,14 @@ pub fn paint(text: &str, role: Role, style: Style) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-/// Columns that a text takes. It must be clean and not painted.
+/// The width of a text in columns. It must be clean and not painted.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// Foreign text made harmless and cut to `max` columns: control and invisible characters are
-/// escaped, right-to-left text is isolated so that it can't reorder what stands beside it, and
-/// what the terminal can't show is written in ASCII.
+/// Foreign text made harmless and cut to `max` columns: control and invisible characters are escaped,
+/// right-to-left text is isolated so that it can't reorder its neighbours, and characters that the terminal
+/// can't show are written in ASCII.
 pub fn clean(text: &str, max: usize, style: Style) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -61,7 +61,7 @@ pub fn clean(text: &str, max: usize, style: Style) -> String {
     isolated(cut(&out, max, style))
 }
 
-/// As [`clean`], but keeps the end of the text, which tells more of a path.
+/// As [`clean`], but keeps the end of the text, the more informative part of a path.
 pub fn clean_path(text: &str, max: usize, style: Style) -> String {
     let whole = clean(text, usize::MAX, style);
     if width(&whole) <= max {
@@ -86,8 +86,8 @@ fn ellipsis(style: Style) -> &'static str {
     if style.unicode { "…" } else { ".." }
 }
 
-/// The first `max` columns of a text; an ellipsis says that it was longer. Characters without a
-/// width can be stacked without end, so their number is limited too.
+/// The first `max` columns of a text, with an ellipsis if it was longer. Characters without a width can be
+/// stacked without end, so their number is limited too.
 pub fn cut(text: &str, max: usize, style: Style) -> String {
     if width(text) <= max && text.chars().count() / 4 <= max {
         return text.to_owned();
@@ -106,7 +106,7 @@ pub fn cut(text: &str, max: usize, style: Style) -> String {
     out + mark
 }
 
-/// How a character of our own texts is written in ASCII.
+/// The ASCII form of a character of our own texts.
 fn ascii(c: char) -> Option<&'static str> {
     Some(match c {
         'µ' | 'μ' => "u",
