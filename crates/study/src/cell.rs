@@ -21,7 +21,7 @@ pub struct CellKey {
     pub depth: u32,
     /// Number of devices that work at once.
     pub devices: u32,
-    /// The writes to the devices before.
+    /// The content of the devices at the start.
     pub before: Precondition,
     /// Measured for longer, so that rare events are included.
     pub long: bool,
