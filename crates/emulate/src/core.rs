@@ -32,7 +32,7 @@ pub(crate) struct Core {
     pub queue: Queue,
     pub slab: Slab,
     pub done: VecDeque<Completion>,
-    /// Children that have ended at this event, with what failed: their parents are notified before
+    /// Children that have ended at this event, with their errors: their parents are notified before
     /// the next.
     pub ended: VecDeque<(u32, Option<IoError>)>,
     pub cores: Vec<Server>,

@@ -56,7 +56,7 @@ impl Machine {
 
     /// The same where one logical page in `represent` goes through the map of every flash device,
     /// instead of a share that follows from the devices' size. 1 is the exact form (up to 1 GiB for
-    /// 400 GB), the reference that the represented forms are held against.
+    /// 400 GB), the reference for comparisons with the represented forms.
     ///
     /// # Errors
     /// As [`Self::new`].

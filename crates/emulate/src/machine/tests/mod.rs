@@ -206,7 +206,7 @@ fn trees_may_be_deep() {
     compare(&kinds, &[&[0, 1], &[2, 3], &[4, 5]], &steps, &[], to);
 }
 
-/// Memory is read and written by the core of the host's worker, wherever in the tree it stands: the
+/// The core of the host's worker reads and writes memory, at any place in the tree: the
 /// worker of a mirror makes both copies, one after the other.
 #[test]
 fn memory_below_a_mirror_works_in_the_submitter() {
