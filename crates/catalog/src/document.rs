@@ -1,6 +1,6 @@
-//! A TOML file as it is written: a tree of tables and values, each with the place where it stands, and
-//! nothing decided yet. A value is found and replaced by its path, such as `nand.read` or
-//! `volumes[0].count`; what a path may mean is a schema's matter.
+//! A parsed TOML file before its interpretation: a tree of tables and values, each with its position.
+//! A value is found and replaced by its path, such as `nand.read` or
+//! `volumes[0].count`; schemas define the meaning of paths.
 
 use core::ops::Range;
 
@@ -11,11 +11,11 @@ use crate::error::FileError;
 use crate::file::File;
 use crate::find::Kind;
 
-/// A value and its place.
+/// A value and its position.
 pub(crate) type Node<'a> = Spanned<DeValue<'a>>;
 pub(crate) type Table<'a> = DeTable<'a>;
 
-/// Parses a text as TOML, or says what is wrong first.
+/// Parses a text as TOML, or returns the first error.
 pub(crate) fn parse(text: &str) -> Result<Table<'_>, FileError> {
     DeTable::parse(text)
         .map(Spanned::into_inner)
@@ -23,12 +23,12 @@ pub(crate) fn parse(text: &str) -> Result<Table<'_>, FileError> {
 }
 
 impl File {
-    /// What the file calls itself by its key `kind`.
+    /// The kind that the file gives by its key `kind`.
     pub fn kind(&self) -> Option<Kind> {
         kind(parse(&self.text).ok()?.get("kind")?.get_ref())
     }
 
-    /// The value at a path as the file writes it; of a parameter with its source, the value alone.
+    /// The value at a path as the file writes it; for a parameter with its source, the value alone.
     pub fn get(&self, path: &str) -> Option<&str> {
         let root = parse(&self.text).ok()?;
         let (node, rest) = walk(&root, path);
@@ -36,12 +36,12 @@ impl File {
         Some(&self.text[span])
     }
 
-    /// The file with another value at a path: TOML, or a text that becomes one in quotes. A key that is
-    /// not there is added to the innermost table around it that is there. All else stays as it is
+    /// The file with another value at a path: TOML, or a text that becomes TOML in quotes. A missing key
+    /// is added to the innermost existing table around it. All else stays as it is
     /// written.
     ///
     /// # Errors
-    /// That the file is no TOML, that no table can have this key, or that the path is none.
+    /// Returned if the file is no TOML, no table can have this key, or the path is invalid.
     pub fn set(&self, path: &str, value: &str) -> Result<Self, FileError> {
         let value = match DeValue::parse(value) {
             Ok(_) => value.to_owned(),
@@ -74,7 +74,7 @@ impl File {
     }
 }
 
-/// The last value on the way to a path, and the part of the path that is left.
+/// The last value on the way to a path, and the remaining part of the path.
 fn walk<'a, 'p>(root: &'a Table<'a>, path: &'p str) -> (Option<&'a Node<'a>>, &'p str) {
     let (mut table, mut node, mut rest) = (Some(root), None, path);
     while !rest.is_empty() {
@@ -94,7 +94,7 @@ fn walk<'a, 'p>(root: &'a Table<'a>, path: &'p str) -> (Option<&'a Node<'a>>, &'
     (node, rest)
 }
 
-/// The kind of file that a value names.
+/// The kind of file named by a value.
 pub(crate) fn kind(value: &DeValue<'_>) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| value.as_str() == Some(kind.noun()))
 }
@@ -104,7 +104,7 @@ fn value_of<'a>(node: &'a Node<'a>) -> &'a Node<'a> {
     node.get_ref().get("is").unwrap_or(node)
 }
 
-/// A whole number, where it fits.
+/// A whole number, if it fits.
 pub(crate) fn whole(value: &DeValue<'_>) -> Option<i64> {
     let written = value.as_integer()?;
     i64::from_str_radix(written.as_str(), written.radix()).ok()
@@ -118,7 +118,7 @@ pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     }
 }
 
-/// A single value as its file has it, without quotes.
+/// A single value as written in its file, without quotes.
 pub(crate) fn plain(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.clone().into_owned(),
@@ -130,7 +130,7 @@ pub(crate) fn plain(value: &DeValue<'_>) -> String {
     }
 }
 
-/// What a value is, as in "this is …".
+/// The type of a value, as in "this is …".
 pub(crate) fn in_words(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text {text:?}"),

@@ -1,29 +1,29 @@
-//! What is wrong with the text of a file: where it stands, what, and how to mend it. A caller that has
+//! An error in the text of a file: its position, the message, and the remedy. A caller that has
 //! the file draws it as a [`Problem`](crate::Problem).
 
 use core::fmt;
 use core::ops::Range;
 
-/// One thing that is wrong with a file's text.
+/// One error in a file's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    /// The bytes of the text that are wrong; empty at 0 where it is the text as a whole.
+    /// The wrong bytes of the text; empty at 0 where it is the text as a whole.
     pub span: Range<usize>,
-    /// The named rule that is broken, such as `raw-above-capacity`; most rules have no name.
+    /// The name of the violated rule, such as `raw-above-capacity`; most rules have no name.
     pub rule: Option<&'static str>,
-    /// What is wrong, in one sentence.
+    /// The message, in one sentence.
     pub message: String,
-    /// How to mend it.
+    /// The remedy.
     pub help: Option<String>,
 }
 
 impl FileError {
-    /// An error at a place.
+    /// An error at a position.
     pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
         Self { span, rule: None, message: message.into(), help: None }
     }
 
-    /// The way to mend it; none where the text is empty.
+    /// Adds the remedy; none where the text is empty.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into()).filter(|help| !help.is_empty());
@@ -43,13 +43,13 @@ impl fmt::Display for FileError {
 
 impl core::error::Error for FileError {}
 
-/// A rule that what was read breaks, at a key rather than at a place of the text.
+/// A violated rule, at a key rather than at a position of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The key as a path, such as `nand.read` or `read.addresses[1].window`.
     pub path: String,
-    /// What is wrong, in one sentence.
+    /// The message, in one sentence.
     pub message: String,
-    /// How to mend it.
+    /// The remedy.
     pub help: Option<String>,
 }

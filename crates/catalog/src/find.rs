@@ -1,4 +1,4 @@
-//! Where a named file comes from: the embedded catalog, or a path of the user's.
+//! File lookup: a named file in the embedded catalog, or at a path of the user's.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -9,17 +9,17 @@ use iodyno_units::nearest;
 use crate::file::File;
 use crate::problem::Problem;
 
-/// The largest file that is read, in bytes. A file of this kind is written by hand; one that is
-/// larger is something else, given by mistake.
+/// The largest file that is read, in bytes. Files of this kind are written by hand; a larger one
+/// is given by mistake.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// `(folder, name, text)` of each file in the catalog, sorted by name within its folder.
 static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// What a catalog file describes; each kind has a folder of its own.
+/// The kind of a catalog file; each has a folder of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// What I/O is issued.
+    /// A description of I/O.
     Workload,
     /// An ordered plan of cells.
     Method,
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// How the names of this kind's files end, without the dot.
+    /// The suffix of this kind's file names, without the dot.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Published => "csv",
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// What one such file is called in a sentence.
+    /// The noun for such a file in a sentence.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Workload => "workload",
@@ -79,7 +79,7 @@ pub fn list(kind: Kind) -> impl Iterator<Item = (&'static str, &'static str)> {
         .map(|&(_, name, text)| (name, text))
 }
 
-/// Finds a file by its name in the catalog, or by its path: what contains `/` or ends in `.toml`
+/// Finds a file by its name in the catalog, or by its path: a text that contains `/` or ends in `.toml`
 /// (`.csv` where the kind is [`Kind::Published`]) is a path.
 ///
 /// # Errors

@@ -2,8 +2,9 @@
 //! in the binary; and the one reader of all such files. It finds a file by its name or path, parses
 //! TOML, reads it by a schema, and shows errors with file, line, column and a caret.
 //!
-//! A schema ([`Key`]) is data that the crate has whose file it is: workloads, methods, devices, systems
-//! and studies. A [`Reader`] holds a text against it, and gives a [`Record`] of values and all errors. What several values have to do with each other, and what they mean, is not known here.
+//! A schema ([`Key`]) is data of the crate that owns the file: workloads, methods, devices, systems
+//! and studies. A [`Reader`] checks a text by it, and returns a [`Record`] of values and all errors. Relations between
+//! values, and their meaning, are outside this crate.
 //!
 //! **Invariant:** reads files and nothing else; never writes one, and never prints.
 

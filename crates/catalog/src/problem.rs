@@ -1,6 +1,6 @@
-//! What is wrong with a file: where, what, and how to mend it; and how that is drawn.
+//! Diagnostics of a file: position, message and remedy; and their drawing.
 //!
-//! The drawing is rustc's, made by its own renderer. Only this file knows that.
+//! The drawing is rustc's, made by its own renderer. Only this file depends on it.
 
 use core::fmt;
 use core::ops::Range;
@@ -14,7 +14,7 @@ use iodyno_units::text::{clean, clean_lines, is_hidden};
 use crate::error::FileError;
 use crate::file::File;
 
-/// One thing that is wrong with a file. Its `Display` is the drawing without colour, with no
+/// One diagnostic of a file. Its `Display` is the drawing without colour, with no
 /// newline at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -53,7 +53,7 @@ impl Problem {
     }
 
     /// Several errors of a file's text in one drawing: the first in the title, the others beside it, and
-    /// how to mend each.
+    /// the remedy of each.
     pub fn of(file: &File, errors: &[FileError]) -> Self {
         let Some((first, rest)) = errors.split_first() else {
             return Self::new(file.origin.as_str(), "the file is not valid");
@@ -64,7 +64,7 @@ impl Problem {
         rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
     }
 
-    /// The way to mend it.
+    /// Adds the remedy.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = vec![help.into()];
@@ -80,7 +80,7 @@ impl Problem {
         self
     }
 
-    /// A second place that has to do with it, such as the key that this one contradicts.
+    /// Adds a second related place, such as the key that this one contradicts.
     #[must_use]
     pub fn also(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
         if let Some(text) = &self.text {
@@ -89,17 +89,17 @@ impl Problem {
         self
     }
 
-    /// Where the file came from: its path, or `catalog:FOLDER/NAME.toml`.
+    /// The file's origin: its path, or `catalog:FOLDER/NAME.toml`.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// What is wrong, in one sentence.
+    /// The message, in one sentence.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// How to mend it; of several errors, the first.
+    /// The remedy; of several errors, the first.
     pub fn help(&self) -> Option<&str> {
         self.help.first().map(String::as_str)
     }
@@ -141,8 +141,8 @@ impl Problem {
     }
 }
 
-/// A file's text with each hidden character replaced by one that is seen and has as many bytes, so that
-/// places in the text stay where they are.
+/// A file's text with each hidden character replaced by a visible one of as many bytes, so that
+/// positions in the text stay the same.
 fn same_length(text: &str) -> Cow<'_, str> {
     let replaced = |c: char| is_hidden(c) && !matches!(c, '\n' | '\t' | '\r');
     if !text.contains(replaced) {

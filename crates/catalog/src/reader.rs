@@ -1,6 +1,6 @@
-//! Reads a table by its schema: every key that is unknown, missing, out of place or can't be read is an
-//! error at its place, and the rest becomes values under their paths, so that rules can go on with what
-//! there is and everything that is wrong with a file is reported at once.
+//! Reader of a table by its schema: every key that is unknown, missing, out of place or can't be read is an
+//! error at its position, and the rest becomes values under their paths, so that rules can check the
+//! readable values and a file's errors are all reported at once.
 
 use core::ops::Range;
 
@@ -17,10 +17,10 @@ use crate::record::{Entry, Record, Value};
 use crate::schema::{Key, ValueType, table_example};
 use crate::source::{Parameter, Source};
 
-/// The version of the files' form that this program reads and writes.
+/// The version of the file format that this program reads and writes.
 pub const SCHEMA: u64 = 1;
 
-/// What is wrong so far, and the parameters that have a source.
+/// The errors so far, and the parameters that have a source.
 #[derive(Debug, Default)]
 pub struct Reader {
     /// In the order in which they were found.
@@ -31,7 +31,7 @@ pub struct Reader {
 
 impl Reader {
     /// Reads the text of a whole file. One that is no TOML, of another kind or of another version is not
-    /// looked into. Files of some kinds don't say what they are.
+    /// examined further. Files of some kinds don't state their kind.
     pub fn file(
         &mut self,
         text: &str,
@@ -50,7 +50,7 @@ impl Reader {
         record
     }
 
-    /// Notes an error at a place; no help where it is empty.
+    /// Adds an error at a position; no help where it is empty.
     pub fn refuse(
         &mut self,
         at: Range<usize>,
@@ -60,7 +60,7 @@ impl Reader {
         self.errors.push(FileError::new(at, message).with_help(help));
     }
 
-    /// Notes a rule that a record breaks, at its key.
+    /// Adds a violated rule of a record, at its key.
     pub fn fault(&mut self, record: &Record, fault: Fault) {
         let Fault { path, message, help } = fault;
         self.refuse(record.place(&path), message, help.unwrap_or_default());
@@ -69,7 +69,7 @@ impl Reader {
     /// All errors in the order of the file, if there are any.
     ///
     /// # Errors
-    /// As it says.
+    /// All errors.
     pub fn finish(mut self) -> Result<Vec<Parameter>, Vec<FileError>> {
         if self.errors.is_empty() {
             return Ok(self.parameters);
@@ -124,7 +124,7 @@ impl Reader {
         false
     }
 
-    /// The keys of one table into the record around them.
+    /// Reads the keys of one table into the record around them.
     fn keys(
         &mut self,
         table: &Table<'_>,
@@ -159,7 +159,7 @@ impl Reader {
         self.missing(of_kind(schema, kind), table, record.place(decides.path));
     }
 
-    /// Keys that are not `known`; `mine` are those that belong here.
+    /// Reports keys that are not `known`; `mine` are those that belong here.
     fn unknown<'a>(
         &mut self,
         table: &Table<'_>,
@@ -179,7 +179,7 @@ impl Reader {
         }
     }
 
-    /// Those of the keys that have to be there and are not.
+    /// Reports the required keys that are missing.
     fn missing(
         &mut self,
         keys: impl Iterator<Item = &'static Key>,
@@ -265,7 +265,7 @@ impl Reader {
         Some((source, why.to_owned()))
     }
 
-    /// A value of any type; the keys of a table go into the record beside it.
+    /// A value of any type; the keys of a table are added to the record beside it.
     fn value(&mut self, node: &Node<'_>, key: &Key, record: &mut Record) -> Entry {
         let one = |items| Value::List { items, is_array: false };
         let several = |items| Value::List { items, is_array: true };
@@ -314,7 +314,7 @@ impl Reader {
         Entry { span: node.span(), value }
     }
 
-    /// A value that stands for a table with nothing but its first key.
+    /// A value that stands for a table with only its first key.
     fn first_alone(&mut self, keys: &'static [Key], node: &Node<'_>, key: &Key) -> Entry {
         let first = self.of(keys[0].value, node, key);
         let mut record = Record { span: node.span(), ..Record::default() };
@@ -325,7 +325,7 @@ impl Reader {
         Entry { span: node.span(), value: Value::Record(record) }
     }
 
-    /// A single value; also one that has to be something else.
+    /// A single value; also one of a wrong type.
     fn of(&mut self, of: ValueType, node: &Node<'_>, key: &Key) -> Entry {
         let value = single(of, node.get_ref(), key).unwrap_or_else(|(message, help)| {
             self.refuse(node.span(), message, help);
@@ -335,12 +335,12 @@ impl Reader {
     }
 }
 
-/// The keys that a table of this kind has and others have not.
+/// The keys specific to tables of this kind.
 fn of_kind(keys: &'static [Key], kind: &str) -> impl Iterator<Item = &'static Key> {
     keys.iter().filter(move |key| key.only.contains(&kind))
 }
 
-/// A single value, or what would be right instead: a sentence, and an example where that helps.
+/// A single value, or the correct form: a sentence, and an example where that helps.
 fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String, String)> {
     let path = key.path;
     let expected = || {
@@ -386,7 +386,7 @@ fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String
         },
         ValueType::Count(least, most) => {
             node.as_integer().ok_or_else(expected)?;
-            // What is below 0 is outside of every limit, and so is what does not fit.
+            // A negative number is outside of every limit, and so is one that does not fit.
             let count = whole(node).and_then(|count| u64::try_from(count).ok());
             count.map_or_else(|| Err(outside()), |count| whole_within(count, least, most))
         }
@@ -423,7 +423,7 @@ fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String
     }
 }
 
-/// A parameter as it should be written, with the value that there is.
+/// The correct form of a parameter, with the existing value.
 fn with_source(key: &Key, value: Option<&Node<'_>>) -> String {
     let value = match value.map(Node::get_ref) {
         None | Some(DeValue::Array(_) | DeValue::Table(_)) => key.example(),

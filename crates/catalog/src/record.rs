@@ -1,5 +1,5 @@
-//! What was read of a table: its values by their paths, each with its place. A value that could not be
-//! read has a place and nothing else, so that rules can go on with what there is.
+//! The values of a table that was read, by their paths, each with its position. A value that could not be
+//! read has only a position, so that rules can check the rest.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ pub struct Record {
     pub(crate) entries: BTreeMap<&'static str, Entry>,
 }
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The bytes of the text that it takes.
+    /// Its bytes in the text.
     pub span: Range<usize>,
     pub(crate) value: Value,
 }
@@ -22,7 +22,7 @@ pub struct Entry {
 /// A value that was read.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// It is there, and wrong.
+    /// It exists, and is wrong.
     Unread,
     /// A size, a time or a count.
     Whole(u64),
@@ -31,7 +31,7 @@ pub(crate) enum Value {
     Flag(bool),
     Word(&'static str),
     Text(String),
-    /// One value that may be several, or several.
+    /// One value or several, where several are allowed.
     List {
         items: Vec<Entry>,
         is_array: bool,
@@ -76,7 +76,7 @@ impl Entry {
         if let Value::List { items, .. } = &self.value { items } else { &[] }
     }
 
-    /// Whether it was written as an array where one value would do.
+    /// Whether it was written as an array where one value would suffice.
     pub fn is_array(&self) -> bool {
         matches!(self.value, Value::List { is_array: true, .. })
     }
@@ -88,12 +88,12 @@ impl Entry {
 }
 
 impl Record {
-    /// The paths that are there, with what stands at each.
+    /// The existing paths, with the entry at each.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, &Entry)> {
         self.entries.iter().map(|(path, entry)| (*path, entry))
     }
 
-    /// What stands at a path; also where it could not be read.
+    /// The entry at a path; also where it could not be read.
     pub fn get(&self, path: &str) -> Option<&Entry> {
         self.entries.get(path)
     }
@@ -123,22 +123,22 @@ impl Record {
         self.get(path)?.text()
     }
 
-    /// A text that has to be there; empty where it is not.
+    /// A required text; empty where it is missing.
     pub fn said(&self, path: &str) -> &str {
         self.text(path).unwrap_or_default()
     }
 
-    /// The values of an array, or the one that stands for it; none where there is no such key.
+    /// The values of an array, or the one that stands for it; none where the key is missing.
     pub fn items(&self, path: &str) -> &[Entry] {
         self.get(path).map_or(&[], Entry::items)
     }
 
-    /// The tables of an array that could be read.
+    /// The readable tables of an array.
     pub fn records(&self, path: &str) -> impl Iterator<Item = &Record> {
         self.items(path).iter().filter_map(Entry::record)
     }
 
-    /// Where a path stands, or else the innermost array or table around it that is there.
+    /// The position of a path, or else of the innermost existing array or table around it.
     pub fn place(&self, path: &str) -> Range<usize> {
         if let Some((list, rest)) = path.split_once('[')
             && let Some((index, rest)) = rest.split_once(']')

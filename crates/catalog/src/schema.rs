@@ -1,11 +1,11 @@
-//! A schema: which keys a file has, as data. How each value is written and within which limits, whether
-//! it has to be there, and beside which other values it means anything. What the keys mean stands in
-//! `docs/formats`; what several values have to do with each other is for the crate to say that owns the
+//! A schema: the keys of a file, as data. The form and limits of each value, whether
+//! it is required, and with which other values it is allowed. The meaning of the keys is in
+//! `docs/formats`; relations between values belong to the crate that owns the
 //! schema.
 
 use iodyno_units::human;
 
-/// How a value is written, and its limits.
+/// The form of a value, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueType {
     /// `schema` and `kind`, which every file may begin with.
@@ -32,7 +32,7 @@ pub enum ValueType {
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// One of these words, which decides what else the table may say; and what the table is then, as in
+    /// One of these words, which decides the table's other keys; and the noun for the table, as in
     /// "`theta` means nothing for the pattern `uniform`".
     Kind(&'static [&'static str], &'static str),
     /// A text that is not empty.
@@ -87,7 +87,7 @@ impl ValueType {
         }
     }
 
-    /// What such a value is, as in "`capacity` is …".
+    /// The type of such a value, as in "`capacity` is …".
     pub(crate) fn in_words(self) -> String {
         let words = match self {
             Self::Size(..) => "a size with its unit",
@@ -114,13 +114,13 @@ impl ValueType {
         words.to_owned()
     }
 
-    /// Its limits, as errors and the documentation have them.
+    /// Its limits, as in errors and the documentation.
     pub fn limits(self) -> String {
         match self {
             Self::Size(least, most) => format!("{} to {}", human::size(least), human::size(most)),
             Self::Time(least, most) => format!("{} to {}", exact_time(least), exact_time(most)),
             Self::Bandwidth(least, most) => {
-                // Both are powers of ten, so that no digit after the point says anything.
+                // Both are powers of ten, so that digits after the point carry no information.
                 let rate = |bytes_per_s| {
                     human::throughput(bytes_per_s).replace(".00 ", " ").replace(".0 ", " ")
                 };
@@ -136,7 +136,7 @@ impl ValueType {
         }
     }
 
-    /// What a value outside of the limits is told.
+    /// The error for a value outside of the limits.
     pub(crate) fn outside(self) -> String {
         match self {
             Self::Count(least, u64::MAX) => format!("a whole number, {least} or above"),
@@ -147,7 +147,7 @@ impl ValueType {
     }
 }
 
-/// A table with the keys that it has to have, for help; an empty one where it has to have none.
+/// A table with its required keys, for help; an empty one where none is required.
 pub(crate) fn table_example(keys: &[Key]) -> String {
     let line = |key: &Key| format!("{} = {}", key.name(), key.example());
     let keys: Vec<String> = keys.iter().filter(|key| key.required).map(line).collect();
@@ -166,25 +166,25 @@ fn exact_time(ns: u64) -> String {
 pub struct Key {
     /// The key with the tables around it, from its record on: `nand.read`.
     pub path: &'static str,
-    /// How its value is written.
+    /// The form of its value.
     pub value: ValueType,
-    /// It has to be there.
+    /// Whether it is required.
     pub required: bool,
-    /// The words of the table's [`ValueType::Kind`] beside which it means anything; none for all.
+    /// The words of the table's [`ValueType::Kind`] with which it is allowed; none for all.
     pub only: &'static [&'static str],
-    /// It is written with where its value is from: `{ is = VALUE, from = "SOURCE: WHY" }`.
+    /// Whether it is written with its source: `{ is = VALUE, from = "SOURCE: WHY" }`.
     pub sourced: bool,
-    /// A value for help; empty for one that its type gives.
+    /// A value for help; empty if its type gives one.
     pub example: &'static str,
 }
 
 impl Key {
-    /// A key that has to be there.
+    /// A required key.
     pub const fn required(path: &'static str, value: ValueType) -> Self {
         Self { path, value, required: true, only: &[], sourced: false, example: "" }
     }
 
-    /// A key that may be left out.
+    /// An optional key.
     pub const fn optional(path: &'static str, value: ValueType) -> Self {
         Self { required: false, ..Self::required(path, value) }
     }
@@ -207,7 +207,7 @@ impl Key {
         Self { sourced: true, ..self }
     }
 
-    /// The key as it stands in its table.
+    /// The key as written in its table.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
@@ -217,7 +217,7 @@ impl Key {
         if self.example.is_empty() { self.value.example() } else { self.example.to_owned() }
     }
 
-    /// Whether it means something in a table of this kind; without a kind it may.
+    /// Whether it is allowed in a table of this kind; without a kind it may be.
     pub(crate) fn belongs(&self, kind: Option<&str>) -> bool {
         self.only.is_empty() || kind.is_none_or(|kind| self.only.contains(&kind))
     }

@@ -1,20 +1,20 @@
-//! Where a parameter's value is from. A model is as good as its sources: every parameter of every
-//! device says whether a publication prints it, or whether it was chosen so that a figure comes out.
+//! The source of a parameter's value. A model is as good as its sources: every parameter of every
+//! device states whether a publication prints it, or whether it was chosen so that a figure results.
 
 use std::fmt;
 
-/// Where a value is from, the most reliable first.
+/// The source of a value, the most reliable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// A publication prints it.
     Printed,
     /// A maker's data sheet or manual gives it.
     DataSheet,
-    /// It follows from other values by arithmetic that is written down.
+    /// It follows from other values by documented arithmetic.
     Derived,
-    /// It was chosen so that a measured or printed figure comes out.
+    /// It was chosen so that a measured or printed figure results.
     Fitted,
-    /// It is usual for such a device; nothing is known of this one.
+    /// It is usual for such a device; the value of this one is unknown.
     Assumed,
 }
 
@@ -23,7 +23,7 @@ impl Source {
     pub const ALL: [Self; 5] =
         [Self::Printed, Self::DataSheet, Self::Derived, Self::Fitted, Self::Assumed];
 
-    /// As files write it.
+    /// Its form in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Printed => "printed",
@@ -34,7 +34,7 @@ impl Source {
         }
     }
 
-    /// What the text after the colon says.
+    /// The required content of the text after the colon.
     pub(crate) const fn wants(self) -> &'static str {
         match self {
             Self::Printed => "which publication and where in it",
@@ -52,16 +52,16 @@ impl fmt::Display for Source {
     }
 }
 
-/// One parameter of a device or system, as its file has it.
+/// One parameter of a device or system, as written in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// The key with its table, such as `nand.read`.
     pub key: &'static str,
-    /// The value as it is written, unit included: `80us`.
+    /// The value as written, unit included: `80us`.
     pub text: String,
-    /// Where it is from.
+    /// Its source.
     pub from: Source,
-    /// What the file says of that: `Table 4, 4 KiB reads`.
+    /// The file's details of the source: `Table 4, 4 KiB reads`.
     pub why: String,
 }
 

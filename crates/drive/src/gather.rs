@@ -1,4 +1,4 @@
-//! Gathers what workers measured into cells, one for each target: intervals while they run, their reports at
+//! Collection of the workers' measurements into cells, one for each target: intervals during the run, their reports at
 //! the end.
 
 use crate::engine::{EngineKind, Medium};
@@ -38,7 +38,7 @@ fn empty_cell(plan: &CellPlan, target: &TargetPlan) -> Cell {
             repeat: plan.cell.repeat,
         },
         interval_ns: plan.cell.interval_ns(),
-        // Known before the first interval, so that a run that is killed says it too.
+        // Set before the first interval, so that a killed run records it too.
         evidence: Evidence {
             virtual_time: target.engine == EngineKind::Model,
             ..Evidence::default()
@@ -47,7 +47,7 @@ fn empty_cell(plan: &CellPlan, target: &TargetPlan) -> Cell {
     }
 }
 
-/// Puts finished intervals into their cells, and tells the observer of them.
+/// Adds finished intervals to their cells, and notifies the observer of them.
 pub(crate) struct Gathering<'a> {
     cells: &'a mut [Cell],
     observer: &'a mut dyn Observer,
@@ -65,14 +65,14 @@ impl<'a> Gathering<'a> {
         add_interval(&mut self.cells[message.target], message.index, &message.interval);
     }
 
-    /// Those that are there already.
+    /// Adds the available intervals.
     pub(crate) fn take_all(&mut self, intervals: &Receiver<IntervalMessage>) {
         while let Ok(message) = intervals.try_recv() {
             self.take(&message);
         }
     }
 
-    /// How far the cell is: since the ramp began, in its own time.
+    /// Reports the progress of the cell: since the ramp began, in its own time.
     pub(crate) fn tick(&mut self, plan: &CellPlan, elapsed_ns: u64, errors: u64) {
         let limits = plan.cell.spec.limits();
         self.observer.tick(&Progress {
@@ -86,7 +86,7 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// The two latest intervals over all targets: the one that grows, and the one before it, which
+/// The two latest intervals over all targets: the current one, and the one before it, which
 /// nearly all workers have delivered.
 #[derive(Default)]
 struct Latest {
@@ -120,7 +120,7 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
     cell.series[index].trim();
 }
 
-/// Puts the workers' reports into their targets' cells.
+/// Adds the workers' reports to their targets' cells.
 pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
     if let Some(walks) = &plan.walks {
         for one in &done {
@@ -139,12 +139,12 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
         }
     }
     let mut fills: Vec<Option<(Box<Coverage>, u64)>> = cells.iter().map(|_| None).collect();
-    // Flushes always go to kernel workers: they say nothing about reads and writes.
+    // Flushes always go to kernel workers: they are no evidence about reads and writes.
     let flushes = plan.cell.spec.issues(OpKind::Flush);
     for Done { target, report, facts, kernel_workers, .. } in done {
         let cell = &mut cells[target];
         if let Some(source) = report.engine_error {
-            // What was measured until then is not lost by it.
+            // Intervals measured until then are not lost by it.
             let target = &plan.targets[target];
             let engine = target.engine.name();
             let error = DriveError::Engine { target: target.name.clone(), engine, source };
@@ -216,7 +216,7 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
     }
 }
 
-/// Of two reasons to end, the one that says more.
+/// Of two reasons to end, the graver one.
 fn graver(a: Ended, b: Ended) -> Ended {
     let weight = |e: Ended| match e {
         Ended::Time | Ended::Running => 0,

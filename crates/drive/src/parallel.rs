@@ -1,5 +1,5 @@
 //! Threads for cells in virtual time: each such cell has a machine of its own, so several run at once, one a
-//! processor. What becomes of the cells, and which of them may run at once, is known to the caller.
+//! processor. The caller chooses the cells that may run at once, and uses their results.
 
 use std::num::NonZero;
 use std::sync::OnceLock;
@@ -11,8 +11,8 @@ pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Works on all jobs, in their order, with so many threads at most, and meanwhile does `own` on this one.
-/// Gives the results in the order of the jobs: None for a job that was not begun since another had failed.
+/// Executes all jobs, in their order, on at most so many threads, and meanwhile calls `own` on this one.
+/// Returns the results in the order of the jobs: None for a job that was not begun since another had failed.
 pub fn at_once<J: Sync, T: Send + Sync, E: Send + Sync, R>(
     threads: usize,
     jobs: &[J],

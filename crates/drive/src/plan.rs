@@ -1,4 +1,4 @@
-//! What is driven, and what observes it: a cell with its targets, engines and clock; the errors; the observer.
+//! The interface for driving a cell: the cell with its targets, engines and clock; the errors; the observer.
 
 use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
@@ -20,9 +20,9 @@ pub struct TargetPlan {
     pub medium: Medium,
     /// Offsets and lengths must be multiples of this, bytes.
     pub align_bytes: u32,
-    /// What carries the operations out.
+    /// The engine that executes the operations.
     pub engine: EngineKind,
-    /// What verifiable content is checked against; None where the workload's content is not verifiable, and
+    /// The map for verification; None where the workload's content is not verifiable, and
     /// where no bytes move.
     pub verify: Option<Arc<VerifyMap>>,
 }
@@ -35,12 +35,12 @@ impl TargetPlan {
     }
 }
 
-/// A cell, with all that driving it needs.
+/// A cell, with all inputs for driving it.
 #[derive(Debug)]
 pub struct CellPlan {
     /// The cell.
     pub cell: CellSpec,
-    /// Where in a method it stands.
+    /// Its place in a method.
     pub place: Option<Place>,
     /// Targets; each gets the workload's workers for itself.
     pub targets: Vec<TargetPlan>,
@@ -48,7 +48,7 @@ pub struct CellPlan {
     pub clock: Clock,
     /// Choices about the engines.
     pub options: EngineOptions,
-    /// Where sequential walks go on from the cell before, and what they hand on; None for a cell that begins
+    /// The positions of sequential walks, taken over from the cell before and handed on; None for a cell that begins
     /// at the start of its range.
     pub walks: Option<Arc<Walks>>,
 }
@@ -69,7 +69,7 @@ pub enum DriveError {
     DoesNotFit {
         /// Target name.
         target: String,
-        /// The reason and the mend.
+        /// The reason and the remedy.
         why: String,
     },
     /// An engine could not be set up.
@@ -79,9 +79,9 @@ pub enum DriveError {
         target: String,
         /// Engine name.
         engine: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
-        /// How to mend it.
+        /// The remedy.
         hint: &'static str,
     },
     /// An engine failed while it ran.
@@ -91,7 +91,7 @@ pub enum DriveError {
         target: String,
         /// Engine name.
         engine: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -100,17 +100,17 @@ pub enum DriveError {
 pub const INTERVAL_NS_MIN: u64 = 1_000_000;
 /// The longest interval of a series, ns: a day.
 pub const INTERVAL_NS_MAX: u64 = 86_400_000_000_000;
-/// The most intervals that a cell's time is divided into: each is kept.
+/// The most intervals that a cell's time is divided into: each is stored.
 pub const INTERVALS_MAX: u64 = 1_000_000;
 
-/// What is known while a cell runs.
+/// The progress of a running cell.
 #[derive(Debug)]
 pub struct Progress<'a> {
     /// Since the ramp began, ns.
     pub elapsed_ns: u64,
     /// Ramp and window together, ns, where time limits the cell.
     pub total_ns: Option<u64>,
-    /// Still in the ramp.
+    /// Whether it is still in the ramp.
     pub ramping: bool,
     /// The latest interval, over all targets; None before the first.
     pub latest: Option<&'a Interval>,
@@ -120,18 +120,18 @@ pub struct Progress<'a> {
     pub errors: u64,
 }
 
-/// Who watches a cell. Called from the coordinating thread, never from a worker.
+/// The observer of a cell. Called from the coordinating thread, never from a worker.
 pub trait Observer {
     /// The workers are ready; these are the cells to come, one for each target, still empty.
     fn ready(&mut self, _cells: &[Cell]) {}
-    /// A worker of target `target` has finished interval `index`. Several workers give the same
+    /// A worker of target `target` has finished interval `index`. Several workers deliver the same
     /// index: they merge.
     fn interval(&mut self, _target: usize, _index: usize, _interval: &Interval) {}
     /// About ten times a second.
     fn tick(&mut self, _progress: &Progress<'_>) {}
 }
 
-/// An observer that does not look.
+/// An observer that ignores everything.
 #[derive(Debug)]
 pub struct Unobserved;
 impl Observer for Unobserved {}

@@ -1,5 +1,5 @@
-//! What every part of a machine works with: time, the queue of events, the requests, the host's
-//! cores and driver threads, and what is done and not yet collected.
+//! The shared state of a machine's parts: time, the queue of events, the requests, the host's
+//! cores and driver threads, and completions that are not yet collected.
 
 use crate::completion::Completion;
 use crate::content_event::ContentEvent;
@@ -12,14 +12,14 @@ use iodyno_units::rng::{self, Generator};
 use iodyno_units::{IoError, Op};
 use std::collections::VecDeque;
 
-/// A driver thread of flash DIMMs: takes commands in, looks whether data is there, and copies.
+/// A driver thread of flash DIMMs: accepts commands, polls for data, and copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread {
     /// Its core.
     pub core: usize,
     /// The socket that it runs on.
     pub socket: u32,
-    /// How often it looks at a device, ns; 0: all the time.
+    /// Interval at which it polls a device, ns; 0: all the time.
     pub poll_ns: u64,
     /// The same when the socket has more threads than cores.
     pub poll_crowded_ns: u64,
@@ -32,21 +32,21 @@ pub(crate) struct Core {
     pub queue: Queue,
     pub slab: Slab,
     pub done: VecDeque<Completion>,
-    /// Children that have ended at this event, with what failed: their parents are notified before
+    /// Children that have ended at this event, with their errors: their parents are notified before
     /// the next.
     pub ended: VecDeque<(u32, Option<IoError>)>,
     pub cores: Vec<Server>,
     pub threads: Vec<Thread>,
     /// By worker: its core.
     pub worker_cores: Vec<usize>,
-    /// Waking a worker that sleeps, ns.
+    /// The time to wake a sleeping worker, ns.
     pub wake_ns: u64,
     pub poll_rng: Generator,
-    /// Host requests taken in, and given back.
+    /// Accepted host requests, and returned ones.
     pub submitted: u64,
     pub completed: u64,
     pub failed: u64,
-    /// What became of written data, where the owner follows it.
+    /// Events of written data, where the owner follows them.
     pub changes: Option<Vec<ContentEvent>>,
 }
 
@@ -87,7 +87,7 @@ impl Core {
         self.queue.push(time_ns, slot);
     }
 
-    /// The power fails: no request survives, and no core keeps what it had promised.
+    /// The power fails: no request survives, and every core drops its committed time.
     pub(crate) fn power_cut(&mut self) {
         self.failed += self.submitted - self.completed;
         self.completed = self.submitted;
@@ -108,7 +108,7 @@ impl Core {
         slot
     }
 
-    /// A new request that a part is asked for.
+    /// A new request from outside the part.
     #[inline(always)]
     pub(crate) fn request(&mut self, part: PartId, origin: Origin, op: &Op, token: u64) -> u32 {
         let slot = self.add(part);
@@ -122,7 +122,7 @@ impl Core {
         slot
     }
 
-    /// Another part is asked for this now, on behalf of the request `parent`: it reaches that part
+    /// Sends a request to another part now, on behalf of the request `parent`: it reaches that part
     /// by an event of its own, and the parent's part is notified when it has ended.
     #[cfg_attr(not(test), expect(dead_code, reason = "devices ask no other part"))]
     pub(crate) fn ask(&mut self, part: PartId, parent: u32, op: &Op, token: u64) -> u32 {
@@ -131,7 +131,7 @@ impl Core {
         child
     }
 
-    /// The worker of the host for which a request is carried out, if there is one.
+    /// The host's worker on whose behalf a request is executed, if there is one.
     pub(crate) fn worker_of(&self, slot: u32) -> Option<u32> {
         let mut origin = self.slab[slot].origin;
         while let Origin::Parent(parent) = origin {
@@ -143,9 +143,9 @@ impl Core {
         }
     }
 
-    /// When the one who asked for a request is notified that it is done at `end_ns`: a worker of the
-    /// host later if it sleeps then, for it must be woken. (Asked when the end is scheduled: what else the
-    /// worker may get to do until then is not foreseen.)
+    /// When the origin of a request is notified that it is done at `end_ns`: a worker of the
+    /// host later if it sleeps then, because of the wake-up. (Evaluated when the end is scheduled: work that the
+    /// worker may receive until then is not foreseen.)
     #[inline(always)]
     pub(crate) fn notified_ns(&self, end_ns: u64, slot: u32) -> u64 {
         let Origin::Host { worker, .. } = self.slab[slot].origin else { return end_ns };
@@ -153,7 +153,7 @@ impl Core {
         if self.cores[on].free_ns() <= end_ns { end_ns + self.wake_ns } else { end_ns }
     }
 
-    /// A request that was asked for is done: now.
+    /// Completes a request from outside its part, now.
     #[inline(always)]
     pub(crate) fn complete(&mut self, slot: u32, failure: Option<IoError>) {
         let request = &self.slab[slot];

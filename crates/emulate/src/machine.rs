@@ -1,7 +1,7 @@
-//! The machine: a system of volumes that takes operations and gives completions in virtual time.
+//! The machine: a system of volumes that accepts operations and returns completions in virtual time.
 //!
-//! It is advanced from outside: `next_completion(until)` runs events, none later than `until`.
-//! Virtual time passes the next arrival there, a live server the clock; the same events follow.
+//! The caller advances it: `next_completion(until)` runs events, none later than `until`.
+//! In virtual time the caller passes the next arrival there, a live server the clock; the same events follow.
 
 mod apply_fault;
 #[cfg(test)]
@@ -23,12 +23,12 @@ use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
 use iodyno_units::Op;
 use std::collections::BTreeMap;
 
-/// See the module. A clone goes on as the machine itself would.
+/// See the module. A clone continues as the machine itself would.
 #[derive(Clone, Debug)]
 pub struct Machine {
     core: Core,
     parts: Vec<Part>,
-    /// By worker: what an I/O costs its core, ticks, and what each byte does.
+    /// By worker: the core's time for an I/O, ticks, and for each byte.
     issue_ticks: Vec<(u64, PerByte)>,
     /// Workers on each socket so far.
     on_socket: Vec<u32>,
@@ -41,7 +41,7 @@ pub struct Machine {
     faults_made: u64,
     /// When the next is due; `u64::MAX`: none.
     fault_ns: u64,
-    /// What is wrong at present; None: nothing.
+    /// The present faults; None: none.
     fault_states: Option<Box<FaultStates>>,
 }
 
@@ -49,14 +49,14 @@ impl Machine {
     /// The machine of a system; everything random in it follows from the seed.
     ///
     /// # Errors
-    /// What can't be built, and which rule it breaks.
+    /// The rule that the system violates, where it can't be built.
     pub fn new(system: &System, seed: u64) -> Result<Self, String> {
         Self::build(system, seed, None)
     }
 
     /// The same where one logical page in `represent` goes through the map of every flash device,
     /// instead of a share that follows from the devices' size. 1 is the exact form (up to 1 GiB for
-    /// 400 GB), the reference that the represented forms are held against.
+    /// 400 GB), the reference for comparisons with the represented forms.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -91,12 +91,12 @@ impl Machine {
         })
     }
 
-    /// How many volumes there are.
+    /// The number of volumes.
     pub fn volumes(&self) -> u32 {
         self.system.volumes.len() as u32
     }
 
-    /// How many workers it was given.
+    /// The number of its workers.
     pub fn workers(&self) -> u32 {
         self.issue_ticks.len() as u32
     }
@@ -106,7 +106,7 @@ impl Machine {
         self.system.capacity_bytes(volume)
     }
 
-    /// What it is made of.
+    /// Its specification.
     pub fn system(&self) -> &System {
         &self.system
     }
@@ -121,13 +121,13 @@ impl Machine {
         self.events
     }
 
-    /// A hash of all events so far: of two runs from one seed it is the same.
+    /// A hash of all events so far: two runs from one seed have the same.
     pub fn event_hash(&self) -> u64 {
         self.hash
     }
 
-    /// A worker (a thread of the load generator) that issues to `volume`; it gets a core of the
-    /// volume's socket, or of any where workers are not kept near, in turn. Before the first submission. Gives its number.
+    /// Adds a worker (a thread of the load generator) that issues to `volume`, before the first submission; it gets
+    /// a core of the volume's socket, or of any where workers are not kept near, in turn. Returns its number.
     pub fn add_worker(&mut self, volume: u32) -> u32 {
         assert!(!self.placed, "workers are added before the first submission");
         let host = &self.system.host;
@@ -144,8 +144,8 @@ impl Machine {
         self.issue_ticks.len() as u32 - 1
     }
 
-    /// Gives the driver threads their cores: after those of the workers. Where a socket has more
-    /// threads than cores, they share, and look for data less often.
+    /// Assigns cores to the driver threads: after those of the workers. Where a socket has more
+    /// threads than cores, they share, and poll for data less often.
     fn place(&mut self) {
         self.placed = true;
         let host = &self.system.host;
@@ -166,7 +166,7 @@ impl Machine {
         }
     }
 
-    /// Submits an operation; `at_ns` before now is taken as now. Gives when the worker has handed it
+    /// Submits an operation; an `at_ns` before now counts as now. Returns when the worker has handed it
     /// over: latency counts from there. (The worker's core is busy until then.)
     #[inline]
     pub fn submit(&mut self, at_ns: u64, worker: u32, volume: u32, op: &Op, token: u64) -> u64 {
@@ -189,7 +189,7 @@ impl Machine {
 
     /// The next completion not later than `until_ns`; otherwise virtual time becomes `until_ns`
     /// (`u64::MAX`: stays where the last event was).
-    // Not inlined: the whole path of an event is in its loop, and should be there once.
+    // Not inlined: the whole path of an event is in its loop, and should exist once.
     #[inline(never)]
     pub fn next_completion(&mut self, until_ns: u64) -> Option<Completion> {
         loop {
@@ -202,12 +202,12 @@ impl Machine {
         }
     }
 
-    /// A completion that is there already, if one is.
+    /// A completion that exists already, if any.
     pub fn completed(&mut self) -> Option<Completion> {
         self.core.done.pop_front()
     }
 
-    /// Lets one thing happen, not later than `until_ns`: an event, or a fault. False: there is none,
+    /// Runs one event, or a fault, not later than `until_ns`. False: there is none,
     /// and virtual time is as after [`Self::next_completion`].
     pub fn step(&mut self, until_ns: u64) -> bool {
         self.advance(until_ns)
@@ -262,7 +262,7 @@ impl Machine {
         }
     }
 
-    /// When something happens next, ns.
+    /// The time of the next event, ns.
     pub fn next_event(&mut self) -> Option<u64> {
         if !self.core.done.is_empty() {
             return Some(self.core.now);
@@ -274,7 +274,7 @@ impl Machine {
         }
     }
 
-    /// From now on every flash device makes this mistake: for tests of tests.
+    /// Injects this bug into every flash device from now on: for tests of tests.
     #[doc(hidden)]
     pub fn injected_bug(&mut self, injected_bug: InjectedBug) {
         for part in &mut self.parts {
@@ -282,19 +282,19 @@ impl Machine {
         }
     }
 
-    /// Keeps from now on what is written: each 4 KiB unit as the token of its last write. Costs
+    /// Stores the content of writes from now on: each 4 KiB unit as the token of its last write. Costs
     /// time and memory, and changes no event.
     pub fn keep_content(&mut self) {
         self.parts.iter_mut().for_each(Part::keep_content);
     }
 
-    /// Keeps content as [`Self::keep_content`] does, and tells from now on what becomes of it.
+    /// Stores content as [`Self::keep_content`] does, and reports content events from now on.
     pub fn follow_content(&mut self) {
         self.keep_content();
         self.core.changes.get_or_insert_default();
     }
 
-    /// Moves what became of written data since the last call to the end of `into`, in the order of
+    /// Moves the content events since the last call to the end of `into`, in the order of
     /// events. Nothing unless content is followed.
     #[inline]
     pub fn changes(&mut self, into: &mut Vec<ContentEvent>) {
@@ -303,19 +303,19 @@ impl Machine {
         }
     }
 
-    /// What a read of the 4 KiB unit at `offset_bytes` gives now: the token of the write that it
-    /// holds. None: nothing was written there since content is kept, or it is gone.
+    /// The result of a read of the 4 KiB unit at `offset_bytes` now: the token of its last
+    /// write. None: nothing was written there since content is kept, or it is lost.
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
         let root = self.system.volumes[volume as usize].root;
         self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES)
     }
 
-    /// The laws that hold at any time: what was submitted is done, failed or in flight; no resource
-    /// was busy for longer than the time that has passed; buffers hold what they say. (In debug
-    /// builds it is asked every 2^18 events.)
+    /// Checks the invariants: each submitted operation is done, failed or in flight; no resource
+    /// was busy for longer than the elapsed time; buffers hold the bytes that they report. (Debug
+    /// builds check them every 2^18 events.)
     ///
     /// # Errors
-    /// Which law is broken, and by how much.
+    /// The violated invariant, and by how much.
     pub fn check(&self) -> Result<(), String> {
         let core = &self.core;
         let in_flight = core.slab.hosts();
@@ -330,7 +330,7 @@ impl Machine {
         }
         let of_parts = self.parts.iter().flat_map(|part| part.resources(core));
         for r in of_parts.chain([self.generator_cores()]) {
-            // What a core has promised before its time is not busy yet: rounding only.
+            // The time that a core has committed in advance is not busy yet: rounding only.
             let most = core.now * u64::from(r.count) + 1000;
             if r.busy_ns > most {
                 return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));
@@ -344,12 +344,12 @@ impl Machine {
         self.system.parts_of(volume).map(|part| &self.parts[part.index()])
     }
 
-    /// What the flash devices of a volume did so far; None where it has none.
+    /// The counters of a volume's flash devices so far; None where it has none.
     pub fn flash_counts(&self, volume: u32) -> Option<Counts> {
         self.parts_of(volume).filter_map(Part::flash_counts).reduce(|a, b| a.plus(&b))
     }
 
-    /// What is wrong with the part at the root of a volume, as a whole, at present.
+    /// The present faults of the part at the root of a volume, as a whole.
     pub fn fault_state(&self, volume: u32) -> FaultState {
         let root = self.system.volumes[volume as usize].root;
         self.fault_states.as_ref().map_or(FaultState::NONE, |fault_states| fault_states.of(root))
@@ -363,12 +363,12 @@ impl Machine {
     }
 
     /// Erase cycles used since the start, as a share of those that the cells are rated for, of the
-    /// device that is worn most; None for what does not wear.
+    /// most worn device; None for devices without wear.
     pub fn worn(&self, volume: u32) -> Option<f64> {
         self.parts_of(volume).filter_map(Part::worn).reduce(f64::max)
     }
 
-    /// The cores of all workers, and how busy they were since the start.
+    /// The cores of all workers, and their busy time since the start.
     fn generator_cores(&self) -> Resource {
         let mut on: Vec<usize> = self.core.worker_cores.clone();
         on.sort_unstable();
@@ -378,18 +378,18 @@ impl Machine {
         Resource { name: "generator cores", part: None, count, held: false, busy_ns }
     }
 
-    /// Every resource, and how busy it was since the start: of the host, then of a volume's parts.
+    /// Every resource, and its busy time since the start: of the host, then of a volume's parts.
     pub fn resources(&self, volume: u32) -> Vec<Resource> {
         let of_parts = self.parts_of(volume).flat_map(|part| part.resources(&self.core));
         [self.generator_cores()].into_iter().chain(of_parts).collect()
     }
 
-    /// Where the time of a volume's I/Os went since the start.
+    /// The time of a volume's I/Os by phase since the start.
     pub fn phases(&self, volume: u32) -> Vec<Phase> {
         self.parts_of(volume).flat_map(Part::phases).collect()
     }
 
-    /// What every volume did since the start.
+    /// The usage of every volume since the start.
     pub fn snapshot(&self) -> Snapshot {
         let usage = |volume| VolumeUsage {
             resources: self.resources(volume),

@@ -1,7 +1,7 @@
-//! The parts of a machine: what takes requests from a host or from another part. Each kind of part
-//! is a variant here and a module of its own; nothing else in the machine tells the kinds apart.
+//! The parts of a machine: receivers of requests from a host or from another part. Each kind of part
+//! is a variant here and a module of its own; no other module of the machine distinguishes the kinds.
 //!
-//! A part acts on its own events, and asks others by [`Core::ask`]. It is notified when such a child
+//! A part acts on its own events, and sends requests to others by [`Core::ask`]. It is notified when such a child
 //! has ended, at that event, and completes its own request when all children of that have ended.
 
 #[cfg(test)]
@@ -30,7 +30,7 @@ pub(crate) enum Part {
     Mirror(mirror::Mirror),
 }
 
-/// The same of every kind.
+/// The same call for every kind.
 macro_rules! each {
     ($of:expr, $part:ident => $of_one:expr) => {
         match $of {
@@ -44,7 +44,7 @@ macro_rules! each {
 }
 
 impl Part {
-    /// The part `id` of a machine, written so before.
+    /// Builds the part `id` of a machine, with its preconditioning.
     pub(crate) fn new(
         (id, spec): (PartId, &spec::Part),
         before: &Preconditioned,
@@ -90,7 +90,7 @@ impl Part {
         each!(self, part => part.event(core, slot));
     }
 
-    /// A request that another part was asked for on behalf of `parent` has ended. Its slot is free
+    /// A request to another part on behalf of `parent` has ended. Its slot is free
     /// after this.
     pub(crate) fn child_completed(
         &mut self,
@@ -106,68 +106,68 @@ impl Part {
         }
     }
 
-    /// Whether its submitter carries requests out, and finds out about a loss when it is through.
+    /// Whether its submitter executes requests, and detects a loss at their end.
     pub(crate) fn is_synchronous(&self) -> bool {
         matches!(self, Self::Memory(_))
     }
 
-    /// The power fails: every request is gone already.
+    /// The power fails: every request is already gone.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         each!(self, part => part.power_off(core));
     }
 
-    /// It is back.
+    /// The power is back.
     pub(crate) fn power_on(&mut self, core: &mut Core) {
         if let Self::Flash(flash) = self {
             flash.power_on(core);
         }
     }
 
-    /// The page or the erase block at an offset can't be read any more, where there are such.
+    /// Makes the page or the erase block at an offset unreadable, where there are such.
     pub(crate) fn damage(&mut self, offset_bytes: u64, whole_block: bool) {
         if let Self::Flash(flash) = self {
             flash.damage(offset_bytes, whole_block);
         }
     }
 
-    /// These units can't be read any more. Gives whether the part itself sees to it.
+    /// Makes these units unreadable. Returns whether the part itself handles that.
     pub(crate) fn damage_units(&mut self, units: &Range<u64>) -> bool {
         let Self::Flash(flash) = self else { return false };
         flash.damage_units(units.clone());
         true
     }
 
-    /// Everything can be read again.
+    /// Makes everything readable again.
     pub(crate) fn mend(&mut self) {
         if let Self::Flash(flash) = self {
             flash.mend();
         }
     }
 
-    /// It makes this mistake from now on.
+    /// Injects this bug from now on.
     pub(crate) fn inject_bug(&mut self, injected_bug: InjectedBug) {
         if let Self::Flash(flash) = self {
             flash.injected_bug = injected_bug;
         }
     }
 
-    /// Keeps from now on what is written.
+    /// Stores the content of writes from now on.
     pub(crate) fn keep_content(&mut self) {
         each!(self, part => part.keep_content());
     }
 
-    /// What a read of a 4 KiB unit gives; None: nothing was written there since content is kept, or
-    /// it is gone.
+    /// The result of a read of a 4 KiB unit; None: nothing was written there since content is kept, or
+    /// it is lost.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         each!(self, part => part.unit_value(unit))
     }
 
-    /// The laws of this part alone.
+    /// Checks the invariants of this part alone.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Self::Flash(flash) = self { flash.check() } else { Ok(()) }
     }
 
-    /// What happened in its flash.
+    /// The counters of its flash.
     pub(crate) fn flash_counts(&self) -> Option<Counts> {
         if let Self::Flash(flash) = self { Some(flash.counts) } else { None }
     }
@@ -187,7 +187,7 @@ impl Part {
         each!(self, part => part.resources(core))
     }
 
-    /// Where the time of its I/Os went, since the start.
+    /// The time of its I/Os by phase, since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         each!(self, part => part.phases())
     }

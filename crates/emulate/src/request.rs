@@ -1,7 +1,7 @@
 //! Requests, and the slab that holds them.
 //!
-//! Everything that acts is a request: what a host asked for, the page reads that it forks, a
-//! program, a copy of garbage collection, an erase, a driver thread's look at its devices. A
+//! Every actor is a request: an operation of a host, the page reads that it forks, a
+//! program, a copy of garbage collection, an erase, a driver thread's poll of its devices. A
 //! request has at most one event pending, and is in at most one list.
 
 use crate::part_id::PartId;
@@ -10,20 +10,20 @@ use iodyno_units::OpKind;
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// What a request does when its event comes.
+/// The effect of a request's event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// In no use.
+    /// Unused.
     Free,
-    /// A request that was asked for reaches its part.
+    /// A request from outside reaches its part.
     Issued,
-    /// The data of a host write are over the link.
+    /// The data of a host write have crossed the link.
     Linked,
-    /// The driver thread or the controller has taken the command in.
+    /// The driver thread or the controller has accepted the command.
     Admitted,
-    /// A request that was asked for is acknowledged or its data are delivered.
+    /// A request from outside is acknowledged or its data are delivered.
     Done,
-    /// The data of a read are with the host.
+    /// The data of a read have reached the host.
     Delivered,
     /// A page read has left the cells.
     Sensed,
@@ -33,15 +33,15 @@ pub(crate) enum State {
     Programmed,
     /// An erase has ended.
     Erased,
-    /// A driver thread looks at its devices.
+    /// A driver thread polls its devices.
     Poll,
-    /// A disk wants to be woken.
+    /// A disk's scheduled wake-up.
     Wake,
     /// Waits in a list, or for its children: no event pending.
     Waiting,
 }
 
-/// What a request wants of a die.
+/// The operation that a request needs from a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// To read a page.
@@ -54,7 +54,7 @@ pub(crate) enum Work {
     Nothing,
 }
 
-/// Who asked for a request, and is notified of its completion.
+/// The origin of a request, which is notified of its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A worker of the host, of the volume whose root the part is.
@@ -68,33 +68,33 @@ pub(crate) enum Origin {
 /// See the module. One cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// What the submitter calls it.
+    /// The submitter's token.
     pub token: u64,
-    /// First byte (what was asked for), first logical page (page reads), batch number (programs).
+    /// First byte (requests from outside), first logical page (page reads), batch number (programs).
     pub at: u64,
     /// When its present phase began, ns.
     pub entered_ns: u64,
-    /// Bytes (what was asked for), bytes in this page (page reads).
+    /// Bytes (requests from outside), bytes in this page (page reads).
     pub len: u32,
     /// The next in its list.
     pub next: u32,
     /// The request of the same part that waits for it.
     pub parent: u32,
-    /// Children that have not ended; of writes, pages that are not yet in the buffer.
+    /// Children that have not ended; for writes, pages that are not yet in the buffer.
     pub pending: u32,
-    /// Who asked for it.
+    /// Its origin.
     pub origin: Origin,
     /// The part that serves it.
     pub part: PartId,
     /// Its die.
     pub die: u16,
-    /// What its event means.
+    /// The effect of its event.
     pub state: State,
-    /// What was asked for.
+    /// The kind of operation.
     pub kind: OpKind,
     /// Durable when acknowledged.
     pub fua: bool,
-    /// What it wants of its die.
+    /// The operation that it needs from its die.
     pub work: Work,
     /// Belongs to the device itself.
     pub internal: bool,
@@ -149,7 +149,7 @@ impl Slab {
         slot
     }
 
-    /// It has ended.
+    /// Frees a request that has ended.
     #[inline]
     pub(crate) fn remove(&mut self, slot: u32) {
         let request = &mut self.all[slot as usize];
@@ -169,7 +169,7 @@ impl Slab {
         self.all.iter().filter(ours).count() as u64
     }
 
-    /// A child whose parent has not waited for it, if there is one: its slot.
+    /// The slot of a child whose parent does not wait for it, if there is one.
     pub(crate) fn orphan(&self) -> Option<u32> {
         let is_orphan = |r: &Request| match r.origin {
             Origin::Parent(parent) => r.state != State::Free && self[parent].state == State::Free,

@@ -1,5 +1,5 @@
-//! What a system is made of, in checked numbers: host and devices here, and how they make volumes
-//! (`system`). Catalog files become these types (`describe`); the machine is built from them.
+//! The specification of a system, in checked numbers: host and devices here, and their composition to volumes
+//! in `system`. `describe` converts catalog files to these types; the machine is built from them.
 //!
 //! All times are ns, all sizes bytes, all rates bytes a second, unless the name says otherwise.
 
@@ -10,16 +10,16 @@ use core::fmt;
 use iodyno_units::{Precondition, human};
 pub use system::{Part, PlacedDevice, System, Volume};
 
-/// What a device went through before the machine starts: a [`Precondition`] with all that it leaves to the workload.
+/// A device's state before the machine starts: a [`Precondition`] with all that it leaves to the workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preconditioned {
-    /// How it was written.
+    /// The pattern of its writes.
     pub how: Written,
-    /// Which share of its capacity was written, 0 to 1.
+    /// The written share of its capacity, 0 to 1.
     pub fill: f64,
 }
 
-/// How a device was written before.
+/// The pattern of a device's earlier writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// Never: fresh out of the box, or after a secure erase.
@@ -34,7 +34,7 @@ pub enum Written {
 }
 
 impl Written {
-    /// What `asked` stands for, where the workload goes through the device in order, or else at random in blocks
+    /// The pattern of `asked`, where the workload goes through the device in order, or else at random in blocks
     /// of so many bytes.
     pub const fn of(asked: Precondition, in_order: bool, block_bytes: u32) -> Self {
         match asked {
@@ -70,19 +70,19 @@ pub struct Host {
     pub sockets: u32,
     /// Physical cores of one socket.
     pub cores_per_socket: u32,
-    /// What the load generator spends on an I/O before it hands it over.
+    /// The load generator's time for an I/O before it hands it over.
     pub generator_ns: u64,
-    /// Waking a generator that sleeps until its next completion.
+    /// The time to wake a generator that sleeps until its next completion.
     pub wake_ns: u64,
     /// Memory bandwidth of one socket, all channels together.
     pub memory_bytes_per_s: f64,
     /// Bandwidth of one memory channel, which a flash DIMM shares with RDIMMs.
     pub memory_channel_bytes_per_s: f64,
-    /// All memory channels of a socket hold the same.
+    /// Whether all memory channels of a socket are populated equally.
     pub memory_balanced: bool,
-    /// What remains of a memory channel's bandwidth where they do not, 0 to 1.
+    /// The remaining share of a memory channel's bandwidth where they are not, 0 to 1.
     pub unbalanced_share: f64,
-    /// How much longer a copy takes that crosses to another socket, 1 = no longer.
+    /// The factor on the time of a copy that crosses to another socket, 1 = no longer.
     pub remote_copy_factor: f64,
     /// Workers run on the socket of their device; otherwise on any.
     pub workers_near: bool,
@@ -90,10 +90,10 @@ pub struct Host {
     pub slots: Slots,
 }
 
-/// Where flash DIMMs may go.
+/// The permitted places of flash DIMMs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots {
-    /// Most flash DIMMs on one socket; 0: the system takes none.
+    /// Most flash DIMMs on one socket; 0: the system accepts none.
     pub flash_dimms_per_socket: u32,
     /// Memory channels of a socket.
     pub channels_per_socket: u32,
@@ -101,7 +101,7 @@ pub struct Slots {
     pub rdimms_per_channel: u32,
     /// Kind of the other modules.
     pub memory_kind: MemoryKind,
-    /// How the channels work together.
+    /// Mode of the channels.
     pub memory_mode: MemoryMode,
 }
 
@@ -116,16 +116,16 @@ pub enum MemoryKind {
     Udimm,
 }
 
-/// How memory channels work together.
+/// Mode of memory channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryMode {
-    /// Each for itself.
+    /// Independent channels.
     Independent,
     /// In pairs.
     Lockstep,
     /// With a rank in reserve.
     Sparing,
-    /// Each twice.
+    /// With every rank mirrored.
     Mirroring,
 }
 
@@ -134,7 +134,7 @@ pub enum MemoryMode {
 pub struct Device {
     /// Name in the catalog.
     pub name: String,
-    /// What it is made of.
+    /// Its family and specification.
     pub kind: Kind,
 }
 
@@ -149,10 +149,10 @@ pub enum Kind {
     Memory(Box<Memory>),
 }
 
-/// Memory as a block device: the work is done in the submitter.
+/// Memory as a block device: the submitter does the work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
-    /// What it holds.
+    /// Its capacity.
     pub capacity_bytes: u64,
     /// Software for one I/O: system call, block layer, driver.
     pub io_ns: u64,
@@ -173,36 +173,36 @@ pub struct Memory {
 /// NAND flash behind a controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flash {
-    /// What the host sees.
+    /// The capacity that the host sees.
     pub capacity_bytes: u64,
-    /// How the host reaches it.
+    /// Its attachment to the host.
     pub attach: Attach,
     /// The controller.
     pub controller: Controller,
     /// The NAND.
     pub nand: Nand,
-    /// Where writes wait.
+    /// The write buffer.
     pub buffer: Buffer,
     /// The translation layer.
     pub translation: Translation,
-    /// What it is rated for.
+    /// Its rating.
     pub endurance: Endurance,
 }
 
-/// How the host reaches a flash device.
+/// The attachment of a flash device to the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attach {
     /// In a memory slot, served by a driver thread that polls and copies.
     MemoryChannel {
         /// How many devices share a driver thread (2 by default, 1 with `max-occupancy`).
         devices_per_thread: u32,
-        /// The thread's work on a command.
+        /// The thread's time for a command.
         command_ns: u64,
         /// One thread copies from the device this fast.
         read_copy_bytes_per_s: f64,
         /// One thread copies to the device this fast.
         write_copy_bytes_per_s: f64,
-        /// The thread looks this often whether data is there, where it has a core for itself.
+        /// Interval at which the thread polls for data, where it has a core for itself.
         poll_ns: u64,
         /// The same where there are more threads than cores on the socket.
         poll_crowded_ns: u64,
@@ -215,7 +215,7 @@ pub enum Attach {
         write_bytes_per_s: f64,
         /// Both directions at once.
         full_duplex: bool,
-        /// A command and its answer occupy it for this long, beside the data.
+        /// A command and its answer occupy it for this long, in addition to the data.
         command_ns: u64,
         /// Host software, protocol and wire for one I/O; occupies nothing.
         latency_ns: u64,
@@ -233,11 +233,11 @@ pub enum Attach {
 pub struct Controller {
     /// One read command occupies it for this long.
     pub read_command_ns: u64,
-    /// From the flash to the host's interface, beyond all that is modelled; occupies nothing.
+    /// From the flash to the host's interface, beyond the modelled steps; occupies nothing.
     pub read_latency_ns: u64,
     /// One write command occupies it for this long.
     pub write_command_ns: u64,
-    /// Page reads that may be on their way at once; 0: no limit.
+    /// Page reads that may be in progress at once; 0: no limit.
     pub read_contexts: u32,
     /// Independent halves between which 4 KiB units alternate.
     pub lanes: u32,
@@ -259,7 +259,7 @@ pub struct Nand {
     pub page_bytes: u32,
     /// Pages of an erase block.
     pub pages_per_block: u32,
-    /// Everything that there is, spare included.
+    /// The total capacity, spare included.
     pub raw_bytes: u64,
     /// Page read.
     pub read_ns: u64,
@@ -286,16 +286,16 @@ pub struct Nand {
 /// A cache of single-level cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slc {
-    /// What it holds.
+    /// Its capacity.
     pub bytes: u64,
     /// Page program there.
     pub program_ns: u64,
 }
 
-/// Where writes wait for the NAND.
+/// The write buffer in front of the NAND.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// What it holds.
+    /// Its capacity.
     pub bytes: u64,
     /// From the data's arrival to the acknowledgement; occupies nothing.
     pub accept_ns: u64,
@@ -310,31 +310,31 @@ pub struct Translation {
     pub reserved_share: f64,
     /// Programs of mapping pages for each host page that is written at random.
     pub map_writes_per_page: f64,
-    /// What holds garbage collection back, if anything does.
+    /// Additional limits of garbage collection, if any.
     pub collection: Option<Collection>,
-    /// Housekeeping that stops everything.
+    /// Housekeeping that stops the whole device.
     pub stall: Option<Stall>,
 }
 
-/// What holds garbage collection back beyond the limits of the NAND.
+/// Limits of garbage collection beyond those of the NAND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collection {
     /// Programs of copies that may run at once; 0: no limit of their own.
     pub programs_max: u32,
-    /// No copies are begun while the device has reads of the host under way.
+    /// No copies begin while the device serves reads of the host.
     pub yields: bool,
 }
 
-/// A pause of the whole device after so much was written.
+/// A pause of the whole device after so many written bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// After this much was written by the host.
+    /// After so many bytes of host writes.
     pub every_bytes: u64,
     /// For this long.
     pub for_ns: u64,
 }
 
-/// What a device is rated for.
+/// The rating of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Endurance {
     /// Drive writes a day.
@@ -346,7 +346,7 @@ pub struct Endurance {
 }
 
 impl Device {
-    /// What family of devices it is of, in a word.
+    /// Its family of devices, in a word.
     pub fn family(&self) -> &'static str {
         match &self.kind {
             Kind::Flash(_) => "flash",
@@ -355,7 +355,7 @@ impl Device {
         }
     }
 
-    /// What the host sees, bytes.
+    /// The capacity that the host sees, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         match &self.kind {
             Kind::Flash(f) => f.capacity_bytes,

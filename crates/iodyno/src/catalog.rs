@@ -1,10 +1,10 @@
-//! Reads workload files: of the catalog by their names, or by their paths.
+//! Reads workload files: from the catalog by name, or by path.
 
 use crate::failure::Failure;
 use iodyno_catalog::{File, Kind, Problem, find};
 use iodyno_workload::{Spec, Workload};
 
-/// Reads a workload file: of the catalog by its name, or by its path. Errors are rendered at their
+/// Reads a workload file: from the catalog by name, or by path. Errors are rendered at their
 /// position.
 pub(crate) fn workload(name_or_path: &str) -> Result<(File, Workload), Failure> {
     let file = find(Kind::Workload, name_or_path)?;

@@ -1,4 +1,4 @@
-//! `catalog`: what there is to run, and what each entry says.
+//! `catalog`: lists the catalog's entries, with a line about each, and prints their files.
 
 use crate::catalog::workload;
 use crate::emulated_system::look_up;
@@ -33,7 +33,7 @@ fn one(name: &str, as_json: bool) -> Result<ExitCode, Failure> {
     print(&clean_lines(&format!("# {}\n{}\n", file.origin, file.text.trim_end())))
 }
 
-/// A workload, a device, a system or a study, and one line about it. Names are of one kind only.
+/// A workload, a device, a system or a study, and one line about it. A name exists in one kind only.
 fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
     for kind in [Kind::Device, Kind::System] {
         if list(kind).any(|(n, _)| n == name) {

@@ -1,4 +1,4 @@
-//! `check`: reports a target's properties, whether it may be written, and what would be measured.
+//! `check`: reports a target's properties, its writability, and the storage that a run would measure.
 
 use crate::args::Check;
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ pub(crate) fn command(flags: &Check, style: Style) -> Result<ExitCode, Failure> 
     Ok(code)
 }
 
-/// What is emulated under a name. There is nothing that could be destroyed.
+/// The emulated system under a name. It has no content that could be destroyed.
 fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode, Failure> {
     check_confirmed(&[], &Confirm(flags.destroy.clone()))?;
     if flags.json {
@@ -84,7 +84,7 @@ fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode
         "system",
         &format!("{}, {} sockets of {} cores", system.name, host.sockets, host.cores_per_socket),
     );
-    // Devices that are alike have one line.
+    // Equal devices share one line.
     let mut groups: Vec<(String, usize)> = Vec::new();
     for (number, of) in (0..).zip(&system.volumes) {
         let family = system.devices_of(number).next().map_or("", |placed| placed.device.family());
@@ -106,7 +106,7 @@ fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode
     print(&text.text)
 }
 
-/// What is said of a target, in lines.
+/// The report on a target, in lines.
 struct Lines {
     style: Style,
     text: String,
@@ -117,7 +117,7 @@ impl Lines {
         Self { style, text: clean(&target.to_string(), usize::MAX, style) + "\n" }
     }
 
-    /// Servers and devices say what they are in their own words.
+    /// Values may quote servers and devices.
     fn line(&mut self, label: &str, value: &str) {
         self.text += &labelled(label, 16, value, self.style);
     }

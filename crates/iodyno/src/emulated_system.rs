@@ -1,5 +1,5 @@
-//! From names of emulated targets to the one system that they are volumes of: finds the devices
-//! and the host, puts each device into its place, and refuses what can't be one system.
+//! Resolution of emulated targets' names to the one system of which they are volumes: finds the devices
+//! and the host, places each device, and refuses combinations that are not one system.
 
 pub(crate) mod look_up;
 
@@ -47,7 +47,7 @@ pub(crate) fn emulated(targets: &[TargetName]) -> Result<Option<Emulated>, Failu
     Ok(Some(emulated))
 }
 
-/// The devices that a name stands for, each once, with what their files say.
+/// The devices that a name stands for, each once, with the descriptions in their files.
 pub(crate) fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, Failure> {
     let mut all: Vec<DescribedDevice> = Vec::new();
     match look_up(&name.what)? {
@@ -64,7 +64,7 @@ pub(crate) fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, Failur
     Ok(all)
 }
 
-/// A system that lists its own volumes, which is all that a run is on.
+/// A system that lists its own volumes; a run on it has no other targets.
 fn whole_system(
     described: &DescribedSystem,
     file: &File,
@@ -95,7 +95,7 @@ fn whole_system(
     populate(described, file, devices, volumes)
 }
 
-/// Devices that are named one by one, in the system that all of them name or are in by default.
+/// Individually named devices, in the system that all of them name or are in by default.
 fn devices_in_one_system(names: &[&ModelName]) -> Result<Emulated, Failure> {
     let mut devices = Vec::new();
     let mut host: Option<(String, &ModelName)> = None;
@@ -144,7 +144,7 @@ fn not_beside_others(name: &ModelName) -> Failure {
     ))
 }
 
-/// The devices go into the server, if its rules let them.
+/// Places the devices in the server, if its rules allow it.
 fn populate(
     described: &DescribedSystem,
     file: &File,
@@ -158,7 +158,7 @@ fn populate(
     Ok(Emulated { system, volumes, live: false })
 }
 
-/// One volume as its name has it.
+/// One volume as its name describes it.
 fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
     EmulatedVolume {
         asked: TargetName::Model(name.clone()),
@@ -168,7 +168,7 @@ fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
     }
 }
 
-/// What the name says about the device itself.
+/// Applies the name's options to the device itself.
 fn settle(device: &mut Device, name: &ModelName) -> Result<(), Failure> {
     if !name.max_occupancy {
         return Ok(());
@@ -185,7 +185,7 @@ fn settle(device: &mut Device, name: &ModelName) -> Result<(), Failure> {
     )))
 }
 
-/// Where workers run, if any name says it; all that do must agree.
+/// Where workers run, if any name gives it; all that do must agree.
 fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, Failure> {
     let mut given = names.iter().filter_map(|name| name.workers_near);
     let first = given.next();
@@ -197,7 +197,7 @@ fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, Failure> {
     Ok(first)
 }
 
-/// What was done to a volume before, for people who do not run a workload yet.
+/// The preconditioning of a volume, for a description without a workload.
 pub(crate) fn state_in_words(volume: &EmulatedVolume) -> String {
     match volume.state {
         Precondition::Workload => "auto: as each workload would leave the device itself".to_owned(),

@@ -1,5 +1,5 @@
-//! `explain`: what an emulated device is made of, what it will do, and for a workload where the time
-//! of an I/O goes and what is the limit. The figures are `run::explain`'s; `render` writes them for people.
+//! `explain`: the parameters and predictions of an emulated device, and for a workload the latency breakdown
+//! and the limit. The figures are `run::explain`'s; `render` writes them for people.
 
 mod render;
 
@@ -28,7 +28,7 @@ pub(crate) fn command(flags: &Explain, style: Style) -> Result<ExitCode, Failure
     alone(flags, &devices, &emulated, style)
 }
 
-/// What workloads make of the device.
+/// The device under workloads.
 fn with_workload(
     flags: &Explain,
     workload: &str,

@@ -1,5 +1,5 @@
-//! Failures by kind, each kind with its exit code. The text says what is wrong, where, and the
-//! remedy; the component that detected the failure wrote it.
+//! Failures by kind, each kind with its exit code. The text, from the component that detected the
+//! failure, states the problem, its place and the remedy.
 
 use iodyno_catalog::Problem;
 use iodyno_run::{NotKept, RunError};

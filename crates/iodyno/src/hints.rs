@@ -112,8 +112,8 @@ pub(crate) fn of_flag(error: &clap::Error) -> Option<String> {
     ))
 }
 
-/// Refuses a name that can be neither a workload nor a method, and states what it is, or what was
-/// most likely meant. A path of a file that may be one is left to its reader.
+/// Refuses a name that can be neither a workload nor a method, and states its kind, or the most
+/// likely intended name. A path of a file that may be one is left to its reader.
 ///
 /// # Errors
 /// The name of a target, and a name that is not in the catalog.

@@ -2,7 +2,7 @@
 //! errors go to standard error.
 //!
 //! **Invariant:** no logic worth a unit test lives here but `explain`'s. Commands translate words
-//! into requests of the rooms below, and hand what comes back to `report`.
+//! into requests to the crates below, and pass the results to `report`.
 
 pub mod args;
 mod catalog;
@@ -93,7 +93,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Writes a result to standard output. Whoever reads it may have gone (`| head`): that is no fault.
+/// Writes a result to standard output. A reader that is gone (`| head`) is no fault.
 fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -103,8 +103,8 @@ fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Writes to standard error. Whoever reads it may have gone, and a measurement must not end for
-/// want of an audience, as it would by `eprint!`, which panics then.
+/// Writes to standard error. Its reader may be gone, and must not end a measurement,
+/// as it would with `eprint!`, which panics then.
 fn complain(text: &str) {
     let mut err = std::io::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
@@ -119,10 +119,10 @@ fn print(text: &str) -> Result<ExitCode, Failure> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints a JSON document, indented, with a line end. What is hidden in its texts is escaped, as JSON has it.
+/// Prints a JSON document, indented, with a line end. Hidden characters are escaped as JSON defines.
 fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failure> {
     let mut out = Escaping(BufWriter::new(std::io::stdout().lock()));
-    // Piece by piece: the text is as large as the document.
+    // In pieces: the text is as large as the document.
     let written = serde_json::to_writer_pretty(&mut out, document).map_err(std::io::Error::from);
     match written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -131,7 +131,7 @@ fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Escapes hidden characters of JSON on their way; texts come in pieces of whole characters.
+/// Escapes hidden characters of JSON in the stream; texts come in pieces of whole characters.
 struct Escaping<W>(W);
 
 impl<W: std::io::Write> std::io::Write for Escaping<W> {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// A line that changes more often than this is hard to read.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 
-/// A line on standard error that is redrawn; in a log it would be noise.
+/// A line on standard error that is redrawn; a log does not get it.
 pub(crate) struct LiveLine {
     on: bool,
     drawn: Option<Instant>,
@@ -32,11 +32,11 @@ impl LiveLine {
             return;
         }
         self.drawn = Some(Instant::now());
-        // Return, clear to the end, and no line end: the next one goes over it.
+        // Return, clear to the end, and no line end: the next one overwrites it.
         complain(&format!("\r\x1b[K{text}"));
     }
 
-    /// Takes the line away; results follow.
+    /// Removes the line; results follow.
     pub(crate) fn clear(&mut self) {
         if self.drawn.take().is_some() {
             complain("\r\x1b[K");
@@ -53,7 +53,7 @@ pub(crate) struct Live {
     warned: String,
     cell: String,
     position: (usize, usize),
-    /// Gives the duration of the cells to come.
+    /// Contains the duration of the cells to come.
     plan: Plan,
 }
 
@@ -70,7 +70,7 @@ impl Live {
         }
     }
 
-    /// Estimated rest of the run, ns. For a single cell the line shows it already.
+    /// Estimated remaining time of the run, ns. For a single cell the line shows it already.
     fn left_ns(&self, progress: &Progress<'_>) -> Option<u64> {
         let (index, count) = self.position;
         let cell_left_ns = progress.total_ns?.saturating_sub(progress.elapsed_ns);

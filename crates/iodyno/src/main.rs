@@ -1,4 +1,4 @@
-//! The `iodyno` program: hands its arguments to the library and its result to the system.
+//! The `iodyno` program: passes its arguments to the library and its result to the system.
 
 use std::process::ExitCode;
 

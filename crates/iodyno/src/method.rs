@@ -1,4 +1,4 @@
-//! Methods: from a name, a file or `--vary` to what is to be done.
+//! Resolution of methods: from a name, a file or `--vary` to a request.
 
 use crate::args::Run;
 use crate::failure::Failure;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The least time of a cell in which something can be measured, ns: a few I/Os of a disk do not fit, tens of an
+/// The shortest time of a measurable cell, ns: a few I/Os of a disk do not fit, tens of an
 /// SSD do.
 const CELL_NS_MIN: u64 = 1_000_000;
-/// What a run is called whose method came from `--vary`.
+/// The name of a run whose method came from `--vary`.
 const SWEEP: &str = "sweep";
 
-/// The method that is asked for, if it is one: by a name, by a file, or by `--vary` over a workload.
+/// The requested method, if there is one: by a name, by a file, or by `--vary` over a workload.
 pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
     let choice = Choice {
         setting: flags.setting.clone(),
@@ -50,7 +50,7 @@ pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
     swept(flags).map(Some)
 }
 
-/// A method's file: of the catalog by its name, or by its path.
+/// A method's file: from the catalog by name, or by path.
 pub(crate) fn file(name: &str) -> Result<Option<File>, Failure> {
     if list(Kind::Method).any(|(n, _)| n == name) {
         return Ok(Some(find(Kind::Method, name)?));
@@ -83,7 +83,7 @@ fn add_workload(name: &str, all: &mut BTreeMap<String, String>) -> Result<(), Fa
     Ok(())
 }
 
-/// A sweep over a workload, as a method file of one stage. What the flags change is in the workload's text.
+/// A sweep over a workload, as a method file of one stage. The workload's text includes the flags' changes.
 fn swept(flags: &Run) -> Result<MethodSource, Failure> {
     let (name, members) = catalog::members(&flags.workload)?;
     let mut workloads = BTreeMap::new();
@@ -179,7 +179,7 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
     Ok(MethodSource { name: format!("{SWEEP} of {name}"), text, workloads, choice })
 }
 
-/// What to do, from a method's source.
+/// The request for a run, from a method's source.
 pub(crate) fn request(
     source: MethodSource,
     flags: &Run,
@@ -209,7 +209,7 @@ pub(crate) fn request(
     })
 }
 
-/// Refuses a scale that leaves a cell too little time to measure anything.
+/// Refuses a scale that makes a cell too short to measure.
 fn refuse_small_scale(scale: f64, whole: &Method) -> Result<(), Failure> {
     let times = whole.all_cells().into_iter().filter_map(|cell| cell.spec.limits().time_ns);
     let Some(shortest_ns) = times.min().filter(|ns| *ns > CELL_NS_MIN) else { return Ok(()) };
@@ -260,7 +260,7 @@ fn targets_of(name: &TargetName) -> u32 {
     }
 }
 
-/// The first error at its place; what is wrong with a choice has none.
+/// The first error at its place; an error in a choice has none.
 pub(crate) fn problem(file: &File, errors: &[FileError]) -> Problem {
     if let Some(first) = errors.first().filter(|first| first.span.is_empty()) {
         let message = match &first.help {

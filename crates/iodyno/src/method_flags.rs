@@ -1,5 +1,5 @@
-//! Which flags of `run` mean something with a method. One that would change nothing is refused: what it asks
-//! for would not happen, and the run would look as if it had.
+//! The flags of `run` that have an effect with a method. A flag without effect is refused: otherwise its request
+//! would be ignored, and the run would look as if it was not.
 
 use crate::args::Run;
 use crate::failure::Failure;
@@ -25,8 +25,8 @@ pub(crate) fn refuse_of_workloads(flags: &Run) -> Result<(), Failure> {
     Err(no_effect(flag, flags, "for each of its cells", ", or use --scale for shorter times"))
 }
 
-/// Refuses choices that the method's file leaves no room for: with them the method is the one without them,
-/// and the one with any other value.
+/// Refuses choices that the method's file does not leave open: the method is the same without them,
+/// and with any other value.
 ///
 /// # Errors
 /// The first of them.
@@ -74,7 +74,7 @@ pub(crate) fn refuse_closed_choices(source: &MethodSource, flags: &Run) -> Resul
     Ok(())
 }
 
-/// Refuses flags of methods with a sweep by `--vary`, which has no settings and prepares nothing.
+/// Refuses flags of methods with a sweep by `--vary`, which has no settings and no preparation.
 ///
 /// # Errors
 /// The first of them.
@@ -93,7 +93,7 @@ fn no_effect(flag: &str, flags: &Run, how: &str, or: &str) -> Failure {
     ))
 }
 
-/// Refuses flags that only a method understands, with a workload.
+/// Refuses flags of methods with a workload.
 ///
 /// # Errors
 /// The first of them.
@@ -119,18 +119,18 @@ mod tests {
     use clap::{CommandFactory as _, Parser as _};
     use std::collections::BTreeSet;
 
-    /// What a flag does to a method.
+    /// The effect of a flag on a method.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Means {
-        /// It is about the run, the targets or the output, whatever is run.
+        /// It applies to the run, the targets or the output, with any work.
         Always,
-        /// It is for the cells of a workload; a method says it itself.
+        /// It applies to the cells of a workload; a method's file defines them.
         NotOfMethods,
-        /// It is for sweeps by `--vary` alone.
+        /// It applies to sweeps by `--vary` alone.
         OfSweeps,
-        /// It takes the place of a workload or method.
+        /// It replaces a workload or method.
         Instead,
-        /// It is a choice that the method's file leaves open, or does not.
+        /// It is a choice that the method's file may leave open.
         IfOpen,
     }
 
@@ -208,7 +208,7 @@ mod tests {
             other => panic!("--{other} has no value here"),
         };
         for (flag, means) in FLAGS {
-            // These need another beside them, which is refused.
+            // These need another flag beside them, which is refused.
             if ["constant", "order", "ceiling"].contains(&flag) {
                 continue;
             }
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// A choice is refused where the file makes it, and taken where the file leaves it open.
+    /// A choice is refused where the file makes it, and accepted where the file leaves it open.
     #[test]
     fn a_choice_is_taken_where_it_is_open() {
         for (flag, method, refused) in [

@@ -1,4 +1,4 @@
-//! Flags of `run` that take the place of a workload's own values.
+//! Flags of `run` that replace a workload's own values.
 
 use crate::args::Run;
 use iodyno_workload::{Process, Spec};
@@ -34,7 +34,7 @@ pub(crate) fn overridden(mut spec: Spec, flags: &Run) -> Result<Spec, String> {
     }
     match flags.time {
         Some(ns) => spec.with_time(ns),
-        // Who asks for so many operations wants them all, not those of the file's time.
+        // A number of operations is a request for all of them, not for those of the file's time.
         None if flags.ops.is_some() || flags.bytes.is_some() => spec.without_time(),
         None => Ok(spec),
     }

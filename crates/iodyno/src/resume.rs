@@ -1,4 +1,4 @@
-//! `resume`: takes up a run of a method that was cut short.
+//! `resume`: continues a run of a method that was cut short.
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use iodyno_target::TargetName;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Takes up a run.
+/// Continues a run.
 pub(crate) fn command(
     cli: &Cli,
     selector: &str,
@@ -53,7 +53,7 @@ pub(crate) fn command(
             run.id, run.head.iodyno_version
         )));
     }
-    // Paths of the command line are those of the folder that it was given in.
+    // Paths of the command line are relative to the folder in which it was given.
     let folder = plan["folder"].as_str().unwrap_or(".");
     let path = std::path::absolute(&path).unwrap_or(path);
     std::env::set_current_dir(folder)

@@ -1,4 +1,4 @@
-//! `run`: from words to a request, and from the outcome to what is printed.
+//! `run`: translates words into a request, and prints the outcome.
 
 use crate::args::{Cli, Run};
 use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit code of a run that too many failed operations stopped, and of one that read what was not written.
+/// Exit code of a run that too many failed operations stopped, and of one that read wrong content.
 const TARGET_FAILED: u8 = 4;
 /// Exit code of a run that a signal stopped.
 const INTERRUPTED: u8 = 130;
@@ -42,7 +42,7 @@ pub(crate) fn command(
     carry_out(&request, cli, &output, style)
 }
 
-/// What the workloads say that was perhaps not meant, each once.
+/// Remarks about possible mistakes in the workloads, each once.
 fn remarks(request: &Request) -> Vec<String> {
     let mut all: Vec<String> = request.cells.iter().flat_map(|cell| cell.spec.remarks()).collect();
     let mut seen = std::collections::BTreeSet::new();
@@ -50,7 +50,7 @@ fn remarks(request: &Request) -> Vec<String> {
     all
 }
 
-/// What is told, and how.
+/// The output of a run, and its form.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     pub(crate) json: bool,
@@ -60,12 +60,12 @@ pub(crate) struct Output {
     pub(crate) report: Option<Page>,
 }
 
-/// Where the page of a run goes.
+/// Destination of a run's page.
 #[derive(Clone, Debug)]
 pub(crate) enum Page {
-    /// Into a file called by the run's id.
+    /// A file named by the run's id.
     ById,
-    /// Into this file.
+    /// This file.
     At(PathBuf),
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn carry_out(
     output: &Output,
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    // A page that could not be written is better known before the run.
+    // An unwritable page is better reported before the run.
     let page = match &output.report {
         Some(Page::At(file)) => Some(report::Place::check(Some(file))?),
         Some(Page::ById) => Some(report::Place::check(None)?),
@@ -85,7 +85,7 @@ pub(crate) fn carry_out(
     let outcome = iodyno_run::execute(request, &mut live);
     live.clear();
     let outcome = outcome?;
-    // Each of these is done whatever becomes of the others; the first that fails gives the exit code.
+    // Each of these is done even if others fail; the first failure gives the exit code.
     let mut failures = Vec::new();
     let printed = if output.json {
         print_json(&json::document(&outcome.run, json::Options { series: output.series }))
@@ -112,12 +112,12 @@ pub(crate) fn carry_out(
         ExitCode::from(INTERRUPTED)
     } else if outcome.too_many_errors
         || outcome.wrong_content()
-        // A pass of verification goes on to its end whatever fails, and has failed then.
+        // A pass of verification continues to its end despite failures, and has failed then.
         || request.errors_max == u64::MAX && outcome.has_failed_operations()
     {
         ExitCode::from(TARGET_FAILED)
     } else if RunVerdict::of(&outcome.run).has_failed() {
-        // Before thresholds: figures of a method that failed hold none.
+        // Before thresholds: the figures of a failed method meet none.
         ExitCode::from(METHOD_FAILED)
     } else if !thresholds::are_held(&outcome.run, &request.thresholds) {
         ExitCode::from(NOT_HELD)
@@ -147,7 +147,7 @@ fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failur
     base(flags, cli, words, (name, cells, None))
 }
 
-/// A pass of verification over the targets: it writes nothing, and goes on to the end whatever it finds.
+/// A pass of verification over the targets: it writes nothing, and continues to the end despite failures.
 fn verify_only(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failure> {
     let mut cell = iodyno_run::verify_only(&flags.on)?;
     if flags.engine.is_some_and(|engine| !engine.queues()) {
@@ -161,7 +161,7 @@ fn verify_only(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Fa
     Ok(request)
 }
 
-/// The request but for what is to be done.
+/// The request without the work to be done.
 pub(crate) fn base(
     flags: &Run,
     cli: &Cli,

@@ -1,4 +1,4 @@
-//! `ls`, `show` and `export`: what the notebook holds, shown again.
+//! `ls`, `show` and `export`: print runs from the notebook.
 
 use crate::args::Format;
 use crate::failure::Failure;
@@ -12,8 +12,8 @@ use iodyno_target::output::notebook_path;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The notebook's path: the flag's (or the variable's), or the default. A device, a pipe or whatever else
-/// is no regular file is refused before SQLite sees it.
+/// The notebook's path: the flag's (or the variable's), or the default. Anything but a regular file
+/// is refused before SQLite opens it.
 pub(crate) fn path(flag: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = flag.map_or_else(default_path, |path| Ok(path.to_owned()))?;
     notebook_path(&path).map_err(|e| Failure::notebook(e.to_string()))
@@ -43,7 +43,7 @@ pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<Exit
     let mut runs = Vec::new();
     if let Some(notebook) = open(flag)? {
         for run in notebook.list()? {
-            // What its method came to, only the whole run tells. One that can't be read is listed without.
+            // Only the whole run has the result of its method. One that can't be read is listed without.
             let whole = if run.has_method { notebook.load(&run.id).ok() } else { None };
             runs.push((run, whole.as_ref().map(RunVerdict::of)));
         }
@@ -73,7 +73,7 @@ pub(crate) fn show(
     } else {
         print(&terminal::show_against(&run, against, style))?;
     }
-    // Showing a run is not judging it, unless it is asked for.
+    // Showing a run does not judge it, unless requested.
     Ok(if thresholds::are_held(&run, require) {
         ExitCode::SUCCESS
     } else {

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM stop a run in order; a second one ends the process at once.
+//! Signal handling: Ctrl-C and SIGTERM stop a run in order; a second one ends the process at once.
 
 use std::sync::Arc;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! `study`: a published study run again, its figures beside the printed ones.
+//! `study`: repeats a published study, with its figures beside the printed ones.
 
 use crate::args::Study;
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ pub(crate) fn command(
     notebook: Option<&Path>,
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    // A run that is not there is better told before the minutes that a study takes.
+    // A missing run is better reported before the minutes that a study takes.
     let overlays = overlays(&flags.with, notebook)?;
     let page_at = flags.report.as_ref().map(|file| report::Place::check(file.as_deref()));
     let page_at = page_at.transpose()?;
@@ -31,7 +31,7 @@ pub(crate) fn command(
         Options { threads: flags.threads.map_or(0, usize::from), seed: flags.seed, ..effort };
     let (live, started) = (Mutex::new(LiveLine::new(flags.quiet)), Instant::now());
     let outcome = run(&study, &options, &stop, &|progress| {
-        // The thread that draws now says enough.
+        // Another thread is drawing already.
         if let Ok(mut live) = live.try_lock() {
             live.draw(&live_line(progress, started));
         }
@@ -51,7 +51,7 @@ pub(crate) fn command(
     }
 }
 
-/// The runs that are laid over the study's figures.
+/// The runs to overlay on the study's figures.
 fn overlays(selectors: &[String], notebook: Option<&Path>) -> Result<Vec<Overlay>, Failure> {
     if selectors.is_empty() {
         return Ok(Vec::new());
@@ -83,7 +83,7 @@ fn overlay(run: &Run) -> Overlay {
         let of = |kind| summary.kinds.iter().find(|k| k.kind == kind).map_or(0, |k| k.ops) as f64;
         let (reads, writes) = (of(OpKind::Read), of(OpKind::Write));
         (reads + writes > 0.0).then(|| Measured {
-            // A mix is drawn: what was asked for lies within a hundredth of it.
+            // A mix is drawn at random: the requested share lies within a hundredth of it.
             read: (reads / (reads + writes) * 100.0).round() / 100.0,
             random: is_random(&cell.key.workload),
             block_bytes: cell.key.block_bytes(),
@@ -100,7 +100,7 @@ fn overlay(run: &Run) -> Overlay {
     }
 }
 
-/// What the live line says.
+/// The text of the live line.
 fn live_line(progress: Progress, started: Instant) -> String {
     let took = human::duration_ns(started.elapsed().as_nanos() as u64);
     let percent = progress.share * 100.0;

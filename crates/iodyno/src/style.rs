@@ -1,13 +1,13 @@
-//! What the terminal can show: colours, symbols, width.
+//! Capabilities of the terminal: colours, symbols, width.
 
 use crate::args::When;
 use iodyno_page::terminal::Style;
 use std::io::IsTerminal;
 
-/// Width where none is known: what files, pipes and logs are read at.
+/// Width where none is known: for files, pipes and logs.
 const WIDTH: usize = 100;
 
-/// Whether to colour what goes to `stream`.
+/// Whether to colour the output to `stream`.
 pub(crate) fn colors(when: When, stream: &impl IsTerminal) -> bool {
     match when {
         When::Always => true,
@@ -43,7 +43,7 @@ fn width() -> usize {
     std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(WIDTH)
 }
 
-/// Whether the locale says UTF-8. A pipe has no locale of its own; who reads it shares ours.
+/// Whether the locale is UTF-8. A pipe has no locale of its own; its reader shares ours.
 fn speaks_unicode() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()

@@ -1,13 +1,13 @@
-//! The axes of a grid, and what each of their values makes of a workload.
+//! The axes of a grid, and the effect of each of their values on a workload.
 
 use core::fmt;
 use iodyno_units::{human, parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
 use iodyno_workload::{Block, Percent, Spec};
 
-/// What is varied.
+/// The varied parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AxisKind {
-    /// Which workload of the stage.
+    /// The workload of the stage.
     Workload,
     /// Share of reads; the rest is writes.
     Read,
@@ -17,18 +17,18 @@ pub enum AxisKind {
     Threads,
     /// Outstanding operations of each worker.
     Depth,
-    /// Offered operations a second (open loop), or a share of what an earlier stage reached.
+    /// Offered operations a second (open loop), or a share of the rate of an earlier stage.
     Rate,
-    /// Between a completion and the next submission.
+    /// Time between a completion and the next submission.
     Think,
-    /// How many of the targets work at once.
+    /// The number of targets that work at once.
     Targets,
-    /// Which share of the target was written before.
+    /// The share of the target that was written before.
     Fill,
 }
 
 impl AxisKind {
-    /// Every axis, in the order in which they nest where a file leaves it open.
+    /// Every axis, in the default order of nesting.
     pub const ALL: [Self; 9] = [
         Self::Workload,
         Self::Targets,
@@ -59,7 +59,7 @@ impl AxisKind {
     /// Reads one value of this axis.
     ///
     /// # Errors
-    /// What is wrong with it, in a sentence.
+    /// The error in it, as a sentence.
     pub fn value(self, text: &str) -> Result<Value, String> {
         let count = || -> Result<u32, String> {
             let n = text.parse().map_err(|_| format!("`{text}` is not a whole number"))?;
@@ -126,17 +126,17 @@ impl fmt::Display for Value {
     }
 }
 
-/// One axis with its values, in the order in which they come.
+/// One axis with its values, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What is varied.
+    /// The varied parameter.
     pub kind: AxisKind,
     /// At least one.
     pub values: Vec<Value>,
 }
 
-/// The workload at one value. Rates that are shares, targets, fills and workloads are not the
-/// specification's: it is left as it is.
+/// The workload at one value. Rates that are shares, targets, fills and workloads are not part of the
+/// specification: they leave it unchanged.
 pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec, String> {
     match (kind, value) {
         (AxisKind::Read, Value::Share(share)) => spec.with_read_share(*share),

@@ -1,19 +1,19 @@
-//! What a method will take, told before it starts: at least, and at most where it goes on until a steady
-//! state.
+//! The budget of a method, computed before its start: minimum and, where it continues until a steady
+//! state, maximum.
 
 use crate::next_step::Method;
 use crate::stage::{Act, Cells, Points, Rounds, Series};
 use iodyno_workload::Edge;
 use serde::Serialize;
 
-/// The time and the writes of a method, as far as they can be known before.
+/// The time and the writes of a method, as far as they are known in advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Budget {
     /// Cells at least.
     pub cells_min: u64,
     /// Cells at most.
     pub cells_max: u64,
-    /// Time of all that has a time, at least, ns. Fills come on top.
+    /// Minimum of the known times, ns. Fills come on top.
     pub time_min_ns: u64,
     /// The same at most, ns.
     pub time_max_ns: u64,

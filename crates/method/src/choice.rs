@@ -1,14 +1,14 @@
-//! What the person who runs a method decides, and a method as it is kept with a run.
+//! The operator's choices for a method, and a method as it is stored with a run.
 
 use iodyno_workload::ActiveRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The operator's choices. What is left open is the file's.
+/// The operator's choices. The file decides the open ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Choice {
-    /// Which settings of the file; None for the first.
+    /// The chosen settings of the file; None for the first.
     pub setting: Option<String>,
     /// Worker threads, where a stage leaves them open.
     pub threads: Option<u32>,
@@ -32,17 +32,17 @@ impl Choice {
     }
 }
 
-/// A method as it is kept with a run: all that it follows from.
+/// A method as it is stored with a run: all of its inputs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MethodSource {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The file's text.
     pub text: String,
     /// The workload files that it names, as they were: name to text.
     #[serde(default)]
     pub workloads: BTreeMap<String, String>,
-    /// What was chosen beside it.
+    /// The operator's choices.
     #[serde(default)]
     pub choice: Choice,
 }

@@ -1,18 +1,18 @@
-//! A grid: a workload over some axes, and the order in which its points come.
+//! A grid: a workload over some axes, and the order of its points.
 
 use crate::axis::{Axis, AxisKind, Value, applied};
 use iodyno_units::{Precondition, rng};
 use iodyno_workload::Spec;
 use std::fmt::Write as _;
 
-/// In which order a grid's points come.
+/// The order of a grid's points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// As written, the last axis fastest.
     Given,
     /// Shuffled by a named stream of the run's seed, in each repeat anew.
     Random,
-    /// As written, then backwards, then again: what drifts evenly falls on all alike.
+    /// As written, then backwards, then again: an even drift affects all alike.
     Abba,
 }
 
@@ -26,9 +26,9 @@ pub struct Grid {
     pub axes: Vec<Axis>,
     /// Measured time of a cell, ns.
     pub time_ns: u64,
-    /// In which state a cell finds an emulated device.
+    /// The state in which a cell finds an emulated device.
     pub state: Precondition,
-    /// Cells may end early where their steady state is proven (virtual time): not those whose tail is wanted.
+    /// Cells may end early where their steady state is proven (virtual time): not those with a required tail latency.
     pub settles: bool,
     /// The stage whose most IOPS is 100 % for rates that are shares.
     pub rate_of: Option<usize>,
@@ -45,16 +45,16 @@ pub struct Point {
     pub name: String,
     /// The workload; a rate that is a share is not in it yet.
     pub spec: Spec,
-    /// A share of the most IOPS of another stage to offer.
+    /// The offered rate, as a share of the most IOPS of another stage.
     pub rate_share: Option<f64>,
-    /// How many targets work; None for all.
+    /// The number of targets at work; None for all.
     pub targets: Option<u32>,
-    /// Which share of the target was written before; None for all.
+    /// The share of the target that was written before; None for all.
     pub fill: Option<f64>,
 }
 
 impl Grid {
-    /// How many points there are.
+    /// The number of points.
     pub fn len(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).product()
     }
@@ -67,7 +67,7 @@ impl Grid {
     /// Point number `index` as written, the last axis fastest.
     ///
     /// # Errors
-    /// The rule that the workload breaks there, and where.
+    /// The rule that the workload violates there, and its place.
     pub fn point(&self, mut index: usize) -> Result<Point, String> {
         let mut at = vec![0; self.axes.len()];
         for (place, axis) in at.iter_mut().zip(&self.axes).rev() {
@@ -100,14 +100,14 @@ impl Grid {
         Ok(Point { at, words, name, spec, rate_share, targets, fill })
     }
 
-    /// Which point comes as number `position` of repeat `repeat`.
+    /// The point at `position` of repeat `repeat`.
     pub fn ordered(&self, order: Order, seed: u64, repeat: u32, position: usize) -> usize {
         let n = self.len();
         match order {
             Order::Abba if repeat % 2 == 1 => n - 1 - position,
             Order::Given | Order::Abba => position,
             Order::Random => {
-                // Fisher and Yates, of whom only the places up to `position` are wanted.
+                // Fisher-Yates shuffle, computed only up to `position`.
                 let mut random = rng::stream(seed, "order", u64::from(repeat));
                 let mut all: Vec<usize> = (0..n).collect();
                 for i in 0..=position {

@@ -1,4 +1,4 @@
-//! What a method does to its targets before it measures anything: the stages that an earlier run may
+//! The prologue of a method, before its first measurement: the stages that an earlier run may
 //! already have done.
 
 use crate::next_step::Method;
@@ -7,17 +7,17 @@ use crate::stage::{Act, Fill};
 /// The stages before the first that measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prologue<'a> {
-    /// How many they are.
+    /// Their number.
     pub stages: u32,
-    /// A purge is among them.
+    /// Whether a purge is among them.
     pub purges: bool,
-    /// The one fill that they leave the targets with. None where there is none, and where there are
-    /// several: what these leave together no other run is known to have left.
+    /// The one fill that determines the targets' state. None where there is none, and where there are
+    /// several: no other run is known to have left their combined state.
     pub fill: Option<&'a Fill>,
 }
 
 impl Method {
-    /// What it does before it measures anything.
+    /// Its stages before the first measurement.
     pub fn prologue(&self) -> Prologue<'_> {
         let is_preparation =
             |act: &Act| matches!(act, Act::Purge | Act::Fill(_) | Act::Wait { .. });
@@ -27,7 +27,7 @@ impl Method {
             _ => None,
         });
         let fill = fills.next().filter(|_| fills.next().is_none());
-        // A purge after the fill takes away what the fill left.
+        // A purge after the fill removes its content.
         let fill = fill.filter(|_| {
             acts().skip_while(|act| !matches!(act, Act::Fill(_))).all(|act| *act != Act::Purge)
         });

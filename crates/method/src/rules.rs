@@ -1,5 +1,5 @@
-//! From a method file to a method: every value is read, every name looked up, and everything that is
-//! wrong is said at its place.
+//! Conversion of a method file to a method: reads every value, looks up every name, and reports every
+//! error at its position.
 
 mod grid;
 mod stage;
@@ -14,15 +14,15 @@ use iodyno_measure::Threshold;
 use iodyno_workload::{ActiveRange, Spec, Workload};
 use std::collections::BTreeMap;
 
-/// Stages at most: a method is written by hand.
+/// The most stages: a method is written by hand.
 const STAGES_MAX: usize = 100;
 
-/// One thing that is wrong, at a place of the text.
+/// One error, at a position of the text.
 pub(crate) fn wrong(span: Range<usize>, message: impl Into<String>) -> FileError {
     FileError::new(span, message)
 }
 
-/// The same with a way to mend it.
+/// The same with a remedy.
 pub(crate) fn wrong_because(
     span: Range<usize>,
     message: impl Into<String>,
@@ -31,7 +31,7 @@ pub(crate) fn wrong_because(
     FileError::new(span, message).with_help(help)
 }
 
-/// What stages leave open.
+/// The defaults of stages.
 #[derive(Clone, Debug)]
 pub(crate) struct Defaults {
     pub(crate) threads: u32,
@@ -44,10 +44,10 @@ pub(crate) struct Defaults {
 }
 
 impl Method {
-    /// Reads a method with what was chosen beside it.
+    /// Reads a method with the operator's choices.
     ///
     /// # Errors
-    /// Everything that is wrong; an empty place stands for the choice.
+    /// All errors; an empty position stands for the choice.
     pub fn new(source: MethodSource) -> Result<Self, Vec<FileError>> {
         let mut reader = Reader::default();
         let record = reader.file(&source.text, None, METHOD).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Method {
                     errors.push(wrong_because(raw.place(key), message, help));
                 }
                 Ok(stage) => stages.push(stage),
-                // What a broken stage would have been is not known: later ones may lean on it.
+                // The meaning of a broken stage is unknown: later ones may depend on it.
                 Err(e) => {
                     errors.push(e);
                     break;
@@ -107,13 +107,13 @@ impl Method {
         workloads_named(text)
     }
 
-    /// In how far the run of it deviates from the file, in words.
+    /// The deviations of a run of it from the file, in words.
     pub fn deviations(&self) -> Vec<String> {
         deviations(&self.source.choice, self.standard.as_deref())
     }
 }
 
-/// The chosen settings, and what they and the operator decide for all stages.
+/// The chosen settings, and the defaults for all stages from them and from the operator.
 fn defaults(
     record: &Record,
     source: &MethodSource,
@@ -171,13 +171,13 @@ fn defaults(
     Ok((chosen.map(name), defaults))
 }
 
-/// What a stage or a setting says of the active range.
+/// The active range of a stage or a setting.
 pub(crate) fn active_range(of: &Record) -> Result<Option<ActiveRange>, FileError> {
     let read = of.text("active").map(str::parse::<ActiveRange>);
     read.transpose().map_err(|e| wrong(of.place("active"), e))
 }
 
-/// The single workloads of a file: itself, or its members, whose texts are there too.
+/// The single workloads of a file: itself, or its members, whose texts are also given.
 fn workload(
     name: &str,
     text: &str,
@@ -203,14 +203,14 @@ fn workload(
 }
 
 /// The names of the workload files that a method's text mentions, so that they can be found before it is
-/// read. Empty where the text can't be read at all.
+/// read. Empty where the text is unreadable.
 pub(crate) fn workloads_named(text: &str) -> Vec<String> {
     let Some(record) = Reader::default().file(text, None, METHOD) else { return Vec::new() };
     let named = record.records("stages").flat_map(|stage| stage.items("workload"));
     named.filter_map(|name| name.text().map(str::to_owned)).collect()
 }
 
-/// A choice that changes what the file says, in words: for the record of deviations.
+/// A choice that changes the file's values, in words: for the record of deviations.
 pub(crate) fn deviations(choice: &Choice, standard: Option<&str>) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(scale) = choice.scale.filter(|s| *s < 1.0) {

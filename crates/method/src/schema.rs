@@ -1,5 +1,5 @@
-//! The keys of a method file: how each value is written, and for which acts it means anything.
-//! `docs/formats/method.md` says what they mean, and `rules.rs` makes a method of them.
+//! The keys of a method file: the form of each value, and the acts for which it is allowed.
+//! `docs/formats/method.md` defines their meaning, and `rules.rs` builds a method from them.
 
 use iodyno_catalog::{Key, NUMBER, TIME, ValueType};
 
@@ -25,7 +25,7 @@ const SETTING: &[Key] = &[
 const ACTS: &[&str] = &["purge", "fill", "wait", "cells", "rounds", "series", "points"];
 const GRIDS: &[&str] = &["cells", "rounds", "series"];
 const GRIDS_AND_FILL: &[&str] = &["cells", "rounds", "series", "fill"];
-/// A time that is measured or waited.
+/// A time of a measurement or a wait.
 const SOME_TIME: ValueType = ValueType::Time(1, u64::MAX);
 
 const fn axis(path: &'static str, of: &'static [&'static str]) -> Key {
@@ -35,7 +35,7 @@ const fn axis(path: &'static str, of: &'static [&'static str]) -> Key {
 const STAGE: &[Key] = &[
     Key::required("do", ValueType::Kind(ACTS, "a stage that does")),
     Key::optional("name", ValueType::Text),
-    // What is issued.
+    // The workload.
     Key::optional("io", ValueType::Record(iodyno_workload::KEYS)).only(GRIDS),
     Key::optional("addresses", ValueType::Word(&["random", "sequential"])).only(GRIDS),
     Key::optional("active", ValueType::Text).only(GRIDS_AND_FILL),
@@ -49,7 +49,7 @@ const STAGE: &[Key] = &[
     axis("think", GRIDS),
     axis("targets", GRIDS),
     axis("fill", GRIDS),
-    // How long, in which order, how often.
+    // Duration, order and repeats.
     Key::required("time", SOME_TIME)
         .only(&["wait", "cells", "rounds", "series", "points"])
         .such_as("\"60s\""),
@@ -57,7 +57,7 @@ const STAGE: &[Key] = &[
     Key::optional("order", ValueType::Word(&["given", "random", "abba"])).only(&["cells"]),
     Key::optional("repeats", ValueType::Count(1, 1000)).only(&["cells"]),
     Key::optional("settle", ValueType::Flag).only(&["cells", "rounds"]),
-    // What can be proven afterwards: a map counts to three.
+    // The provable passes: a map counts to three.
     Key::optional("passes", ValueType::Count(1, 3)).only(&["fill"]),
     Key::optional("rounds", ValueType::Count(2, 10_000)).only(&["rounds"]),
     Key::optional("window", ValueType::Count(2, 1000)).only(&["rounds", "series"]),
@@ -82,7 +82,7 @@ const STAGE: &[Key] = &[
 
 const WHICH: [&str; 4] = ["max", "optimal", "mid", "min"];
 
-/// The values of a point on the axes, and which figure of it.
+/// The values of a point on the axes, and the tracked figure of it.
 const TRACK: &[Key] = &[
     Key::optional("workload", ValueType::Scalar),
     Key::optional("targets", ValueType::Scalar),

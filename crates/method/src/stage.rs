@@ -1,4 +1,4 @@
-//! What a method does: its stages, checked.
+//! The stages of a method, checked.
 
 use crate::grid::{Grid, Order};
 use iodyno_measure::metric::Quantity;
@@ -10,18 +10,18 @@ use iodyno_workload::Spec;
 pub struct Stage {
     /// Unique within the method.
     pub name: String,
-    /// What it does.
+    /// Its action.
     pub act: Act,
 }
 
-/// What a stage does.
+/// The action of a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
-    /// Returns the target to a state as if it had never been written, where it can.
+    /// Returns the target to a state as if it had never been written, where possible.
     Purge,
     /// Preconditioning that does not depend on the workload.
     Fill(Fill),
-    /// Nothing, for a while.
+    /// Idle time.
     Wait {
         /// How long, ns.
         ns: u64,
@@ -32,14 +32,14 @@ pub enum Act {
     Rounds(Rounds),
     /// One workload, sampled for long.
     Series(Series),
-    /// A few points that an earlier stage showed to matter.
+    /// A few points, chosen from the results of an earlier stage.
     Points(Points),
 }
 
 /// Sequential writes over the active range, several times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fill {
-    /// The writes: threads, depth, block and active range of it count.
+    /// The writes: only threads, depth, block and active range of it are used.
     pub spec: Spec,
     /// Passes over the active range, 1 to 3.
     pub passes: u8,
@@ -48,20 +48,20 @@ pub struct Fill {
 /// See [`Act::Cells`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cells {
-    /// What is measured.
+    /// The measured points.
     pub grid: Grid,
-    /// In which order.
+    /// Their order.
     pub order: Order,
-    /// How often, 1 or more.
+    /// Number of repeats, 1 or more.
     pub repeats: u32,
-    /// What a point must keep to be chosen.
+    /// Conditions on a chosen point.
     pub ceilings: Vec<Ceiling>,
 }
 
 /// A largest latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceiling {
-    /// Of which latency.
+    /// The limited latency.
     pub of: Quantity,
     /// At most, ns.
     pub ns: u64,
@@ -70,24 +70,24 @@ pub struct Ceiling {
 /// See [`Act::Rounds`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
-    /// What a round measures.
+    /// The measured points of a round.
     pub grid: Grid,
     /// Writes before each round.
     pub before: Option<(Spec, u64)>,
-    /// What has to be steady, all of them over the same window.
+    /// The figures that have to be steady, all of them over the same window.
     pub track: Vec<Track>,
-    /// What counts as steady.
+    /// The limits of the steady state.
     pub limits: SteadyLimits,
-    /// What a point must keep to be chosen by a later stage.
+    /// Conditions on a point that a later stage chooses.
     pub ceilings: Vec<Ceiling>,
 }
 
 /// A tracking variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
-    /// Which point of the grid.
+    /// The point of the grid.
     pub point: usize,
-    /// Which figure of it.
+    /// The figure of it.
     pub quantity: Quantity,
     /// In words.
     pub name: String,
@@ -106,7 +106,7 @@ pub struct Series {
     pub fills_max: Option<f64>,
     /// It also ends in the steady state, judged on every n-th sample.
     pub steady_every: Option<u32>,
-    /// What counts as steady.
+    /// The limits of the steady state.
     pub limits: SteadyLimits,
 }
 
@@ -115,9 +115,9 @@ pub struct Series {
 pub struct Points {
     /// The stage to choose from, an earlier one: cells or rounds.
     pub of: usize,
-    /// What to choose.
+    /// The points to choose.
     pub choose: Vec<Which>,
-    /// What a chosen point must keep.
+    /// Conditions on a chosen point.
     pub ceilings: Vec<Ceiling>,
     /// Measured time at each point, ns.
     pub time_ns: u64,
@@ -125,7 +125,7 @@ pub struct Points {
     pub before: Option<(Spec, u64)>,
 }
 
-/// Which point of an earlier stage.
+/// A choice of a point of an earlier stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The most IOPS under the ceilings.

@@ -1,12 +1,12 @@
-//! One step of a method, ready to be carried out.
+//! One step of a method, ready for execution.
 
 use iodyno_measure::Place;
 use iodyno_workload::{CellSpec, Spec};
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Purge the targets, where they can be.
+    /// Purge the targets, where possible.
     Purge {
         /// Its place in the method.
         place: Place,
@@ -46,15 +46,15 @@ impl Step {
     }
 }
 
-/// One cell, and where and when it is issued.
+/// One cell, with its place and targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellStep {
     /// The cell, without a seed of its own.
     pub cell: CellSpec,
     /// Its place in the method.
     pub place: Place,
-    /// How many targets work, from the first; None for all.
+    /// The number of targets at work, from the first; None for all.
     pub targets: Option<u32>,
-    /// Nothing to do after it for so long, ns.
+    /// Idle time after it, ns.
     pub then_wait_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! The merged cell of several targets: what the cells of all of them are together.
+//! The merged cell of several targets: the sum of their cells.
 
 use iodyno_measure::{Cell, Ended, Storage};
 
@@ -17,7 +17,7 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
         sum.in_process &= one.in_process;
         sum.virtual_time |= one.virtual_time;
         sum.emulated_live |= one.emulated_live;
-        // The worst of them.
+        // The maximum.
         if one.late_share > sum.late_share {
             (sum.late_share, sum.late_away_share) = (one.late_share, one.late_away_share);
         }
@@ -30,11 +30,11 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
         match (&mut sum.storage, &one.storage) {
             (Some(sum), Some(one)) => sum.add(one),
             (None, Some(one)) => sum.storage = Some(Storage { reached: None, ..one.clone() }),
-            // Memory of this process beside it: what is counted is not all of it.
+            // Another target is memory of this process: the counted bytes are not all of it.
             (Some(sum), None) => sum.reached = None,
             (None, None) => {}
         }
-        // Those of one device are not those of another: each target's cell has its own.
+        // Conditions are per device: each target's cell has its own.
         sum.conditions = None;
         sum.written_share = sum.written_share.into_iter().chain(one.written_share).reduce(f64::min);
         sum.fill = sum.fill.into_iter().chain(one.fill).reduce(|a, b| a.with(&b));
@@ -64,7 +64,7 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
             all.ended = cell.ended;
         }
     }
-    // What is so on one target alone is said in its own cell.
+    // A fact of one target alone stays in its own cell.
     all.facts.retain(|key, value| cells.iter().all(|c| c.facts.get(key) == Some(value)));
     all.facts.extend(all.evidence.failure.clone().map(|why| ("failure".to_owned(), why)));
     all.key.target = format!("{ALL_TARGETS} ({} targets)", cells.len());

@@ -1,4 +1,4 @@
-//! The plan by which a cell is driven: its targets, open or emulated, the engine of each and why it is this one.
+//! Construction of a cell's plan: its targets, open or emulated, the engine of each and the reason for the choice.
 
 use crate::open_targets::OpenTarget;
 use crate::request::Request;
@@ -28,8 +28,8 @@ pub(crate) fn cell_plan(
     }
 }
 
-/// A cell's targets as it is to drive them, and why each has its engine: volumes of an emulated system, or of one
-/// that is served (`media`), or what is open.
+/// A cell's targets as they are to be driven, and the reason for each engine: volumes of an emulated system, or of a
+/// served one (`media`), or open targets.
 pub(crate) fn targets_of(
     request: &Request,
     task: &Task,
@@ -49,7 +49,7 @@ pub(crate) fn targets_of(
             align_bytes: open_target.align_bytes,
             engine,
             verify: match media {
-                // Each cell has a machine of its own, with nothing on it.
+                // Each cell has a machine of its own, without content.
                 Some(_) => verified::fresh(&task.cell.spec, medium.capacity_bytes()),
                 None => open_target
                     .verified
@@ -64,7 +64,7 @@ pub(crate) fn targets_of(
     (task.targets.start as u32..).zip(open_targets).map(one).unzip()
 }
 
-/// The engine for one target, and why it is this one.
+/// The engine for one target, and the reason for the choice.
 fn engine_for(
     request: &Request,
     spec: &Spec,
@@ -72,7 +72,7 @@ fn engine_for(
     align_bytes: u32,
 ) -> (EngineKind, String) {
     let block_bytes = spec.align_bytes().max(align_bytes);
-    // An open loop wants a queue, whatever its cap is.
+    // An open loop needs a queue, whatever its cap is.
     let open = matches!(spec.arrivals(), ArrivalKind::Open { .. });
     let depth = if open { spec.depth().max(2) } else { spec.depth() };
     if let Some(asked) = request.engine {

@@ -1,18 +1,18 @@
-//! Whose bytes a device moved: those of a run through the stacks of its targets, and those of others.
+//! Attribution of a device's transferred bytes: to the targets of this run through their stacks, and to other programs.
 
 use iodyno_measure::{Cell, Reached, Storage, StorageEnd, StorageLayer};
 use iodyno_target::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
 use iodyno_units::OpKind;
 
-/// Below this much of our own I/O, what others did is not compared with it.
+/// Below this much own I/O, foreign I/O is not compared with it.
 const MOVED_BYTES_MIN: u64 = 64 << 20;
 
-/// File systems that write each block to a new place, and where it is to a tree or a table.
+/// File systems that write each block to a new place, and record that place in a tree or a table.
 const COPY_ON_WRITE: [&str; 5] = ["btrfs", "f2fs", "bcachefs", "nilfs2", "zfs"];
 
 /// By target, the bytes that its device moved beyond those of this run, as a share of the run's. A device may carry
 /// other targets of the run too, directly or at the bottom of their stacks. None where these can't be kept apart:
-/// what a page cache holds back comes later, what a server does is not known, and a copy-on-write file system reads
+/// a page cache writes its bytes later, a server's I/O is unknown, and a copy-on-write file system reads
 /// and writes metadata of its own with each small I/O.
 pub(crate) fn foreign_shares(
     inspections: &[Inspection],
@@ -46,10 +46,10 @@ pub(crate) fn foreign_shares(
             {
                 return None;
             }
-            // Its own device tells what its file system added.
+            // The counters of its own device include the additions of its file system.
             ours += moved[j].as_ref().map_or(bytes, |stats| all_bytes(stats).max(bytes));
         }
-        // Short cells are dominated by whatever the file system does once.
+        // The one-time I/O of the file system dominates short cells.
         let own = cell.resources.moved_bytes;
         (own >= MOVED_BYTES_MIN).then(|| all.saturating_sub(ours) as f64 / ours.max(1) as f64)
     };
@@ -67,7 +67,7 @@ fn may_pass(stack: &Stack, dev: DevNo) -> bool {
     stack.anywhere || stack.passes(dev)
 }
 
-/// By target, what stores its bytes, and how many of its cell's bytes reached that.
+/// By target, the storage of its bytes, and how many of its cell's bytes reached that storage.
 pub(crate) fn storage(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -122,7 +122,7 @@ fn described(stack: &Stack) -> Storage {
         reached: None,
         device_bytes: sizes.sum::<Option<u64>>().filter(|bytes| *bytes > 0),
         device_written_bytes: None,
-        // One that turns decides; else all must be known not to.
+        // One rotating disk decides; otherwise all must be known not to rotate.
         rotational: turns
             .reduce(|a, b| match (a, b) {
                 (Some(true), _) | (_, Some(true)) => Some(true),
@@ -133,8 +133,8 @@ fn described(stack: &Stack) -> Storage {
     }
 }
 
-/// What a cell's reads and writes moved, from its first operation to its last: of all that was moved, the share that
-/// each had in the window.
+/// The bytes of a cell's reads and writes, from its first operation to its last: all moved bytes, divided
+/// between the two as in the window.
 fn issued(cell: &Cell) -> Counted {
     let total = cell.total();
     let of = |kind| total.class(kind).map_or(0, |class| class.bytes);
@@ -146,8 +146,8 @@ fn issued(cell: &Cell) -> Counted {
     Counted { read_bytes: scaled(of(OpKind::Read)), written_bytes: scaled(of(OpKind::Write)) }
 }
 
-/// What a target's own I/O moved at the bottom of its stack, for sure: nothing where a page cache, a server or an
-/// emulated device may have answered, and no more than was counted there. None: that is not known.
+/// The bytes that a target's own I/O certainly moved at the bottom of its stack: none where a page cache, a server
+/// or an emulated device may have answered, and no more than were counted there. None: unknown.
 fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) -> Option<Counted> {
     if cell.evidence.direct == Some(false) || !stack.page_cache.is_empty() {
         return None;
@@ -163,8 +163,8 @@ fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) ->
     }
 }
 
-/// Of what the bottom of target `i` moved, what can be its own: all but what the run's other targets with simpler
-/// stacks took of it for sure. What others did there counts for the target: it may hide that memory
+/// The bytes at the bottom of target `i` that can be its own: all but those that the run's other targets with
+/// simpler stacks certainly moved. Foreign I/O there counts for the target: it may hide that memory
 /// answered, and never makes an honest target a doubtful one.
 fn share_of(
     i: usize,
@@ -188,7 +188,7 @@ fn share_of(
     Some(left)
 }
 
-/// Whether all bytes that `other` moves at its bottom are among those that are counted for `mine`.
+/// Whether all bytes that `other` moves at its bottom are among those counted for `mine`.
 fn is_counted_for(mine: &Stack, other: &Stack) -> bool {
     match other.lowest.as_slice() {
         _ if mine.anywhere => true,

@@ -1,4 +1,4 @@
-//! Whose bytes a device moved, of targets that share devices.
+//! Tests of the attribution of device bytes to targets that share devices.
 
 use super::*;
 use iodyno_measure::Interval;
@@ -55,7 +55,7 @@ fn rounded(shares: &[Option<f64>]) -> Vec<Option<u64>> {
     shares.iter().map(|share| share.map(|share| (share * 100.0).round() as u64)).collect()
 }
 
-/// A loop device on a file of the disk that is measured too: what it moves there is no other's.
+/// A loop device on a file of a disk that is measured too: its I/O on the disk is not foreign.
 #[test]
 fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
     let all = [target("8:0", 2), target("7:0", 3)];
@@ -64,7 +64,7 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
         rounded(&foreign_shares(&all, &cells, &[Some(stats(410)), Some(stats(300))])),
         [Some(3), Some(0)]
     );
-    // Others are still seen, on either.
+    // Foreign I/O is still detected, on either.
     assert_eq!(
         rounded(&foreign_shares(&all, &cells, &[Some(stats(800)), Some(stats(600))])),
         [Some(14), Some(100)],
@@ -74,11 +74,11 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
     let all = [target("8:0", 2), target("8:0", 2)];
     let shares = foreign_shares(&all, &cells, &[Some(stats(400)), Some(stats(400))]);
     assert_eq!(rounded(&shares), [Some(0), Some(0)]);
-    // Alone it is as it was.
+    // A single target behaves as before.
     let shares = foreign_shares(&all[..1], &cells[..1], &[Some(stats(150))]);
     assert_eq!(rounded(&shares), [Some(50)]);
     assert_eq!(foreign_shares(&all[..1], &[cell(60)], &[Some(stats(150))]), [None], "too little");
-    // What a page cache writes later, or a server does, can't be told from what others do.
+    // Later writes of a page cache or a server are indistinguishable from foreign I/O.
     for change in [
         |stack: &mut Stack| stack.page_cache.push("loop0".to_owned()),
         |stack: &mut Stack| stack.anywhere = true,
@@ -98,7 +98,7 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
         let shares = foreign_shares(&above, &[cell(100), buffered], &moved);
         assert_eq!(shares[0].is_none(), direct == Some(false), "{direct:?}");
     }
-    // Nor can what a copy-on-write file system does for itself: for a file on it, and for what is beneath.
+    // So are the metadata writes of a copy-on-write file system, for a file on it and for its device.
     let mut all = [target("8:0", 2), target("7:0", 3)];
     let layer = |name: &str| Layer { kind: LayerKind::FileSystem, name: name.to_owned() };
     all[1].stack.as_mut().unwrap().layers[1] = layer("btrfs at /b");
@@ -114,8 +114,8 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
     }
 }
 
-/// What a page cache, a server or an emulated device may have answered for one target is not taken from what
-/// another one moved.
+/// Bytes that a page cache, a server or an emulated device may have answered for one target are not subtracted
+/// from the bytes of another.
 #[test]
 fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
     type Change = fn(&mut Stack, &mut Cell);
@@ -149,7 +149,7 @@ fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
         assert_eq!(second(change, &file), 90, "{what}");
         assert_eq!(second(change, &served), 90, "{what}, beside a server");
     }
-    // What comes over the network is counted with a server's bytes, and not with a disk's.
+    // Network bytes are counted with a server's bytes, and not with a disk's.
     let remote = |stack: &mut Stack, _: &mut Cell| {
         stack.end = End::Remote;
         stack.lowest.clear();
@@ -160,13 +160,13 @@ fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
         stack.lowest.push(Lowest { dev: dev("8:16"), ..stack.lowest[0].clone() });
     };
     assert_eq!(second(two, &target("8:0", 3)), 90);
-    // No more than it moved itself.
+    // No more bytes than the target moved itself.
     let cells = [cell(120), cell(120)];
     let found = storage(&[file, served], &cells, &[counted(10), counted(95)]);
     assert_eq!(found[1].as_ref().unwrap().reached.unwrap().device_read_bytes, 85 * MIB);
 }
 
-/// What the window did not count was moved as well; and simple stacks take their bytes first.
+/// Bytes moved outside the window count as well; and simple stacks take their bytes first.
 #[test]
 fn what_reached_a_device_is_shared_out() {
     let counted = |before: u64, mib: u64| {
@@ -191,8 +191,8 @@ fn what_reached_a_device_is_shared_out() {
     other.stack.as_mut().unwrap().passes = vec![dev("8:16")];
     let both = reached(&[other, all[1].clone()], &cells, &[counted(0, 400), counted(0, 90)]);
     assert_eq!(both[0].unwrap().device_read_bytes, 400 * MIB);
-    // A server may have its storage on any disk: what a file had there is not the server's, and what went to
-    // memory was never there.
+    // A server may have its storage on any disk: bytes of a file there are not the server's, and bytes of memory
+    // never reached a disk.
     let mut server = target("7:0", 1);
     let stack = server.stack.as_mut().unwrap();
     (stack.anywhere, stack.lowest, stack.passes) = (true, Vec::new(), Vec::new());
@@ -206,7 +206,7 @@ fn what_reached_a_device_is_shared_out() {
     memory.stack.as_mut().unwrap().end = End::Memory;
     let both = reached(&[server, memory], &[cell(120), cell(400)], &[counted(0, 90), (None, None)]);
     assert_eq!(both[0].unwrap().device_read_bytes, 90 * MIB);
-    // Nothing of memory reaches a device; what can't be counted is not known.
+    // Bytes of memory never reach a device; uncountable bytes are unknown.
     let mut memory = target("7:0", 1);
     let stack = memory.stack.as_mut().unwrap();
     (stack.end, stack.lowest) = (End::Memory, Vec::new());
@@ -215,7 +215,7 @@ fn what_reached_a_device_is_shared_out() {
     assert_eq!(reached(&[target("8:0", 2)], &[cell(120)], &[(None, None)]), [None]);
 }
 
-/// Of several disks one that turns decides; to stand still all must be known to.
+/// One rotating disk among several makes the storage rotational; non-rotational requires that all are known.
 #[test]
 fn one_disk_that_turns_decides() {
     for (disks, expected) in [

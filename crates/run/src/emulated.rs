@@ -1,11 +1,11 @@
-//! Emulated targets: the system that a run is on, and in which state its devices are when a cell
+//! Emulated targets of a run: their system, and the state of its devices when a cell
 //! starts.
 //!
-//! A machine is made anew for every cell, so the state is that cell's own. Where the user leaves it
-//! to the workload it is what the workload itself would have made of the device after long: the
+//! Every cell has a new machine, so the state is that cell's own. Where the user leaves it
+//! to the workload, it is the state that the workload itself would produce after a long time: the
 //! workload-dependent preconditioning of the SNIA Solid State Storage Performance Test
-//! Specification. It is decided by what the cell writes, and by what it reads where it writes
-//! nothing; half of these operations or more in plain sequence make the device sequential.
+//! Specification. The cell's writes decide it, or its reads where it writes
+//! nothing; if half of these operations or more are plainly sequential, so is the device's state.
 
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
@@ -20,7 +20,7 @@ use iodyno_workload::{Content, EmulationOptions, Pattern, Spec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The block of random writes where a workload says none: the unit of most mapping tables.
+/// The block of random writes where a workload gives none: the unit of most mapping tables.
 const BLOCK_BYTES_DEFAULT: u32 = 4096;
 /// Most memory for the bytes of one volume in real time.
 const LIVE_BYTES_MAX: u64 = 4 << 30;
@@ -28,10 +28,10 @@ const LIVE_BYTES_MAX: u64 = 4 << 30;
 /// The emulated system that all targets of a run are volumes of.
 #[derive(Clone, Debug)]
 pub struct Emulated {
-    /// The system; each target is one of its volumes, in order. The states in it are nominal: they
-    /// are decided for each cell.
+    /// The system; each target is one of its volumes, in order. The states in it are nominal: each cell
+    /// decides its own.
     pub system: System,
-    /// What is known of each volume beside the system.
+    /// The properties of each volume beside the system.
     pub volumes: Vec<EmulatedVolume>,
     /// In real time, rather than in virtual time.
     pub live: bool,
@@ -40,19 +40,19 @@ pub struct Emulated {
 /// One emulated target.
 #[derive(Clone, Debug)]
 pub struct EmulatedVolume {
-    /// What the user named, for the record: this volume or many like it.
+    /// The name that the user gave, for the record: this volume or many like it.
     pub asked: TargetName,
     /// Its name in results.
     pub name: String,
-    /// What was done to it before.
+    /// Its preconditioning.
     pub state: Precondition,
-    /// Which share of its capacity was written then, above 0, at most 1.
+    /// The share of its capacity that the preconditioning wrote, above 0, at most 1.
     pub fill: f64,
 }
 
 impl EmulatedVolume {
-    /// Its state when a cell with this workload starts: as the cell asks for it, otherwise as the volume's
-    /// name has it.
+    /// Its state when a cell with this workload starts: as requested by the cell, otherwise as in the volume's
+    /// name.
     fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Preconditioned {
         let how = match asked.precondition {
             Precondition::Workload => self.state,
@@ -78,7 +78,7 @@ impl Emulated {
         self.volumes.iter().map(|volume| volume.before(spec, asked).to_string()).collect()
     }
 
-    /// The state that a cell which asks for none finds each volume in, in words, and whether the workload
+    /// The state in which a cell without a requested state finds each volume, in words, and whether the workload
     /// decided it.
     pub fn states(&self, spec: &Spec) -> Vec<String> {
         let mut states = self.states_for(spec, &EmulationOptions::default());
@@ -90,18 +90,18 @@ impl Emulated {
         states
     }
 
-    /// The medium of each volume, for what does not depend on its state.
+    /// The medium of each volume, for uses that do not depend on its state.
     pub(crate) fn media(&self) -> Vec<Medium> {
         let system = Arc::new(self.system.clone());
         let volumes = 0..system.volumes.len() as u32;
         volumes.map(|volume| Medium::Model { system: Arc::clone(&system), volume }).collect()
     }
 
-    /// The targets of a cell in real time: one machine against the clock, that carries them all. Bytes
-    /// are kept where the workload verifies them.
+    /// The targets of a cell in real time: one machine against the clock, that carries them all. It stores
+    /// bytes where the workload verifies them.
     ///
     /// # Errors
-    /// What can't be built, and which rule it breaks.
+    /// The rule that the system breaks, where it can't be built.
     pub(crate) fn served(
         system: &System,
         spec: &Spec,
@@ -129,7 +129,7 @@ impl Emulated {
         Ok((Arc::clone(&live), volumes.map(medium).collect()))
     }
 
-    /// What a volume is, for the record and for people.
+    /// The properties of a volume, for the record and for people.
     pub fn facts(&self, volume: usize) -> Value {
         let System { name, host, .. } = &self.system;
         let of = self.system.devices_of(volume as u32).next();
@@ -156,14 +156,14 @@ fn store(system: &System, volume: u32) -> Store {
     Store::in_memory(system.capacity_bytes(volume), LIVE_BYTES_MAX, options)
 }
 
-/// The kinds of operation that decide what a workload makes of a device, with their shares.
+/// The kinds of operation that decide the state of a device, with their shares.
 fn decisive(spec: &Spec) -> Vec<(OpKind, f64)> {
     let shares = |kind| spec.kinds().filter(move |k| k.0 == kind);
     let writes: Vec<_> = shares(OpKind::Write).collect();
     if writes.is_empty() { shares(OpKind::Read).collect() } else { writes }
 }
 
-/// Whether half of the decisive operations or more go on where the one before ended.
+/// Whether half of the decisive operations or more start where the previous one ended.
 fn is_sequential(spec: &Spec) -> bool {
     let (mut sequential, mut all) = (0.0, 0.0);
     for (kind, _) in decisive(spec) {
@@ -197,7 +197,7 @@ mod tests {
         volume.before(&spec, &EmulationOptions::default())
     }
 
-    /// What is written decides; only where nothing is written, what is read.
+    /// Writes decide; reads only where there are no writes.
     #[test]
     fn the_state_follows_the_workload() {
         use Written::{Random, Sequential};

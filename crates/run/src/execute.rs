@@ -1,4 +1,4 @@
-//! The run itself, from request to outcome.
+//! The execution of a run, from request to outcome.
 
 use crate::open_targets::{self, OpenTarget};
 use crate::persist::{Books, keep_elsewhere};
@@ -17,7 +17,7 @@ use iodyno_notebook::{self as notebook, Notebook, Timestamp};
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 
-/// Makes a run. What was measured before an error is in the notebook, with the error as reason.
+/// Executes a run. Cells measured before an error are in the notebook, with the error as reason.
 pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     refuse::impossible(request)?;
     let mut open_targets = open_targets::set(request)?;
@@ -53,7 +53,7 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     if did.ended != Ended::Hung
         && let Err(e) = verified::keep(request, &open_targets, notebook.as_ref())
     {
-        // The notebook still says that this run began to write: nothing wrong follows from it.
+        // The notebook still states that this run began to write: no wrong expectation follows from it.
         watch.advise(&format!("what was written is not kept for later verification: {e}"));
     }
 
@@ -89,7 +89,7 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
             (run, None)
         }
         Err(why) => {
-            // What was measured is shown all the same, also where something else failed too.
+            // Measured cells are shown, even where something else failed too.
             if cells.is_empty() {
                 result?;
                 return Err(why.into());
@@ -100,26 +100,26 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
         }
     };
     if hangs {
-        // Closing a file may wait for what hangs. The process ends soon, and the kernel closes all.
+        // Closing a file may wait for a device that hangs. The process ends soon, and the kernel closes all.
         std::mem::forget(open_targets);
     }
     Ok(Outcome { run, interrupted, too_many_errors, not_kept })
 }
 
-/// How far a run came.
+/// How a run ended.
 enum Ran {
-    /// As far as its cells say.
+    /// As shown by its cells.
     AllCells,
-    /// A signal came between two cells, so that no cell shows it.
+    /// A signal arrived between two cells, so that no cell shows it.
     CutShort,
 }
 
-/// What a run did so far.
+/// The state of a run so far.
 #[derive(Default)]
 struct Did {
     /// The gravest end of a cell.
     ended: Ended,
-    /// What made an engine fail.
+    /// The cause of an engine's failure.
     failure: Option<String>,
 }
 

@@ -1,10 +1,10 @@
 //! The fill: workload-independent preconditioning, which writes a target's active range from end to end,
 //! several times over, before anything is measured.
 //!
-//! All workers take their blocks from one cursor, so what arrives is one sequential stream, each block once
-//! a pass, however many workers there are and however fast each is; workers that each began at the same
+//! All workers take their blocks from one cursor, so the target receives one sequential stream, each block once
+//! a pass, for any number and speed of workers; workers that each began at the same
 //! place would write the beginning several times and the end never. The cell ends when the
-//! passes are complete, and proves by what completed that they were
+//! passes are complete, and proves that by its completed operations
 //! ([`FillProof`](iodyno_measure::FillProof)).
 
 use iodyno_measure::Coverage;
@@ -13,7 +13,7 @@ use iodyno_workload::{ActiveRange, Block, CellSpec, Pattern, Spec};
 
 use crate::request::RunError;
 
-/// What is the same of every fill.
+/// The common part of every fill.
 const WORKLOAD: &str = r#"
 schema = 1
 about = "The active range from end to end, in whole passes: workload-independent preconditioning"
@@ -34,31 +34,31 @@ ramp = "0s"
 bytes = "128KiB"
 "#;
 
-/// How a fill is to be.
+/// The parameters of a fill.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FillShape {
     /// Workers on each target.
     pub threads: u32,
     /// Outstanding writes of each worker.
     pub depth: u32,
-    /// Bytes of a write; 128 KiB by the specification.
+    /// Bytes of a write; the specification requires 128 KiB.
     pub block_bytes: u32,
     /// The part of each target that is filled.
     pub active: ActiveRange,
-    /// How often every block is written, 1 to 3; twice by the specification.
+    /// How often every block is written, 1 to 3; the specification requires two.
     pub passes: u8,
 }
 
 impl Default for FillShape {
-    /// As the specification has it: 128 KiB, twice, all of the target; one worker at depth 32.
+    /// The values of the specification: 128 KiB, twice, all of the target; one worker at depth 32.
     fn default() -> Self {
         let block_bytes = 128 << 10;
         Self { threads: 1, depth: 32, block_bytes, active: ActiveRange::WHOLE, passes: 2 }
     }
 }
 
-/// The cell that fills targets of at most `capacity_bytes`. Smaller ones are written as often: what each
-/// is to be written follows from its own capacity, and `capacity_bytes` is only what the plan shows.
+/// The cell that fills targets of at most `capacity_bytes`. Smaller ones are written as often: the amount
+/// for each follows from its own capacity, and only the plan uses `capacity_bytes`.
 ///
 /// # Errors
 /// [`RunError::Impossible`] for passes that can't be counted, and for a shape that is no workload.
@@ -80,7 +80,7 @@ pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellSp
     Ok(CellSpec { fill_passes: Some(shape.passes), ..CellSpec::new(name, spec) })
 }
 
-/// A cell that is to prove what it wrote must write as a fill does.
+/// Checks that a cell with a fill proof writes as a fill does.
 pub(crate) fn check(cell: &CellSpec) -> Result<(), RunError> {
     if cell.fill_passes.is_none() {
         return Ok(());

@@ -1,6 +1,6 @@
-//! What happens around a cell and is not ours: I/O of others on the same device, processor time
-//! stolen by the hypervisor, settings, heat, interrupts. Read before it and after it; what it means is said by
-//! the verdicts.
+//! External influences on a cell: I/O of other programs on the same device, processor time
+//! stolen by the hypervisor, settings, heat, interrupts. Sampled before and after the cell; the verdicts
+//! interpret them.
 
 use crate::device_bytes::{self, device_number};
 use iodyno_measure::{Cell, Conditions};
@@ -11,18 +11,18 @@ use iodyno_target::{
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// What is around the cells at one instant.
+/// The state of the environment at one instant.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
     machine: MachineState,
     cpu: Option<CpuTimes>,
-    /// By target, of the device that it is or lies on directly.
+    /// By target, the counters of the device that it is or lies on directly.
     disks: Vec<Option<DiskStats>>,
-    /// By target, of what is at the bottom of its stack.
+    /// By target, the counters at the bottom of its stack.
     bottoms: Vec<Option<Counted>>,
     /// By target, the device that carries it.
     devices: Vec<Option<DeviceState>>,
-    /// By target, what its RAID sets do for themselves.
+    /// By target, the background work of its RAID sets.
     raid: Vec<Vec<String>>,
 }
 
@@ -36,7 +36,7 @@ impl Surroundings {
     /// Reads the counters and settings of the machine and of every target's device.
     pub(crate) fn before(inspections: &[Inspection]) -> Self {
         let mut found = Self::state(inspections);
-        // The counters last, and after the cell first: what is read here is no I/O of the cell's.
+        // The counters last, and after the cell first: this function's own reads are no I/O of the cell's.
         found.count(inspections);
         found
     }
@@ -71,7 +71,7 @@ impl Surroundings {
         }
     }
 
-    /// Puts what was so, and what changed since `before`, into the evidence of these targets' cells.
+    /// Records the state, and its changes since `before`, in the evidence of these targets' cells.
     pub(crate) fn judge(&self, before: &Self, inspections: &[Inspection], cells: &mut [Cell]) {
         let steal = match (before.cpu, self.cpu) {
             (Some(a), Some(b)) if b.total > a.total => {
@@ -152,7 +152,7 @@ fn link_in_words(link: &PcieLink) -> String {
     )
 }
 
-/// What does not change while a process lives.
+/// Constants of a process's lifetime.
 struct Facts {
     hypervisor: Option<bool>,
     mitigated: u32,
@@ -167,7 +167,7 @@ fn machine_facts() -> &'static Facts {
     })
 }
 
-/// Of the file system that holds a file; what is memory does not fragment.
+/// The used share of the file system that holds a file; memory does not fragment.
 fn file_system_used(inspection: &Inspection) -> Option<f64> {
     let file_system = inspection.file_system.as_ref()?;
     if inspection.kind != Kind::File || file_system.is_memory() {

@@ -1,11 +1,11 @@
-//! Executes what was asked for: inspects the targets, states the cost first, guards and opens them,
+//! Execution of runs: inspects the targets, states the cost first, guards and opens them,
 //! lays files out, drives one cell after the other, gathers the evidence around each, judges it,
-//! and keeps it in the notebook while it grows. Emulated targets are neither inspected nor guarded,
+//! and stores it in the notebook as the run proceeds. Emulated targets are neither inspected nor guarded,
 //! and nothing is calibrated for them: their time is not this machine's.
 //!
-//! [`explain`] runs a cell on an emulated system to say where its time goes; that is not kept.
+//! [`explain`] runs a cell on an emulated system to show where its time goes; that is not kept.
 //!
-//! **Invariant:** the only crate that sees targets, engines and notebook together.
+//! **Invariant:** the only crate that uses targets, engines and notebook together.
 
 mod all_targets;
 mod cell_plan;

@@ -1,4 +1,4 @@
-//! The stage of a run: its targets, open, with what is known of each, ready for engines.
+//! The open targets of a run, with the known properties of each, ready for engines.
 
 use crate::all_targets::ALL_TARGETS;
 use crate::emulated::Emulated;
@@ -28,11 +28,11 @@ use std::time::Duration;
 
 /// Memory of a `ram:` target is filled in pieces of this size.
 const RAM_PIECE_BYTES: usize = 1 << 20;
-/// Blocks that are looked at to see whether a target holds only zeroes.
+/// Blocks that are sampled to check whether a target holds only zeroes.
 const SAMPLES: u32 = 64;
-/// Length of such a look.
+/// Length of a sample.
 const SAMPLE_BYTES: u64 = 4096;
-/// A server that takes longer to answer one is left alone.
+/// A server that takes longer to answer a sample is left alone.
 const SAMPLE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// One open target.
@@ -45,9 +45,9 @@ pub(crate) struct OpenTarget {
     pub(crate) medium: Medium,
     /// Offsets and lengths must be multiples of this.
     pub(crate) align_bytes: u32,
-    /// Share of it that was ever written, where that can be known.
+    /// Share of it that was ever written, where known.
     pub(crate) written_share: Option<f64>,
-    /// What verifiable content is checked against, and written with.
+    /// The map and the stamp for verifiable content.
     pub(crate) verified: Verified,
     /// The device's log before the run.
     pub(crate) health: Option<Health>,
@@ -55,12 +55,12 @@ pub(crate) struct OpenTarget {
     why_not_direct: Option<String>,
     lifted: Vec<String>,
     opened: Option<iodyno_target::Opened>,
-    /// What an emulated target is.
+    /// The properties of an emulated target.
     emulated: Option<Value>,
 }
 
 impl OpenTarget {
-    /// A target of which no more is known than this.
+    /// A target with only these properties known.
     fn new(name: String, inspection: Inspection) -> Self {
         Self {
             name,
@@ -98,11 +98,11 @@ impl OpenTarget {
         facts
     }
 
-    /// Puts what is known of the target into a cell's evidence.
+    /// Records the known properties of the target in a cell's evidence.
     pub(crate) fn record_evidence(&self, spec: &Spec, evidence: &mut Evidence) {
         let capacity_bytes = self.medium.capacity_bytes();
         let is_whole = iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes);
-        // The share of the whole target says of a part of it only whether all or nothing was written.
+        // The share of the whole target decides for a part of it only if all or nothing was written.
         let says = |share: &f64| is_whole || *share <= 0.0 || *share >= 1.0;
         evidence.written_share = self.written_share.filter(says);
         evidence.why_not_direct.clone_from(&self.why_not_direct);
@@ -118,13 +118,13 @@ impl OpenTarget {
         }
     }
 
-    /// As it was opened; None for what has no descriptor.
+    /// The opened file; None for a target without descriptor.
     pub(crate) fn opened(&self) -> Option<&iodyno_target::Opened> {
         self.opened.as_ref()
     }
 
-    /// How much had ever been written to it, by now. None where nobody counts, and where the page cache
-    /// may hold what is still to be written.
+    /// The bytes ever written to it, by now. None where no counter exists, and where the page cache
+    /// may hold bytes that are not yet written.
     pub(crate) fn writes_seen(&self) -> Option<WritesSeen> {
         if self.page_cache || self.emulated.is_some() {
             return None;
@@ -147,7 +147,7 @@ impl OpenTarget {
         });
     }
 
-    /// Reads some blocks of the active range at random, and shows each.
+    /// Reads some blocks of the active range at random, and passes each to `look`.
     pub(crate) fn look_at_some(&self, seed: u64, spec: &Spec, mut look: impl FnMut(&[u8])) {
         let step = SAMPLE_BYTES.max(u64::from(self.align_bytes));
         let range = iodyno_drive::active_range(spec, self.medium.capacity_bytes());
@@ -179,7 +179,7 @@ impl OpenTarget {
     }
 }
 
-/// Reads blocks as long as the buffer, at random, and shows them. `read` gives how many bytes it read.
+/// Reads blocks as long as the buffer, at random, and passes each on. `read` returns the number of bytes that it read.
 fn read_some(
     (start, end): (u64, u64),
     buffer: &mut [u8],
@@ -237,7 +237,7 @@ pub(crate) fn set(request: &Request) -> Result<Vec<OpenTarget>, RunError> {
     Ok(open_targets)
 }
 
-/// The volumes of an emulated system: nothing to inspect, to guard or to open.
+/// The volumes of an emulated system: without inspection, guard or open.
 fn emulated_props(emulated: &Emulated) -> Result<Vec<OpenTarget>, RunError> {
     let mut open_targets = Vec::new();
     for (i, (volume, medium)) in emulated.volumes.iter().zip(emulated.media()).enumerate() {
@@ -326,8 +326,8 @@ fn open_one(
     Ok(open_target)
 }
 
-/// Whether a file is still to be made, was left half-made by a run that was killed, or is shorter
-/// than what was asked for: then even a workload that only reads writes to it first.
+/// Whether a file does not exist yet, was left incomplete by a run that was killed, or is shorter
+/// than requested: then even a workload that only reads writes to it first.
 fn is_not_whole(inspection: &Inspection) -> bool {
     inspection.kind == Kind::File
         && (!inspection.exists
@@ -342,7 +342,7 @@ pub(crate) fn lay_out_bytes(open_targets: &[OpenTarget]) -> Vec<u64> {
     open_targets.iter().map(of).collect()
 }
 
-/// Writes what must be written before a target can be measured: every byte of a new file, once.
+/// Writes the initial content that a target needs before a measurement: every byte of a new file, once.
 pub(crate) fn lay_all_out(
     request: &Request,
     open_targets: &mut [OpenTarget],
@@ -408,7 +408,7 @@ fn fill_ram(
     Ok(())
 }
 
-/// The content that targets are laid out with: what the run's workloads write.
+/// The content with which targets are laid out: the content of the run's workloads.
 struct Fill {
     filler: Filler,
     /// Unit and writer, when every cell verifies in the same units.
@@ -443,7 +443,7 @@ impl Fill {
     }
 }
 
-/// What the record of a step on these targets names.
+/// The name of these targets in the record of a step.
 pub(crate) fn target_name(open_targets: &[OpenTarget]) -> String {
     match open_targets {
         [one] => one.name.clone(),

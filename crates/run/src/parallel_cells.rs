@@ -1,9 +1,9 @@
-//! Several cells of a round at once, in virtual time: each of them makes its device in the steady state of its own
-//! writes, so none depends on what came of the one before.
+//! Parallel execution of a round's cells in virtual time: each of them preconditions its device to the steady state
+//! of its own writes, so none depends on the result of an earlier one.
 //!
-//! While a cell runs here, observed, the next ones of its round run beside it, one a processor, and wait until
-//! it is their turn to be kept. So the notebook gets whole cells in their order, and all figures are those of one
-//! cell after the other; a run that is killed loses the cells that were at work.
+//! While the observed cell runs on this thread, the next cells of its round run in parallel, one a processor, and
+//! wait for their turn to be stored. So the notebook stores whole cells in their order, and all figures equal those of
+//! sequential execution; a run that is killed loses the unfinished cells.
 
 use crate::cell_plan::{cell_plan, targets_of};
 use crate::open_targets::OpenTarget;
@@ -14,11 +14,11 @@ use iodyno_drive::parallel::{at_once, processors};
 use iodyno_drive::{CellPlan, Observer, Unobserved, drive_cell};
 use iodyno_measure::Cell;
 
-/// A cell to run beside another.
+/// A cell that runs in parallel with another.
 pub(crate) type Beside = (Task, CellPlan);
 
-/// The cells that may run beside this one: none where it was already run beside another, or where cells hand
-/// anything on.
+/// The cells that may run in parallel with this one: none where it already ran in parallel, or where cells pass
+/// state on.
 pub(crate) fn beside(
     request: &Request,
     task: &Task,
@@ -42,7 +42,7 @@ pub(crate) fn beside(
     Ok(all)
 }
 
-/// The cells of this plan: those that were made beside an earlier one, or made now, with others beside it.
+/// The cells of this plan: run earlier in parallel with another cell, or now, with others in parallel.
 pub(crate) fn drive(
     request: &Request,
     task: &Task,
@@ -57,7 +57,7 @@ pub(crate) fn drive(
     let other = |(_, plan): &Beside| drive_cell(plan, &request.stop, &mut Unobserved);
     let own = || drive_cell(plan, &request.stop, observer);
     let (mine, others) = at_once(beside.len(), &beside, other, own);
-    // One that failed is run once more when it is its turn, and fails there.
+    // A failed one runs again in its turn, and fails there.
     for ((task, _), cells) in beside.into_iter().zip(others) {
         if let Some(Ok(cells)) = cells {
             schedule.put_ahead(task, cells);

@@ -1,5 +1,5 @@
-//! Keeps a run in the notebook while it grows: [`CellWriter`] the cell that is being measured, and passes on what
-//! a watcher wants to see; [`Books`] the finished cells, in memory where the notebook takes none.
+//! Persistence of a run while it is measured: [`CellWriter`] stores the current cell and forwards progress to
+//! the watcher; [`Books`] stores finished cells, in memory where the notebook can't.
 //!
 //! The notebook may lie on the very storage that is measured. So finished intervals are gathered
 //! and written about once a second, in one transaction, by the coordinating thread.
@@ -26,14 +26,14 @@ const SERIES_UNKEPT_MAX: usize = 2048;
 pub(crate) struct Books {
     writer: Option<RunWriter>,
     cells: Vec<Cell>,
-    /// So many of them, from the first on, are in the notebook.
+    /// The number of them, from the first on, that the notebook stores.
     kept: usize,
-    /// Why the notebook has not got the others.
+    /// Why the notebook does not store the others.
     failure: Option<Error>,
 }
 
 impl Books {
-    /// `before` are the cells that the notebook has already, of a run that is taken up.
+    /// `before`: the cells of a resumed run that the notebook stores already.
     pub(crate) fn new(writer: Option<RunWriter>, before: &[Cell]) -> Self {
         let mut cells = before.to_vec();
         for cell in &mut cells {
@@ -51,7 +51,7 @@ impl Books {
         self.cells.len()
     }
 
-    /// Takes finished cells in, and writes all that the notebook has not got.
+    /// Adds finished cells, and writes all cells that the notebook does not store yet.
     pub(crate) fn finish_cells(&mut self, done: Vec<Cell>, watch: &mut dyn Watch) {
         self.cells.extend(done);
         self.catch_up(watch);
@@ -79,8 +79,8 @@ impl Books {
         }
     }
 
-    /// Ends the run in the notebook. Gives the cells, thinned out where the notebook has them;
-    /// and why the notebook has not got all of the run, if it has not.
+    /// Ends the run in the notebook. Returns the cells, thinned out where the notebook stores them,
+    /// and the reason if the notebook does not store all of the run.
     pub(crate) fn finish(
         mut self,
         outcome: &Outcome,
@@ -97,8 +97,8 @@ impl Books {
     }
 }
 
-/// Puts a run that its notebook could not take into one of its own, in a new folder among the temporary
-/// files. A run that this fails for has no id, and its notebook is the one that failed.
+/// Writes a run that its notebook could not store into a notebook of its own, in a new folder among the temporary
+/// files. A run for which this fails has no id, and its notebook is the one that failed.
 pub(crate) fn keep_elsewhere(
     run: &mut Run,
     id: &str,
@@ -112,7 +112,7 @@ pub(crate) fn keep_elsewhere(
     let kept = made.and_then(|()| {
         let written = Notebook::open(&path).and_then(|mut notebook| notebook.import(run));
         written.map(drop).map_err(|e| {
-            // Both are ours alone, and of no use.
+            // Both belong to this process alone, and are useless.
             let _ = std::fs::remove_file(&path);
             let _ = std::fs::remove_dir(&folder);
             e.to_string()
@@ -127,7 +127,7 @@ pub(crate) fn keep_elsewhere(
     Ok(path)
 }
 
-/// What is said at once where the notebook fails.
+/// The immediate warning where the notebook fails.
 fn unkept_words(e: &Error) -> String {
     format!("{e}; the run goes on, and its results stay in memory until its end")
 }

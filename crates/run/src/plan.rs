@@ -1,5 +1,5 @@
-//! What a run will cost, told before it starts: how long it takes, how much it writes, and which
-//! share of a device's rated endurance that is.
+//! The cost of a run, computed before its start: its duration, the bytes that it writes, and their
+//! share of a device's rated endurance.
 
 use crate::request::{MethodRequest, Request};
 use iodyno_measure::Threshold;
@@ -9,8 +9,8 @@ use iodyno_units::{OpKind, human};
 use iodyno_workload::{ArrivalKind, Spec};
 use serde::Serialize;
 
-/// About what a step of a method on real storage takes beside its own time, ns: threads are started, the
-/// generator is calibrated, conditions are read, the cell is kept. Between 30 and 60 ms on two cores.
+/// Approximate overhead of a method's step on real storage beside its own time, ns: starting threads, calibrating
+/// the generator, reading conditions, storing the cell. Between 30 and 60 ms on two cores.
 const AROUND_STEP_NS: u64 = 50_000_000;
 
 /// The cost of a run, as far as it can be known before.
@@ -20,7 +20,7 @@ pub struct Plan {
     pub cells: usize,
     /// How often the list of cells is run.
     pub repeats: u32,
-    /// What its figures are to be held against. A reader of the run judges by it.
+    /// The thresholds for its figures. A reader of the run judges by them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
     /// Ramps and measured times of the cells that time limits, ns. Laying out comes on top.
@@ -39,18 +39,18 @@ pub struct Plan {
     pub lay_out_bytes: u64,
     /// Bytes that cells will write on all targets together, where operations, bytes or a rate limit them.
     pub cell_write_bytes: u64,
-    /// Some of these follow from a rate, which is kept on average only.
+    /// Part of these follow from a rate, which is kept on average only.
     #[serde(skip)]
     pub by_rate: bool,
     /// Time during which cells write as fast as the target takes it, ns.
     pub unlimited_write_ns: u64,
-    /// For each target whose device tells: name, rated endurance (estimated) and what has been
-    /// written so far, bytes.
+    /// For each target whose device reports it: name, rated endurance (estimated) and bytes
+    /// written so far.
     pub endurance: Vec<Endurance>,
-    /// What a method takes, where the run is one.
+    /// The budget of a method, where the run is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// What the sum means, in sentences.
+    /// The meaning of the sum, in sentences.
     pub words: Vec<String>,
 }
 
@@ -63,19 +63,19 @@ pub struct Endurance {
     pub rated_bytes: u64,
     /// Bytes written in its life so far.
     pub written_bytes: u64,
-    /// Bytes that this run writes to it: what limits tell, and, where cells write as fast as the target
-    /// takes it, as much as that were at 1 GB/s.
+    /// Bytes that this run writes to it: by the limits, and, where cells write as fast as the target
+    /// accepts, the amount at 1 GB/s.
     pub run_bytes: u64,
 }
 
-/// What a cell writes on one target.
+/// The writes of a cell on one target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Writes {
     /// At most so many bytes.
     AtMost(f64),
     /// About so many bytes, by its rate.
     About(f64),
-    /// As fast as the target takes it, for so long, ns.
+    /// As fast as the target accepts them, for so long, ns.
     Unlimited(u64),
 }
 
@@ -111,7 +111,7 @@ fn mean_write_bytes(spec: &Spec) -> f64 {
     blocks.iter().map(|b| f64::from(b.bytes) * b.share).sum::<f64>() / shares.max(f64::MIN_POSITIVE)
 }
 
-/// What each target's device takes: the bytes of all targets on the same one. `devices` has the names of the
+/// The bytes written to each target's device: the sum over all targets on the same one. `devices` has the names of the
 /// disks at the bottom of each target; one without any is a device of its own.
 fn bytes_by_device(devices: &[Vec<&str>], bytes: &[u64]) -> Vec<u64> {
     let same = |i: usize, j: usize| i == j || !devices[i].is_empty() && devices[i] == devices[j];
@@ -169,7 +169,7 @@ impl Plan {
             plan.cells = (budget.cells_max * subjects) as usize;
             plan.cell_times_ns.clear();
             plan.open_ended = false;
-            // Fills are told apart from what cells write.
+            // Fills are counted separately from the writes of cells.
             plan.cell_write_bytes = if emulated { 0 } else { budget.fill_bytes * targets };
             plan.words = plan.method_sentences(&budget, of, subjects);
             plan.budget = Some(budget);
@@ -180,7 +180,7 @@ impl Plan {
         plan
     }
 
-    /// Of each target whose device tells it.
+    /// Of each target whose device reports it.
     fn endurances(
         &self,
         inspections: &[Inspection],
@@ -238,7 +238,7 @@ impl Plan {
         words.push(format!("{cells} {steps} for {time}{of_time}"));
         let (least, most) = (budget.cells_min, budget.cells_max);
         let around = |steps: u64| steps.saturating_mul(subjects).saturating_mul(AROUND_STEP_NS);
-        // Not worth a word where it is lost in the time of the cells.
+        // Omitted where it is negligible beside the time of the cells.
         if !self.virtual_time && around(most) > budget.time_max_ns.saturating_mul(subjects) / 10 {
             let (least, most) =
                 (human::duration_ns(around(least)), human::duration_ns(around(most)));
@@ -254,9 +254,9 @@ impl Plan {
         words
     }
 
-    /// About how long the run still takes, ns, when cell `index` (from 0, repeats count) has `cell_left_ns` to
-    /// go: that and the times of the cells after it. What is done between cells comes on top. None where it
-    /// can't be known: rounds end when they are steady, cells in virtual time when they are simulated.
+    /// Approximate remaining time of the run, ns, when cell `index` (from 0, repeats count) has `cell_left_ns` to
+    /// go: that and the times of the cells after it, without the work between cells. None where it
+    /// is unknown: rounds end when they are steady, cells in virtual time when they are simulated.
     pub fn left_ns(&self, index: usize, cell_left_ns: u64) -> Option<u64> {
         if self.virtual_time || self.open_ended || self.cell_times_ns.is_empty() {
             return None;
@@ -265,7 +265,7 @@ impl Plan {
         Some(cell_left_ns + to_come.sum::<u64>())
     }
 
-    /// Whether the plan is worth telling: it writes, it takes long, or it is not about what is real.
+    /// Whether the plan is worth printing: the run writes, takes long, or has emulated targets.
     pub fn is_notable(&self) -> bool {
         self.emulated || self.time_ns > 60_000_000_000 || self.writes()
     }
@@ -320,7 +320,7 @@ impl Plan {
     }
 }
 
-/// In which state cells find emulated devices; cells that find the same are named together.
+/// The states in which cells find emulated devices; cells that find the same are named together.
 fn states(request: &Request) -> Vec<String> {
     let Some(emulated) = &request.emulated else { return Vec::new() };
     let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
@@ -358,7 +358,7 @@ mod tests {
         Spec::from_toml(text).unwrap_or_else(|errors| panic!("{errors:?}"))
     }
 
-    /// 5000 operations a second for 6 s, 30 % writes of 8 KiB: 74 MB, not what the target could take.
+    /// 5000 operations a second for 6 s, 30 % writes of 8 KiB: 74 MB, not the target's maximum.
     #[test]
     fn a_rate_limits_what_is_written() {
         let file = "schema = 1\nmix = { read = 70, write = 30 }\nblock = \"8KiB\"\nthreads = 1\ndepth = 1\n";
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(Writes::of(&few), Writes::AtMost(1000.0 * 0.3 * 8192.0));
     }
 
-    /// A device is worn by what its own targets write, and by no other's.
+    /// Only the writes to a device's own targets wear it.
     #[test]
     fn a_device_takes_what_its_targets_write() {
         let devices = [vec!["nvme0n1"], vec!["nvme1n1"], vec!["nvme0n1"], vec![], vec![]];

@@ -1,5 +1,5 @@
-//! What a method does beside measuring: purges, fills, waits; and, for a run that is taken up, bringing
-//! emulated devices to where its finished cells left them.
+//! Preparation in a method: purges, fills, waits; and, for a resumed run, replays its finished cells to restore
+//! the state of emulated devices.
 
 use crate::fill::FillShape;
 use crate::open_targets::{OpenTarget, target_name};
@@ -19,10 +19,10 @@ use iodyno_workload::Spec;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often a wait looks whether it shall stop.
+/// Interval at which a wait checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Prepares these of the run's targets; gives the record of it, or the cells of a fill.
+/// Prepares these of the run's targets; returns the record of it, or the cells of a fill.
 pub(crate) fn prepare(
     mut on: StepContext<'_, '_>,
     place: Place,
@@ -76,8 +76,8 @@ pub(crate) fn prepare(
     Ok(vec![record(name, &target, place, evidence)])
 }
 
-/// Purges what can be purged and was named for it; says the rest, and the method goes on. Gives what was
-/// done in words, and in how far that is less than was asked for.
+/// Purges each purgeable target that the user named for it, reports the rest, and the method continues. Returns the
+/// actions in words, and how far they fall short of the request.
 fn purge(
     request: &Request,
     open_targets: &[OpenTarget],
@@ -119,7 +119,7 @@ fn purge(
     Ok((words.join("; "), (!less.is_empty()).then(|| less.join("; "))))
 }
 
-/// The outer error ends the run, the inner one says why the target is as it was.
+/// The outer error ends the run, the inner one is the reason why the target is unchanged.
 fn purge_opened_target(
     request: &Request,
     opened: &Opened,
@@ -134,7 +134,7 @@ fn purge_opened_target(
     };
     let record = match purge_opened(opened, &options, &mut progress) {
         Ok(record) => record,
-        // Not named for it: a method says so and goes on.
+        // Not named for it: a method reports that and continues.
         // The text is kept as a fact, which is one line.
         Err(e @ TargetError::Refused(_)) => {
             return Ok(Err(e.to_string().split_whitespace().collect::<Vec<_>>().join(" ")));
@@ -157,7 +157,7 @@ fn purge_opened_target(
     })
 }
 
-/// Writes the active range from end to end, so often, with a proof.
+/// Writes the active range from end to end, the given number of times, with a proof.
 fn fill(
     on: StepContext<'_, '_>,
     place: Place,
@@ -184,7 +184,7 @@ fn fill(
     run_cell(on, &task)
 }
 
-/// Does nothing for a while: in virtual time where the devices are emulated.
+/// Waits: in virtual time where the devices are emulated.
 pub(crate) fn wait(request: &Request, schedule: &mut Schedule<'_>, ns: u64, watch: &mut dyn Watch) {
     if request.emulated.as_ref().is_some_and(|e| !e.live) {
         schedule.idle(ns);
@@ -197,8 +197,8 @@ pub(crate) fn wait(request: &Request, schedule: &mut Schedule<'_>, ns: u64, watc
     }
 }
 
-/// Notes what an earlier process did. Emulated devices that cells carry on from one another are brought to
-/// where those cells left them, by doing the same again: what comes of it is known.
+/// Records the work of an earlier process. For emulated devices with carried state, it repeats that work to restore
+/// the state at the end of those cells; the results are known.
 pub(crate) fn catch_up<'r>(
     request: &'r Request,
     open_targets: &mut [OpenTarget],
@@ -259,7 +259,7 @@ pub(crate) fn catch_up<'r>(
     Ok(())
 }
 
-/// Refuses to go on on something else than what the run began on.
+/// Refuses to continue on targets other than those the run began with.
 fn same_targets(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     let Some(resume) = request.method.as_ref().and_then(|m| m.resume.as_ref()) else {
         return Ok(());

@@ -1,7 +1,7 @@
-//! What can't be together: engine and depth, engine and target, workload and target, workload and what an
-//! NBD server promises. All of it is
-//! known before a byte is written or the notebook is touched, and is said then, not after a file of 100 GiB
-//! was laid out.
+//! Checks for impossible combinations: engine and depth, engine and target, workload and target, workload and the
+//! capabilities of an NBD server. All of them run
+//! before a byte is written or the notebook is touched, so that a run fails then, and not after it laid out a file
+//! of 100 GiB.
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;
@@ -15,7 +15,7 @@ use iodyno_target::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{ArrivalKind, Geometry, MAX_THREADS, Percent, Shared, Spec};
 
-/// What can't be together, whatever the targets are.
+/// Combinations that are impossible on any target.
 pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
     interval(request)?;
     let ring_only = [("--poll", request.options.poll), ("--plain-ring", request.options.plain)];
@@ -49,7 +49,7 @@ pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
     Ok(())
 }
 
-/// An interval of the series that was asked for, and that cells can't have.
+/// A requested interval of the series that is impossible for the cells.
 fn interval(request: &Request) -> Result<(), RunError> {
     let Some(ns) = request.interval_ns else { return Ok(()) };
     let words = human::duration_ns;
@@ -74,8 +74,8 @@ fn interval(request: &Request) -> Result<(), RunError> {
     Ok(())
 }
 
-/// More cells than the notebook has memory to read back. A method that goes on until a steady state is refused
-/// where the least that it takes is too much, and noted where the most is.
+/// More cells than fit in the memory for reading the notebook back. A method that continues until a steady state is
+/// refused where its minimum is too much, and noted where its maximum is.
 pub(crate) fn too_many_cells(
     request: &Request,
     plan: &Plan,
@@ -111,7 +111,7 @@ pub(crate) fn too_many_cells(
     Ok(())
 }
 
-/// A duration without rounding, for one that is refused: `500 µs`.
+/// An exact duration, for one that is refused: `500 µs`.
 fn exactly(ns: u64) -> String {
     match ns {
         ns if ns.is_multiple_of(1_000_000_000) => human::duration_ns(ns),
@@ -121,12 +121,12 @@ fn exactly(ns: u64) -> String {
     }
 }
 
-/// What does not fit the targets, as they were found.
+/// Cells that do not fit the inspected targets.
 pub(crate) fn misfits(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     memory(request, open_targets)?;
     for open_target in open_targets {
         engine(request, open_target)?;
-        // What does not fit of a method is left out and shown so; none of it would be a mistake.
+        // A method leaves out cells that do not fit and shows so; it is an error if none fits.
         if request.method.is_some()
             && request
                 .cells
@@ -195,7 +195,7 @@ fn memory(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError
     Ok(())
 }
 
-/// An engine that was asked for and is none for this kind of target.
+/// A requested engine that does not exist for this kind of target.
 fn engine(request: &Request, open_target: &OpenTarget) -> Result<(), RunError> {
     if !matches!(open_target.medium, Medium::File(_))
         && (request.options.poll || request.options.plain)
@@ -226,8 +226,8 @@ fn engine(request: &Request, open_target: &OpenTarget) -> Result<(), RunError> {
     )))
 }
 
-/// What a workload asks of an NBD server that the server does not promise. The protocol forbids to ask
-/// for it all the same.
+/// Features that a workload requires and an NBD server does not advertise. The protocol forbids
+/// their use.
 fn nbd(name: &str, spec: &Spec, open_target: &OpenTarget) -> Result<(), RunError> {
     let Some(export) = &open_target.inspection.nbd else { return Ok(()) };
     let refused =

@@ -1,4 +1,4 @@
-//! What a caller asks of a run, and what it gets.
+//! The request for a run, its outcome, and its errors.
 
 use crate::Emulated;
 use iodyno_drive::{DriveError, EngineKind, EngineOptions, clock::Clock};
@@ -11,50 +11,50 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A method to carry out, rather than a list of cells.
+/// A method to execute, rather than a list of cells.
 #[derive(Clone, Debug)]
 pub struct MethodRequest {
     /// The method.
     pub method: Method,
     /// On each target alone, one after the other, rather than on all at once.
     pub each: bool,
-    /// Its preconditioning may be that of an earlier run, where that is proven to be there still.
+    /// Reuses the preconditioning of an earlier run, where it is proven to be intact.
     pub reuse: bool,
-    /// The folder in which paths are looked up, for the record.
+    /// The base folder of paths, for the record.
     pub folder: String,
-    /// The run that is taken up; None to begin one.
+    /// The run to resume; None to begin one.
     pub resume: Option<Resume>,
 }
 
-/// A run that was cut short, to be taken up.
+/// A run that was cut short, to be resumed.
 #[derive(Clone, Debug)]
 pub struct Resume {
     /// Its id.
     pub id: String,
     /// Its finished cells, in order.
     pub cells: Vec<Cell>,
-    /// How large its targets were, bytes; 0 where that was not known.
+    /// The sizes of its targets, bytes; 0 where unknown.
     pub capacities_bytes: Vec<u64>,
 }
 
 /// Everything about a run.
 #[derive(Debug)]
 pub struct Request {
-    /// What was asked for, such as `four-corners`.
+    /// The name of the work, such as `four-corners`.
     pub name: String,
     /// The command line, for the record.
     pub command: Vec<String>,
     /// Version of the program, for the record.
     pub version: String,
-    /// The cells, in order; of a method all that it may issue.
+    /// The cells, in order; for a method all that it may issue.
     pub cells: Vec<CellSpec>,
     /// The method, if it is one.
     pub method: Option<MethodRequest>,
     /// How often the whole list of cells is run, 1 or more. Each time has streams of its own.
     pub repeats: u32,
-    /// What the figures are held against; kept with the run.
+    /// The thresholds for the figures; kept with the run.
     pub thresholds: Vec<Threshold>,
-    /// Targets; not looked at where they are emulated.
+    /// Targets; unused where they are emulated.
     pub targets: Vec<TargetName>,
     /// The system that all targets are volumes of, where they are emulated.
     pub emulated: Option<Emulated>,
@@ -80,31 +80,31 @@ pub struct Request {
     pub stop: Arc<AtomicBool>,
 }
 
-/// What a run gave.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The run, as it was kept (or would have been).
+    /// The run, as it was stored (or would have been).
     pub run: notebook::Run,
     /// Stopped by a signal.
     pub interrupted: bool,
-    /// Stopped by too many failed operations, by an engine that could not go on, or by a target that
+    /// Stopped by too many failed operations, by an engine that could not continue, or by a target that
     /// stopped answering.
     pub too_many_errors: bool,
-    /// The notebook has not got it, against what was asked.
+    /// The notebook does not store it, although this was requested.
     pub not_kept: Option<NotKept>,
 }
 
-/// A run that its notebook could not take.
+/// A run that its notebook could not store.
 #[derive(Debug)]
 pub struct NotKept {
-    /// What the notebook says.
+    /// The notebook's error.
     pub why: notebook::Error,
-    /// Another notebook, made for this run alone, which has it; or why there is none.
+    /// Another notebook, made for this run alone, which stores it; or why there is none.
     pub instead: Result<PathBuf, String>,
 }
 
 impl Outcome {
-    /// Whether verification met content that was not what had been written.
+    /// Whether verification read content that differs from the written one.
     pub fn wrong_content(&self) -> bool {
         let mut verified = self.run.cells.iter().filter_map(|c| c.evidence.verification.as_ref());
         verified.any(|v| v.wrong_reads() > 0)
@@ -116,7 +116,7 @@ impl Outcome {
     }
 }
 
-/// Why a run could not be made. Cells that were finished before are in the notebook.
+/// Why a run failed. Cells that were finished before are in the notebook.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// About a target.
@@ -128,15 +128,15 @@ pub enum RunError {
     /// About the notebook.
     #[error(transparent)]
     Notebook(#[from] notebook::Error),
-    /// What was asked for can't be together.
+    /// The request is an impossible combination.
     #[error("{0}")]
     Impossible(String),
-    /// The system refused something that is always there.
+    /// The system refused a resource that always exists.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted action.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Stopped by a signal before the first cell.

@@ -1,16 +1,16 @@
-//! Preconditioning that an earlier run left, and whether it is there still.
+//! Reuse of an earlier run's preconditioning: the conditions that prove that it is still intact.
 //!
-//! A fill takes hours, and what it leaves lasts until somebody writes. A later run may begin with it instead
-//! of doing the same again, if the notebook has a finished run that proves all of this:
+//! A fill takes hours, and its result lasts until the next write. A later run may use that result instead
+//! of a new fill, if the notebook has a finished run that proves all of this:
 //!
-//! * it filled the same bytes of the same target, in blocks of the same size, at least as often, by what
-//!   completed ([`FillProof`](iodyno_measure::FillProof)), without anybody else's I/O meanwhile;
+//! * it filled the same bytes of the same target, in blocks of the same size, at least as often, by its completed
+//!   operations ([`FillProof`](iodyno_measure::FillProof)), without foreign I/O meanwhile;
 //! * where the method purges first, so did that run;
 //! * after its fill it only read;
-//! * nobody wrote since, by the fingerprint that it kept ([`unwritten_since`]).
+//! * no program wrote since, by the fingerprint that it kept ([`unwritten_since`]).
 //!
-//! What can't be known counts as no proof. Nothing is reused unless that was asked for; what was, is told
-//! in the record of the step, with the reason to believe it.
+//! The unknown counts as no proof. A run reuses nothing unless the user requested it; the record of the step
+//! states each reuse, with its evidence.
 
 use crate::open_targets::OpenTarget;
 use crate::request::RunError;
@@ -22,39 +22,39 @@ use iodyno_notebook::{Notebook, Run, RunSummary, Status};
 use iodyno_target::{WritesSeen, unwritten_since};
 use iodyno_units::{OpKind, human};
 
-/// What a fill's cells are called.
+/// The name of a fill's cells.
 pub(crate) const FILL_NAME: &str = "fill";
-/// What the record of a purge is called.
+/// The name of a purge's record.
 pub(crate) const PURGE_NAME: &str = "purge";
-/// How many earlier runs are looked at, the latest first: the latest fill of a target decides, and runs on
+/// How many earlier runs are examined, the latest first: the latest fill of a target decides, and runs on
 /// other targets may lie between.
 const RUNS_MAX: usize = 8;
 
-/// The state that a method wants its target in before it measures.
+/// The state that a method requires of its target before it measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wanted {
     /// Purged before it was filled.
     pub(crate) purged: bool,
     /// How often every block was written, at least.
     pub(crate) passes: u8,
-    /// In blocks of so many bytes.
+    /// Block size, bytes.
     pub(crate) block_bytes: u32,
     /// The first byte.
     pub(crate) start_bytes: u64,
-    /// From there on.
+    /// The length of the range.
     pub(crate) len_bytes: u64,
 }
 
-/// What is believed of a target, and why.
+/// The proven state of a target, and its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Believed {
     words: String,
-    /// What the earlier run's own purge lacked.
+    /// The deviation of the earlier run's own purge.
     deviation: Option<String>,
 }
 
-/// Whether a step need not be done, because an earlier run did it. `evidence` says which run, or why it is to
-/// be done anew where reuse was asked for.
+/// Whether a step can be omitted, because an earlier run did it. `evidence` names that run, or, where reuse was
+/// requested, the reason to repeat the step.
 pub(crate) fn reused(
     on: &mut StepContext<'_, '_>,
     targets: &Range<usize>,
@@ -118,7 +118,7 @@ pub(crate) fn reused(
     Ok(true)
 }
 
-/// Runs that filled something and came to their end, the latest first.
+/// Finished runs that filled something, the latest first.
 struct Past<'a> {
     notebook: &'a Notebook,
     summaries: Vec<RunSummary>,
@@ -137,8 +137,8 @@ impl<'a> Past<'a> {
         Ok(Self { notebook, summaries, loaded: Vec::new() })
     }
 
-    /// What the latest run that filled this target left of it. The inner error is the reason why it can't
-    /// be believed.
+    /// The state of this target after the latest run that filled it. The inner error is the reason why it can't
+    /// be reused.
     fn look(
         &mut self,
         open_target: &OpenTarget,
@@ -170,7 +170,7 @@ fn seen_after(run: &Run, target: usize) -> Option<WritesSeen> {
     serde_json::from_value(run.head.targets[target].writes_seen()?.clone()).ok()
 }
 
-/// Whether a run's target is this one, as far as a name and an identity tell.
+/// Whether a run's target is this one, by name and identity.
 fn is_same(run: &Run, target: usize, now: &WritesSeen) -> bool {
     let Some(then) = seen_after(run, target) else { return false };
     match (&then.file, &now.file, &then.device, &now.device) {
@@ -183,17 +183,17 @@ fn is_same(run: &Run, target: usize, now: &WritesSeen) -> bool {
     }
 }
 
-/// Where in the run's cells the last fill of a target is, with its proof.
+/// The position in the run's cells of a target's last fill, with its proof.
 fn fill_of(run: &Run, target: usize) -> Option<(usize, FillProof)> {
     let name = &run.head.targets[target].name;
     let mut cells = run.cells.iter().enumerate().rev().filter(|(_, cell)| cell.key.target == *name);
     cells.find_map(|(i, cell)| Some((i, cell.evidence.fill?)))
 }
 
-/// Judges what a run left of one of its targets against what is wanted of it now.
+/// Compares the state in which a run left one of its targets with the required state.
 ///
 /// # Errors
-/// Why it can't be believed, as the end of a sentence.
+/// Why it can't be reused, as the end of a sentence.
 fn believe(
     run: &Run,
     target: usize,
@@ -261,7 +261,7 @@ fn believe(
     })
 }
 
-/// A purge that belongs to the fill at `at`: no cell lies between the two. Gives what it lacked.
+/// A purge that belongs to the fill at `at`: no cell lies between the two. Returns its deviation.
 fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, String> {
     let place = run.cells[at].key.place.as_ref();
     let before = run.cells[..at].iter().rev().filter(|cell| {

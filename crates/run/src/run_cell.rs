@@ -1,5 +1,5 @@
-//! One cell of a run: prepares its targets, drives it, gathers the evidence around it and judges it. What is driven,
-//! by which engines, is in `cell_plan`; which cell comes next in `schedule`.
+//! One cell of a run: prepares its targets, drives it, gathers the evidence around it and judges it. Its targets
+//! and engines are in `cell_plan`; the order of the cells is in `schedule`.
 
 use crate::Emulated;
 use crate::all_targets::{ALL_TARGETS, all_targets};
@@ -25,8 +25,8 @@ use iodyno_workload::{CellSpec, Content, Spec};
 /// Length of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
 
-/// Measures one cell; gives that of each target, and the merged one where there are several. A cell that
-/// does not fit its targets gives a record that says so.
+/// Measures one cell; returns each target's cell, and the merged one where there are several. A cell that
+/// does not fit its targets yields a record of that.
 pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>, RunError> {
     let StepContext { request, open_targets, schedule, watch, .. } = on;
     let beside = parallel_cells::beside(request, task, open_targets, schedule)?;
@@ -96,8 +96,8 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     Ok(judged(cells, calibration, is_null))
 }
 
-/// What the generator costs with this workload, ns an operation, and the most IOPS of it; None on the null
-/// engine, which shows it itself, and where devices are emulated.
+/// The generator's cost with this workload, ns an operation, and its maximum IOPS; None on the null
+/// engine, which measures it itself, and where devices are emulated.
 fn calibrated(
     request: &Request,
     spec: &Spec,
@@ -129,7 +129,7 @@ fn judged(mut cells: Vec<Cell>, calibration: Option<(f64, f64)>, is_null: bool) 
         }
         done.verdicts = judge(done);
         if done.key.target.starts_with(ALL_TARGETS) {
-            // What is remarkable about one target is said there.
+            // A verdict on one target stays in that target's cell.
             let kept = ["RATE_MET", "EMULATED"];
             done.verdicts.retain(|v| v.level != Level::Note || kept.contains(&v.code.as_str()));
         }
@@ -137,7 +137,7 @@ fn judged(mut cells: Vec<Cell>, calibration: Option<(f64, f64)>, is_null: bool) 
     cells
 }
 
-/// How near the model's times completions came, of each volume.
+/// The deviation of completions from the model's times, of each volume.
 fn record_lateness(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
     let counts = live.look(|_, _, counts| counts.to_vec());
     for (counts, cell) in counts.iter().zip(cells) {
@@ -157,8 +157,8 @@ fn record_lateness(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
     }
 }
 
-/// Where content was to be verified, and none of the reads could be, the evidence says so by a verification
-/// of nothing.
+/// Where content was to be verified, and none of the reads could be, the evidence contains an empty
+/// verification.
 fn record_unverified(spec: &Spec, cell: &mut Cell) {
     let has_read = cell.total().class(OpKind::Read).is_some_and(|reads| reads.ops() > 0);
     if spec.content() == Content::Verifiable && has_read {

@@ -1,5 +1,5 @@
-//! What is kept of a run beside its cells: its head, the condition of its devices before and after, and the whole
-//! run as it is read back. How the notebook is written while cells are measured is in `persist`.
+//! The record of a run beside its cells: its head, the condition of its devices before and after, and the whole
+//! run as read back. The writes to the notebook during the measurement are in `persist`.
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;
@@ -13,7 +13,7 @@ use iodyno_notebook::{
 use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use serde_json::Value;
 
-/// What is kept of a run before its first cell.
+/// The record of a run before its first cell.
 pub(crate) fn head(request: &Request, open_targets: &[OpenTarget], plan: &Plan) -> RunHead {
     let json = |v: Result<Value, serde_json::Error>| v.unwrap_or(Value::Null);
     RunHead {
@@ -44,7 +44,7 @@ pub(crate) fn head(request: &Request, open_targets: &[OpenTarget], plan: &Plan) 
     }
 }
 
-/// The plan with the method that it is of: all that is needed to take the run up, and to judge it again.
+/// The plan with its method: all that is needed to resume the run, and to judge it again.
 fn with_method(request: &Request, mut plan: Value) -> Value {
     if let (Some(of), Value::Object(plan)) = (&request.method, &mut plan) {
         let source = serde_json::to_value(&of.method.source).unwrap_or(Value::Null);
@@ -55,8 +55,8 @@ fn with_method(request: &Request, mut plan: Value) -> Value {
     plan
 }
 
-/// The device's own log, its temperature and its link, as they are now: kept before and after, so
-/// that wear, heat and a link that fell back can be seen. None where nothing of it can be read.
+/// The device's own log, its temperature and its link, as they are now: recorded before and after, so
+/// that wear, heat and a degraded link are visible. None where nothing of it can be read.
 fn condition(open_target: &OpenTarget) -> Option<Value> {
     let device = open_target.inspection.physical.first()?;
     let device = BlockDevice::read(&SysRoot::real(), device.dev)?;
@@ -72,7 +72,7 @@ fn condition(open_target: &OpenTarget) -> Option<Value> {
     }))
 }
 
-/// The same after the run, with what shows a later run whether another program wrote since.
+/// The same after the run, with a fingerprint by which a later run detects writes of other programs.
 pub(crate) fn condition_after(open_target: &OpenTarget) -> Option<Value> {
     let condition = condition(open_target);
     let Some(seen) = open_target.writes_seen() else { return condition };
@@ -81,7 +81,7 @@ pub(crate) fn condition_after(open_target: &OpenTarget) -> Option<Value> {
     Some(condition)
 }
 
-/// A run that no notebook has, in the form of one that was kept.
+/// A run that no notebook stores, in the form of a stored one.
 pub(crate) fn unkept(
     mut head: RunHead,
     started: Timestamp,
@@ -108,8 +108,8 @@ pub(crate) fn unkept(
     }
 }
 
-/// The run as the notebook has it. Where the notebook took all of it and can't read it, what this process still
-/// has of it: its series are coarser.
+/// The run as stored in the notebook. Where the notebook stored all of it and can't read it, the copy in this
+/// process's memory: its series are coarser.
 pub(crate) fn read_back(
     notebook: &Notebook,
     id: &str,

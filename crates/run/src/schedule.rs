@@ -1,5 +1,5 @@
-//! What a run does, one task after the other: a list of cells, or a method's steps. Remembers what was
-//! done, and holds the emulated system that steps hand on to one another.
+//! The sequence of a run's tasks: a list of cells, or a method's steps. Records the finished
+//! tasks, and holds the emulated system that steps hand on to one another.
 
 use crate::request::{MethodRequest, Request, RunError};
 use core::ops::Range;
@@ -19,31 +19,31 @@ use std::sync::Arc;
 pub(crate) struct Task {
     /// The cell.
     pub(crate) cell: CellSpec,
-    /// Where in a method.
+    /// Its place in a method.
     pub(crate) place: Option<Place>,
     /// Which of the run's targets.
     pub(crate) targets: Range<usize>,
-    /// Nothing to do after it for so long, ns.
+    /// Idle time after it, ns.
     pub(crate) then_wait_ns: u64,
-    /// Its place among the run's cells, and how many there are; 0 for not known.
+    /// Its place among the run's cells, and their number; 0 for unknown.
     pub(crate) position: (usize, usize),
 }
 
-/// What comes next.
+/// The next task.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// A cell.
     Measure(Box<Task>),
-    /// Something that brings the targets into a state.
+    /// A preparation that brings the targets into a state.
     Prepare {
         /// Its place in the method.
         place: Place,
-        /// What.
+        /// The preparation.
         how: Prepare,
         /// Which of the run's targets.
         targets: Range<usize>,
     },
-    /// All is done.
+    /// All tasks are done.
     Finished,
 }
 
@@ -55,17 +55,17 @@ pub(crate) enum Prepare {
     Wait { ns: u64 },
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
     request: &'a Request,
     targets: usize,
-    /// What a method has done; for a list its length counts.
+    /// The finished steps of a method; for a list its length counts.
     done: Vec<Done>,
     count: usize,
     /// Subjects whose targets this run may have changed.
     touched: BTreeSet<u32>,
-    /// Cells that were run beside an earlier one and wait for their turn.
+    /// Cells that ran in parallel with an earlier one and wait for their turn.
     ahead: VecDeque<(Task, Vec<Cell>)>,
     /// By subject and stage.
     walks: BTreeMap<(u32, u32), Arc<Walks>>,
@@ -73,7 +73,7 @@ pub(crate) struct Schedule<'a> {
     carried: Option<(Arc<System>, Carried)>,
     /// The state in which the next carried system is made.
     made: Precondition,
-    /// What the generator costs on the null engine, by what it issues: a method's rounds issue the same
+    /// The generator's cost on the null engine, by workload: a method's rounds issue the same
     /// over and over.
     calibrations: Vec<(Spec, (f64, f64))>,
 }
@@ -98,7 +98,7 @@ impl<'a> Schedule<'a> {
         self.request.method.as_ref().map(|m| (m, &m.method))
     }
 
-    /// What to do now.
+    /// The next task.
     pub(crate) fn next(&self) -> Result<Next, RunError> {
         let Some((request, method)) = self.method() else {
             return Ok(self.listed());
@@ -115,7 +115,7 @@ impl<'a> Schedule<'a> {
     }
 
     fn listed(&self) -> Next {
-        // The whole list again and again, so that what drifts meanwhile is spread over all cells.
+        // The whole list again and again, so that a drift is spread over all cells.
         let cells = &self.request.cells;
         let repeat = (self.count / cells.len().max(1)) as u32;
         let cell = cells.get(self.count % cells.len().max(1));
@@ -132,7 +132,7 @@ impl<'a> Schedule<'a> {
         }))
     }
 
-    /// The cell with what the request says of all cells.
+    /// The cell with the request's values for all cells.
     pub(crate) fn cell(&self, cell: CellSpec, seed: u64) -> CellSpec {
         let interval_ns = self.request.interval_ns.or(cell.interval_ns);
         CellSpec { seed, interval_ns, errors_max: self.request.errors_max, ..cell }
@@ -178,13 +178,13 @@ impl<'a> Schedule<'a> {
         Ok(measured)
     }
 
-    /// A purge or a fill of emulated devices: the next carried cell finds them so, new.
+    /// A purge or a fill of emulated devices: the next carried cell finds new ones in this state.
     pub(crate) fn rewrite(&mut self, how: Precondition) {
         self.made = how;
         self.carried = None;
     }
 
-    /// Nothing is done to emulated devices for so long; None where there are none that are carried.
+    /// Leaves emulated devices idle for so long; None where no system is carried.
     pub(crate) fn idle(&mut self, ns: u64) -> Option<()> {
         self.carried.as_mut().map(|(_, carried)| carried.idle(ns))
     }
@@ -207,7 +207,7 @@ impl<'a> Schedule<'a> {
         Ok(Some(emulated.before(&cell.spec, &new)))
     }
 
-    /// At most so many of the cells after this one in its round, as far as none hands anything on to another.
+    /// At most so many of the cells after this one in its round, as long as none hands anything on to another.
     pub(crate) fn following(&mut self, task: &Task, most: usize) -> Vec<Task> {
         let mut all = Vec::new();
         let (Some((_, method)), Some(place)) = (self.method(), &task.place) else { return all };
@@ -217,7 +217,7 @@ impl<'a> Schedule<'a> {
         {
             return all;
         }
-        // Within a round the next cell follows from how many were done, not from what they showed.
+        // Within a round the next cell follows from the number of finished cells, not from their results.
         let done = self.done.len();
         self.done.push(Done { place: place.clone(), figures: None });
         while all.len() < most {
@@ -238,12 +238,12 @@ impl<'a> Schedule<'a> {
         all
     }
 
-    /// Whether this cell was run beside an earlier one.
+    /// Whether this cell ran in parallel with an earlier one.
     pub(crate) fn has_ahead(&self, task: &Task) -> bool {
         self.ahead.front().is_some_and(|(ahead, _)| is_same(ahead, task))
     }
 
-    /// The cell, where it was run beside an earlier one. What else was, and did not come next, is forgotten.
+    /// The cell, where it ran in parallel with an earlier one. Drops the others that did not come next.
     pub(crate) fn take_ahead(&mut self, task: &Task) -> Option<Vec<Cell>> {
         if !self.has_ahead(task) {
             self.ahead.clear();
@@ -252,13 +252,13 @@ impl<'a> Schedule<'a> {
         self.ahead.pop_front().map(|(_, cells)| cells)
     }
 
-    /// Keeps cells that were run beside another, in their order.
+    /// Stores cells that ran in parallel with another, in their order.
     pub(crate) fn put_ahead(&mut self, task: Task, cells: Vec<Cell>) {
         self.ahead.push_back((task, cells));
     }
 
-    /// How far the sequential walks of a series have come; None for a cell of no series. Samples of one that is
-    /// taken up on real storage begin at the start of the range once more: no record has how far it was.
+    /// The positions of the sequential walks of a series; None for a cell of no series. On real storage, samples of a
+    /// resumed series begin at the start of the range again: no record has its position.
     pub(crate) fn walks(&mut self, task: &Task) -> Option<Arc<Walks>> {
         let place = task.place.as_ref()?;
         let stage = self.method()?.1.stages.get(place.stage as usize)?;
@@ -266,7 +266,7 @@ impl<'a> Schedule<'a> {
             .then(|| Arc::clone(self.walks.entry((place.subject, place.stage)).or_default()))
     }
 
-    /// The machine that a cell goes on with, made where there is none yet; None for a cell that has one of
+    /// The machine on which a cell continues, created where there is none yet; None for a cell with one of
     /// its own.
     pub(crate) fn carried_for(
         &mut self,
@@ -290,7 +290,7 @@ impl<'a> Schedule<'a> {
         Ok(self.carried.as_mut().map(|(_, carried)| carried))
     }
 
-    /// The state in which a cell found its devices, in words.
+    /// The states in which a cell found its devices, in words.
     pub(crate) fn states(&self, task: &Task) -> Vec<String> {
         let Some(emulated) = &self.request.emulated else { return Vec::new() };
         let carried = match self.made {
@@ -305,12 +305,12 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Whether this run may have changed what an earlier one left of a subject's targets.
+    /// Whether this run may have changed the state that an earlier one left on a subject's targets.
     pub(crate) fn has_touched(&self, subject: u32) -> bool {
         self.touched.contains(&subject)
     }
 
-    /// Notes what was done: the cells of one step, the merged one last.
+    /// Records a finished step: its cells, the merged one last.
     pub(crate) fn note(&mut self, cells: &[Cell]) {
         self.count += 1;
         let touching = cells.iter().filter(|cell| !touches_nothing(cell));
@@ -319,7 +319,7 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// Of the cells of a run that was cut short those that are whole steps: each step's cells of all its targets,
+/// The number of cells in whole steps, of a run that was cut short: each step's cells of all its targets,
 /// and the merged one where there are several.
 pub fn whole_steps(cells: &[Cell]) -> usize {
     let (mut whole, mut start) = (0, 0);
@@ -352,19 +352,19 @@ fn is_whole(cell: &Cell) -> bool {
     )
 }
 
-/// Each cell of a method has streams of its own: else every round would issue the same addresses.
+/// Each cell of a method has streams of its own: otherwise every round would issue the same addresses.
 fn seed_of(seed: u64, place: &Place) -> u64 {
     let Place { subject, stage, round, index, role, .. } = place;
     let name = format!("subject {subject} stage {stage} round {round} role {role:?}");
     rng::key(seed, &name, u64::from(*index))
 }
 
-/// The seed of a repeat. The first has the run's own, so that it is the run without repeats.
+/// The seed of a repeat. The first has the run's own, so that it equals the run without repeats.
 fn seed_of_repeat(seed: u64, repeat: u32) -> u64 {
     if repeat == 0 { seed } else { rng::stream(seed, "repeat", repeat.into()).next_u64() }
 }
 
-/// A step that has no measurement, as a cell of the record.
+/// The record of a step without measurement, as a cell.
 pub(crate) fn record(name: &str, target: &str, place: Place, evidence: Evidence) -> Cell {
     let key = CellKey {
         name: name.to_owned(),

@@ -6,15 +6,15 @@ use crate::schedule::Schedule;
 use crate::watch::Watch;
 use iodyno_notebook::{Notebook, RunWriter};
 
-/// What a step of a run is carried out with.
+/// The context in which a run executes a step.
 pub(crate) struct StepContext<'a, 'r> {
     pub(crate) request: &'r Request,
     /// All targets of the run.
     pub(crate) open_targets: &'a mut [OpenTarget],
     pub(crate) schedule: &'a mut Schedule<'r>,
-    /// Keeps what is measured; None where nothing is kept.
+    /// Stores the measured cells; None where nothing is kept.
     pub(crate) writer: Option<&'a mut RunWriter>,
-    /// Has earlier runs; None where none is kept.
+    /// Holds earlier runs; None without a notebook.
     pub(crate) notebook: Option<&'a Notebook>,
     /// The place of the step's first cell among the run's.
     pub(crate) first_index: usize,

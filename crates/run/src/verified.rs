@@ -1,10 +1,10 @@
-//! Verified content over the cells of a run and over runs: whose stamp a target's writes bear, what an earlier
-//! run left there, and what this one leaves for the next.
+//! Verified content over the cells of a run and over runs: the stamp of a target's writes, the map that an earlier
+//! run left there, and the map that this one leaves for the next.
 //!
-//! The notebook keeps one map a target ([`Written`]). Before a run writes, its stamp is put there as that of
-//! an unfinished run: if the machine dies, what bears that stamp is known to be newer than the map. When the
-//! run ends it flushes the target and keeps the map of what it wrote. A run that writes anything else
-//! forgets the map first: nothing is expected then, rather than something wrong.
+//! The notebook keeps one map a target ([`Written`]). Before a run writes, it stores its stamp there as that of
+//! an unfinished run: if the machine dies, content with that stamp is known to be newer than the map. When the
+//! run ends it flushes the target and stores the map of its writes. A run that writes anything else
+//! removes the map first: then nothing is expected, rather than something wrong.
 
 use crate::open_targets::OpenTarget;
 use crate::request::{Request, RunError};
@@ -23,16 +23,16 @@ use std::time::Duration;
 
 /// Units of the largest target whose map is kept: 128 GiB in units of 4 KiB.
 const UNITS_MAX: u64 = 1 << 25;
-/// Bytes of a kept map for each unit, and those beside.
+/// Bytes of a kept map for each unit, and of the rest.
 const MAP_BYTES: (usize, usize) = (10, 4096);
 /// An NBD server that takes longer for the last flush has not flushed.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(60);
-/// The stamp of content that is kept by no target beyond its cell.
+/// The stamp of content that no target keeps beyond its cell.
 const FRESH_STAMP: u64 = 1;
 
-/// By what name the notebook knows what was written to a target: a device by what identifies it after a
-/// reboot, a file and an export by their place. None for what does not last, and for a device of which nothing
-/// is known that would tell it from others then.
+/// The notebook's key for the content of a target: for a device its identity after a
+/// reboot, for a file and an export their location. None for volatile targets, and for a device without any known
+/// identity that would distinguish it from others then.
 pub fn written_key(inspection: &Inspection) -> Option<String> {
     if inspection.is_scratch() {
         return None;
@@ -46,7 +46,7 @@ pub fn written_key(inspection: &Inspection) -> Option<String> {
         Kind::Nbd => {
             let export = inspection.nbd.as_ref()?;
             let address = match &inspection.name {
-                // In another folder the same words name another socket.
+                // In another folder the same path names another socket.
                 TargetName::Nbd(Uri { address: Address::Unix(path), .. }) => {
                     std::path::absolute(path).ok()?.display().to_string()
                 }
@@ -66,7 +66,7 @@ fn changes_content(request: &Request) -> bool {
     request.cells.iter().any(|c| c.spec.changes_content())
 }
 
-/// Whether the run writes what can't be verified later.
+/// Whether the run writes content that can't be verified later.
 fn writes_otherwise(request: &Request, capacity_bytes: u64) -> bool {
     let by_cells = request.cells.iter().any(|c| c.spec.changes_content() && !verifies(&c.spec));
     by_cells
@@ -75,7 +75,7 @@ fn writes_otherwise(request: &Request, capacity_bytes: u64) -> bool {
         })
 }
 
-/// Gives each target its stamp, and looks up what an earlier run left there.
+/// Assigns each target its stamp, and loads the map that an earlier run left there.
 pub(crate) fn begin(
     request: &Request,
     open_targets: &mut [OpenTarget],
@@ -103,7 +103,7 @@ pub(crate) fn begin(
         open_target.verified.before = bytes.and_then(|b| Written::from_bytes(&b)).map(Arc::new);
         latest = latest.max(open_target.verified.before.as_ref().map_or(0, |b| b.latest_stamp()));
     }
-    // Later than all that is known, whatever the clock says.
+    // Later than all known stamps, whatever the clock says.
     let first = now.max(latest.saturating_add(1));
     for (open_target, i) in open_targets.iter_mut().zip(0..) {
         open_target.verified.stamp = first + i;
@@ -111,7 +111,7 @@ pub(crate) fn begin(
     Ok(())
 }
 
-/// Before the first cell: says in the notebook that this run is going to write.
+/// Before the first cell: records in the notebook that this run is going to write.
 pub(crate) fn announce(
     request: &Request,
     open_targets: &mut [OpenTarget],
@@ -171,7 +171,7 @@ pub(crate) fn ready(request: &Request, cell: &CellSpec, open_target: &mut OpenTa
         return;
     }
     if verified.map.is_some() {
-        // What was written in other units is not known in these.
+        // Content written in other units is unknown in these.
         verified.before = None;
     }
     let flushes = |spec: &Spec| {
@@ -187,8 +187,8 @@ pub(crate) fn ready(request: &Request, cell: &CellSpec, open_target: &mut OpenTa
         Some(Arc::new(VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, known)));
 }
 
-/// In which units a cell verifies: those of its workload, or where nothing is written, those in which the
-/// content lies there.
+/// The units in which a cell verifies: those of its workload, or where nothing is written, those of the
+/// content there.
 fn unit_bytes(request: &Request, cell: &CellSpec, open_target: &OpenTarget) -> u32 {
     let own = cell.spec.verify_unit_bytes();
     if changes_content(request) {
@@ -204,7 +204,7 @@ fn unit_bytes(request: &Request, cell: &CellSpec, open_target: &OpenTarget) -> u
     if own.is_multiple_of(there) { there } else { own }
 }
 
-/// The map for a target that is new in each cell, with nothing on it.
+/// The map for a target that is new in each cell, without content.
 pub(crate) fn fresh(spec: &Spec, capacity_bytes: u64) -> Option<Arc<VerifyMap>> {
     let known = (None, false, false);
     let unit_bytes = spec.verify_unit_bytes();
@@ -212,7 +212,7 @@ pub(crate) fn fresh(spec: &Spec, capacity_bytes: u64) -> Option<Arc<VerifyMap>> 
     verifies(spec).then(|| Arc::new(map()))
 }
 
-/// After the last cell: flushes what was written, and keeps what is known of it.
+/// After the last cell: flushes the writes, and stores the resulting map.
 pub(crate) fn keep(
     request: &Request,
     open_targets: &[OpenTarget],
@@ -235,7 +235,7 @@ pub(crate) fn keep(
     Ok(())
 }
 
-/// Whether all that was written is durable now.
+/// Whether all writes are durable now.
 fn flush(medium: &Medium) -> bool {
     match medium {
         // SAFETY: the descriptor is open.

@@ -1,5 +1,5 @@
-//! A pass of verification: every unit of a target is read once and checked, and nothing is written. What a
-//! target holds after a reboot, a power cut or a copy.
+//! The verification pass: reads and checks every unit of a target once, and writes nothing. It finds damage
+//! after a reboot, a power cut or a copy.
 
 use crate::open_targets::OpenTarget;
 use crate::request::RunError;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const NAME: &str = "verify";
 /// The largest read, bytes.
 const BLOCK_BYTES_MAX: u32 = 128 << 10;
-/// The smallest that holds every unit.
+/// The smallest read that contains every unit, bytes.
 const BLOCK_BYTES_MIN: u32 = 4096;
 
 const WORKLOAD: &str = r#"
@@ -37,11 +37,11 @@ ramp = "0s"
 bytes = "128KiB"
 "#;
 
-/// The cell that verifies these targets, each from end to end; `active` of the workload can be narrowed by the
-/// caller.
+/// The cell that verifies these targets, each from end to end; the caller can narrow `active` of the
+/// workload.
 ///
 /// # Errors
-/// About a target that can't be inspected; [`RunError::Impossible`] for one that holds nothing from before,
+/// For a target that can't be inspected; [`RunError::Impossible`] for one without earlier content,
 /// and for one shorter than a block.
 pub fn verify_only(targets: &[TargetName]) -> Result<CellSpec, RunError> {
     let mut block_bytes = BLOCK_BYTES_MAX;
@@ -67,7 +67,7 @@ pub fn verify_only(targets: &[TargetName]) -> Result<CellSpec, RunError> {
     Ok(CellSpec { fill_passes: Some(1), ..CellSpec::new(NAME, spec) })
 }
 
-/// Refuses what holds nothing that an earlier run wrote.
+/// Refuses a target without content of an earlier run.
 fn lasts(name: &TargetName, inspection: &Inspection) -> Result<(), RunError> {
     let is_there = matches!(inspection.kind, Kind::File | Kind::Block | Kind::Nbd)
         && inspection.exists
@@ -85,7 +85,7 @@ pub(crate) fn is_pass(spec: &Spec) -> bool {
     spec.content() == Content::Verifiable && spec.kinds().all(|(kind, _)| kind == OpKind::Read)
 }
 
-/// The unit in which most verifiable content lies that a sample meets; the workload's, where it meets none.
+/// The unit of most verifiable content in a sample; the workload's unit where the sample contains none.
 pub(crate) fn unit_found(open_target: &OpenTarget, spec: &Spec) -> u32 {
     let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
     open_target.look_at_some(0, spec, |block| {

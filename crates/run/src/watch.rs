@@ -1,9 +1,9 @@
-//! What a caller can follow while a run goes on.
+//! The observer of a run: the progress, warnings and advice that a caller receives.
 
 use crate::plan::Plan;
 use iodyno_measure::Cell;
 
-/// What a run is doing.
+/// The current activity of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Phase<'a> {
     /// Writing a file's content for the first time.
@@ -15,16 +15,16 @@ pub enum Phase<'a> {
         /// Bytes to do.
         total_bytes: u64,
     },
-    /// Emulated devices are brought to where an earlier process left them.
+    /// Emulated devices are restored to the state in which an earlier process left them.
     Replaying,
-    /// Nothing is done for a while: a method says so.
+    /// An idle time that a method requires.
     Waiting {
         /// How long, ns.
         ns: u64,
     },
     /// A short run on the null engine.
     Calibrating,
-    /// An emulated system is made, with devices that were written before.
+    /// An emulated system is built, with preconditioned devices.
     Preparing,
 }
 
@@ -32,13 +32,13 @@ pub enum Phase<'a> {
 pub trait Watch {
     /// The cost, before anything is opened for writing.
     fn planned(&mut self, _plan: &Plan) {}
-    /// Something that the operator may want to do otherwise.
+    /// Advice on a choice that the operator may want to change.
     fn advise(&mut self, _words: &str) {}
-    /// Something goes wrong that does not end the run, and that the operator must know now.
+    /// A problem that does not end the run, and that the operator must know now.
     fn warn(&mut self, _words: &str) {}
-    /// Something goes on that is not a measurement.
+    /// An activity that is not a measurement begins.
     fn phase(&mut self, _phase: Phase<'_>) {}
-    /// Cell `index` of `count` starts; a `count` of 0 is not known before.
+    /// Cell `index` of `count` starts; a `count` of 0 is unknown.
     fn cell(&mut self, _index: usize, _count: usize, _cell: &Cell) {}
     /// About ten times a second while a cell runs.
     fn tick(&mut self, _progress: &iodyno_drive::Progress<'_>) {}

@@ -1,5 +1,5 @@
-//! The stored form of a specification: a workload file in which every key is written out. It can
-//! be read again, by this version and by later ones, and passes the rules again on its way in.
+//! The stored form of a specification: a workload file in which every key is written out. This
+//! version and later ones can read it, and apply the rules again.
 //!
 //! Through serde a [`Spec`] is the same thing as a structure: the keys of the file. A format that
 //! rounds numbers (JSON, read by serde_json without its `float_roundtrip`) would change shares.

@@ -1,6 +1,6 @@
-//! What one cell is to be: a workload under a name, with its seed, its limits of failure and, for emulated
-//! devices, the state that it finds them in. A method or a list of cells makes it, and it goes as it is to where the
-//! cell is driven; targets, engines and the place in a method are added on the way.
+//! The specification of one cell: a workload under a name, with its seed, its limits of failure and, for emulated
+//! devices, their initial state. A method or a list of cells creates it, and it reaches the
+//! driver unchanged; targets, engines and the place in a method are added on the way.
 
 use crate::Spec;
 use iodyno_units::Precondition;
@@ -19,7 +19,7 @@ pub struct CellSpec {
     /// Which repeat of the cell it is, from 0.
     pub repeat: u32,
     /// It is a fill, or a pass of verification: each target is written, or read, in so many whole passes over
-    /// its active range, whatever the workload's own limits are, and the cells prove it by what completed.
+    /// its active range, whatever the workload's own limits are, and the completed operations prove it.
     /// The workload writes, or reads, blocks of one size, one after the other by a shared cursor, and does
     /// nothing else.
     pub fill_passes: Option<u8>,
@@ -27,11 +27,11 @@ pub struct CellSpec {
     pub interval_ns: Option<u64>,
     /// The run stops when more operations than this have failed.
     pub errors_max: u64,
-    /// What concerns emulated devices alone.
+    /// Options for emulated devices alone.
     pub emulation: EmulationOptions,
 }
 
-/// How a cell finds emulated devices, and how long it lasts in virtual time. Real storage takes no notice of it.
+/// The initial state of emulated devices, and a cell's duration in virtual time. Real storage ignores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EmulationOptions {
     /// The state of the devices; [`Precondition::Workload`] leaves it to the names of the targets.
@@ -42,9 +42,9 @@ pub struct EmulationOptions {
     pub settle: Option<Settle>,
 }
 
-/// When a cell in virtual time has measured enough: its rate and its mean latency are known well enough
+/// The end condition of a cell in virtual time: its rate and its mean latency are known well enough
 /// and shown to be steady (by batch means, and without a trend or a break of the level). Its limits
-/// hold all the same.
+/// still apply.
 ///
 /// The measured window is then 1, 1.5, 2, 3, 4, 6, … times the shortest: a whole number of intervals
 /// where `time_min_ns` is a multiple of two of them.
@@ -55,8 +55,8 @@ pub struct Settle {
     pub half_width_share_max: f64,
     /// The shortest measured window, ns; rounded up to a multiple of `batches_min`.
     pub time_min_ns: u64,
-    /// Batches that the shortest window is cut into: an even number from 20; [`Settle::BATCHES`] where
-    /// nothing else is wanted.
+    /// Number of batches in the shortest window: an even number from 20; [`Settle::BATCHES`]
+    /// by default.
     pub batches_min: u32,
     /// The fewest operations that are measured, over all targets.
     pub ops_min: u64,
@@ -79,8 +79,8 @@ impl CellSpec {
         }
     }
 
-    /// Length of one interval of the series, ns: where none is asked for one that gives a series worth looking
-    /// at, and no more than some thousand points.
+    /// Length of one interval of the series, ns: by default one that gives a useful series of no more than some
+    /// thousand points.
     pub fn interval_ns(&self) -> u64 {
         let time_ns = self.spec.limits().time_ns.unwrap_or(60_000_000_000);
         self.interval_ns.unwrap_or(match time_ns / 1_000_000_000 {
@@ -94,7 +94,7 @@ impl CellSpec {
 }
 
 impl Settle {
-    /// Enough to tell a trend from noise.
+    /// Enough to distinguish a trend from noise.
     pub const BATCHES: u32 = 64;
 
     /// Rate and mean latency are known to 1 %, from so many operations or more.

@@ -1,5 +1,5 @@
-//! From what a file says to what it means: fills in defaults, and then asks the rules. All errors are
-//! found at once: a value that could not be read is replaced by one that no rule refuses.
+//! Conversion of a file to a specification: fills in defaults, and then applies the rules. It finds all errors
+//! at once: an unreadable value is replaced by one that no rule refuses.
 
 use iodyno_catalog::{Entry, FileError, Reader, Record};
 use iodyno_units::OpKind;
@@ -12,14 +12,14 @@ use crate::spec::{
     Spec, Spot, Table, saturated,
 };
 
-/// How many addresses a `recently-…` pattern remembers where the file does not say.
+/// How many addresses a `recently-…` pattern remembers by default.
 const DEFAULT_WINDOW: u64 = 4096;
 
 impl Workload {
     /// Reads a workload file that may be a group.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All errors of the file.
     pub fn from_toml(text: &str) -> Result<Self, Vec<FileError>> {
         let mut reader = Reader::default();
         match reader.file(text, None, KEYS) {
@@ -36,7 +36,7 @@ impl Spec {
     /// Reads the file of one workload.
     ///
     /// # Errors
-    /// Everything that is wrong with it; also that it is a group.
+    /// All errors of the file; also that it is a group.
     pub fn from_toml(text: &str) -> Result<Self, Vec<FileError>> {
         let mut reader = Reader::default();
         match reader.file(text, None, KEYS) {
@@ -45,10 +45,10 @@ impl Spec {
         }
     }
 
-    /// What a table says that was read by [`KEYS`].
+    /// Converts a table that was read by [`KEYS`].
     ///
     /// # Errors
-    /// Everything that is wrong with it; also that it is a group.
+    /// All errors of the table; also that it is a group.
     pub fn from_record(record: &Record) -> Result<Self, Vec<FileError>> {
         read(Reader::default(), record)
     }
@@ -120,8 +120,8 @@ fn blocks(reader: &mut Reader, record: &Record, path: &str) -> Vec<Block> {
     record.records(path).map(one).collect()
 }
 
-/// Shares by kind. A share of 0 that is written is not the same as none: the rules have no
-/// place for it, so it is refused here.
+/// Shares by kind. A written share of 0 is not the same as none: the rules can't express
+/// it, so it is refused here.
 fn mix(reader: &mut Reader, record: &Record) -> [f64; OpKind::COUNT] {
     let mut shares = [0.0; OpKind::COUNT];
     for kind in OpKind::ALL {

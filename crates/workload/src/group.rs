@@ -1,4 +1,4 @@
-//! What a workload file may be: one workload, or a group that names several to be run one after
+//! The content of a workload file: one workload, or a group that names several to be run one after
 //! the other.
 
 use core::ops::Range;
@@ -20,7 +20,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// What it is, in a line; empty if the file does not say.
+    /// A description of the workload, in a line; empty if the file has none.
     pub fn about(&self) -> &str {
         match self {
             Self::Single(spec) => spec.about(),
@@ -32,7 +32,7 @@ impl Workload {
 /// Workloads that are run one after the other, each as a cell of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What the group is, in a line; empty if the file does not say.
+    /// A description of the group, in a line; empty if the file has none.
     pub about: String,
     /// Where it was published.
     pub source: Option<String>,
@@ -45,13 +45,13 @@ pub struct Group {
 pub struct Member {
     /// The name of a workload in the catalog.
     pub name: String,
-    /// Where the name stands in the group's text.
+    /// The position of the name in the group's text.
     pub span: Range<usize>,
 }
 
 impl Group {
-    /// Each member that is none of the single workloads that `is_known` knows, as an error at its
-    /// place. This crate can't look names up.
+    /// Each member that is not among the single workloads in `is_known`, as an error at its
+    /// position. This crate can't look names up.
     pub fn unknown_members(&self, is_known: impl Fn(&str) -> bool) -> Vec<FileError> {
         let help = "a group's members are names of single workloads; `iodyno catalog` lists them";
         let unknown = self.members.iter().filter(|member| !is_known(&member.name));

@@ -1,5 +1,5 @@
-//! Changes to a specification, as flags on a command line ask for them. Each is refused by the
-//! same rules as a file; the error is a sentence for the one who gave the flag.
+//! Changes to a specification by flags on a command line. The rules for files apply to each
+//! change; the error is a sentence for the user who gave the flag.
 
 use crate::rules;
 use crate::spec::{
@@ -11,7 +11,7 @@ impl Spec {
     /// Worker threads of each target.
     ///
     /// # Errors
-    /// As every function here: the rule that the changed specification would break.
+    /// As for every function here: the rule that the changed specification would violate.
     pub fn with_threads(mut self, threads: u32) -> Result<Self, String> {
         self.threads = threads;
         self.checked()
@@ -42,8 +42,8 @@ impl Spec {
         self.checked()
     }
 
-    /// Reads with this share of the operations, writes with the rest; nothing else is issued. What the
-    /// file says of a kind that is issued stays.
+    /// Reads with this share of the operations, writes with the rest; nothing else is issued. The
+    /// file's settings of an issued kind stay.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -110,7 +110,7 @@ impl Spec {
         self.checked()
     }
 
-    /// What writes carry.
+    /// The content of writes.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -158,7 +158,7 @@ impl Spec {
     /// No limit of time, so that `ops` or `bytes` alone decides.
     ///
     /// # Errors
-    /// That there is no other limit.
+    /// Returned if there is no other limit.
     pub fn without_time(mut self) -> Result<Self, String> {
         if self.limits.ops.is_none() && self.limits.bytes.is_none() {
             return Err("a run without a limit of time needs one of operations or bytes".to_owned());
@@ -167,8 +167,8 @@ impl Spec {
         self.checked()
     }
 
-    /// The same operations as fast as they can be drawn, for `time_ns` after a quarter of that: what
-    /// a generator is calibrated with.
+    /// The same operations as fast as they can be drawn, for `time_ns` after a quarter of that: the workload
+    /// for a generator's calibration.
     #[must_use]
     pub fn for_calibration(&self, time_ns: u64) -> Self {
         let mut spec = self.clone();

@@ -1,13 +1,13 @@
-//! What a specification says that was perhaps not meant: it can be issued, and a person should hear of it.
+//! Remarks about possible mistakes in a specification: it is valid, and the user should know of them.
 
 use iodyno_units::human::three_digits;
 use iodyno_units::{OpKind, human};
 
 use crate::spec::Spec;
 
-/// Sums of shares that look like percentages, and are none where they are not 100.
+/// Sums of shares that look like percentages, and are none unless they are 100.
 const LIKE_PERCENT: core::ops::RangeInclusive<f64> = 50.0..=200.0;
-/// What rounding does to thirds and the like.
+/// The result of rounding thirds and the like.
 const ROUNDED: core::ops::RangeInclusive<f64> = 99.0..=101.0;
 
 impl Spec {

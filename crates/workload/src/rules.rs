@@ -1,5 +1,5 @@
-//! What a specification must obey, whoever made it: a file, a stored run or flags. One set of
-//! rules; a fault names the key it is about, and a file's reader knows where that key stands.
+//! Validation rules of a specification from any origin: a file, a stored run or flags. One set of
+//! rules; a fault names its key, and a file's reader knows the key's position.
 
 use iodyno_catalog::Fault;
 use iodyno_units::{OpKind, human};
@@ -16,7 +16,7 @@ const MAX_DATA_BYTES: u32 = 64 << 20;
 const MAX_RANGE_BYTES: u32 = 1 << 30;
 /// Sizes of a distribution, patterns of a table, and spots.
 const MAX_ITEMS: usize = 64;
-/// Shares beyond this are slips of the keyboard, and would lose digits against others.
+/// Shares beyond this are typing errors, and would lose digits against others.
 const MAX_SHARE: f64 = 1e9;
 /// Addresses that a worker remembers; 8 MiB of memory.
 const MAX_WINDOW: u32 = 1 << 20;
@@ -287,7 +287,7 @@ fn check_spots(key: &str, spots: &[crate::spec::Spot], faults: &mut Faults) {
     }
 }
 
-/// An address that is drawn again must have been drawn first: a ring of recent addresses needs a
+/// Redrawn addresses must have been drawn first: a ring of recent addresses needs a
 /// source that is not the ring itself, and some source must be fresh.
 fn check_recent(spec: &Spec, faults: &mut Faults) {
     let repeats = |address: &Address, of: OpKind| match address.pattern {

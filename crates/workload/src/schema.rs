@@ -1,5 +1,5 @@
-//! The keys of a workload file: how each value is written. `docs/formats/workload.md` says what they
-//! mean, `from_file.rs` makes a specification of them, and `rules.rs` has the limits, which hold for
+//! The keys of a workload file, with the form of each value. `docs/formats/workload.md` defines their
+//! meaning, `from_file.rs` builds a specification from them, and `rules.rs` has the limits, which hold for
 //! flags as well.
 
 use iodyno_catalog::{COUNT, Key, NUMBER, TIME, ValueType};

@@ -1,9 +1,9 @@
-//! The specification of a workload: what is issued, as types that can't be wrong.
+//! The specification of a workload: the I/O to issue, as types that can't be wrong.
 //!
 //! A [`Spec`] comes from a file ([`Spec::from_toml`]) and is changed by the
-//! `with_…` functions, as flags on a command line do. Every way in ends at the same rules
-//! (`rules.rs`), so whoever holds a `Spec` may rely on them. What can be known only with the
-//! target (does the range fit, does the alignment suffice) is checked when a stream is made.
+//! `with_…` functions, as flags on a command line do. Every constructor applies the same rules
+//! (`rules.rs`), so a holder of a `Spec` may rely on them. Conditions that depend on the
+//! target (does the range fit, does the alignment suffice) are checked when a stream is made.
 
 use core::str::FromStr;
 
@@ -31,7 +31,7 @@ impl Block {
     /// Reads a distribution as a flag gives it: `4KiB`, or `4KiB:60,8KiB:40` with shares.
     ///
     /// # Errors
-    /// What is wrong with the text, in a sentence.
+    /// The error in the text, as a sentence.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
         text.split(',')
             .map(|item| {
@@ -46,7 +46,7 @@ impl Block {
     }
 }
 
-/// A size as a block has it; one that is too large stays too large, and the rules refuse it.
+/// A size in the type of a block; one that is too large stays too large, and the rules refuse it.
 pub(crate) fn saturated(bytes: u64) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
@@ -119,13 +119,13 @@ pub struct Address {
 /// The gaps between the arrivals of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
-    /// Exponential gaps, independent: what many independent users make.
+    /// Exponential gaps, independent: the arrivals of many independent users.
     Poisson,
     /// Equal gaps.
     Constant,
 }
 
-/// What decides when an operation starts.
+/// The start condition of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ArrivalKind {
     /// As soon as one of the worker's outstanding operations has completed.
@@ -144,7 +144,7 @@ pub enum ArrivalKind {
     },
 }
 
-/// What writes carry.
+/// The content of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Random bytes; no two blocks alike.
@@ -156,7 +156,7 @@ pub enum Content {
         /// The share of 4 KiB blocks that are one of a small set.
         dedupable: Percent,
     },
-    /// Each unit says where and when it was written, and carries a checksum.
+    /// Each unit contains the place and time of its write, and a checksum.
     Verifiable,
     /// Zeroes.
     Zeroes,
@@ -196,7 +196,7 @@ impl FromStr for Content {
     }
 }
 
-/// When the measurement of one target ends: at the first limit that is reached.
+/// The end of the measurement of one target: the first limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Measured time after the ramp, in ns.
@@ -216,8 +216,8 @@ impl Limits {
     pub const DEFAULT_RAMP_NS: u64 = 1_000_000_000;
 }
 
-/// The table of a workload file that settings by kind come from. A cursor or a pass belongs to the
-/// table that it was written in: under `[all]` reads and writes advance the same one.
+/// The table of a workload file that is the origin of settings by kind. A cursor or a pass belongs to the
+/// table in which it was written: under `[all]` reads and writes advance the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
@@ -265,7 +265,7 @@ impl Scope {
     }
 }
 
-/// What a table of one kind says; empty lists where it says nothing. `[all]` is always given, if
+/// The settings in a table of one kind; empty lists where it has none. `[all]` is always given, if
 /// only by its default.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct Table {
@@ -296,7 +296,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// What the workload is, in a line; empty if the file does not say.
+    /// A description of the workload, in a line; empty if the file has none.
     pub fn about(&self) -> &str {
         &self.about
     }
@@ -318,7 +318,7 @@ impl Spec {
     }
 
     /// Every address and length is a multiple of this many bytes: a power of two, 512 or above.
-    /// Where the file does not say, the largest one that divides every block size.
+    /// Where the file gives none, the largest one that divides every block size.
     pub fn align_bytes(&self) -> u32 {
         self.align_bytes.unwrap_or_else(|| {
             let all = self.kinds().flat_map(|(kind, _)| self.blocks(kind));
@@ -341,7 +341,7 @@ impl Spec {
         self.mix[kind.index()] > 0.0 || (kind == OpKind::Flush && self.flush_every > 0)
     }
 
-    /// True when the workload changes what the target holds.
+    /// Whether the workload changes the target's content.
     pub fn changes_content(&self) -> bool {
         self.kinds().any(|(kind, _)| kind.changes_content())
     }
@@ -357,7 +357,7 @@ impl Spec {
         }
     }
 
-    /// The largest operation that carries data, in bytes: what a buffer must hold. 0 if none does.
+    /// The largest operation that carries data, in bytes: the size of a buffer. 0 if none does.
     pub fn max_data_bytes(&self) -> u32 {
         let carrying = [OpKind::Read, OpKind::Write].into_iter().filter(|&kind| self.issues(kind));
         carrying.flat_map(|kind| self.blocks(kind)).map(|block| block.bytes).max().unwrap_or(0)
@@ -380,23 +380,23 @@ impl Spec {
         self.fua
     }
 
-    /// After how many writes of a worker it flushes; 0 = never.
+    /// The number of writes of a worker between flushes; 0 = never.
     pub fn flush_every(&self) -> u32 {
         self.flush_every
     }
 
-    /// What decides when an operation starts.
+    /// The start condition of an operation.
     pub fn arrivals(&self) -> ArrivalKind {
         self.arrivals
     }
 
-    /// What writes carry.
+    /// The content of writes.
     pub fn content(&self) -> Content {
         self.content
     }
 
     /// Under [`Content::Verifiable`], the bytes of one unit with a header and a checksum of its
-    /// own: the alignment, but at most 4 KiB, so that the place of damage is known closely.
+    /// own: the alignment, but at most 4 KiB, so that damage is located closely.
     pub fn verify_unit_bytes(&self) -> u32 {
         self.align_bytes().min(4096)
     }

@@ -2,19 +2,19 @@
 //! machine. Nothing waits for a clock: time jumps to the next completion, or to the
 //! next time at which a worker is due, whichever is earlier.
 //!
-//! Sources, recorders and the cells that come out are those of real targets. What differs:
+//! Sources, recorders and the resulting cells are those of real targets. The differences:
 //!
 //! * Workers of a target share one recorder, since they never record at the same time.
-//! * The machine says when an operation was handed over. That may be later than it was given to it,
+//! * The machine reports when an operation was handed over. That may be later than its submission,
 //!   for the generator's core is part of the emulated host and may be busy.
-//! * Each completion is seen when it comes, so stamps are exact.
-//! * No bytes move, so nothing is verified; and the CPU time that simulating takes is no figure of
+//! * Each completion is recorded when it occurs, so stamps are exact.
+//! * No bytes move, so nothing is verified; and the CPU time of the simulation is no figure of
 //!   the cell.
 //! * With several targets each has streams of its own, drawn from the run's seed: in virtual time
 //!   equal streams would meet at the same instant on every target, for ever.
-//! * What is in flight when the window ends belongs to no cell; a machine that is carried on finishes it first.
-//! * A cell may end before its time, once what it measures is shown to be steady (`settle.rs`): its
-//!   window is as long as it was, and a fact says so.
+//! * Operations in flight at the end of the window belong to no cell; a machine that is carried on finishes them first.
+//! * A cell may end before its time, once its figures are shown to be steady (`settle.rs`): its
+//!   window then has the elapsed length, and a fact states so.
 
 mod carried;
 mod due_queue;
@@ -49,18 +49,18 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use worker::Worker;
 
-/// Operations in flight on an emulated system. A machine takes somewhat more; at some hundred bytes each, these take
-/// a gigabyte.
+/// Operations in flight on an emulated system. A machine accepts somewhat more; at some hundred bytes each, these
+/// occupy a gigabyte.
 const SLOTS_MAX: u64 = 1 << 22;
 
-/// What a cell on emulated storage gave.
+/// The result of a cell on emulated storage.
 #[derive(Debug)]
 pub struct Modelled {
     /// One cell for each target, in the plan's order. Equal for equal plans.
     pub cells: Vec<Cell>,
-    /// The machine as the cell's end left it.
+    /// The machine in its state at the cell's end.
     pub machine: Machine,
-    /// What its parts did in the measured window.
+    /// The usage of its parts in the measured window.
     pub usage: Snapshot,
     /// Completions, those of the ramp and failures included.
     pub completions: u64,
@@ -70,7 +70,7 @@ pub struct Modelled {
 
 /// Runs one cell, all of whose targets are volumes of one emulated system, on a machine of its own.
 /// Does nothing outside this thread, so any number of cells may run at once, each in a thread.
-/// `stop` ends it early; what was counted until then is kept.
+/// `stop` ends it early; operations counted until then are kept.
 ///
 /// # Errors
 /// [`DriveError::DoesNotFit`] for a workload that does not fit a target, for targets that are not
@@ -92,7 +92,7 @@ pub fn drive_model(
     })
 }
 
-/// What [`drive_on`] gave beside the machine.
+/// The result of [`drive_on`] beside the machine.
 struct Ran {
     cells: Vec<Cell>,
     usage: Snapshot,
@@ -163,7 +163,7 @@ fn drive_on(
     Ok(Ran { cells, usage, completions, cpu_ns })
 }
 
-/// The same for those who want only the cells; they say what simulating them took.
+/// The same for callers that need only the cells; their facts contain the simulation's speed.
 pub(crate) fn drive_cell(
     plan: &CellPlan,
     stop: &Arc<AtomicBool>,
@@ -173,8 +173,8 @@ pub(crate) fn drive_cell(
     drive_carried(plan, &mut carried, stop, observer)
 }
 
-/// Runs one cell on a machine that earlier cells have used, at its own time: the devices are as those
-/// cells left them. All cells of one machine name the same system.
+/// Runs one cell on a machine that earlier cells have used, at its own time: the devices are in the state in which
+/// those cells left them. All cells of one machine name the same system.
 ///
 /// # Errors
 /// As [`drive_model`]; then the machine is of no further use.
@@ -195,7 +195,7 @@ pub fn drive_carried(
     Ok(ran.cells)
 }
 
-/// A machine numbers the operations in it with 24 bits, its own included.
+/// A machine numbers its operations with 24 bits, internal ones included.
 fn check_slots(plan: &CellPlan) -> Result<(), DriveError> {
     let of_one = u64::from(plan.cell.spec.threads()) * u64::from(plan.cell.spec.depth());
     let slots = of_one * plan.targets.len() as u64;
@@ -244,14 +244,14 @@ fn seed_of(seed: u64, target: usize) -> u64 {
     if target == 0 { seed } else { rng::key(seed, "target", target as u64) }
 }
 
-/// Completions that would never come: the fault is the machine's.
+/// Completions that would never come: an error of the machine.
 #[cold]
 fn stood_still(plan: &CellPlan, source: io::Error) -> DriveError {
     let target = plan.targets.first().map_or(String::new(), |t| t.name.clone());
     DriveError::Engine { target, engine: EngineKind::Model.name(), source }
 }
 
-/// What is known of an emulated volume without measuring it.
+/// The evidence that is known of an emulated volume without measuring it.
 fn record_evidence(plan: &CellPlan, medium: &Medium, cell: &mut Cell) {
     cell.facts.insert("time".to_owned(), "virtual".to_owned());
     if plan.cell.spec.content() == Content::Verifiable {
@@ -264,14 +264,14 @@ fn record_evidence(plan: &CellPlan, medium: &Medium, cell: &mut Cell) {
     let state = &system.volumes[*volume as usize].state;
     let written = if state.how == Written::Fresh { 0.0 } else { state.fill };
     let (start, end) = crate::plan::active_range(&plan.cell.spec, medium.capacity_bytes());
-    // What was written lies at the start.
+    // The written part lies at the start.
     let end_written = (written * medium.capacity_bytes() as f64) as u64;
     let active_bytes = end.saturating_sub(start).max(1);
     let written_bytes = end_written.clamp(start, end.max(start)) - start;
     cell.evidence.written_share = Some(written_bytes as f64 / active_bytes as f64);
 }
 
-/// Why a cell ended before its time.
+/// The reason why a cell ended before its time.
 fn settled_in_words(plan: &CellPlan, settled: &Settled, window_ns: u64) -> String {
     let of = match plan.cell.spec.limits().time_ns {
         Some(time_ns) => format!(" of {}", human::duration_ns(time_ns)),
@@ -286,7 +286,7 @@ fn settled_in_words(plan: &CellPlan, settled: &Settled, window_ns: u64) -> Strin
     )
 }
 
-/// What a target's workers report at their end, in the form in which worker threads report it.
+/// The final report of a target's workers, in the form in which worker threads report it.
 fn done(target: usize, number: u32, report: crate::worker::WorkerReport) -> Done {
     Done { target, number, report, facts: BTreeMap::new(), kernel_workers: (0, 0) }
 }

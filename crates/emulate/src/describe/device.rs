@@ -1,4 +1,4 @@
-//! What a device file means.
+//! Conversion of a device file to a device with its description; `rules` has its constraints.
 
 use iodyno_catalog::{self as catalog, FileError, Parameter, Reader, Record};
 
@@ -11,23 +11,23 @@ use crate::spec::{
     Stall, Translation,
 };
 
-/// A device, and what its file says besides the numbers.
+/// A device, and its file's data besides the numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribedDevice {
     /// The device.
     pub device: Device,
-    /// One line that says what it is.
+    /// A description in one line.
     pub summary: String,
-    /// The system of the catalog that it stands in where none is named.
+    /// The catalog's system that holds it where none is named.
     pub default_host: String,
-    /// Every parameter with its source, in the order of the form.
+    /// Every parameter with its source, in the order of the schema.
     pub parameters: Vec<Parameter>,
 }
 
-/// What a device file means; `name` is what it is called in the catalog.
+/// Converts a device file; `name` is its name in the catalog.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the file.
+/// All its errors, in the order of the file.
 pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>> {
     let mut reader = Reader::default();
     let record = reader.file(text, Some(catalog::Kind::Device), DEVICE).unwrap_or_default();

@@ -1,12 +1,12 @@
 //! Device and system files: from TOML text to checked numbers, with the source of every parameter.
 //!
-//! [`device`] and [`system`] say what a parsed file means or everything that is wrong with it, each error
-//! at its place. The `schema` lists tables and keys, which `catalog` reads; the `rules` are named and
-//! are about several values at once. [`System::populate`] puts devices into a server; what it refuses
-//! is drawn at its place in the system's file by [`DescribedSystem::error`].
+//! [`device`] and [`system`] convert a parsed file, or return all its errors, each
+//! at its position. The `schema` lists tables and keys, which `catalog` reads; the `rules` are named and
+//! apply to several values at once. [`System::populate`] places devices in a server; [`DescribedSystem::error`]
+//! draws its refusals at their position in the system's file.
 //!
-//! Where a file comes from, and what a name in it (`host`, `device`) refers to, is for the caller to
-//! know: this module opens nothing.
+//! The caller finds the file, and resolves the names in it (`host`, `device`):
+//! this module opens nothing.
 //!
 //! [`System::populate`]: crate::spec::System::populate
 
@@ -25,7 +25,7 @@ pub use system::{DescribedSystem, VolumesOf, system};
 use iodyno_catalog::{FileError, Reader, Record};
 use rules::Rule;
 
-/// Holds what was read against the rules: each that is broken is an error at its key.
+/// Checks a record by the rules: each violated one is an error at its key.
 fn check(reader: &mut Reader, record: &Record, rules: &[Rule]) {
     for rule in rules {
         let Some(fault) = (rule.check)(record) else { continue };

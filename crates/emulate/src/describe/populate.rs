@@ -1,17 +1,17 @@
-//! Devices go into a server: evenly over its sockets, and only where they may.
+//! Placement of devices in a server: evenly over its sockets, and only where its rules allow.
 //!
-//! Flash DIMMs and all others are counted apart: whatever the order in which they are named, the
-//! flash DIMMs alone are spread evenly, as the memory channels that they share demand.
+//! Flash DIMMs and all others are counted separately: in any order of names, the
+//! flash DIMMs alone are spread evenly, as the memory channels that they share require.
 
 use super::rules::{FLASH_DIMMS, RuleBroken, VOLUMES_MAX, is_flash_dimm};
 use crate::spec::{Device, Host, Preconditioned, System};
 
 impl System {
-    /// A server with these devices in this order, each in its state. The i-th flash DIMM hangs on
-    /// socket i mod sockets, and so does the i-th of the others.
+    /// A server with these devices in this order, each in its state. The i-th flash DIMM is attached to
+    /// socket i mod sockets, and so is the i-th of the others.
     ///
     /// # Errors
-    /// Every rule of population that is broken.
+    /// All violated rules of population.
     pub fn populate(
         name: impl Into<String>,
         host: Host,

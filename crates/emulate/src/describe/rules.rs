@@ -1,5 +1,5 @@
-//! The named rules: what a device or a system must obey beyond the limits of each value, and how
-//! flash DIMMs may be populated. A rule looks only at values that could be read, so that one wrong
+//! The named rules: constraints on a device or a system beyond the limits of each value, and on the
+//! population with flash DIMMs. A rule uses only readable values, so that one wrong
 //! value does not hide another.
 //!
 //! The rules of population are those of the study of flash DIMMs (Lenovo Press REDP-5188).
@@ -11,18 +11,18 @@ use crate::content_event::UNIT_BYTES;
 use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 
 /// The least spare for writes, as a share of the space that they may use. With less, write
-/// amplification is beyond 50 and says more of the model than of a device.
+/// amplification exceeds 50 and depends more on the model than on a device.
 const SPARE_MIN: f64 = 0.01;
-/// Blocks that each plane has at least: open ones, free ones, and some to choose from.
+/// Minimum of blocks of each plane: open ones, free ones, and some to choose from.
 const BLOCKS_PER_PLANE_MIN: u64 = 16;
 /// Blocks of each plane beyond the capacity: those that are open or kept free, and one of spare.
 const SPARE_BLOCKS_MIN: u64 = 6;
-/// The most that one program writes, and so that the copies of one are gathered from.
+/// The most bytes of one program, and so the most that the copies for one are gathered from.
 const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
 /// Devices of a system.
 pub(super) const VOLUMES_MAX: usize = 1024;
 
-/// One rule; `None` where it is kept or a value that it needs is not there.
+/// One rule; `None` where it holds or one of its values is missing.
 pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) check: fn(&Record) -> Option<Fault>,
@@ -32,7 +32,7 @@ fn fault(path: &str, message: String, help: impl Into<Option<String>>) -> Fault 
     Fault { path: path.to_owned(), message, help: help.into() }
 }
 
-/// A size as a file may have it: the largest binary unit that is exact.
+/// A size as in a file: the largest binary unit that is exact.
 fn exact(bytes: u64) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let whole = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
@@ -162,7 +162,7 @@ pub(super) const FLASH: &[Rule] = &[
             let (raw, row) = (v.whole("nand.raw")?, row_bytes(v)?);
             let usable = usable_bytes(v)? / row;
             let needed = v.whole("capacity")?.div_ceil(row) + SPARE_BLOCKS_MIN;
-            // Where there is too little of anything, other rules say so.
+            // Other rules report shortages.
             let others = raw / row < BLOCKS_PER_PLANE_MIN || spare(v)? < SPARE_MIN;
             if usable >= needed || others {
                 return None;
@@ -253,8 +253,8 @@ pub(super) const FLASH: &[Rule] = &[
     },
 ];
 
-/// The controller behind a memory channel takes no commands itself: a time for that would be
-/// without effect.
+/// The controller behind a memory channel accepts no commands itself: a time for that would have
+/// no effect.
 fn by_thread(v: &Record, path: &str) -> Option<Fault> {
     v.whole("memory_channel.command")?;
     if v.whole(path)? == 0 {
@@ -271,12 +271,12 @@ fn planes(v: &Record) -> Option<u64> {
     Some(v.whole("nand.channels")? * v.whole("nand.dies_per_channel")? * v.whole("nand.planes")?)
 }
 
-/// What is not reserved, bytes.
+/// Bytes that are not reserved.
 fn usable_bytes(v: &Record) -> Option<u64> {
     Some((v.whole("nand.raw")? as f64 * (1.0 - v.real("translation.reserved")?)) as u64)
 }
 
-/// Which share of it is spare; below 0 where it is less than the capacity.
+/// The spare share of it; below 0 where it is less than the capacity.
 fn spare(v: &Record) -> Option<f64> {
     Some(1.0 - v.whole("capacity")? as f64 / usable_bytes(v)? as f64)
 }
@@ -303,7 +303,7 @@ pub(super) const DISK: &[Rule] = &[
     Rule {
         name: "seek-curve",
         check: |v| {
-            // The curve a + b sqrt(x) + c x through the three figures must rise all the way.
+            // The curve a + b sqrt(x) + c x through the three figures must rise everywhere.
             let (least, average) = (v.whole("seek.track_to_track")?, v.whole("seek.average")?);
             let most = v.whole("seek.full_stroke")?;
             let Some(rise) = most.checked_sub(least) else {
@@ -347,7 +347,7 @@ pub(super) const SYSTEM: &[Rule] = &[
             let socket = v.real("host.memory")?;
             let channels = v.whole("slots.channels_per_socket")?;
             let most = v.real("host.memory_channel")? * channels as f64;
-            // A data sheet's rounding is no fault.
+            // A data sheet's rounding is no error.
             if socket <= most * 1.01 {
                 return None;
             }
@@ -375,14 +375,14 @@ pub(super) const SYSTEM: &[Rule] = &[
     },
 ];
 
-/// A rule of population that is broken.
+/// A violated rule of population.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleBroken {
     /// Its name, such as `rdimms-only`.
     pub rule: &'static str,
-    /// The key of the system's file that it is about, such as `slots.memory_kind`.
+    /// The key of the system's file to which it applies, such as `slots.memory_kind`.
     pub path: &'static str,
-    /// What is wrong, in one sentence.
+    /// The message, in one sentence.
     pub message: String,
 }
 
@@ -401,7 +401,7 @@ pub(super) struct Population {
     pub(super) check: fn(&Host, &[&Device]) -> Option<String>,
 }
 
-/// The rules for flash DIMMs. They are asked only where there are some.
+/// The rules for flash DIMMs. They apply only where there are some.
 pub(super) const FLASH_DIMMS: &[Population] = &[
     Population {
         name: "flash-dimm-slots",

@@ -1,6 +1,6 @@
-//! The form of the files: which tables and keys each family of devices and a system has, how each
-//! value is written, and within which limits. `docs/formats/device.md` and `system.md` say what
-//! they mean; a test holds those pages against these lists.
+//! The schema of device and system files: the tables and keys of each family of devices and of a system, with the
+//! form and limits of each value. `docs/formats/device.md` and `system.md` define
+//! their meaning; a test compares those pages with these lists.
 
 use std::ops::RangeInclusive;
 
@@ -12,11 +12,11 @@ use crate::flash::LANES_MAX;
 const fn parameter(path: &'static str, value: ValueType) -> Key {
     Key::required(path, value).sourced()
 }
-/// A table that devices of these families have; of a system where there are none.
+/// A required table of devices of these families; of a system where there are none.
 const fn required(of: Families, path: &'static str, keys: &'static [Key]) -> Key {
     Key::required(path, ValueType::Table(keys)).only(of)
 }
-/// The same, which may be left out.
+/// An optional one.
 const fn optional(of: Families, path: &'static str, keys: &'static [Key]) -> Key {
     Key::optional(path, ValueType::Table(keys)).only(of)
 }
@@ -56,7 +56,7 @@ const SUMMARY: Key =
 type Families = &'static [&'static str];
 /// NAND flash behind a controller.
 const FLASH: Families = &["flash"];
-/// A rotating disk. What each value may be is as `DiskSpec::check` has it.
+/// A rotating disk. `DiskSpec::check` has the limits of its values.
 const DISK: Families = &["disk"];
 /// Memory as a block device.
 const MEMORY: Families = &["memory"];
@@ -269,7 +269,7 @@ pub(super) const SYSTEM: &[Key] = &[
 ];
 
 /// Every key of the files that is a parameter, with the family of devices that has it, or `system`:
-/// `("flash", "nand.read")`. In the order of the form.
+/// `("flash", "nand.read")`. In the order of the schema.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     [("flash", DEVICE), ("disk", DEVICE), ("memory", DEVICE), ("system", SYSTEM)]
         .into_iter()
@@ -305,7 +305,7 @@ mod tests {
             .collect()
     }
 
-    /// The pages list exactly the keys that there are, each with its limits.
+    /// The pages list exactly the existing keys, each with its limits.
     #[test]
     fn every_parameter_is_documented_with_its_limits() {
         let row = |key: &Key| (key.name().to_owned(), key.value.limits());

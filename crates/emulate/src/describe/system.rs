@@ -1,4 +1,4 @@
-//! What a system file means: the server, and the devices that it holds where none are named.
+//! Conversion of a system file: the server, and the devices that it holds where none are named.
 
 use std::ops::Range;
 
@@ -9,18 +9,18 @@ use super::rules::{self, RuleBroken};
 use super::schema;
 use crate::spec::{Host, MemoryKind, MemoryMode, Slots};
 
-/// A server, and what its file says besides the numbers.
+/// A server, and its file's data besides the numbers.
 #[derive(Clone, Debug)]
 pub struct DescribedSystem {
-    /// What it is called in the catalog.
+    /// Its name in the catalog.
     pub name: String,
     /// The server.
     pub host: Host,
-    /// The devices that the file puts into it; none where it is a server only.
+    /// The devices in the file; none where it describes a server only.
     pub volumes: Vec<VolumesOf>,
-    /// One line that says what it is.
+    /// A description in one line.
     pub summary: String,
-    /// Every parameter with its source, in the order of the form.
+    /// Every parameter with its source, in the order of the schema.
     pub parameters: Vec<Parameter>,
     record: Record,
 }
@@ -30,24 +30,24 @@ pub struct DescribedSystem {
 pub struct VolumesOf {
     /// The device's name in the catalog.
     pub device: String,
-    /// How many.
+    /// Their number.
     pub count: u32,
-    /// Where the name stands in the file, for the error that there is no such device.
+    /// The position of the name in the file, for the error that there is no such device.
     pub span: Range<usize>,
 }
 
 impl DescribedSystem {
-    /// A rule of population that this server breaks, at its place in the server's file.
+    /// A rule of population that this server violates, at its position in the server's file.
     pub fn error(&self, broken: &RuleBroken) -> FileError {
         let error = FileError::new(self.record.place(broken.path), broken.to_string());
         FileError { rule: Some(broken.rule), ..error }
     }
 }
 
-/// What a system file means; `name` is what it is called in the catalog.
+/// Converts a system file; `name` is its name in the catalog.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the file.
+/// All its errors, in the order of the file.
 pub fn system(name: &str, text: &str) -> Result<DescribedSystem, Vec<FileError>> {
     let mut reader = Reader::default();
     let record = reader.file(text, Some(Kind::System), schema::SYSTEM).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Faults: when each takes effect, and what it does to the parts of the machine.
+//! Faults: when each takes effect, and its effect on the parts of the machine.
 
 use super::Machine;
 use crate::content_event::UNIT_BYTES;
@@ -8,7 +8,7 @@ use crate::part_id::PartId;
 use crate::request::State;
 
 impl Machine {
-    /// A fault takes effect at `at_ns` (now, if that is past), after what happens at that instant.
+    /// Schedules a fault at `at_ns` (now, if that is past), after the other events at that instant.
     ///
     /// # Panics
     /// If there is no such device.
@@ -25,7 +25,7 @@ impl Machine {
         assert!(known, "{fault:?}: there are {devices} devices");
     }
 
-    /// The next fault, now.
+    /// Applies the next fault, now.
     #[cold]
     pub(super) fn apply_next_fault(&mut self) {
         let Some(((at_ns, _), fault)) = self.faults.pop_first() else { return };
@@ -34,7 +34,7 @@ impl Machine {
         self.apply_fault(&fault);
     }
 
-    /// Applies a fault at this moment, before what else happens at this instant.
+    /// Applies a fault now, before the other events at this instant.
     ///
     /// # Panics
     /// If there is no such device.
@@ -100,7 +100,7 @@ impl Machine {
         if self.fault_states().is_lost(part) {
             return;
         }
-        // What is not yet handed over fails when it is.
+        // An operation that is not yet handed over fails at the handover.
         let is_synchronous = self.parts[part.index()].is_synchronous();
         let later = |state| state == State::Issued || (is_synchronous && state == State::Done);
         if let Some(fault_states) = &mut self.fault_states {

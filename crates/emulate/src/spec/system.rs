@@ -4,15 +4,15 @@ use super::{Attach, Device, Host, Kind, Preconditioned, Written};
 use crate::part_id::PartId;
 use std::collections::BTreeSet;
 
-/// A server with what it holds: what a machine is made of.
+/// A server with its parts: the specification of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct System {
     /// Name in the catalog.
     pub name: String,
     /// The server.
     pub host: Host,
-    /// The parts, by their [`PartId`]. Devices come first, so that the number of a device is that of
-    /// its part; every other part comes after its children.
+    /// The parts, by their [`PartId`]. Devices come first, so that a device's number is its
+    /// part's; every other part comes after its children.
     pub parts: Vec<Part>,
     /// The volumes, in order.
     pub volumes: Vec<Volume>,
@@ -21,20 +21,20 @@ pub struct System {
 /// An address space that a host can use. It may share parts with other volumes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
-    /// What it is, such as the name of its device.
+    /// Its name, such as that of its device.
     pub name: String,
-    /// The part that takes the host's requests.
+    /// The part that receives the host's requests.
     pub root: PartId,
-    /// How it was written before the machine starts, with all devices below it.
+    /// Its preconditioning before the machine starts, for all devices below it.
     pub state: Preconditioned,
 }
 
-/// What takes requests from a host or from another part.
+/// A receiver of requests from a host or from another part.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// A device.
     Device(PlacedDevice),
-    /// Reads go to the children in turn, all else to all of them.
+    /// Sends reads to the children in turn, all else to all of them.
     #[cfg(test)]
     Mirror(Vec<PartId>),
 }
@@ -42,14 +42,14 @@ pub enum Part {
 /// A device in its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedDevice {
-    /// What it is.
+    /// The device.
     pub device: Device,
-    /// Which socket it hangs on.
+    /// The socket to which it is attached.
     pub socket: u32,
 }
 
 impl Part {
-    /// The parts that it sends requests to.
+    /// The parts to which it sends requests.
     pub fn children(&self) -> &[PartId] {
         match self {
             Self::Device(_) => &[],
@@ -74,7 +74,7 @@ impl System {
         Self { name: name.into(), host, parts: Vec::new(), volumes: Vec::new() }
     }
 
-    /// Adds a device that is a volume by itself (JBOD), written so before.
+    /// Adds a device that is a volume by itself (JBOD), with this preconditioning.
     pub fn add_device(&mut self, device: Device, state: Preconditioned, socket: u32) {
         let root = PartId(self.parts.len() as u32);
         self.volumes.push(Volume { name: device.name.clone(), root, state });
@@ -86,7 +86,7 @@ impl System {
         self.parts.iter().filter_map(Part::device)
     }
 
-    /// The same, to change them.
+    /// The same, mutable.
     #[cfg_attr(
         not(test),
         expect(clippy::unnecessary_filter_map, reason = "there will be other kinds")
@@ -99,7 +99,7 @@ impl System {
         })
     }
 
-    /// A volume's tree: each part once, children before those that send them requests.
+    /// A volume's tree: each part once, children before their parents.
     pub fn parts_of(&self, volume: u32) -> impl Iterator<Item = PartId> {
         let mut found = BTreeSet::new();
         let mut open = vec![self.volumes[volume as usize].root];
@@ -121,7 +121,7 @@ impl System {
         self.part_capacity_bytes(self.volumes[volume as usize].root)
     }
 
-    /// Bytes that a part offers to those that send it requests.
+    /// Bytes that a part offers to its parents.
     pub fn part_capacity_bytes(&self, part: PartId) -> u64 {
         match &self.parts[part.index()] {
             Part::Device(placed) => placed.device.capacity_bytes(),
@@ -132,12 +132,12 @@ impl System {
         }
     }
 
-    /// Which socket a volume hangs on: that of its first device.
+    /// The socket to which a volume is attached: that of its first device.
     pub(crate) fn socket(&self, volume: u32) -> u32 {
         self.devices_of(volume).next().map_or(0, |placed| placed.socket)
     }
 
-    /// What a worker's core spends on an I/O to a volume beyond the generator's: ns, and ns a byte.
+    /// The time of a worker's core for an I/O to a volume beyond the generator's: ns, and ns a byte.
     pub(crate) fn host_cost(&self, volume: u32) -> (u64, f64) {
         let root = &self.parts[self.volumes[volume as usize].root.index()];
         if let Some(Kind::Flash(flash)) = root.device().map(|placed| &placed.device.kind)
@@ -154,19 +154,19 @@ impl System {
         self.devices_of(volume).any(|placed| is_disk(&placed.device.kind))
     }
 
-    /// Whether a power failure empties a volume: it is memory without power of its own.
+    /// Whether a power failure empties a volume: it is memory without backup power.
     pub fn is_emptied_by_power_failure(&self, volume: u32) -> bool {
         let is_emptied = |kind: &Kind| matches!(kind, Kind::Memory(m) if !m.protected);
         self.devices_of(volume).all(|placed| is_emptied(&placed.device.kind))
     }
 
-    /// Whether a volume rebuilds what it can't read, by parity.
+    /// Whether a volume rebuilds unreadable data by parity.
     pub fn rebuilds(&self, volume: u32) -> bool {
         let has_parity = |kind: &Kind| matches!(kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
         self.devices_of(volume).all(|placed| has_parity(&placed.device.kind))
     }
 
-    /// How each part was written before: as a volume was whose tree it is in.
+    /// The preconditioning of each part: that of the volume whose tree contains it.
     pub(crate) fn states(&self) -> Vec<Preconditioned> {
         let mut states = vec![Preconditioned { how: Written::Fresh, fill: 0.0 }; self.parts.len()];
         for (number, volume) in (0..).zip(&self.volumes) {
@@ -177,10 +177,10 @@ impl System {
         states
     }
 
-    /// Whether the trees are trees.
+    /// Checks that the trees are trees.
     ///
     /// # Errors
-    /// Which part or volume names a part that is not there, or not before it.
+    /// The part or volume that names a part that does not exist, or not before it.
     pub(crate) fn check_trees(&self) -> Result<(), String> {
         for (number, part) in self.parts.iter().enumerate() {
             if let Some(child) = part.children().iter().find(|child| child.index() >= number) {

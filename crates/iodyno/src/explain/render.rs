@@ -1,4 +1,4 @@
-//! An explanation as text for a terminal. Pure.
+//! Text of an explanation for a terminal. Pure.
 
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{Parameter, count_by_source};
@@ -13,7 +13,7 @@ use iodyno_units::human;
 /// Columns of a full bar.
 const BAR: usize = 24;
 
-/// Text in lines, made ready for the terminal.
+/// Text in lines, prepared for the terminal.
 struct Page {
     style: Style,
     text: String,
@@ -24,7 +24,7 @@ impl Page {
         Self { style, text: String::new() }
     }
 
-    /// A line; what the terminal can't show of our own signs is written in ASCII.
+    /// A line; symbols that the terminal can't show are written in ASCII.
     fn line(&mut self, line: &str) {
         self.text.push_str(&shown(line.trim_end(), self.style));
         self.text.push('\n');
@@ -73,7 +73,7 @@ pub(super) fn heading(what: &str, style: Style) -> String {
     page.text
 }
 
-/// What a device is, and its parameters by table.
+/// The device's properties, and its parameters by table.
 pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -> String {
     let mut page = Page::new(style);
     let device = &described.device;
@@ -178,7 +178,7 @@ pub(super) fn predictions(cells: &[ExplainedCell], style: Style) -> String {
     page.text
 }
 
-/// Operations a second, or bytes where these say more.
+/// Operations a second, or bytes where these are more informative.
 fn rate(cell: &ExplainedCell, iops: f64, bytes_per_s: f64) -> String {
     if is_about_bandwidth(cell.block_bytes) {
         return human::throughput(bytes_per_s);
@@ -244,7 +244,7 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     page.text
 }
 
-/// Where the time of one kind goes.
+/// The time of one kind by phase.
 fn phases(page: &mut Page, cell: &ExplainedCell, kind: &KindAccount) {
     let style = page.style;
     page.blank();
@@ -285,7 +285,7 @@ fn phases(page: &mut Page, cell: &ExplainedCell, kind: &KindAccount) {
     }
 }
 
-/// How busy everything is.
+/// The busy share of every resource.
 fn resources(page: &mut Page, cell: &ExplainedCell) {
     let style = page.style;
     let average = if cell.volumes == 1 { "" } else { ", average of all volumes" };

@@ -1,4 +1,4 @@
-//! A scenario: faults at given times, one a line; `#` begins a comment.
+//! The format and the execution of a scenario: faults at given times, one a line; `#` begins a comment.
 //!
 //! ```text
 //! 2s     slow x10

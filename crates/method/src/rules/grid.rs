@@ -1,4 +1,4 @@
-//! What a stage issues, and the axes over it.
+//! A stage's workloads, and the axes over them; the limits of a stage are in `stage`.
 
 use super::stage::{PLAIN_SEQUENTIAL, Reader};
 use super::{active_range, wrong, wrong_because};
@@ -8,18 +8,18 @@ use iodyno_catalog::{Entry, FileError};
 use iodyno_units::Precondition;
 use iodyno_workload::Spec;
 
-/// What a stage issues where it says nothing: single blocks anywhere.
+/// The default workload of a stage: single blocks anywhere.
 const PLAIN: &str = "schema = 1\nblock = \"4KiB\"\nmix = { read = 1, write = 1 }\n[all]\naddresses = \"uniform\"\n[limits]\ntime = \"60s\"\nramp = \"0s\"";
 /// Points of a grid at most.
 const POINTS_MAX: usize = 20_000;
 
-/// The first of what is wrong with a workload.
+/// The first error in a workload.
 fn first(errors: Vec<FileError>) -> FileError {
     errors.into_iter().next().unwrap_or_else(|| wrong(0..0, "no workload"))
 }
 
 impl Reader<'_> {
-    /// What is issued before the axes are laid over it.
+    /// The workloads before the axes are applied.
     pub(super) fn base(&self) -> Result<Vec<(String, Spec)>, FileError> {
         let raw = self.raw;
         let mut all = match (raw.get("workload"), raw.get("io"), raw.get("addresses")) {
@@ -78,7 +78,7 @@ impl Reader<'_> {
     pub(super) fn grid(&self, time_ns: u64, state: Precondition) -> Result<Grid, FileError> {
         let raw = self.raw;
         let mut base = self.base()?;
-        // As they stand in the file, the outermost first: in SNIA's tests their nesting is normative.
+        // In the file's order, the outermost first: in SNIA's tests their nesting is normative.
         let own = AxisKind::ALL.into_iter().filter(|kind| *kind != AxisKind::Workload);
         let mut listed: Vec<(AxisKind, &Entry)> =
             own.filter_map(|kind| Some((kind, raw.get(kind.name())?))).collect();

@@ -1,4 +1,4 @@
-//! One stage: its act, its grid, its limits.
+//! Conversion of one stage: its act, its grid, its limits.
 
 use super::{Defaults, active_range, wrong, wrong_because};
 use crate::axis::{AxisKind, applied};
@@ -10,7 +10,7 @@ use iodyno_measure::statistics::steady::SteadyLimits;
 use iodyno_units::Precondition;
 use iodyno_workload::{Block, Percent, Spec};
 
-/// The same in sequence.
+/// The default sequential workload of a stage.
 pub(super) const PLAIN_SEQUENTIAL: &str = "schema = 1\nblock = \"128KiB\"\nmix = { read = 1, write = 1 }\n[all]\naddresses = \"sequential\"\n[limits]\ntime = \"60s\"\nramp = \"0s\"";
 
 pub(super) fn stage(

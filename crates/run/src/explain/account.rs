@@ -1,5 +1,5 @@
-//! From what the parts of a machine did in a window to what people ask: the time of one I/O by
-//! phase, and each resource's busy share with the rate that it would allow. Pure.
+//! Latency breakdown and resource utilization of a window, from the counters of a machine's parts: the time of one
+//! I/O by phase, and each resource's busy share with the rate that it would allow. Pure.
 
 use iodyno_emulate::System;
 use iodyno_emulate::usage::{Of, Phase, Snapshot};
@@ -12,22 +12,22 @@ use serde_json::{Value, json};
 pub struct KindAccount {
     /// Rates and times.
     pub summary: KindSummary,
-    /// Where the time goes, in the order in which it does; those that take none left out.
+    /// The time by phase, in the order of the phases; empty ones left out.
     pub phases: Vec<PhaseAccount>,
-    /// Flash pages of one read, side by side; None where the phases are of the whole I/O.
+    /// Flash pages of one read, in parallel; None where the phases are of the whole I/O.
     pub pages: Option<f64>,
-    /// What the mean has beyond the phases, where they are of the whole I/O, ns.
+    /// The mean time beyond the phases, where they are of the whole I/O, ns.
     pub beyond_ns: f64,
 }
 
 /// One phase of one kind.
 #[derive(Debug)]
 pub struct PhaseAccount {
-    /// What happens in it.
+    /// Its name.
     pub name: &'static str,
     /// Average of one I/O, or of one of its pages, ns.
     pub mean_ns: f64,
-    /// It is of one page of a read.
+    /// Whether it is of one page of a read.
     pub of_page: bool,
 }
 
@@ -68,7 +68,7 @@ impl KindAccount {
     }
 }
 
-/// The kinds of a cell that did anything; only reads and writes have phases.
+/// The kinds of a cell with operations; only reads and writes have phases.
 pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
     let phases = summed(usage);
     let account = |summary: KindSummary| {
@@ -80,7 +80,7 @@ pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
         };
         let count = |of| phases.iter().find(|p| p.of == of).map_or(0, |p| p.count);
         let (reads, pages) = (count(Of::Read), count(Of::PageRead));
-        // What the edges of the window cut off is counted on one side only.
+        // Operations that cross the edges of the window are counted on one side only.
         let side_by_side = kind == OpKind::Read && pages as f64 > 1.05 * reads as f64;
         let pages = (side_by_side && reads > 0).then(|| pages as f64 / reads as f64);
         let of_kind = phases.iter().filter(|p| is_of(p.of) && p.count > 0 && p.total_ns > 0);
@@ -120,13 +120,13 @@ fn summed(usage: &Snapshot) -> Vec<Phase> {
 /// How busy a resource was.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// Of several like it; where devices differ, with the device.
+    /// Name of a group of equal resources; where devices differ, with the device.
     pub name: String,
-    /// The host's, not a device's.
+    /// Whether it belongs to the host, not to a device.
     pub of_host: bool,
     /// How many there are in one device, or in the host.
     pub count: u32,
-    /// It is held while others work.
+    /// Whether it is held while others work.
     pub held: bool,
     /// 0 to 1, the average over all of them.
     pub busy: f64,

@@ -1,5 +1,5 @@
-//! What a device's parameters promise before anything is run: how large it is, how long it lasts,
-//! what survives a power cut.
+//! The properties that follow from a device's parameters without a run: its size, its endurance,
+//! and its content after a power cut.
 
 use iodyno_emulate::describe::{DescribedDevice, count_by_source};
 use iodyno_emulate::endurance::{Outlook, outlook};
@@ -7,12 +7,12 @@ use iodyno_emulate::spec::{Attach, Kind};
 use iodyno_units::human;
 use serde_json::{Value, json};
 
-/// A device, and what follows from its parameters.
+/// A device, and the properties that follow from its parameters.
 #[derive(Debug)]
 pub struct Described {
     /// Its parameters, each with its source.
     pub device: DescribedDevice,
-    /// How long its flash lasts.
+    /// The lifetime of its flash.
     pub outlook: Option<Outlook>,
 }
 
@@ -30,7 +30,7 @@ impl Described {
         &self.device.device.kind
     }
 
-    /// The family and what is particular about this one.
+    /// The family and the particulars of this device.
     fn kind_in_words(&self) -> String {
         match self.kind() {
             Kind::Flash(flash) => match flash.attach {
@@ -51,7 +51,7 @@ impl Described {
         }
     }
 
-    /// What survives a power cut, whether all that was acknowledged does, and the sentence.
+    /// The content that survives a power cut, whether that includes all acknowledged writes, and the sentence.
     fn power_cut(&self) -> (bool, String) {
         let size = human::size;
         match self.kind() {
@@ -86,7 +86,7 @@ impl Described {
         }
     }
 
-    /// What the device is, line by line, with a label each.
+    /// The device's properties, line by line, with a label each.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let capacity_bytes = self.device.device.capacity_bytes();
         let mut lines = vec![

@@ -1,14 +1,14 @@
-//! What keeps a cell from going faster. Pure.
+//! The factor that limits a cell's throughput. Pure.
 //!
-//! A resource that is busy nearly all the time is the limit. Of several, one that works goes before
+//! A resource that is busy nearly all the time is the limit. Of several, an active one takes precedence over
 //! one that is merely held while others work (a read context is held for as long as its die is slow);
-//! of equals the busiest. Where nothing is saturated, throughput is what is outstanding over the time
-//! that it takes (Little's law), unless the schedule or the device's queue lets no more in.
+//! of equals the busiest. Where nothing is saturated, throughput is the number of outstanding I/Os divided by their
+//! latency (Little's law), unless the schedule or the device's queue limits it.
 
 use super::account::Share;
 use serde_json::{Value, json};
 
-/// From this share on a resource counts as saturated.
+/// A resource with at least this busy share counts as saturated.
 const SATURATED: f64 = 0.9;
 
 /// See the module.
@@ -16,27 +16,27 @@ const SATURATED: f64 = 0.9;
 pub enum Limit {
     /// A resource is saturated.
     Resource(Share),
-    /// Nothing is: the schedule asks for no more.
+    /// No resource is saturated: the schedule requires no higher rate.
     Offered {
-        /// I/Os a second that it asks for.
+        /// Required I/Os a second.
         iops: f64,
         /// The busiest resource.
         busiest: Option<Share>,
     },
-    /// Nothing is: the device takes no more commands at once.
+    /// No resource is saturated: the device accepts no more commands at once.
     Queue {
-        /// Commands that one device takes.
+        /// Commands that one device accepts.
         queue_max: u32,
         /// I/Os that its workers keep outstanding.
         outstanding: u64,
         /// The busiest resource.
         busiest: Option<Share>,
     },
-    /// Nothing is: each I/O takes its time.
+    /// No resource is saturated: the latency of each I/O is the limit.
     Latency {
-        /// Outstanding on the average, on all devices.
+        /// Mean number of outstanding I/Os on all devices.
         outstanding: f64,
-        /// What each of them takes, ns.
+        /// Their mean latency, ns.
         latency_ns: f64,
         /// The busiest resource.
         busiest: Option<Share>,
@@ -177,7 +177,7 @@ mod tests {
         limit(shares, 1000.0, 4.0, offered, queue_max, out).words()
     }
 
-    /// What works goes before what is held, and both before latency.
+    /// An active resource takes precedence over a held one, and both over latency.
     #[test]
     fn the_limit_is_what_works_all_the_time() {
         let (contexts, dies) = (share("read contexts", true, 0.99), share("dies", false, 0.93));

@@ -1,12 +1,12 @@
-//! Explains an emulated system: what its devices promise, and for a workload where the time of an I/O goes and
-//! what is the limit. Nothing is kept: the same system, workload and seed give the same figures again.
+//! Explanation of an emulated system: the properties of its devices, and for a workload the latency breakdown and
+//! the limit. It stores nothing: the same system, workload and seed give the same figures again.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `simulate` | one cell in virtual time, with what the machine's parts did in its window |
-//! | `account` | from what the parts did to phases, shares and bounds |
-//! | `limit` | which resource is the limit, and the sentence that says so |
-//! | `device` | what a device's parameters promise |
+//! | `simulate` | one cell in virtual time, with the counters of the machine's parts in its window |
+//! | `account` | from the counters of the parts to phases, shares and bounds |
+//! | `limit` | which resource is the limit, and the sentence that states it |
+//! | `device` | the properties that follow from a device's parameters |
 
 mod account;
 mod device;

@@ -15,12 +15,12 @@ use std::sync::atomic::AtomicBool;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// What a cell came to, over all its volumes.
+/// The result of a cell, over all its volumes.
 #[derive(Debug)]
 pub struct ExplainedCell {
     /// Name of its workload.
     pub name: String,
-    /// In which state the cell found its devices, in words.
+    /// The state of the devices at the cell's start, in words.
     pub state: String,
     /// How many work at once.
     pub volumes: usize,
@@ -36,23 +36,23 @@ pub struct ExplainedCell {
     pub iops: f64,
     /// Bytes read and written a second.
     pub bytes_per_s: f64,
-    /// Those that did anything.
+    /// Those with operations.
     pub kinds: Vec<KindAccount>,
     /// The busiest first.
     pub shares: Vec<Share>,
-    /// What keeps it from going faster.
+    /// The factor that limits its throughput.
     pub limit: Limit,
     /// Of all flash devices in the window.
     pub counts: Option<Counts>,
     /// Events of the simulation for one I/O.
     pub events_per_io: f64,
-    /// CPU time of the simulation; of this machine, and another one each time.
+    /// CPU time of the simulation; it depends on this machine, and varies.
     pub ns_per_event: f64,
     /// I/Os simulated in a second of CPU time.
     pub ios_per_cpu_s: f64,
 }
 
-/// The cells that a device is explained by where no workload is named: one worker each.
+/// The cells that explain a device where no workload is named: one worker each.
 pub fn predictions() -> Vec<(&'static str, Spec)> {
     let random = |mix: &str, depth: u32| {
         format!("schema = 1\ndepth = {depth}\nblock = \"4KiB\"\n[mix]\n{mix}\n")
@@ -76,7 +76,7 @@ pub fn predictions() -> Vec<(&'static str, Spec)> {
     .collect()
 }
 
-/// Ramp and window: a disk has few I/Os a second and a buffer that must fill first; memory many.
+/// Ramp and window: a disk has a low rate and a buffer that must fill first; memory a high rate.
 fn times_ns(system: &System) -> (u64, u64) {
     let any = |is: fn(&Kind) -> bool| system.devices().any(|d| is(&d.device.kind));
     let (ramp_ns, time_ns) = if any(|k| matches!(k, Kind::Disk(_))) {
@@ -86,7 +86,7 @@ fn times_ns(system: &System) -> (u64, u64) {
     } else {
         (10 * MS, 100 * MS)
     };
-    // Many devices do so much more in the same time.
+    // Many devices complete as many more operations in the same time.
     let fewer = system.volumes.len().div_ceil(4) as u64;
     ((ramp_ns / fewer).max(10 * MS), (time_ns / fewer).max(50 * MS))
 }
@@ -116,7 +116,7 @@ pub fn simulate(
     Ok(account(&spec, &system, &modelled, name, states.join("; ")))
 }
 
-/// Puts the volumes' cells and usage together.
+/// Combines the volumes' cells and usage.
 fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String) -> ExplainedCell {
     let mut all = m.cells[0].clone();
     for cell in &m.cells[1..] {
@@ -155,7 +155,7 @@ fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String
     }
 }
 
-/// Commands that a device takes at once; None: no limit of its own.
+/// Commands that a device accepts at once; None: no limit of its own.
 fn queue_max(kind: &Kind) -> Option<u32> {
     match kind {
         Kind::Flash(flash) => match flash.attach {
@@ -168,7 +168,7 @@ fn queue_max(kind: &Kind) -> Option<u32> {
 }
 
 impl ExplainedCell {
-    /// As a document. CPU time is not in it: the same cell is the same document.
+    /// As a document, without CPU time: the same cell is the same document.
     pub fn json(&self) -> Value {
         let flash = self.counts.map(|c| {
             json!({

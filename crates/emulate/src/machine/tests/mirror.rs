@@ -8,7 +8,7 @@ use crate::request::State;
 use crate::usage::{Phase, Resource};
 use iodyno_units::{IoError, Op, OpKind};
 
-/// Reads go to the children in turn, all else to all of them.
+/// Sends reads to the children in turn, all else to all of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Mirror {
     children: Vec<PartId>,
@@ -62,7 +62,7 @@ impl Mirror {
 
     pub(crate) fn keep_content(&mut self) {}
 
-    /// Nothing: what it holds is in its children.
+    /// None: its content is in its children.
     pub(crate) fn unit_value(&self, _: u64) -> Option<u64> {
         None
     }

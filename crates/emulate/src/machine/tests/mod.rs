@@ -1,5 +1,5 @@
-//! Parts that send requests to parts: a mirror of devices beside the same devices, each driven by
-//! the host itself.
+//! Tests of parts that send requests to parts: a mirror of devices, compared with the same devices driven
+//! by the host itself.
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
@@ -19,7 +19,7 @@ const UNIT: u64 = 4096;
 /// An operation of a history, and when it is submitted.
 type Step = (u64, Op);
 
-/// One socket whose workers have a core each, and need not be woken.
+/// One socket whose workers have a core each, and need no wake-up.
 fn jbod(kinds: &[Kind]) -> System {
     let mut system = System::new("test", host());
     for kind in kinds {
@@ -44,7 +44,7 @@ fn mirrored(kinds: &[Kind], mirrors: &[&[u32]]) -> System {
 }
 
 /// So many operations at random, in their order. Times are odd: at the instant of an event inside a
-/// device, which of the two comes first would be another question.
+/// device, the order of the two would be ambiguous.
 fn history(seed: u64, count: u64, gap_ns: u64) -> Vec<Step> {
     let mut rng = stream(seed, "history", 0);
     let mut now_ns = 0;
@@ -64,7 +64,7 @@ fn history(seed: u64, count: u64, gap_ns: u64) -> Vec<Step> {
     (0..count).map(&mut step).collect()
 }
 
-/// Where each step goes in a machine: to these volumes, of which each has the worker of its number.
+/// The targets of each step in a machine: these volumes, of which each has the worker of its number.
 fn run(machine: &mut Machine, steps: &[Step], to: impl Fn(usize) -> Vec<u32>) -> Vec<Completion> {
     let mut done = Vec::new();
     for (token, (at_ns, op)) in steps.iter().enumerate() {
@@ -96,19 +96,19 @@ fn machine(system: &System, seed: u64, faults: &[(u64, Fault)]) -> Machine {
     machine
 }
 
-/// What each of the devices did.
+/// The usage of each device.
 fn usage(machine: &Machine, devices: usize) -> Vec<(Vec<Resource>, Vec<Phase>)> {
     let of = |part: &super::Part| (part.resources(&machine.core), part.phases());
     machine.parts[..devices].iter().map(of).collect()
 }
 
-/// What a unit of a device holds.
+/// The content of a device's unit.
 fn value(machine: &Machine, part: usize, unit: u64) -> Option<u64> {
     machine.parts[part].unit_value(unit)
 }
 
-/// Runs a history on a tree of mirrors and on the devices alone, which get what the mirrors send
-/// them (`to`), and compares each operation and each device.
+/// Runs a history on a tree of mirrors and on the devices alone, to which `to` sends the mirrors' requests,
+/// and compares each operation and each device.
 fn compare(
     kinds: &[Kind],
     mirrors: &[&[u32]],
@@ -161,8 +161,8 @@ fn volatile_flash() -> Kind {
     Kind::Flash(Box::new(flash))
 }
 
-/// A request ends with its last child, and each child does what the same device does for a host:
-/// the same operations end at the same ns, for the same reasons, and leave the same.
+/// A request ends with its last child, and each child behaves as the same device does for a host:
+/// the same operations end at the same ns, for the same reasons, and leave the same content.
 #[test]
 fn a_mirror_is_as_late_as_its_last_child_and_changes_none() {
     let flash = || Kind::Flash(Box::new(flash()));
@@ -206,7 +206,7 @@ fn trees_may_be_deep() {
     compare(&kinds, &[&[0, 1], &[2, 3], &[4, 5]], &steps, &[], to);
 }
 
-/// Memory is read and written by the core of the host's worker, wherever in the tree it stands: the
+/// The core of the host's worker reads and writes memory, at any place in the tree: the
 /// worker of a mirror makes both copies, one after the other.
 #[test]
 fn memory_below_a_mirror_works_in_the_submitter() {
@@ -223,7 +223,7 @@ fn memory_below_a_mirror_works_in_the_submitter() {
     assert_eq!(took_ns(&both, 1), took_ns(&one, 1));
 }
 
-/// A power cut at any event leaves nothing in flight anywhere in the tree, and what was acknowledged on
+/// A power cut at any event leaves nothing in flight anywhere in the tree, and the acknowledged content on
 /// each of two protected devices.
 #[test]
 fn a_power_cut_takes_children_and_parents() {
@@ -268,7 +268,7 @@ fn a_power_cut_takes_children_and_parents() {
     }
 }
 
-/// A tree that names what is not there, or is none.
+/// A tree that names a missing part, or is none.
 #[test]
 fn wrong_trees_are_refused() {
     let kinds = [memory(true), memory(true)];
