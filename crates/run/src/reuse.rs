@@ -4,7 +4,7 @@
 //! of a new fill, if the notebook has a finished run that proves all of this:
 //!
 //! * it filled the same bytes of the same target, in blocks of the same size, at least as often, by its completed
-//!   operations ([`FillProof`](iodyno_measure::FillProof)), without foreign I/O meanwhile;
+//!   operations ([`FillProof`]), without foreign I/O meanwhile;
 //! * where the method purges first, so did that run;
 //! * after its fill it only read;
 //! * no program wrote since, by the fingerprint that it kept ([`unwritten_since`]).

@@ -53,7 +53,7 @@ pub(super) fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
     if name.is_empty() { stage.name.to_owned() } else { name }
 }
 
-/// One of [`NINES`], ns.
+/// One of `NINES`, ns.
 pub(super) fn nine(row: &Row, i: usize) -> Option<f64> {
     row.nines_ns.get(i).copied().flatten().map(|ns| ns as f64)
 }
