@@ -46,7 +46,7 @@ fn read(text: &str) -> Result<Record, Problem> {
     Ok(record.expect("no error"))
 }
 
-fn told(text: &str) -> String {
+fn rendered(text: &str) -> String {
     read(text).expect_err(text).to_string()
 }
 
@@ -99,7 +99,10 @@ error: `threads` is from 0 to 99
   |
   = help: did you mean `threads`? the keys here are `schema`, `threads`, `block`, `name`, `ratio`, `flag`, `mode`, `depth`, `share`, `rate`, `part`, `parts`, `ceiling`, `steps`, `inner`
   = help: for example `time = \"80us\"`";
-    assert_eq!(told("schema = 1\nthreads = 100\nthread = 4\n[[parts]]\ndo = \"wait\"\n"), expected);
+    assert_eq!(
+        rendered("schema = 1\nthreads = 100\nthread = 4\n[[parts]]\ndo = \"wait\"\n"),
+        expected
+    );
 }
 
 #[test]
@@ -112,7 +115,7 @@ error: unknown key `passe`
   | ^^^^^
   |
   = help: did you mean `passes`? the keys here are `do`, `passes`";
-    assert_eq!(told("schema = 1\n[[parts]]\ndo = \"fill\"\npasse = 4\n"), expected);
+    assert_eq!(rendered("schema = 1\n[[parts]]\ndo = \"fill\"\npasse = 4\n"), expected);
     let expected = "\
 error: unknown key `size`
  --> my/load.toml:4:1
@@ -121,7 +124,7 @@ error: unknown key `size`
   | ^^^^
   |
   = help: the only key here is `only`";
-    assert_eq!(told("schema = 1\n[part]\nonly = 3\nsize = 4\n"), expected);
+    assert_eq!(rendered("schema = 1\n[part]\nonly = 3\nsize = 4\n"), expected);
 }
 
 #[test]
@@ -134,7 +137,7 @@ error: `passes` means nothing for a part that does `look`
   |          ^
   |
   = help: it belongs to `wait` and `fill`; leave the key out";
-    assert_eq!(told("schema = 1\n[[parts]]\ndo = \"look\"\npasses = 1\n"), expected);
+    assert_eq!(rendered("schema = 1\n[[parts]]\ndo = \"look\"\npasses = 1\n"), expected);
 }
 
 #[test]
@@ -145,7 +148,7 @@ error: `block`: `4kb` is not a size: write a number with B, KiB, MiB, GiB, TiB (
   |
 2 | block = \"4kb\"   # not so
   |         ^^^^^";
-    assert_eq!(told("schema = 1\nblock = \"4kb\"   # not so"), expected);
+    assert_eq!(rendered("schema = 1\nblock = \"4kb\"   # not so"), expected);
 }
 
 #[test]
@@ -158,7 +161,7 @@ error: `threads` is a whole number, not the text \"four\"
   |           ^^^^^^
   |
   = help: write it such as `16`";
-    assert_eq!(told("schema = 1\nthreads = \"four\""), expected);
+    assert_eq!(rendered("schema = 1\nthreads = \"four\""), expected);
     for (line, message) in [
         ("threads = -1", "`threads` is from 0 to 99"),
         ("threads = 99_999_999_999_999_999_999", "`threads` is from 0 to 99"),
@@ -194,9 +197,9 @@ error: the key `only` is missing
   | ^^^^^^
   |
   = help: for example `only = 16`";
-    assert_eq!(told("schema = 1\n[part]"), expected);
-    assert!(told("").starts_with("error: the key `schema` is missing\n --> my/load.toml:1:1"));
-    assert!(told("schema = 2").starts_with("error: this file is of schema 2"));
+    assert_eq!(rendered("schema = 1\n[part]"), expected);
+    assert!(rendered("").starts_with("error: the key `schema` is missing\n --> my/load.toml:1:1"));
+    assert!(rendered("schema = 2").starts_with("error: this file is of schema 2"));
 }
 
 /// Values of every file of the catalog can be had by their paths and be replaced, and nothing else
@@ -270,9 +273,9 @@ error: key with no value, expected `=`
   |
 3 | depth
   |      ^";
-    assert_eq!(told("schema = 1\n\ndepth\n"), expected);
-    assert!(told("schema = 1\nschema = 2").contains("duplicate key"));
-    assert!(told("schema = 1\nname = \"a\nflag = true").contains("2:10"));
+    assert_eq!(rendered("schema = 1\n\ndepth\n"), expected);
+    assert!(rendered("schema = 1\nschema = 2").contains("duplicate key"));
+    assert!(rendered("schema = 1\nname = \"a\nflag = true").contains("2:10"));
 }
 
 /// What another crate finds wrong: with a place, or two, after characters of several bytes.
@@ -299,7 +302,7 @@ error: think time in an open loop
     assert_eq!(problem.line_column(), Some((2, 9)));
     assert!(problem.render(true).contains("\u{1b}["));
     assert!(!problem.render(false).contains('\u{1b}'));
-    // A span that is beyond the text, or cuts a character, must not panic while an error is told.
+    // A span that is beyond the text, or cuts a character, must not panic while an error is rendered.
     let backwards = core::ops::Range { start: 5, end: 3 };
     for span in [10..11, 1000..2000, backwards, text.len()..text.len()] {
         let _ = Problem::at(&file, span, "somewhere", None).to_string();
@@ -325,14 +328,14 @@ error: there is no workload named `random-raed`
     assert_eq!((own.name.as_str(), &*own.text), ("own", "schema = 1"));
     assert_eq!(own.origin, path("own.toml"));
 
-    let told = |path: &str| find(Kind::Workload, path).unwrap_err().to_string();
+    let rendered = |path: &str| find(Kind::Workload, path).unwrap_err().to_string();
     let missing = "\
 error: there is no such file
 --> no/where.toml
  = help: give the path of a workload file, or a name that `iodyno catalog` lists";
-    assert_eq!(told("no/where.toml"), missing);
-    assert!(told("missing.toml").starts_with("error: there is no such file"));
-    assert!(told(&format!("{}/", path(""))).starts_with("error: this is a folder, not a file"));
+    assert_eq!(rendered("no/where.toml"), missing);
+    assert!(rendered("missing.toml").starts_with("error: there is no such file"));
+    assert!(rendered(&format!("{}/", path(""))).starts_with("error: this is a folder, not a file"));
 
     fs::write(path("own.csv"), "figure").unwrap();
     assert_eq!(find(Kind::Published, &path("own.csv")).unwrap().name, "own");
@@ -341,7 +344,7 @@ error: there is no such file
     );
 
     fs::write(path("latin.toml"), b"schema = 1\nabout = \"caf\xE9\"").unwrap();
-    let latin = told(&path("latin.toml"));
+    let latin = rendered(&path("latin.toml"));
     assert!(
         latin
             .starts_with("error: the file is not UTF-8 text: byte 23 (line 2) begins no character"),
@@ -352,10 +355,10 @@ error: there is no such file
     large.write_all(&vec![b'#'; MAX_FILE_BYTES as usize]).unwrap();
     assert!(find(Kind::Workload, &path("large.toml")).is_ok(), "exactly the limit");
     large.write_all(b"#").unwrap();
-    let large = told(&path("large.toml"));
+    let large = rendered(&path("large.toml"));
     assert!(large.starts_with("error: the file is larger than 1 MiB, the most that is read"));
     // Without an end at all.
-    assert_eq!(told("/dev/zero").lines().next(), large.lines().next());
+    assert_eq!(rendered("/dev/zero").lines().next(), large.lines().next());
 }
 
 /// What is embedded is what lies in the folder, sorted, and every name can be found.

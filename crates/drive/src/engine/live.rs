@@ -114,9 +114,9 @@ impl Engine for LiveEngine<'_> {
             OpKind::Write => Payload::Write(unsafe { self.buffers.bytes(slot, len) }),
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => Payload::None,
         };
-        let slip =
+        let completion =
             CompletionHandle { to: Arc::clone(&self.mailbox), slot, len_bytes: op.len_bytes };
-        let issued_ns = self.live.submit(self.worker, self.volume, op, payload, slip);
+        let issued_ns = self.live.submit(self.worker, self.volume, op, payload, completion);
         let mut looks = Looks::default();
         while self.advance(&mut looks).1 < issued_ns {
             std::hint::spin_loop();

@@ -26,6 +26,21 @@ fn changed(a: &[u8], b: &[u8]) -> Vec<usize> {
     (0..UNITS).filter(differs).collect()
 }
 
+/// The map of what a run wrote beyond the part that a later run uses is read and kept.
+#[test]
+fn a_run_on_a_part_of_a_file_keeps_the_map_of_the_rest() {
+    let place = Place::new();
+    let write = "run random-write --content verifiable --ramp 0s --ops 300";
+    place.document(&format!("{write} --on f?size=4MiB"));
+    place.document(&format!("{write} --on ./f?size=16KiB"));
+    let mut image = fs::read(place.path("f")).unwrap();
+    image[1000 * UNIT..][..UNIT].fill(0);
+    fs::write(place.path("f"), image).unwrap();
+    let (found, _) = verified(&place, "run --verify-only --on ./f", 4);
+    assert_eq!((whole(&found["checked"]), whole(&found["current"])), (1024, 1023), "{found}");
+    assert_eq!(found["found"]["zeroed"]["units"], 1, "{found}");
+}
+
 /// Ten blocks of each kind of damage, in a file that earlier runs wrote.
 #[test]
 fn damage_between_runs_is_found_by_kind() {
