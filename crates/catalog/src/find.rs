@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::{fs, io};
 
 use iodyno_units::nearest;
@@ -71,6 +72,24 @@ impl Kind {
     }
 }
 
+/// How the origin of the embedded files begins.
+const EMBEDDED_ORIGIN: &str = "catalog:";
+
+impl File {
+    /// The file at a path, with this text.
+    pub fn at_path(kind: Kind, path: &str, text: impl Into<Arc<str>>) -> Self {
+        let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
+        let stem = name.strip_suffix(kind.suffix()).and_then(|name| name.strip_suffix('.'));
+        let name = stem.filter(|name| !name.is_empty()).unwrap_or(name).to_owned();
+        Self { origin: path.to_owned(), name, text: text.into() }
+    }
+
+    /// Whether it is one of the embedded files, rather than given by its path.
+    pub fn is_in_catalog(&self) -> bool {
+        self.origin.starts_with(EMBEDDED_ORIGIN)
+    }
+}
+
 /// The embedded files of a kind as `(name, text)`, sorted by name.
 pub fn list(kind: Kind) -> impl Iterator<Item = (&'static str, &'static str)> {
     EMBEDDED
@@ -92,7 +111,7 @@ pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
     }
     if let Some((name, text)) = list(kind).find(|(name, _)| *name == name_or_path) {
         return Ok(File {
-            origin: format!("catalog:{}/{name}.{}", kind.folder(), kind.suffix()),
+            origin: format!("{EMBEDDED_ORIGIN}{}/{name}.{}", kind.folder(), kind.suffix()),
             name: name.to_owned(),
             text: text.into(),
         });
@@ -102,7 +121,7 @@ pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
         .map(|name| format!("did you mean `{name}`? "))
         .unwrap_or_default();
     Err(Problem::new(
-        format!("catalog:{}", kind.folder()),
+        format!("{EMBEDDED_ORIGIN}{}", kind.folder()),
         format!("there is no {noun} named `{name_or_path}`"),
     )
     .with_help(format!(
@@ -142,16 +161,7 @@ fn read(kind: Kind, path: &str) -> Result<File, Problem> {
             _ => format!("a {noun} file is TOML, which is always UTF-8; save it as such"),
         })
     })?;
-    let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
-    Ok(File {
-        origin: path.to_owned(),
-        name: name
-            .strip_suffix(kind.suffix())
-            .and_then(|name| name.strip_suffix('.'))
-            .unwrap_or(name)
-            .to_owned(),
-        text: text.into(),
-    })
+    Ok(File::at_path(kind, path, text))
 }
 
 /// At most one byte more than is allowed, so that `/dev/zero` and a disk image end too.

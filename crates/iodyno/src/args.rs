@@ -4,6 +4,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use iodyno_drive::EngineKind;
 use iodyno_measure::{Metric, Threshold};
+use iodyno_method::Order;
 use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
 use iodyno_units::{parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
@@ -215,7 +216,7 @@ pub struct Run {
     pub vary: Vec<String>,
     /// With --vary: in which order, `given`, `random` (by the seed) or `abba` (there and back).
     #[arg(long, value_name = "ORDER", requires = "vary", help_heading = "Method")]
-    pub order: Option<String>,
+    pub order: Option<Order>,
     /// A latency that the best point of a sweep keeps under: `p99=1ms`, `mean=5ms`.
     #[arg(long, value_name = "OF=TIME", requires = "vary", help_heading = "Method")]
     pub ceiling: Vec<String>,

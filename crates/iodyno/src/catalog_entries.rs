@@ -1,10 +1,9 @@
 //! `catalog`: lists the catalog's entries, with a line about each, and prints their files.
 
-use crate::catalog::workload;
-use crate::emulated_system::look_up;
 use crate::failure::Failure;
 use crate::{method, print, print_json};
 use iodyno_catalog::{File, Kind, find, list};
+use iodyno_run::find_work::workload;
 use iodyno_units::nearest;
 use iodyno_units::text::clean_lines;
 use serde_json::json;
@@ -37,7 +36,8 @@ fn one(name: &str, as_json: bool) -> Result<ExitCode, Failure> {
 fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
     for kind in [Kind::Device, Kind::System] {
         if list(kind).any(|(n, _)| n == name) {
-            let about = look_up::all()?.into_iter().find(|e| e.0 == name).map(|e| e.2);
+            let about =
+                iodyno_run::catalog_entries()?.into_iter().find(|e| e.0 == name).map(|e| e.2);
             return Ok((find(kind, name)?, kind, about.unwrap_or_default()));
         }
     }
@@ -71,7 +71,7 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
     for (name, _) in list(Kind::Method) {
         entries.push((name.to_owned(), Kind::Method, method::about(name)?));
     }
-    entries.extend(look_up::all()?);
+    entries.extend(iodyno_run::catalog_entries()?);
     for (name, _) in list(Kind::Study) {
         entries.push((name.to_owned(), Kind::Study, iodyno_study::title(name)?));
     }

@@ -2,10 +2,10 @@
 
 use crate::args::Check;
 use crate::failure::Failure;
-use crate::{emulated_system, print, print_json};
+use crate::{print, print_json};
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{clean, labelled};
-use iodyno_run::Emulated;
+use iodyno_run::{Emulated, Files};
 use iodyno_target::{
     Confirm, Inspection, Refusal, SysRoot, TargetName, check_confirmed, check_writable, confirm,
     health, inspect,
@@ -19,7 +19,9 @@ use std::process::ExitCode;
 const REFUSED: u8 = 3;
 
 pub(crate) fn command(flags: &Check, style: Style) -> Result<ExitCode, Failure> {
-    if let Some(emulated) = emulated_system::emulated(std::slice::from_ref(&flags.target))? {
+    if let Some(emulated) =
+        iodyno_run::emulated(std::slice::from_ref(&flags.target), &mut Files::default())?
+    {
         return self::emulated(flags, &emulated, style);
     }
     let inspection = inspect(&flags.target)?;
@@ -99,7 +101,7 @@ fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode
         let times = if count == 1 { String::new() } else { format!("{count} × ") };
         text.line("would run on", &format!("{times}{words}"));
     }
-    let mut states: Vec<String> = volumes.iter().map(emulated_system::state_in_words).collect();
+    let mut states: Vec<String> = volumes.iter().map(iodyno_run::state_in_words).collect();
     states.dedup();
     text.line("state", &states.join("; "));
     text.line("writing", "allowed: nothing real is written");

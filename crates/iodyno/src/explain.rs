@@ -5,10 +5,10 @@ mod render;
 
 use crate::args::Explain;
 use crate::failure::Failure;
-use crate::{catalog, emulated_system, print, print_json};
+use crate::{print, print_json};
 use iodyno_page::terminal::Style;
-use iodyno_run::Emulated;
 use iodyno_run::explain::{Described, ExplainedCell, predictions, simulate};
+use iodyno_run::{Emulated, Files, described, emulated, find_work};
 use iodyno_target::TargetName;
 use serde_json::json;
 use std::process::ExitCode;
@@ -17,14 +17,14 @@ pub(crate) fn command(flags: &Explain, style: Style) -> Result<ExitCode, Failure
     let TargetName::Model(name) = &flags.device else {
         return Err(Failure::input(format!("`{}` is not emulated", flags.device)));
     };
-    let Some(emulated) = emulated_system::emulated(std::slice::from_ref(&flags.device))? else {
+    let Some(emulated) = emulated(std::slice::from_ref(&flags.device), &mut Files::default())?
+    else {
         return Err(Failure::input(format!("`{}` is not emulated", flags.device)));
     };
     if let Some(workload) = &flags.workload {
         return with_workload(flags, workload, &emulated, style);
     }
-    let devices: Vec<_> =
-        emulated_system::described(name)?.into_iter().map(Described::new).collect();
+    let devices: Vec<_> = described(name)?.into_iter().map(Described::new).collect();
     alone(flags, &devices, &emulated, style)
 }
 
@@ -36,7 +36,7 @@ fn with_workload(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let mut cells = Vec::new();
-    for (name, spec) in catalog::members(workload)?.1 {
+    for (name, spec) in find_work::members(workload)?.1 {
         cells.push(simulate(emulated, &flags.device.to_string(), &name, spec)?);
     }
     if flags.json {

@@ -135,6 +135,7 @@ impl From<RunError> for Failure {
     fn from(e: RunError) -> Self {
         match e {
             RunError::Target(e) => e.into(),
+            RunError::File(problem) => (*problem).into(),
             RunError::Notebook(e) => e.into(),
             RunError::Drive(iodyno_drive::DriveError::DoesNotFit { .. })
             | RunError::Impossible(_) => Self::input(e.to_string()),

@@ -5,11 +5,9 @@
 //! into requests to the crates below, and pass the results to `report`.
 
 pub mod args;
-mod catalog;
 mod catalog_entries;
 mod check;
 mod compare;
-mod emulated_system;
 mod explain;
 mod failure;
 mod fault;

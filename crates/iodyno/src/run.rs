@@ -5,15 +5,13 @@ use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::overrides::overridden;
 use crate::{
-    catalog, complain, emulated_system, method, method_flags, print, print_json, remark, report,
-    show, signals, style,
+    complain, method, method_flags, print, print_json, remark, report, show, signals, style,
 };
-use iodyno_drive::{EngineOptions, clock::Clock};
+use iodyno_drive::EngineOptions;
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal;
 use iodyno_report::{RunVerdict, json, thresholds};
-use iodyno_run::{MethodRequest, Request};
-use iodyno_workload::CellSpec;
+use iodyno_run::{Files, ListedCell, Process, ResolvedRun, RunRequest, Work, find_work};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,8 +27,11 @@ pub(crate) fn command(
     words: &[OsString],
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    let request = request(flags, cli, words)?;
-    for words in remarks(&request) {
+    let words = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let notebook =
+        if flags.no_notebook { None } else { Some(show::path(cli.notebook.as_deref())?) };
+    let run = ResolvedRun::new(request(flags)?, process(words, notebook))?;
+    for words in remarks(&run) {
         remark("note", &words);
     }
     let output = Output {
@@ -39,12 +40,12 @@ pub(crate) fn command(
         quiet: flags.quiet,
         report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
     };
-    carry_out(&request, cli, &output, style)
+    carry_out(&run, cli, &output, style)
 }
 
 /// Remarks about possible mistakes in the workloads, each once.
-fn remarks(request: &Request) -> Vec<String> {
-    let mut all: Vec<String> = request.cells.iter().flat_map(|cell| cell.spec.remarks()).collect();
+fn remarks(run: &ResolvedRun) -> Vec<String> {
+    let mut all: Vec<String> = run.cells.iter().flat_map(|cell| cell.spec.remarks()).collect();
     let mut seen = std::collections::BTreeSet::new();
     all.retain(|remark| seen.insert(remark.clone()));
     all
@@ -70,7 +71,7 @@ pub(crate) enum Page {
 }
 
 pub(crate) fn carry_out(
-    request: &Request,
+    run: &ResolvedRun,
     cli: &Cli,
     output: &Output,
     style: Style,
@@ -82,7 +83,7 @@ pub(crate) fn carry_out(
         None => None,
     };
     let mut live = Live::new(output.quiet, style::for_stderr(cli.color));
-    let outcome = iodyno_run::execute(request, &mut live);
+    let outcome = iodyno_run::execute(run, &mut live);
     live.clear();
     let outcome = outcome?;
     // Each of these is done even if others fail; the first failure gives the exit code.
@@ -113,92 +114,79 @@ pub(crate) fn carry_out(
     } else if outcome.too_many_errors
         || outcome.wrong_content()
         // A pass of verification continues to its end despite failures, and has failed then.
-        || request.errors_max == u64::MAX && outcome.has_failed_operations()
+        || run.request.errors_max == u64::MAX && outcome.has_failed_operations()
     {
         ExitCode::from(TARGET_FAILED)
     } else if RunVerdict::of(&outcome.run).has_failed() {
         // Before thresholds: the figures of a failed method meet none.
         ExitCode::from(METHOD_FAILED)
-    } else if !thresholds::are_held(&outcome.run, &request.thresholds) {
+    } else if !thresholds::are_held(&outcome.run, &run.thresholds) {
         ExitCode::from(NOT_HELD)
     } else {
         ExitCode::SUCCESS
     })
 }
 
-fn request(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failure> {
+/// What belongs to this process, for a run that begins.
+pub(crate) fn process(command: Vec<String>, notebook: Option<PathBuf>) -> Process {
+    Process {
+        command,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        notebook,
+        resume: None,
+        stop: signals::stop_flag(),
+    }
+}
+
+fn request(flags: &Run) -> Result<RunRequest, Failure> {
     if flags.verify_only {
-        return verify_only(flags, cli, words);
+        return verify_only(flags);
     }
     if let Some(source) = method::source(flags)? {
         let name = source.name.clone();
-        let method = method::request(source, flags, None)?;
-        let cells = method.method.all_cells();
-        return base(flags, cli, words, (name, cells, Some(method)));
+        let work = Work::Method { source, each: flags.each, reuse: flags.reuse };
+        // Those of a sweep are in its method.
+        return Ok(RunRequest { repeats: 1, ..with_work(flags, name, work) });
     }
     method_flags::refuse_of_methods(flags)?;
-    let (name, members) = catalog::members(&flags.workload)?;
+    let (name, members) = find_work::members(&flags.workload)?;
     let mut cells = Vec::new();
     for (name, spec) in members {
         let spec =
             overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
-        cells.push(CellSpec::new(name, spec));
+        cells.push(ListedCell { name, spec, fill_passes: None });
     }
-    base(flags, cli, words, (name, cells, None))
+    Ok(with_work(flags, name, Work::Cells(cells)))
 }
 
 /// A pass of verification over the targets: it writes nothing, and continues to the end despite failures.
-fn verify_only(flags: &Run, cli: &Cli, words: &[OsString]) -> Result<Request, Failure> {
+fn verify_only(flags: &Run) -> Result<RunRequest, Failure> {
     let mut cell = iodyno_run::verify_only(&flags.on)?;
     if flags.engine.is_some_and(|engine| !engine.queues()) {
         cell.spec = cell.spec.with_depth(1).map_err(Failure::input)?;
     }
     cell.spec = overridden(cell.spec, flags).map_err(Failure::input)?;
-    let name = cell.name.clone();
-    let mut request = base(flags, cli, words, (name, vec![cell], None))?;
-    request.read_only = true;
-    request.errors_max = u64::MAX;
-    Ok(request)
+    let request = with_work(flags, cell.name.clone(), Work::Cells(vec![cell]));
+    Ok(RunRequest { read_only: true, errors_max: u64::MAX, ..request })
 }
 
-/// The request without the work to be done.
-pub(crate) fn base(
-    flags: &Run,
-    cli: &Cli,
-    words: &[OsString],
-    (name, cells, method): (String, Vec<CellSpec>, Option<MethodRequest>),
-) -> Result<Request, Failure> {
-    let notebook =
-        if flags.no_notebook { None } else { Some(show::path(cli.notebook.as_deref())?) };
-    let is_method = method.is_some();
-    let mut thresholds = method.as_ref().map_or_else(Vec::new, |m| m.method.thresholds.clone());
-    thresholds.extend(flags.require.iter().cloned());
-    let emulated = emulated_system::emulated(&flags.on)?;
-    if flags.system_clock && emulated.as_ref().is_some_and(|of| !of.live) {
-        return Err(Failure::input(
-            "--system-clock has no effect on emulated targets in virtual time, where no clock is read: take it out",
-        ));
-    }
-    Ok(Request {
+/// The request for a work, with all that the flags say beside it.
+fn with_work(flags: &Run, name: String, work: Work) -> RunRequest {
+    RunRequest {
         name: flags.name.clone().unwrap_or(name),
-        method,
-        command: words.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        cells,
-        // Those of a sweep are in its method.
-        repeats: if is_method { 1 } else { flags.repeat },
-        thresholds,
-        emulated,
+        work,
+        repeats: flags.repeat,
+        thresholds: flags.require.clone(),
         targets: flags.on.clone(),
+        folder: std::env::current_dir().unwrap_or_default(),
+        files: Files::default(),
         seed: flags.seed,
         engine: flags.engine,
         options: EngineOptions { poll: flags.poll, plain: flags.plain_ring },
-        clock: if flags.system_clock { Clock::system() } else { Clock::new() },
+        system_clock: flags.system_clock,
         interval_ns: flags.interval,
         errors_max: flags.max_errors,
         read_only: flags.read_only,
         destroy: flags.destroy.clone(),
-        notebook,
-        stop: signals::stop_flag(),
-    })
+    }
 }

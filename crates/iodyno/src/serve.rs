@@ -12,7 +12,7 @@ mod transport_calibration;
 
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
-use crate::{complain, emulated_system, remark, signals};
+use crate::{complain, remark, signals};
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
@@ -30,6 +30,7 @@ use iodyno_nbd::client::{Address, Uri};
 use iodyno_nbd::server::ListenError;
 use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, Export, Exports, Server, ServerConfig};
+use iodyno_run::Files;
 use iodyno_target::TargetName;
 use iodyno_target::output::remove_begun;
 use iodyno_units::human;
@@ -164,7 +165,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
 /// The system that a name stands for. The emulated host's own generator costs nothing here, and has
 /// no core there: clients are real programs, and take their own time.
 pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
-    let emulated = emulated_system::emulated(std::slice::from_ref(name))?;
+    let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
     system.host.generator_ns = 0;

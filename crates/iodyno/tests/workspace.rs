@@ -35,7 +35,6 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("drive", &["notebook", "catalog", "target"]),
     ("report", &["workload", "catalog", "target", "drive", "run"]),
     ("method", &["emulate"]),
-    ("run", &["catalog"]),
 ];
 
 #[test]

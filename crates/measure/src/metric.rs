@@ -14,7 +14,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The quantity of a figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Quantity {
     /// Completed operations a second.
     Iops,
@@ -128,6 +129,20 @@ impl FromStr for Quantity {
                 "`{text}` is no metric: take iops, bandwidth, mean, a percentile such as p50, p99 or p99.9, or max"
             ))),
         }
+    }
+}
+
+impl From<Quantity> for String {
+    fn from(quantity: Quantity) -> Self {
+        quantity.to_string()
+    }
+}
+
+impl TryFrom<String> for Quantity {
+    type Error = NoMetric;
+
+    fn try_from(text: String) -> Result<Self, NoMetric> {
+        text.parse()
     }
 }
 

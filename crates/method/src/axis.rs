@@ -1,11 +1,14 @@
 //! The axes of a grid, and the effect of each of their values on a workload.
 
 use core::fmt;
+use core::str::FromStr;
 use iodyno_units::{human, parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
 use iodyno_workload::{Block, Percent, Spec};
+use serde::{Deserialize, Serialize};
 
 /// The varied parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AxisKind {
     /// The workload of the stage.
     Workload,
@@ -94,7 +97,8 @@ impl AxisKind {
 }
 
 /// One value of an axis.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Value {
     /// A workload of the stage.
     Name(String),
@@ -127,12 +131,43 @@ impl fmt::Display for Value {
 }
 
 /// One axis with its values, in order.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// The varied parameter.
     pub kind: AxisKind,
     /// At least one.
     pub values: Vec<Value>,
+}
+
+impl Axis {
+    /// The first value that is there twice, and its place.
+    pub(crate) fn twice(&self) -> Option<(usize, &Value)> {
+        self.values.iter().enumerate().find(|(i, value)| self.values[..*i].contains(value))
+    }
+}
+
+impl FromStr for Axis {
+    type Err = String;
+
+    /// Reads an axis on one line, such as `depth=1,2,4,8`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, values)) = text.split_once('=') else {
+            return Err("say what varies and how, such as `depth=1,2,4,8`".to_owned());
+        };
+        let known = || AxisKind::ALL.into_iter().filter(|kind| *kind != AxisKind::Workload);
+        let Some(kind) = known().find(|kind| kind.name() == name) else {
+            let names: Vec<&str> = known().map(AxisKind::name).collect();
+            return Err(format!("`{name}` is no axis; there are {}", names.join(", ")));
+        };
+        let values = values.split(',').map(|value| kind.value(value.trim()));
+        let axis = Self { kind, values: values.collect::<Result<_, _>>()? };
+        match axis.twice() {
+            None => Ok(axis),
+            Some((_, value)) => {
+                Err(format!("{value} is there twice; for the same cells again use --repeat"))
+            }
+        }
+    }
 }
 
 /// The workload at one value. Rates that are shares, targets, fills and workloads are not part of the

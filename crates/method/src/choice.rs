@@ -1,5 +1,7 @@
 //! The operator's choices for a method, and a method as it is stored with a run.
 
+use crate::sweep::Sweep;
+use iodyno_catalog::FileError;
 use iodyno_workload::ActiveRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,6 +28,15 @@ impl Choice {
         self.scale.unwrap_or(1.0)
     }
 
+    /// Refuses a scale out of its range.
+    pub(crate) fn check_scale(&self) -> Result<(), FileError> {
+        if self.scale.is_none_or(|scale| scale > 0.0 && scale <= 1.0) {
+            return Ok(());
+        }
+        let help = "--scale 0.1 makes every time a tenth as long";
+        Err(FileError::new(0..0, "a scale is above 0 and at most 1").with_help(help))
+    }
+
     /// The active range, if one was chosen.
     pub(crate) fn active(&self) -> Result<Option<ActiveRange>, String> {
         self.active.as_deref().map(str::parse::<ActiveRange>).transpose()
@@ -37,8 +48,11 @@ impl Choice {
 pub struct MethodSource {
     /// Its name.
     pub name: String,
-    /// The file's text.
+    /// The file's text; empty where `sweep` is there.
     pub text: String,
+    /// A method that comes from no file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
     /// The workload files that it names, as they were: name to text.
     #[serde(default)]
     pub workloads: BTreeMap<String, String>,

@@ -1,19 +1,49 @@
 //! A grid: a workload over some axes, and the order of its points.
 
 use crate::axis::{Axis, AxisKind, Value, applied};
+use core::str::FromStr;
 use iodyno_units::{Precondition, rng};
 use iodyno_workload::Spec;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
+/// Points of a grid at most.
+const POINTS_MAX: usize = 20_000;
+
 /// The order of a grid's points.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
     /// As written, the last axis fastest.
+    #[default]
     Given,
     /// Shuffled by a named stream of the run's seed, in each repeat anew.
     Random,
     /// As written, then backwards, then again: an even drift affects all alike.
     Abba,
+}
+
+impl Order {
+    /// Every order.
+    pub const ALL: [Self; 3] = [Self::Given, Self::Random, Self::Abba];
+
+    /// Its name in a method file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Given => "given",
+            Self::Random => "random",
+            Self::Abba => "abba",
+        }
+    }
+}
+
+impl FromStr for Order {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|order| order.name() == text);
+        named.ok_or_else(|| format!("there is no order `{text}`: take given, random or abba"))
+    }
 }
 
 /// A workload over some axes.
@@ -54,6 +84,18 @@ pub struct Point {
 }
 
 impl Grid {
+    /// The grid, if it is not too large and each of its points is a possible workload.
+    ///
+    /// # Errors
+    /// The rule that a point violates, and its name.
+    pub(crate) fn checked(self) -> Result<Self, String> {
+        let n = self.len();
+        if n > POINTS_MAX {
+            return Err(format!("{n} cells are more than {POINTS_MAX}"));
+        }
+        (0..n).try_for_each(|index| self.point(index).map(drop)).map(|()| self)
+    }
+
     /// The number of points.
     pub fn len(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).product()

@@ -24,6 +24,7 @@ mod rules;
 mod schema;
 mod stage;
 mod step;
+mod sweep;
 
 pub use axis::{Axis, AxisKind, Value};
 pub use budget::Budget;
@@ -35,6 +36,7 @@ pub use next_step::Method;
 pub use prologue::Prologue;
 pub use stage::{Act, Ceiling, Cells, Fill, Points, Rounds, Series, Stage, Track, Which};
 pub use step::{CellStep, Step};
+pub use sweep::Sweep;
 
 /// Whether a file of this text is a method rather than a workload: it has stages.
 pub fn is_method(text: &str) -> bool {

@@ -41,8 +41,7 @@ impl Method {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Choice, Method, MethodSource};
-    use std::collections::BTreeMap;
+    use crate::{Method, MethodSource};
     use std::fmt::Write as _;
 
     fn method(acts: &[&str]) -> Method {
@@ -55,12 +54,7 @@ mod tests {
             };
             let _ = write!(text, "[[stages]]\nname = \"s{i}\"\ndo = \"{act}\"\n{more}\n");
         }
-        let source = MethodSource {
-            name: "m".to_owned(),
-            text,
-            workloads: BTreeMap::new(),
-            choice: Choice::default(),
-        };
+        let source = MethodSource { name: "m".to_owned(), text, ..MethodSource::default() };
         Method::new(source).unwrap()
     }
 

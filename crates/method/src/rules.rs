@@ -3,6 +3,7 @@
 
 mod grid;
 mod stage;
+mod sweep;
 
 use crate::choice::{Choice, MethodSource};
 use crate::next_step::Method;
@@ -49,6 +50,9 @@ impl Method {
     /// # Errors
     /// All errors; an empty position stands for the choice.
     pub fn new(source: MethodSource) -> Result<Self, Vec<FileError>> {
+        if let Some(sweep) = source.sweep.clone() {
+            return sweep::method(&sweep, source).map_err(|e| vec![e]);
+        }
         let mut reader = Reader::default();
         let record = reader.file(&source.text, None, METHOD).unwrap_or_default();
         reader.finish()?;
@@ -149,13 +153,7 @@ fn defaults(
         active = active_range(setting)?;
     }
     let own_active = choice.active().map_err(|e| wrong(0..0, e))?;
-    if choice.scale.is_some_and(|scale| !(scale > 0.0 && scale <= 1.0)) {
-        return Err(wrong_because(
-            0..0,
-            "a scale is above 0 and at most 1",
-            "--scale 0.1 makes every time a tenth as long",
-        ));
-    }
+    choice.check_scale()?;
     let workloads = source
         .workloads
         .iter()

@@ -1,9 +1,12 @@
 //! The stages of a method, checked.
 
 use crate::grid::{Grid, Order};
-use iodyno_measure::metric::Quantity;
+use core::str::FromStr;
+use iodyno_measure::metric::{NoMetric, Quantity};
 use iodyno_measure::statistics::steady::SteadyLimits;
+use iodyno_units::parse_duration_ns;
 use iodyno_workload::Spec;
+use serde::{Deserialize, Serialize};
 
 /// One stage of a method.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,12 +62,38 @@ pub struct Cells {
 }
 
 /// A largest latency.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// The limited latency.
     pub of: Quantity,
     /// At most, ns.
     pub ns: u64,
+}
+
+impl Ceiling {
+    /// A limit on the latency of this name.
+    pub(crate) fn new(name: &str, ns: u64) -> Result<Self, String> {
+        let of: Quantity = name.parse().map_err(|e: NoMetric| e.to_string())?;
+        if !of.is_latency() {
+            return Err(format!("a ceiling is over a latency, and {name} is none"));
+        }
+        Ok(Self { of, ns })
+    }
+}
+
+impl FromStr for Ceiling {
+    type Err = String;
+
+    /// Reads a ceiling on one line, such as `p99=1ms`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, time)) = text.split_once('=') else {
+            return Err("say of which latency and how much, such as `p99=1ms`".to_owned());
+        };
+        match parse_duration_ns(time).map_err(|e| e.to_string())? {
+            0 => Err("a ceiling is a time above 0".to_owned()),
+            ns => Self::new(name, ns),
+        }
+    }
 }
 
 /// See [`Act::Rounds`].

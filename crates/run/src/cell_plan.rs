@@ -1,7 +1,7 @@
 //! Construction of a cell's plan: its targets, open or emulated, the engine of each and the reason for the choice.
 
 use crate::open_targets::OpenTarget;
-use crate::request::Request;
+use crate::resolved_run::ResolvedRun;
 use crate::schedule::Task;
 use crate::verified;
 use iodyno_drive::probe::{Load, default_engine};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The plan of a task.
 pub(crate) fn cell_plan(
-    request: &Request,
+    run: &ResolvedRun,
     task: &Task,
     targets: Vec<TargetPlan>,
     walks: Option<Arc<Walks>>,
@@ -22,8 +22,8 @@ pub(crate) fn cell_plan(
         cell: task.cell.clone(),
         place: task.place.clone(),
         targets,
-        clock: request.clock,
-        options: request.options,
+        clock: run.clock,
+        options: run.request.options,
         walks,
     }
 }
@@ -31,7 +31,7 @@ pub(crate) fn cell_plan(
 /// A cell's targets as they are to be driven, and the reason for each engine: volumes of an emulated system, or of a
 /// served one (`media`), or open targets.
 pub(crate) fn targets_of(
-    request: &Request,
+    run: &ResolvedRun,
     task: &Task,
     open_targets: &[OpenTarget],
     system: Option<&Arc<System>>,
@@ -43,7 +43,7 @@ pub(crate) fn targets_of(
             (None, Some(system)) => Medium::Model { system: Arc::clone(system), volume },
             (None, None) => open_target.medium.clone(),
         };
-        let (engine, why) = engine_for(request, &task.cell.spec, &medium, open_target.align_bytes);
+        let (engine, why) = engine_for(run, &task.cell.spec, &medium, open_target.align_bytes);
         let target = TargetPlan {
             name: open_target.name.clone(),
             align_bytes: open_target.align_bytes,
@@ -66,7 +66,7 @@ pub(crate) fn targets_of(
 
 /// The engine for one target, and the reason for the choice.
 fn engine_for(
-    request: &Request,
+    run: &ResolvedRun,
     spec: &Spec,
     medium: &Medium,
     align_bytes: u32,
@@ -75,7 +75,7 @@ fn engine_for(
     // An open loop needs a queue, whatever its cap is.
     let open = matches!(spec.arrivals(), ArrivalKind::Open { .. });
     let depth = if open { spec.depth().max(2) } else { spec.depth() };
-    if let Some(asked) = request.engine {
+    if let Some(asked) = run.request.engine {
         return (asked, "asked for".to_owned());
     }
     // An open loop keeps its queue short where the target sustains the rate.

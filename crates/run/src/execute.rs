@@ -1,11 +1,12 @@
 //! The execution of a run, from request to outcome.
 
 use crate::open_targets::{self, OpenTarget};
+use crate::outcome::{NotKept, Outcome, RunError};
 use crate::persist::{Books, keep_elsewhere};
 use crate::plan::Plan;
 use crate::prepare;
 use crate::refuse;
-use crate::request::{NotKept, Outcome, Request, RunError};
+use crate::resolved_run::ResolvedRun;
 use crate::run_cell::run_cell;
 use crate::run_record::{condition_after, head, read_back, unkept};
 use crate::schedule::{Next, Schedule};
@@ -18,22 +19,22 @@ use serde_json::Value;
 use std::sync::atomic::Ordering;
 
 /// Executes a run. Cells measured before an error are in the notebook, with the error as reason.
-pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
-    refuse::impossible(request)?;
-    let mut open_targets = open_targets::set(request)?;
-    refuse::misfits(request, &open_targets)?;
+pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
+    refuse::impossible(run)?;
+    let mut open_targets = open_targets::set(run)?;
+    refuse::misfits(run, &open_targets)?;
     let inspections: Vec<_> = open_targets.iter().map(|p| p.inspection.clone()).collect();
     let health: Vec<_> = open_targets.iter().map(|p| p.health.clone()).collect();
     let capacities: Vec<u64> = open_targets.iter().map(|p| p.medium.capacity_bytes()).collect();
     let lay_out_bytes = open_targets::lay_out_bytes(&open_targets);
-    let plan = Plan::new(request, &inspections, &health, &capacities, &lay_out_bytes);
-    refuse::too_many_cells(request, &plan, open_targets.len(), watch)?;
+    let plan = Plan::new(run, &inspections, &health, &capacities, &lay_out_bytes);
+    refuse::too_many_cells(run, &plan, open_targets.len(), watch)?;
     watch.planned(&plan);
 
-    let head = head(request, &open_targets, &plan);
+    let head = head(run, &open_targets, &plan);
     // Before anything is written: a run that can't be kept would be in vain.
-    let notebook = request.notebook.as_deref().map(Notebook::open).transpose()?;
-    let resume = request.method.as_ref().and_then(|m| m.resume.as_ref());
+    let notebook = run.process.notebook.as_deref().map(Notebook::open).transpose()?;
+    let resume = run.process.resume.as_ref();
     let writer = match (&notebook, resume) {
         (Some(notebook), Some(resume)) => Some(notebook.resume(&resume.id, resume.cells.len())?),
         (Some(notebook), None) => Some(notebook.begin(&head)?),
@@ -43,15 +44,15 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let id = writer.as_ref().map_or_else(String::new, |writer| writer.id().to_owned());
     let mut books = Books::new(writer, resume.map_or(&[], |r| r.cells.as_slice()));
     let mut did = Did::default();
-    verified::begin(request, &mut open_targets, notebook.as_ref(), started)?;
-    let result = open_targets::lay_all_out(request, &mut open_targets, watch)
-        .and_then(|()| verified::announce(request, &mut open_targets, notebook.as_ref()))
+    verified::begin(run, &mut open_targets, notebook.as_ref(), started)?;
+    let result = open_targets::lay_all_out(run, &mut open_targets, watch)
+        .and_then(|()| verified::announce(run, &mut open_targets, notebook.as_ref()))
         .and_then(|()| {
-            run_cells(request, &mut open_targets, (&mut books, notebook.as_ref()), watch, &mut did)
+            run_cells(run, &mut open_targets, (&mut books, notebook.as_ref()), watch, &mut did)
         });
     // A target that hangs is not touched again: no last flush.
     if did.ended != Ended::Hung
-        && let Err(e) = verified::keep(request, &open_targets, notebook.as_ref())
+        && let Err(e) = verified::keep(run, &open_targets, notebook.as_ref())
     {
         // The notebook still states that this run began to write: no wrong expectation follows from it.
         watch.advise(&format!("what was written is not kept for later verification: {e}"));
@@ -78,15 +79,15 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
         .map(|open_target| if hangs { None } else { condition_after(open_target) })
         .collect();
     let (cells, kept) = books.finish(&ending, &health_after, watch);
-    let (run, not_kept) = match kept {
+    let (stored, not_kept) = match kept {
         Ok(()) => {
             result?;
             let measured = unkept(head, started, &ending, health_after, cells);
-            let run = match &notebook {
+            let stored = match &notebook {
                 Some(notebook) => read_back(notebook, &id, measured, watch),
                 None => measured,
             };
-            (run, None)
+            (stored, None)
         }
         Err(why) => {
             // Measured cells are shown, even where something else failed too.
@@ -94,16 +95,16 @@ pub fn execute(request: &Request, watch: &mut dyn Watch) -> Result<Outcome, RunE
                 result?;
                 return Err(why.into());
             }
-            let mut run = unkept(head, started, &ending, health_after, cells);
-            let instead = keep_elsewhere(&mut run, &id, request.notebook.as_deref());
-            (run, Some(NotKept { why, instead }))
+            let mut stored = unkept(head, started, &ending, health_after, cells);
+            let instead = keep_elsewhere(&mut stored, &id, run.process.notebook.as_deref());
+            (stored, Some(NotKept { why, instead }))
         }
     };
     if hangs {
         // Closing a file may wait for a device that hangs. The process ends soon, and the kernel closes all.
         std::mem::forget(open_targets);
     }
-    Ok(Outcome { run, interrupted, too_many_errors, not_kept })
+    Ok(Outcome { run: stored, interrupted, too_many_errors, not_kept })
 }
 
 /// How a run ended.
@@ -124,24 +125,24 @@ struct Did {
 }
 
 fn run_cells(
-    request: &Request,
+    run: &ResolvedRun,
     open_targets: &mut [OpenTarget],
     (books, notebook): (&mut Books, Option<&Notebook>),
     watch: &mut dyn Watch,
     did: &mut Did,
 ) -> Result<Ran, RunError> {
-    let mut schedule = Schedule::new(request, open_targets.len());
-    if let Some(resume) = request.method.as_ref().and_then(|m| m.resume.as_ref()) {
-        prepare::catch_up(request, open_targets, &mut schedule, &resume.cells, watch)?;
+    let mut schedule = Schedule::new(run, open_targets.len());
+    if let Some(resume) = run.process.resume.as_ref() {
+        prepare::catch_up(run, open_targets, &mut schedule, &resume.cells, watch)?;
     }
     loop {
         let next = schedule.next()?;
-        if request.stop.load(Ordering::Relaxed) && !matches!(next, Next::Finished) {
+        if run.process.stop.load(Ordering::Relaxed) && !matches!(next, Next::Finished) {
             return if books.count() == 0 { Err(RunError::Interrupted) } else { Ok(Ran::CutShort) };
         }
         let first_index = books.count();
         let on = StepContext {
-            request,
+            run,
             open_targets,
             schedule: &mut schedule,
             writer: books.writer(),
@@ -172,7 +173,7 @@ fn run_cells(
             return Ok(Ran::AllCells);
         }
         if then_wait_ns > 0 {
-            prepare::wait(request, &mut schedule, then_wait_ns, watch);
+            prepare::wait(run, &mut schedule, then_wait_ns, watch);
         }
     }
 }

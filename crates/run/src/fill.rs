@@ -11,7 +11,7 @@ use iodyno_measure::Coverage;
 use iodyno_units::OpKind;
 use iodyno_workload::{ActiveRange, Block, CellSpec, Pattern, Spec};
 
-use crate::request::RunError;
+use crate::outcome::RunError;
 
 /// The common part of every fill.
 const WORKLOAD: &str = r#"

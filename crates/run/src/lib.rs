@@ -1,4 +1,4 @@
-//! Execution of runs: inspects the targets, states the cost first, guards and opens them,
+//! Execution of runs: resolves the names of a serializable request, inspects the targets, states the cost first, guards and opens them,
 //! lays files out, drives one cell after the other, gathers the evidence around each, judges it,
 //! and stores it in the notebook as the run proceeds. Emulated targets are neither inspected nor guarded,
 //! and nothing is calibrated for them: their time is not this machine's.
@@ -11,17 +11,23 @@ mod all_targets;
 mod cell_plan;
 mod device_bytes;
 mod emulated;
+mod emulated_system;
 mod execute;
 pub mod explain;
+mod files;
 mod fill;
+pub mod find_work;
 mod foreign_activity;
 mod open_targets;
+mod outcome;
 mod parallel_cells;
 mod persist;
 mod plan;
 mod prepare;
 mod refuse;
 mod request;
+mod resolved_run;
+mod resume;
 mod reuse;
 mod run_cell;
 mod run_record;
@@ -33,11 +39,15 @@ mod verify_only;
 mod watch;
 
 pub use emulated::{Emulated, EmulatedVolume};
+pub use emulated_system::{catalog_entries, described, emulated, state_in_words};
 pub use execute::execute;
+pub use files::Files;
 pub use fill::{FillShape, fill};
+pub use outcome::{NotKept, Outcome, RunError};
 pub use plan::Plan;
-pub use request::{MethodRequest, NotKept, Outcome, Request, Resume, RunError};
-pub use schedule::whole_steps;
+pub use request::{ListedCell, RunRequest, Work};
+pub use resolved_run::{MethodRun, Process, ResolvedRun, Resume, volumes};
+pub use resume::resume;
 pub use verified::written_key;
 pub use verify_only::verify_only;
 pub use watch::{Phase, Watch};

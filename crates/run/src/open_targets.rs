@@ -2,7 +2,8 @@
 
 use crate::all_targets::ALL_TARGETS;
 use crate::emulated::Emulated;
-use crate::request::{Request, RunError};
+use crate::outcome::RunError;
+use crate::resolved_run::ResolvedRun;
 use crate::verified_content::Verified;
 use crate::watch::{Phase, Watch};
 use iodyno_drive::engine::nbd::NbdMedium;
@@ -13,7 +14,7 @@ use iodyno_nbd::client::Blocking;
 use iodyno_target::{
     Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot,
     TargetError, TargetName, WritesSeen, check_confirmed, check_writable, confirm, health, inspect,
-    lay_out, open_inspected, writes_seen,
+    inspect_from, lay_out, open_inspected, writes_seen,
 };
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind, human, verifiable};
@@ -199,22 +200,22 @@ fn read_some(
 }
 
 /// Inspects, guards and opens every target. Nothing is written yet.
-pub(crate) fn set(request: &Request) -> Result<Vec<OpenTarget>, RunError> {
-    let named = Confirm(request.destroy.clone());
-    if let Some(emulated) = &request.emulated {
+pub(crate) fn set(run: &ResolvedRun) -> Result<Vec<OpenTarget>, RunError> {
+    let named = Confirm(run.request.destroy.clone());
+    if let Some(emulated) = &run.emulated {
         check_confirmed(&[], &named)?;
         return emulated_props(emulated);
     }
-    let writes = request.cells.iter().any(|c| c.spec.changes_content());
-    if request.read_only && writes {
+    let writes = run.cells.iter().any(|c| c.spec.changes_content());
+    if run.request.read_only && writes {
         return Err(RunError::Impossible(format!(
             "--read-only with {}, which writes: choose a workload that only reads",
-            request.name
+            run.request.name
         )));
     }
     let mut open_targets: Vec<OpenTarget> = Vec::new();
-    for name in &request.targets {
-        let inspection = inspect(name)?;
+    for name in &run.request.targets {
+        let inspection = inspect_from(name, run.folder())?;
         let same = |p: &OpenTarget| {
             let export =
                 |i: &Inspection| i.nbd.as_ref().map(|e| (e.address.clone(), e.export.clone()));
@@ -229,7 +230,7 @@ pub(crate) fn set(request: &Request) -> Result<Vec<OpenTarget>, RunError> {
                 other.name
             )));
         }
-        open_targets.push(open_one(request, name, inspection, writes)?);
+        open_targets.push(open_one(run, name, inspection, writes)?);
     }
     let inspections: Vec<_> =
         open_targets.iter().map(|open_target| &open_target.inspection).collect();
@@ -252,7 +253,7 @@ fn emulated_props(emulated: &Emulated) -> Result<Vec<OpenTarget>, RunError> {
 }
 
 fn open_one(
-    request: &Request,
+    run: &ResolvedRun,
     name: &TargetName,
     inspection: Inspection,
     writes: bool,
@@ -278,11 +279,12 @@ fn open_one(
                 "`{name}` is emulated, in virtual time, and can't share a run with a real target: run it alone"
             )));
         }
-        TargetName::Nbd(uri) => {
+        TargetName::Nbd(_) => {
+            let TargetName::Nbd(uri) = name.under(run.folder()) else { unreachable!() };
             if writes {
                 let found = check_writable(&open_target.inspection, &SysRoot::real());
                 let lifted =
-                    confirm(&open_target.inspection, found, &Confirm(request.destroy.clone()))?;
+                    confirm(&open_target.inspection, found, &Confirm(run.request.destroy.clone()))?;
                 open_target.lifted = lifted.iter().map(ToString::to_string).collect();
             }
             let Inspection { size_bytes, whole_bytes, .. } = open_target.inspection;
@@ -290,7 +292,7 @@ fn open_one(
             open_target.align_bytes = export.map_or(512, |export| export.min_block_bytes.max(512));
             open_target.written_share = open_target.inspection.extents.map(|e| e.written_share);
             open_target.medium = Medium::Nbd(NbdMedium {
-                uri: uri.clone(),
+                uri,
                 capacity_bytes: size_bytes.unwrap_or(0),
                 size_bytes: whole_bytes.unwrap_or(0),
                 read_only: export.is_some_and(|export| export.read_only),
@@ -299,9 +301,9 @@ fn open_one(
         }
         TargetName::Path { .. } | TargetName::Scratch { .. } => {}
     }
-    let must_be_laid_out = !request.read_only && is_not_whole(&open_target.inspection);
+    let must_be_laid_out = !run.request.read_only && is_not_whole(&open_target.inspection);
     let access = if writes || must_be_laid_out { Access::ReadWrite } else { Access::ReadOnly };
-    let confirm = Confirm(request.destroy.clone());
+    let confirm = Confirm(run.request.destroy.clone());
     let options = OpenOptions { access, direct: Direct::Auto, confirm };
     let opened = open_inspected(open_target.inspection.clone(), &options)?;
     let fd: OwnedFd = opened.fd.try_clone().map_err(|source| RunError::System {
@@ -344,19 +346,19 @@ pub(crate) fn lay_out_bytes(open_targets: &[OpenTarget]) -> Vec<u64> {
 
 /// Writes the initial content that a target needs before a measurement: every byte of a new file, once.
 pub(crate) fn lay_all_out(
-    request: &Request,
+    run: &ResolvedRun,
     open_targets: &mut [OpenTarget],
     watch: &mut dyn Watch,
 ) -> Result<(), RunError> {
-    let Some(first) = request.cells.first() else {
+    let Some(first) = run.cells.first() else {
         return Err(RunError::Impossible("there is nothing to run".to_owned()));
     };
     for open_target in open_targets {
-        let mut fill = Fill::new(request, &first.spec, open_target.verified.stamp);
+        let mut fill = Fill::new(run, &first.spec, open_target.verified.stamp);
         let name = open_target.name.clone();
         let mut progress = |done_bytes, total_bytes| {
             watch.phase(Phase::LayingOut { target: &name, done_bytes, total_bytes });
-            if request.stop.load(Ordering::Relaxed) {
+            if run.process.stop.load(Ordering::Relaxed) {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -416,14 +418,14 @@ struct Fill {
 }
 
 impl Fill {
-    fn new(request: &Request, first: &Spec, stamp: u64) -> Self {
-        let specs = || request.cells.iter().map(|c| &c.spec);
+    fn new(run: &ResolvedRun, first: &Spec, stamp: u64) -> Self {
+        let specs = || run.cells.iter().map(|c| &c.spec);
         let writer = specs().find(|s| s.issues(OpKind::Write)).unwrap_or(first);
         let unit = first.verify_unit_bytes();
         let all_verify =
             specs().all(|s| s.content() == Content::Verifiable && s.verify_unit_bytes() == unit);
         // A number that no worker has, so that no worker writes the same bytes.
-        let filler = Filler::new(writer, request.seed, u32::MAX);
+        let filler = Filler::new(writer, run.request.seed, u32::MAX);
         Self { filler, verifiable: all_verify.then_some((unit, stamp)) }
     }
 

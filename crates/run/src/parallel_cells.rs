@@ -7,8 +7,9 @@
 
 use crate::cell_plan::{cell_plan, targets_of};
 use crate::open_targets::OpenTarget;
+use crate::outcome::RunError;
 use crate::refuse;
-use crate::request::{Request, RunError};
+use crate::resolved_run::ResolvedRun;
 use crate::schedule::{Schedule, Task};
 use iodyno_drive::parallel::{at_once, processors};
 use iodyno_drive::{CellPlan, Observer, Unobserved, drive_cell};
@@ -20,23 +21,23 @@ pub(crate) type Beside = (Task, CellPlan);
 /// The cells that may run in parallel with this one: none where it already ran in parallel, or where cells pass
 /// state on.
 pub(crate) fn beside(
-    request: &Request,
+    run: &ResolvedRun,
     task: &Task,
     open_targets: &[OpenTarget],
     schedule: &mut Schedule<'_>,
 ) -> Result<Vec<Beside>, RunError> {
-    if request.emulated.as_ref().is_none_or(|e| e.live) || schedule.has_ahead(task) {
+    if run.emulated.as_ref().is_none_or(|e| e.live) || schedule.has_ahead(task) {
         return Ok(Vec::new());
     }
     let mut all = Vec::new();
     for next in schedule.following(task, processors() - 1) {
         let own = &open_targets[next.targets.clone()];
-        if refuse::misfit(request, &next.cell.spec, own).is_some() {
+        if refuse::misfit(run, &next.cell.spec, own).is_some() {
             continue;
         }
         let system = schedule.system(&next.cell)?;
-        let (targets, _) = targets_of(request, &next, own, system.as_ref(), None);
-        let plan = cell_plan(request, &next, targets, None);
+        let (targets, _) = targets_of(run, &next, own, system.as_ref(), None);
+        let plan = cell_plan(run, &next, targets, None);
         all.push((next, plan));
     }
     Ok(all)
@@ -44,7 +45,7 @@ pub(crate) fn beside(
 
 /// The cells of this plan: run earlier in parallel with another cell, or now, with others in parallel.
 pub(crate) fn drive(
-    request: &Request,
+    run: &ResolvedRun,
     task: &Task,
     plan: &CellPlan,
     beside: Vec<Beside>,
@@ -54,8 +55,8 @@ pub(crate) fn drive(
     if let Some(cells) = schedule.take_ahead(task) {
         return Ok(cells);
     }
-    let other = |(_, plan): &Beside| drive_cell(plan, &request.stop, &mut Unobserved);
-    let own = || drive_cell(plan, &request.stop, observer);
+    let other = |(_, plan): &Beside| drive_cell(plan, &run.process.stop, &mut Unobserved);
+    let own = || drive_cell(plan, &run.process.stop, observer);
     let (mine, others) = at_once(beside.len(), &beside, other, own);
     // A failed one runs again in its turn, and fails there.
     for ((task, _), cells) in beside.into_iter().zip(others) {

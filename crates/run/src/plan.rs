@@ -1,7 +1,7 @@
 //! The cost of a run, computed before its start: its duration, the bytes that it writes, and their
 //! share of a device's rated endurance.
 
-use crate::request::{MethodRequest, Request};
+use crate::resolved_run::{MethodRun, ResolvedRun};
 use iodyno_measure::Threshold;
 use iodyno_method::Budget;
 use iodyno_target::{Health, Inspection};
@@ -122,25 +122,25 @@ fn bytes_by_device(devices: &[Vec<&str>], bytes: &[u64]) -> Vec<u64> {
 impl Plan {
     /// Sums the request's cells over its targets.
     pub fn new(
-        request: &Request,
+        run: &ResolvedRun,
         inspections: &[Inspection],
         health: &[Option<Health>],
         capacities_bytes: &[u64],
         lay_out_bytes: &[u64],
     ) -> Self {
-        let virtual_time = request.emulated.as_ref().is_some_and(|e| !e.live);
-        let emulated = request.emulated.is_some();
+        let virtual_time = run.emulated.as_ref().is_some_and(|e| !e.live);
+        let emulated = run.emulated.is_some();
         let mut plan = Self {
-            cells: request.cells.len() * request.repeats as usize,
-            repeats: request.repeats,
-            thresholds: request.thresholds.clone(),
+            cells: run.cells.len() * run.request.repeats as usize,
+            repeats: run.request.repeats,
+            thresholds: run.thresholds.clone(),
             lay_out_bytes: lay_out_bytes.iter().sum(),
             virtual_time,
             emulated,
             ..Self::default()
         };
         let targets = inspections.len() as u64;
-        for cell in &request.cells {
+        for cell in &run.cells {
             let limits = cell.spec.limits();
             plan.cell_times_ns.push(limits.ramp_ns + limits.time_ns.unwrap_or(0));
             plan.open_ended |= limits.time_ns.is_none();
@@ -156,12 +156,12 @@ impl Plan {
                 Writes::Unlimited(ns) => plan.unlimited_write_ns += ns,
             }
         }
-        let repeats = u64::from(request.repeats);
+        let repeats = u64::from(run.request.repeats);
         plan.time_ns = plan.cell_times_ns.iter().sum::<u64>() * repeats;
         plan.unlimited_write_ns *= repeats;
         plan.cell_write_bytes *= repeats;
         plan.endurance = plan.endurances(inspections, health, lay_out_bytes);
-        if let Some(of) = &request.method {
+        if let Some(of) = &run.method {
             let capacity_bytes = capacities_bytes.iter().copied().max().unwrap_or(0);
             let budget = Budget::new(&of.method, capacity_bytes);
             let subjects = if of.each { targets } else { 1 };
@@ -176,7 +176,7 @@ impl Plan {
             return plan;
         }
         plan.words = plan.sentences(targets);
-        plan.words.extend(states(request));
+        plan.words.extend(states(run));
         plan
     }
 
@@ -212,7 +212,7 @@ impl Plan {
         each.collect()
     }
 
-    fn method_sentences(&self, budget: &Budget, of: &MethodRequest, subjects: u64) -> Vec<String> {
+    fn method_sentences(&self, budget: &Budget, of: &MethodRun, subjects: u64) -> Vec<String> {
         let mut words = vec![of.method.source.name.clone()];
         if let Some(standard) = &of.method.standard {
             let deviations = of.method.deviations();
@@ -321,10 +321,10 @@ impl Plan {
 }
 
 /// The states in which cells find emulated devices; cells that find the same are named together.
-fn states(request: &Request) -> Vec<String> {
-    let Some(emulated) = &request.emulated else { return Vec::new() };
+fn states(run: &ResolvedRun) -> Vec<String> {
+    let Some(emulated) = &run.emulated else { return Vec::new() };
     let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
-    for cell in &request.cells {
+    for cell in &run.cells {
         let mut states = emulated.states(&cell.spec);
         states.sort();
         states.dedup();

@@ -3,7 +3,8 @@
 
 use crate::fill::FillShape;
 use crate::open_targets::{OpenTarget, target_name};
-use crate::request::{Request, RunError};
+use crate::outcome::RunError;
+use crate::resolved_run::ResolvedRun;
 use crate::reuse::{self, FILL_NAME, PURGE_NAME};
 use crate::run_cell::run_cell;
 use crate::schedule::{Next, Prepare, Schedule, Task, record};
@@ -37,10 +38,10 @@ pub(crate) fn prepare(
         Prepare::Fill { .. } => FILL_NAME,
         Prepare::Wait { .. } => "wait",
     };
-    let is_emulated = on.request.emulated.is_some();
+    let is_emulated = on.run.emulated.is_some();
     let done = match how {
         Prepare::Wait { ns } => {
-            wait(on.request, on.schedule, ns, on.watch);
+            wait(on.run, on.schedule, ns, on.watch);
             Preparation::Waited(human::duration_ns(ns))
         }
         Prepare::Purge if is_emulated => {
@@ -58,7 +59,7 @@ pub(crate) fn prepare(
             return Ok(vec![record(name, &target, place, evidence)]);
         }
         Prepare::Purge => {
-            let (words, deviation) = purge(on.request, &on.open_targets[targets])?;
+            let (words, deviation) = purge(on.run, &on.open_targets[targets])?;
             evidence.deviation = deviation;
             Preparation::Purged(words)
         }
@@ -79,7 +80,7 @@ pub(crate) fn prepare(
 /// Purges each purgeable target that the user named for it, reports the rest, and the method continues. Returns the
 /// actions in words, and how far they fall short of the request.
 fn purge(
-    request: &Request,
+    run: &ResolvedRun,
     open_targets: &[OpenTarget],
 ) -> Result<(String, Option<String>), RunError> {
     let (mut words, mut less): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
@@ -96,7 +97,7 @@ fn purge(
                     less.push(format!("what lies below the file {name} was not purged"));
                     continue;
                 }
-                Some(opened) => match purge_opened_target(request, opened)? {
+                Some(opened) => match purge_opened_target(run, opened)? {
                     Ok(how) => {
                         words.push(format!("{name}: {how}"));
                         continue;
@@ -110,7 +111,7 @@ fn purge(
         less.push(format!("{name} was not purged"));
     }
     // A run leaves it as it is, and a specification sets it.
-    let of_standard = request.method.as_ref().is_some_and(|m| m.method.standard.is_some());
+    let of_standard = run.method.as_ref().is_some_and(|m| m.method.standard.is_some());
     if of_standard
         && open_targets.iter().any(|open_target| !open_target.inspection.physical.is_empty())
     {
@@ -121,12 +122,12 @@ fn purge(
 
 /// The outer error ends the run, the inner one is the reason why the target is unchanged.
 fn purge_opened_target(
-    request: &Request,
+    run: &ResolvedRun,
     opened: &Opened,
 ) -> Result<Result<String, String>, RunError> {
-    let options = PurgeOptions { method: None, confirm: Confirm(request.destroy.clone()) };
+    let options = PurgeOptions { method: None, confirm: Confirm(run.request.destroy.clone()) };
     let mut progress = |_: Option<f64>| {
-        if request.stop.load(Ordering::Relaxed) {
+        if run.process.stop.load(Ordering::Relaxed) {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -175,7 +176,7 @@ fn fill(
     let capacities = on.open_targets[targets.clone()].iter().map(|p| p.medium.capacity_bytes());
     let cell = crate::fill::fill(FILL_NAME, &shape, capacities.max().unwrap_or(0))?;
     let task = Task {
-        cell: on.schedule.cell(cell, on.request.seed),
+        cell: on.schedule.cell(cell, on.run.request.seed),
         place: Some(place),
         targets,
         then_wait_ns: 0,
@@ -185,14 +186,14 @@ fn fill(
 }
 
 /// Waits: in virtual time where the devices are emulated.
-pub(crate) fn wait(request: &Request, schedule: &mut Schedule<'_>, ns: u64, watch: &mut dyn Watch) {
-    if request.emulated.as_ref().is_some_and(|e| !e.live) {
+pub(crate) fn wait(run: &ResolvedRun, schedule: &mut Schedule<'_>, ns: u64, watch: &mut dyn Watch) {
+    if run.emulated.as_ref().is_some_and(|e| !e.live) {
         schedule.idle(ns);
         return;
     }
     watch.phase(Phase::Waiting { ns });
     let end = Instant::now() + Duration::from_nanos(ns);
-    while Instant::now() < end && !request.stop.load(Ordering::Relaxed) {
+    while Instant::now() < end && !run.process.stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
     }
 }
@@ -200,15 +201,15 @@ pub(crate) fn wait(request: &Request, schedule: &mut Schedule<'_>, ns: u64, watc
 /// Records the work of an earlier process. For emulated devices with carried state, it repeats that work to restore
 /// the state at the end of those cells; the results are known.
 pub(crate) fn catch_up<'r>(
-    request: &'r Request,
+    run: &'r ResolvedRun,
     open_targets: &mut [OpenTarget],
     schedule: &mut Schedule<'r>,
     cells: &[Cell],
     watch: &mut dyn Watch,
 ) -> Result<(), RunError> {
-    same_targets(request, open_targets)?;
-    let again = request.emulated.is_some()
-        && request.method.as_ref().is_some_and(|m| m.method.carries_state());
+    same_targets(run, open_targets)?;
+    let again =
+        run.emulated.is_some() && run.method.as_ref().is_some_and(|m| m.method.carries_state());
     let mut start = 0;
     while start < cells.len() {
         let place = &cells[start].key.place;
@@ -227,7 +228,7 @@ pub(crate) fn catch_up<'r>(
             )));
         }
         let on = StepContext {
-            request,
+            run,
             open_targets,
             schedule,
             writer: None,
@@ -241,14 +242,14 @@ pub(crate) fn catch_up<'r>(
             {
                 on.watch.phase(Phase::Replaying);
                 run_cell(StepContext { watch: &mut Unwatched, ..on }, &task)?;
-                if request.stop.load(Ordering::Relaxed) {
+                if run.process.stop.load(Ordering::Relaxed) {
                     return Err(RunError::Interrupted);
                 }
                 if task.then_wait_ns > 0 {
-                    wait(request, schedule, task.then_wait_ns, watch);
+                    wait(run, schedule, task.then_wait_ns, watch);
                 }
             }
-            Next::Prepare { place, how, targets } if request.emulated.is_some() => {
+            Next::Prepare { place, how, targets } if run.emulated.is_some() => {
                 prepare(on, place, how, targets)?;
             }
             _ => {}
@@ -260,8 +261,8 @@ pub(crate) fn catch_up<'r>(
 }
 
 /// Refuses to continue on targets other than those the run began with.
-fn same_targets(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError> {
-    let Some(resume) = request.method.as_ref().and_then(|m| m.resume.as_ref()) else {
+fn same_targets(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
+    let Some(resume) = run.process.resume.as_ref() else {
         return Ok(());
     };
     for (open_target, &was) in open_targets.iter().zip(&resume.capacities_bytes) {

@@ -4,8 +4,9 @@
 //! of 100 GiB.
 
 use crate::open_targets::OpenTarget;
+use crate::outcome::RunError;
 use crate::plan::Plan;
-use crate::request::{Request, RunError};
+use crate::resolved_run::ResolvedRun;
 use crate::watch::Watch;
 use iodyno_drive::{
     DriveError, EngineKind, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Medium,
@@ -16,11 +17,17 @@ use iodyno_units::{OpKind, human};
 use iodyno_workload::{ArrivalKind, Geometry, MAX_THREADS, Percent, Shared, Spec};
 
 /// Combinations that are impossible on any target.
-pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
-    interval(request)?;
-    let ring_only = [("--poll", request.options.poll), ("--plain-ring", request.options.plain)];
+pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
+    interval(run)?;
+    if run.request.system_clock && run.emulated.as_ref().is_some_and(|of| !of.live) {
+        return Err(RunError::Impossible(
+            "--system-clock has no effect on emulated targets in virtual time, where no clock is read: take it out".to_owned(),
+        ));
+    }
+    let ring_only =
+        [("--poll", run.request.options.poll), ("--plain-ring", run.request.options.plain)];
     let ring_only = ring_only.into_iter().find(|(_, given)| *given);
-    if let (Some((flag, _)), Some(engine)) = (ring_only, request.engine)
+    if let (Some((flag, _)), Some(engine)) = (ring_only, run.request.engine)
         && engine != EngineKind::Uring
     {
         return Err(RunError::Impossible(format!(
@@ -28,8 +35,8 @@ pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
             engine.name()
         )));
     }
-    let Some(engine) = request.engine else { return Ok(()) };
-    for cell in &request.cells {
+    let Some(engine) = run.request.engine else { return Ok(()) };
+    for cell in &run.cells {
         let closed = matches!(cell.spec.arrivals(), ArrivalKind::Closed { .. });
         if !engine.queues() && cell.spec.depth() > 1 && closed {
             let all = cell.spec.depth().saturating_mul(cell.spec.threads());
@@ -50,8 +57,8 @@ pub(crate) fn impossible(request: &Request) -> Result<(), RunError> {
 }
 
 /// A requested interval of the series that is impossible for the cells.
-fn interval(request: &Request) -> Result<(), RunError> {
-    let Some(ns) = request.interval_ns else { return Ok(()) };
+fn interval(run: &ResolvedRun) -> Result<(), RunError> {
+    let Some(ns) = run.request.interval_ns else { return Ok(()) };
     let words = human::duration_ns;
     if !(INTERVAL_NS_MIN..=INTERVAL_NS_MAX).contains(&ns) {
         return Err(RunError::Impossible(format!(
@@ -61,7 +68,7 @@ fn interval(request: &Request) -> Result<(), RunError> {
             exactly(ns)
         )));
     }
-    let longest = request.cells.iter().filter_map(|cell| cell.spec.limits().time_ns).max();
+    let longest = run.cells.iter().filter_map(|cell| cell.spec.limits().time_ns).max();
     let longest_ns = longest.unwrap_or(0);
     if longest_ns / ns > INTERVALS_MAX {
         return Err(RunError::Impossible(format!(
@@ -77,17 +84,17 @@ fn interval(request: &Request) -> Result<(), RunError> {
 /// More cells than fit in the memory for reading the notebook back. A method that continues until a steady state is
 /// refused where its minimum is too much, and noted where its maximum is.
 pub(crate) fn too_many_cells(
-    request: &Request,
+    run: &ResolvedRun,
     plan: &Plan,
     targets: usize,
     watch: &mut dyn Watch,
 ) -> Result<(), RunError> {
-    if request.notebook.is_none() {
+    if run.process.notebook.is_none() {
         return Ok(());
     }
     // A step gives a cell of each target, and of several the merged one.
     let of_a_step = if targets > 1 { targets as u64 + 1 } else { 1 };
-    let (least, most) = match (&request.method, &plan.budget) {
+    let (least, most) = match (&run.method, &plan.budget) {
         (Some(of), Some(budget)) => {
             let of_a_step = if of.each { targets as u64 } else { of_a_step };
             (budget.cells_min.saturating_mul(of_a_step), budget.cells_max.saturating_mul(of_a_step))
@@ -122,20 +129,20 @@ fn exactly(ns: u64) -> String {
 }
 
 /// Cells that do not fit the inspected targets.
-pub(crate) fn misfits(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError> {
-    memory(request, open_targets)?;
+pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
+    memory(run, open_targets)?;
     for open_target in open_targets {
-        engine(request, open_target)?;
+        engine(run, open_target)?;
         // A method leaves out cells that do not fit and shows so; it is an error if none fits.
-        if request.method.is_some()
-            && request
+        if run.method.is_some()
+            && run
                 .cells
                 .iter()
-                .any(|c| misfit(request, &c.spec, core::slice::from_ref(open_target)).is_none())
+                .any(|c| misfit(run, &c.spec, core::slice::from_ref(open_target)).is_none())
         {
             continue;
         }
-        for cell in &request.cells {
+        for cell in &run.cells {
             crate::fill::check(cell)?;
             nbd(&cell.name, &cell.spec, open_target)?;
             let geometry = Geometry {
@@ -143,7 +150,7 @@ pub(crate) fn misfits(request: &Request, open_targets: &[OpenTarget]) -> Result<
                 align_bytes: open_target.align_bytes,
                 workers: cell.spec.threads(),
             };
-            Shared::new(&cell.spec, request.seed, &geometry).map_err(|e| {
+            Shared::new(&cell.spec, run.request.seed, &geometry).map_err(|e| {
                 DriveError::DoesNotFit { target: open_target.name.clone(), why: e.to_string() }
             })?;
         }
@@ -153,7 +160,7 @@ pub(crate) fn misfits(request: &Request, open_targets: &[OpenTarget]) -> Result<
 
 /// Why a method's cell can't be issued on these targets; None if it can.
 pub(crate) fn misfit(
-    request: &Request,
+    run: &ResolvedRun,
     spec: &Spec,
     open_targets: &[OpenTarget],
 ) -> Option<String> {
@@ -166,19 +173,19 @@ pub(crate) fn misfit(
             align_bytes: open_target.align_bytes,
             workers: spec.threads(),
         };
-        Shared::new(spec, request.seed, &geometry)
+        Shared::new(spec, run.request.seed, &geometry)
             .err()
             .map(|e| format!("{}: {e}", open_target.name))
     })
 }
 
 /// The buffers of a cell's workers on all real targets must fit the memory that is free now.
-fn memory(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError> {
+fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     let Some(available_bytes) = memory_available_bytes(&SysRoot::real()) else { return Ok(()) };
     let with_buffers =
         |p: &&OpenTarget| !matches!(p.medium, Medium::Null(_) | Medium::Model { .. });
     let targets = open_targets.iter().filter(with_buffers).count() as u64;
-    for cell in &request.cells {
+    for cell in &run.cells {
         let spec = &cell.spec;
         let buffers = targets * u64::from(spec.threads()) * u64::from(spec.depth());
         let bytes = buffers.saturating_mul(u64::from(spec.max_data_bytes()));
@@ -196,17 +203,17 @@ fn memory(request: &Request, open_targets: &[OpenTarget]) -> Result<(), RunError
 }
 
 /// A requested engine that does not exist for this kind of target.
-fn engine(request: &Request, open_target: &OpenTarget) -> Result<(), RunError> {
+fn engine(run: &ResolvedRun, open_target: &OpenTarget) -> Result<(), RunError> {
     if !matches!(open_target.medium, Medium::File(_))
-        && (request.options.poll || request.options.plain)
+        && (run.request.options.poll || run.request.options.plain)
     {
-        let flag = if request.options.poll { "--poll" } else { "--plain-ring" };
+        let flag = if run.request.options.poll { "--poll" } else { "--plain-ring" };
         return Err(RunError::Impossible(format!(
             "{flag} is for the uring engine, and `{}` has an engine of its own: leave {flag} out",
             open_target.name
         )));
     }
-    let Some(asked) = request.engine else { return Ok(()) };
+    let Some(asked) = run.request.engine else { return Ok(()) };
     // `ram:`, `null:` and `model:` bring their own engine, and no other works on them.
     let own = match &open_target.medium {
         Medium::File(_) => None,

@@ -13,7 +13,7 @@
 //! states each reuse, with its evidence.
 
 use crate::open_targets::OpenTarget;
-use crate::request::RunError;
+use crate::outcome::RunError;
 use crate::schedule::touches_nothing;
 use crate::step_context::StepContext;
 use core::ops::Range;
@@ -61,8 +61,8 @@ pub(crate) fn reused(
     place: &Place,
     evidence: &mut Evidence,
 ) -> Result<bool, RunError> {
-    let StepContext { request, open_targets, schedule, notebook, watch, .. } = on;
-    let Some(of) = &request.method else { return Ok(false) };
+    let StepContext { run, open_targets, schedule, notebook, watch, .. } = on;
+    let Some(of) = &run.method else { return Ok(false) };
     let prologue = of.method.prologue();
     if place.stage >= prologue.stages || schedule.has_touched(place.subject) {
         return Ok(false);

@@ -6,10 +6,11 @@ use crate::all_targets::{ALL_TARGETS, all_targets};
 use crate::cell_plan::{cell_plan, targets_of};
 use crate::foreign_activity::{Surroundings, ram_bytes};
 use crate::open_targets::{OpenTarget, target_name};
+use crate::outcome::RunError;
 use crate::parallel_cells;
 use crate::persist::CellWriter;
 use crate::refuse;
-use crate::request::{Request, RunError};
+use crate::resolved_run::ResolvedRun;
 use crate::schedule::{Schedule, Task, record};
 use crate::step_context::StepContext;
 use crate::verified;
@@ -28,17 +29,17 @@ const CALIBRATION_NS: u64 = 100_000_000;
 /// Measures one cell; returns each target's cell, and the merged one where there are several. A cell that
 /// does not fit its targets yields a record of that.
 pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>, RunError> {
-    let StepContext { request, open_targets, schedule, watch, .. } = on;
-    let beside = parallel_cells::beside(request, task, open_targets, schedule)?;
+    let StepContext { run, open_targets, schedule, watch, .. } = on;
+    let beside = parallel_cells::beside(run, task, open_targets, schedule)?;
     let open_targets = &mut open_targets[task.targets.clone()];
     let (cell, spec) = (&task.cell, &task.cell.spec);
     if let Some(place) = &task.place
-        && let Some(why) = refuse::misfit(request, spec, open_targets)
+        && let Some(why) = refuse::misfit(run, spec, open_targets)
     {
         return Ok(vec![skipped(task, place, open_targets, why)]);
     }
     let system = schedule.system(cell)?;
-    let is_live = request.emulated.as_ref().is_some_and(|emulated| emulated.live);
+    let is_live = run.emulated.as_ref().is_some_and(|emulated| emulated.live);
     let mut served = None;
     if let Some(system) = &system {
         watch.phase(Phase::Preparing);
@@ -47,20 +48,20 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
         }
     } else {
         for open_target in &mut *open_targets {
-            verified::ready(request, cell, open_target);
+            verified::ready(run, cell, open_target);
         }
     }
     let media = served.as_ref().map(|(_, media)| media.as_slice());
-    let (targets, choices) = targets_of(request, task, open_targets, system.as_ref(), media);
-    let calibration = calibrated(request, spec, &open_targets[0].medium, schedule, watch)?;
-    let plan = cell_plan(request, task, targets, schedule.walks(task));
+    let (targets, choices) = targets_of(run, task, open_targets, system.as_ref(), media);
+    let calibration = calibrated(run, spec, &open_targets[0].medium, schedule, watch)?;
+    let plan = cell_plan(run, task, targets, schedule.walks(task));
 
     let inspections: Vec<_> = open_targets.iter().map(|p| p.inspection.clone()).collect();
     let before = system.is_none().then(|| Surroundings::before(&inspections));
     let mut writer = CellWriter::new(on.writer, watch, on.first_index, task.position);
     let mut cells = match schedule.carried_for(task, &plan)? {
-        Some(carried) => drive_carried(&plan, carried, &request.stop, &mut writer)?,
-        None => parallel_cells::drive(request, task, &plan, beside, schedule, &mut writer)?,
+        Some(carried) => drive_carried(&plan, carried, &run.process.stop, &mut writer)?,
+        None => parallel_cells::drive(run, task, &plan, beside, schedule, &mut writer)?,
     };
     let hangs = cells.iter().any(|cell| cell.ended == Ended::Hung);
     match before {
@@ -99,18 +100,18 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
 /// The generator's cost with this workload, ns an operation, and its maximum IOPS; None on the null
 /// engine, which measures it itself, and where devices are emulated.
 fn calibrated(
-    request: &Request,
+    run: &ResolvedRun,
     spec: &Spec,
     medium: &Medium,
     schedule: &mut Schedule<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Option<(f64, f64)>, DriveError> {
-    if request.emulated.is_some() || matches!(medium, Medium::Null(_)) {
+    if run.emulated.is_some() || matches!(medium, Medium::Null(_)) {
         return Ok(None);
     }
     watch.phase(Phase::Calibrating);
     let capacity_bytes = medium.capacity_bytes();
-    let measure = || calibrate(spec, request.seed, capacity_bytes, request.clock, CALIBRATION_NS);
+    let measure = || calibrate(spec, run.request.seed, capacity_bytes, run.clock, CALIBRATION_NS);
     schedule.calibrated(spec, measure).map(Some)
 }
 

@@ -3,7 +3,8 @@
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;
-use crate::request::Request;
+use crate::request::STORED_AS;
+use crate::resolved_run::ResolvedRun;
 use crate::watch::Watch;
 use iodyno_measure::Cell;
 use iodyno_notebook::{
@@ -14,13 +15,13 @@ use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use serde_json::Value;
 
 /// The record of a run before its first cell.
-pub(crate) fn head(request: &Request, open_targets: &[OpenTarget], plan: &Plan) -> RunHead {
+pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) -> RunHead {
     let json = |v: Result<Value, serde_json::Error>| v.unwrap_or(Value::Null);
     RunHead {
-        name: request.name.clone(),
-        command: request.command.clone(),
-        iodyno_version: request.version.clone(),
-        seed: request.seed,
+        name: run.request.name.clone(),
+        command: run.process.command.clone(),
+        iodyno_version: run.process.version.clone(),
+        seed: run.request.seed,
         machine: json(serde_json::to_value(MachineFacts::gather())),
         targets: open_targets
             .iter()
@@ -31,7 +32,7 @@ pub(crate) fn head(request: &Request, open_targets: &[OpenTarget], plan: &Plan) 
                 health_after: None,
             })
             .collect(),
-        workloads: request
+        workloads: run
             .cells
             .iter()
             .map(|c| WorkloadRecord {
@@ -40,17 +41,21 @@ pub(crate) fn head(request: &Request, open_targets: &[OpenTarget], plan: &Plan) 
                 spec: toml::from_str(&c.spec.to_toml()).unwrap_or(Value::Null),
             })
             .collect(),
-        plan: with_method(request, json(serde_json::to_value(plan))),
+        plan: with_request(run, json(serde_json::to_value(plan))),
     }
 }
 
-/// The plan with its method: all that is needed to resume the run, and to judge it again.
-fn with_method(request: &Request, mut plan: Value) -> Value {
-    if let (Some(of), Value::Object(plan)) = (&request.method, &mut plan) {
-        let source = serde_json::to_value(&of.method.source).unwrap_or(Value::Null);
-        plan.insert("method".to_owned(), source);
-        plan.insert("each".to_owned(), Value::Bool(of.each));
-        plan.insert("folder".to_owned(), Value::String(of.folder.clone()));
+/// The plan with the request, from which the run can be executed again or resumed; and with the method, by which it
+/// can be judged again.
+fn with_request(run: &ResolvedRun, mut plan: Value) -> Value {
+    if let Value::Object(plan) = &mut plan {
+        let request = serde_json::to_value(&run.request).unwrap_or(Value::Null);
+        if let Some(of) = &run.method {
+            plan.insert("method".to_owned(), request["work"]["method"]["source"].clone());
+            plan.insert("each".to_owned(), Value::Bool(of.each));
+            plan.insert("folder".to_owned(), request["folder"].clone());
+        }
+        plan.insert(STORED_AS.to_owned(), request);
     }
     plan
 }

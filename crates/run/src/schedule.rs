@@ -1,7 +1,8 @@
 //! The sequence of a run's tasks: a list of cells, or a method's steps. Records the finished
 //! tasks, and holds the emulated system that steps hand on to one another.
 
-use crate::request::{MethodRequest, Request, RunError};
+use crate::outcome::RunError;
+use crate::resolved_run::{MethodRun, ResolvedRun};
 use core::ops::Range;
 use iodyno_drive::{Carried, CellPlan, DriveError, Walks};
 use iodyno_emulate::System;
@@ -58,7 +59,7 @@ pub(crate) enum Prepare {
 /// The progress of a run.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
-    request: &'a Request,
+    run: &'a ResolvedRun,
     targets: usize,
     /// The finished steps of a method; for a list its length counts.
     done: Vec<Done>,
@@ -79,9 +80,9 @@ pub(crate) struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    pub(crate) fn new(request: &'a Request, targets: usize) -> Self {
+    pub(crate) fn new(run: &'a ResolvedRun, targets: usize) -> Self {
         Self {
-            request,
+            run,
             targets,
             done: Vec::new(),
             count: 0,
@@ -94,18 +95,18 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    fn method(&self) -> Option<(&'a MethodRequest, &'a Method)> {
-        self.request.method.as_ref().map(|m| (m, &m.method))
+    fn method(&self) -> Option<(&'a MethodRun, &'a Method)> {
+        self.run.method.as_ref().map(|m| (m, &m.method))
     }
 
     /// The next task.
     pub(crate) fn next(&self) -> Result<Next, RunError> {
-        let Some((request, method)) = self.method() else {
+        let Some((of, method)) = self.method() else {
             return Ok(self.listed());
         };
-        let subjects = if request.each { self.targets as u32 } else { 1 };
+        let subjects = if of.each { self.targets as u32 } else { 1 };
         for subject in 0..subjects {
-            let step = method.next(subject, self.request.seed, &self.done);
+            let step = method.next(subject, self.run.request.seed, &self.done);
             let step = step.map_err(RunError::Impossible)?;
             if step != Step::Finished {
                 return Ok(self.task(step, subject));
@@ -116,30 +117,30 @@ impl<'a> Schedule<'a> {
 
     fn listed(&self) -> Next {
         // The whole list again and again, so that a drift is spread over all cells.
-        let cells = &self.request.cells;
+        let cells = &self.run.cells;
         let repeat = (self.count / cells.len().max(1)) as u32;
         let cell = cells.get(self.count % cells.len().max(1));
-        let Some(cell) = cell.filter(|_| repeat < self.request.repeats) else {
+        let Some(cell) = cell.filter(|_| repeat < self.run.request.repeats) else {
             return Next::Finished;
         };
-        let seed = seed_of_repeat(self.request.seed, repeat);
+        let seed = seed_of_repeat(self.run.request.seed, repeat);
         Next::Measure(Box::new(Task {
             cell: CellSpec { repeat, ..self.cell(cell.clone(), seed) },
             place: None,
             targets: 0..self.targets,
             then_wait_ns: 0,
-            position: (self.count, cells.len() * self.request.repeats as usize),
+            position: (self.count, cells.len() * self.run.request.repeats as usize),
         }))
     }
 
     /// The cell with the request's values for all cells.
     pub(crate) fn cell(&self, cell: CellSpec, seed: u64) -> CellSpec {
-        let interval_ns = self.request.interval_ns.or(cell.interval_ns);
-        CellSpec { seed, interval_ns, errors_max: self.request.errors_max, ..cell }
+        let interval_ns = self.run.request.interval_ns.or(cell.interval_ns);
+        CellSpec { seed, interval_ns, errors_max: self.run.request.errors_max, ..cell }
     }
 
     fn task(&self, step: Step, subject: u32) -> Next {
-        let each = self.request.method.as_ref().is_some_and(|m| m.each);
+        let each = self.run.method.as_ref().is_some_and(|m| m.each);
         let all = if each { subject as usize..subject as usize + 1 } else { 0..self.targets };
         match step {
             Step::Finished => Next::Finished,
@@ -153,7 +154,7 @@ impl<'a> Schedule<'a> {
             Step::Cell(step) => {
                 let end = step.targets.map_or(all.end, |n| all.start + n as usize).min(all.end);
                 Next::Measure(Box::new(Task {
-                    cell: self.cell(step.cell, seed_of(self.request.seed, &step.place)),
+                    cell: self.cell(step.cell, seed_of(self.run.request.seed, &step.place)),
                     place: Some(step.place),
                     targets: all.start..end,
                     then_wait_ns: step.then_wait_ns,
@@ -191,7 +192,7 @@ impl<'a> Schedule<'a> {
 
     /// The system that a cell finds, where devices are emulated.
     pub(crate) fn system(&self, cell: &CellSpec) -> Result<Option<Arc<System>>, RunError> {
-        let Some(emulated) = &self.request.emulated else { return Ok(None) };
+        let Some(emulated) = &self.run.emulated else { return Ok(None) };
         if cell.emulation.precondition != Precondition::Carried {
             return Ok(Some(emulated.before(&cell.spec, &cell.emulation)));
         }
@@ -221,7 +222,7 @@ impl<'a> Schedule<'a> {
         let done = self.done.len();
         self.done.push(Done { place: place.clone(), figures: None });
         while all.len() < most {
-            let step = method.next(place.subject, self.request.seed, &self.done);
+            let step = method.next(place.subject, self.run.request.seed, &self.done);
             let Ok(step @ Step::Cell(_)) = step else { break };
             let Next::Measure(next) = self.task(step, place.subject) else { break };
             let same_round = next.place.as_ref().is_some_and(|p| {
@@ -273,7 +274,7 @@ impl<'a> Schedule<'a> {
         task: &Task,
         plan: &CellPlan,
     ) -> Result<Option<&mut Carried>, RunError> {
-        let is_model = self.request.emulated.as_ref().is_some_and(|e| !e.live);
+        let is_model = self.run.emulated.as_ref().is_some_and(|e| !e.live);
         if task.cell.emulation.precondition != Precondition::Carried || !is_model {
             return Ok(None);
         }
@@ -282,8 +283,8 @@ impl<'a> Schedule<'a> {
                 plan.targets.first().map(|t| &t.medium)
         {
             // Its own seed: that of the first cell would tie the devices to its streams.
-            let seed = rng::key(self.request.seed, "carried machine", 0);
-            let threads = self.request.cells.iter().map(|c| c.spec.threads()).max();
+            let seed = rng::key(self.run.request.seed, "carried machine", 0);
+            let threads = self.run.cells.iter().map(|c| c.spec.threads()).max();
             let carried = Carried::of(system, seed, threads.unwrap_or(1))?;
             self.carried = Some((Arc::clone(system), carried));
         }
@@ -292,7 +293,7 @@ impl<'a> Schedule<'a> {
 
     /// The states in which a cell found its devices, in words.
     pub(crate) fn states(&self, task: &Task) -> Vec<String> {
-        let Some(emulated) = &self.request.emulated else { return Vec::new() };
+        let Some(emulated) = &self.run.emulated else { return Vec::new() };
         let carried = match self.made {
             Precondition::Workload => "carried on from the cell before",
             Precondition::Fresh => "carried on since a purge",
@@ -321,7 +322,7 @@ impl<'a> Schedule<'a> {
 
 /// The number of cells in whole steps, of a run that was cut short: each step's cells of all its targets,
 /// and the merged one where there are several.
-pub fn whole_steps(cells: &[Cell]) -> usize {
+pub(crate) fn whole_steps(cells: &[Cell]) -> usize {
     let (mut whole, mut start) = (0, 0);
     while start < cells.len() {
         let place = &cells[start].key.place;

@@ -1,14 +1,14 @@
 //! The context of one step of a run: its targets, its place among the steps, and where its cells are kept.
 
 use crate::open_targets::OpenTarget;
-use crate::request::Request;
+use crate::resolved_run::ResolvedRun;
 use crate::schedule::Schedule;
 use crate::watch::Watch;
 use iodyno_notebook::{Notebook, RunWriter};
 
 /// The context in which a run executes a step.
 pub(crate) struct StepContext<'a, 'r> {
-    pub(crate) request: &'r Request,
+    pub(crate) run: &'r ResolvedRun,
     /// All targets of the run.
     pub(crate) open_targets: &'a mut [OpenTarget],
     pub(crate) schedule: &'a mut Schedule<'r>,

@@ -7,7 +7,8 @@
 //! removes the map first: then nothing is expected, rather than something wrong.
 
 use crate::open_targets::OpenTarget;
-use crate::request::{Request, RunError};
+use crate::outcome::RunError;
+use crate::resolved_run::ResolvedRun;
 use iodyno_drive::Medium;
 use iodyno_drive::verify::{VerifyMap, Written};
 use iodyno_method::Budget;
@@ -62,22 +63,22 @@ fn verifies(spec: &Spec) -> bool {
     spec.content() == Content::Verifiable
 }
 
-fn changes_content(request: &Request) -> bool {
-    request.cells.iter().any(|c| c.spec.changes_content())
+fn changes_content(run: &ResolvedRun) -> bool {
+    run.cells.iter().any(|c| c.spec.changes_content())
 }
 
 /// Whether the run writes content that can't be verified later.
-fn writes_otherwise(request: &Request, capacity_bytes: u64) -> bool {
-    let by_cells = request.cells.iter().any(|c| c.spec.changes_content() && !verifies(&c.spec));
+fn writes_otherwise(run: &ResolvedRun, capacity_bytes: u64) -> bool {
+    let by_cells = run.cells.iter().any(|c| c.spec.changes_content() && !verifies(&c.spec));
     by_cells
-        || request.method.as_ref().is_some_and(|of| {
+        || run.method.as_ref().is_some_and(|of| {
             of.method.prologue().purges || Budget::new(&of.method, capacity_bytes).fill_bytes > 0
         })
 }
 
 /// Assigns each target its stamp, and loads the map that an earlier run left there.
 pub(crate) fn begin(
-    request: &Request,
+    run: &ResolvedRun,
     open_targets: &mut [OpenTarget],
     notebook: Option<&Notebook>,
     started: Timestamp,
@@ -89,11 +90,11 @@ pub(crate) fn begin(
             continue;
         };
         let capacity_bytes = open_target.medium.capacity_bytes();
-        if writes_otherwise(request, capacity_bytes) {
+        if writes_otherwise(run, capacity_bytes) {
             notebook.forget_written(&key)?;
             continue;
         }
-        if !request.cells.iter().any(|c| verifies(&c.spec)) {
+        if !run.cells.iter().any(|c| verifies(&c.spec)) {
             continue;
         }
         // An earlier run may have used more of the target than this one.
@@ -113,7 +114,7 @@ pub(crate) fn begin(
 
 /// Before the first cell: records in the notebook that this run is going to write.
 pub(crate) fn announce(
-    request: &Request,
+    run: &ResolvedRun,
     open_targets: &mut [OpenTarget],
     notebook: Option<&Notebook>,
 ) -> Result<(), RunError> {
@@ -126,16 +127,16 @@ pub(crate) fn announce(
             }
         }
         let verified = &open_target.verified;
-        let writes = changes_content(request) && request.cells.iter().any(|c| verifies(&c.spec));
+        let writes = changes_content(run) && run.cells.iter().any(|c| verifies(&c.spec));
         let capacity_bytes = open_target.medium.capacity_bytes();
-        if !writes && verified.laid_out.is_none() || writes_otherwise(request, capacity_bytes) {
+        if !writes && verified.laid_out.is_none() || writes_otherwise(run, capacity_bytes) {
             continue;
         }
         let Some(key) = written_key(&open_target.inspection) else { continue };
         let unit_bytes = match (verified.laid_out, &verified.before) {
             (Some(unit_bytes), _) => unit_bytes,
             (None, Some(before)) => before.unit_bytes,
-            (None, None) => request.cells[0].spec.verify_unit_bytes(),
+            (None, None) => run.cells[0].spec.verify_unit_bytes(),
         };
         let units = capacity_bytes / u64::from(unit_bytes);
         if units > UNITS_MAX {
@@ -157,7 +158,7 @@ pub(crate) fn announce(
 }
 
 /// Before a cell: makes the map that it is checked against, if it verifies.
-pub(crate) fn ready(request: &Request, cell: &CellSpec, open_target: &mut OpenTarget) {
+pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTarget) {
     let has_bytes = !matches!(open_target.medium, Medium::Null(_) | Medium::Model { .. });
     if !verifies(&cell.spec) || !has_bytes {
         if cell.spec.changes_content() {
@@ -165,7 +166,7 @@ pub(crate) fn ready(request: &Request, cell: &CellSpec, open_target: &mut OpenTa
         }
         return;
     }
-    let unit_bytes = unit_bytes(request, cell, open_target);
+    let unit_bytes = unit_bytes(run, cell, open_target);
     let verified = &mut open_target.verified;
     if verified.map.as_ref().is_some_and(|map| map.unit_bytes() == unit_bytes) {
         return;
@@ -180,7 +181,7 @@ pub(crate) fn ready(request: &Request, cell: &CellSpec, open_target: &mut OpenTa
     let known = (
         verified.before.clone(),
         verified.laid_out == Some(unit_bytes),
-        request.cells.iter().any(|c| flushes(&c.spec)),
+        run.cells.iter().any(|c| flushes(&c.spec)),
     );
     let capacity_bytes = open_target.medium.capacity_bytes();
     verified.map =
@@ -189,9 +190,9 @@ pub(crate) fn ready(request: &Request, cell: &CellSpec, open_target: &mut OpenTa
 
 /// The units in which a cell verifies: those of its workload, or where nothing is written, those of the
 /// content there.
-fn unit_bytes(request: &Request, cell: &CellSpec, open_target: &OpenTarget) -> u32 {
+fn unit_bytes(run: &ResolvedRun, cell: &CellSpec, open_target: &OpenTarget) -> u32 {
     let own = cell.spec.verify_unit_bytes();
-    if changes_content(request) {
+    if changes_content(run) {
         return own;
     }
     let there = match &open_target.verified.before {
@@ -214,7 +215,7 @@ pub(crate) fn fresh(spec: &Spec, capacity_bytes: u64) -> Option<Arc<VerifyMap>> 
 
 /// After the last cell: flushes the writes, and stores the resulting map.
 pub(crate) fn keep(
-    request: &Request,
+    run: &ResolvedRun,
     open_targets: &[OpenTarget],
     notebook: Option<&Notebook>,
 ) -> Result<(), RunError> {
@@ -226,7 +227,7 @@ pub(crate) fn keep(
             continue;
         };
         let units = capacity_bytes / u64::from(map.unit_bytes());
-        if !map.has_written() || units > UNITS_MAX || writes_otherwise(request, capacity_bytes) {
+        if !map.has_written() || units > UNITS_MAX || writes_otherwise(run, capacity_bytes) {
             continue;
         }
         let all_durable = !verified.failed && flush(&open_target.medium);

@@ -2,11 +2,12 @@
 //! after a reboot, a power cut or a copy.
 
 use crate::open_targets::OpenTarget;
-use crate::request::RunError;
+use crate::outcome::RunError;
+use crate::request::ListedCell;
 use iodyno_target::{Inspection, Kind, TargetName, inspect};
 use iodyno_units::verifiable::Mark;
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{Block, CellSpec, Content, Spec};
+use iodyno_workload::{Block, Content, Spec};
 use std::collections::BTreeMap;
 
 /// The name of the cell and of its workload.
@@ -43,7 +44,7 @@ bytes = "128KiB"
 /// # Errors
 /// For a target that can't be inspected; [`RunError::Impossible`] for one without earlier content,
 /// and for one shorter than a block.
-pub fn verify_only(targets: &[TargetName]) -> Result<CellSpec, RunError> {
+pub fn verify_only(targets: &[TargetName]) -> Result<ListedCell, RunError> {
     let mut block_bytes = BLOCK_BYTES_MAX;
     for name in targets {
         let inspection = inspect(name)?;
@@ -64,7 +65,7 @@ pub fn verify_only(targets: &[TargetName]) -> Result<CellSpec, RunError> {
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
         .and_then(|spec| spec.with_block(vec![Block { bytes: block_bytes, share: 1.0 }]))
         .map_err(RunError::Impossible)?;
-    Ok(CellSpec { fill_passes: Some(1), ..CellSpec::new(NAME, spec) })
+    Ok(ListedCell { name: NAME.to_owned(), spec, fill_passes: Some(1) })
 }
 
 /// Refuses a target without content of an earlier run.

@@ -4,44 +4,51 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use iodyno_drive::clock::Clock;
 use iodyno_drive::{EngineKind, EngineOptions, Progress};
 use iodyno_measure::{Cell, Ended};
-use iodyno_run::{FillShape, Outcome, Request, RunError, Watch, execute, fill};
+use iodyno_run::{
+    Files, FillShape, ListedCell, Outcome, Process, ResolvedRun, RunError, RunRequest, Watch, Work,
+    execute, fill,
+};
 use iodyno_target::{TargetName, WritesSeen, inspect, unwritten_since, writes_seen};
 use iodyno_workload::{CellSpec, Spec};
 
 const MIB: u64 = 1 << 20;
 
-fn request(cells: Vec<CellSpec>, targets: &[&str], engine: Option<EngineKind>) -> Request {
-    Request {
+fn resolved(cells: Vec<CellSpec>, targets: &[&str], engine: Option<EngineKind>) -> ResolvedRun {
+    let listed = |CellSpec { name, spec, fill_passes, .. }| ListedCell { name, spec, fill_passes };
+    let request = RunRequest {
         name: "fill".to_owned(),
-        command: Vec::new(),
-        version: String::new(),
-        cells,
+        work: Work::Cells(cells.into_iter().map(listed).collect()),
+        repeats: 1,
+        thresholds: Vec::new(),
         targets: targets.iter().map(|name| TargetName::parse(name).unwrap()).collect(),
-        emulated: None,
+        folder: std::env::current_dir().unwrap(),
+        files: Files::default(),
         seed: 3,
         engine,
         options: EngineOptions::default(),
-        clock: Clock::new(),
+        system_clock: false,
         interval_ns: None,
-        method: None,
-        repeats: 1,
-        thresholds: Vec::new(),
         errors_max: 10,
         read_only: false,
         destroy: Vec::new(),
+    };
+    let process = Process {
+        command: Vec::new(),
+        version: String::new(),
         notebook: None,
+        resume: None,
         stop: Arc::new(AtomicBool::new(false)),
-    }
+    };
+    ResolvedRun::new(request, process).unwrap()
 }
 
 struct Nobody;
 impl Watch for Nobody {}
 
-fn run(request: &Request) -> Outcome {
-    execute(request, &mut Nobody).unwrap()
+fn run(run: &ResolvedRun) -> Outcome {
+    execute(run, &mut Nobody).unwrap()
 }
 
 fn says_short(cell: &Cell) -> bool {
@@ -55,7 +62,7 @@ fn every_block_is_written_as_often_as_was_asked() {
         for passes in [1, 2, 3] {
             let shape = FillShape { threads, depth: 5, passes, ..FillShape::default() };
             let cell = fill("fill", &shape, 9 * MIB).unwrap();
-            let outcome = run(&request(vec![cell], &["ram:9MiB", "ram:4MiB"], None));
+            let outcome = run(&resolved(vec![cell], &["ram:9MiB", "ram:4MiB"], None));
             let [large, small, all] = outcome.run.cells.as_slice() else { panic!() };
             for (cell, mib) in [(large, 9), (small, 4)] {
                 let proof = cell.evidence.fill.unwrap();
@@ -81,7 +88,7 @@ fn a_part_of_a_file() {
         FillShape { threads: 4, active: "50%..100%".parse().unwrap(), ..FillShape::default() };
     for engine in [None, Some(EngineKind::Libaio)] {
         let cell = fill("fill", &shape, 8196 << 10).unwrap();
-        let outcome = run(&request(vec![cell], &[&target], engine));
+        let outcome = run(&resolved(vec![cell], &[&target], engine));
         let proof = outcome.run.cells[0].evidence.fill.unwrap();
         // 4098 KiB from 4098 KiB on: the first 126 KiB and the last 4 KiB hold no whole block.
         assert_eq!(proof.written_bytes, 2 * 31 * (128 << 10), "{proof:?}");
@@ -106,8 +113,8 @@ fn a_fill_that_was_stopped_is_short() {
     let shape = FillShape { threads: 2, ..FillShape::default() };
     // Of 4 TiB that moves no bytes, a fraction of a second covers little.
     let cell = fill("fill", &shape, 1 << 42).unwrap();
-    let request = request(vec![cell], &["null:4TiB"], None);
-    let outcome = execute(&request, &mut StopOnceBegun(Arc::clone(&request.stop))).unwrap();
+    let run = resolved(vec![cell], &["null:4TiB"], None);
+    let outcome = execute(&run, &mut StopOnceBegun(Arc::clone(&run.process.stop))).unwrap();
     let cell = &outcome.run.cells[0];
     let proof = cell.evidence.fill.unwrap();
     assert_eq!(cell.ended, Ended::Interrupted);
@@ -120,7 +127,7 @@ fn a_fill_that_was_stopped_is_short() {
 #[test]
 fn what_is_no_fill_is_refused() {
     let refused =
-        |cell: CellSpec| match execute(&request(vec![cell], &["ram:4MiB"], None), &mut Nobody) {
+        |cell: CellSpec| match execute(&resolved(vec![cell], &["ram:4MiB"], None), &mut Nobody) {
             Err(RunError::Impossible(why)) => assert!(why.contains("one after the other"), "{why}"),
             other => panic!("{other:?}"),
         };
@@ -147,7 +154,7 @@ fn a_run_remembers_what_had_been_written() {
     let path = dir.path().join("t");
     let name = format!("{}?size=4MiB", path.display());
     let cell = fill("fill", &FillShape::default(), 4 * MIB).unwrap();
-    let outcome = run(&request(vec![cell], &[&name], None));
+    let outcome = run(&resolved(vec![cell], &[&name], None));
     let target = &outcome.run.head.targets[0];
     let Some(after) = target.writes_seen() else {
         println!("skipped: no direct I/O in the temporary folder");
@@ -164,6 +171,6 @@ fn a_run_remembers_what_had_been_written() {
     assert_eq!(unwritten_since(&before, &look()), Ok(()));
     std::thread::sleep(Duration::from_millis(20));
     let shape = FillShape { passes: 1, ..FillShape::default() };
-    run(&request(vec![fill("again", &shape, 4 * MIB).unwrap()], &[&name], None));
+    run(&resolved(vec![fill("again", &shape, 4 * MIB).unwrap()], &[&name], None));
     assert!(unwritten_since(&before, &look()).is_err());
 }

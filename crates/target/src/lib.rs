@@ -40,7 +40,7 @@ pub use health::{Health, health};
 pub use inspect::stack::{Counted, End, Layer, LayerKind, Lowest, Stack};
 pub use inspect::{
     Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileSystem, Identity, Inspection,
-    Kind, NbdExport, PcieLink, inspect, inspect_in, used_share,
+    Kind, NbdExport, PcieLink, inspect, inspect_from, inspect_in, used_share,
 };
 pub use lay_out::lay_out;
 pub use machine::{CgroupLimits, MachineFacts, memory_available_bytes};

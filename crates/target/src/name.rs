@@ -19,9 +19,9 @@ mod model;
 
 use core::fmt;
 use core::str::FromStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use iodyno_nbd::client::Uri;
+use iodyno_nbd::client::{Address, Uri};
 use iodyno_units::human::exact_size;
 use iodyno_units::parse_size;
 use serde::{Deserialize, Serialize};
@@ -182,6 +182,26 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
 }
 
 impl TargetName {
+    /// The same target for a process in another directory: relative paths begin at `folder`. A file that
+    /// describes an emulated device keeps its path.
+    #[must_use]
+    pub fn under(&self, folder: &Path) -> Self {
+        let mut name = self.clone();
+        match &mut name {
+            Self::Path { path, .. } => *path = folder.join(&*path),
+            Self::Scratch { dir, .. } if !folder.as_os_str().is_empty() => {
+                *dir = Some(folder.join(dir.as_deref().unwrap_or(Path::new(""))));
+            }
+            Self::Nbd(uri) => {
+                if let Address::Unix(path) = &mut uri.address {
+                    *path = folder.join(&*path);
+                }
+            }
+            Self::Scratch { .. } | Self::Null { .. } | Self::Ram { .. } | Self::Model(_) => {}
+        }
+        name
+    }
+
     /// Parses a target's name.
     ///
     /// # Errors

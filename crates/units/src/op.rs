@@ -62,4 +62,21 @@ pub struct Op {
 impl Op {
     /// A flush.
     pub const FLUSH: Self = Self { offset_bytes: 0, len_bytes: 0, kind: OpKind::Flush, fua: false };
+
+    /// The operation in two words: its offset; and its length, its kind from bit 32, and FUA in bit 40.
+    #[inline]
+    pub const fn to_words(self) -> (u64, u64) {
+        let flags = (self.kind as u64) << 32 | (self.fua as u64) << 40;
+        (self.offset_bytes, self.len_bytes as u64 | flags)
+    }
+
+    /// The operation of [`Self::to_words`].
+    ///
+    /// # Panics
+    /// If the words are no operation's.
+    #[inline]
+    pub const fn from_words((offset_bytes, word): (u64, u64)) -> Self {
+        let kind = OpKind::ALL[(word >> 32) as u8 as usize];
+        Self { offset_bytes, len_bytes: word as u32, kind, fua: word >> 40 & 1 == 1 }
+    }
 }

@@ -4,9 +4,14 @@ use core::fmt;
 use core::str::FromStr;
 
 use iodyno_units::{parse_percent, parse_size};
+use serde::{Deserialize, Serialize};
 
-/// A share in parts of 10⁹, from 0 to 1: exact in text and back, and the same on every machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+/// A share in parts of 10⁹, from 0 to 1: exact in text and back, and the same on every machine. As JSON it is its
+/// fraction.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(into = "f64", from = "f64")]
 pub struct Percent(u32);
 
 impl Percent {
@@ -33,6 +38,18 @@ impl Percent {
     /// This share of `whole`, rounded down.
     pub const fn of(self, whole: u64) -> u64 {
         (whole as u128 * self.0 as u128 / 1_000_000_000) as u64
+    }
+}
+
+impl From<Percent> for f64 {
+    fn from(share: Percent) -> Self {
+        share.fraction()
+    }
+}
+
+impl From<f64> for Percent {
+    fn from(fraction: f64) -> Self {
+        Self::from_fraction(fraction)
     }
 }
 

@@ -65,7 +65,7 @@ impl Stream {
         match &mut self.path {
             Path::One(uniform, kind) => uniform.next(*kind),
             Path::Mix(mixed) => mixed.next(),
-            Path::Any(general) => general.next(),
+            Path::Any(general) => Op::from_words(general.next_words()),
         }
     }
 
@@ -251,6 +251,13 @@ impl General {
             writes_since_flush: 0,
             recent_misses: 0,
         }
+    }
+
+    /// The next operation as two words, which a function returns in registers: where it returned an `Op` in memory,
+    /// the operations of the other paths went through that memory too.
+    #[inline(never)]
+    fn next_words(&mut self) -> (u64, u64) {
+        self.next().to_words()
     }
 
     fn next(&mut self) -> Op {

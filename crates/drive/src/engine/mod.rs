@@ -20,6 +20,7 @@ use iodyno_live::served::Live;
 use iodyno_units::Op;
 use live::CompletionHandle;
 use nbd::NbdMedium;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -80,7 +81,8 @@ pub trait Engine {
 }
 
 /// Engines, by the names in `--engine` and in results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum EngineKind {
     /// io_uring.
     Uring,
@@ -226,7 +228,7 @@ impl Medium {
 }
 
 /// Engine options that a user may set.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineOptions {
     /// io_uring: poll for completions (IORING_SETUP_IOPOLL) instead of waiting for interrupts.
     pub poll: bool,

@@ -2,7 +2,7 @@
 //! the deviations of a run that was shortened, and runs that are killed and resumed.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
-use crate::place::{Place, number, whole};
+use crate::place::{Place, RunOutput, Running, number, whole};
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ fn parallel_cells_equal_sequential_ones() {
     let file = "schema = 1\n[[stages]]\nname = \"r\"\ndo = \"rounds\"\nread = [\"100%\", \"0%\"]\nblock = [\"8KiB\", \"4KiB\"]\ndepth = 8\ntime = \"20ms\"\nrounds = 6\ntrack = [{ read = \"0%\", block = \"4KiB\", measure = \"iops\" }]\n[[stages]]\nname = \"c\"\ndo = \"cells\"\ndepth = [1, 4, 16]\nblock = \"4KiB\"\ntime = \"20ms\"\norder = \"abba\"\nrepeats = 2\n";
     place.write("m.toml", file);
     let words = format!("run ./m.toml --on {DEVICE} --json --series -q");
-    let cells = |output: crate::place::RunOutput| {
+    let cells = |output: RunOutput| {
         let mut cells = output.succeeds().json()["cells"].as_array().unwrap().clone();
         for cell in &mut cells {
             // The cost of simulating, and the command line.
@@ -65,7 +65,7 @@ fn parallel_cells_equal_sequential_ones() {
     one.args(["-c", &first_cpu()]).arg(inner.get_program()).args(inner.get_args());
     one.current_dir(place.work()).env("IODYNO_NOTEBOOK", place.notebook());
     let one = one.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let alone = cells(crate::place::Running::of(one).finish());
+    let alone = cells(Running::of(one).finish());
     assert_eq!(at_once, alone);
 }
 
@@ -318,7 +318,10 @@ fn a_run_on_a_file_continues_and_one_on_a_scratch_file_does_not() {
     kill("run ./m.toml --on t?size=16MiB -q");
     let shown = place.iodyno("show last");
     assert!(shown.succeeds().stdout.contains("`iodyno resume "), "{shown:?}");
-    let output = place.iodyno("resume last --json -q");
+    // The stored request is all that it takes: neither the folder nor the method's file.
+    std::fs::remove_file(place.path("m.toml")).unwrap();
+    let output = in_another_folder(&place, "resume last --json -q");
+    place.write("m.toml", file);
     let document = output.succeeds().json();
     assert_valid(RUN_SCHEMA, &document);
     assert_eq!(document["findings"]["complete"], true);
@@ -340,6 +343,36 @@ fn a_run_on_a_file_continues_and_one_on_a_scratch_file_does_not() {
     let shown = place.iodyno("show last");
     let said = shown.succeeds().stdout.replace('\n', " ");
     assert!(!said.contains("iodyno resume") && said.contains("scratch file is gone"), "{said}");
+}
+
+/// The program in another folder than the one of the run before, with the same notebook.
+fn in_another_folder(place: &Place, words: &str) -> RunOutput {
+    let mut command = place.command(words);
+    command.current_dir("/").env("IODYNO_NOTEBOOK", place.notebook());
+    Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped())).finish()
+}
+
+/// The description of a device is part of the request: a file that changes meanwhile does not change the rest of
+/// the run.
+#[test]
+fn a_resumed_run_keeps_the_device_that_it_began_with() {
+    let place = Place::new();
+    let device = place.iodyno("catalog exflash-400g").succeeds().stdout.clone();
+    place.write("disk.toml", &device);
+    let words = "run random-write --on model:./disk.toml --vary block=4KiB,8KiB,16KiB,32KiB --vary depth=1,2,4,8 -q";
+    let figures = |output: &RunOutput| -> Vec<(String, String)> {
+        let document = output.succeeds().json();
+        let cells = document["cells"].as_array().unwrap().iter();
+        cells.map(|c| (c["name"].to_string(), c["write"]["iops"].to_string())).collect()
+    };
+    let whole = figures(&place.iodyno(&format!("{words} --json")));
+    let mut running = place.start(words);
+    place.wait_for_cells(&mut running, 2);
+    running.signal(libc::SIGKILL);
+    running.finish();
+    place.write("disk.toml", device.replace("channels", "chanels"));
+    assert_eq!(figures(&in_another_folder(&place, "resume last --json -q")), whole);
+    assert_eq!(whole.len(), 16);
 }
 
 const TWO_POINTS: &str = r#"

@@ -10,8 +10,6 @@ use iodyno_workload::Spec;
 
 /// The default workload of a stage: single blocks anywhere.
 const PLAIN: &str = "schema = 1\nblock = \"4KiB\"\nmix = { read = 1, write = 1 }\n[all]\naddresses = \"uniform\"\n[limits]\ntime = \"60s\"\nramp = \"0s\"";
-/// Points of a grid at most.
-const POINTS_MAX: usize = 20_000;
 
 /// The first error in a workload.
 fn first(errors: Vec<FileError>) -> FileError {
@@ -99,9 +97,8 @@ impl Reader<'_> {
             if values.is_empty() {
                 return Err(wrong(at(), "the list is empty"));
             }
-            if let Some((i, value)) =
-                values.iter().enumerate().find(|(i, value)| values[..*i].contains(value))
-            {
+            let axis = Axis { kind, values };
+            if let Some((i, value)) = axis.twice() {
                 let help = "each value is one cell: take one of them out, or use `repeats` for the same cell again";
                 let what = format!("`{}` has {value} twice, as its value {}", kind.name(), i + 1);
                 return Err(wrong_because(at(), what, help));
@@ -109,11 +106,11 @@ impl Reader<'_> {
             let is_axis = entry.is_array()
                 || matches!(kind, AxisKind::Targets | AxisKind::Fill | AxisKind::Rate);
             if is_axis {
-                all.push(Axis { kind, values });
+                all.push(axis);
                 continue;
             }
             for (_, spec) in &mut base {
-                let changed = crate::axis::applied(spec.clone(), kind, &values[0]);
+                let changed = crate::axis::applied(spec.clone(), kind, &axis.values[0]);
                 *spec = changed.map_err(|e| wrong(at(), e))?;
             }
         }
@@ -155,13 +152,6 @@ impl Reader<'_> {
         };
         let settles = raw.flag("settle") != Some(false);
         let grid = Grid { base, axes: all, time_ns, state, rate_of, settles };
-        let n = grid.len();
-        if n > POINTS_MAX {
-            return Err(wrong(raw.place("do"), format!("{n} cells are more than {POINTS_MAX}")));
-        }
-        for index in 0..n {
-            grid.point(index).map_err(|e| wrong(raw.place("do"), e))?;
-        }
-        Ok(grid)
+        grid.checked().map_err(|e| wrong(raw.place("do"), e))
     }
 }

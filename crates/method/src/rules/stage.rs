@@ -74,12 +74,7 @@ impl Reader<'_> {
     fn ceilings(&self) -> Result<Vec<Ceiling>, FileError> {
         let one = |(name, entry): &(String, Entry)| {
             let at = entry.span.clone();
-            let of: Quantity =
-                name.parse().map_err(|e: NoMetric| wrong(at.clone(), e.to_string()))?;
-            if !of.is_latency() {
-                return Err(wrong(at, format!("a ceiling is over a latency, and {name} is none")));
-            }
-            Ok(Ceiling { of, ns: entry.whole().unwrap_or(1) })
+            Ceiling::new(name, entry.whole().unwrap_or(1)).map_err(|e| wrong(at, e))
         };
         self.raw.get("ceiling").map_or(&[][..], Entry::map).iter().map(one).collect()
     }
@@ -152,14 +147,10 @@ impl Reader<'_> {
     }
 
     fn cells(&self) -> Result<Act, FileError> {
-        let order = match self.raw.word("order") {
-            Some("random") => Order::Random,
-            Some("abba") => Order::Abba,
-            _ => Order::Given,
-        };
+        let order = Order::ALL.into_iter().find(|o| self.raw.word("order") == Some(o.name()));
         Ok(Act::Cells(Cells {
             grid: self.grid(self.time("time"), Precondition::Workload)?,
-            order,
+            order: order.unwrap_or_default(),
             repeats: self.count("repeats").unwrap_or(1),
             ceilings: self.ceilings()?,
         }))

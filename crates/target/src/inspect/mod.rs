@@ -204,6 +204,20 @@ pub fn inspect(name: &TargetName) -> Result<Inspection, TargetError> {
     inspect_in(name, &SysRoot::real())
 }
 
+/// The same for a name whose relative paths begin at `folder`. The inspection shows the name and the path as
+/// they are given.
+///
+/// # Errors
+/// As [`inspect`], with the whole path.
+pub fn inspect_from(name: &TargetName, folder: &Path) -> Result<Inspection, TargetError> {
+    let mut inspection = inspect(&name.under(folder))?;
+    if let TargetName::Path { path, .. } = name {
+        inspection.path = Some(text(path));
+    }
+    inspection.name = name.clone();
+    Ok(inspection)
+}
+
 /// The same with `/proc` and `/sys` from another root; the path itself is always the real one.
 ///
 /// # Errors

@@ -169,7 +169,12 @@ fn recorded(run: &Run) -> Section {
     for target in &run.head.targets {
         groups.push((target.name.clone(), flat(&target.facts)));
     }
-    groups.push(("plan".to_owned(), flat(&run.head.plan)));
+    let mut plan = run.head.plan.clone();
+    if let Value::Object(plan) = &mut plan {
+        // For programs: it repeats the workloads, the method and the command line.
+        plan.remove("request");
+    }
+    groups.push(("plan".to_owned(), flat(&plan)));
     Section {
         id: "recorded".to_owned(),
         title: "As recorded".to_owned(),

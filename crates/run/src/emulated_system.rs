@@ -1,21 +1,27 @@
 //! Resolution of emulated targets' names to the one system of which they are volumes: finds the devices
 //! and the host, places each device, and refuses combinations that are not one system.
 
-pub(crate) mod look_up;
+mod look_up;
 
-use crate::failure::Failure;
+use crate::emulated::{Emulated, EmulatedVolume};
+use crate::files::Files;
+use crate::outcome::RunError;
 use iodyno_catalog::{File, Problem};
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{DescribedDevice, DescribedSystem};
 use iodyno_emulate::spec::{Attach, Device, Kind, Preconditioned, Written};
-use iodyno_run::{Emulated, EmulatedVolume};
 use iodyno_target::{ModelName, TargetName};
 use iodyno_units::Precondition;
+pub use look_up::catalog_entries;
 use look_up::{Found, look_up};
 use std::collections::BTreeMap;
 
 /// The system that a run's targets are volumes of; None where they are real.
-pub(crate) fn emulated(targets: &[TargetName]) -> Result<Option<Emulated>, Failure> {
+/// Files given by path are read and added to `files`, unless they are there.
+///
+/// # Errors
+/// An unknown name, a wrong file, and targets that are not volumes of one system.
+pub fn emulated(targets: &[TargetName], files: &mut Files) -> Result<Option<Emulated>, RunError> {
     let mut names = Vec::new();
     let mut real = None;
     for target in targets {
@@ -26,19 +32,19 @@ pub(crate) fn emulated(targets: &[TargetName]) -> Result<Option<Emulated>, Failu
     }
     let Some(first) = names.first() else { return Ok(None) };
     if let Some(other) = names.iter().find(|name| name.live != first.live) {
-        return Err(Failure::input(format!(
+        return Err(RunError::Impossible(format!(
             "`{first}` and `{other}` live in different times, virtual and real: run them one after the other, and both are in the notebook"
         )));
     }
     let live = first.live;
     if let Some(real) = real {
-        return Err(Failure::input(format!(
+        return Err(RunError::Impossible(format!(
             "`{first}` is emulated and `{real}` is real: virtual and real time can't share a run; run them one after the other, and both are in the notebook"
         )));
     }
-    let mut emulated = match look_up(&first.what)? {
-        Found::System(system, file) => whole_system(&system, &file, &names)?,
-        Found::Device(_) => devices_in_one_system(&names)?,
+    let mut emulated = match look_up(&first.what, files)? {
+        Found::System(system, file) => whole_system(&system, &file, &names, files)?,
+        Found::Device(_) => devices_in_one_system(&names, files)?,
     };
     if let Some(near) = one_choice(&names)? {
         emulated.system.host.workers_near = near;
@@ -48,13 +54,17 @@ pub(crate) fn emulated(targets: &[TargetName]) -> Result<Option<Emulated>, Failu
 }
 
 /// The devices that a name stands for, each once, with the descriptions in their files.
-pub(crate) fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, Failure> {
+///
+/// # Errors
+/// An unknown name, and a wrong file.
+pub fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, RunError> {
     let mut all: Vec<DescribedDevice> = Vec::new();
-    match look_up(&name.what)? {
+    let mut files = Files::default();
+    match look_up(&name.what, &mut files)? {
         Found::Device(device) => all.push(*device),
         Found::System(system, _) => {
             for of in &system.volumes {
-                let device = look_up::device(&of.device)?;
+                let device = look_up::device(&of.device, &mut files)?;
                 if all.iter().all(|d| d.device.name != device.device.name) {
                     all.push(device);
                 }
@@ -69,20 +79,21 @@ fn whole_system(
     described: &DescribedSystem,
     file: &File,
     names: &[&ModelName],
-) -> Result<Emulated, Failure> {
+    files: &mut Files,
+) -> Result<Emulated, RunError> {
     let name = names[0];
     if names.len() > 1 || name.count > 1 || name.system.is_some() {
         return Err(not_beside_others(name));
     }
     if described.volumes.is_empty() {
-        return Err(Failure::input(format!(
+        return Err(RunError::Impossible(format!(
             "the system `{0}` lists no devices of its own: say which, such as model:exflash-400g*8@{0}",
             name.what
         )));
     }
     let mut devices = Vec::new();
     for of in &described.volumes {
-        let Found::Device(device) = look_up(&of.device)? else {
+        let Found::Device(device) = look_up(&of.device, files)? else {
             let message = format!("`{}` is a system, not a device", of.device);
             return Err(Problem::at(file, of.span.clone(), message, None).into());
         };
@@ -96,18 +107,18 @@ fn whole_system(
 }
 
 /// Individually named devices, in the system that all of them name or are in by default.
-fn devices_in_one_system(names: &[&ModelName]) -> Result<Emulated, Failure> {
+fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emulated, RunError> {
     let mut devices = Vec::new();
     let mut host: Option<(String, &ModelName)> = None;
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for name in names {
-        let Found::Device(found) = look_up(&name.what)? else {
+        let Found::Device(found) = look_up(&name.what, files)? else {
             return Err(not_beside_others(name));
         };
         let its_host = name.system.clone().unwrap_or(found.default_host);
         match &host {
             Some((other, by)) if *other != its_host => {
-                return Err(Failure::input(format!(
+                return Err(RunError::Impossible(format!(
                     "`{by}` is in the system {other} and `{name}` in {its_host}: one run is on one system; name the same one after `@` in both"
                 )));
             }
@@ -119,9 +130,9 @@ fn devices_in_one_system(names: &[&ModelName]) -> Result<Emulated, Failure> {
         devices.push((device, *name));
     }
     let Some((host_name, _)) = host else {
-        return Err(Failure::input("there is no target"));
+        return Err(RunError::Impossible("there is no target".to_owned()));
     };
-    let (described, file) = look_up::system(&host_name)?;
+    let (described, file) = look_up::system(&host_name, files)?;
     let mut volumes = Vec::new();
     let mut all = Vec::new();
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
@@ -137,8 +148,8 @@ fn devices_in_one_system(names: &[&ModelName]) -> Result<Emulated, Failure> {
     populate(&described, &file, all, volumes)
 }
 
-fn not_beside_others(name: &ModelName) -> Failure {
-    Failure::input(format!(
+fn not_beside_others(name: &ModelName) -> RunError {
+    RunError::Impossible(format!(
         "`{}` is a system that lists its own devices: name it alone, without `*` and `@`",
         name.what
     ))
@@ -150,7 +161,7 @@ fn populate(
     file: &File,
     devices: Vec<Device>,
     volumes: Vec<EmulatedVolume>,
-) -> Result<Emulated, Failure> {
+) -> Result<Emulated, RunError> {
     let fresh = |fill| Preconditioned { how: Written::Fresh, fill };
     let devices = devices.into_iter().zip(&volumes).map(|(d, v)| (d, fresh(v.fill))).collect();
     let system = System::populate(described.name.as_str(), described.host.clone(), devices)
@@ -169,7 +180,7 @@ fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
 }
 
 /// Applies the name's options to the device itself.
-fn settle(device: &mut Device, name: &ModelName) -> Result<(), Failure> {
+fn settle(device: &mut Device, name: &ModelName) -> Result<(), RunError> {
     if !name.max_occupancy {
         return Ok(());
     }
@@ -179,26 +190,26 @@ fn settle(device: &mut Device, name: &ModelName) -> Result<(), Failure> {
         *devices_per_thread = 1;
         return Ok(());
     }
-    Err(Failure::input(format!(
+    Err(RunError::Impossible(format!(
         "`{name}`: occupancy= is about the driver threads of flash DIMMs, and {} is none: leave it out",
         device.name
     )))
 }
 
 /// Where workers run, if any name gives it; all that do must agree.
-fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, Failure> {
+fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, RunError> {
     let mut given = names.iter().filter_map(|name| name.workers_near);
     let first = given.next();
     if given.any(|near| Some(near) != first) {
-        return Err(Failure::input(
-            "workers=near and workers=anywhere can't be together: the workers' place is one choice for the whole system",
+        return Err(RunError::Impossible(
+            "workers=near and workers=anywhere can't be together: the workers' place is one choice for the whole system".to_owned(),
         ));
     }
     Ok(first)
 }
 
 /// The preconditioning of a volume, for a description without a workload.
-pub(crate) fn state_in_words(volume: &EmulatedVolume) -> String {
+pub fn state_in_words(volume: &EmulatedVolume) -> String {
     match volume.state {
         Precondition::Workload => "auto: as each workload would leave the device itself".to_owned(),
         Precondition::Random { block_bytes: None } => {

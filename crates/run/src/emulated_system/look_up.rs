@@ -1,7 +1,8 @@
 //! Lookup of a device or a system by a name of the catalog, or by the path of a file.
 
-use crate::failure::Failure;
-use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
+use crate::files::Files;
+use crate::outcome::RunError;
+use iodyno_catalog::{File, FileError, Kind, Problem, list};
 use iodyno_emulate::describe::{self, DescribedDevice, DescribedSystem, RuleBroken};
 
 /// The result of the lookup.
@@ -13,55 +14,59 @@ pub(crate) enum Found {
 }
 
 /// A device or a system, by its name or by its file's path.
-pub(crate) fn look_up(what: &str) -> Result<Found, Failure> {
-    let is_system = match find(Kind::Device, what) {
+pub(crate) fn look_up(what: &str, files: &mut Files) -> Result<Found, RunError> {
+    let is_system = match files.find(Kind::Device, what) {
         // A path is found whatever the file contains: its `kind` decides.
         Ok(file) => file.kind() == Some(Kind::System),
         Err(unknown) => {
-            if find(Kind::System, what).is_err() {
+            if files.find(Kind::System, what).is_err() {
                 return Err(unknown.into());
             }
             true
         }
     };
     if is_system {
-        let (system, file) = system(what)?;
+        let (system, file) = system(what, files)?;
         return Ok(Found::System(Box::new(system), file));
     }
-    Ok(Found::Device(Box::new(device(what)?)))
+    Ok(Found::Device(Box::new(device(what, files)?)))
 }
 
 /// A device from the catalog, or from a file.
-pub(crate) fn device(what: &str) -> Result<DescribedDevice, Failure> {
-    let file = find(Kind::Device, what)?;
+pub(crate) fn device(what: &str, files: &mut Files) -> Result<DescribedDevice, RunError> {
+    let file = files.find(Kind::Device, what)?;
     let device = describe::device(&file.name, &file.text);
     Ok(device.map_err(|errors| Problem::of(&file, &errors))?)
 }
 
 /// A system from the catalog, or from a file.
-pub(crate) fn system(what: &str) -> Result<(DescribedSystem, File), Failure> {
-    let file = find(Kind::System, what)?;
+pub(crate) fn system(what: &str, files: &mut Files) -> Result<(DescribedSystem, File), RunError> {
+    let file = files.find(Kind::System, what)?;
     let system = describe::system(&file.name, &file.text);
     let system = system.map_err(|errors| Problem::of(&file, &errors))?;
     Ok((system, file))
 }
 
 /// The catalog's devices, then its systems, with one line about each.
-pub(crate) fn all() -> Result<Vec<(String, Kind, String)>, Failure> {
+///
+/// # Errors
+/// None: the catalog's own files are tested.
+pub fn catalog_entries() -> Result<Vec<(String, Kind, String)>, RunError> {
     let mut entries = Vec::new();
+    let mut files = Files::default();
     for (name, _) in list(Kind::Device) {
-        let about = device(name)?.summary;
+        let about = device(name, &mut files)?.summary;
         entries.push((name.to_owned(), Kind::Device, about));
     }
     for (name, _) in list(Kind::System) {
-        let about = system(name)?.0.summary;
+        let about = system(name, &mut files)?.0.summary;
         entries.push((name.to_owned(), Kind::System, about));
     }
     Ok(entries)
 }
 
 /// Rules of population that a server violates, each at its place in the server's file.
-pub(crate) fn refused(system: &DescribedSystem, file: &File, broken: &[RuleBroken]) -> Failure {
+pub(crate) fn refused(system: &DescribedSystem, file: &File, broken: &[RuleBroken]) -> RunError {
     let errors: Vec<FileError> = broken.iter().map(|b| system.error(b)).collect();
     Problem::of(file, &errors).into()
 }

@@ -1,0 +1,65 @@
+//! Conversion of a sweep to a method of one stage.
+
+use super::workload;
+use crate::axis::{Axis, AxisKind, Value};
+use crate::choice::MethodSource;
+use crate::grid::Grid;
+use crate::next_step::Method;
+use crate::stage::{Act, Cells, Stage};
+use crate::sweep::Sweep;
+use iodyno_catalog::FileError;
+use iodyno_units::Precondition;
+
+/// The method of a sweep.
+///
+/// # Errors
+/// The rule that it violates, without a position.
+pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, FileError> {
+    let wrong = |message: String| FileError::new(0..0, message);
+    source.choice.check_scale()?;
+    let scaled = |ns: u64| (ns as f64 * source.choice.factor()) as u64;
+    let mut base = Vec::new();
+    for (name, text) in &source.workloads {
+        base.extend(workload(name, text, &source.workloads)?);
+    }
+    let time_ns = base.iter().filter_map(|(_, spec)| spec.limits().time_ns).max();
+    let time_ns = time_ns.ok_or_else(|| {
+        FileError::new(0..0, "the cells of a sweep end by time").with_help("give --time")
+    })?;
+    for (_, spec) in &mut base {
+        let ramp_ns = scaled(spec.limits().ramp_ns);
+        *spec = spec.clone().with_ramp(ramp_ns).map_err(wrong)?;
+    }
+    let mut axes = sweep.axes.clone();
+    if axes.iter().flat_map(|axis| &axis.values).any(|v| matches!(v, Value::RateShare(_))) {
+        return Err(FileError::new(0..0, "a rate in percent needs to know of what")
+            .with_help("give a sweep operations a second, such as 50k/s"));
+    }
+    if base.len() > 1 {
+        let values = base.iter().map(|(name, _)| Value::Name(name.clone())).collect();
+        axes.insert(0, Axis { kind: AxisKind::Workload, values });
+    }
+    let grid = Grid {
+        base,
+        axes,
+        time_ns: scaled(time_ns).max(1),
+        state: Precondition::Workload,
+        settles: true,
+        rate_of: None,
+    };
+    let cells = Cells {
+        grid: grid.checked().map_err(wrong)?,
+        order: sweep.order,
+        repeats: sweep.repeats,
+        ceilings: sweep.ceilings.clone(),
+    };
+    Ok(Method {
+        about: format!("a {}", source.name),
+        source,
+        standard: None,
+        reuse: false,
+        setting: None,
+        thresholds: Vec::new(),
+        stages: vec![Stage { name: "sweep".to_owned(), act: Act::Cells(cells) }],
+    })
+}

@@ -1,0 +1,19 @@
+//! A sweep: workloads over some axes as values, rather than as a method file. `rules/sweep.rs` makes the method.
+
+use crate::axis::Axis;
+use crate::grid::Order;
+use crate::stage::Ceiling;
+use serde::{Deserialize, Serialize};
+
+/// A grid over the workloads of a [`MethodSource`]. Its cells take the longest time of the workloads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// Outermost first.
+    pub axes: Vec<Axis>,
+    /// Order of the cells.
+    pub order: Order,
+    /// How often each cell is measured, 1 or more.
+    pub repeats: u32,
+    /// Conditions on the chosen point.
+    pub ceilings: Vec<Ceiling>,
+}

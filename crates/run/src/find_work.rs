@@ -1,0 +1,113 @@
+//! Workloads and methods by their name in the catalog, or by the path of a file: a name becomes a list of
+//! workloads, or a method with all of its inputs.
+
+use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
+use iodyno_method::{Choice, Method, MethodSource, is_method};
+use iodyno_workload::{Spec, Workload};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Reads a workload file: from the catalog by name, or by path.
+///
+/// # Errors
+/// At their positions in the file.
+pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
+    let file = find(Kind::Workload, name_or_path)?;
+    let workload = Workload::from_toml(&file.text).map_err(|errors| Problem::of(&file, &errors))?;
+    if let Workload::Group(group) = &workload {
+        let unknown = group.unknown_members(is_single);
+        if !unknown.is_empty() {
+            return Err(Problem::of(&file, &unknown));
+        }
+    }
+    Ok((file, workload))
+}
+
+fn is_single(name: &str) -> bool {
+    let Ok(file) = find(Kind::Workload, name) else { return false };
+    matches!(Workload::from_toml(&file.text), Ok(Workload::Single(_)))
+}
+
+/// The single workloads of a file, by name: itself, or its members.
+///
+/// # Errors
+/// Those of [`workload`].
+pub fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>), Problem> {
+    let (file, workload) = workload(name_or_path)?;
+    match workload {
+        Workload::Single(spec) => Ok((file.name.clone(), vec![(file.name, *spec)])),
+        Workload::Group(group) => {
+            let mut members = Vec::new();
+            for member in group.members {
+                if let (file, Workload::Single(spec)) = self::workload(&member.name)? {
+                    members.push((file.name, *spec));
+                }
+            }
+            Ok((file.name, members))
+        }
+    }
+}
+
+/// The file of a method: from the catalog by name, or by path. None where the name is no method's.
+///
+/// # Errors
+/// A path that can't be read.
+pub fn method_file(name: &str) -> Result<Option<File>, Problem> {
+    if list(Kind::Method).any(|(n, _)| n == name) {
+        return find(Kind::Method, name).map(Some);
+    }
+    let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");
+    if !is_path {
+        return Ok(None);
+    }
+    let file = find(Kind::Method, name)?;
+    Ok(is_method(&file.text).then_some(file))
+}
+
+/// A method's file with the workload files that it names, members of groups included, and choices.
+///
+/// # Errors
+/// A workload that is unknown or wrong.
+pub fn method_source(file: File, choice: Choice) -> Result<MethodSource, Problem> {
+    let mut workloads = BTreeMap::new();
+    for name in Method::workloads_named(&file.text) {
+        add_workload(&name, &mut workloads)?;
+    }
+    let text = file.text.to_string();
+    Ok(MethodSource { name: file.name, text, workloads, choice, sweep: None })
+}
+
+fn add_workload(name: &str, all: &mut BTreeMap<String, String>) -> Result<(), Problem> {
+    let (file, workload) = workload(name)?;
+    if let Workload::Group(group) = &workload {
+        for member in &group.members {
+            add_workload(&member.name, all)?;
+        }
+    }
+    all.insert(name.to_owned(), file.text.to_string());
+    Ok(())
+}
+
+/// A method from all of its inputs.
+///
+/// # Errors
+/// The first error at its place; an error in a choice or a sweep has none.
+pub fn method(source: MethodSource) -> Result<Method, Problem> {
+    let file = File {
+        origin: source.name.clone(),
+        name: source.name.clone(),
+        text: source.text.as_str().into(),
+    };
+    Method::new(source).map_err(|errors| problem(&file, &errors))
+}
+
+fn problem(file: &File, errors: &[FileError]) -> Problem {
+    if let Some(first) = errors.first().filter(|first| first.span.is_empty()) {
+        let message = match &first.help {
+            Some(help) => format!("{}; {help}", first.message),
+            None => first.message.clone(),
+        };
+        return Problem::new(file.origin.as_str(), message);
+    }
+    Problem::of(file, errors)
+}

@@ -1,0 +1,80 @@
+//! The outcome of a run, and its errors.
+
+use iodyno_catalog::Problem;
+use iodyno_drive::DriveError;
+use iodyno_notebook as notebook;
+use iodyno_target::TargetError;
+use std::path::PathBuf;
+
+/// The outcome of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The run, as it was stored (or would have been).
+    pub run: notebook::Run,
+    /// Stopped by a signal.
+    pub interrupted: bool,
+    /// Stopped by too many failed operations, by an engine that could not continue, or by a target that
+    /// stopped answering.
+    pub too_many_errors: bool,
+    /// The notebook does not store it, although this was requested.
+    pub not_kept: Option<NotKept>,
+}
+
+/// A run that its notebook could not store.
+#[derive(Debug)]
+pub struct NotKept {
+    /// The notebook's error.
+    pub why: notebook::Error,
+    /// Another notebook, made for this run alone, which stores it; or why there is none.
+    pub instead: Result<PathBuf, String>,
+}
+
+impl Outcome {
+    /// Whether verification read content that differs from the written one.
+    pub fn wrong_content(&self) -> bool {
+        let mut verified = self.run.cells.iter().filter_map(|c| c.evidence.verification.as_ref());
+        verified.any(|v| v.wrong_reads() > 0)
+    }
+
+    /// Whether operations failed, however many the request allows.
+    pub fn has_failed_operations(&self) -> bool {
+        self.run.cells.iter().any(|cell| cell.total().errors().total() > 0)
+    }
+}
+
+/// Why a run failed. Cells that were finished before are in the notebook.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// About a target.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// About an engine.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// About the notebook.
+    #[error(transparent)]
+    Notebook(#[from] notebook::Error),
+    /// About a file: of a workload, a method, a device or a system.
+    #[error("{0}")]
+    File(Box<Problem>),
+    /// The request is an impossible combination.
+    #[error("{0}")]
+    Impossible(String),
+    /// The system refused a resource that always exists.
+    #[error("{what}: {source}")]
+    System {
+        /// The attempted action.
+        what: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// Stopped by a signal before the first cell.
+    #[error("interrupted before the first measurement")]
+    Interrupted,
+}
+
+impl From<Problem> for RunError {
+    fn from(problem: Problem) -> Self {
+        Self::File(Box::new(problem))
+    }
+}

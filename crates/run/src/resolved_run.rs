@@ -1,0 +1,141 @@
+//! A request with its names resolved and its files read: what [`execute`](crate::execute()) takes.
+
+use crate::emulated::Emulated;
+use crate::emulated_system::emulated;
+use crate::find_work;
+use crate::outcome::RunError;
+use crate::request::{RunRequest, Work};
+use iodyno_drive::clock::Clock;
+use iodyno_measure::{Cell, Threshold};
+use iodyno_method::{Choice, Method, MethodSource};
+use iodyno_target::TargetName;
+use iodyno_units::human;
+use iodyno_workload::CellSpec;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The shortest time of a measurable cell, ns: a few I/Os of a disk do not fit, tens of an
+/// SSD do.
+const CELL_NS_MIN: u64 = 1_000_000;
+
+/// A run that can be executed.
+#[derive(Debug)]
+pub struct ResolvedRun {
+    /// The request, with the texts of all files that it names.
+    pub request: RunRequest,
+    /// The cells, in order; for a method all that it may issue.
+    pub cells: Vec<CellSpec>,
+    /// The method, if it is one.
+    pub method: Option<MethodRun>,
+    /// The thresholds for the figures, the method's own first; kept with the run.
+    pub thresholds: Vec<Threshold>,
+    /// The system that all targets are volumes of, where they are emulated.
+    pub emulated: Option<Emulated>,
+    /// The stamps' clock.
+    pub clock: Clock,
+    /// What belongs to this process alone.
+    pub process: Process,
+}
+
+/// A method to execute, rather than a list of cells.
+#[derive(Clone, Debug)]
+pub struct MethodRun {
+    /// The method, for the run's number of targets.
+    pub method: Method,
+    /// See [`Work::Method`].
+    pub each: bool,
+    /// By the request, or by the method itself.
+    pub reuse: bool,
+}
+
+/// What belongs to the process that executes a run, and not to the request.
+#[derive(Debug)]
+pub struct Process {
+    /// The command line, for the record.
+    pub command: Vec<String>,
+    /// Version of the program, for the record.
+    pub version: String,
+    /// Where to keep the run; None keeps nothing.
+    pub notebook: Option<PathBuf>,
+    /// The run to resume; None to begin one.
+    pub resume: Option<Resume>,
+    /// Set by a signal.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// The finished part of a run that is to be resumed.
+#[derive(Clone, Debug)]
+pub struct Resume {
+    /// Its id.
+    pub id: String,
+    /// Its finished cells, in order.
+    pub cells: Vec<Cell>,
+    /// The sizes of its targets, bytes; 0 where unknown.
+    pub capacities_bytes: Vec<u64>,
+}
+
+impl ResolvedRun {
+    /// Reads what the request names.
+    ///
+    /// # Errors
+    /// An unknown name, a wrong file, and a combination that is impossible whatever the targets are.
+    pub fn new(mut request: RunRequest, process: Process) -> Result<Self, RunError> {
+        let emulated = emulated(&request.targets, &mut request.files)?;
+        let (mut thresholds, mut method) = (Vec::new(), None);
+        let cells = match &request.work {
+            Work::Cells(listed) => listed.iter().map(crate::ListedCell::cell).collect(),
+            Work::Method { source, each, reuse } => {
+                let of = find_work::method(source.clone())?;
+                check_scale(source)?;
+                let targets = request.targets.iter().map(volumes).sum();
+                let of = of.with_targets(if *each { 1 } else { targets });
+                thresholds.clone_from(&of.thresholds);
+                let cells = of.all_cells();
+                method = Some(MethodRun { reuse: *reuse || of.reuse, method: of, each: *each });
+                cells
+            }
+        };
+        thresholds.extend(request.thresholds.iter().cloned());
+        let clock = if request.system_clock { Clock::system() } else { Clock::new() };
+        Ok(Self { request, cells, method, thresholds, emulated, clock, process })
+    }
+
+    /// The folder at which relative paths of targets begin; empty where it is this process's own, so that messages
+    /// show paths as they were given.
+    pub(crate) fn folder(&self) -> &Path {
+        match std::env::current_dir() {
+            Ok(own) if own != self.request.folder => &self.request.folder,
+            _ => Path::new(""),
+        }
+    }
+}
+
+/// How many targets a name stands for.
+pub fn volumes(name: &TargetName) -> u32 {
+    match name {
+        TargetName::Model(model) => model.count,
+        _ => 1,
+    }
+}
+
+/// Refuses a scale that makes a cell too short to measure.
+fn check_scale(source: &MethodSource) -> Result<(), RunError> {
+    let Some(scale) = source.choice.scale else { return Ok(()) };
+    let choice = Choice { scale: None, ..source.choice.clone() };
+    let Ok(whole) = Method::new(MethodSource { choice, ..source.clone() }) else { return Ok(()) };
+    let times = whole.all_cells().into_iter().filter_map(|cell| cell.spec.limits().time_ns);
+    let Some(shortest_ns) = times.min().filter(|ns| *ns > CELL_NS_MIN) else { return Ok(()) };
+    if shortest_ns as f64 * scale >= CELL_NS_MIN as f64 {
+        return Ok(());
+    }
+    // Rounded up to two digits, so that it can be typed.
+    let least = CELL_NS_MIN as f64 / shortest_ns as f64;
+    let step = 10_f64.powf(least.log10().floor() - 1.0);
+    let least = (least / step).ceil() * step;
+    Err(RunError::Impossible(format!(
+        "--scale {scale} leaves the shortest cells of the method, of {}, less than 1 ms, in which nothing can be measured: take {} or more",
+        human::duration_ns(shortest_ns),
+        format!("{least:.12}").trim_end_matches('0')
+    )))
+}

@@ -1,0 +1,56 @@
+//! What continues a run that was cut short: its request, and its finished cells.
+
+use crate::outcome::RunError;
+use crate::request::{RunRequest, Work};
+use crate::resolved_run::Resume;
+use crate::schedule::whole_steps;
+use iodyno_notebook::{Run, Status};
+use iodyno_target::TargetName;
+
+/// The request of a run of this version of the program that was cut short, and its finished part.
+///
+/// # Errors
+/// [`RunError::Impossible`] where it can't be resumed: it is finished, still running, of another version, not a
+/// method, or its target is gone.
+pub fn resume(run: Run, version: &str) -> Result<(RunRequest, Resume), RunError> {
+    let refused = |why: String| Err(RunError::Impossible(format!("{} {why}", run.id)));
+    let again = format!("run it again (`{}`)", run.head.command.join(" "));
+    match run.status {
+        Status::Finished => {
+            return refused(format!(
+                "is finished: there is nothing to take up; `iodyno show {}` shows it",
+                run.id
+            ));
+        }
+        Status::Running => {
+            return refused("is still running: another process measures it".to_owned());
+        }
+        Status::Interrupted | Status::Crashed | Status::Failed(_) => {}
+    }
+    if !run.head.plan["method"].is_object() {
+        return refused(format!("is a list of cells, not a method: {again}"));
+    }
+    let began = &run.head.iodyno_version;
+    if began != version {
+        return refused(format!(
+            "was begun by iodyno {began}: take it up with that version, or begin a new run"
+        ));
+    }
+    let Some(request) =
+        RunRequest::stored_in(&run.head).filter(|r| matches!(r.work, Work::Method { .. }))
+    else {
+        return refused(format!("was begun by a build that stored no request: {again}"));
+    };
+    if let Some(gone) = request.targets.iter().find(|t| matches!(t, TargetName::Scratch { .. })) {
+        return Err(RunError::Impossible(format!(
+            "{}: `{gone}` was a file for that process alone, and it is gone with all that was written to it: begin a new run, on a path if it is to be taken up",
+            run.id
+        )));
+    }
+    let keep = whole_steps(&run.cells);
+    let mut cells = run.cells;
+    cells.truncate(keep);
+    let capacities_bytes =
+        run.head.targets.iter().map(|t| t.description().opened_bytes.unwrap_or_default()).collect();
+    Ok((request, Resume { id: run.id, cells, capacities_bytes }))
+}
