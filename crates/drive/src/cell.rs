@@ -83,8 +83,9 @@ pub fn drive_cell(
 
 /// The targets of workers that never came back, one of each worker.
 fn stuck_workers(plan: &CellPlan, done: &[Done]) -> Vec<usize> {
-    let workers = plan.cell.spec.threads();
-    let all = (0..plan.targets.len()).flat_map(|target| (0..workers).map(move |n| (target, n)));
+    let all = (0..plan.targets.len()).flat_map(|target| {
+        (0..plan.cell_on(target).spec.threads()).map(move |number| (target, number))
+    });
     let back: BTreeSet<_> = done.iter().map(|one| (one.target, one.number)).collect();
     all.filter(|worker| !back.contains(worker)).map(|(target, _)| target).collect()
 }
@@ -168,6 +169,7 @@ pub fn calibrate(
         align_bytes: 512,
         engine: EngineKind::Null,
         verify: None,
+        beside: None,
     };
     let cell =
         CellSpec { seed, interval_ns: Some(time_ns.max(1)), ..CellSpec::new("calibration", spec) };

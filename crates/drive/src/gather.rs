@@ -2,9 +2,7 @@
 //! the end.
 
 use crate::engine::{EngineKind, Medium};
-use crate::plan::{
-    CellPlan, DriveError, Observer, Progress, TargetPlan, active_range, blocks, offered_iops,
-};
+use crate::plan::{CellPlan, DriveError, Observer, Progress, active_range, blocks, offered_iops};
 use crate::recorder::IntervalMessage;
 use crate::worker_threads::Done;
 use iodyno_measure::{Cell, CellKey, Coverage, Ended, Evidence, Interval, Verification};
@@ -18,26 +16,27 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// The cells to come, one for each target.
 pub(crate) fn empty_cells(plan: &CellPlan) -> Vec<Cell> {
-    plan.targets.iter().map(|target| empty_cell(plan, target)).collect()
+    (0..plan.targets.len()).map(|target| empty_cell(plan, target)).collect()
 }
 
-fn empty_cell(plan: &CellPlan, target: &TargetPlan) -> Cell {
-    let spec = &plan.cell.spec;
+fn empty_cell(plan: &CellPlan, target: usize) -> Cell {
+    let (cell, target) = (plan.cell_on(target), &plan.targets[target]);
+    let spec = &cell.spec;
     Cell {
         key: CellKey {
-            name: plan.cell.name.clone(),
+            name: cell.name.clone(),
             target: target.name.clone(),
-            workload: plan.cell.workload.clone(),
+            workload: cell.workload.clone(),
             engine: target.engine.name().to_owned(),
             threads: spec.threads(),
             depth: spec.depth(),
             blocks: blocks(spec),
             offered_iops: offered_iops(spec),
-            seed: plan.cell.seed,
+            seed: cell.seed,
             place: plan.place.clone(),
-            repeat: plan.cell.repeat,
+            repeat: cell.repeat,
         },
-        interval_ns: plan.cell.interval_ns(),
+        interval_ns: cell.interval_ns(),
         // Set before the first interval, so that a killed run records it too.
         evidence: Evidence {
             virtual_time: target.engine == EngineKind::Model,
@@ -127,20 +126,19 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
             walks.keep(one.target, one.number, one.report.walked.clone());
         }
     }
-    for (target, cell) in plan.targets.iter().zip(cells.iter_mut()) {
+    for (index, (target, cell)) in plan.targets.iter().zip(cells.iter_mut()).enumerate() {
+        let spec = &plan.cell_on(index).spec;
         cell.evidence.in_process = target.engine.in_process();
-        let (start, end) = active_range(&plan.cell.spec, target.medium.capacity_bytes());
+        let (start, end) = active_range(spec, target.medium.capacity_bytes());
         cell.evidence.active_start_bytes = Some(start);
         cell.evidence.active_bytes = end.saturating_sub(start);
         cell.evidence.content_reducible =
-            matches!(plan.cell.spec.content(), Content::Compressible { .. } | Content::Zeroes);
+            matches!(spec.content(), Content::Compressible { .. } | Content::Zeroes);
         if let Medium::File(file) = &target.medium {
             cell.evidence.direct = (target.engine != EngineKind::Mmap).then_some(file.direct);
         }
     }
     let mut fills: Vec<Option<(Box<Coverage>, u64)>> = cells.iter().map(|_| None).collect();
-    // Flushes always go to kernel workers: they are no evidence about reads and writes.
-    let flushes = plan.cell.spec.issues(OpKind::Flush);
     for Done { target, report, facts, kernel_workers, .. } in done {
         let cell = &mut cells[target];
         if let Some(source) = report.engine_error {
@@ -188,7 +186,8 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
         if let Some(theirs) = report.verification.filter(|v| v.checked > 0) {
             cell.evidence.verification.get_or_insert_default().merge(&theirs);
         }
-        if !flushes {
+        // Flushes always go to kernel workers: they are no evidence about reads and writes.
+        if !plan.cell_on(target).spec.issues(OpKind::Flush) {
             let evidence = &mut cell.evidence;
             evidence.kernel_workers = evidence.kernel_workers.max(kernel_workers.0);
             evidence.kernel_workers_cpu_ns = evidence.kernel_workers_cpu_ns.max(kernel_workers.1);

@@ -25,13 +25,23 @@ pub struct TargetPlan {
     /// The map for verification; None where the workload's content is not verifiable, and
     /// where no bytes move.
     pub verify: Option<Arc<VerifyMap>>,
+    /// Which of the cell's workloads beside its own it gets; None for the cell's own. A target with several
+    /// workloads at once is there several times.
+    pub beside: Option<usize>,
 }
 
 impl TargetPlan {
     /// A volume of an emulated system in virtual time.
     pub fn model(name: String, system: &Arc<System>, volume: u32) -> Self {
         let medium = Medium::Model { system: Arc::clone(system), volume };
-        Self { name, medium, align_bytes: 512, engine: EngineKind::Model, verify: None }
+        Self {
+            name,
+            medium,
+            align_bytes: 512,
+            engine: EngineKind::Model,
+            verify: None,
+            beside: None,
+        }
     }
 }
 
@@ -54,6 +64,11 @@ pub struct CellPlan {
 }
 
 impl CellPlan {
+    /// The workload on a target, with all that belongs to it.
+    pub(crate) fn cell_on(&self, target: usize) -> &CellSpec {
+        self.targets[target].beside.map_or(&self.cell, |beside| &self.cell.beside[beside])
+    }
+
     /// A cell of no method, by the system's clock.
     pub fn new(cell: CellSpec, targets: Vec<TargetPlan>) -> Self {
         let (clock, options) = (Clock::system(), EngineOptions::default());

@@ -14,7 +14,7 @@ use crate::worker::{Control, Limits, Worker, WorkerReport};
 use iodyno_measure::{Coverage, Ended};
 use iodyno_units::OpKind;
 use iodyno_workload::{
-    ArrivalKind, Filler, Geometry, Shared, Source, Spec, Stream, WorkloadSource,
+    ArrivalKind, CellSpec, Filler, Geometry, Shared, Source, Spec, Stream, WorkloadSource,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -63,21 +63,21 @@ pub(crate) fn spawn_workers(
     let control = Arc::new(Control::new(Arc::clone(stop), plan.cell.errors_max));
     let (interval_sender, intervals) = channel();
     let (message_sender, messages) = channel();
-    let workers = plan.cell.spec.threads();
     let (mut threads, mut numbers) = (Vec::new(), Vec::new());
     for (index, target) in plan.targets.iter().enumerate() {
-        let shared = shared(plan, target, plan.cell.seed)?;
+        let cell = plan.cell_on(index);
+        let shared = shared(cell, target, cell.seed)?;
         if let Some(map) = &target.verify {
             map.begin_cell();
         }
-        for number in 0..workers {
+        for number in 0..cell.spec.threads() {
             let setup = WorkerSetup {
                 index,
                 number,
                 target: target.clone(),
                 options: plan.options,
-                block_bytes_max: plan.cell.spec.max_data_bytes(),
-                fills: plan.cell.spec.issues(OpKind::Write),
+                block_bytes_max: cell.spec.max_data_bytes(),
+                fills: cell.spec.issues(OpKind::Write),
                 messages: message_sender.clone(),
             };
             let worker = build_worker(plan, index, number, &shared, &control, &interval_sender);
@@ -102,16 +102,16 @@ pub(crate) fn spawn_workers(
 
 /// State that the workers of a target share.
 pub(crate) fn shared(
-    plan: &CellPlan,
+    cell: &CellSpec,
     target: &TargetPlan,
     seed: u64,
 ) -> Result<Arc<Shared>, DriveError> {
     let geometry = Geometry {
         capacity_bytes: target.medium.capacity_bytes(),
         align_bytes: target.align_bytes,
-        workers: plan.cell.spec.threads(),
+        workers: cell.spec.threads(),
     };
-    Shared::new(&plan.cell.spec, seed, &geometry)
+    Shared::new(&cell.spec, seed, &geometry)
         .map_err(|e| DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() })
 }
 
@@ -127,21 +127,17 @@ fn build_worker(
     control: &Arc<Control>,
     sender: &Sender<IntervalMessage>,
 ) -> Worker<WorkloadSource> {
-    let (source, slots) = source(plan, target, shared, plan.cell.seed, number);
+    let cell = plan.cell_on(target);
+    let (source, slots) = source(plan, target, shared, cell.seed, number);
     Worker {
         control: Arc::clone(control),
-        limits: limits(plan, shared, number),
+        limits: limits(cell, shared, number),
         clock: plan.clock,
         source,
-        filler: Some(Filler::new(&plan.cell.spec, plan.cell.seed, number)),
+        filler: Some(Filler::new(&cell.spec, cell.seed, number)),
         verify: plan.targets[target].verify.clone(),
         coverage: coverage(plan, target, shared),
-        recorder: Recorder::new(
-            target,
-            is_open(&plan.cell.spec),
-            plan.cell.interval_ns(),
-            sender.clone(),
-        ),
+        recorder: Recorder::new(target, is_open(&cell.spec), cell.interval_ns(), sender.clone()),
         slots,
     }
 }
@@ -154,7 +150,7 @@ pub(crate) fn source(
     seed: u64,
     number: u32,
 ) -> (WorkloadSource, u32) {
-    let spec = &plan.cell.spec;
+    let spec = &plan.cell_on(target).spec;
     let slots = if !plan.targets[target].engine.queues() {
         1
     } else if is_open(spec) {
@@ -170,20 +166,20 @@ pub(crate) fn source(
 }
 
 /// When worker number `number` of a target ends: its share of what the target's workers do.
-pub(crate) fn limits(plan: &CellPlan, shared: &Shared, number: u32) -> Limits {
-    let (limits, workers) = (plan.cell.spec.limits(), plan.cell.spec.threads());
+pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
+    let (limits, workers) = (cell.spec.limits(), cell.spec.threads());
     let within = |ops: Option<u64>, bytes: Option<u64>| {
         let ops_max = ops.unwrap_or(u64::MAX);
         let share = Share { ops_max, bytes_max: bytes.unwrap_or(u64::MAX) };
         Limits { ramp_ns: limits.ramp_ns, time_ns: limits.time_ns, share }
     };
-    if let Some(passes) = plan.cell.fill_passes {
+    if let Some(passes) = cell.fill_passes {
         // In whole blocks, so that the workers together end where a pass does.
-        let block_bytes = u64::from(plan.cell.spec.max_data_bytes()).max(1);
+        let block_bytes = u64::from(cell.spec.max_data_bytes()).max(1);
         let blocks = shared.active_bytes().1 / block_bytes * u64::from(passes);
         let blocks = share_of(blocks, workers, number);
         // Of a pass of verification, a block that can't be read counts too: it is not read again.
-        let reads = !plan.cell.spec.issues(OpKind::Write);
+        let reads = !cell.spec.issues(OpKind::Write);
         let (ops, bytes) =
             if reads { (Some(blocks), None) } else { (None, Some(blocks * block_bytes)) };
         return within(ops, bytes);
@@ -194,12 +190,12 @@ pub(crate) fn limits(plan: &CellPlan, shared: &Shared, number: u32) -> Limits {
 
 /// An empty map of the active range, where it is to be proven what is written.
 pub(crate) fn coverage(plan: &CellPlan, target: usize, shared: &Shared) -> Option<Box<Coverage>> {
-    plan.cell.fill_passes?;
+    let cell = plan.cell_on(target);
+    cell.fill_passes?;
     let (start_bytes, _) = shared.active_bytes();
     // A rest that is shorter than a block is never written, and shall be seen to be missing.
-    let (_, end_bytes) =
-        active_range(&plan.cell.spec, plan.targets[target].medium.capacity_bytes());
-    let block_bytes = u64::from(plan.cell.spec.max_data_bytes()).max(1);
+    let (_, end_bytes) = active_range(&cell.spec, plan.targets[target].medium.capacity_bytes());
+    let block_bytes = u64::from(cell.spec.max_data_bytes()).max(1);
     Some(Box::new(Coverage::new(start_bytes, end_bytes, block_bytes)))
 }
 
@@ -398,9 +394,11 @@ impl WorkerThreads {
     /// operation itself are left alone: it could fail by that.
     pub(crate) fn wake(&self, plan: &CellPlan) {
         let signal = wake_signal();
-        let workers = plan.cell.spec.threads() as usize;
-        for (index, thread) in self.threads.iter().enumerate() {
-            let engine = plan.targets[index / workers].engine;
+        let of_target =
+            |target| std::iter::repeat_n(target, plan.cell_on(target).spec.threads() as usize);
+        let targets = (0..plan.targets.len()).flat_map(of_target);
+        for (target, thread) in targets.zip(&self.threads) {
+            let engine = plan.targets[target].engine;
             let waits = matches!(engine, EngineKind::Uring | EngineKind::Libaio | EngineKind::Nbd);
             if waits && !thread.is_finished() {
                 // SAFETY: the thread was not joined, so its handle is valid; the signal has a handler.

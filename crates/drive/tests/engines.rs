@@ -50,6 +50,7 @@ fn plan(spec: &Spec, targets: Vec<(Medium, EngineKind)>) -> CellPlan {
         (spec.content() == Content::Verifiable).then(|| Arc::new(map))
     };
     let targets = targets.into_iter().enumerate().map(|(i, (medium, engine))| TargetPlan {
+        beside: None,
         name: format!("target-{i}"),
         verify: verify(&medium),
         medium,

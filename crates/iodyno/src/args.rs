@@ -1,14 +1,18 @@
 //! The command line: every command and flag, with the words that `--help`, the man pages and the
 //! shell completions show. One definition makes them all.
 
+use crate::beside::Neighbour;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use iodyno_drive::EngineKind;
 use iodyno_measure::{Metric, Threshold};
 use iodyno_method::Order;
+use iodyno_run::Processors;
 use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
-use iodyno_units::{parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
-use iodyno_workload::{ActiveRange, Block, Content, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS};
+use iodyno_units::{parse_duration_ns, parse_percent, parse_size};
+use iodyno_workload::{
+    ActiveRange, Block, Content, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, OfferedRate, Pattern, Percent,
+};
 use std::path::PathBuf;
 
 /// A dynamometer for block storage: measures what storage really does, and says how far the
@@ -168,7 +172,7 @@ pub struct Run {
     /// nothing. Says what is whole and of which run, and what is stale, zeroed, foreign, torn, misdirected or
     /// damaged; exits with 4 if anything is.
     #[arg(long, conflicts_with_all = ["workload", "content", "rate", "vary", "ops", "bytes", "repeat",
-        "destroy", "require"])]
+        "destroy", "require", "read", "pattern", "zipf", "hot", "fsync", "dsync", "fill", "with"])]
     pub verify_only: bool,
     /// What to run on; may be given again: `scratch:` (default: a file that is made here and
     /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, an export of an NBD
@@ -190,15 +194,50 @@ pub struct Run {
     /// Block size, or several with shares: `4KiB`, `4KiB:60,8KiB:40`.
     #[arg(long, value_name = "SIZE", value_parser = Block::parse_list, help_heading = "Workload")]
     pub block: Option<std::vec::Vec<Block>>,
-    /// Open loop: operations a second on each target, over all its workers: `50k/s`.
-    #[arg(long, value_name = "RATE", value_parser = parse_rate_iops, help_heading = "Workload")]
-    pub rate: Option<f64>,
+    /// Share of reads; the rest is writes: `70%`.
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Workload")]
+    pub read: Option<Percent>,
+    /// How addresses are chosen, in place of the workload's own way: random, once (each block once per
+    /// pass), sequential, shared (all workers one sequence), `stride=64KiB`, `zipf=1.1`, `hot=80/20`.
+    #[arg(long, value_name = "PATTERN", help_heading = "Workload")]
+    pub pattern: Option<Pattern>,
+    /// Addresses by Zipf's law with this exponent, above 0 and at most 5; the same as `--pattern zipf=THETA`.
+    #[arg(long, value_name = "THETA", value_parser = Pattern::zipf, conflicts_with = "pattern",
+        help_heading = "Workload")]
+    pub zipf: Option<Pattern>,
+    /// A share of the operations in the first part of the range: `80/20` for 80 % of them in 20 % of it.
+    #[arg(long, value_name = "OPS/RANGE", value_parser = Pattern::hot,
+        conflicts_with_all = ["pattern", "zipf"], help_heading = "Workload")]
+    pub hot: Option<Pattern>,
+    /// A flush (fdatasync) after this many writes of each worker.
+    #[arg(long, value_name = "N", help_heading = "Workload",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    pub fsync: Option<u32>,
+    /// Each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC.
+    #[arg(long, help_heading = "Workload")]
+    pub dsync: bool,
+    /// Open loop: what is offered to each target, over all its workers: operations a second `50k/s`, bytes a
+    /// second `200MB/s`, or a rate for each kind of operation `read=20k/s,write=50MB/s`, which is the mix too.
+    #[arg(long, value_name = "RATE", help_heading = "Workload")]
+    pub rate: Option<OfferedRate>,
     /// With --rate: equal gaps, rather than those of a Poisson process.
     #[arg(long, requires = "rate", help_heading = "Workload")]
     pub constant: bool,
     /// Part of the target that is used: `0%..50%`, `8GiB`.
     #[arg(long, value_name = "RANGE", help_heading = "Workload")]
     pub active: Option<ActiveRange>,
+    /// Write the targets from end to end before measuring, this many times (once without a number): no
+    /// never-written blocks are read, and an SSD is not fresh.
+    #[arg(long, value_name = "PASSES", num_args = 0..=1, default_missing_value = "1",
+        value_parser = clap::value_parser!(u8).range(1..=3), conflicts_with = "read_only",
+        help_heading = "Workload")]
+    pub fill: Option<u8>,
+    /// Another workload at once on the same targets, with workers and figures of its own; may be given again.
+    /// Each is measured alone first. What differs from it follows: `seq-write,depth=4,rate=100MB/s` (threads,
+    /// depth, block, read, rate). Flags such as --depth are for the first workload alone.
+    #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["vary", "ops", "bytes"],
+        help_heading = "Workload")]
+    pub with: Vec<Neighbour>,
     /// What writes carry: incompressible, verifiable, zeroes, `compressible=50%,dedupable=20%`.
     #[arg(long, value_name = "KIND", help_heading = "Workload")]
     pub content: Option<Content>,
@@ -211,7 +250,8 @@ pub struct Run {
     pub repeat: u32,
 
     /// Vary something of the workload, one cell a value; may be given again, the last one varies fastest:
-    /// `depth=1,2,4,8`, `block=4KiB,64KiB`, `read=100%,70%,0%`, and threads, rate, think, targets, fill.
+    /// `depth=1,2,4,8` or `depth=1..64` (doubling), `block=4KiB,64KiB`, `read=100%,70%,0%`,
+    /// `engine=uring,libaio`, and threads, rate, think, targets, fill.
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "Method")]
     pub vary: Vec<String>,
     /// With --vary: in which order, `given`, `random` (by the seed) or `abba` (there and back).
@@ -253,6 +293,12 @@ pub struct Run {
     /// uring, libaio, psync or mmap. Default: what suits the target, and the run says why.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<EngineKind>,
+    /// Processors for all threads of the run: `0-3,8`.
+    #[arg(long, value_name = "LIST", help_heading = "Engine")]
+    pub cpus: Option<Processors>,
+    /// The processors of this NUMA node; the memory of the run is allocated there too.
+    #[arg(long, value_name = "NODE", conflicts_with = "cpus", help_heading = "Engine")]
+    pub numa: Option<u32>,
     /// uring: poll for completions instead of waiting for interrupts.
     #[arg(long, help_heading = "Engine")]
     pub poll: bool,
@@ -412,6 +458,10 @@ pub struct Replay {
 }
 
 /// A time that a workload may last.
+fn share(text: &str) -> Result<Percent, String> {
+    parse_percent(text).map(Percent::from_fraction).map_err(|e| e.to_string())
+}
+
 fn limit_ns(text: &str) -> Result<u64, String> {
     let too_long =
         || Err(format!("`{text}` is too long: at most {}d", MAX_TIME_NS / 86_400_000_000_000));

@@ -15,14 +15,11 @@ const WORKLOADS: [(&[&str], &str); 12] = [
     (&["randwrite", "rand-write", "rwrite"], "`random-write`"),
     (
         &["randrw", "rw-random", "randomrw", "mixed", "mix", "oltp"],
-        "a random mix such as `db-oltp` (70 % reads of 8 KiB) or `oltp1` (60 % of 4 KiB); `--vary read=70%` makes any share",
+        "a random mix such as `db-oltp` (70 % reads of 8 KiB) or `oltp1` (60 % of 4 KiB); `random-read --read 70%` makes any share",
     ),
     (&["read", "seqread", "sequential-read"], "`seq-read`"),
     (&["write", "seqwrite", "sequential-write"], "`seq-write`"),
-    (
-        &["rw", "readwrite", "seqrw"],
-        "`seq-read` or `seq-write`; `--vary read=70%` over one of them mixes both",
-    ),
+    (&["rw", "readwrite", "seqrw"], "`seq-read` or `seq-write`; `seq-read --read 70%` mixes both"),
     (
         &["pts", "snia", "snia-pts", "sss-pts"],
         "one of SNIA's tests: `pts-iops`, `pts-tp`, `pts-lat`, `pts-wsat`, `pts-hir`, `pts-xsr`, `pts-cbw`, `pts-dirth`",
@@ -38,7 +35,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
 ];
 
 /// fio's flags, and iodyno's equivalents.
-const FLAGS: [(&[&str], &str); 22] = [
+const FLAGS: [(&[&str], &str); 24] = [
     (
         &["rw", "readwrite"],
         "what is issued is the workload's name: `iodyno run random-read`; `iodyno catalog` lists them",
@@ -52,8 +49,8 @@ const FLAGS: [(&[&str], &str); 22] = [
     (&["runtime", "duration", "timeout"], "use --time, such as `--time 30s`"),
     (&["ramp_time", "ramp-time", "warmup"], "use --ramp, such as `--ramp 5s`"),
     (
-        &["read", "reads", "rwmixread", "rwmixwrite", "mix", "write"],
-        "the share of reads is the workload's; vary it with `--vary read=70%`, or copy a file (`iodyno catalog db-oltp > mine.toml`) and change its `mix`",
+        &["reads", "rwmixread", "rwmixwrite", "mix", "write"],
+        "use --read, such as `--read 70%`, or vary it: `--vary read=100%,70%,0%`",
     ),
     (
         &["filename", "target", "device", "directory", "file"],
@@ -85,13 +82,15 @@ const FLAGS: [(&[&str], &str); 22] = [
         "leave it out: iodyno does so always",
     ),
     (
-        &["random_distribution", "zipf", "zoned"],
-        "the distribution of addresses is the workload's: copy a file (`iodyno catalog random-read > mine.toml`) and give it `addresses = { pattern = \"zipf\", theta = 0.9 }`",
+        &["random_distribution", "zoned", "rand"],
+        "use --pattern, such as `--pattern zipf=1.1` or `--pattern hot=80/20`",
     ),
     (
-        &["fsync", "fdatasync", "sync"],
-        "flushes are the workload's: copy a file and give it `flush_every` or `fua`",
+        &["fdatasync", "sync"],
+        "use --fsync N for a flush after N writes, or --dsync for writes that are durable when they complete",
     ),
+    (&["cpus_allowed", "cpumask"], "use --cpus, such as `--cpus 0-3`"),
+    (&["numa_cpu_nodes", "numa_mem_policy"], "use --numa NODE"),
     (&["thinktime"], "use `--vary think=1ms`, or `think` in a workload file"),
     (
         &["force", "yes", "overwrite"],

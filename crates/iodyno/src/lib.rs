@@ -5,6 +5,7 @@
 //! into requests to the crates below, and pass the results to `report`.
 
 pub mod args;
+mod beside;
 mod catalog_entries;
 mod check;
 mod compare;

@@ -6,8 +6,9 @@ use crate::overrides::overridden;
 use crate::{hints, method_flags};
 use iodyno_catalog::{Kind, find};
 use iodyno_method::{Axis, AxisKind, Choice, MethodSource, Sweep, Value};
-use iodyno_run::{find_work, volumes};
-use iodyno_target::TargetName;
+use iodyno_run::{FillShape, ListedCell, fill, find_work, volumes};
+use iodyno_target::{TargetName, inspect};
+use iodyno_workload::ActiveRange;
 use std::collections::BTreeMap;
 
 /// The name of a run whose method came from `--vary`.
@@ -61,6 +62,8 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
             AxisKind::Threads => flags.threads.is_some(),
             AxisKind::Block => flags.block.is_some(),
             AxisKind::Rate => flags.rate.is_some(),
+            AxisKind::Read => flags.read.is_some(),
+            AxisKind::Engine => flags.engine.is_some(),
             _ => false,
         };
         if fixed {
@@ -83,11 +86,39 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
         axes,
         order: flags.order.unwrap_or_default(),
         repeats: flags.repeat,
+        fill_passes: fill_passes(flags)?,
         ceilings: ceilings.collect::<Result<_, _>>()?,
     };
     let choice = Choice { scale: flags.scale, ..Choice::default() };
     let name = format!("{SWEEP} of {name}");
     Ok(MethodSource { name, sweep: Some(sweep), workloads, choice, ..MethodSource::default() })
+}
+
+/// How often `--fill` writes the targets before they are measured; 0 without it.
+fn fill_passes(flags: &Run) -> Result<u8, Failure> {
+    let Some(passes) = flags.fill else { return Ok(0) };
+    match flags.on.iter().find(|target| matches!(target, TargetName::Model(_))) {
+        None => Ok(passes),
+        Some(model) => Err(Failure::input(format!(
+            "--fill has no effect on `{model}`, whose state is constructed: say it in the name, such as `{model}?state=seq`"
+        ))),
+    }
+}
+
+/// The cell that `--fill` puts before a list.
+pub(crate) fn fill_first(flags: &Run) -> Result<Option<ListedCell>, Failure> {
+    let passes = fill_passes(flags)?;
+    if passes == 0 {
+        return Ok(None);
+    }
+    let active = flags.active.unwrap_or(ActiveRange::WHOLE);
+    let shape = FillShape { passes, active, ..FillShape::default() };
+    let mut capacity_bytes = 0;
+    for target in &flags.on {
+        capacity_bytes = capacity_bytes.max(inspect(target)?.size_bytes.unwrap_or(0));
+    }
+    let cell = fill("fill", &shape, capacity_bytes)?;
+    Ok(Some(ListedCell { fill_passes: cell.fill_passes, ..ListedCell::new(cell.name, cell.spec) }))
 }
 
 /// Why an axis would change nothing on these targets.

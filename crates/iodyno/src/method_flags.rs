@@ -13,6 +13,14 @@ use iodyno_target::TargetName;
 pub(crate) fn refuse_of_workloads(flags: &Run) -> Result<(), Failure> {
     let given = [
         ("--block", flags.block.is_some()),
+        ("--read", flags.read.is_some()),
+        ("--pattern", flags.pattern.is_some()),
+        ("--zipf", flags.zipf.is_some()),
+        ("--hot", flags.hot.is_some()),
+        ("--fsync", flags.fsync.is_some()),
+        ("--dsync", flags.dsync),
+        ("--fill", flags.fill.is_some()),
+        ("--with", !flags.with.is_empty()),
         ("--rate", flags.rate.is_some()),
         ("--content", flags.content.is_some()),
         ("--time", flags.time.is_some()),
@@ -135,12 +143,22 @@ mod tests {
     }
 
     /// Each flag of `run` by its long name.
-    const FLAGS: [(&str, Means); 41] = [
+    const FLAGS: [(&str, Means); 51] = [
         ("verify-only", Means::Instead),
         ("on", Means::Always),
         ("threads", Means::IfOpen),
         ("depth", Means::IfOpen),
         ("block", Means::NotOfMethods),
+        ("read", Means::NotOfMethods),
+        ("pattern", Means::NotOfMethods),
+        ("zipf", Means::NotOfMethods),
+        ("hot", Means::NotOfMethods),
+        ("fsync", Means::NotOfMethods),
+        ("dsync", Means::NotOfMethods),
+        ("fill", Means::NotOfMethods),
+        ("with", Means::NotOfMethods),
+        ("cpus", Means::Always),
+        ("numa", Means::Always),
         ("rate", Means::NotOfMethods),
         ("constant", Means::NotOfMethods),
         ("active", Means::IfOpen),
@@ -199,6 +217,13 @@ mod tests {
         assert!(missing.is_empty(), "say in FLAGS what they do to a method: {missing:?}");
         let value = |flag: &str| match flag {
             "block" => "4KiB",
+            "read" => "70%",
+            "pattern" => "random",
+            "zipf" => "1.1",
+            "hot" => "80/20",
+            "fsync" => "8",
+            "dsync" | "fill" => "",
+            "with" => "seq-write",
             "rate" => "1k/s",
             "content" => "zeroes",
             "time" | "ramp" => "1s",
@@ -213,7 +238,7 @@ mod tests {
                 continue;
             }
             if matches!(means, Means::NotOfMethods | Means::OfSweeps) {
-                let refused = said(&format!("--{flag} {}", value(flag)), "pts-lat");
+                let refused = said(format!("--{flag} {}", value(flag)).trim_end(), "pts-lat");
                 assert!(refused.is_some_and(|text| text.contains(flag)), "{flag}");
             }
         }

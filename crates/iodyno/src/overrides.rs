@@ -1,7 +1,7 @@
 //! Flags of `run` that replace a workload's own values.
 
 use crate::args::Run;
-use iodyno_workload::{Process, Spec};
+use iodyno_workload::{Percent, Process, Spec};
 
 /// The workload with the flags' values in place of its own.
 pub(crate) fn overridden(mut spec: Spec, flags: &Run) -> Result<Spec, String> {
@@ -14,14 +14,27 @@ pub(crate) fn overridden(mut spec: Spec, flags: &Run) -> Result<Spec, String> {
     if let Some(block) = &flags.block {
         spec = spec.with_block(block.clone())?;
     }
+    if let Some(share) = flags.read {
+        spec = spec.with_read_share(share)?;
+    }
+    if let Some(pattern) = flags.pattern.as_ref().or(flags.zipf.as_ref()).or(flags.hot.as_ref()) {
+        spec = spec.with_pattern(pattern.clone())?;
+    }
+    // After the blocks and the mix, which it needs; before what concerns writes, which it may add.
+    if let Some(rate) = &flags.rate {
+        spec = spec.with_offered(rate, flags.constant.then_some(Process::Constant))?;
+    }
+    if let Some(writes) = flags.fsync {
+        spec = spec.with_flush_every(writes)?;
+    }
+    if flags.dsync {
+        spec = spec.with_fua(Percent::ALL)?;
+    }
     if let Some(active) = flags.active {
         spec = spec.with_active(active)?;
     }
     if let Some(content) = flags.content {
         spec = spec.with_content(content)?;
-    }
-    if let Some(rate) = flags.rate {
-        spec = spec.with_rate(rate, flags.constant.then_some(Process::Constant))?;
     }
     if let Some(ns) = flags.ramp {
         spec = spec.with_ramp(ns)?;

@@ -1,6 +1,7 @@
 //! `run`: translates words into a request, and prints the outcome.
 
 use crate::args::{Cli, Run};
+use crate::beside::with_neighbours;
 use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::overrides::overridden;
@@ -11,7 +12,9 @@ use iodyno_drive::EngineOptions;
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal;
 use iodyno_report::{RunVerdict, json, thresholds};
-use iodyno_run::{Files, ListedCell, Process, ResolvedRun, RunRequest, Work, find_work};
+use iodyno_run::{
+    Files, ListedCell, Process, Processors, ResolvedRun, RunRequest, Work, find_work,
+};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -146,7 +149,7 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
         let name = source.name.clone();
         let work = Work::Method { source, each: flags.each, reuse: flags.reuse };
         // Those of a sweep are in its method.
-        return Ok(RunRequest { repeats: 1, ..with_work(flags, name, work) });
+        return Ok(RunRequest { repeats: 1, ..with_work(flags, name, work)? });
     }
     method_flags::refuse_of_methods(flags)?;
     let (name, members) = find_work::members(&flags.workload)?;
@@ -154,9 +157,13 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
     for (name, spec) in members {
         let spec =
             overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
-        cells.push(ListedCell { name, spec, fill_passes: None });
+        cells.push(ListedCell::new(name, spec));
     }
-    Ok(with_work(flags, name, Work::Cells(cells)))
+    if !flags.with.is_empty() {
+        cells = with_neighbours(cells, &flags.with)?;
+    }
+    cells.splice(0..0, method::fill_first(flags)?);
+    with_work(flags, name, Work::Cells(cells))
 }
 
 /// A pass of verification over the targets: it writes nothing, and continues to the end despite failures.
@@ -166,13 +173,14 @@ fn verify_only(flags: &Run) -> Result<RunRequest, Failure> {
         cell.spec = cell.spec.with_depth(1).map_err(Failure::input)?;
     }
     cell.spec = overridden(cell.spec, flags).map_err(Failure::input)?;
-    let request = with_work(flags, cell.name.clone(), Work::Cells(vec![cell]));
+    let request = with_work(flags, cell.name.clone(), Work::Cells(vec![cell]))?;
     Ok(RunRequest { read_only: true, errors_max: u64::MAX, ..request })
 }
 
 /// The request for a work, with all that the flags say beside it.
-fn with_work(flags: &Run, name: String, work: Work) -> RunRequest {
-    RunRequest {
+fn with_work(flags: &Run, name: String, work: Work) -> Result<RunRequest, Failure> {
+    let node = flags.numa.map(Processors::of_node).transpose()?;
+    Ok(RunRequest {
         name: flags.name.clone().unwrap_or(name),
         work,
         repeats: flags.repeat,
@@ -182,11 +190,12 @@ fn with_work(flags: &Run, name: String, work: Work) -> RunRequest {
         files: Files::default(),
         seed: flags.seed,
         engine: flags.engine,
+        processors: flags.cpus.clone().or(node),
         options: EngineOptions { poll: flags.poll, plain: flags.plain_ring },
         system_clock: flags.system_clock,
         interval_ns: flags.interval,
         errors_max: flags.max_errors,
         read_only: flags.read_only,
         destroy: flags.destroy.clone(),
-    }
+    })
 }

@@ -1,5 +1,6 @@
 //! The axes of a grid, and the effect of each of their values on a workload.
 
+use core::cmp::Ordering;
 use core::fmt;
 use core::str::FromStr;
 use iodyno_units::{human, parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
@@ -28,12 +29,15 @@ pub enum AxisKind {
     Targets,
     /// The share of the target that was written before.
     Fill,
+    /// The engine, by its name on the command line.
+    Engine,
 }
 
 impl AxisKind {
     /// Every axis, in the default order of nesting.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Workload,
+        Self::Engine,
         Self::Targets,
         Self::Fill,
         Self::Read,
@@ -56,6 +60,7 @@ impl AxisKind {
             Self::Think => "think",
             Self::Targets => "targets",
             Self::Fill => "fill",
+            Self::Engine => "engine",
         }
     }
 
@@ -70,7 +75,7 @@ impl AxisKind {
         };
         let said = |e: &dyn fmt::Display| e.to_string();
         Ok(match self {
-            Self::Workload => Value::Name(text.to_owned()),
+            Self::Workload | Self::Engine => Value::Name(text.to_owned()),
             Self::Read | Self::Fill => {
                 let share = parse_percent(text).map_err(|e| said(&e))?;
                 if self == Self::Fill && share <= 0.0 {
@@ -100,7 +105,7 @@ impl AxisKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// A workload of the stage.
+    /// A workload of the stage, or an engine.
     Name(String),
     /// A share of reads, or of the capacity.
     Share(Percent),
@@ -114,6 +119,35 @@ pub enum Value {
     RateShare(f64),
     /// A think time, ns.
     Ns(u64),
+}
+
+impl Value {
+    /// This value, its doubles below `end`, and `end`.
+    fn doubled_to(&self, end: &Self) -> Result<Vec<Self>, String> {
+        let amount = |value: &Self| match value {
+            Self::Bytes(n) | Self::Count(n) => f64::from(*n),
+            Self::Rate(rate_iops) => *rate_iops,
+            Self::Ns(ns) => *ns as f64,
+            Self::Name(_) | Self::Share(_) | Self::RateShare(_) => f64::NAN,
+        };
+        let (from, to) = (amount(self), amount(end));
+        // Also where one of them is no amount.
+        if from <= 0.0 || from.partial_cmp(&to) != Some(Ordering::Less) {
+            return Err(format!(
+                "`{self}..{end}` is no range: it doubles from an amount above 0 to a larger one; write a list instead"
+            ));
+        }
+        let of = |amount: f64| match self {
+            Self::Bytes(_) => Self::Bytes(amount as u32),
+            Self::Count(_) => Self::Count(amount as u32),
+            Self::Ns(_) => Self::Ns(amount as u64),
+            _ => Self::Rate(amount),
+        };
+        let doubles = core::iter::successors(Some(from), |amount| Some(2.0 * amount));
+        let mut all: Vec<Self> = doubles.take_while(|amount| *amount < to).map(of).collect();
+        all.push(end.clone());
+        Ok(all)
+    }
 }
 
 impl fmt::Display for Value {
@@ -149,7 +183,7 @@ impl Axis {
 impl FromStr for Axis {
     type Err = String;
 
-    /// Reads an axis on one line, such as `depth=1,2,4,8`.
+    /// Reads an axis on one line, such as `depth=1,2,4,8` or `depth=1..64`, which doubles.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, values)) = text.split_once('=') else {
             return Err("say what varies and how, such as `depth=1,2,4,8`".to_owned());
@@ -159,8 +193,14 @@ impl FromStr for Axis {
             let names: Vec<&str> = known().map(AxisKind::name).collect();
             return Err(format!("`{name}` is no axis; there are {}", names.join(", ")));
         };
-        let values = values.split(',').map(|value| kind.value(value.trim()));
-        let axis = Self { kind, values: values.collect::<Result<_, _>>()? };
+        let mut all = Vec::new();
+        for value in values.split(',').map(str::trim) {
+            match value.split_once("..") {
+                None => all.push(kind.value(value)?),
+                Some((from, to)) => all.extend(kind.value(from)?.doubled_to(&kind.value(to)?)?),
+            }
+        }
+        let axis = Self { kind, values: all };
         match axis.twice() {
             None => Ok(axis),
             Some((_, value)) => {

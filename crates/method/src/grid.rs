@@ -81,6 +81,8 @@ pub struct Point {
     pub targets: Option<u32>,
     /// The share of the target that was written before; None for all.
     pub fill: Option<f64>,
+    /// The name of the engine; None leaves it to the run.
+    pub engine: Option<String>,
 }
 
 impl Grid {
@@ -119,8 +121,10 @@ impl Grid {
         let values = || self.axes.iter().zip(&at).map(|(axis, &i)| (axis.kind, &axis.values[i]));
         let words: Vec<(String, String)> =
             values().map(|(kind, value)| (kind.name().to_owned(), value.to_string())).collect();
-        let chosen = values().find_map(|(_, value)| match value {
-            Value::Name(name) => self.base.iter().find(|(n, _)| n == name),
+        let chosen = values().find_map(|(kind, value)| match value {
+            Value::Name(name) if kind == AxisKind::Workload => {
+                self.base.iter().find(|(n, _)| n == name)
+            }
             _ => None,
         });
         let (base_name, base) = chosen.unwrap_or(&self.base[0]);
@@ -130,16 +134,17 @@ impl Grid {
             spec = applied(spec, kind, value).map_err(|why| format!("{name}: {why}"))?;
         }
         spec = spec.with_time(self.time_ns).map_err(|why| format!("{name}: {why}"))?;
-        let (mut rate_share, mut targets, mut fill) = (None, None, None);
+        let (mut rate_share, mut targets, mut fill, mut engine) = (None, None, None, None);
         for (kind, value) in values() {
             match (kind, value) {
                 (AxisKind::Rate, Value::RateShare(share)) => rate_share = Some(*share),
                 (AxisKind::Targets, Value::Count(n)) => targets = Some(*n),
                 (AxisKind::Fill, Value::Share(share)) => fill = Some(share.fraction()),
+                (AxisKind::Engine, Value::Name(name)) => engine = Some(name.clone()),
                 _ => {}
             }
         }
-        Ok(Point { at, words, name, spec, rate_share, targets, fill })
+        Ok(Point { at, words, name, spec, rate_share, targets, fill, engine })
     }
 
     /// The point at `position` of repeat `repeat`.

@@ -101,6 +101,16 @@ impl Method {
         self.stages.iter().any(|stage| stage.act == Act::Purge)
     }
 
+    /// The names of engines that its grids vary.
+    pub fn engines(&self) -> impl Iterator<Item = &str> {
+        let axes = self.grids().flat_map(|grid| &grid.axes);
+        let engines = axes.filter(|axis| axis.kind == AxisKind::Engine);
+        engines.flat_map(|axis| &axis.values).filter_map(|value| match value {
+            Value::Name(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
     fn grids(&self) -> impl Iterator<Item = &Grid> {
         self.stages.iter().filter_map(|stage| match &stage.act {
             Act::Cells(Cells { grid, .. })
@@ -211,7 +221,13 @@ impl Method {
         let spec = chosen.spec.with_time(points.time_ns)?;
         let mut cell = CellSpec::new(format!("{} {}", which.name(), chosen.name), spec);
         cell.emulation = emulation(grid.state, chosen.fill, Some(TAIL_OPS));
-        let step = CellStep { cell, place, targets: chosen.targets, then_wait_ns: 0 };
+        let step = CellStep {
+            cell,
+            place,
+            targets: chosen.targets,
+            engine: chosen.engine,
+            then_wait_ns: 0,
+        };
         Ok(Some(Step::Cell(Box::new(step))))
     }
 
@@ -316,13 +332,13 @@ fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String>
     place.at = point.words;
     let mut cell = CellSpec::new(point.name, point.spec);
     cell.emulation = emulation(grid.state, point.fill, grid.settles.then_some(SETTLE_OPS));
-    Ok(CellStep { cell, place, targets: point.targets, then_wait_ns: 0 })
+    Ok(CellStep { cell, place, targets: point.targets, engine: point.engine, then_wait_ns: 0 })
 }
 
 fn before_step(spec: &Spec, place: Place) -> Step {
     let mut cell = CellSpec::new(before_name(place.stage as usize), spec.clone());
     cell.emulation = emulation(Precondition::Workload, None, Some(SETTLE_OPS));
-    Step::Cell(Box::new(CellStep { cell, place, targets: None, then_wait_ns: 0 }))
+    Step::Cell(Box::new(CellStep { cell, place, targets: None, engine: None, then_wait_ns: 0 }))
 }
 
 /// A cell of a state that does not change may end early, once its steady state is proven and it has so many

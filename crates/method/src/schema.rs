@@ -49,6 +49,7 @@ const STAGE: &[Key] = &[
     axis("think", GRIDS),
     axis("targets", GRIDS),
     axis("fill", GRIDS),
+    axis("engine", GRIDS),
     // Duration, order and repeats.
     Key::required("time", SOME_TIME)
         .only(&["wait", "cells", "rounds", "series", "points"])
@@ -87,6 +88,7 @@ const TRACK: &[Key] = &[
     Key::optional("workload", ValueType::Scalar),
     Key::optional("targets", ValueType::Scalar),
     Key::optional("fill", ValueType::Scalar),
+    Key::optional("engine", ValueType::Scalar),
     Key::optional("read", ValueType::Scalar),
     Key::optional("block", ValueType::Scalar),
     Key::optional("threads", ValueType::Scalar),

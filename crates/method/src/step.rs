@@ -55,6 +55,8 @@ pub struct CellStep {
     pub place: Place,
     /// The number of targets at work, from the first; None for all.
     pub targets: Option<u32>,
+    /// The name of the engine; None leaves it to the run.
+    pub engine: Option<String>,
     /// Idle time after it, ns.
     pub then_wait_ns: u64,
 }

@@ -14,6 +14,9 @@ pub struct Sweep {
     pub order: Order,
     /// How often each cell is measured, 1 or more.
     pub repeats: u32,
+    /// Sequential writes over the active range before the cells, so many times; 0 to 3.
+    #[serde(default)]
+    pub fill_passes: u8,
     /// Conditions on the chosen point.
     pub ceilings: Vec<Ceiling>,
 }

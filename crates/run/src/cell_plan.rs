@@ -28,45 +28,54 @@ pub(crate) fn cell_plan(
     }
 }
 
-/// A cell's targets as they are to be driven, and the reason for each engine: volumes of an emulated system, or of a
+/// A cell's targets as they are to be driven, once for each of its workloads, and the reason for each engine: volumes of an emulated system, or of a
 /// served one (`media`), or open targets.
 pub(crate) fn targets_of(
-    run: &ResolvedRun,
     task: &Task,
     open_targets: &[OpenTarget],
     system: Option<&Arc<System>>,
     media: Option<&[Medium]>,
 ) -> (Vec<TargetPlan>, Vec<String>) {
-    let one = |(volume, open_target): (u32, &OpenTarget)| {
-        let medium = match (media, system) {
+    let cell = &task.cell;
+    let mut all = (Vec::new(), Vec::new());
+    for (volume, open_target) in (task.targets.start as u32..).zip(open_targets) {
+        let mut medium = match (media, system) {
             (Some(media), _) => media[volume as usize].clone(),
             (None, Some(system)) => Medium::Model { system: Arc::clone(system), volume },
             (None, None) => open_target.medium.clone(),
         };
-        let (engine, why) = engine_for(run, &task.cell.spec, &medium, open_target.align_bytes);
-        let target = TargetPlan {
-            name: open_target.name.clone(),
-            align_bytes: open_target.align_bytes,
-            engine,
-            verify: match media {
-                // Each cell has a machine of its own, without content.
-                Some(_) => verified::fresh(&task.cell.spec, medium.capacity_bytes()),
-                None => open_target
-                    .verified
-                    .map
-                    .clone()
-                    .filter(|_| task.cell.spec.content() == Content::Verifiable),
-            },
-            medium,
-        };
-        (target, why)
-    };
-    (task.targets.start as u32..).zip(open_targets).map(one).unzip()
+        let beside = cell.beside.iter().enumerate().map(|(n, cell)| (Some(n), cell));
+        for (beside, cell) in core::iter::once((None, cell)).chain(beside) {
+            let spec = &cell.spec;
+            let (engine, why) = engine_for(task.engine, spec, &medium, open_target.align_bytes);
+            all.0.push(TargetPlan {
+                name: open_target.name.clone(),
+                align_bytes: open_target.align_bytes,
+                engine,
+                verify: match media {
+                    // Each cell has a machine of its own, without content.
+                    Some(_) => verified::fresh(spec, medium.capacity_bytes()),
+                    None => open_target
+                        .verified
+                        .map
+                        .clone()
+                        .filter(|_| spec.content() == Content::Verifiable),
+                },
+                medium: medium.clone(),
+                beside,
+            });
+            all.1.push(why);
+            if let Medium::Live { first_worker, .. } = &mut medium {
+                *first_worker += spec.threads();
+            }
+        }
+    }
+    all
 }
 
 /// The engine for one target, and the reason for the choice.
 fn engine_for(
-    run: &ResolvedRun,
+    asked: Option<EngineKind>,
     spec: &Spec,
     medium: &Medium,
     align_bytes: u32,
@@ -75,7 +84,7 @@ fn engine_for(
     // An open loop needs a queue, whatever its cap is.
     let open = matches!(spec.arrivals(), ArrivalKind::Open { .. });
     let depth = if open { spec.depth().max(2) } else { spec.depth() };
-    if let Some(asked) = run.request.engine {
+    if let Some(asked) = asked {
         return (asked, "asked for".to_owned());
     }
     // An open loop keeps its queue short where the target sustains the rate.

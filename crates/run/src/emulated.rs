@@ -16,7 +16,7 @@ use iodyno_live::served::{Live, Options};
 use iodyno_live::store::{self, Store};
 use iodyno_target::TargetName;
 use iodyno_units::{OpKind, Precondition};
-use iodyno_workload::{Content, EmulationOptions, Pattern, Spec};
+use iodyno_workload::{CellSpec, Content, EmulationOptions, Pattern, Spec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -104,18 +104,18 @@ impl Emulated {
     /// The rule that the system breaks, where it can't be built.
     pub(crate) fn served(
         system: &System,
-        spec: &Spec,
-        seed: u64,
+        cell: &CellSpec,
     ) -> Result<(Arc<Live<CompletionHandle>>, Vec<Medium>), String> {
-        let mut machine = Machine::new(system, seed)?;
-        let threads = spec.threads();
+        let mut machine = Machine::new(system, cell.seed)?;
+        let beside: u32 = cell.beside.iter().map(|cell| cell.spec.threads()).sum();
+        let threads = cell.spec.threads() + beside;
         let volumes = 0..machine.volumes();
         for volume in volumes.clone() {
             for _ in 0..threads {
                 machine.add_worker(volume);
             }
         }
-        let stores = match spec.content() {
+        let stores = match cell.spec.content() {
             Content::Verifiable => volumes.clone().map(|volume| store(system, volume)).collect(),
             _ => Vec::new(),
         };

@@ -5,6 +5,7 @@ use crate::outcome::{NotKept, Outcome, RunError};
 use crate::persist::{Books, keep_elsewhere};
 use crate::plan::Plan;
 use crate::prepare;
+use crate::processors::Pinned;
 use crate::refuse;
 use crate::resolved_run::ResolvedRun;
 use crate::run_cell::run_cell;
@@ -21,6 +22,7 @@ use std::sync::atomic::Ordering;
 /// Executes a run. Cells measured before an error are in the notebook, with the error as reason.
 pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     refuse::impossible(run)?;
+    let _pinned = run.request.processors.as_ref().map(Pinned::to).transpose()?;
     let mut open_targets = open_targets::set(run)?;
     refuse::misfits(run, &open_targets)?;
     let inspections: Vec<_> = open_targets.iter().map(|p| p.inspection.clone()).collect();

@@ -206,7 +206,7 @@ pub(crate) fn set(run: &ResolvedRun) -> Result<Vec<OpenTarget>, RunError> {
         check_confirmed(&[], &named)?;
         return emulated_props(emulated);
     }
-    let writes = run.cells.iter().any(|c| c.spec.changes_content());
+    let writes = run.loads().any(|c| c.spec.changes_content());
     if run.request.read_only && writes {
         return Err(RunError::Impossible(format!(
             "--read-only with {}, which writes: choose a workload that only reads",
@@ -419,7 +419,7 @@ struct Fill {
 
 impl Fill {
     fn new(run: &ResolvedRun, first: &Spec, stamp: u64) -> Self {
-        let specs = || run.cells.iter().map(|c| &c.spec);
+        let specs = || run.loads().map(|c| &c.spec);
         let writer = specs().find(|s| s.issues(OpKind::Write)).unwrap_or(first);
         let unit = first.verify_unit_bytes();
         let all_verify =

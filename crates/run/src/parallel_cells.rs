@@ -32,11 +32,11 @@ pub(crate) fn beside(
     let mut all = Vec::new();
     for next in schedule.following(task, processors() - 1) {
         let own = &open_targets[next.targets.clone()];
-        if refuse::misfit(run, &next.cell.spec, own).is_some() {
+        if refuse::misfit(run, &next.cell.spec, next.engine, own).is_some() {
             continue;
         }
         let system = schedule.system(&next.cell)?;
-        let (targets, _) = targets_of(run, &next, own, system.as_ref(), None);
+        let (targets, _) = targets_of(&next, own, system.as_ref(), None);
         let plan = cell_plan(run, &next, targets, None);
         all.push((next, plan));
     }

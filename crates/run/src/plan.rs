@@ -147,13 +147,15 @@ impl Plan {
             if emulated {
                 continue;
             }
-            match Writes::of(&cell.spec) {
-                Writes::AtMost(bytes) => plan.cell_write_bytes += bytes as u64 * targets,
-                Writes::About(bytes) => {
-                    plan.cell_write_bytes += bytes as u64 * targets;
-                    plan.by_rate = true;
+            for load in core::iter::once(cell).chain(&cell.beside) {
+                match Writes::of(&load.spec) {
+                    Writes::AtMost(bytes) => plan.cell_write_bytes += bytes as u64 * targets,
+                    Writes::About(bytes) => {
+                        plan.cell_write_bytes += bytes as u64 * targets;
+                        plan.by_rate = true;
+                    }
+                    Writes::Unlimited(ns) => plan.unlimited_write_ns += ns,
                 }
-                Writes::Unlimited(ns) => plan.unlimited_write_ns += ns,
             }
         }
         let repeats = u64::from(run.request.repeats);

@@ -179,6 +179,7 @@ fn fill(
         cell: on.schedule.cell(cell, on.run.request.seed),
         place: Some(place),
         targets,
+        engine: on.run.request.engine,
         then_wait_ns: 0,
         position: (on.first_index, 0),
     };

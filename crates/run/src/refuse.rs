@@ -14,7 +14,9 @@ use iodyno_drive::{
 use iodyno_notebook::CELLS_PLANNED_MAX;
 use iodyno_target::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{ArrivalKind, Geometry, MAX_THREADS, Percent, Shared, Spec};
+use iodyno_workload::{
+    ArrivalKind, CellSpec, Content, Geometry, Limits, MAX_THREADS, Percent, Shared, Spec,
+};
 
 /// Combinations that are impossible on any target.
 pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
@@ -24,6 +26,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
             "--system-clock has no effect on emulated targets in virtual time, where no clock is read: take it out".to_owned(),
         ));
     }
+    run.cells.iter().try_for_each(beside)?;
     let ring_only =
         [("--poll", run.request.options.poll), ("--plain-ring", run.request.options.plain)];
     let ring_only = ring_only.into_iter().find(|(_, given)| *given);
@@ -36,24 +39,55 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
         )));
     }
     let Some(engine) = run.request.engine else { return Ok(()) };
-    for cell in &run.cells {
-        let closed = matches!(cell.spec.arrivals(), ArrivalKind::Closed { .. });
-        if !engine.queues() && cell.spec.depth() > 1 && closed {
-            let all = cell.spec.depth().saturating_mul(cell.spec.threads());
-            let workers = if all <= MAX_THREADS {
-                format!("use `--depth 1 --threads {all}` for as many outstanding I/Os, or")
-            } else {
-                format!("use `--depth 1` with at most {MAX_THREADS} --threads, or")
-            };
-            return Err(RunError::Impossible(format!(
-                "{}: the {name} engine does one I/O at a time, so depth {depth} can't be: {workers} `--engine libaio`",
-                cell.name,
-                name = engine.name(),
-                depth = cell.spec.depth(),
-            )));
-        }
+    match run.loads().find_map(|cell| Some((cell, one_at_a_time(engine, &cell.spec)?))) {
+        None => Ok(()),
+        Some((cell, why)) => Err(RunError::Impossible(format!("{}: {why}", cell.name))),
+    }
+}
+
+/// Workloads beside a cell's own that can't be measured with it.
+fn beside(cell: &CellSpec) -> Result<(), RunError> {
+    let limits = cell.spec.limits();
+    let measured = (limits.ramp_ns, limits.time_ns);
+    for CellSpec { name, spec, fill_passes, beside, .. } in &cell.beside {
+        let own = spec.limits();
+        let counted = |limits: Limits| limits.ops.or(limits.bytes).is_some();
+        let why = if (own.ramp_ns, own.time_ns) != measured || own.time_ns.is_none() {
+            "is measured for another time"
+        } else if counted(own) || counted(limits) {
+            "or the other ends by operations or bytes, and workloads at once end by time"
+        } else if !beside.is_empty() || fill_passes.or(cell.fill_passes).is_some() {
+            "is not a plain workload"
+        } else if [spec, &cell.spec].iter().any(|s| s.content() == Content::Verifiable) {
+            "or the other verifies its content, which the other's writes would change"
+        } else {
+            continue;
+        };
+        return Err(RunError::Impossible(format!(
+            "`{name}` can't run at once with `{}`: it {why}",
+            cell.name
+        )));
     }
     Ok(())
+}
+
+/// Why an engine can't keep a workload's depth; None if it can.
+fn one_at_a_time(engine: EngineKind, spec: &Spec) -> Option<String> {
+    let closed = matches!(spec.arrivals(), ArrivalKind::Closed { .. });
+    if engine.queues() || spec.depth() <= 1 || !closed {
+        return None;
+    }
+    let all = spec.depth().saturating_mul(spec.threads());
+    let workers = if all <= MAX_THREADS {
+        format!("use `--depth 1 --threads {all}` for as many outstanding I/Os, or")
+    } else {
+        format!("use `--depth 1` with at most {MAX_THREADS} --threads, or")
+    };
+    Some(format!(
+        "the {name} engine does one I/O at a time, so depth {depth} can't be: {workers} `--engine libaio`",
+        name = engine.name(),
+        depth = spec.depth(),
+    ))
 }
 
 /// A requested interval of the series that is impossible for the cells.
@@ -138,11 +172,11 @@ pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<
             && run
                 .cells
                 .iter()
-                .any(|c| misfit(run, &c.spec, core::slice::from_ref(open_target)).is_none())
+                .any(|c| misfit(run, &c.spec, None, core::slice::from_ref(open_target)).is_none())
         {
             continue;
         }
-        for cell in &run.cells {
+        for cell in run.loads() {
             crate::fill::check(cell)?;
             nbd(&cell.name, &cell.spec, open_target)?;
             let geometry = Geometry {
@@ -162,9 +196,16 @@ pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<
 pub(crate) fn misfit(
     run: &ResolvedRun,
     spec: &Spec,
+    engine: Option<EngineKind>,
     open_targets: &[OpenTarget],
 ) -> Option<String> {
+    if let Some(why) = engine.and_then(|engine| one_at_a_time(engine, spec)) {
+        return Some(why);
+    }
     open_targets.iter().find_map(|open_target| {
+        if let Some(why) = engine.and_then(|engine| wrong_engine(engine, open_target)) {
+            return Some(why);
+        }
         if let Err(e) = nbd("", spec, open_target) {
             return Some(e.to_string());
         }
@@ -186,14 +227,17 @@ fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError
         |p: &&OpenTarget| !matches!(p.medium, Medium::Null(_) | Medium::Model { .. });
     let targets = open_targets.iter().filter(with_buffers).count() as u64;
     for cell in &run.cells {
-        let spec = &cell.spec;
-        let buffers = targets * u64::from(spec.threads()) * u64::from(spec.depth());
-        let bytes = buffers.saturating_mul(u64::from(spec.max_data_bytes()));
+        let (mut buffers, mut bytes) = (0, 0_u64);
+        for CellSpec { spec, .. } in core::iter::once(cell).chain(&cell.beside) {
+            let own = targets * u64::from(spec.threads()) * u64::from(spec.depth());
+            buffers += own;
+            bytes = bytes.saturating_add(own.saturating_mul(u64::from(spec.max_data_bytes())));
+        }
         if bytes > available_bytes / 10 * 9 {
             return Err(RunError::Impossible(format!(
                 "{}: {buffers} operations in flight of up to {} need {} for their buffers, and {} are available: use a smaller --depth, --threads or --block",
                 cell.name,
-                human::size(u64::from(spec.max_data_bytes())),
+                human::size(u64::from(cell.spec.max_data_bytes())),
                 human::size(bytes),
                 human::size(available_bytes)
             )));
@@ -213,7 +257,14 @@ fn engine(run: &ResolvedRun, open_target: &OpenTarget) -> Result<(), RunError> {
             open_target.name
         )));
     }
-    let Some(asked) = run.request.engine else { return Ok(()) };
+    match run.request.engine.and_then(|engine| wrong_engine(engine, open_target)) {
+        None => Ok(()),
+        Some(why) => Err(RunError::Impossible(why)),
+    }
+}
+
+/// Why an engine does not exist for a target; None if it does.
+fn wrong_engine(asked: EngineKind, open_target: &OpenTarget) -> Option<String> {
     // `ram:`, `null:` and `model:` bring their own engine, and no other works on them.
     let own = match &open_target.medium {
         Medium::File(_) => None,
@@ -224,13 +275,13 @@ fn engine(run: &ResolvedRun, open_target: &OpenTarget) -> Result<(), RunError> {
         Medium::Nbd(_) => Some(EngineKind::Nbd),
     };
     if own == Some(asked) || own.is_none() && !asked.comes_with_target() {
-        return Ok(());
+        return None;
     }
-    Err(RunError::Impossible(format!(
+    Some(format!(
         "the {} engine does not work on `{}`: leave --engine out, and the engine that suits the target is taken",
         asked.name(),
         open_target.name
-    )))
+    ))
 }
 
 /// Features that a workload requires and an NBD server does not advertise. The protocol forbids

@@ -2,6 +2,7 @@
 //! another process can execute it again or resume it. [`ResolvedRun`](crate::ResolvedRun) is what is executed.
 
 use crate::files::Files;
+use crate::processors::Processors;
 use iodyno_drive::{EngineKind, EngineOptions};
 use iodyno_measure::Threshold;
 use iodyno_method::MethodSource;
@@ -37,6 +38,9 @@ pub struct RunRequest {
     pub engine: Option<EngineKind>,
     /// Choices about the engine.
     pub options: EngineOptions,
+    /// The processors for all threads of the run; None for all that this process may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<Processors>,
     /// Stamps by the system's clock rather than by the processor's.
     pub system_clock: bool,
     /// Length of the series' intervals, ns; None chooses by the length of the cell.
@@ -83,12 +87,21 @@ pub struct ListedCell {
     /// See [`CellSpec::fill_passes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill_passes: Option<u8>,
+    /// Workloads on the same targets at the same time; each is measured for as long as this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<ListedCell>,
 }
 
 impl ListedCell {
+    /// A workload under its own name.
+    pub fn new(name: impl Into<String>, spec: Spec) -> Self {
+        Self { name: name.into(), spec, fill_passes: None, beside: Vec::new() }
+    }
+
     /// As the driver takes it.
     pub(crate) fn cell(&self) -> CellSpec {
         let cell = CellSpec::new(self.name.clone(), self.spec.clone());
-        CellSpec { fill_passes: self.fill_passes, ..cell }
+        let beside = self.beside.iter().map(Self::cell).collect();
+        CellSpec { fill_passes: self.fill_passes, beside, ..cell }
     }
 }

@@ -5,6 +5,7 @@ use crate::emulated_system::emulated;
 use crate::find_work;
 use crate::outcome::RunError;
 use crate::request::{RunRequest, Work};
+use iodyno_drive::EngineKind;
 use iodyno_drive::clock::Clock;
 use iodyno_measure::{Cell, Threshold};
 use iodyno_method::{Choice, Method, MethodSource};
@@ -89,6 +90,9 @@ impl ResolvedRun {
                 let of = find_work::method(source.clone())?;
                 check_scale(source)?;
                 let targets = request.targets.iter().map(volumes).sum();
+                of.engines()
+                    .try_for_each(|name| name.parse::<EngineKind>().map(drop))
+                    .map_err(RunError::Impossible)?;
                 let of = of.with_targets(if *each { 1 } else { targets });
                 thresholds.clone_from(&of.thresholds);
                 let cells = of.all_cells();
@@ -99,6 +103,11 @@ impl ResolvedRun {
         thresholds.extend(request.thresholds.iter().cloned());
         let clock = if request.system_clock { Clock::system() } else { Clock::new() };
         Ok(Self { request, cells, method, thresholds, emulated, clock, process })
+    }
+
+    /// Every workload of its cells, those beside others included.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = &CellSpec> {
+        self.cells.iter().flat_map(|cell| core::iter::once(cell).chain(&cell.beside))
     }
 
     /// The folder at which relative paths of targets begin; empty where it is this process's own, so that messages

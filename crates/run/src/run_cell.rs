@@ -34,7 +34,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     let open_targets = &mut open_targets[task.targets.clone()];
     let (cell, spec) = (&task.cell, &task.cell.spec);
     if let Some(place) = &task.place
-        && let Some(why) = refuse::misfit(run, spec, open_targets)
+        && let Some(why) = refuse::misfit(run, spec, task.engine, open_targets)
     {
         return Ok(vec![skipped(task, place, open_targets, why)]);
     }
@@ -44,7 +44,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     if let Some(system) = &system {
         watch.phase(Phase::Preparing);
         if is_live {
-            served = Some(Emulated::served(system, spec, cell.seed).map_err(RunError::Impossible)?);
+            served = Some(Emulated::served(system, cell).map_err(RunError::Impossible)?);
         }
     } else {
         for open_target in &mut *open_targets {
@@ -52,11 +52,14 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
         }
     }
     let media = served.as_ref().map(|(_, media)| media.as_slice());
-    let (targets, choices) = targets_of(run, task, open_targets, system.as_ref(), media);
+    let (targets, choices) = targets_of(task, open_targets, system.as_ref(), media);
     let calibration = calibrated(run, spec, &open_targets[0].medium, schedule, watch)?;
     let plan = cell_plan(run, task, targets, schedule.walks(task));
 
-    let inspections: Vec<_> = open_targets.iter().map(|p| p.inspection.clone()).collect();
+    // A target is there once for each workload that it gets.
+    let loads: Vec<&CellSpec> = core::iter::once(cell).chain(&cell.beside).collect();
+    let repeated = |p: &OpenTarget| core::iter::repeat_n(p.inspection.clone(), loads.len());
+    let inspections: Vec<_> = open_targets.iter().flat_map(repeated).collect();
     let before = system.is_none().then(|| Surroundings::before(&inspections));
     let mut writer = CellWriter::new(on.writer, watch, on.first_index, task.position);
     let mut cells = match schedule.carried_for(task, &plan)? {
@@ -81,7 +84,9 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     if let Some((live, _)) = &served {
         record_lateness(live, &mut cells);
     }
-    for ((open_target, done), why) in open_targets.iter_mut().zip(&mut cells).zip(choices) {
+    for (index, (done, why)) in cells.iter_mut().zip(choices).enumerate() {
+        let open_target = &mut open_targets[index / loads.len()];
+        let spec = &loads[index % loads.len()].spec;
         if system.is_none() {
             done.evidence.ram_bytes = ram_bytes();
             open_target.record_evidence(spec, &mut done.evidence);
@@ -94,7 +99,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
         open_target.verified.note(done);
     }
     let is_null = matches!(open_targets[0].medium, Medium::Null(_));
-    Ok(judged(cells, calibration, is_null))
+    Ok(judged(cells, loads.len(), calibration, is_null))
 }
 
 /// The generator's cost with this workload, ns an operation, and its maximum IOPS; None on the null
@@ -115,10 +120,17 @@ fn calibrated(
     schedule.calibrated(spec, measure).map(Some)
 }
 
-/// The cells with their verdicts, and the merged one where there are several.
-fn judged(mut cells: Vec<Cell>, calibration: Option<(f64, f64)>, is_null: bool) -> Vec<Cell> {
-    if cells.len() > 1 {
-        cells.push(all_targets(&cells));
+/// The cells with their verdicts, and of each workload the merged one where there are several targets.
+fn judged(
+    mut cells: Vec<Cell>,
+    loads: usize,
+    calibration: Option<(f64, f64)>,
+    is_null: bool,
+) -> Vec<Cell> {
+    if cells.len() > loads {
+        let of = |load| cells.iter().skip(load).step_by(loads).cloned().collect::<Vec<_>>();
+        let merged: Vec<Cell> = (0..loads).map(|load| all_targets(&of(load))).collect();
+        cells.extend(merged);
     }
     for done in &mut cells {
         if let Some((ns_per_io, ceiling_iops)) = calibration {

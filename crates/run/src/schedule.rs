@@ -4,7 +4,7 @@
 use crate::outcome::RunError;
 use crate::resolved_run::{MethodRun, ResolvedRun};
 use core::ops::Range;
-use iodyno_drive::{Carried, CellPlan, DriveError, Walks};
+use iodyno_drive::{Carried, CellPlan, DriveError, EngineKind, Walks};
 use iodyno_emulate::System;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, CellKey, Evidence, Place, Preparation, Role};
@@ -24,6 +24,8 @@ pub(crate) struct Task {
     pub(crate) place: Option<Place>,
     /// Which of the run's targets.
     pub(crate) targets: Range<usize>,
+    /// The engine; None chooses by the target.
+    pub(crate) engine: Option<EngineKind>,
     /// Idle time after it, ns.
     pub(crate) then_wait_ns: u64,
     /// Its place among the run's cells, and their number; 0 for unknown.
@@ -116,27 +118,37 @@ impl<'a> Schedule<'a> {
     }
 
     fn listed(&self) -> Next {
-        // The whole list again and again, so that a drift is spread over all cells.
-        let cells = &self.run.cells;
-        let repeat = (self.count / cells.len().max(1)) as u32;
-        let cell = cells.get(self.count % cells.len().max(1));
+        // Fills once, then the others again and again as a whole, so that a drift is spread over all of them.
+        let fills = self.run.cells.iter().take_while(|cell| cell.fill_passes.is_some()).count();
+        let (fills, cells) = self.run.cells.split_at(fills);
+        let count = self.count.saturating_sub(fills.len());
+        let repeat = (count / cells.len().max(1)) as u32;
+        let cell = fills.get(self.count).or_else(|| cells.get(count % cells.len().max(1)));
         let Some(cell) = cell.filter(|_| repeat < self.run.request.repeats) else {
             return Next::Finished;
         };
         let seed = seed_of_repeat(self.run.request.seed, repeat);
+        let all = fills.len() + cells.len() * self.run.request.repeats as usize;
         Next::Measure(Box::new(Task {
             cell: CellSpec { repeat, ..self.cell(cell.clone(), seed) },
             place: None,
             targets: 0..self.targets,
+            engine: self.run.request.engine,
             then_wait_ns: 0,
-            position: (self.count, cells.len() * self.run.request.repeats as usize),
+            position: (self.count, all),
         }))
     }
 
     /// The cell with the request's values for all cells.
     pub(crate) fn cell(&self, cell: CellSpec, seed: u64) -> CellSpec {
         let interval_ns = self.run.request.interval_ns.or(cell.interval_ns);
-        CellSpec { seed, interval_ns, errors_max: self.run.request.errors_max, ..cell }
+        let errors_max = self.run.request.errors_max;
+        let beside = cell.beside.into_iter().zip(1..).map(|(cell, number)| {
+            // Equal streams would meet at the same blocks.
+            let seed = rng::key(seed, "beside", number);
+            CellSpec { seed, interval_ns, errors_max, ..cell }
+        });
+        CellSpec { seed, interval_ns, errors_max, beside: beside.collect(), ..cell }
     }
 
     fn task(&self, step: Step, subject: u32) -> Next {
@@ -157,6 +169,7 @@ impl<'a> Schedule<'a> {
                     cell: self.cell(step.cell, seed_of(self.run.request.seed, &step.place)),
                     place: Some(step.place),
                     targets: all.start..end,
+                    engine: step.engine.and_then(|e| e.parse().ok()).or(self.run.request.engine),
                     then_wait_ns: step.then_wait_ns,
                     position: (self.count, 0),
                 }))

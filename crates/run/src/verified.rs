@@ -64,12 +64,12 @@ fn verifies(spec: &Spec) -> bool {
 }
 
 fn changes_content(run: &ResolvedRun) -> bool {
-    run.cells.iter().any(|c| c.spec.changes_content())
+    run.loads().any(|c| c.spec.changes_content())
 }
 
 /// Whether the run writes content that can't be verified later.
 fn writes_otherwise(run: &ResolvedRun, capacity_bytes: u64) -> bool {
-    let by_cells = run.cells.iter().any(|c| c.spec.changes_content() && !verifies(&c.spec));
+    let by_cells = run.loads().any(|c| c.spec.changes_content() && !verifies(&c.spec));
     by_cells
         || run.method.as_ref().is_some_and(|of| {
             of.method.prologue().purges || Budget::new(&of.method, capacity_bytes).fill_bytes > 0
@@ -181,7 +181,7 @@ pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTa
     let known = (
         verified.before.clone(),
         verified.laid_out == Some(unit_bytes),
-        run.cells.iter().any(|c| flushes(&c.spec)),
+        run.loads().any(|c| flushes(&c.spec)),
     );
     let capacity_bytes = open_target.medium.capacity_bytes();
     verified.map =

@@ -65,7 +65,7 @@ pub fn verify_only(targets: &[TargetName]) -> Result<ListedCell, RunError> {
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
         .and_then(|spec| spec.with_block(vec![Block { bytes: block_bytes, share: 1.0 }]))
         .map_err(RunError::Impossible)?;
-    Ok(ListedCell { name: NAME.to_owned(), spec, fill_passes: Some(1) })
+    Ok(ListedCell { fill_passes: Some(1), ..ListedCell::new(NAME, spec) })
 }
 
 /// Refuses a target without content of an earlier run.

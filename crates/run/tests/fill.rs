@@ -16,7 +16,10 @@ use iodyno_workload::{CellSpec, Spec};
 const MIB: u64 = 1 << 20;
 
 fn resolved(cells: Vec<CellSpec>, targets: &[&str], engine: Option<EngineKind>) -> ResolvedRun {
-    let listed = |CellSpec { name, spec, fill_passes, .. }| ListedCell { name, spec, fill_passes };
+    let listed = |CellSpec { name, spec, fill_passes, .. }| ListedCell {
+        fill_passes,
+        ..ListedCell::new(name, spec)
+    };
     let request = RunRequest {
         name: "fill".to_owned(),
         work: Work::Cells(cells.into_iter().map(listed).collect()),
@@ -28,6 +31,7 @@ fn resolved(cells: Vec<CellSpec>, targets: &[&str], engine: Option<EngineKind>) 
         seed: 3,
         engine,
         options: EngineOptions::default(),
+        processors: None,
         system_clock: false,
         interval_ns: None,
         errors_max: 10,

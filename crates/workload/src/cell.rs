@@ -29,6 +29,9 @@ pub struct CellSpec {
     pub errors_max: u64,
     /// Options for emulated devices alone.
     pub emulation: EmulationOptions,
+    /// Workloads on the same targets at the same time, with figures and workers of their own: each is as long as this
+    /// one, and has none beside it.
+    pub beside: Vec<CellSpec>,
 }
 
 /// The initial state of emulated devices, and a cell's duration in virtual time. Real storage ignores it.
@@ -76,6 +79,7 @@ impl CellSpec {
             interval_ns: None,
             errors_max: 0,
             emulation: EmulationOptions::default(),
+            beside: Vec::new(),
         }
     }
 

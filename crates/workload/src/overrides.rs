@@ -1,9 +1,11 @@
 //! Changes to a specification by flags on a command line. The rules for files apply to each
 //! change; the error is a sentence for the user who gave the flag.
 
+use crate::flags::OfferedRate;
 use crate::rules;
 use crate::spec::{
-    ActiveRange, ArrivalKind, Block, Content, Limits, Percent, Process, Scope, Spec, Table,
+    ActiveRange, Address, ArrivalKind, Block, Content, Limits, Pattern, Percent, Process, Scope,
+    Spec, Table,
 };
 use iodyno_units::OpKind;
 
@@ -52,17 +54,81 @@ impl Spec {
         self.mix = [0.0; OpKind::COUNT];
         self.mix[OpKind::Read.index()] = reads;
         self.mix[OpKind::Write.index()] = 1.0 - reads;
+        self.forget_unissued();
+        self.checked()
+    }
+
+    /// Drops the settings of kinds that the mix lacks.
+    fn forget_unissued(&mut self) {
         for scope in [Scope::Read, Scope::Write, Scope::Trim, Scope::WriteZeroes] {
             let issued = scope.kind().is_some_and(|kind| self.mix[kind.index()] > 0.0);
             if !issued {
                 self.tables[scope as usize] = Table::default();
             }
         }
-        if share == Percent::ALL {
+        if self.mix[OpKind::Write.index()] == 0.0 {
             self.fua = Percent::ZERO;
             self.flush_every = 0;
         }
+    }
+
+    /// One pattern of addresses for every kind, with one cursor.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_pattern(mut self, pattern: Pattern) -> Result<Self, String> {
+        for table in &mut self.tables {
+            table.addresses.clear();
+        }
+        self.tables[Scope::All as usize].addresses = vec![Address { pattern, share: 1.0 }];
         self.checked()
+    }
+
+    /// A flush after so many writes of each worker, in addition to the mix.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break; a workload without writes.
+    pub fn with_flush_every(mut self, writes: u32) -> Result<Self, String> {
+        self.flush_every = writes;
+        self.checked_with_writes("a flush after writes")
+    }
+
+    /// The share of writes with force unit access.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break; a workload without writes.
+    pub fn with_fua(mut self, share: Percent) -> Result<Self, String> {
+        self.fua = share;
+        self.checked_with_writes("durable writes")
+    }
+
+    fn checked_with_writes(mut self, what: &str) -> Result<Self, String> {
+        self.tables[Scope::Write as usize].given = true;
+        if self.mix[OpKind::Write.index()] == 0.0 {
+            return Err(format!("it writes nothing, so {what} can't be: choose one that writes"));
+        }
+        self.checked()
+    }
+
+    /// An open loop at these rates. Rates of kinds also replace the mix.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break; a think time.
+    pub fn with_offered(
+        mut self,
+        rate: &OfferedRate,
+        process: Option<Process>,
+    ) -> Result<Self, String> {
+        let rates = rate.rates_iops(&self)?;
+        let all: f64 = rates.iter().map(|(_, rate)| rate).sum();
+        if rates.iter().all(|(kind, _)| kind.is_some()) {
+            self.mix = [0.0; OpKind::COUNT];
+            for (kind, rate) in rates.iter().filter_map(|(kind, rate)| Some(((*kind)?, rate))) {
+                self.mix[kind.index()] = rate / all;
+            }
+            self.forget_unissued();
+        }
+        self.with_rate(all, process)
     }
 
     /// How long the place of a completed operation stays empty, in ns, in a closed loop.

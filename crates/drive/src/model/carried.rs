@@ -23,9 +23,9 @@ impl Carried {
     /// As [`super::drive_model`].
     pub fn new(plan: &CellPlan) -> Result<Self, DriveError> {
         let mut threads = vec![0; one_system(plan)?.volumes.len()];
-        for target in &plan.targets {
+        for (index, target) in plan.targets.iter().enumerate() {
             if let Medium::Model { volume, .. } = target.medium {
-                threads[volume as usize] = plan.cell.spec.threads();
+                threads[volume as usize] += plan.cell_on(index).spec.threads();
             }
         }
         Self::with_workers(&one_system(plan)?, plan.cell.seed, &threads)
@@ -49,6 +49,11 @@ impl Carried {
         let workers = workers.map(|(v, &n)| (0..n).map(|_| machine.add_worker(v)).collect());
         let workers = workers.collect();
         Ok(Self { now_ns: machine.now_ns(), machine, workers })
+    }
+
+    /// The number of the system's volumes.
+    pub(super) fn volumes(&self) -> usize {
+        self.workers.len()
     }
 
     /// The machine's number of worker `number` of a volume.

@@ -349,7 +349,7 @@ mod tests {
             0,
             (0, 0, machine.add_worker(0)),
             source,
-            limits(&plan, &shared, 0).share,
+            limits(&plan.cell, &shared, 0).share,
             None,
         );
         let (sender, intervals) = channel();

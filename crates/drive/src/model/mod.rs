@@ -40,7 +40,7 @@ use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Machine, System};
 use iodyno_measure::{Cell, StampQuality};
 use iodyno_units::{human, rng};
-use iodyno_workload::Content;
+use iodyno_workload::{Content, Spec};
 use settle::Settled;
 use std::collections::BTreeMap;
 use std::io;
@@ -110,23 +110,26 @@ fn drive_on(
     check_slots(plan)?;
     let mut workers = Vec::new();
     let mut recorders = Vec::new();
+    let mut workers_on = vec![0; carried.volumes()];
     let (sender, intervals) = channel();
     for (target, at) in plan.targets.iter().enumerate() {
         let Medium::Model { volume, .. } = at.medium else { continue };
         let seed = seed_of(plan.cell.seed, target);
-        let shared = shared(plan, at, seed)?;
-        for number in 0..plan.cell.spec.threads() {
-            let machine_number = carried.worker(volume, number)?;
+        let cell = plan.cell_on(target);
+        let shared = shared(cell, at, seed)?;
+        for number in 0..cell.spec.threads() {
+            let machine_number = carried.worker(volume, workers_on[volume as usize])?;
+            workers_on[volume as usize] += 1;
             workers.push(Worker::new(
                 workers.len(),
                 (target, volume, machine_number),
                 source(plan, target, &shared, seed, number),
-                limits(plan, &shared, number).share,
+                limits(cell, &shared, number).share,
                 coverage(plan, target, &shared),
             ));
         }
-        let open = is_open(&plan.cell.spec);
-        recorders.push(Recorder::new(target, open, plan.cell.interval_ns(), sender.clone()));
+        let open = is_open(&cell.spec);
+        recorders.push(Recorder::new(target, open, cell.interval_ns(), sender.clone()));
     }
     drop(sender);
 
@@ -147,9 +150,12 @@ fn drive_on(
     let (usage, done, completions) = events.into_parts();
     carried.rest(left, end_ns);
     assemble(plan, done, &mut cells);
-    for (target, cell) in plan.targets.iter().zip(&mut cells) {
-        record_evidence(plan, &target.medium, cell);
-        if let Medium::Model { volume, .. } = target.medium {
+    for (index, (target, cell)) in plan.targets.iter().zip(&mut cells).enumerate() {
+        record_evidence(&plan.cell_on(index).spec, &target.medium, cell);
+        // The machine counts by volume: times of several workloads on one can't be told apart.
+        if let (Medium::Model { volume, .. }, true) = (&target.medium, plan.cell.beside.is_empty())
+        {
+            let volume = *volume;
             phase_time::keep(&usage, volume, cell);
         }
         if let Some(settled) = settled {
@@ -197,8 +203,8 @@ pub fn drive_carried(
 
 /// A machine numbers its operations with 24 bits, internal ones included.
 fn check_slots(plan: &CellPlan) -> Result<(), DriveError> {
-    let of_one = u64::from(plan.cell.spec.threads()) * u64::from(plan.cell.spec.depth());
-    let slots = of_one * plan.targets.len() as u64;
+    let of = |spec: &Spec| u64::from(spec.threads()) * u64::from(spec.depth());
+    let slots: u64 = (0..plan.targets.len()).map(|target| of(&plan.cell_on(target).spec)).sum();
     if slots <= SLOTS_MAX {
         return Ok(());
     }
@@ -252,9 +258,9 @@ fn stood_still(plan: &CellPlan, source: io::Error) -> DriveError {
 }
 
 /// The evidence that is known of an emulated volume without measuring it.
-fn record_evidence(plan: &CellPlan, medium: &Medium, cell: &mut Cell) {
+fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     cell.facts.insert("time".to_owned(), "virtual".to_owned());
-    if plan.cell.spec.content() == Content::Verifiable {
+    if spec.content() == Content::Verifiable {
         let why = "not verified: emulated storage keeps no bytes here";
         cell.facts.insert("content".to_owned(), why.to_owned());
     }
@@ -263,7 +269,7 @@ fn record_evidence(plan: &CellPlan, medium: &Medium, cell: &mut Cell) {
     let Medium::Model { system, volume } = medium else { return };
     let state = &system.volumes[*volume as usize].state;
     let written = if state.how == Written::Fresh { 0.0 } else { state.fill };
-    let (start, end) = crate::plan::active_range(&plan.cell.spec, medium.capacity_bytes());
+    let (start, end) = crate::plan::active_range(spec, medium.capacity_bytes());
     // The written part lies at the start.
     let end_written = (written * medium.capacity_bytes() as f64) as u64;
     let active_bytes = end.saturating_sub(start).max(1);

@@ -137,3 +137,135 @@ fn settings_in_effect_are_kept() {
         (&json!("ram"), &json!("memory of this process"))
     );
 }
+
+/// Which operations are issued, where, and how durable: the shares are those that the flags ask for.
+#[test]
+fn flags_of_the_operations() {
+    let place = Place::new();
+    let run = |flags: &str| {
+        cell(&place, &format!("run random-read --on null:64MiB --ops 20000 --ramp 0s {flags}"))
+    };
+    let ops = |cell: &Value, kind: &str| cell[kind]["ops"].as_u64().unwrap_or(0);
+
+    let found = run("--read 70% --pattern zipf=1.1");
+    let share = ops(&found, "read") as f64 / 20000.0;
+    // Four standard errors of a binomial share.
+    assert!((share - 0.7).abs() < 4.0 * (0.21_f64 / 20000.0).sqrt(), "{share}");
+
+    let found = run("--read 0% --fsync 8 --depth 1");
+    // Nine operations are eight writes and the flush after them.
+    assert_eq!((ops(&found, "write"), ops(&found, "flush")), (17778, 2222));
+    for refused in ["--fsync 8", "--dsync", "--zipf 1.1 --hot 80/20", "--zipf 9", "--hot 80"] {
+        place.iodyno(&format!("run random-read --on null: {refused}")).exits(2);
+    }
+
+    // 2 KiB/ms of reads of 4 KiB are 500 a second; the rates are the mix too.
+    let words = "--rate read=2000KiB/s,write=1500/s,flush=10/s --constant";
+    let document = place
+        .document(&format!("run random-read --on model:exflash-400g --time 20s --ramp 0s {words}"));
+    let found = &cells(&document)[0];
+    for (kind, rate) in [("read", 500.0), ("write", 1500.0), ("flush", 10.0)] {
+        let count = ops(found, kind) as f64;
+        assert!((count - 20.0 * rate).abs() < 4.0 * (20.0 * rate).sqrt(), "{kind}: {count}");
+    }
+    assert!((number(&found["offered_iops"]) - 2010.0).abs() < 1e-6);
+}
+
+/// A range of an axis doubles up to its end; engines are an axis, and one that can't run the cell is left out.
+#[test]
+fn axes_of_a_sweep() {
+    let place = Place::new();
+    let document = place.document("run random-read --on null:1MiB --vary depth=1..6 --time 2ms");
+    let depths: Vec<u64> = cells(&document).iter().map(|cell| whole(&cell["depth"])).collect();
+    assert_eq!(depths, [1, 2, 4, 6]);
+    for refused in ["depth=4..1", "depth=0..4", "read=0%..100%", "depth=1..2,2"] {
+        place.iodyno(&format!("run random-read --on null: --vary {refused}")).exits(2);
+    }
+
+    let words = "run random-read --on t?size=1MiB --time 20ms --ramp 0s --depth 4 --vary";
+    let document = place.document(&format!("{words} engine=psync,libaio"));
+    let [synchronous, queued] = cells(&document).as_slice() else { panic!("{document}") };
+    let skipped = &synchronous["evidence"]["skipped"];
+    assert!(skipped.as_str().is_some_and(|why| why.contains("one I/O at a time")), "{skipped}");
+    assert_eq!(queued["engine"], "libaio");
+    place.iodyno(&format!("{words} engine=libbio")).fails(2, &["libbio", "psync"]);
+}
+
+/// The fill comes once, before everything, and proves that every block was written.
+#[test]
+fn a_fill_comes_first() {
+    let place = Place::new();
+    let words = "run random-read --on t?size=1MiB --time 20ms --ramp 0s --fill";
+    let names = |document: &Value| -> Vec<String> {
+        cells(document).iter().map(|c| c["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let document = place.document(&format!("{words} 2 --repeat 2"));
+    assert_eq!(names(&document), ["fill", "random-read", "random-read"]);
+    assert_eq!(whole(&cells(&document)[0]["write"]["bytes"]), 2 << 20);
+    let document = place.document(&format!("{words} --vary depth=1,2"));
+    assert_eq!(names(&document).len(), 3);
+    assert_eq!(whole(&cells(&document)[0]["write"]["bytes"]), 1 << 20);
+    place
+        .iodyno("run random-read --on model:exflash-400g --fill")
+        .fails(2, &["--fill", "state=seq"]);
+}
+
+#[test]
+fn a_run_on_some_processors() {
+    let place = Place::new();
+    let words = "run random-read --on null:1MiB --ops 1000 --ramp 0s";
+    let first = crate::methods::first_cpu();
+    let found = cell(&place, &format!("{words} --cpus {first}"));
+    assert_eq!(found["evidence"]["cpus"], 1);
+    place.iodyno(&format!("{words} --cpus 1000")).fails(2, &["--cpus 1000", "may run on"]);
+    place.iodyno(&format!("{words} --numa 999")).fails(2, &["no NUMA node 999"]);
+}
+
+/// Two equal workloads at once on an emulated device are one with twice the workers: a closed system does not know
+/// whose customers it serves. On every kind of target each has its own figures, alone and with the other.
+#[test]
+fn workloads_at_once_have_figures_of_their_own() {
+    let place = Place::new();
+    let on = "--on model:exflash-400g --time 2s --ramp 100ms";
+    let document =
+        place.document(&format!("run random-read {on} --depth 16 --with random-read,depth=16"));
+    let iops = |cell: &Value| number(&cell["read"]["iops"]);
+    let [one, other, with_other, with_one] = cells(&document).as_slice() else { panic!() };
+    assert_eq!(with_other["name"], "random-read with random-read (2)");
+    let both = iops(&cell(&place, &format!("run random-read {on} --depth 16 --threads 2")));
+    let together = iops(with_other) + iops(with_one);
+    assert!((together / both - 1.0).abs() < 0.01, "{together} {both}");
+    assert!((iops(with_other) / iops(with_one) - 1.0).abs() < 0.02);
+    assert!(together < iops(one) + iops(other));
+
+    for target in ["null:1MiB", "ram:1MiB", "scratch:1MiB", "live:exflash-400g"] {
+        let words = "--with random-write,threads=2,rate=500/s --with random-write --time 200ms";
+        let document = place.document(&format!(
+            "run random-read --on {target} --on {} --threads 3 {words} --ramp 50ms",
+            target.replace("1MiB", "2MiB")
+        ));
+        // Each of three workloads alone, and all of them: on each of two targets, and merged.
+        let all = cells(&document);
+        assert_eq!(all.len(), 3 * 3 + 3 * 3, "{target}");
+        let beside = &all[9..];
+        for (at, cell) in beside.iter().enumerate() {
+            let (kind, threads) = [("read", 3), ("write", 2), ("write", 1)][at % 3];
+            let targets = if at < 6 { 1 } else { 2 };
+            assert!(whole(&cell[kind]["ops"]) > 0, "{target} {cell}");
+            assert_eq!(whole(&cell["threads"]), threads, "{target} {at}");
+            let merged = cell["target"].as_str().unwrap().starts_with("all");
+            assert_eq!(merged, targets == 2, "{target} {at}");
+        }
+        let rate: f64 = beside.iter().filter_map(|cell| cell["offered_iops"].as_f64()).sum();
+        assert!((rate - 4.0 * 500.0).abs() < 1e-6, "of each target, and their sum: {rate}");
+    }
+    for refused in [
+        "--content verifiable --with random-write",
+        "--with four-corners",
+        "--with seq-read,size=4KiB",
+        "--with seq-read --ops 5",
+        "--with nothing",
+    ] {
+        place.iodyno(&format!("run random-write --on null: --time 20ms {refused}")).exits(2);
+    }
+}

@@ -70,7 +70,7 @@ fn parallel_cells_equal_sequential_ones() {
 }
 
 /// A processor that this process may use: not every container has the first.
-fn first_cpu() -> String {
+pub(crate) fn first_cpu() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     list.trim().split([',', '-']).next().unwrap().to_owned()
@@ -524,6 +524,6 @@ fn flags_without_effect_and_names_of_other_tools() {
     place.iodyno("run exflash-400g").fails(2, &["is a device", "--on model:exflash-400g"]);
     place.iodyno("run /dev/zero").fails(2, &["is a target", "--on /dev/zero"]);
     place.iodyno("run ram:64MiB").fails(2, &["is a target", "--on ram:64MiB"]);
-    place.iodyno("run random-read --read 70%").fails(2, &["--read", "--vary read=70%"]);
+    place.iodyno("run random-read --rwmixread 70").fails(2, &["--rwmixread", "--read 70%"]);
     place.iodyno("run random-read --iodepth=4").fails(2, &["use --depth"]);
 }

@@ -104,7 +104,10 @@ impl Reader<'_> {
                 return Err(wrong_because(at(), what, help));
             }
             let is_axis = entry.is_array()
-                || matches!(kind, AxisKind::Targets | AxisKind::Fill | AxisKind::Rate);
+                || matches!(
+                    kind,
+                    AxisKind::Targets | AxisKind::Fill | AxisKind::Rate | AxisKind::Engine
+                );
             if is_axis {
                 all.push(axis);
                 continue;

@@ -1,14 +1,19 @@
 //! Conversion of a sweep to a method of one stage.
 
+use super::stage::PLAIN_SEQUENTIAL;
 use super::workload;
 use crate::axis::{Axis, AxisKind, Value};
 use crate::choice::MethodSource;
 use crate::grid::Grid;
 use crate::next_step::Method;
-use crate::stage::{Act, Cells, Stage};
+use crate::stage::{Act, Cells, Fill, Stage};
 use crate::sweep::Sweep;
 use iodyno_catalog::FileError;
 use iodyno_units::Precondition;
+use iodyno_workload::{Percent, Spec};
+
+/// Outstanding writes of a fill.
+const FILL_DEPTH: u32 = 32;
 
 /// The method of a sweep.
 ///
@@ -30,6 +35,8 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
         let ramp_ns = scaled(spec.limits().ramp_ns);
         *spec = spec.clone().with_ramp(ramp_ns).map_err(wrong)?;
     }
+    // Overrides give all of them the same.
+    let active = base[0].1.active();
     let mut axes = sweep.axes.clone();
     if axes.iter().flat_map(|axis| &axis.values).any(|v| matches!(v, Value::RateShare(_))) {
         return Err(FileError::new(0..0, "a rate in percent needs to know of what")
@@ -53,6 +60,15 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
         repeats: sweep.repeats,
         ceilings: sweep.ceilings.clone(),
     };
+    let mut stages = vec![Stage { name: "sweep".to_owned(), act: Act::Cells(cells) }];
+    if sweep.fill_passes > 0 {
+        let spec = Spec::from_toml(PLAIN_SEQUENTIAL).map_err(|mut errors| errors.remove(0))?;
+        let spec = spec.with_read_share(Percent::ZERO).map_err(wrong)?;
+        let spec = spec.with_depth(FILL_DEPTH).map_err(wrong)?;
+        let spec = spec.with_active(active).map_err(wrong)?;
+        let fill = Fill { spec, passes: sweep.fill_passes };
+        stages.insert(0, Stage { name: "fill".to_owned(), act: Act::Fill(fill) });
+    }
     Ok(Method {
         about: format!("a {}", source.name),
         source,
@@ -60,6 +76,6 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
         reuse: false,
         setting: None,
         thresholds: Vec::new(),
-        stages: vec![Stage { name: "sweep".to_owned(), act: Act::Cells(cells) }],
+        stages,
     })
 }

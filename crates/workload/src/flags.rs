@@ -1,0 +1,216 @@
+//! Values of a workload as flags on a command line give them: address patterns and offered rates.
+
+use crate::spec::{Pattern, Percent, Spec, Spot};
+use core::str::FromStr;
+use iodyno_units::{
+    OpKind, parse_bandwidth_bytes_per_s, parse_percent, parse_rate_iops, parse_size,
+};
+
+/// Patterns with an example of each, for errors.
+const PATTERNS: &str = "random, once, sequential, shared, stride=64KiB, zipf=1.1 or hot=80%/20% (of the operations, of the range)";
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    /// `random`, `once` (each block once per pass), `sequential` (each worker its own part), `shared` (all workers
+    /// one sequence), `stride=64KiB`, `zipf=1.1`, or `hot=80%/20%`: 80 % of the operations in the first 20 % of the
+    /// range.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once(['=', ':']).unwrap_or((text, ""));
+        let unknown = || format!("`{text}` is no pattern: write {PATTERNS}");
+        match (name, value.is_empty()) {
+            ("random" | "uniform", true) => Ok(Self::Uniform { once_per_pass: false }),
+            ("once", true) => Ok(Self::Uniform { once_per_pass: true }),
+            ("sequential", true) => Ok(Self::Sequential { shared: false, run: None }),
+            ("shared", true) => Ok(Self::Sequential { shared: true, run: None }),
+            ("stride" | "strided", false) => {
+                let stride_bytes = parse_size(value).map_err(|e| e.to_string())?;
+                Ok(Self::Strided { stride_bytes, start_bytes: 0 })
+            }
+            ("zipf", false) => Self::zipf(value),
+            ("hot", false) => Self::hot(value),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl Pattern {
+    /// Zipf's law with the exponent in the text.
+    ///
+    /// # Errors
+    /// A text that is no number. The rules for files check the limits.
+    pub fn zipf(theta: &str) -> Result<Self, String> {
+        let theta = theta.parse().map_err(|_| {
+            format!("`{theta}` is no exponent of Zipf's law: write a number such as 1.1")
+        })?;
+        Ok(Self::Zipf { theta })
+    }
+
+    /// A share of the operations in a share of the range, its first part: `80%/20%` or `80/20`.
+    ///
+    /// # Errors
+    /// A text without two shares above 0 and below 100 %.
+    pub fn hot(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is not two shares: write 80/20 for 80 % of the operations in the first 20 % of the range"
+            )
+        };
+        let (ops, range) = text.split_once('/').ok_or_else(wrong)?;
+        let share = |text: &str| {
+            let text = text.trim().trim_end_matches('%');
+            let share = parse_percent(&format!("{text}%")).ok();
+            share.filter(|share| *share > 0.0 && *share < 1.0).ok_or_else(wrong)
+        };
+        let (ops, range) = (share(ops)?, Percent::from_fraction(share(range)?));
+        let rest = Percent::from_fraction(1.0 - range.fraction());
+        let spots = vec![Spot { share: ops, range }, Spot { share: 1.0 - ops, range: rest }];
+        Ok(Self::HotSpots { spots, scatter: false })
+    }
+}
+
+/// What an open loop offers one target: a rate of all operations together, or one for each kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfferedRate(Vec<(Option<OpKind>, Amount)>);
+
+/// A rate, in one of two units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Amount {
+    OpsPerS(f64),
+    BytesPerS(f64),
+}
+
+impl FromStr for OfferedRate {
+    type Err = String;
+
+    /// `50k/s`, `200MB/s`, or a rate for each kind that is issued: `read=20k/s,write=50MB/s`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let amount = |text: &str| {
+            if text.trim_end().ends_with("B/s") {
+                parse_bandwidth_bytes_per_s(text).map(Amount::BytesPerS)
+            } else {
+                parse_rate_iops(text).map(Amount::OpsPerS)
+            }
+            .map_err(|e| e.to_string())
+        };
+        if !text.contains('=') {
+            return Ok(Self(vec![(None, amount(text)?)]));
+        }
+        let mut all: Vec<(Option<OpKind>, Amount)> = Vec::new();
+        for part in text.split(',') {
+            let (name, rate) = part.split_once('=').unwrap_or((part, ""));
+            let kind = OpKind::ALL.into_iter().find(|kind| kind.name() == name.trim());
+            let kind = kind.ok_or_else(|| {
+                format!("`{part}` names no kind of operation: write read=20k/s,write=5k/s")
+            })?;
+            if all.iter().any(|(other, _)| *other == Some(kind)) {
+                return Err(format!("`{name}` is given twice: leave one of them out"));
+            }
+            all.push((Some(kind), amount(rate)?));
+        }
+        Ok(Self(all))
+    }
+}
+
+impl OfferedRate {
+    /// Of each kind with a rate of its own, or of all together: operations a second.
+    pub(crate) fn rates_iops(&self, spec: &Spec) -> Result<Vec<(Option<OpKind>, f64)>, String> {
+        let one = |(kind, amount): &(Option<OpKind>, Amount)| match amount {
+            Amount::OpsPerS(rate_iops) => Ok((*kind, *rate_iops)),
+            Amount::BytesPerS(bytes_per_s) => {
+                let all: f64 = spec.kinds().map(|(_, share)| share).sum();
+                let mean_bytes: f64 = kind.map_or_else(
+                    || spec.kinds().map(|(k, s)| mean_block_bytes(spec, k) * s / all).sum(),
+                    |kind| mean_block_bytes(spec, kind),
+                );
+                if mean_bytes > 0.0 {
+                    return Ok((*kind, bytes_per_s / mean_bytes));
+                }
+                Err("a flush moves no bytes: give its rate in operations a second".to_owned())
+            }
+        };
+        self.0.iter().map(one).collect()
+    }
+}
+
+/// The mean size of the blocks of a kind; 0 for a flush.
+fn mean_block_bytes(spec: &Spec, kind: OpKind) -> f64 {
+    if kind == OpKind::Flush {
+        return 0.0;
+    }
+    let blocks = spec.blocks(kind);
+    let shares: f64 = blocks.iter().map(|b| b.share).sum();
+    blocks.iter().map(|b| f64::from(b.bytes) * b.share).sum::<f64>() / shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ArrivalKind;
+
+    fn spec(text: &str) -> Spec {
+        Spec::from_toml(&format!("schema = 1\n{text}")).unwrap()
+    }
+
+    /// The flag is the file's pattern.
+    #[test]
+    fn a_pattern_of_a_flag_is_that_of_a_file() {
+        for (flag, file) in [
+            ("random", "\"uniform\""),
+            ("once", "{ pattern = \"uniform\", once_per_pass = true }"),
+            ("sequential", "\"sequential\""),
+            ("shared", "{ pattern = \"sequential\", shared = true }"),
+            ("stride=64KiB", "{ pattern = \"strided\", stride = \"64KiB\" }"),
+            ("zipf=1.1", "{ pattern = \"zipf\", theta = 1.1 }"),
+            (
+                "hot=75%/25%",
+                "{ pattern = \"hot-spots\", spots = [{ share = 0.75, range = \"25%\" }, { share = 0.25, range = \"75%\" }] }",
+            ),
+        ] {
+            let mine = spec("[mix]\nread = 1\nwrite = 1\n[read]\naddresses = \"sequential\"");
+            let mine = mine.with_pattern(flag.parse().unwrap()).unwrap();
+            let theirs = spec(&format!("[mix]\nread = 1\nwrite = 1\n[all]\naddresses = {file}"));
+            for kind in [OpKind::Read, OpKind::Write] {
+                assert_eq!(mine.addresses(kind), theirs.addresses(kind), "{flag}");
+            }
+            // One cursor for both.
+            assert_eq!(mine.address_scope(OpKind::Read), mine.address_scope(OpKind::Write));
+        }
+        let durable = spec("[mix]\nwrite = 1").with_flush_every(8).unwrap().with_fua(Percent::ALL);
+        let durable = durable.unwrap();
+        assert_eq!(Spec::from_toml(&durable.to_toml()).unwrap(), durable);
+        assert!(spec("[mix]\nread = 1").with_flush_every(8).is_err());
+        for wrong in ["zipf", "stride", "hot=80", "hot=100/20", "randread", "random=1", "zipf=x"] {
+            assert!(wrong.parse::<Pattern>().is_err(), "{wrong}");
+        }
+        assert!(spec("[mix]\nread = 1").with_pattern("zipf=9".parse().unwrap()).is_err());
+    }
+
+    /// Rates by kind add up, and their relation is the mix: several Poisson processes together are one, whose events
+    /// are of each kind with the share of its rate.
+    #[test]
+    fn rates_by_kind_are_one_rate_and_a_mix() {
+        let base = spec("block = \"8KiB\"\n[mix]\nread = 1\nwrite = 1\n[write]\nblock = \"64KiB\"");
+        let of = |flag: &str| {
+            let spec = base.clone().with_offered(&flag.parse().unwrap(), None).unwrap();
+            let ArrivalKind::Open { rate_iops, .. } = spec.arrivals() else { panic!() };
+            let all: f64 = spec.kinds().map(|(_, share)| share).sum();
+            let kinds: Vec<_> =
+                spec.kinds().map(|(k, share)| (k, share / all * rate_iops)).collect();
+            (rate_iops, kinds)
+        };
+        let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-12;
+        let (rate, kinds) = of("read=3k/s,write=64MiB/s,flush=5/s");
+        assert!(near(rate, 4029.0), "{rate}");
+        for ((kind, rate), expected) in kinds.into_iter().zip([3000.0, 1024.0, 5.0]) {
+            assert!(near(rate, expected), "{kind:?} {rate}");
+        }
+        // Half of the operations move 8 KiB, half 64 KiB.
+        assert!(near(of("36MiB/s").0, 1024.0));
+        assert!(near(of("50k/s").0, 50_000.0));
+        for wrong in ["read", "read=1k/s,read=2k/s", "seek=1/s", "read=,write=1/s", "5 Gb/s"] {
+            assert!(wrong.parse::<OfferedRate>().is_err(), "{wrong}");
+        }
+        assert!(base.clone().with_offered(&"flush=1MB/s".parse().unwrap(), None).is_err());
+    }
+}
