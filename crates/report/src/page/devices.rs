@@ -86,8 +86,14 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
         });
         let mut panel = Panel::new(Axis::categories("", workloads.clone()), series.collect());
         panel.height = (workloads.len() as f64 / 6.0).clamp(0.5, 4.0);
-        let notes = (devices.len() > DEVICES_MAX)
-            .then(|| format!("The first {DEVICES_MAX} of {} devices.", devices.len()));
+        let mut notes = vec![
+            "A small difference may be chance: `iodyno compare` judges it from several runs of each device."
+                .to_owned(),
+        ];
+        notes.extend(
+            (devices.len() > DEVICES_MAX)
+                .then(|| format!("The first {DEVICES_MAX} of {} devices.", devices.len())),
+        );
         Figure {
             id: format!("devices-{}", labels::slug(what)),
             title: format!("{what} by workload and device"),
@@ -98,7 +104,7 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
                 panels: vec![panel],
                 spans: Vec::new(),
             }),
-            notes: notes.into_iter().collect(),
+            notes,
         }
     };
     let mut blocks = vec![
