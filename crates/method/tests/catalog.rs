@@ -42,6 +42,24 @@ fn every_method_of_the_catalog_can_be_read() {
     }
 }
 
+/// `applications` runs each workload of the study's table 1, once.
+#[test]
+fn the_applications_are_those_of_the_table() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../catalog/workloads");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let names = files.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned());
+    let mut of_table: Vec<String> =
+        names.filter(|name| workload_text(name).contains("REDP-5188, table 1")).collect();
+    // The study measures OLTP itself.
+    of_table.push("oltp-67-33-4k".to_owned());
+    of_table.sort();
+    let mut cells: Vec<String> =
+        method("applications").all_cells().into_iter().map(|cell| cell.name).collect();
+    cells.sort();
+    assert_eq!(cells, of_table);
+    assert_eq!(cells.len(), 9);
+}
+
 /// `methodology` 1.2 to 1.9: the number of cells, the least and the longest time.
 #[test]
 fn snias_tests_take_as_long_as_the_specification_requires() {

@@ -85,10 +85,15 @@ const PATTERNS: &[(&str, &str)] = &[
 ];
 
 const PINNED: &[(&str, u64)] = &[
+    ("archive", 0x17a1_f80c_48f9_d325),
     ("composite-block", 0xcb96_dd1a_b38f_2097),
+    ("data-warehouse", 0x13bf_d333_433d_ea6b),
     ("db-oltp", 0x9628_b391_9655_05da),
+    ("email", 0x0c86_8aca_9a2a_75ff),
+    ("file-server", 0x7553_6b21_c733_e820),
     ("log-80-20", 0x5951_e6a5_65bd_547c),
     ("log-write", 0x1c83_e5ec_0f02_3e25),
+    ("medical-imaging", 0xfb4d_173f_b2c7_2abb),
     ("oltp-67-33-16k", 0x9bf0_b315_87d9_4bcb),
     ("oltp-67-33-4k", 0x7a6c_6fb3_6118_4c7b),
     ("oltp-67-33-8k", 0xc810_9c96_e0c0_594b),
@@ -98,11 +103,15 @@ const PINNED: &[(&str, u64)] = &[
     ("pass", 0x3eb3_198e_876a_df06),
     ("random-read", 0xc3a8_b182_8c4c_13ce),
     ("random-write", 0x7949_43de_5813_0716),
+    ("redo-log", 0xf4bb_4309_84c3_d225),
     ("seq-read", 0xfc7c_2a49_6d62_f8e5),
     ("seq-write", 0xa1c2_ba84_5822_a325),
     ("sizes", 0x802b_e63d_d78e_e8c9),
     ("spots", 0xb9f5_48bb_35d6_8cad),
     ("strided", 0x96c5_f043_2be7_70c0),
+    ("video-on-demand", 0xc2aa_ee3e_ccd9_37bf),
+    ("web-20", 0xc996_b78b_d880_165f),
+    ("web-server", 0x1268_11e7_795f_9ae6),
     ("zipf", 0x6375_a24b_93e7_71ad),
 ];
 

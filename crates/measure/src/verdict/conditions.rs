@@ -195,7 +195,7 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
         say(
             "VOLATILE_CACHE",
             Level::Note,
-            "writes were acknowledged with a volatile cache in use, and none was flushed: these are not the times of durable writes; use a workload that flushes for those".to_owned(),
+            "writes were acknowledged with a volatile cache in use, and none was flushed: these are not the times of durable writes; use a workload that flushes for those, such as redo-log".to_owned(),
         );
     }
     if let Some(used) = found.file_system_used.filter(|used| *used > FILE_SYSTEM_USED_MAX) {

@@ -1,6 +1,7 @@
 //! The first section of a report: headline numbers with their intervals, their limits, and the most relevant
 //! plot.
 
+use super::stage::is_over_workloads;
 use super::{grid, labels, load, method, rounds};
 use crate::repeats;
 use crate::run_verdict::RunVerdict;
@@ -259,6 +260,10 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                         if let [_, .., last] = ends.as_slice() {
                             all.push(headline(last, "most load"));
                         }
+                    } else if is_over_workloads(&table.axes) {
+                        // Of several targets they are side by side in a figure.
+                        let each = table.rows.iter().filter(|r| !several && r.iops.is_some());
+                        all.extend(each.map(|r| of_row(r, &[], name(&r.at[0]))));
                     } else if sweep.scaling.is_none() {
                         let what = if table.rows.len() == 1 { stage.name.as_str() } else { "most" };
                         all.extend(most(&table.rows).map(|r| headline(r, what)));
@@ -358,7 +363,7 @@ fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
         format!("± {} % (95 %, over {} cells)", human::three_digits(share * 100.0), row.n)
     });
     let mut beside = Vec::new();
-    if !row.at.is_empty() {
+    if !axes.is_empty() {
         let at = axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}"));
         beside.push(at.collect::<Vec<_>>().join(", "));
     }

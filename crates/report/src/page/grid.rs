@@ -208,8 +208,11 @@ fn note(row: &Row) -> String {
 /// Bars of the rate, and lines of latency, over the values of one axis.
 fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     let names = values(table, 0);
-    let about_bandwidth = table.axes[0] != "block"
-        && stage.cells.first().is_some_and(|c| is_about_bandwidth(c.key.block_bytes()));
+    let about_bandwidth = match table.axes[0].as_str() {
+        "block" => false,
+        "workload" => table.rows.iter().any(|row| is_large(row, &table.axes)),
+        _ => stage.cells.first().is_some_and(|c| is_about_bandwidth(c.key.block_bytes())),
+    };
     let rate = |row: &Row| if about_bandwidth { row.bytes_per_s } else { row.iops };
     let bars = table.rows.iter().enumerate().filter_map(|(i, row)| {
         let y = rate(row)?;

@@ -1,7 +1,7 @@
 //! Sections for a method's stages, each with the plots that fit its findings.
 
 use super::stage::Stage;
-use super::{grid, labels, points, rounds, series};
+use super::{devices, grid, labels, points, rounds, series};
 use iodyno_measure::{Cell, Role};
 use iodyno_method::Findings;
 use iodyno_method::findings::{Showed, StageFinding};
@@ -16,6 +16,7 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
     if let Some(together) = points::side_by_side(run, findings) {
         all.push((usize::MAX, together));
     }
+    all.extend(devices::of_targets(run, findings).map(|section| (usize::MAX, section)));
     for (subject_number, subject) in findings.subjects.iter().enumerate() {
         let of = if several { format!(", {}", subject.target) } else { String::new() };
         let course =

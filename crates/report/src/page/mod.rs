@@ -7,6 +7,7 @@
 
 mod cells;
 mod compare;
+mod devices;
 mod disclosure;
 mod distribution;
 mod first_screen;
@@ -95,6 +96,7 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
     let after = document.sections.len().min(1);
     let loads = figures("load", "Under load", compare::loads(&runs));
     document.sections.splice(after..after, loads);
+    document.sections.splice(0..0, devices::of_runs(&runs));
     document.sections.extend(disclosure::of_comparison(parts, sides));
     embed(&mut document, &runs, options);
     document

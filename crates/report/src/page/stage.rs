@@ -46,8 +46,16 @@ pub(super) fn values(table: &Grid, axis: usize) -> Vec<String> {
     all
 }
 
-/// `depth 4, block 4KiB`; of a grid without axes the stage's name.
+/// Whether a grid is over workloads alone: its points differ in all things, and have names of their own.
+pub(super) fn is_over_workloads(axes: &[String]) -> bool {
+    matches!(axes, [axis] if axis == "workload")
+}
+
+/// `depth 4, block 4KiB`; of a grid over workloads the workload's name, of one without axes the stage's.
 pub(super) fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
+    if is_over_workloads(&table.axes) {
+        return row.at[0].clone();
+    }
     let at = table.axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}"));
     let name = at.collect::<Vec<_>>().join(", ");
     if name.is_empty() { stage.name.to_owned() } else { name }

@@ -1,0 +1,156 @@
+//! Devices side by side: what each gives to the workloads that all of them ran, one method on several targets or
+//! in several runs. Shifts with their verdicts are in `compare`.
+
+use super::stage::{is_over_workloads, nine, tone};
+use super::{grid, labels};
+use iodyno_method::Findings;
+use iodyno_method::findings::{Row, Showed};
+use iodyno_notebook::Run;
+use iodyno_page::{
+    Axis, Block, Figure, Mark, Panel, Plot, Point, Quantity, Section, Series, Shape,
+};
+use std::collections::BTreeSet;
+
+/// Devices of a figure: more are indistinguishable.
+const DEVICES_MAX: usize = 8;
+
+/// The name of a device, and the rows of its sweep over workloads.
+type OfDevice<'a> = (String, &'a [Row]);
+
+/// The section of one run on several targets, each alone.
+pub(super) fn of_targets(run: &Run, findings: &Findings) -> Option<Section> {
+    section(&labels::line_of(run, findings.level(), run.cells.iter()), &sweeps(&[(run, findings)]))
+}
+
+/// The section of several runs.
+pub(super) fn of_runs(runs: &[&Run]) -> Option<Section> {
+    let found = runs.iter().map(|&run| (run, crate::method::findings_of(run)));
+    let found: Vec<(&Run, Option<Findings>)> = found.collect();
+    let each: Vec<_> = found.iter().filter_map(|(run, f)| Some((*run, f.as_ref()?))).collect();
+    let ids = each.iter().take(DEVICES_MAX).map(|(run, _)| format!("run {}", run.id));
+    section(&ids.collect::<Vec<_>>().join(" · "), &sweeps(&each))
+}
+
+/// The sweeps over workloads, by the names of their targets; where one target was measured by several runs, the
+/// names of the runs go before.
+fn sweeps<'a>(runs: &[(&'a Run, &'a Findings)]) -> Vec<OfDevice<'a>> {
+    let mut all: Vec<(&str, OfDevice<'a>)> = Vec::new();
+    for (run, findings) in runs {
+        for subject in &findings.subjects {
+            let target = match findings.subjects.len() {
+                1 => labels::targets(run),
+                _ => subject.target.clone(),
+            };
+            all.extend(subject.stages.iter().filter_map(|stage| match &stage.showed {
+                Some(Showed::Sweep(sweep)) if is_over_workloads(&sweep.table.axes) => {
+                    let rows = sweep.table.rows.as_slice();
+                    Some((run.head.name.as_str(), (target.clone(), rows)))
+                }
+                _ => None,
+            }));
+        }
+    }
+    let targets: BTreeSet<&String> = all.iter().map(|(_, (target, _))| target).collect();
+    let are_distinct = targets.len() == all.len();
+    let named = all.into_iter().map(|(run, (target, rows))| {
+        (if are_distinct { target } else { format!("{run}, {target}") }, rows)
+    });
+    named.collect()
+}
+
+fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
+    let (mut devices, mut workloads) = (Vec::new(), Vec::new());
+    for (device, rows) in all {
+        if !devices.contains(&device) {
+            devices.push(device);
+        }
+        for row in *rows {
+            if !workloads.contains(&row.at[0]) {
+                workloads.push(row.at[0].clone());
+            }
+        }
+    }
+    if devices.len() < 2 {
+        return None;
+    }
+    let figure = |what: &str, quantity: Quantity, of: &dyn Fn(&Row) -> Option<f64>| {
+        // Several runs of one device have one colour and one entry of the legend.
+        let series = all.iter().filter_map(|(device, rows)| {
+            let color = devices.iter().position(|d| *d == device).filter(|&n| n < DEVICES_MAX)?;
+            let points = workloads.iter().enumerate().filter_map(|(y, workload)| {
+                let row = rows.iter().find(|row| row.at[0] == *workload)?;
+                Some(Point { tone: tone(row), ..Point::at(of(row)?, y as f64) })
+            });
+            let points = points.collect();
+            Some(Series { name: device.clone(), mark: Mark::Line, color, points })
+        });
+        let mut panel = Panel::new(Axis::categories("", workloads.clone()), series.collect());
+        panel.height = (workloads.len() as f64 / 6.0).clamp(0.5, 4.0);
+        let mut notes = vec![
+            "A small difference may be chance: `iodyno compare` judges it from several runs of each device."
+                .to_owned(),
+        ];
+        notes.extend(
+            (devices.len() > DEVICES_MAX)
+                .then(|| format!("The first {DEVICES_MAX} of {} devices.", devices.len())),
+        );
+        Figure {
+            id: format!("devices-{}", labels::slug(what)),
+            title: format!("{what} by workload and device"),
+            summary: summary(all, &workloads, quantity, of),
+            conditions: conditions.to_owned(),
+            shape: Shape::Plot(Plot {
+                x: Axis::log(what, quantity),
+                panels: vec![panel],
+                spans: Vec::new(),
+            }),
+            notes,
+        }
+    };
+    let mut blocks = vec![
+        Block::Figure(figure("throughput", Quantity::Throughput, &|row| row.bytes_per_s)),
+        Block::Figure(figure("p99 latency", Quantity::LatencyNs, &|row| nine(row, 1))),
+    ];
+    // A table for each workload, so that colours compare devices, joined.
+    let names = ["workload", "device"].map(str::to_owned);
+    let tables = workloads.iter().map(|workload| {
+        let named = of_workload(all, workload)
+            .map(|(device, row)| (vec![workload.clone(), device.clone()], row));
+        grid::table_of(&names, &named.collect::<Vec<_>>())
+    });
+    let joined = tables.reduce(|mut a, b| {
+        a.rows.extend(b.rows);
+        a
+    });
+    blocks.extend(joined.map(Block::Table));
+    Some(Section {
+        id: "devices".to_owned(),
+        title: "Side by side".to_owned(),
+        blocks,
+        folded: false,
+    })
+}
+
+fn of_workload<'a>(
+    all: &'a [OfDevice<'a>],
+    workload: &'a str,
+) -> impl Iterator<Item = (&'a String, &'a Row)> {
+    let rows = all.iter().flat_map(|(device, rows)| rows.iter().map(move |row| (device, row)));
+    rows.filter(move |(_, row)| row.at[0] == workload)
+}
+
+/// The extremes of each workload over the devices, in words.
+fn summary(
+    all: &[OfDevice<'_>],
+    workloads: &[String],
+    quantity: Quantity,
+    of: &dyn Fn(&Row) -> Option<f64>,
+) -> String {
+    let each = workloads.iter().filter_map(|workload| {
+        let values = of_workload(all, workload).filter_map(|(_, row)| of(row));
+        let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(x), h.max(x)));
+        (high > 0.0)
+            .then(|| format!("{workload} {} to {}", quantity.words(low), quantity.words(high)))
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
