@@ -5,7 +5,7 @@ use crate::beside::Neighbour;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use iodyno_drive::EngineKind;
 use iodyno_measure::{Metric, Threshold};
-use iodyno_method::Order;
+use iodyno_method::{LatencyLimit, Order};
 use iodyno_run::Processors;
 use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
@@ -172,7 +172,8 @@ pub struct Run {
     /// nothing. Says what is whole and of which run, and what is stale, zeroed, foreign, torn, misdirected or
     /// damaged; exits with 4 if anything is.
     #[arg(long, conflicts_with_all = ["workload", "content", "rate", "vary", "ops", "bytes", "repeat",
-        "destroy", "require", "read", "pattern", "zipf", "hot", "fsync", "dsync", "fill", "with"])]
+        "destroy", "require", "read", "pattern", "zipf", "hot", "fsync", "dsync", "fill", "with",
+        "find_rate"])]
     pub verify_only: bool,
     /// What to run on; may be given again: `scratch:` (default: a file that is made here and
     /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, an export of an NBD
@@ -257,6 +258,11 @@ pub struct Run {
     /// With --vary: in which order, `given`, `random` (by the seed) or `abba` (there and back).
     #[arg(long, value_name = "ORDER", requires = "vary", help_heading = "Method")]
     pub order: Option<Order>,
+    /// Search for the highest rate that holds a latency: 'p99<1ms', 'read.p99.9<2ms'. First as fast as the
+    /// workload goes, then in open loop at rates between those that hold and those that do not.
+    #[arg(long, value_name = "LIMIT", conflicts_with_all = ["vary", "rate", "ops", "bytes", "with", "repeat"],
+        help_heading = "Method")]
+    pub find_rate: Option<LatencyLimit>,
     /// A latency that the best point of a sweep keeps under: `p99=1ms`, `mean=5ms`.
     #[arg(long, value_name = "OF=TIME", requires = "vary", help_heading = "Method")]
     pub ceiling: Vec<String>,

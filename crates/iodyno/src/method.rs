@@ -11,9 +11,6 @@ use iodyno_target::{TargetName, inspect};
 use iodyno_workload::ActiveRange;
 use std::collections::BTreeMap;
 
-/// The name of a run whose method came from `--vary`.
-const SWEEP: &str = "sweep";
-
 /// The requested method, if there is one: by a name, by a file, or by `--vary` over a workload.
 pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
     let choice = Choice {
@@ -25,9 +22,11 @@ pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
     };
     hints::check_workload(&flags.workload)?;
     if let Some(file) = find_work::method_file(&flags.workload)? {
-        if !flags.vary.is_empty() {
+        let given =
+            [("--vary", !flags.vary.is_empty()), ("--find-rate", flags.find_rate.is_some())];
+        if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {
             return Err(Failure::input(format!(
-                "`{}` is a method and says itself what varies: take --vary out, or name a workload",
+                "`{}` is a method and says itself what varies: take {flag} out, or name a workload",
                 flags.workload
             )));
         }
@@ -36,7 +35,7 @@ pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
         method_flags::refuse_closed_choices(&source, flags)?;
         return Ok(Some(source));
     }
-    if flags.vary.is_empty() {
+    if flags.vary.is_empty() && flags.find_rate.is_none() {
         return Ok(None);
     }
     method_flags::refuse_of_files(flags)?;
@@ -87,10 +86,12 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
         order: flags.order.unwrap_or_default(),
         repeats: flags.repeat,
         fill_passes: fill_passes(flags)?,
+        find_rate: flags.find_rate,
         ceilings: ceilings.collect::<Result<_, _>>()?,
     };
     let choice = Choice { scale: flags.scale, ..Choice::default() };
-    let name = format!("{SWEEP} of {name}");
+    let what = if flags.find_rate.is_some() { "rate search" } else { "sweep" };
+    let name = format!("{what} of {name}");
     Ok(MethodSource { name, sweep: Some(sweep), workloads, choice, ..MethodSource::default() })
 }
 

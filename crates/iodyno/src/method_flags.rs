@@ -143,7 +143,7 @@ mod tests {
     }
 
     /// Each flag of `run` by its long name.
-    const FLAGS: [(&str, Means); 51] = [
+    const FLAGS: [(&str, Means); 52] = [
         ("verify-only", Means::Instead),
         ("on", Means::Always),
         ("threads", Means::IfOpen),
@@ -166,6 +166,7 @@ mod tests {
         ("seed", Means::Always),
         ("repeat", Means::NotOfMethods),
         ("vary", Means::OfSweeps),
+        ("find-rate", Means::OfSweeps),
         ("order", Means::OfSweeps),
         ("ceiling", Means::OfSweeps),
         ("setting", Means::IfOpen),
@@ -224,6 +225,7 @@ mod tests {
             "fsync" => "8",
             "dsync" | "fill" => "",
             "with" => "seq-write",
+            "find-rate" => "p99<1ms",
             "rate" => "1k/s",
             "content" => "zeroes",
             "time" | "ramp" => "1s",

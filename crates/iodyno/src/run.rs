@@ -147,7 +147,7 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
     }
     if let Some(source) = method::source(flags)? {
         let name = source.name.clone();
-        let work = Work::Method { source, each: flags.each, reuse: flags.reuse };
+        let work = Work::Method { source: Box::new(source), each: flags.each, reuse: flags.reuse };
         // Those of a sweep are in its method.
         return Ok(RunRequest { repeats: 1, ..with_work(flags, name, work)? });
     }

@@ -2,6 +2,7 @@
 //! state, maximum.
 
 use crate::next_step::Method;
+use crate::rate_search::PROBES_MAX;
 use crate::stage::{Act, Cells, Points, Rounds, Series};
 use iodyno_workload::Edge;
 use serde::Serialize;
@@ -60,6 +61,13 @@ impl Budget {
                     let least = steady_every
                         .map_or(most, |every| u64::from(every * limits.window_rounds).min(most));
                     let one = grid.time_ns + wait_ns;
+                    ((least, most), (least * one, most * one))
+                }
+                Act::RateSearch(search) => {
+                    let ramp = search.grid.base.first().map_or(0, |(_, s)| s.limits().ramp_ns);
+                    let one = search.grid.time_ns + ramp;
+                    // From the middle to the precision just below the capacity, and to the least rate.
+                    let (least, most) = (1 + 5, 1 + u64::from(PROBES_MAX));
                     ((least, most), (least * one, most * one))
                 }
                 Act::Points(Points { choose, time_ns, before, .. }) => {

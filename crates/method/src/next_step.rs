@@ -5,12 +5,13 @@ use crate::axis::{AxisKind, Value};
 use crate::choice::MethodSource;
 use crate::completed_step::{Done, Figures, response_time};
 use crate::grid::Grid;
+use crate::rate_search::RateSearch;
 use crate::stage::{Act, Ceiling, Cells, Points, Rounds, Series, Stage, Track, Which};
 use crate::step::{CellStep, Step};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum, mid_points, optimum};
 use iodyno_measure::statistics::steady::{Progress, SteadyState};
 use iodyno_measure::{Place, Role, Threshold};
-use iodyno_units::Precondition;
+use iodyno_units::{Precondition, human};
 use iodyno_workload::{CellSpec, EmulationOptions, Settle, Spec};
 
 /// The least operations of a cell: enough for a 99.9th percentile.
@@ -48,7 +49,9 @@ impl Method {
             match &stage.act {
                 Act::Purge | Act::Wait { .. } => {}
                 Act::Fill(fill) => add(stage.name.clone(), &fill.spec),
-                Act::Cells(Cells { grid, .. }) | Act::Series(Series { grid, .. }) => {
+                Act::Cells(Cells { grid, .. })
+                | Act::Series(Series { grid, .. })
+                | Act::RateSearch(RateSearch { grid, .. }) => {
                     for (name, spec) in points(grid) {
                         add(name, &spec);
                     }
@@ -115,7 +118,8 @@ impl Method {
         self.stages.iter().filter_map(|stage| match &stage.act {
             Act::Cells(Cells { grid, .. })
             | Act::Series(Series { grid, .. })
-            | Act::Rounds(Rounds { grid, .. }) => Some(grid),
+            | Act::Rounds(Rounds { grid, .. })
+            | Act::RateSearch(RateSearch { grid, .. }) => Some(grid),
             _ => None,
         })
     }
@@ -153,6 +157,7 @@ impl Method {
                 Act::Rounds(rounds) => rounds_next(rounds, &mine, &at)?,
                 Act::Series(series) => series_next(series, &mine, &at)?,
                 Act::Points(points) => self.points(points, subject, done, &mine, &at)?,
+                Act::RateSearch(search) => rate_search_next(search, &mine, &at)?,
             };
             if let Some(step) = step {
                 return Ok(step);
@@ -400,6 +405,29 @@ fn rounds_next(
         part -= 1;
     }
     let step = cell(&rounds.grid, part, at(round, part as u32, Role::Measure))?;
+    Ok(Some(Step::Cell(Box::new(step))))
+}
+
+fn rate_search_next(
+    search: &RateSearch,
+    mine: &[&Done],
+    at: &dyn Fn(u32, u32, Role) -> Place,
+) -> Result<Option<Step>, String> {
+    let mut step = cell(&search.grid, 0, at(mine.len() as u32, 0, Role::Measure))?;
+    // A steady mean is not yet a known tail.
+    step.cell.emulation.settle = None;
+    if mine.is_empty() {
+        return Ok(Some(Step::Cell(Box::new(step))));
+    }
+    let figures: Option<Vec<&Figures>> = mine.iter().map(|d| d.figures.as_ref()).collect();
+    let rate_iops = figures.and_then(|figures| search.next_iops(&figures));
+    let Some(rate_iops) = rate_iops else { return Ok(None) };
+    let name = &step.cell.name;
+    let rate = format!("{}/s", human::count(rate_iops));
+    step.place.at.push(("rate".to_owned(), rate.clone()));
+    let spec = step.cell.spec.clone().with_rate(rate_iops, None);
+    step.cell.spec = spec.map_err(|e| format!("{name}: {e}"))?;
+    step.cell.name = format!("{name} rate={}", rate.replace(' ', ""));
     Ok(Some(Step::Cell(Box::new(step))))
 }
 

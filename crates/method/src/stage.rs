@@ -1,6 +1,7 @@
 //! The stages of a method, checked.
 
 use crate::grid::{Grid, Order};
+use crate::rate_search::RateSearch;
 use core::str::FromStr;
 use iodyno_measure::metric::{NoMetric, Quantity};
 use iodyno_measure::statistics::steady::SteadyLimits;
@@ -37,6 +38,8 @@ pub enum Act {
     Series(Series),
     /// A few points, chosen from the results of an earlier stage.
     Points(Points),
+    /// The highest rate at which a latency stays under a limit.
+    RateSearch(RateSearch),
 }
 
 /// Sequential writes over the active range, several times.

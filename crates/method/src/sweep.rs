@@ -2,6 +2,7 @@
 
 use crate::axis::Axis;
 use crate::grid::Order;
+use crate::rate_search::LatencyLimit;
 use crate::stage::Ceiling;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,9 @@ pub struct Sweep {
     /// Sequential writes over the active range before the cells, so many times; 0 to 3.
     #[serde(default)]
     pub fill_passes: u8,
+    /// In place of the cells, the highest rate that holds this; there are no axes, and one workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find_rate: Option<LatencyLimit>,
     /// Conditions on the chosen point.
     pub ceilings: Vec<Ceiling>,
 }

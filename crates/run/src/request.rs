@@ -69,7 +69,7 @@ pub enum Work {
     /// A method, which decides as it goes.
     Method {
         /// All of its inputs.
-        source: MethodSource,
+        source: Box<MethodSource>,
         /// On each target alone, one after the other, rather than on all at once.
         each: bool,
         /// Reuses the preconditioning of an earlier run, where it is proven to be intact.

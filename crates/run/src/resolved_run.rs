@@ -87,7 +87,7 @@ impl ResolvedRun {
         let cells = match &request.work {
             Work::Cells(listed) => listed.iter().map(crate::ListedCell::cell).collect(),
             Work::Method { source, each, reuse } => {
-                let of = find_work::method(source.clone())?;
+                let of = find_work::method(MethodSource::clone(source))?;
                 check_scale(source)?;
                 let targets = request.targets.iter().map(volumes).sum();
                 of.engines()

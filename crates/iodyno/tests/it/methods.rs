@@ -375,6 +375,42 @@ fn a_resumed_run_keeps_the_device_that_it_began_with() {
     assert_eq!(whole.len(), 16);
 }
 
+/// The search ends between a rate that holds and one that does not, near each other; where the samples are too few,
+/// it says how long a cell must be, and that is enough.
+#[test]
+fn the_highest_rate_under_a_latency() {
+    let place = Place::new();
+    let search = "run random-read --on model:exflash-400g --ramp 100ms --find-rate";
+    let document = place.document(&format!("{search} p99<500us --time 1s"));
+    assert_valid(RUN_SCHEMA, &document);
+    let found = &document["findings"]["subjects"][0]["stages"][0]["showed"];
+    assert_eq!(found["kind"], "rate_search");
+    let of = |key: &str| number(&found[key]);
+    assert!(of("holds_iops") < of("fails_iops") && of("fails_iops") < of("capacity_iops"));
+    assert!(of("fails_iops") < 1.021 * of("holds_iops"), "{found}");
+    assert!(of("surely_holds_iops") <= of("holds_iops"));
+    let probes = found["probes"].as_array().unwrap();
+    assert_eq!(probes.len(), document["cells"].as_array().unwrap().len());
+    let shown = place.iodyno("show last");
+    let said = &shown.succeeds().stdout;
+    assert!(said.contains("highest rate with p99 < 500 µs") && said.contains("closed loop"));
+    let page = place.path("page.html");
+    place.iodyno(&format!("report last -o {}", page.display())).succeeds();
+    assert!(std::fs::read_to_string(page).unwrap().contains("Latency by offered rate"));
+
+    let short = place.iodyno(&format!("{search} p99.9<10ms --time 20ms -q"));
+    let said = short.succeeds().stdout.replace('\n', " ");
+    assert!(said.contains("too few operations to tell") && said.contains("give --time 1 s"));
+    for refused in [
+        "run four-corners --find-rate p99<1ms",
+        "run random-read --find-rate iops<5",
+        "run random-read --find-rate p99<1ms --rate 5/s",
+        "run depth --find-rate p99<1ms",
+    ] {
+        place.iodyno(&format!("{refused} --on null:")).exits(2);
+    }
+}
+
 const TWO_POINTS: &str = r#"
 schema = 1
 require = ["p99 < 1us"]

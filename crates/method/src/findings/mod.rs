@@ -2,6 +2,7 @@
 //! figures that can be printed, drawn and kept.
 
 mod points;
+mod rate_search;
 mod rounds;
 mod series;
 mod sweep;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 
 pub use points::PointFinding;
+pub use rate_search::{Probe, RateSearchFinding};
 pub use rounds::{RoundsFinding, Variable};
 pub use series::{Sample, SeriesFinding};
 pub use sweep::{Load, Scaling, SweepFinding};
@@ -97,6 +99,8 @@ pub enum Showed {
         /// In the order of the method.
         points: Vec<PointFinding>,
     },
+    /// The highest rate under a latency.
+    RateSearch(RateSearchFinding),
 }
 
 /// One finished step with its cell. Of several targets' cells the merged one counts.
@@ -181,23 +185,27 @@ fn finding(
         Act::Rounds(_) => "rounds",
         Act::Series(_) => "series",
         Act::Points(_) => "points",
+        Act::RateSearch(_) => "rate search",
     };
-    let showed = (!steps.is_empty()).then(|| match &of.act {
-        Act::Purge | Act::Fill(_) | Act::Wait { .. } => preparation(steps[0].cell),
-        Act::Cells(cells) => Showed::Sweep(sweep::sweep(cells, steps)),
-        Act::Rounds(rounds) => {
-            let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
-            Showed::Rounds(rounds::rounds(rounds, seed, &mine, steps))
-        }
-        Act::Series(series) => {
-            let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
-            Showed::Series(series::series(series, seed, &mine, steps))
-        }
-        Act::Points(points) => {
-            Showed::Points { points: points::points(method, points, subject, steps, done) }
-        }
+    let showed = (!steps.is_empty()).then(|| {
+        Some(match &of.act {
+            Act::Purge | Act::Fill(_) | Act::Wait { .. } => preparation(steps[0].cell),
+            Act::Cells(cells) => Showed::Sweep(sweep::sweep(cells, steps)),
+            Act::Rounds(rounds) => {
+                let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
+                Showed::Rounds(rounds::rounds(rounds, seed, &mine, steps))
+            }
+            Act::Series(series) => {
+                let mine: Vec<&Done> = of_stage(done, subject, stage).collect();
+                Showed::Series(series::series(series, seed, &mine, steps))
+            }
+            Act::Points(points) => {
+                Showed::Points { points: points::points(method, points, subject, steps, done) }
+            }
+            Act::RateSearch(search) => Showed::RateSearch(rate_search::finding(search, steps)?),
+        })
     });
-    StageFinding { name: of.name.clone(), act, showed }
+    StageFinding { name: of.name.clone(), act, showed: showed.flatten() }
 }
 
 fn preparation(cell: &Cell) -> Showed {

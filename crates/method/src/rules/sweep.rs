@@ -6,11 +6,12 @@ use crate::axis::{Axis, AxisKind, Value};
 use crate::choice::MethodSource;
 use crate::grid::Grid;
 use crate::next_step::Method;
+use crate::rate_search::RateSearch;
 use crate::stage::{Act, Cells, Fill, Stage};
 use crate::sweep::Sweep;
 use iodyno_catalog::FileError;
 use iodyno_units::Precondition;
-use iodyno_workload::{Percent, Spec};
+use iodyno_workload::{ArrivalKind, Percent, Spec};
 
 /// Outstanding writes of a fill.
 const FILL_DEPTH: u32 = 32;
@@ -54,13 +55,26 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
         settles: true,
         rate_of: None,
     };
-    let cells = Cells {
-        grid: grid.checked().map_err(wrong)?,
-        order: sweep.order,
-        repeats: sweep.repeats,
-        ceilings: sweep.ceilings.clone(),
+    let grid = grid.checked().map_err(wrong)?;
+    let act = match sweep.find_rate {
+        Some(_) if grid.len() != 1 => {
+            return Err(FileError::new(0..0, "the highest rate is searched for one workload")
+                .with_help("name one that is no group, and vary nothing"));
+        }
+        Some(_) if matches!(grid.base[0].1.arrivals(), ArrivalKind::Open { .. }) => {
+            return Err(FileError::new(0..0, "the search sets the rate itself")
+                .with_help("give no rate, in a workload without `arrivals`"));
+        }
+        Some(limit) => Act::RateSearch(RateSearch { grid, limit }),
+        None => Act::Cells(Cells {
+            grid,
+            order: sweep.order,
+            repeats: sweep.repeats,
+            ceilings: sweep.ceilings.clone(),
+        }),
     };
-    let mut stages = vec![Stage { name: "sweep".to_owned(), act: Act::Cells(cells) }];
+    let name = if sweep.find_rate.is_some() { "rate search" } else { "sweep" };
+    let mut stages = vec![Stage { name: name.to_owned(), act }];
     if sweep.fill_passes > 0 {
         let spec = Spec::from_toml(PLAIN_SEQUENTIAL).map_err(|mut errors| errors.remove(0))?;
         let spec = spec.with_read_share(Percent::ZERO).map_err(wrong)?;

@@ -2,7 +2,7 @@
 //! plot.
 
 use super::stage::is_over_workloads;
-use super::{grid, labels, load, method, rounds};
+use super::{grid, labels, load, method, rate_search, rounds};
 use crate::repeats;
 use crate::run_verdict::RunVerdict;
 use crate::thresholds;
@@ -327,6 +327,16 @@ fn of_method(findings: &Findings) -> Vec<Headline> {
                         all.push(of_row(&series.end, &[], name("at the end")));
                     }
                 }
+                Showed::RateSearch(found) => all.push(Headline {
+                    name: name(&format!("highest rate with {}", found.limit)),
+                    value: rate_search::answer(found),
+                    interval: String::new(),
+                    beside: vec![format!(
+                        "closed loop {} IOPS",
+                        iodyno_units::human::count(found.capacity_iops)
+                    )],
+                    tone: if found.holds_iops.is_some() { Tone::Plain } else { Tone::Warning },
+                }),
                 Showed::Points { points } => {
                     for point in points {
                         let mut headline =

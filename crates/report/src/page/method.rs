@@ -1,7 +1,7 @@
 //! Sections for a method's stages, each with the plots that fit its findings.
 
 use super::stage::Stage;
-use super::{devices, grid, labels, points, rounds, series};
+use super::{devices, grid, labels, points, rate_search, rounds, series};
 use iodyno_measure::{Cell, Role};
 use iodyno_method::Findings;
 use iodyno_method::findings::{Showed, StageFinding};
@@ -62,7 +62,7 @@ pub(super) fn weight(finding: &StageFinding) -> usize {
     match &finding.showed {
         Some(Showed::Sweep(sweep)) => 1 + sweep.load.as_ref().map_or(0, |l| l.rows.len()),
         Some(Showed::Rounds(_)) => 2,
-        Some(Showed::Points { .. }) => 1,
+        Some(Showed::Points { .. } | Showed::RateSearch(_)) => 1,
         Some(Showed::Series(_) | Showed::Preparation { .. }) | None => 0,
     }
 }
@@ -99,5 +99,6 @@ fn blocks(stage: &Stage<'_>, finding: &StageFinding) -> Vec<Block> {
         Some(Showed::Rounds(of)) => rounds::blocks(stage, of),
         Some(Showed::Series(of)) => series::blocks(stage, of),
         Some(Showed::Points { points }) => points::blocks(stage, points),
+        Some(Showed::RateSearch(found)) => rate_search::blocks(stage, found),
     }
 }

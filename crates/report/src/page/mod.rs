@@ -17,6 +17,7 @@ mod latency_breakdown;
 mod load;
 mod method;
 mod points;
+mod rate_search;
 mod rounds;
 mod series;
 mod stage;

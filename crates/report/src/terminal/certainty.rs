@@ -64,7 +64,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
 }
 
 /// `76.9 to 77.3 µs`, the unit once where both ends have it.
-fn between(within: &Within, style: Style) -> String {
+pub(super) fn between(within: &Within, style: Style) -> String {
     let end = |ns: Option<u64>| ns.map(|ns| human::time_ns(ns as f64));
     let text = match (end(within.low_ns), end(within.high_ns)) {
         (Some(low), Some(high)) => match (low.split_once(' '), high.split_once(' ')) {

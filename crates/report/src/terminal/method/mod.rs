@@ -2,6 +2,7 @@
 //! Individual cells are in `export --format csv` and in JSON.
 
 mod grid;
+mod rate_search;
 mod series;
 
 use super::certainty::{self, Known};
@@ -82,6 +83,7 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
         Showed::Rounds(rounds) => titled(&name, rounds_lines(&stage.name, rounds, style), style),
         Showed::Series(series) => titled(&name, series::lines(series, style), style),
         Showed::Points { points } => titled(&name, points_lines(points, style), style),
+        Showed::RateSearch(found) => titled(&name, rate_search::lines(found, style), style),
     }
 }
 

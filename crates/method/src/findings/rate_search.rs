@@ -1,0 +1,154 @@
+//! The highest rate that holds a latency: the rates between which it lies, and those between which it lies for certain.
+
+use super::{Step, measured};
+use crate::rate_search::RateSearch;
+use iodyno_measure::metric::Quantity;
+use iodyno_measure::statistics::within::{Within, within};
+use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
+use iodyno_units::human;
+use serde::Serialize;
+
+/// The result of a search.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RateSearchFinding {
+    /// The limit, as text.
+    pub limit: String,
+    /// The rate of the closed loop, operations a second.
+    pub capacity_iops: f64,
+    /// A rate in whose cell too few operations completed to know the latency, which ended the search.
+    pub unknown_iops: Option<f64>,
+    /// The measured time in which there would have been enough, s.
+    pub time_needed_s: Option<f64>,
+    /// The highest rate that held; None if none did.
+    pub holds_iops: Option<f64>,
+    /// The lowest rate that did not; None if all did, up to the precision below the capacity.
+    pub fails_iops: Option<f64>,
+    /// The highest rate whose 95 % interval lies below the limit; None if none does.
+    pub surely_holds_iops: Option<f64>,
+    /// The lowest rate whose 95 % interval lies above the limit, or that was not met; None if none does.
+    pub surely_fails_iops: Option<f64>,
+    /// The tried rates, in the order of the rate.
+    pub probes: Vec<Probe>,
+}
+
+impl RateSearchFinding {
+    /// The answer in a sentence, for people.
+    pub fn sentence(&self) -> String {
+        let rate = |iops: f64| format!("{}/s", human::count(iops));
+        let capacity = rate(self.capacity_iops);
+        let limit = &self.limit;
+        if let (Some(rate_iops), Some(needed_s)) = (self.unknown_iops, self.time_needed_s) {
+            return format!(
+                "too few operations to tell whether {} holds {limit}: give --time {} or more",
+                rate(rate_iops),
+                human::duration_ns(needed_s.ceil() as u64 * 1_000_000_000)
+            );
+        }
+        match (self.holds_iops, self.fails_iops) {
+            (None, None) => format!("no rate was tried: the closed loop completed {capacity}"),
+            (None, Some(fails)) => format!(
+                "no rate holds {limit}: {} does not, and the closed loop completed {capacity}",
+                rate(fails)
+            ),
+            (Some(holds), None) => format!(
+                "every rate holds {limit}, up to {} of the {capacity} that the closed loop completed",
+                rate(holds)
+            ),
+            (Some(holds), Some(fails)) => {
+                let surely = match (self.surely_holds_iops, self.surely_fails_iops) {
+                    (Some(low), Some(high)) => {
+                        format!("between {} and {} (95 %)", rate(low), rate(high))
+                    }
+                    (Some(low), None) => format!("{} or more (95 %)", rate(low)),
+                    (None, Some(high)) => format!("less than {} (95 %)", rate(high)),
+                    (None, None) => {
+                        "the cells are too short for an interval: give more --time".to_owned()
+                    }
+                };
+                format!(
+                    "highest rate with {limit}: {}, {surely}; {} does not hold it, and the closed loop completed {capacity}",
+                    rate(holds),
+                    rate(fails)
+                )
+            }
+        }
+    }
+}
+
+/// One tried rate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Probe {
+    /// Offered, operations a second; None for the closed loop.
+    pub offered_iops: Option<f64>,
+    /// Completed, operations a second.
+    pub iops: f64,
+    /// The limited latency, ns; None where the samples do not support it.
+    pub latency_ns: Option<f64>,
+    /// Its 95 % interval within the cell; None for a mean, and where the samples do not support it.
+    pub within: Option<Within>,
+    /// The rate was met, with the latency under the limit; None for the closed loop.
+    pub holds: Option<bool>,
+}
+
+pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSearchFinding> {
+    let cells: Vec<_> =
+        measured(steps).filter_map(|s| Some((s.cell, s.done.figures.as_ref()?))).collect();
+    let figures: Vec<_> = cells.iter().map(|(_, figures)| *figures).collect();
+    let bracket = search.bracket(&figures)?;
+    let mut probes = Vec::new();
+    for (cell, figures) in &cells {
+        let offered_iops = cell.key.offered_iops;
+        probes.push(Probe {
+            offered_iops,
+            iops: figures.summary.iops,
+            latency_ns: search.limit.of(figures),
+            within: interval(search, cell),
+            holds: offered_iops.map(|rate_iops| search.holds(rate_iops, figures)),
+        });
+    }
+    let below_ns = search.limit.below_ns;
+    let tried = || probes.iter().filter_map(|probe| Some((probe.offered_iops?, probe)));
+    let surely_holds = tried().filter(|(_, probe)| {
+        let high_ns = probe.within.and_then(|within| within.high_ns);
+        probe.holds == Some(true) && high_ns.is_some_and(|ns| ns < below_ns)
+    });
+    let surely_fails = tried().filter(|(_, probe)| {
+        let low_ns = probe.within.and_then(|within| within.low_ns);
+        // Without a latency over the limit it is the rate that was not met.
+        let is_under = probe.latency_ns.is_some_and(|ns| ns < below_ns as f64);
+        probe.holds == Some(false) && (is_under || low_ns.is_some_and(|ns| ns >= below_ns))
+    });
+    let surely_holds_iops = surely_holds.map(|(rate, _)| rate).reduce(f64::max);
+    let surely_fails_iops = surely_fails.map(|(rate, _)| rate).reduce(f64::min);
+    // The closed loop goes last.
+    let rate = |probe: &Probe| probe.offered_iops.unwrap_or(f64::INFINITY);
+    probes.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    Some(RateSearchFinding {
+        limit: search.limit.to_string(),
+        capacity_iops: bracket.capacity_iops,
+        unknown_iops: bracket.unknown.map(|(rate_iops, _)| rate_iops),
+        time_needed_s: bracket.unknown.map(|(_, ns)| ns as f64 / 1e9),
+        holds_iops: (bracket.holds_iops > 0.0).then_some(bracket.holds_iops),
+        fails_iops: bracket.has_failed.then_some(bracket.fails_iops),
+        surely_holds_iops,
+        surely_fails_iops,
+        probes,
+    })
+}
+
+/// The 95 % interval of the limited percentile of a cell.
+fn interval(search: &RateSearch, cell: &Cell) -> Option<Within> {
+    let Quantity::Quantile(q) = search.limit.metric.quantity else { return None };
+    let kind = search.limit.metric.kind;
+    let of = |part: &Interval| -> Vec<Histogram> {
+        let mine = part.iter().filter(|(k, _)| kind.is_none_or(|kind| kind == *k));
+        mine.map(|(_, class): (_, &ClassStats)| class.response_time().clone()).collect()
+    };
+    let parts: Vec<Vec<Histogram>> = cell.series.iter().map(of).collect();
+    let series: Vec<Vec<&Histogram>> = parts.iter().map(|part| part.iter().collect()).collect();
+    let mut total = Histogram::default();
+    for histogram in parts.iter().flatten() {
+        total.merge(histogram);
+    }
+    within(&total, &series, &[q], 0.95).into_iter().next()?
+}

@@ -1,0 +1,277 @@
+//! The search for the highest rate at which a latency stays under a limit: what it looks for, and which rate is tried
+//! next. Its result is in `findings/rate_search.rs`.
+//!
+//! The first cell is the workload as it is, in a closed loop: its rate is the target's capacity for it. Each further cell
+//! offers a rate in open loop, where response time counts from the intended start, and so includes the queue before a
+//! target that can't follow. Rates are bisected between the highest that held the limit and the lowest that did not,
+//! which at first are none and the capacity.
+
+use crate::completed_step::Figures;
+use crate::grid::Grid;
+use core::fmt;
+use core::str::FromStr;
+use iodyno_measure::histogram::EXCEEDANCES_MIN;
+use iodyno_measure::metric::{Metric, NoMetric, Quantity};
+use iodyno_measure::summary::PERCENTILES;
+use iodyno_units::{human, parse_duration_ns};
+use serde::{Deserialize, Serialize};
+
+/// The search ends when the rates that hold and those that do not are this near, as a share of the lower one.
+const PRECISION_SHARE: f64 = 0.02;
+/// The most cells after the first: enough to get from the capacity to a thousandth of it, and to the precision there.
+pub(crate) const PROBES_MAX: u32 = 16;
+/// No rate below this share of the capacity is tried.
+const LEAST_SHARE: f64 = 0.001;
+/// A rate is offered for certain where at least this share of it completed.
+const MET_SHARE: f64 = 0.98;
+
+/// A limit on a latency.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct LatencyLimit {
+    /// The latency, of all kinds of operation together or of one.
+    pub metric: Metric,
+    /// It stays below this, ns.
+    pub below_ns: u64,
+}
+
+impl FromStr for LatencyLimit {
+    type Err = String;
+
+    /// Reads `p99<1ms`, `read.p99.9 < 2ms` or `mean<200us`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, time)) = text.split_once('<') else {
+            return Err(format!("`{text}` is no limit: write one such as p99<1ms"));
+        };
+        let metric: Metric = name.trim().parse().map_err(|e: NoMetric| e.to_string())?;
+        let known = |q: f64| PERCENTILES.iter().any(|p| p.quantile.total_cmp(&q).is_eq());
+        match metric.quantity {
+            Quantity::Mean => {}
+            Quantity::Quantile(q) if metric.kind.is_none() || known(q) => {}
+            _ => {
+                return Err(format!(
+                    "`{metric}` can't be searched for: take mean or a percentile, of one kind of operation p50, p90, p99, p99.9, p99.99 or p99.999"
+                ));
+            }
+        }
+        let time = time.trim().trim_start_matches('=');
+        match parse_duration_ns(time).map_err(|e| e.to_string())? {
+            0 => Err("a latency is above 0".to_owned()),
+            below_ns => Ok(Self { metric, below_ns }),
+        }
+    }
+}
+
+impl fmt::Display for LatencyLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} < {}", self.metric, human::time_ns(self.below_ns as f64))
+    }
+}
+
+impl From<LatencyLimit> for String {
+    fn from(limit: LatencyLimit) -> Self {
+        format!("{}<{}ns", limit.metric, limit.below_ns)
+    }
+}
+
+impl TryFrom<String> for LatencyLimit {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl LatencyLimit {
+    /// The latency of a cell, ns; None where the samples do not support it.
+    pub(crate) fn of(&self, figures: &Figures) -> Option<f64> {
+        let summary = &figures.summary;
+        match self.metric.kind {
+            None => summary.get(self.metric.quantity),
+            Some(kind) => {
+                let of = summary.kinds.iter().find(|of| of.kind == kind)?;
+                of.response_time.get(self.metric.quantity)
+            }
+        }
+    }
+
+    /// Operations that a cell needs to support it.
+    fn ops_min(&self) -> f64 {
+        match self.metric.quantity {
+            Quantity::Quantile(q) => EXCEEDANCES_MIN / q.min(1.0 - q),
+            _ => 1.0,
+        }
+    }
+}
+
+/// See [`Act::RateSearch`](crate::Act::RateSearch).
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateSearch {
+    /// The workload, one point.
+    pub grid: Grid,
+    /// The limit.
+    pub limit: LatencyLimit,
+}
+
+/// What the finished cells of a search tell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bracket {
+    /// The rate of the closed loop.
+    pub(crate) capacity_iops: f64,
+    /// The highest rate that held; 0 for none yet.
+    pub(crate) holds_iops: f64,
+    /// The lowest rate that did not; the capacity, before one was found.
+    pub(crate) fails_iops: f64,
+    /// That rate was tried.
+    pub(crate) has_failed: bool,
+    /// A rate that was met, in a cell with too few operations to know its latency; and the time, ns, in which there
+    /// would have been enough.
+    pub(crate) unknown: Option<(f64, u64)>,
+}
+
+impl RateSearch {
+    /// Whether a rate is met and the latency under the limit.
+    pub(crate) fn holds(&self, rate_iops: f64, figures: &Figures) -> bool {
+        figures.summary.iops >= MET_SHARE * rate_iops
+            && self.limit.of(figures).is_some_and(|ns| ns < self.limit.below_ns as f64)
+    }
+
+    /// From the figures of its cells, in order, the closed loop first; None before that.
+    pub(crate) fn bracket(&self, figures: &[&Figures]) -> Option<Bracket> {
+        let (first, probes) = figures.split_first()?;
+        let capacity_iops = first.summary.iops;
+        let mut bracket = Bracket {
+            capacity_iops,
+            holds_iops: 0.0,
+            fails_iops: capacity_iops,
+            has_failed: false,
+            unknown: None,
+        };
+        for figures in probes {
+            let rate_iops = bracket.middle();
+            if self.limit.of(figures).is_none() && figures.summary.iops >= MET_SHARE * rate_iops {
+                // Of one kind there are fewer: in proportion.
+                let ops = figures.summary.ops.max(1) as f64;
+                let of_kind = self.limit.metric.kind.and_then(|kind| {
+                    figures.summary.kinds.iter().find(|of| of.kind == kind).map(|of| of.ops as f64)
+                });
+                let share = of_kind.unwrap_or(ops) / ops;
+                let needed_s = self.limit.ops_min() / (rate_iops * share.max(1.0 / ops));
+                bracket.unknown = Some((rate_iops, (needed_s * 1.1e9) as u64));
+                break;
+            }
+            if self.holds(rate_iops, figures) {
+                bracket.holds_iops = rate_iops;
+            } else {
+                bracket.fails_iops = rate_iops;
+                bracket.has_failed = true;
+            }
+        }
+        Some(bracket)
+    }
+
+    /// The rate to try after these cells; None at the end.
+    pub(crate) fn next_iops(&self, figures: &[&Figures]) -> Option<f64> {
+        let bracket = self.bracket(figures)?;
+        let near = bracket.fails_iops - bracket.holds_iops <= PRECISION_SHARE * bracket.holds_iops;
+        let is_over = near
+            || bracket.unknown.is_some()
+            || bracket.capacity_iops <= 0.0
+            || bracket.fails_iops <= LEAST_SHARE * bracket.capacity_iops
+            || figures.len() > PROBES_MAX as usize;
+        (!is_over).then(|| bracket.middle())
+    }
+}
+
+impl Bracket {
+    pub(crate) fn middle(&self) -> f64 {
+        f64::midpoint(self.holds_iops, self.fails_iops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_measure::{Histogram, Summary};
+
+    /// A cell in which all of `ops` operations took this long.
+    fn figures(iops: f64, latency_ns: u64, ops: u64) -> Figures {
+        let mut response_time = Histogram::default();
+        response_time.record_n(latency_ns, ops);
+        let summary = Summary { iops, ops, response_time, ..Summary::default() };
+        Figures { summary, ..Figures::default() }
+    }
+
+    fn search(limit: &str) -> RateSearch {
+        let grid = Grid {
+            base: Vec::new(),
+            axes: Vec::new(),
+            time_ns: 1,
+            state: iodyno_units::Precondition::Workload,
+            settles: false,
+            rate_of: None,
+        };
+        RateSearch { grid, limit: limit.parse().unwrap() }
+    }
+
+    /// The rate at which a known latency crosses the limit lies between the two rates that are found, which are as
+    /// near as promised, after as many cells as are announced at most.
+    #[test]
+    fn the_search_encloses_the_rate_at_which_the_latency_crosses_the_limit() {
+        let search = search("p99<1ms");
+        for crossing in [0.0015, 0.02, 0.1, 0.33, 0.5, 0.9, 0.989] {
+            let capacity_iops = 123_456.0;
+            let mut all = vec![figures(capacity_iops, 5_000_000, 10_000)];
+            while let Some(rate) = search.next_iops(&all.iter().collect::<Vec<_>>()) {
+                let under = rate < crossing * capacity_iops;
+                all.push(figures(rate, if under { 900_000 } else { 1_100_000 }, 10_000));
+            }
+            let found = search.bracket(&all.iter().collect::<Vec<_>>()).unwrap();
+            let (low, high) = (found.holds_iops / capacity_iops, found.fails_iops / capacity_iops);
+            assert!(low <= crossing && crossing <= high, "{crossing}: {low} {high}");
+            assert!(high / low <= 1.0 + PRECISION_SHARE, "{crossing}: {low} {high}");
+            assert!(all.len() <= 1 + PROBES_MAX as usize, "{crossing}: {}", all.len());
+            assert!(found.has_failed || crossing > 0.98);
+        }
+    }
+
+    #[test]
+    fn no_rate_holds_every_rate_holds_and_too_few_operations_to_know() {
+        let search = search("p99 <= 1ms");
+        let run = |latency_ns, met, ops| {
+            let mut all = vec![figures(1e5, 1, 10_000)];
+            while let Some(rate) = search.next_iops(&all.iter().collect::<Vec<_>>()) {
+                all.push(figures(rate * met, latency_ns, ops));
+            }
+            search.bracket(&all.iter().collect::<Vec<_>>()).unwrap()
+        };
+        let none = run(2_000_000, 1.0, 10_000);
+        assert!(none.holds_iops == 0.0 && none.has_failed);
+        assert!(run(1, 0.9, 10_000).holds_iops == 0.0, "a rate that is not met does not hold");
+        let every = run(1, 1.0, 10_000);
+        assert!(every.holds_iops >= 0.98e5 && !every.has_failed);
+        // 100 operations have one beyond the 99th percentile; it takes 1000 of 50000 a second.
+        let (rate, time_ns) = run(1, 1.0, 100).unknown.unwrap();
+        assert!(
+            (rate - 5e4).abs() < 1.0 && (20_000_000..25_000_000).contains(&time_ns),
+            "{time_ns}"
+        );
+    }
+
+    #[test]
+    fn limits_as_text() {
+        for (text, shown) in [
+            ("p99<1ms", "p99 < 1.00 ms"),
+            ("read.p99.9 <= 2500us", "read.p99.9 < 2.50 ms"),
+            ("mean < 80us", "mean < 80.0 µs"),
+            ("p95<1ms", "p95 < 1.00 ms"),
+        ] {
+            let limit: LatencyLimit = text.parse().unwrap();
+            assert_eq!(limit.to_string(), shown);
+            assert_eq!(LatencyLimit::try_from(String::from(limit)), Ok(limit));
+        }
+        for wrong in ["p99", "p99>1ms", "iops<5", "max<1ms", "read.p95<1ms", "p99<0s", "p99<1"] {
+            assert!(wrong.parse::<LatencyLimit>().is_err(), "{wrong}");
+        }
+    }
+}
