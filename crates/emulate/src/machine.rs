@@ -39,6 +39,7 @@ pub struct Machine {
     /// Faults to come, by time and order.
     faults: BTreeMap<(u64, u64), Fault>,
     faults_made: u64,
+    seed: u64,
     /// When the next is due; `u64::MAX`: none.
     fault_ns: u64,
     /// The present faults; None: none.
@@ -86,6 +87,7 @@ impl Machine {
             hash: 0xCBF2_9CE4_8422_2325,
             faults: BTreeMap::new(),
             faults_made: 0,
+            seed,
             fault_ns: u64::MAX,
             fault_states: None,
         })
@@ -235,13 +237,16 @@ impl Machine {
         self.hash = (self.hash ^ time_ns ^ (u64::from(slot) << 40))
             .wrapping_mul(0x0000_0100_0000_01B3)
             .rotate_left(29);
-        let is_handled = match &mut self.fault_states {
-            Some(fault_states) => fault_states.meets(&mut self.core, slot) == Verdict::Handled,
-            None => false,
+        let verdict = match &mut self.fault_states {
+            Some(fault_states) => fault_states.meets(&mut self.core, slot),
+            None => Verdict::Happens,
         };
-        if !is_handled {
+        if verdict == Verdict::Happens {
             let part = self.core.slab[slot].part;
             self.parts[part.index()].event(&mut self.core, slot);
+        } else if verdict == Verdict::Fails {
+            let part = self.core.slab[slot].part;
+            self.parts[part.index()].fail(&mut self.core, slot);
         }
         if !self.core.ended.is_empty() {
             self.end_children();
@@ -351,8 +356,7 @@ impl Machine {
 
     /// The present faults of the part at the root of a volume, as a whole.
     pub fn fault_state(&self, volume: u32) -> FaultState {
-        let root = self.system.volumes[volume as usize].root;
-        self.fault_states.as_ref().map_or(FaultState::NONE, |fault_states| fault_states.of(root))
+        self.fault_state_of(self.system.volumes[volume as usize].root)
     }
 
     /// Bytes in a volume's write buffers that are not on the medium, and their size; None where the

@@ -4,6 +4,7 @@
 //! export without a name. Two speeds: `model` (each completion at the model's time) and `native` (as
 //! fast as this machine can; acknowledged writes survive the server). `ram:4GiB` is plain memory.
 
+mod apply_fault;
 mod frontends;
 mod native;
 mod plain;
@@ -13,12 +14,12 @@ mod transport_calibration;
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
 use crate::{complain, emulated_system, remark, signals};
+use apply_fault::on_a_volume;
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
-use iodyno_emulate::{Machine, PartId, System};
+use iodyno_emulate::{Machine, System};
 use iodyno_live::control::Control;
-use iodyno_live::fault_command::{self, Ask};
 use iodyno_live::frontend::Served;
 use iodyno_live::frontend::nbd::{Volume, WORKERS};
 use iodyno_live::metrics;
@@ -121,7 +122,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
     let fail = |what: &str, e: std::io::Error| Failure::target(format!("{what}: {e}"));
     let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
-    let control = control(flags, answers(&live, flags.seed, &stop))
+    let control = control(flags, apply_fault::answers(&live, flags.seed, &stop))
         .inspect_err(|_| clean_up(flags, &live))?;
     let scrape = match metrics_at {
         Some(address) => {
@@ -386,90 +387,6 @@ fn of_the_model(flags: &Serve) -> Option<&'static str> {
         ("--ublk", flags.ublk),
     ];
     given.iter().find(|g| g.1).map(|g| g.0)
-}
-
-/// The control socket's answers for a machine.
-fn answers(
-    live: &Arc<Served>,
-    seed: u64,
-    stop: &Arc<AtomicBool>,
-) -> Arc<iodyno_live::control::Answer> {
-    let (live, stop) = (Arc::clone(live), Arc::clone(stop));
-    Arc::new(move |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words.as_slice() {
-            ["status"] => metrics::status(&live),
-            ["metrics"] => json!({ "text": metrics::prometheus(&live) }),
-            ["stop"] => {
-                stop.store(true, Ordering::Relaxed);
-                json!({ "ok": true })
-            }
-            words => match fault_command::parse(words).and_then(|ask| apply(&live, &ask, seed)) {
-                Ok(()) => json!({ "ok": true }),
-                Err(why) => json!({ "error": why }),
-            },
-        }
-    })
-}
-
-/// Checks that a request concerns an existing volume and lies within it.
-fn on_a_volume(ask: &Ask, capacities_bytes: &[u64]) -> Result<(), String> {
-    use iodyno_emulate::Fault::{Block, Latent, Page};
-    let (volume, end_bytes) = match *ask {
-        Ask::Fault(fault) => {
-            let end_bytes = match fault {
-                Latent { offset_bytes, len_bytes, .. } => offset_bytes + len_bytes,
-                Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
-                _ => 0,
-            };
-            (fault.part().map_or(0, |part| part.0), end_bytes)
-        }
-        Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
-        Ask::Resize { volume, size_bytes } => (volume, size_bytes),
-        Ask::Full { volume } => (volume, 0),
-        Ask::ClearAll => return Ok(()),
-    };
-    match capacities_bytes.get(volume as usize) {
-        None if capacities_bytes.len() == 1 => {
-            Err(format!("there is no volume {volume}: there is one, and its number is 0"))
-        }
-        None => {
-            let last = capacities_bytes.len() - 1;
-            Err(format!("there is no volume {volume}: they are 0 to {last}"))
-        }
-        Some(capacity) if end_bytes > *capacity => {
-            Err(format!("beyond the end: volume {volume} has {capacity} bytes"))
-        }
-        Some(_) => Ok(()),
-    }
-}
-
-/// Applies a request to a served system.
-pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
-    on_a_volume(ask, live.capacities_bytes())?;
-    match ask {
-        Ask::Fault(fault) => {
-            live.inject(*fault);
-            if let iodyno_emulate::Fault::Clear { part } = *fault {
-                live.set_full(part.0, false);
-                live.look(|_, stores, _| stores[part.index()].clear_corruption());
-            }
-        }
-        Ask::Full { volume } => live.set_full(*volume, true),
-        Ask::Resize { volume, size_bytes } => live.resize(*volume, *size_bytes),
-        Ask::Corrupt { volume, offset_bytes, len_bytes } => {
-            let range = *offset_bytes..offset_bytes + len_bytes;
-            live.look(|_, stores, _| stores[*volume as usize].corrupt(&range, seed));
-        }
-        Ask::ClearAll => {
-            for volume in 0..live.volumes() {
-                live.inject(iodyno_emulate::Fault::Clear { part: PartId(volume) });
-                live.set_full(volume, false);
-            }
-            live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
-        }
-    }
-    Ok(())
 }
 
 fn announce(

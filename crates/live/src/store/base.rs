@@ -133,6 +133,17 @@ impl Base {
         }
     }
 
+    /// Bytes of the units that hold data.
+    pub(super) fn data_bytes(&self) -> u64 {
+        let (mut at, mut units) = (0, 0);
+        while at < self.units() {
+            let run = self.run(at, self.units());
+            units += if run.data { run.end - at } else { 0 };
+            at = run.end;
+        }
+        units * UNIT_BYTES
+    }
+
     pub(super) fn verify(&self, unit: u64) -> Result<Soundness, ReadError> {
         match &self.medium {
             Medium::Memory(m) => Ok(m.verify(unit, &self.guard)),

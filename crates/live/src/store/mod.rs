@@ -60,6 +60,7 @@ pub use units::UNIT_BYTES;
 
 use base::Base;
 use durable::Durable;
+pub use overlay::Dropped;
 use overlay::Overlay;
 use std::ops::Range;
 use std::path::Path;
@@ -109,6 +110,7 @@ pub struct Store {
     durable: Durable,
     overlay: Overlay,
     options: Options,
+    dropped: Dropped,
 }
 
 impl Store {
@@ -148,7 +150,8 @@ impl Store {
     }
 
     fn over(base: Base, options: Options) -> Self {
-        Self { durable: Durable::over(base), overlay: Overlay::default(), options }
+        let (durable, overlay) = (Durable::over(base), Overlay::default());
+        Self { durable, overlay, options, dropped: Dropped::default() }
     }
 
     /// Removes the volume's files, if they were created when this was opened and hold nothing yet: for a server
@@ -174,6 +177,11 @@ impl Store {
     /// Units that a power cut would change.
     pub fn volatile_units(&self) -> usize {
         self.overlay.len()
+    }
+
+    /// What power cuts took since the last call.
+    pub fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Reads the newest content that was accepted.
