@@ -1,9 +1,10 @@
 //! Power cuts and servers that die in mid-write: the data that must survive are there, on a device
 //! with a protected buffer, on one with a volatile one, and at native speed.
 
-use crate::place::Place;
+use crate::place::{Place, whole};
 use crate::serve::{Served, flash};
 use crate::serve_stamps::{Stamps, Writer};
+use iodyno_nbd::{CmdFlags, Errno, Kind};
 use iodyno_units::rng::{below, stream};
 use std::time::Duration;
 
@@ -45,8 +46,63 @@ fn cuts(device: &str, is_protected: bool) -> u64 {
         drop(writer);
         lost_units += stamps.check(&server, &format!("{device}, cut {round}")).lost_units;
     }
+    // The server counts each lost version of a unit, and those that were written again before the check.
+    let volume = server.status()["volumes"][0].clone();
+    let dropped = ["dropped_writes", "dropped_bytes"].map(|key| whole(&volume[key]));
+    assert!(dropped[1] >= lost_units * 4096, "{device}: {lost_units} units, {dropped:?}");
+    assert_eq!(dropped.map(|n| n > 0), [!is_protected; 2], "{device}: {dropped:?}");
     server.stop();
     lost_units
+}
+
+/// Power that stays off takes what the server says, and a client that meets it gets errors until it is back.
+#[test]
+fn power_that_is_off_takes_what_the_server_says() {
+    const UNITS: usize = 40;
+    let place = Place::new();
+    flash(&place, "device.toml", false, 0);
+    // So slow that its programs take a second, and that a part of these writes is still in the buffer.
+    let server = Served::start(&place, "./device.toml --no-floor --dilate 5000");
+    let (mut client, mut crowd) = (server.client(), server.crowd(UNITS as u32));
+    let mut units: Vec<[u8; 4096]> = (0..UNITS).map(|unit| [unit as u8 + 1; 4096]).collect();
+    for (unit, bytes) in (0..).zip(&mut units) {
+        crowd.send(unit, (Kind::Write, CmdFlags::NONE), u64::from(unit) * 4096, bytes);
+    }
+    let mut answers = Vec::new();
+    while answers.len() < units.len() {
+        answers.extend(crowd.answers().unwrap());
+    }
+    assert!(answers.iter().all(|answer| answer.1.is_ok()), "{answers:?}");
+    let said = server.fault("power-off");
+    let status = server.status()["volumes"][0].clone();
+    assert_eq!(status["power_off"], true, "{status}");
+    let gone = Some(Errno::Shutdown.code() as i32);
+    let error = |result: std::io::Result<()>| result.unwrap_err().raw_os_error();
+    assert_eq!(error(client.read(0, &mut [0; 4096])), gone);
+    assert_eq!(error(client.write(0, &[0; 4096], CmdFlags::NONE)), gone);
+    assert_eq!(error(client.command(Kind::Flush, CmdFlags::NONE, 0, 0)), gone);
+    server.try_fault("power-cut").fails(2, &["the power is off: say power-on first"]);
+    let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+    assert!(output.contains("!             the power is off: everything fails"), "{output}");
+    server.fault("clear 0");
+    assert_eq!(server.status()["volumes"][0]["power_off"], true);
+    assert_eq!(server.fault("power-on"), "the power is on\n");
+    let mut bytes = [0; 4096 * UNITS];
+    client.read(0, &mut bytes).unwrap();
+    let found = bytes.chunks(4096).zip(&units);
+    let lost = found.filter(|(found, written)| *found != &written[..]).map(|(found, _)| found);
+    let lost = lost.inspect(|found| assert_eq!(*found, [0; 4096])).count() as u64;
+    assert!(lost > 0, "all of it had landed");
+    assert_eq!(whole(&status["dropped_writes"]), lost);
+    assert_eq!(whole(&status["dropped_bytes"]), lost * 4096);
+    let says = format!("lost {lost} writes ({})", iodyno_units::human::size(lost * 4096));
+    assert!(said.contains(&says) && said.contains("the power is off until power-on"), "{said}");
+    // `clear` gives the power back too.
+    server.fault("power-off");
+    server.fault("clear");
+    client.read(0, &mut [0; 4096]).unwrap();
+    server.fault("power-off");
+    server.stop();
 }
 
 #[test]
