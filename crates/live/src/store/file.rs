@@ -371,20 +371,9 @@ impl File {
         Ok(())
     }
 
-    /// The run of units from `unit` on, up to `end`, that all lie in a hole, or all do not.
+    /// As [`Host::run`].
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
-        let offset = unit * UNIT_BYTES;
-        let (data, until) = match self.data.seek(SeekFrom::Data(offset)) {
-            Ok(at) if at / UNIT_BYTES > unit => (false, at / UNIT_BYTES),
-            Ok(_) => {
-                let hole = self.data.seek(SeekFrom::Hole(offset));
-                (true, hole.map_or(end, |at| at.div_ceil(UNIT_BYTES).max(unit + 1)))
-            }
-            Err(Errno::NXIO) => (false, end),
-            // A file system that does not report holes.
-            Err(_) => (true, end),
-        };
-        Run { data, end: until.min(end) }
+        self.data.run(unit, end)
     }
 
     pub(super) fn verify(&self, unit: u64, guard: &Guard) -> Result<Soundness, ReadError> {

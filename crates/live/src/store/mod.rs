@@ -7,7 +7,8 @@
 //! changes(…)              the completion: end_write(token), answer; or read(…), answer
 //! ```
 //!
-//! The lower part, the base, survives a power cut: in memory or in a file, each 4 KiB unit with a sum that is
+//! The lower part, the base, survives a power cut: in memory (over an existing image, where one is served) or in a
+//! file, each 4 KiB unit with a sum that is
 //! checked whenever it is read. The upper part, the overlay, is lost in one: what a volatile buffer has
 //! accepted. A change is carried out at once, so that a server that is killed leaves in the file what the
 //! modelled device would have left at that moment, as long as changes are passed on before the acknowledgements
@@ -45,6 +46,7 @@ mod file;
 mod generation;
 mod guard;
 mod host;
+mod image;
 mod memory;
 mod new_files;
 mod overlay;
@@ -55,6 +57,7 @@ mod write_tracking;
 pub use error::{OpenError, ReadError, WriteError};
 #[cfg(feature = "host-faults")]
 pub use host::{HostCall, HostFault, HostFaults, HostFile};
+pub use image::Image;
 pub(crate) use new_files::remove_made;
 pub use units::UNIT_BYTES;
 
@@ -117,7 +120,22 @@ impl Store {
     /// A volume in memory, of which parts that were never written take none; at most `memory_bytes_max` bytes,
     /// tables included. A write beyond that fails.
     pub fn in_memory(capacity_bytes: u64, memory_bytes_max: u64, options: Options) -> Self {
-        Self::over(Base::in_memory(capacity_bytes, memory_bytes_max, options.check_reads), options)
+        let base = Base::in_memory(None, capacity_bytes, memory_bytes_max, options.check_reads);
+        Self::over(base, options)
+    }
+
+    /// The same over an image, whose bytes show where nothing was written; beyond its end are zeroes.
+    pub fn over_image(
+        image: Image,
+        capacity_bytes: u64,
+        memory_bytes_max: u64,
+        options: Options,
+    ) -> Self {
+        let check_reads = options.check_reads;
+        Self::over(
+            Base::in_memory(Some(image), capacity_bytes, memory_bytes_max, check_reads),
+            options,
+        )
     }
 
     /// A volume in a file, which is created if it is not there: sparse, byte for byte, its sums beside it in
