@@ -336,6 +336,18 @@ pub struct Serve {
     /// are in memory.
     #[arg(long, value_name = "FILE")]
     pub backing: Vec<PathBuf>,
+    /// Begin with an existing image, one for each volume: a raw file, or an export that another NBD server has
+    /// (qemu-nbd, for other formats): `nbd+unix:///?socket=/run/q.sock`. Its size is the volume's. It is only
+    /// read: what clients write is in memory, and gone with the server.
+    #[arg(long, value_name = "FILE", conflicts_with = "backing")]
+    pub image: Vec<String>,
+    /// With --image: clients write into the file itself.
+    #[arg(long, requires = "image", conflicts_with_all = ["size", "memory"])]
+    pub write_image: bool,
+    /// Size of each volume. Less than the device has is its beginning; more is possible for memory, and for
+    /// flash at the cost of its spare area. Default: the image's, or the device's.
+    #[arg(long, value_name = "SIZE", value_parser = volume_size)]
+    pub size: Option<u64>,
     /// Memory for the bytes, of all volumes: 1 MiB for each or more. Default: half of what is free.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "backing")]
     pub memory: Option<u64>,
@@ -428,6 +440,10 @@ fn socket(text: &str) -> Result<PathBuf, String> {
         "" => Err("write unix:/run/ctl.sock".to_owned()),
         path => Ok(PathBuf::from(path)),
     }
+}
+
+fn volume_size(text: &str) -> Result<u64, String> {
+    iodyno_live::fault_command::volume_size(text)
 }
 
 fn dilation(text: &str) -> Result<f64, String> {

@@ -185,7 +185,12 @@ pub(crate) fn replay(flags: &Replay) -> Result<ExitCode, Failure> {
             "line 2 says `workers` is {workers}, and a server has 1 to {WORKERS_MAX}"
         )));
     }
-    let system = serve::system(&device)?;
+    let mut system = serve::system(&device)?;
+    // Records of earlier versions have no sizes: those of the devices.
+    let sizes = head["sizes_bytes"].as_array().into_iter().flatten().map(Value::as_u64);
+    let sizes: Option<Vec<u64>> = sizes.collect();
+    serve::enlarge(&mut system, &sizes.ok_or_else(|| field("sizes_bytes"))?)
+        .map_err(|e| wrong(format!("line 2: {e}")))?;
     let mut machine = Machine::new(&system, seed).map_err(Failure::input)?;
     for volume in 0..machine.volumes() {
         for _ in 0..workers {

@@ -10,6 +10,7 @@ mod native;
 mod plain;
 mod scenario;
 mod transport_calibration;
+mod volumes;
 
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
@@ -26,7 +27,7 @@ use iodyno_live::metrics;
 use iodyno_live::poller::Poller;
 use iodyno_live::record::Recorder;
 use iodyno_live::served::{Live, Options};
-use iodyno_live::store::{self, Store};
+use iodyno_live::store::Store;
 use iodyno_nbd::client::{Address, Uri};
 use iodyno_nbd::server::ListenError;
 use iodyno_nbd::tls::ServerTls;
@@ -37,19 +38,18 @@ use iodyno_units::human;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use volumes::Volumes;
+pub(crate) use volumes::enlarge;
 
 /// Block size of the preconditioning, where the device's name does not give one.
 const BLOCK_BYTES: u32 = 4096;
 /// The server checks its stop flag 20 ms apart, and for warnings once in this many checks.
 const CHECKS_PER_WARNING: u32 = 10;
-/// The least memory for the bytes of a volume: the map of written units alone takes some of it.
-const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// NBD socket by default.
 const SOCKET: &str = "iodyno.sock";
 
@@ -59,16 +59,17 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
         return plain::serve(flags, size_bytes);
     }
     native_only(flags)?;
-    let system = system(&flags.device)?;
+    let mut system = system(&flags.device)?;
     let endpoints = endpoints(flags)?;
     let config = config(flags)?;
     let metrics_at = metrics_address(flags)?;
     let plan = flags.scenario.as_deref().map(scenario::read).transpose()?.unwrap_or_default();
-    let capacities: Vec<u64> = volumes(&system).map(|v| system.capacity_bytes(v)).collect();
+    let mut volumes = Volumes::open(flags, &mut system)?;
     for (number, _, ask) in &plan {
-        on_a_volume(ask, &capacities).map_err(|why| scenario::wrong(flags, *number, &why))?;
+        on_a_volume(ask, &volumes.sizes_bytes)
+            .map_err(|why| scenario::wrong(flags, *number, &why))?;
     }
-    let mut stores = stores(flags, &system)?;
+    let mut stores = volumes.stores(flags, &system)?;
     let stop = signals::stop_flag();
     let names = names(&system);
 
@@ -83,7 +84,14 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
         let control =
             control(flags, Arc::new(native::answer(&stores, &stop))).inspect_err(remove_files)?;
         let server = start(&exports, &endpoints, config).inspect_err(remove_files)?;
-        announce(flags, &system, &names, &server, "", "native speed: as fast as this machine can");
+        announce(
+            flags,
+            &system,
+            (&names, &volumes),
+            &server,
+            "",
+            "native speed: as fast as this machine can",
+        );
         wait(&stop, Vec::new);
         drop(control);
         server.stop();
@@ -111,6 +119,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "device": flags.device.to_string(),
             "seed": flags.seed,
             "workers": WORKERS,
+            "sizes_bytes": volumes.sizes_bytes,
         });
         let recorder = Recorder::create(path, &head).map_err(Failure::input);
         live.record(recorder.inspect_err(|_| remove_files(&live))?);
@@ -146,7 +155,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "; this machine's transport takes {floor} a round trip, and {waking} more where threads had to be woken, which is subtracted: latencies below it can't be reproduced"
         );
     }
-    announce(flags, &system, &names, &server, &frontends.words, &words);
+    announce(flags, &system, (&names, &volumes), &server, &frontends.words, &words);
     if let Some(at) = scrape {
         complain(&format!("metrics at http://{at}/metrics\n"));
     }
@@ -256,77 +265,6 @@ fn config(flags: &Serve) -> Result<ServerConfig, Failure> {
     Ok(ServerConfig { tls, insist_on_plain: flags.insist_on_plain, ..ServerConfig::default() })
 }
 
-/// The bytes of each volume.
-fn stores(flags: &Serve, system: &System) -> Result<Vec<Store>, Failure> {
-    if flags.backing.is_empty() {
-        let count = system.volumes.len().max(1) as u64;
-        let share = flags.memory.unwrap_or_else(|| free_bytes() / 2) / count;
-        if let Some(memory) = flags.memory {
-            check_memory(memory, count)?;
-        }
-        let store = |v| Store::in_memory(system.capacity_bytes(v), share, options(system, v));
-        return Ok(volumes(system).map(store).collect());
-    }
-    if flags.backing.len() != system.volumes.len() {
-        return Err(Failure::input(format!(
-            "{} volumes and {} files in --backing: name one for each volume",
-            system.volumes.len(),
-            flags.backing.len()
-        )));
-    }
-    let mut stores: Vec<Store> = Vec::new();
-    for (v, path) in volumes(system).zip(&flags.backing) {
-        match Store::in_file(path, system.capacity_bytes(v), options(system, v)) {
-            Ok(store) => stores.push(store),
-            Err(why) => {
-                stores.iter().for_each(Store::remove_made);
-                return Err(Failure::target(why.to_string()));
-            }
-        }
-    }
-    Ok(stores)
-}
-
-/// The numbers of the volumes.
-fn volumes(system: &System) -> Range<u32> {
-    0..system.volumes.len() as u32
-}
-
-fn options(system: &System, volume: u32) -> store::Options {
-    let emptied = system.is_emptied_by_power_failure(volume);
-    store::Options { emptied_by_power_failure: emptied, ..store::Options::default() }
-}
-
-/// Refuses memory that is too small for writes, and warns if it exceeds the machine's free memory.
-fn check_memory(memory_bytes: u64, volumes: u64) -> Result<(), Failure> {
-    let least = volumes * MEMORY_BYTES_MIN;
-    if memory_bytes < least {
-        let for_each = if volumes == 1 { "" } else { ", 1 MiB for each volume" };
-        return Err(Failure::input(format!(
-            "--memory {} is too little for what clients write, and later writes would fail for lack of space: give {} or more{for_each}, or keep the bytes in a file (--backing)",
-            human::size(memory_bytes),
-            human::size(least)
-        )));
-    }
-    let free = free_bytes();
-    if memory_bytes > free {
-        complain(&format!(
-            "warning: --memory {} is more than the {} that are free on this machine: it may run out of memory before the volumes do\n",
-            human::size(memory_bytes),
-            human::size(free)
-        ));
-    }
-    Ok(())
-}
-
-/// This machine's memory that is free or reclaimable.
-fn free_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map_or(2 << 30, |kib| kib * 1024)
-}
-
 fn start(
     exports: &Arc<Exports>,
     endpoints: &[Endpoint],
@@ -392,16 +330,16 @@ fn of_the_model(flags: &Serve) -> Option<&'static str> {
 fn announce(
     flags: &Serve,
     system: &System,
-    names: &[String],
+    (names, volumes): (&[String], &Volumes),
     server: &Server,
     frontends: &str,
     words: &str,
 ) {
     let mut text = String::new();
-    for (name, volume) in names.iter().zip(0..) {
-        let size = human::size(system.capacity_bytes(volume));
-        let _ = writeln!(text, "serving {name}  {size} in {}", system.name);
+    for (name, &size) in names.iter().zip(&volumes.sizes_bytes) {
+        let _ = writeln!(text, "serving {name}  {} in {}", human::size(size), system.name);
     }
+    text += &volumes.words;
     for endpoint in server.endpoints() {
         let _ = writeln!(text, "at      {}", uri(endpoint, flags.tls.is_empty()));
     }

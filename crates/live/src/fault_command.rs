@@ -134,7 +134,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
             Fault::Latent { part, offset_bytes, len_bytes }
         }
         "full" => return Ok(Ask::Full { volume: on }),
-        "resize" => return Ok(Ask::Resize { volume: on, size_bytes: size(own[0])? }),
+        "resize" => return Ok(Ask::Resize { volume: on, size_bytes: volume_size(own[0])? }),
         "page" => Fault::Page { part, offset_bytes: range(own[0])?.0 },
         "block" => Fault::Block { part, offset_bytes: range(own[0])?.0 },
         _ => return Err(format!("there is no fault `{verb}`: {EXAMPLE}")),
@@ -159,8 +159,11 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A size that a block device may have.
-fn size(text: &str) -> Result<u64, String> {
+/// Parses a size that a volume may have.
+///
+/// # Errors
+/// It is no multiple of a sector.
+pub fn volume_size(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text).map_err(|e| format!("`{text}`: {e}"))?;
     if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
         return Err(format!(

@@ -78,6 +78,8 @@ fn nothing_more(flags: &Serve) -> Result<(), Failure> {
         ("--backing", !flags.backing.is_empty()),
         ("--memory", flags.memory.is_some()),
         ("--speed", flags.speed.is_some()),
+        ("--size", flags.size.is_some()),
+        ("--image", !flags.image.is_empty()),
     ];
     let given = of_a_device.iter().find(|g| g.1).map(|g| g.0).or_else(|| of_the_model(flags));
     match given {

@@ -2,7 +2,7 @@
 //! with a protected buffer, on one with a volatile one, and at native speed.
 
 use crate::place::{Place, whole};
-use crate::serve::{Served, flash};
+use crate::serve::{SIZE, Served, flash};
 use crate::serve_stamps::{Stamps, Writer};
 use iodyno_nbd::{CmdFlags, Errno, Kind};
 use iodyno_units::rng::{below, stream};
@@ -87,7 +87,7 @@ fn power_that_is_off_takes_what_the_server_says() {
     server.fault("clear 0");
     assert_eq!(server.status()["volumes"][0]["power_off"], true);
     assert_eq!(server.fault("power-on"), "the power is on\n");
-    let mut bytes = [0; 4096 * UNITS];
+    let mut bytes = vec![0; 4096 * UNITS];
     client.read(0, &mut bytes).unwrap();
     let found = bytes.chunks(4096).zip(&units);
     let lost = found.filter(|(found, written)| *found != &written[..]).map(|(found, _)| found);
@@ -120,7 +120,10 @@ fn a_volatile_cache_loses_what_was_not_flushed_and_nothing_else() {
 fn kills(words: &str, is_protected: bool) -> u64 {
     let place = Place::new();
     flash(&place, "device.toml", is_protected, 0);
-    let words = format!("./device.toml --no-floor --backing image {words}");
+    let words = format!("./device.toml --no-floor {words}");
+    if words.contains("--image") {
+        std::fs::File::create(place.path("image")).unwrap().set_len(SIZE).unwrap();
+    }
     let mut stamps = Stamps::new(is_protected, 2);
     let mut random = stream(2, "kills", 0);
     let mut lost_units = 0;
@@ -143,18 +146,27 @@ fn kills(words: &str, is_protected: bool) -> u64 {
 
 #[test]
 fn a_killed_server_keeps_acknowledged_writes_of_a_protected_buffer() {
-    assert_eq!(kills("", true), 0);
+    assert_eq!(kills("--backing image", true), 0);
 }
 
 #[test]
 // (Dilated, so that some writes wait in the buffer at every kill.)
 fn a_server_that_is_killed_keeps_what_was_flushed() {
-    assert!(kills("--dilate 100", false) > 0, "ten kills took nothing from a volatile buffer");
+    assert!(
+        kills("--backing image --dilate 100", false) > 0,
+        "ten kills took nothing from a volatile buffer"
+    );
 }
 
 #[test]
 fn a_server_that_is_killed_at_native_speed_has_lost_nothing() {
-    assert_eq!(kills("--speed native", true), 0);
+    assert_eq!(kills("--backing image --speed native", true), 0);
+}
+
+/// The same files, in an image that was there before.
+#[test]
+fn a_killed_server_on_an_image_keeps_acknowledged_writes_in_it() {
+    assert_eq!(kills("--image image --write-image", true), 0);
 }
 
 /// A server that is stopped is like a computer that is shut down: its disks are flushed first.

@@ -15,7 +15,7 @@ use std::path::Path;
 
 #[derive(Debug)]
 enum Medium {
-    Memory(Memory),
+    Memory(Box<Memory>),
     File(Box<File>),
 }
 
@@ -34,7 +34,7 @@ impl Base {
         bytes_max: u64,
         check_reads: bool,
     ) -> Self {
-        let medium = Medium::Memory(Memory::new(image, capacity_bytes, bytes_max));
+        let medium = Medium::Memory(Box::new(Memory::new(image, capacity_bytes, bytes_max)));
         Self { medium, capacity_bytes, guard: Guard::new(check_reads) }
     }
 
@@ -169,10 +169,17 @@ impl Base {
         }
     }
 
-    /// Removes the files, if they were created when they were opened and hold nothing yet.
-    pub(super) fn remove_made(&self) {
+    /// Removes the files, if they were created when they were opened and hold nothing yet, or the sums alone were.
+    pub(super) fn remove_made(&self, sums_alone: bool) {
         if let Medium::File(f) = &self.medium {
-            f.remove_made();
+            f.remove_made(sums_alone);
+        }
+    }
+
+    /// Removes the sums of a file.
+    pub(super) fn remove_sums(&self) {
+        if let Medium::File(f) = &self.medium {
+            f.remove_sums();
         }
     }
 

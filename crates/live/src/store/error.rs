@@ -155,7 +155,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// It has the size of another volume.
-    #[error("{}: {found_bytes} bytes, where the volume has {wanted_bytes}: it belongs to another device; name another file, or say --size {found_bytes}", path.display())]
+    #[error("{}: {found_bytes} bytes, where the volume has {wanted_bytes}: it belongs to another device; name another file, or serve it as it is by --image", path.display())]
     Size {
         /// The path.
         path: PathBuf,

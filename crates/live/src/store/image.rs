@@ -21,7 +21,7 @@ const READING: &str = "reading the image";
 #[derive(Debug)]
 enum Source {
     File(Host),
-    Export(Mutex<Blocking>),
+    Export(Mutex<Box<Blocking>>),
 }
 
 /// See the module.
@@ -68,7 +68,7 @@ impl Image {
     pub fn export(uri: &Uri) -> Result<Self, ClientError> {
         let client = Blocking::connect(uri)?.with_patience(ANSWER_TIMEOUT);
         let size_bytes = client.info().size_bytes;
-        Ok(Self::of(Source::Export(Mutex::new(client)), size_bytes))
+        Ok(Self::of(Source::Export(Mutex::new(Box::new(client))), size_bytes))
     }
 
     fn of(source: Source, size_bytes: u64) -> Self {

@@ -79,11 +79,14 @@ pub struct Options {
     /// since nothing but [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever takes it back; a volatile buffer's waits in the
     /// overlay until it lands.
     pub emptied_by_power_failure: bool,
+    /// The file is another program's image: its sums are removed at an orderly end, since they would be wrong once
+    /// that program writes to it.
+    pub sums_until_end: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { check_reads: true, emptied_by_power_failure: false }
+        Self { check_reads: true, emptied_by_power_failure: false, sums_until_end: false }
     }
 }
 
@@ -175,7 +178,7 @@ impl Store {
     /// Removes the volume's files, if they were created when this was opened and hold nothing yet: for a server
     /// that could not start.
     pub fn remove_made(&self) {
-        self.base().remove_made();
+        self.base().remove_made(self.options.sums_until_end);
     }
 
     fn base(&self) -> &Base {
@@ -330,7 +333,11 @@ impl Store {
     /// # Errors
     /// As [`Self::sync`].
     pub fn end(&self) -> Result<(), WriteError> {
-        self.base().sync(true)
+        self.base().sync(true)?;
+        if self.options.sums_until_end {
+            self.base().remove_sums();
+        }
+        Ok(())
     }
 
     /// Without a machine: a later server accepts what was acknowledged, and nothing older.
