@@ -616,6 +616,17 @@ pub struct Explain {
     /// A workload, which is run in virtual time. Without one: what the device is made of, and a few
     /// predictions.
     pub workload: Option<String>,
+    /// Workers on each volume, in place of the workload's own.
+    #[arg(long, value_name = "N", requires = "workload",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
+    pub threads: Option<u32>,
+    /// Outstanding I/Os of each worker.
+    #[arg(long, value_name = "N", requires = "workload",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
+    pub depth: Option<u32>,
+    /// Block size, or several with shares: `4KiB`, `4KiB:60,8KiB:40`.
+    #[arg(long, value_name = "SIZE", requires = "workload", value_parser = Block::parse_list)]
+    pub block: Option<std::vec::Vec<Block>>,
     /// One JSON document on standard output.
     #[arg(long)]
     pub json: bool,
