@@ -388,8 +388,9 @@ pub struct Serve {
 /// Flags of `fault`.
 #[derive(Debug, Args)]
 pub struct FaultFlags {
-    /// power-cut, lose, hang, `slow x10`, `latent 1GiB..+64KiB`, `corrupt 1GiB..+64KiB`, `page 1GiB`,
-    /// `block 1GiB`, full, `resize 1GiB`, clear; with a volume's number behind it where it is not 0.
+    /// power-cut, power-off, power-on, lose, hang, `slow x10`, `delay 5ms`, `error 1% reads`, `latent
+    /// 1GiB..+64KiB`, `corrupt 1GiB..+64KiB`, `page 1GiB`, `block 1GiB`, full, `resize 1GiB`, clear; with a
+    /// volume's number behind it where it is not 0. Prints what is in effect from then on.
     /// `status` tells what the server did so far, and `stop` has it flush and end.
     #[arg(required = true)]
     pub fault: Vec<String>,

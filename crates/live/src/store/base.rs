@@ -15,7 +15,7 @@ use std::path::Path;
 
 #[derive(Debug)]
 enum Medium {
-    Memory(Box<Memory>),
+    Memory(Memory),
     File(Box<File>),
 }
 
@@ -34,7 +34,7 @@ impl Base {
         bytes_max: u64,
         check_reads: bool,
     ) -> Self {
-        let medium = Medium::Memory(Box::new(Memory::new(image, capacity_bytes, bytes_max)));
+        let medium = Medium::Memory(Memory::new(image, capacity_bytes, bytes_max));
         Self { medium, capacity_bytes, guard: Guard::new(check_reads) }
     }
 

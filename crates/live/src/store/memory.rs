@@ -32,7 +32,7 @@ pub(super) struct Memory {
     regions: Box<[OnceLock<Box<[Chunk]>>]>,
     used_bytes: AtomicU64,
     bytes_max: u64,
-    image: Option<Image>,
+    image: Option<Box<Image>>,
 }
 
 impl Memory {
@@ -42,7 +42,7 @@ impl Memory {
             regions: (0..regions).map(|_| OnceLock::new()).collect(),
             used_bytes: AtomicU64::new(0),
             bytes_max,
-            image,
+            image: image.map(Box::new),
         }
     }
 
@@ -231,7 +231,7 @@ impl Memory {
     /// Zeroes over a part of a unit.
     pub(super) fn zero_part(&self, part: Part, guard: &Guard) -> Result<(), WriteError> {
         let shows = |image: &Image| image.run(part.unit, part.unit + 1).data;
-        if self.holds(part.unit) || self.image.as_ref().is_some_and(shows) {
+        if self.holds(part.unit) || self.image.as_deref().is_some_and(shows) {
             self.write_part(part, &[0; UNIT][part.from..part.to], guard)?;
         }
         Ok(())

@@ -251,10 +251,12 @@ impl Overlay {
         })
     }
 
-    /// The number of a token's version of a unit.
-    pub(super) fn find(&self, unit: u64, token: u64) -> Option<u64> {
-        let mut chain = self.chain(unit);
-        chain.find(|v| self.payload(v.payload).token == token).map(|v| v.sequence)
+    /// A token's version of a unit comes to the medium; gives its number.
+    pub(super) fn lands(&mut self, unit: u64, token: u64) -> Option<u64> {
+        let version = self.chain(unit).find(|v| self.payload(v.payload).token == token)?;
+        let (slot, sequence) = (version.payload, version.sequence);
+        self.payload_mut(slot).landed += 1;
+        Some(sequence)
     }
 
     /// Whether a unit has a version not newer than number `until`.

@@ -148,9 +148,7 @@ impl Store {
                     self.note(slot, kept);
                 }
                 ContentEvent::Landed { unit, token, .. } => {
-                    if let Some(version) = self.overlay.find(unit, token) {
-                        let slot = self.begun(token);
-                        self.overlay.payload_mut(slot).landed += 1;
+                    if let Some(version) = self.overlay.lands(unit, token) {
                         self.land(unit, version);
                     }
                 }
