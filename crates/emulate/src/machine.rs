@@ -12,7 +12,7 @@ use crate::completion::Completion;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::core::Core;
 use crate::fault::Fault;
-use crate::fault_state::{FaultState, FaultStates, Verdict};
+use crate::fault_state::{FaultState, FaultStates};
 use crate::flash::{Counts, Population};
 use crate::part::Part;
 use crate::part_id::PartId;
@@ -237,16 +237,10 @@ impl Machine {
         self.hash = (self.hash ^ time_ns ^ (u64::from(slot) << 40))
             .wrapping_mul(0x0000_0100_0000_01B3)
             .rotate_left(29);
-        let verdict = match &mut self.fault_states {
-            Some(fault_states) => fault_states.meets(&mut self.core, slot),
-            None => Verdict::Happens,
-        };
-        if verdict == Verdict::Happens {
+        let is_handled = self.fault_states.is_some() && self.meets_faults(slot);
+        if !is_handled {
             let part = self.core.slab[slot].part;
             self.parts[part.index()].event(&mut self.core, slot);
-        } else if verdict == Verdict::Fails {
-            let part = self.core.slab[slot].part;
-            self.parts[part.index()].fail(&mut self.core, slot);
         }
         if !self.core.ended.is_empty() {
             self.end_children();

@@ -3,7 +3,7 @@
 use super::Machine;
 use crate::content_event::UNIT_BYTES;
 use crate::fault::Fault;
-use crate::fault_state::{FaultState, FaultStates};
+use crate::fault_state::{FaultState, FaultStates, Verdict};
 use crate::part_id::PartId;
 use crate::request::State;
 
@@ -95,6 +95,21 @@ impl Machine {
             self.fault_states = None;
         }
         self.end_children();
+    }
+
+    /// Applies the present faults to the event of `slot`. True: it does not happen as usual.
+    #[inline(never)]
+    pub(super) fn meets_faults(&mut self, slot: u32) -> bool {
+        let Some(fault_states) = &mut self.fault_states else { return false };
+        match fault_states.meets(&mut self.core, slot) {
+            Verdict::Happens => return false,
+            Verdict::Handled => {}
+            Verdict::Fails => {
+                let part = self.core.slab[slot].part;
+                self.parts[part.index()].fail(&mut self.core, slot);
+            }
+        }
+        true
     }
 
     fn fault_states(&mut self) -> &mut FaultStates {
