@@ -2,6 +2,7 @@
 //! (`machine/apply_fault`), `fault_state` holds those in effect.
 
 use crate::part_id::PartId;
+use iodyno_units::OpKind;
 
 /// A fault, to be injected at a time. Whatever is wrong with a device stays wrong until it is
 /// cleared; a power cut takes what is in flight and mends nothing.
@@ -11,6 +12,10 @@ pub enum Fault {
     /// data that it protects (a protected buffer all, a volatile one none). A hung device stays
     /// hung, without waiting operations; a slow one stays slow, and a lost one lost.
     PowerCut,
+    /// As a power cut, and the power stays off: every operation fails at once until [`Self::PowerOn`].
+    PowerOff,
+    /// The power is back.
+    PowerOn,
     /// The flash page that holds this offset can't be read any more. (Disks and memory have none.)
     Page {
         /// On which device.
@@ -33,6 +38,25 @@ pub enum Fault {
         part: PartId,
         /// 1: as usual again; less counts as 1.
         factor: f64,
+    },
+    /// Every operation that ends from now on ends so much later. (What it keeps meanwhile is as with `Slow`.)
+    Delay {
+        /// Which device.
+        part: PartId,
+        /// So much; 0: as usual again.
+        delay_ns: u64,
+        /// Of operations of this kind; None: of every kind.
+        kind: Option<OpKind>,
+    },
+    /// Operations fail with an I/O error after their usual time, each with this probability. What a failed write
+    /// or trim changes is undefined, as on any device.
+    Errors {
+        /// Which device.
+        part: PartId,
+        /// The probability, in per cent (which a record keeps exactly); 0: none fails any more.
+        percent: f64,
+        /// Of operations of this kind; None: of every kind.
+        kind: Option<OpKind>,
     },
     /// Nothing completes any more. The device accepts and executes operations, but answers none
     /// before the fault is cleared; then it completes all that waited, at that instant.
@@ -59,8 +83,8 @@ pub enum Fault {
         /// Length.
         len_bytes: u64,
     },
-    /// All is well again with this device: no longer slow, hung or gone, and everything that it
-    /// holds can be read.
+    /// All is well again with this device: no longer slow, delayed, failing, hung or gone, and everything that
+    /// it holds can be read. (Power that is off stays off.)
     Clear {
         /// Which device.
         part: PartId,
@@ -71,10 +95,12 @@ impl Fault {
     /// The device that it concerns; None: all.
     pub fn part(&self) -> Option<PartId> {
         match *self {
-            Self::PowerCut => None,
+            Self::PowerCut | Self::PowerOff | Self::PowerOn => None,
             Self::Page { part, .. }
             | Self::Block { part, .. }
             | Self::Slow { part, .. }
+            | Self::Delay { part, .. }
+            | Self::Errors { part, .. }
             | Self::Hang { part }
             | Self::Lose { part }
             | Self::Latent { part, .. }

@@ -1,5 +1,5 @@
-//! The faults that are in effect on each part: slow, hung, lost, or unreadable in places. A machine
-//! without faults holds none of this, and checks one option an event.
+//! The faults that are in effect on each part: slow, delayed, failing, hung, lost, without power, or unreadable
+//! in places. A machine without faults holds none of this, and checks one option an event.
 //!
 //! A device that is slow or hangs works on inside. Only the event that would end what it was asked
 //! for is put off: by so much for a slow one, until it is cleared for a hung one. (Unreadable places of
@@ -12,6 +12,7 @@ use crate::ranges::Ranges;
 use crate::request::{Origin, Slab, State};
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
+use iodyno_units::rng::{Generator, stream, unit_open_closed};
 use std::collections::BTreeSet;
 
 /// What is wrong with a part as a whole, until it is cleared.
@@ -19,15 +20,33 @@ use std::collections::BTreeSet;
 pub struct FaultState {
     /// Everything takes this many times as long; 1: no fault.
     pub slow_factor: f64,
+    /// By kind of operation: each ends so much later.
+    pub delay_ns: [u64; OpKind::COUNT],
+    /// By kind: the probability that one fails.
+    pub error_share: [f64; OpKind::COUNT],
     /// Nothing completes.
     pub hung: bool,
     /// It is lost.
     pub lost: bool,
+    /// The power is off.
+    pub off: bool,
 }
 
 impl FaultState {
     /// No fault.
-    pub const NONE: Self = Self { slow_factor: 1.0, hung: false, lost: false };
+    pub const NONE: Self = Self {
+        slow_factor: 1.0,
+        delay_ns: [0; OpKind::COUNT],
+        error_share: [0.0; OpKind::COUNT],
+        hung: false,
+        lost: false,
+        off: false,
+    };
+
+    /// Whether every operation fails.
+    fn is_away(&self) -> bool {
+        self.lost || self.off
+    }
 }
 
 /// One part.
@@ -61,6 +80,8 @@ pub(crate) struct FaultStates {
     handed_ns: Vec<u64>,
     /// Slots whose last event was postponed already.
     put_off: BTreeSet<u32>,
+    /// Which operations fail.
+    errors: Generator,
 }
 
 /// Disposition of an event.
@@ -68,6 +89,8 @@ pub(crate) struct FaultStates {
 pub(crate) enum Verdict {
     /// It takes effect.
     Happens,
+    /// The operation ends with an error instead.
+    Fails,
     /// It was postponed, or the operation was ended here.
     Handled,
 }
@@ -78,11 +101,13 @@ fn ends(slab: &Slab, slot: u32) -> bool {
 }
 
 impl FaultStates {
-    pub(crate) fn new(parts: usize) -> Self {
+    /// No faults yet; `number` makes the draws of a seed new.
+    pub(crate) fn new(parts: usize, seed: u64, number: u64) -> Self {
         Self {
             parts: vec![PartFaults::default(); parts],
             handed_ns: Vec::new(),
             put_off: BTreeSet::new(),
+            errors: stream(seed, "errors", number),
         }
     }
 
@@ -103,7 +128,7 @@ impl FaultStates {
             self.handed(slot, core.now);
         }
         let illness = &mut self.parts[request.part.index()];
-        if illness.state.lost && request.origin != Origin::Own {
+        if illness.state.is_away() && request.origin != Origin::Own {
             self.put_off.remove(&slot);
             core.complete(slot, Some(IoError::Gone));
             return Verdict::Handled;
@@ -116,13 +141,20 @@ impl FaultStates {
             illness.parked.push(slot);
             return Verdict::Handled;
         }
-        if illness.state.slow_factor > 1.0 && !put_off_before {
+        let (kind, is_failed) = (request.kind.index(), request.failed);
+        let delay_ns = illness.state.delay_ns[kind];
+        if (illness.state.slow_factor > 1.0 || delay_ns > 0) && !put_off_before {
             let handed_ns = self.handed_ns.get(slot as usize).copied().unwrap_or(0);
             let took_ns = core.now - handed_ns.max(illness.since_ns);
             let more_ns = (took_ns as f64 * (illness.state.slow_factor - 1.0)) as u64;
+            let more_ns = more_ns.saturating_add(delay_ns);
             self.put_off.insert(slot);
             core.at(core.now.saturating_add(more_ns), slot, core.slab[slot].state);
             return Verdict::Handled;
+        }
+        let share = illness.state.error_share[kind];
+        if share > 0.0 && !is_failed && unit_open_closed(&mut self.errors) <= share {
+            return Verdict::Fails;
         }
         if !illness.unreadable.is_empty() && touches_unreadable(illness, core, slot) {
             core.complete(slot, Some(IoError::Io));
@@ -141,6 +173,22 @@ impl FaultStates {
         illness.state.slow_factor = factor.max(1.0);
     }
 
+    /// From now on operations of a kind, or of all kinds, end so much later.
+    pub(crate) fn delay(&mut self, part: PartId, delay_ns: u64, kind: Option<OpKind>) {
+        set(&mut self.parts[part.index()].state.delay_ns, kind, delay_ns);
+    }
+
+    /// From now on such a share of them fails.
+    pub(crate) fn fail(&mut self, part: PartId, percent: f64, kind: Option<OpKind>) {
+        // (NaN counts as 0.)
+        set(&mut self.parts[part.index()].state.error_share, kind, percent.max(0.0) / 100.0);
+    }
+
+    /// The power of all parts is off, or on.
+    pub(crate) fn power(&mut self, off: bool) {
+        self.parts.iter_mut().for_each(|v| v.state.off = off);
+    }
+
     pub(crate) fn hang(&mut self, part: PartId) {
         self.parts[part.index()].state.hung = true;
     }
@@ -149,8 +197,9 @@ impl FaultStates {
         self.parts[part.index()].state
     }
 
-    pub(crate) fn is_lost(&self, part: PartId) -> bool {
-        self.parts[part.index()].state.lost
+    /// The device is gone, when there is no power that it could lose.
+    pub(crate) fn lose_without_power(&mut self, part: PartId) {
+        self.parts[part.index()].state.lost = true;
     }
 
     /// The device is gone. Of its requests, those that were asked for and handed over fail; all others
@@ -184,13 +233,14 @@ impl FaultStates {
     }
 
     /// Clears the part's faults: what was parked happens now. Gives whether the device had been
-    /// gone.
+    /// gone, and has power.
     pub(crate) fn clear(&mut self, core: &mut Core, part: PartId) -> bool {
         let was = std::mem::take(&mut self.parts[part.index()]);
         for slot in was.parked {
             core.at(core.now, slot, core.slab[slot].state);
         }
-        was.state.lost
+        self.parts[part.index()].state.off = was.state.off;
+        was.state.lost && !was.state.off
     }
 
     /// Whether no fault is in effect.
@@ -204,6 +254,14 @@ impl FaultStates {
         self.put_off.clear();
         self.handed_ns.clear();
         self.parts.iter_mut().for_each(|v| v.parked.clear());
+    }
+}
+
+/// Sets the value of a kind, or of all.
+fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: T) {
+    match kind {
+        Some(kind) => of_kinds[kind.index()] = value,
+        None => of_kinds.fill(value),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::completion::Completion;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::core::Core;
 use crate::fault::Fault;
-use crate::fault_state::{FaultState, FaultStates, Verdict};
+use crate::fault_state::{FaultState, FaultStates};
 use crate::flash::{Counts, Population};
 use crate::part::Part;
 use crate::part_id::PartId;
@@ -39,6 +39,7 @@ pub struct Machine {
     /// Faults to come, by time and order.
     faults: BTreeMap<(u64, u64), Fault>,
     faults_made: u64,
+    seed: u64,
     /// When the next is due; `u64::MAX`: none.
     fault_ns: u64,
     /// The present faults; None: none.
@@ -86,6 +87,7 @@ impl Machine {
             hash: 0xCBF2_9CE4_8422_2325,
             faults: BTreeMap::new(),
             faults_made: 0,
+            seed,
             fault_ns: u64::MAX,
             fault_states: None,
         })
@@ -235,10 +237,7 @@ impl Machine {
         self.hash = (self.hash ^ time_ns ^ (u64::from(slot) << 40))
             .wrapping_mul(0x0000_0100_0000_01B3)
             .rotate_left(29);
-        let is_handled = match &mut self.fault_states {
-            Some(fault_states) => fault_states.meets(&mut self.core, slot) == Verdict::Handled,
-            None => false,
-        };
+        let is_handled = self.fault_states.is_some() && self.meets_faults(slot);
         if !is_handled {
             let part = self.core.slab[slot].part;
             self.parts[part.index()].event(&mut self.core, slot);
@@ -351,8 +350,7 @@ impl Machine {
 
     /// The present faults of the part at the root of a volume, as a whole.
     pub fn fault_state(&self, volume: u32) -> FaultState {
-        let root = self.system.volumes[volume as usize].root;
-        self.fault_states.as_ref().map_or(FaultState::NONE, |fault_states| fault_states.of(root))
+        self.fault_state_of(self.system.volumes[volume as usize].root)
     }
 
     /// Bytes in a volume's write buffers that are not on the medium, and their size; None where the

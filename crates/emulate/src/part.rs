@@ -90,6 +90,15 @@ impl Part {
         each!(self, part => part.event(core, slot));
     }
 
+    /// The event that would end what was asked for ends it with an error.
+    #[cold]
+    pub(crate) fn fail(&mut self, core: &mut Core, slot: u32) {
+        match self {
+            Self::Flash(flash) => flash.fail(core, slot),
+            _ => core.complete(slot, Some(IoError::Io)),
+        }
+    }
+
     /// A request to another part on behalf of `parent` has ended. Its slot is free
     /// after this.
     pub(crate) fn child_completed(

@@ -1,5 +1,5 @@
-//! Injected faults: slow, hung and lost devices and unreadable ranges, on every kind of device,
-//! without effect on the other volumes.
+//! Injected faults: slow, delayed, failing, hung and lost devices, power that stays off, and unreadable ranges, on
+//! every kind of device, without effect on the other volumes.
 
 mod common;
 
@@ -111,6 +111,139 @@ fn slowness_begins_at_the_fault() {
     let at: Vec<u64> = all_done(&mut m).iter().map(|c| c.at_ns).collect();
     // The second began when the first was answered: (3 u + u) since it was handed over, times 3.
     assert_eq!(at[..2], [3 * usual_ns, 12 * usual_ns], "{usual_ns}");
+}
+
+/// A delay is added to what the operation takes, once, and after a factor.
+#[test]
+fn a_delayed_operation_ends_so_much_later() {
+    let part = PartId(0);
+    for (name, kind) in kinds() {
+        for o in [op(OpKind::Read, 3 << 20, 65_536), op(OpKind::Write, 1 << 20, 8192), Op::FLUSH] {
+            let (usual_ns, _) = alone(&mut machine(&kind), 0, &o);
+            let other_usual = alone(&mut machine(&kind), 1, &o);
+            let took = |faults: &[Fault]| {
+                let mut m = machine(&kind);
+                for &fault in faults {
+                    m.inject(0, fault);
+                }
+                let other = alone(&mut m, 1, &o);
+                assert_eq!(other, other_usual, "{name}: the other volume");
+                let mut m = machine(&kind);
+                for &fault in faults {
+                    m.inject(0, fault);
+                }
+                let (took_ns, failure) = alone(&mut m, 0, &o);
+                assert_eq!(failure, None);
+                took_ns
+            };
+            let delay = |delay_ns, kind| Fault::Delay { part, delay_ns, kind };
+            let all = delay(5_000_000, None);
+            assert_eq!(took(&[all]), usual_ns + 5_000_000, "{name} {o:?}");
+            assert_eq!(took(&[delay(7_000, Some(o.kind))]), usual_ns + 7_000, "{name} {o:?}");
+            assert_eq!(took(&[delay(7_000, Some(OpKind::Trim))]), usual_ns, "{name} {o:?}");
+            let slow = Fault::Slow { part, factor: 3.0 };
+            assert_eq!(took(&[all, slow]), 3 * usual_ns + 5_000_000, "{name} {o:?}");
+            assert_eq!(took(&[all, delay(0, None)]), usual_ns, "{name} {o:?}");
+            assert_eq!(took(&[all, Fault::Clear { part }]), usual_ns, "{name} {o:?}");
+        }
+    }
+}
+
+/// The number of failures is a binomial one, the kind decides, the seed decides which, and a failed operation
+/// takes no place in a queue.
+#[test]
+fn a_share_of_the_operations_fails() {
+    const OPERATIONS: u64 = 4_000;
+    const PERCENT: f64 = 5.0;
+    let kinds = kinds().into_iter().map(|(name, mut kind)| {
+        if let Kind::Flash(flash) = &mut kind
+            && let iodyno_emulate::spec::Attach::Link { queue_max, .. } = &mut flash.attach
+        {
+            *queue_max = 2;
+        }
+        (name, kind)
+    });
+    for (name, kind) in kinds {
+        let failed = |seed, fails: Option<OpKind>| {
+            let mut m = Machine::new(&system(kind.clone(), Written::Sequential, 2), seed).unwrap();
+            m.keep_content();
+            assert_eq!([m.add_worker(0), m.add_worker(1)], [0, 1]);
+            m.inject(0, Fault::Errors { part: PartId(0), percent: PERCENT, kind: fails });
+            let mut failed = Vec::new();
+            for token in 0..OPERATIONS {
+                let kind = [OpKind::Read, OpKind::Write][token as usize % 2];
+                m.submit(m.now_ns(), 0, 0, &op(kind, token % 500 * 8192, 8192), token);
+                if token % 8 == 7 {
+                    let done = all_done(&mut m);
+                    assert_eq!(done.len(), 8, "{name}");
+                    for done in done.iter().filter(|done| done.failure.is_some()) {
+                        assert_eq!(done.failure, Some(IoError::Io), "{name}");
+                        failed.push(done.token);
+                    }
+                }
+            }
+            assert_eq!(m.check(), Ok(()), "{name}");
+            assert_eq!(alone(&mut m, 1, &op(OpKind::Read, 0, 4096)).1, None, "{name}");
+            m.inject(0, Fault::Clear { part: PartId(0) });
+            (0..500).for_each(|_| assert_eq!(alone(&mut m, 0, &Op::FLUSH).1, None, "{name}"));
+            failed
+        };
+        let is_likely = |count: usize, of: u64| {
+            let mean = PERCENT / 100.0 * of as f64;
+            let variance = mean * (1.0 - PERCENT / 100.0);
+            let sigmas = (count as f64 - mean).abs() / variance.sqrt();
+            assert!(sigmas < 4.0, "{name}: {count} of {of} failed, {sigmas} standard deviations");
+        };
+        let all = failed(1, None);
+        is_likely(all.len(), OPERATIONS);
+        assert_eq!(failed(1, None), all, "{name}: the same seed");
+        assert_ne!(failed(2, None), all, "{name}: another one");
+        let reads = failed(1, Some(OpKind::Read));
+        is_likely(reads.len(), OPERATIONS / 2);
+        assert!(reads.iter().all(|token| token % 2 == 0), "{name}: only reads");
+    }
+}
+
+/// Power that stays off loses what a power cut at that instant loses, and changes nothing more.
+#[test]
+fn power_that_is_off_is_a_longer_power_cut() {
+    let mut all = kinds();
+    all.push(("flash with a volatile buffer", flash_with(0, false, 1)));
+    all.push(("memory without a battery", memory(false)));
+    for (name, kind) in all {
+        let mut m = machine(&kind);
+        for token in 0..60 {
+            m.submit(token * 3000, 0, 0, &op(OpKind::Write, token % 20 * 4096, 4096), token);
+            m.submit(token * 3000, 1, 1, &op(OpKind::Read, token * 4096, 4096), token);
+        }
+        m.next_completion(150_000);
+        while m.next_completion(150_000).is_some() {}
+        let content = |m: &Machine| (0..20).map(|u| m.content(0, u * 4096)).collect::<Vec<_>>();
+        let mut cut = m.clone();
+        cut.inject(150_000, Fault::PowerCut);
+        assert_eq!(cut.next_completion(150_001), None);
+        m.inject(150_000, Fault::PowerOff);
+        assert_eq!(m.next_completion(150_001), None, "{name}: nothing completes");
+        assert!(m.fault_state(0).off && m.fault_state(1).off);
+        // A loss, a cut and a cleared fault give no power back.
+        m.inject(0, Fault::Lose { part: PartId(1) });
+        m.inject(0, Fault::PowerCut);
+        m.inject(0, Fault::Clear { part: PartId(0) });
+        m.inject(0, Fault::PowerOff);
+        for o in [op(OpKind::Read, 0, 4096), op(OpKind::Write, 8192, 4096), Op::FLUSH] {
+            assert_eq!(alone(&mut m, 0, &o).1, Some(IoError::Gone), "{name}");
+        }
+        assert_eq!(content(&m), content(&cut), "{name}: while it is off");
+        m.inject(m.now_ns() + 1_000_000_000, Fault::PowerOn);
+        assert_eq!(m.next_completion(m.now_ns() + 1_000_000_000), None);
+        assert_eq!(content(&m), content(&cut), "{name}: with power");
+        assert_eq!(alone(&mut m, 0, &op(OpKind::Write, 0, 4096)).1, None, "{name}");
+        assert_eq!(alone(&mut m, 1, &Op::FLUSH).1, Some(IoError::Gone), "{name}: was lost");
+        m.inject(0, Fault::Clear { part: PartId(1) });
+        m.next_completion(m.now_ns());
+        assert_eq!(alone(&mut m, 1, &Op::FLUSH).1, None, "{name}");
+        assert_eq!(m.check(), Ok(()), "{name}");
+    }
 }
 
 #[test]

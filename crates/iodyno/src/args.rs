@@ -389,6 +389,18 @@ pub struct Serve {
     /// are in memory.
     #[arg(long, value_name = "FILE")]
     pub backing: Vec<PathBuf>,
+    /// Begin with an existing image, one for each volume: a raw file, or an export that another NBD server has
+    /// (qemu-nbd, for other formats): `nbd+unix:///?socket=/run/q.sock`. Its size is the volume's. It is only
+    /// read: what clients write is in memory, and gone with the server.
+    #[arg(long, value_name = "FILE", conflicts_with = "backing")]
+    pub image: Vec<String>,
+    /// With --image: clients write into the file itself.
+    #[arg(long, requires = "image", conflicts_with_all = ["size", "memory"])]
+    pub write_image: bool,
+    /// Size of each volume. Less than the device has is its beginning; more is possible for memory, and for
+    /// flash at the cost of its spare area. Default: the image's, or the device's.
+    #[arg(long, value_name = "SIZE", value_parser = volume_size)]
+    pub size: Option<u64>,
     /// Memory for the bytes, of all volumes: 1 MiB for each or more. Default: half of what is free.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "backing")]
     pub memory: Option<u64>,
@@ -429,8 +441,9 @@ pub struct Serve {
 /// Flags of `fault`.
 #[derive(Debug, Args)]
 pub struct FaultFlags {
-    /// power-cut, lose, hang, `slow x10`, `latent 1GiB..+64KiB`, `corrupt 1GiB..+64KiB`, `page 1GiB`,
-    /// `block 1GiB`, full, `resize 1GiB`, clear; with a volume's number behind it where it is not 0.
+    /// power-cut, power-off, power-on, lose, hang, `slow x10`, `delay 5ms`, `error 1% reads`, `latent
+    /// 1GiB..+64KiB`, `corrupt 1GiB..+64KiB`, `page 1GiB`, `block 1GiB`, full, `resize 1GiB`, clear; with a
+    /// volume's number behind it where it is not 0. Prints what is in effect from then on.
     /// `status` tells what the server did so far, and `stop` has it flush and end.
     #[arg(required = true)]
     pub fault: Vec<String>,
@@ -485,6 +498,10 @@ fn socket(text: &str) -> Result<PathBuf, String> {
         "" => Err("write unix:/run/ctl.sock".to_owned()),
         path => Ok(PathBuf::from(path)),
     }
+}
+
+fn volume_size(text: &str) -> Result<u64, String> {
+    iodyno_live::fault_command::volume_size(text)
 }
 
 fn dilation(text: &str) -> Result<f64, String> {
@@ -657,6 +674,17 @@ pub struct Explain {
     /// A workload, which is run in virtual time. Without one: what the device is made of, and a few
     /// predictions.
     pub workload: Option<String>,
+    /// Workers on each volume, in place of the workload's own.
+    #[arg(long, value_name = "N", requires = "workload",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
+    pub threads: Option<u32>,
+    /// Outstanding I/Os of each worker.
+    #[arg(long, value_name = "N", requires = "workload",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
+    pub depth: Option<u32>,
+    /// Block size, or several with shares: `4KiB`, `4KiB:60,8KiB:40`.
+    #[arg(long, value_name = "SIZE", requires = "workload", value_parser = Block::parse_list)]
+    pub block: Option<std::vec::Vec<Block>>,
     /// One JSON document on standard output.
     #[arg(long)]
     pub json: bool,

@@ -5,6 +5,7 @@ mod render;
 
 use crate::args::Explain;
 use crate::failure::Failure;
+use crate::overrides::with_shape;
 use crate::{print, print_json};
 use iodyno_page::terminal::Style;
 use iodyno_run::explain::{Described, ExplainedCell, predictions, simulate};
@@ -36,7 +37,10 @@ fn with_workload(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let mut cells = Vec::new();
+    let (threads, depth, block) = (flags.threads, flags.depth, flags.block.as_deref());
     for (name, spec) in find_work::members(workload)?.1 {
+        let spec = with_shape(spec, threads, depth, block)
+            .map_err(|why| Failure::input(format!("{name}: {why}")))?;
         cells.push(simulate(emulated, &flags.device.to_string(), &name, spec)?);
     }
     if flags.json {

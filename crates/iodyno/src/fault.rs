@@ -1,5 +1,5 @@
-//! `iodyno fault`, `iodyno status` and `iodyno replay`: commands to a running server, and the
-//! replay of its record in virtual time.
+//! `iodyno fault`, `iodyno status` and `iodyno replay`: commands to a running server and its answers as text, and
+//! the replay of its record in virtual time.
 
 use crate::args::{FaultFlags, Replay, Status};
 use crate::failure::Failure;
@@ -21,7 +21,10 @@ pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     let path = serve::socket(&flags.control);
     let line = flags.fault.join(" ");
     let said = serve::say(path, &line)?;
-    if line == "status" { print_json(&said) } else { Ok(ExitCode::SUCCESS) }
+    match said["text"].as_str() {
+        Some(text) => print(&clean_lines(&format!("{}\n", text.trim_end()))),
+        None => print_json(&said),
+    }
 }
 
 /// `iodyno status`.
@@ -70,8 +73,12 @@ fn in_words(status: &Value) -> String {
         let _ = writeln!(text, "  errors        {:>8}", number("errors"));
     }
     for volume in status["volumes"].as_array().into_iter().flatten() {
-        let device = volume["device"].as_str().unwrap_or("native");
+        let device = volume["device"].as_str().unwrap_or("native speed");
         let _ = writeln!(text, "{device}");
+        if let Some(held) = volume["memory_bytes"].as_u64() {
+            let size = human::size(volume["capacity_bytes"].as_u64().unwrap_or(0));
+            let _ = writeln!(text, "  memory        {} for {size}", human::size(held));
+        }
         for (kind, of) in volume["operations"].as_object().into_iter().flatten() {
             let number = |key: &str| of[key].as_f64().unwrap_or(0.0);
             let time = |key: &str| of[key].as_f64().map_or("–".to_owned(), human::time_ns);
@@ -116,7 +123,16 @@ fn in_words(status: &Value) -> String {
         if let Some(factor) = volume["slow_factor"].as_f64().filter(|factor| *factor > 1.0) {
             let _ = writeln!(text, "  !             slow: everything takes {factor} times as long");
         }
+        for (kind, ns) in volume["delay_ns"].as_object().into_iter().flatten() {
+            let delay = human::time_ns(ns.as_f64().unwrap_or(0.0));
+            let _ = writeln!(text, "  !             delayed: each {kind} ends {delay} later");
+        }
+        for (kind, share) in volume["error_share"].as_object().into_iter().flatten() {
+            let percent = (share.as_f64().unwrap_or(0.0) * 1e8).round() / 1e6;
+            let _ = writeln!(text, "  !             failing: {percent} % of {kind} operations");
+        }
         for (key, words) in [
+            ("power_off", "the power is off: everything fails"),
             ("full", "full: writes where there is no data fail"),
             ("hung", "hung: nothing completes"),
             ("lost", "lost: everything fails"),
@@ -130,6 +146,8 @@ fn in_words(status: &Value) -> String {
             ("pages_recovered", "pages rebuilt from parity"),
             ("pages_lost", "pages lost"),
             ("backing_errors", "failed attempts to write bytes to the backing"),
+            ("dropped_writes", "acknowledged writes lost in power cuts"),
+            ("torn_writes", "writes of which power cuts left parts"),
         ] {
             if let Some(n @ 1..) = volume[key].as_u64() {
                 let _ = writeln!(text, "  !             {n} {words}");
@@ -167,7 +185,12 @@ pub(crate) fn replay(flags: &Replay) -> Result<ExitCode, Failure> {
             "line 2 says `workers` is {workers}, and a server has 1 to {WORKERS_MAX}"
         )));
     }
-    let system = serve::system(&device)?;
+    let mut system = serve::system(&device)?;
+    // Records of earlier versions have no sizes: those of the devices.
+    let sizes = head["sizes_bytes"].as_array().into_iter().flatten().map(Value::as_u64);
+    let sizes: Option<Vec<u64>> = sizes.collect();
+    serve::enlarge(&mut system, &sizes.ok_or_else(|| field("sizes_bytes"))?)
+        .map_err(|e| wrong(format!("line 2: {e}")))?;
     let mut machine = Machine::new(&system, seed).map_err(Failure::input)?;
     for volume in 0..machine.volumes() {
         for _ in 0..workers {

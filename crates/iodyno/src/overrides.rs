@@ -1,19 +1,11 @@
-//! Flags of `run` that replace a workload's own values.
+//! Flags of `run` and `explain` that replace a workload's own values.
 
 use crate::args::Run;
-use iodyno_workload::{Percent, Process, Spec};
+use iodyno_workload::{Block, Percent, Process, Spec};
 
 /// The workload with the flags' values in place of its own.
-pub(crate) fn overridden(mut spec: Spec, flags: &Run) -> Result<Spec, String> {
-    if let Some(n) = flags.threads {
-        spec = spec.with_threads(n)?;
-    }
-    if let Some(n) = flags.depth {
-        spec = spec.with_depth(n)?;
-    }
-    if let Some(block) = &flags.block {
-        spec = spec.with_block(block.clone())?;
-    }
+pub(crate) fn overridden(spec: Spec, flags: &Run) -> Result<Spec, String> {
+    let mut spec = with_shape(spec, flags.threads, flags.depth, flags.block.as_deref())?;
     if let Some(share) = flags.read {
         spec = spec.with_read_share(share)?;
     }
@@ -51,4 +43,23 @@ pub(crate) fn overridden(mut spec: Spec, flags: &Run) -> Result<Spec, String> {
         None if flags.ops.is_some() || flags.bytes.is_some() => spec.without_time(),
         None => Ok(spec),
     }
+}
+
+/// The workload with so many threads, so many outstanding I/Os of each, and blocks of these sizes, where given.
+pub(crate) fn with_shape(
+    mut spec: Spec,
+    threads: Option<u32>,
+    depth: Option<u32>,
+    block: Option<&[Block]>,
+) -> Result<Spec, String> {
+    if let Some(n) = threads {
+        spec = spec.with_threads(n)?;
+    }
+    if let Some(n) = depth {
+        spec = spec.with_depth(n)?;
+    }
+    if let Some(block) = block {
+        spec = spec.with_block(block.to_vec())?;
+    }
+    Ok(spec)
 }

@@ -4,28 +4,30 @@
 //! export without a name. Two speeds: `model` (each completion at the model's time) and `native` (as
 //! fast as this machine can; acknowledged writes survive the server). `ram:4GiB` is plain memory.
 
+mod apply_fault;
 mod frontends;
 mod native;
 mod plain;
 mod scenario;
 mod transport_calibration;
+mod volumes;
 
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
 use crate::{complain, remark, signals};
+use apply_fault::on_a_volume;
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
-use iodyno_emulate::{Machine, PartId, System};
+use iodyno_emulate::{Machine, System};
 use iodyno_live::control::Control;
-use iodyno_live::fault_command::{self, Ask};
 use iodyno_live::frontend::Served;
 use iodyno_live::frontend::nbd::{Volume, WORKERS};
 use iodyno_live::metrics;
 use iodyno_live::poller::Poller;
 use iodyno_live::record::Recorder;
 use iodyno_live::served::{Live, Options};
-use iodyno_live::store::{self, Store};
+use iodyno_live::store::Store;
 use iodyno_nbd::client::{Address, Uri};
 use iodyno_nbd::server::ListenError;
 use iodyno_nbd::tls::ServerTls;
@@ -37,19 +39,18 @@ use iodyno_units::human;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use volumes::Volumes;
+pub(crate) use volumes::enlarge;
 
 /// Block size of the preconditioning, where the device's name does not give one.
 const BLOCK_BYTES: u32 = 4096;
 /// The server checks its stop flag 20 ms apart, and for warnings once in this many checks.
 const CHECKS_PER_WARNING: u32 = 10;
-/// The least memory for the bytes of a volume: the map of written units alone takes some of it.
-const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// NBD socket by default.
 const SOCKET: &str = "iodyno.sock";
 
@@ -59,16 +60,17 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
         return plain::serve(flags, size_bytes);
     }
     native_only(flags)?;
-    let system = system(&flags.device)?;
+    let mut system = system(&flags.device)?;
     let endpoints = endpoints(flags)?;
     let config = config(flags)?;
     let metrics_at = metrics_address(flags)?;
     let plan = flags.scenario.as_deref().map(scenario::read).transpose()?.unwrap_or_default();
-    let capacities: Vec<u64> = volumes(&system).map(|v| system.capacity_bytes(v)).collect();
+    let mut volumes = Volumes::open(flags, &mut system)?;
     for (number, _, ask) in &plan {
-        on_a_volume(ask, &capacities).map_err(|why| scenario::wrong(flags, *number, &why))?;
+        on_a_volume(ask, &volumes.sizes_bytes)
+            .map_err(|why| scenario::wrong(flags, *number, &why))?;
     }
-    let mut stores = stores(flags, &system)?;
+    let mut stores = volumes.stores(flags, &system)?;
     let stop = signals::stop_flag();
     let names = names(&system);
 
@@ -83,7 +85,14 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
         let control =
             control(flags, Arc::new(native::answer(&stores, &stop))).inspect_err(remove_files)?;
         let server = start(&exports, &endpoints, config).inspect_err(remove_files)?;
-        announce(flags, &system, &names, &server, "", "native speed: as fast as this machine can");
+        announce(
+            flags,
+            &system,
+            (&names, &volumes),
+            &server,
+            "",
+            "native speed: as fast as this machine can",
+        );
         wait(&stop, Vec::new);
         drop(control);
         server.stop();
@@ -111,6 +120,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "device": flags.device.to_string(),
             "seed": flags.seed,
             "workers": WORKERS,
+            "sizes_bytes": volumes.sizes_bytes,
         });
         let recorder = Recorder::create(path, &head).map_err(Failure::input);
         live.record(recorder.inspect_err(|_| remove_files(&live))?);
@@ -122,7 +132,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
     let fail = |what: &str, e: std::io::Error| Failure::target(format!("{what}: {e}"));
     let poller = Poller::start(&live).map_err(|e| fail("the poller's thread", e))?;
-    let control = control(flags, answers(&live, flags.seed, &stop))
+    let control = control(flags, apply_fault::answers(&live, flags.seed, &stop))
         .inspect_err(|_| clean_up(flags, &live))?;
     let scrape = match metrics_at {
         Some(address) => {
@@ -146,7 +156,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "; this machine's transport takes {floor} a round trip, and {waking} more where threads had to be woken, which is subtracted: latencies below it can't be reproduced"
         );
     }
-    announce(flags, &system, &names, &server, &frontends.words, &words);
+    announce(flags, &system, (&names, &volumes), &server, &frontends.words, &words);
     if let Some(at) = scrape {
         complain(&format!("metrics at http://{at}/metrics\n"));
     }
@@ -256,77 +266,6 @@ fn config(flags: &Serve) -> Result<ServerConfig, Failure> {
     Ok(ServerConfig { tls, insist_on_plain: flags.insist_on_plain, ..ServerConfig::default() })
 }
 
-/// The bytes of each volume.
-fn stores(flags: &Serve, system: &System) -> Result<Vec<Store>, Failure> {
-    if flags.backing.is_empty() {
-        let count = system.volumes.len().max(1) as u64;
-        let share = flags.memory.unwrap_or_else(|| free_bytes() / 2) / count;
-        if let Some(memory) = flags.memory {
-            check_memory(memory, count)?;
-        }
-        let store = |v| Store::in_memory(system.capacity_bytes(v), share, options(system, v));
-        return Ok(volumes(system).map(store).collect());
-    }
-    if flags.backing.len() != system.volumes.len() {
-        return Err(Failure::input(format!(
-            "{} volumes and {} files in --backing: name one for each volume",
-            system.volumes.len(),
-            flags.backing.len()
-        )));
-    }
-    let mut stores: Vec<Store> = Vec::new();
-    for (v, path) in volumes(system).zip(&flags.backing) {
-        match Store::in_file(path, system.capacity_bytes(v), options(system, v)) {
-            Ok(store) => stores.push(store),
-            Err(why) => {
-                stores.iter().for_each(Store::remove_made);
-                return Err(Failure::target(why.to_string()));
-            }
-        }
-    }
-    Ok(stores)
-}
-
-/// The numbers of the volumes.
-fn volumes(system: &System) -> Range<u32> {
-    0..system.volumes.len() as u32
-}
-
-fn options(system: &System, volume: u32) -> store::Options {
-    let emptied = system.is_emptied_by_power_failure(volume);
-    store::Options { emptied_by_power_failure: emptied, ..store::Options::default() }
-}
-
-/// Refuses memory that is too small for writes, and warns if it exceeds the machine's free memory.
-fn check_memory(memory_bytes: u64, volumes: u64) -> Result<(), Failure> {
-    let least = volumes * MEMORY_BYTES_MIN;
-    if memory_bytes < least {
-        let for_each = if volumes == 1 { "" } else { ", 1 MiB for each volume" };
-        return Err(Failure::input(format!(
-            "--memory {} is too little for what clients write, and later writes would fail for lack of space: give {} or more{for_each}, or keep the bytes in a file (--backing)",
-            human::size(memory_bytes),
-            human::size(least)
-        )));
-    }
-    let free = free_bytes();
-    if memory_bytes > free {
-        complain(&format!(
-            "warning: --memory {} is more than the {} that are free on this machine: it may run out of memory before the volumes do\n",
-            human::size(memory_bytes),
-            human::size(free)
-        ));
-    }
-    Ok(())
-}
-
-/// This machine's memory that is free or reclaimable.
-fn free_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map_or(2 << 30, |kib| kib * 1024)
-}
-
 fn start(
     exports: &Arc<Exports>,
     endpoints: &[Endpoint],
@@ -389,103 +328,19 @@ fn of_the_model(flags: &Serve) -> Option<&'static str> {
     given.iter().find(|g| g.1).map(|g| g.0)
 }
 
-/// The control socket's answers for a machine.
-fn answers(
-    live: &Arc<Served>,
-    seed: u64,
-    stop: &Arc<AtomicBool>,
-) -> Arc<iodyno_live::control::Answer> {
-    let (live, stop) = (Arc::clone(live), Arc::clone(stop));
-    Arc::new(move |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words.as_slice() {
-            ["status"] => metrics::status(&live),
-            ["metrics"] => json!({ "text": metrics::prometheus(&live) }),
-            ["stop"] => {
-                stop.store(true, Ordering::Relaxed);
-                json!({ "ok": true })
-            }
-            words => match fault_command::parse(words).and_then(|ask| apply(&live, &ask, seed)) {
-                Ok(()) => json!({ "ok": true }),
-                Err(why) => json!({ "error": why }),
-            },
-        }
-    })
-}
-
-/// Checks that a request concerns an existing volume and lies within it.
-fn on_a_volume(ask: &Ask, capacities_bytes: &[u64]) -> Result<(), String> {
-    use iodyno_emulate::Fault::{Block, Latent, Page};
-    let (volume, end_bytes) = match *ask {
-        Ask::Fault(fault) => {
-            let end_bytes = match fault {
-                Latent { offset_bytes, len_bytes, .. } => offset_bytes + len_bytes,
-                Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
-                _ => 0,
-            };
-            (fault.part().map_or(0, |part| part.0), end_bytes)
-        }
-        Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
-        Ask::Resize { volume, size_bytes } => (volume, size_bytes),
-        Ask::Full { volume } => (volume, 0),
-        Ask::ClearAll => return Ok(()),
-    };
-    match capacities_bytes.get(volume as usize) {
-        None if capacities_bytes.len() == 1 => {
-            Err(format!("there is no volume {volume}: there is one, and its number is 0"))
-        }
-        None => {
-            let last = capacities_bytes.len() - 1;
-            Err(format!("there is no volume {volume}: they are 0 to {last}"))
-        }
-        Some(capacity) if end_bytes > *capacity => {
-            Err(format!("beyond the end: volume {volume} has {capacity} bytes"))
-        }
-        Some(_) => Ok(()),
-    }
-}
-
-/// Applies a request to a served system.
-pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<(), String> {
-    on_a_volume(ask, live.capacities_bytes())?;
-    match ask {
-        Ask::Fault(fault) => {
-            live.inject(*fault);
-            if let iodyno_emulate::Fault::Clear { part } = *fault {
-                live.set_full(part.0, false);
-                live.look(|_, stores, _| stores[part.index()].clear_corruption());
-            }
-        }
-        Ask::Full { volume } => live.set_full(*volume, true),
-        Ask::Resize { volume, size_bytes } => live.resize(*volume, *size_bytes),
-        Ask::Corrupt { volume, offset_bytes, len_bytes } => {
-            let range = *offset_bytes..offset_bytes + len_bytes;
-            live.look(|_, stores, _| stores[*volume as usize].corrupt(&range, seed));
-        }
-        Ask::ClearAll => {
-            for volume in 0..live.volumes() {
-                live.inject(iodyno_emulate::Fault::Clear { part: PartId(volume) });
-                live.set_full(volume, false);
-            }
-            live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
-        }
-    }
-    Ok(())
-}
-
 fn announce(
     flags: &Serve,
     system: &System,
-    names: &[String],
+    (names, volumes): (&[String], &Volumes),
     server: &Server,
     frontends: &str,
     words: &str,
 ) {
     let mut text = String::new();
-    for (name, volume) in names.iter().zip(0..) {
-        let size = human::size(system.capacity_bytes(volume));
-        let _ = writeln!(text, "serving {name}  {size} in {}", system.name);
+    for (name, &size) in names.iter().zip(&volumes.sizes_bytes) {
+        let _ = writeln!(text, "serving {name}  {} in {}", human::size(size), system.name);
     }
+    text += &volumes.words;
     for endpoint in server.endpoints() {
         let _ = writeln!(text, "at      {}", uri(endpoint, flags.tls.is_empty()));
     }

@@ -1,5 +1,6 @@
 //! The counters of a served volume, for status and metrics.
 
+use crate::store::Dropped;
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
 
@@ -55,6 +56,17 @@ pub struct Counts {
     /// How often the backing file or memory has refused bytes: it is full, or fails; or a part was written of a
     /// unit that is corrupt. Counted when it happens, and at each retry.
     pub backing_errors: u64,
+    /// What power cuts took.
+    pub dropped: Dropped,
+}
+
+/// What a fault took from a volume at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Operations in flight that failed.
+    pub failed: u64,
+    /// What its buffer lost.
+    pub dropped: Dropped,
 }
 
 impl Counts {

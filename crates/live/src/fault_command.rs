@@ -1,15 +1,17 @@
 //! Parser and printer of fault commands: the text that `iodyno fault`, scenario files and records use.
 //!
 //! ```text
-//! power-cut                      slow x10 [VOLUME]        latent 1GiB..+64KiB [VOLUME]
-//! lose [VOLUME]                  hang [VOLUME]            corrupt 1GiB..+64KiB [VOLUME]
+//! power-cut    power-off         slow x10 [VOLUME]        latent 1GiB..+64KiB [VOLUME]
+//! power-on     lose [VOLUME]     hang [VOLUME]            corrupt 1GiB..+64KiB [VOLUME]
 //! page 1GiB [VOLUME]             block 1GiB [VOLUME]      clear [VOLUME]
 //! full [VOLUME]                  resize 1GiB [VOLUME]
+//! delay 5ms [KIND] [VOLUME]      error 1% [KIND] [VOLUME]
 //! ```
-//! A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
+//! A kind is reads, writes, flushes, trims or zeroes; without one it is all of them. A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
 
 use iodyno_emulate::{Fault, PartId};
-use iodyno_units::parse::parse_size;
+use iodyno_units::OpKind;
+use iodyno_units::parse::{parse_duration_ns, parse_size};
 
 /// A command to a served system.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,10 +43,21 @@ pub enum Ask {
     ClearAll,
 }
 
+/// The longest delay.
+const DELAY_NS_MAX: u64 = 3_600_000_000_000;
 /// Sizes are multiples of this, bytes.
 const SECTOR_BYTES: u64 = 512;
 
-const EXAMPLE: &str = "say power-cut, lose, hang, slow x10, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0";
+const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0";
+
+/// The words for kinds of operations.
+pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
+    (OpKind::Read, "reads"),
+    (OpKind::Write, "writes"),
+    (OpKind::Flush, "flushes"),
+    (OpKind::Trim, "trims"),
+    (OpKind::WriteZeroes, "zeroes"),
+];
 
 /// Parses a fault command.
 ///
@@ -55,22 +68,36 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         return Err(format!("no fault is named: {EXAMPLE}"));
     };
     let takes_range = matches!(verb, "latent" | "corrupt" | "page" | "block");
-    let takes_factor = verb == "slow";
-    let takes_size = verb == "resize";
-    let own = usize::from(takes_range || takes_factor || takes_size);
+    let takes_kind = matches!(verb, "delay" | "error");
+    let own = usize::from(takes_range || takes_kind || matches!(verb, "slow" | "resize"));
     if rest.len() < own {
         let what = match verb {
             "slow" => "a factor, such as x10",
             "resize" => "a size, such as 1GiB",
+            "delay" => "a time, such as 5ms",
+            "error" => "a share, such as 1%",
             _ => "a place, such as 1GiB..+64KiB",
         };
         return Err(format!("`{verb}` needs {what}"));
     }
-    let (own, behind) = rest.split_at(own);
+    let (own, mut behind) = rest.split_at(own);
+    let mut kind = None;
+    if takes_kind
+        && let [first, rest @ ..] = behind
+        && let Some((named, _)) = KINDS.iter().find(|(_, word)| word == first)
+    {
+        (kind, behind) = (Some(*named), rest);
+    }
     let volume = match behind {
         [] => None,
         [number] => {
-            let wrong = |_| format!("`{number}` is no number of a volume: they count from 0");
+            let or_kind = if takes_kind && kind.is_none() {
+                ", and no kind of operation: reads, writes, flushes, trims or zeroes"
+            } else {
+                ""
+            };
+            let wrong =
+                |_| format!("`{number}` is no number of a volume: they count from 0{or_kind}");
             Some(number.parse::<u32>().map_err(wrong)?)
         }
         [_, more, ..] => return Err(format!("`{more}` is too much: {EXAMPLE}")),
@@ -78,10 +105,20 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let on = volume.unwrap_or(0);
     let part = PartId(on);
     let fault = match verb {
-        "power-cut" if volume.is_some() => {
-            return Err("the power of all volumes is one: say `power-cut` alone".to_owned());
+        "power-cut" | "power-off" | "power-on" if volume.is_some() => {
+            return Err(format!("the power of all volumes is one: say `{verb}` alone"));
         }
         "power-cut" => Fault::PowerCut,
+        "power-off" => Fault::PowerOff,
+        "power-on" => Fault::PowerOn,
+        "delay" => {
+            let delay_ns = parse_duration_ns(own[0]).map_err(|e| e.to_string())?;
+            if delay_ns > DELAY_NS_MAX {
+                return Err(format!("`{}` is too long a delay: take at most 1h, or hang", own[0]));
+            }
+            Fault::Delay { part, delay_ns, kind }
+        }
+        "error" => Fault::Errors { part, percent: percent(own[0])?, kind },
         "lose" => Fault::Lose { part },
         "hang" => Fault::Hang { part },
         "clear" => match volume {
@@ -97,7 +134,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
             Fault::Latent { part, offset_bytes, len_bytes }
         }
         "full" => return Ok(Ask::Full { volume: on }),
-        "resize" => return Ok(Ask::Resize { volume: on, size_bytes: size(own[0])? }),
+        "resize" => return Ok(Ask::Resize { volume: on, size_bytes: volume_size(own[0])? }),
         "page" => Fault::Page { part, offset_bytes: range(own[0])?.0 },
         "block" => Fault::Block { part, offset_bytes: range(own[0])?.0 },
         _ => return Err(format!("there is no fault `{verb}`: {EXAMPLE}")),
@@ -114,8 +151,19 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A size that a block device may have.
-fn size(text: &str) -> Result<u64, String> {
+/// `1%`: the number itself, so that it is the same again where it is written and read.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('%').map(str::parse) {
+        Some(Ok(percent)) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err(format!("`{text}` is no share of the operations: take 0% to 100%")),
+    }
+}
+
+/// Parses a size that a volume may have.
+///
+/// # Errors
+/// It is no multiple of a sector.
+pub fn volume_size(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text).map_err(|e| format!("`{text}`: {e}"))?;
     if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
         return Err(format!(
@@ -149,8 +197,20 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 
 /// A fault in the syntax that [`parse`] reads.
 pub fn in_words(fault: &Fault) -> String {
+    let of_kind = |kind: &Option<OpKind>| {
+        let word = KINDS.iter().find(|k| Some(k.0) == *kind).map(|k| k.1);
+        word.map_or(String::new(), |word| format!("{word} "))
+    };
     match fault {
         Fault::PowerCut => "power-cut".to_owned(),
+        Fault::PowerOff => "power-off".to_owned(),
+        Fault::PowerOn => "power-on".to_owned(),
+        Fault::Delay { part, delay_ns, kind } => {
+            format!("delay {delay_ns}ns {}{part}", of_kind(kind))
+        }
+        Fault::Errors { part, percent, kind } => {
+            format!("error {percent}% {}{part}", of_kind(kind))
+        }
         Fault::Lose { part } => format!("lose {part}"),
         Fault::Hang { part } => format!("hang {part}"),
         Fault::Clear { part } => format!("clear {part}"),
@@ -171,6 +231,12 @@ mod tests {
     fn what_is_written_can_be_read() {
         for fault in [
             Fault::PowerCut,
+            Fault::PowerOff,
+            Fault::PowerOn,
+            Fault::Delay { part: PartId(2), delay_ns: 5_000_001, kind: None },
+            Fault::Delay { part: PartId(0), delay_ns: 0, kind: Some(OpKind::WriteZeroes) },
+            Fault::Errors { part: PartId(1), percent: 7.0, kind: Some(OpKind::Read) },
+            Fault::Errors { part: PartId(0), percent: 100.0 / 3.0, kind: None },
             Fault::Lose { part: PartId(3) },
             Fault::Hang { part: PartId(0) },
             Fault::Clear { part: PartId(1) },
@@ -196,6 +262,12 @@ mod tests {
         assert_eq!(read("corrupt 1GiB..+64KiB"), Ok(range(0, 1 << 30, 64 << 10)));
         assert_eq!(read("corrupt 1MiB..2MiB 4"), Ok(range(4, 1 << 20, 1 << 20)));
         assert_eq!(read("corrupt 8KiB"), Ok(range(0, 8192, 4096)));
+        let errors = |percent, kind| Ask::Fault(Fault::Errors { part: PartId(0), percent, kind });
+        assert_eq!(read("error 1% reads"), Ok(errors(1.0, Some(OpKind::Read))));
+        assert_eq!(read("error 0.5%"), Ok(errors(0.5, None)));
+        let part = PartId(3);
+        let delay = Fault::Delay { part, delay_ns: 5_000_000, kind: Some(OpKind::Flush) };
+        assert_eq!(read("delay 5ms flushes 3"), Ok(Ask::Fault(delay)));
         assert_eq!(read("clear"), Ok(Ask::ClearAll));
         assert_eq!(read("full 1"), Ok(Ask::Full { volume: 1 }));
         assert_eq!(read("resize 1MiB"), Ok(Ask::Resize { volume: 0, size_bytes: 1 << 20 }));
@@ -219,6 +291,16 @@ mod tests {
             ("latent soon", "soon"),
             ("corrupt 18446744073709551615", "empty range"),
             ("page 18446744073709551615", "empty range"),
+            ("delay", "needs a time, such as 5ms"),
+            ("delay 5", "no unit of time"),
+            ("delay 61m", "at most 1h"),
+            ("delay 5ms 1 reads", "`reads` is too much"),
+            ("error", "needs a share, such as 1%"),
+            ("error 1", "0% to 100%"),
+            ("error 101%", "0% to 100%"),
+            ("error NaN%", "0% to 100%"),
+            ("error 1% seeks", "no kind of operation: reads, writes, flushes, trims or zeroes"),
+            ("power-off 0", "say `power-off` alone"),
             ("lose first", "count from 0"),
             ("lose 1 2", "`2` is too much"),
             ("power-cut 1", "say `power-cut` alone"),

@@ -9,7 +9,7 @@ use iodyno_emulate::FaultState;
 use iodyno_emulate::usage::Resource;
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -52,7 +52,7 @@ fn snapshot<S: Sink>(live: &Live<S>) -> Snapshot {
     live.look(|machine, _, counts| {
         let volumes = (0..machine.volumes()).map(|v| Seen {
             device: machine.system().volumes[v as usize].name.clone(),
-            capacity_bytes: machine.capacity_bytes(v),
+            capacity_bytes: live.capacity_bytes(v),
             size_bytes: live.size_bytes(v),
             full: live.is_full(v),
             fault_state: machine.fault_state(v),
@@ -69,6 +69,15 @@ fn snapshot<S: Sink>(live: &Live<S>) -> Snapshot {
 
 const KINDS: [&str; OpKind::COUNT] = ["read", "write", "flush", "trim", "write_zeroes"];
 const QUANTILES: [(f64, &str); 3] = [(0.5, "0.5"), (0.99, "0.99"), (0.999, "0.999")];
+
+/// The values that are not 0, by kind.
+fn by_kind<T: Copy + Default + PartialEq + Into<Value>>(values: &[T; OpKind::COUNT]) -> Value {
+    let of_kinds = KINDS.iter().zip(values).filter(|(_, value)| **value != T::default());
+    of_kinds
+        .map(|(kind, value)| ((*kind).to_owned(), (*value).into()))
+        .collect::<Map<_, _>>()
+        .into()
+}
 
 /// Status as a document.
 pub fn status<S: Sink>(live: &Live<S>) -> Value {
@@ -96,6 +105,9 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
             "slow_factor": v.fault_state.slow_factor,
             "hung": v.fault_state.hung,
             "lost": v.fault_state.lost,
+            "power_off": v.fault_state.off,
+            "delay_ns": by_kind(&v.fault_state.delay_ns),
+            "error_share": by_kind(&v.fault_state.error_share),
             "operations": kinds.collect::<serde_json::Map<_, _>>(),
             "busy": busy.collect::<serde_json::Map<_, _>>(),
             "buffered_bytes": v.buffered.map(|b| b.0),
@@ -110,6 +122,9 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
             "pages_recovered": v.flash.map(|f| f.recovered),
             "pages_lost": v.flash.map(|f| f.unrecovered),
             "backing_errors": c.backing_errors,
+            "dropped_writes": c.dropped.writes,
+            "dropped_bytes": c.dropped.bytes,
+            "torn_writes": c.dropped.torn,
         })
     });
     json!({
@@ -249,6 +264,24 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
         "counter",
         "Attempts to write bytes that failed: the host refused them (retries included), or a unit was corrupt.",
         &each(&|v| Some(v.counts.backing_errors as f64)),
+    );
+    family(
+        "dropped_writes_total",
+        "counter",
+        "Acknowledged writes of which a power cut took something.",
+        &each(&|v| Some(v.counts.dropped.writes as f64)),
+    );
+    family(
+        "dropped_bytes_total",
+        "counter",
+        "Acknowledged bytes that power cuts took.",
+        &each(&|v| Some(v.counts.dropped.bytes as f64)),
+    );
+    family(
+        "torn_writes_total",
+        "counter",
+        "Writes that power cuts took in part.",
+        &each(&|v| Some(v.counts.dropped.torn as f64)),
     );
     let mut busy = Vec::new();
     for (i, v) in snapshot.volumes.iter().enumerate() {

@@ -20,7 +20,7 @@ mod limits;
 mod operations;
 mod shutdown;
 
-use crate::counts::{Counts, Late, Looks};
+use crate::counts::{Counts, Late, Looks, Taken};
 use crate::record::Recorder;
 use crate::store::Store;
 use crate::transport::{Followed, Transport};
@@ -101,13 +101,19 @@ pub struct Live<S> {
 }
 
 impl<S: Sink> Live<S> {
-    /// Serves a machine from now on. `stores` holds the bytes of each volume, or is empty.
+    /// Serves a machine from now on. `stores` holds the bytes of each volume, or is empty; a volume is as large
+    /// as its store, which may be smaller than the device.
     ///
     /// # Panics
     /// With stores of another number than the machine has volumes.
     pub fn new(machine: Machine, stores: Vec<Store>, options: &Options, now: Now) -> Self {
         let volumes = machine.volumes();
-        let capacities_bytes: Vec<u64> = (0..volumes).map(|v| machine.capacity_bytes(v)).collect();
+        let of_machine = (0..volumes).map(|v| machine.capacity_bytes(v));
+        let of_stores = stores.iter().map(Store::capacity_bytes).map(Some);
+        let of_both = of_machine.zip(of_stores.chain(std::iter::repeat(None)));
+        let capacities_bytes: Vec<u64> = of_both
+            .map(|(device, store)| store.map_or(device, |bytes| bytes.min(device)))
+            .collect();
         Self {
             inner: Mutex::new(Inner::new(machine, stores)),
             next_ns: AtomicU64::new(NEVER),
@@ -323,15 +329,21 @@ impl<S: Sink> Live<S> {
         self.wake();
     }
 
-    /// Injects a fault now. A power cut fails all that is in flight.
-    pub fn inject(&self, fault: Fault) {
+    /// Injects a fault now; gives what it took from each volume. A power cut fails all that is in flight.
+    pub fn inject(&self, fault: Fault) -> Vec<Taken> {
         let mut completed = Vec::new();
         let mut inner = self.lock();
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
         let at_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
         inner.submitted_ns = at_ns;
-        let cuts = fault == Fault::PowerCut;
+        let cut = match fault {
+            Fault::PowerCut => Some(IoError::Io),
+            Fault::PowerOff => Some(IoError::Gone),
+            _ => None,
+        };
+        let errors = |counts: &Counts| counts.errors.iter().sum::<u64>();
+        let before: Vec<u64> = inner.counts.iter().map(errors).collect();
         if let Some(recorder) = &mut inner.recorder {
             recorder.fault(at_ns, &fault);
         }
@@ -342,12 +354,21 @@ impl<S: Sink> Live<S> {
             inner.completed(&done, Late::default(), &mut completed);
         }
         inner.settle();
-        if cuts {
-            inner.fail_all(IoError::Io, &mut completed);
+        if let Some(error) = cut {
+            inner.fail_all(error, &mut completed);
         }
+        let Inner { counts, stores, .. } = &mut *inner;
+        let mut stores = stores.iter_mut();
+        let taken = counts.iter_mut().zip(before).map(|(counts, before)| {
+            let dropped = stores.next().map(Store::take_dropped).unwrap_or_default();
+            counts.dropped.add(dropped);
+            Taken { failed: errors(counts) - before, dropped }
+        });
+        let taken = taken.collect();
         self.plan(&mut inner);
         drop(inner);
         deliver(completed);
+        taken
     }
 
     /// Gives access to the machine, the stores and the counts as they are now.

@@ -11,6 +11,7 @@
 //! [`System::populate`]: crate::spec::System::populate
 
 mod device;
+mod enlarge;
 mod populate;
 mod rules;
 mod schema;

@@ -12,11 +12,11 @@ use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 
 /// The least spare for writes, as a share of the space that they may use. With less, write
 /// amplification exceeds 50 and depends more on the model than on a device.
-const SPARE_MIN: f64 = 0.01;
+pub(super) const SPARE_MIN: f64 = 0.01;
 /// Minimum of blocks of each plane: open ones, free ones, and some to choose from.
 const BLOCKS_PER_PLANE_MIN: u64 = 16;
 /// Blocks of each plane beyond the capacity: those that are open or kept free, and one of spare.
-const SPARE_BLOCKS_MIN: u64 = 6;
+pub(super) const SPARE_BLOCKS_MIN: u64 = 6;
 /// The most bytes of one program, and so the most that the copies for one are gathered from.
 const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
 /// Devices of a system.

@@ -409,6 +409,16 @@ impl FlashDevice {
         }
     }
 
+    /// It is done with an error.
+    pub(crate) fn fail(&mut self, core: &mut Core, slot: u32) {
+        core.slab[slot].failed = true;
+        if core.slab[slot].state == State::Delivered {
+            self.delivered(core, slot);
+        } else {
+            self.done(core, slot, Some(IoError::Io));
+        }
+    }
+
     /// The die of a slot of the exact form.
     fn die_of_slot(&self, slot: u32) -> u16 {
         let unit = slot / self.program_units;

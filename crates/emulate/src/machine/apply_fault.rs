@@ -3,7 +3,7 @@
 use super::Machine;
 use crate::content_event::UNIT_BYTES;
 use crate::fault::Fault;
-use crate::fault_state::FaultStates;
+use crate::fault_state::{FaultState, FaultStates, Verdict};
 use crate::part_id::PartId;
 use crate::request::State;
 
@@ -41,7 +41,24 @@ impl Machine {
     pub fn apply_fault(&mut self, fault: &Fault) {
         self.check_device(fault);
         match *fault {
-            Fault::PowerCut => self.power_cut(),
+            Fault::PowerCut => {
+                if !self.is_off() {
+                    self.power_off();
+                    self.power_on();
+                }
+            }
+            Fault::PowerOff => {
+                if !self.is_off() {
+                    self.power_off();
+                    self.fault_states().power(true);
+                }
+            }
+            Fault::PowerOn => {
+                if self.is_off() {
+                    self.fault_states().power(false);
+                    self.power_on();
+                }
+            }
             Fault::Page { part, offset_bytes } => {
                 self.parts[part.index()].damage(offset_bytes, false);
             }
@@ -52,6 +69,10 @@ impl Machine {
                 let now_ns = self.core.now;
                 self.fault_states().slow(part, factor, now_ns);
             }
+            Fault::Delay { part, delay_ns, kind } => {
+                self.fault_states().delay(part, delay_ns, kind);
+            }
+            Fault::Errors { part, percent, kind } => self.fault_states().fail(part, percent, kind),
             Fault::Hang { part } => self.fault_states().hang(part),
             Fault::Lose { part } => self.lose(part),
             Fault::Latent { part, offset_bytes, len_bytes } => {
@@ -76,12 +97,35 @@ impl Machine {
         self.end_children();
     }
 
-    fn fault_states(&mut self) -> &mut FaultStates {
-        let parts = self.parts.len();
-        self.fault_states.get_or_insert_with(|| Box::new(FaultStates::new(parts)))
+    /// Applies the present faults to the event of `slot`. True: it does not happen as usual.
+    #[inline(never)]
+    pub(super) fn meets_faults(&mut self, slot: u32) -> bool {
+        let Some(fault_states) = &mut self.fault_states else { return false };
+        match fault_states.meets(&mut self.core, slot) {
+            Verdict::Happens => return false,
+            Verdict::Handled => {}
+            Verdict::Fails => {
+                let part = self.core.slab[slot].part;
+                self.parts[part.index()].fail(&mut self.core, slot);
+            }
+        }
+        true
     }
 
-    fn power_cut(&mut self) {
+    fn fault_states(&mut self) -> &mut FaultStates {
+        let (parts, seed, number) = (self.parts.len(), self.seed, self.faults_made);
+        self.fault_states.get_or_insert_with(|| Box::new(FaultStates::new(parts, seed, number)))
+    }
+
+    pub(super) fn fault_state_of(&self, part: PartId) -> FaultState {
+        self.fault_states.as_ref().map_or(FaultState::NONE, |fault_states| fault_states.of(part))
+    }
+
+    fn is_off(&self) -> bool {
+        self.fault_state_of(PartId(0)).off
+    }
+
+    fn power_off(&mut self) {
         self.core.power_cut();
         if let Some(fault_states) = &mut self.fault_states {
             fault_states.power_cut();
@@ -89,15 +133,20 @@ impl Machine {
         for part in &mut self.parts {
             part.power_off(&mut self.core);
         }
-        for (id, part) in (0..).map(PartId).zip(&mut self.parts) {
-            if !self.fault_states.as_ref().is_some_and(|fault_states| fault_states.is_lost(id)) {
-                part.power_on(&mut self.core);
+    }
+
+    fn power_on(&mut self) {
+        for id in (0..self.parts.len() as u32).map(PartId) {
+            if !self.fault_state_of(id).lost {
+                self.parts[id.index()].power_on(&mut self.core);
             }
         }
     }
 
     fn lose(&mut self, part: PartId) {
-        if self.fault_states().is_lost(part) {
+        let state = self.fault_states().of(part);
+        if state.lost || state.off {
+            self.fault_states().lose_without_power(part);
             return;
         }
         // An operation that is not yet handed over fails at the handover.

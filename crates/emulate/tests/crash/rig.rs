@@ -128,9 +128,14 @@ impl Rig {
         self.machine.check()
     }
 
-    /// The power is cut between two events.
+    /// The power is cut between two events, at once back or off for a while.
     pub(crate) fn cut(&mut self) -> Result<(), String> {
-        self.machine.apply_fault(&Fault::PowerCut);
+        if self.token.is_multiple_of(2) {
+            self.machine.apply_fault(&Fault::PowerCut);
+        } else {
+            self.machine.apply_fault(&Fault::PowerOff);
+            self.machine.apply_fault(&Fault::PowerOn);
+        }
         if self.machine.completed().is_some() {
             return Err("a completion outlived the power".to_owned());
         }

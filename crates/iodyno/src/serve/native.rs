@@ -1,6 +1,7 @@
 //! `--speed native`: the store without a machine. Acknowledged writes are in the base, as in a
 //! device with a protected buffer: killing the server loses none.
 
+use super::apply_fault::{STOPS, done, in_effect, on_a_volume};
 use iodyno_emulate::{Fault, System};
 use iodyno_live::control::Answer as ControlAnswer;
 use iodyno_live::fault_command::{self, Ask};
@@ -8,7 +9,7 @@ use iodyno_live::frontend::nbd::{described, failed};
 use iodyno_live::store::Store;
 use iodyno_nbd::{Answer, Export, Info, Io, Kind, Peer, Session};
 use iodyno_units::IoError;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,29 +91,30 @@ pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<Contr
     Box::new(move |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            ["stop"] => stop.store(true, Ordering::Relaxed),
+            ["stop"] => {
+                stop.store(true, Ordering::Relaxed);
+                done(STOPS)
+            }
             ["status"] => {
-                let volumes = stores.iter().map(|s| json!({ "memory_bytes": s.memory_bytes() }));
-                return json!({ "speed": "native", "volumes": volumes.collect::<Vec<_>>() });
+                let volumes = stores.iter().map(|s| {
+                    json!({ "capacity_bytes": s.capacity_bytes(), "memory_bytes": s.memory_bytes() })
+                });
+                json!({ "speed": "native", "volumes": volumes.collect::<Vec<_>>() })
             }
             ["metrics"] => {
-                let why = "at native speed there are no metrics: they describe the model";
-                return json!({ "error": why });
+                json!({ "error": "at native speed there are no metrics: they describe the model" })
             }
-            words => {
-                if let Err(why) = fault_command::parse(words).and_then(|ask| apply(&stores, &ask)) {
-                    return json!({ "error": why });
-                }
-            }
+            words => fault_command::parse(words)
+                .and_then(|ask| apply(&stores, &ask))
+                .unwrap_or_else(|why| json!({ "error": why })),
         }
-        json!({ "ok": true })
     })
 }
 
 /// Applies a request to the stored bytes.
-fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<(), String> {
+fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<Value, String> {
     let capacities: Vec<u64> = stores.iter().map(|s| s.capacity_bytes()).collect();
-    super::on_a_volume(ask, &capacities)?;
+    on_a_volume(ask, &capacities)?;
     match *ask {
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
             stores[volume as usize].corrupt(&(offset_bytes..offset_bytes + len_bytes), 1);
@@ -124,5 +126,5 @@ fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<(), String> {
             return Err(why.to_owned());
         }
     }
-    Ok(())
+    Ok(done(&in_effect(ask, false)))
 }

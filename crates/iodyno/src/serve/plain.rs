@@ -1,6 +1,7 @@
 //! `serve ram:4GiB`: plain memory over NBD, without a model: the upper limit of a client and its
 //! transport.
 
+use super::apply_fault::{STOPS, done};
 use super::{config, control, endpoints, insert, of_the_model, start, uri, wait};
 use crate::args::Serve;
 use crate::failure::Failure;
@@ -62,11 +63,13 @@ fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
 
 fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
     match line.trim() {
-        "stop" => stop.store(true, Ordering::Relaxed),
-        "status" => return status(),
-        _ => return json!({ "error": "plain memory has no faults: serve a device for them" }),
+        "stop" => {
+            stop.store(true, Ordering::Relaxed);
+            done(STOPS)
+        }
+        "status" => status(),
+        _ => json!({ "error": "plain memory has no faults: serve a device for them" }),
     }
-    json!({ "ok": true })
 }
 
 /// Only the flags of NBD's frontends have an effect here.
@@ -75,6 +78,8 @@ fn nothing_more(flags: &Serve) -> Result<(), Failure> {
         ("--backing", !flags.backing.is_empty()),
         ("--memory", flags.memory.is_some()),
         ("--speed", flags.speed.is_some()),
+        ("--size", flags.size.is_some()),
+        ("--image", !flags.image.is_empty()),
     ];
     let given = of_a_device.iter().find(|g| g.1).map(|g| g.0).or_else(|| of_the_model(flags));
     match given {

@@ -61,9 +61,11 @@ pub(super) fn play(plan: Plan, live: &Arc<Served>, seed: u64, stop: &Arc<AtomicB
                 }
                 std::thread::sleep(Duration::from_nanos(left_ns.min(20_000_000)));
             }
-            if let Err(why) = super::apply(&live, &ask, seed) {
-                crate::remark("scenario", &why);
-            }
+            let said = match super::apply_fault::apply(&live, &ask, seed) {
+                Ok(answer) => answer["text"].as_str().unwrap_or_default().to_owned(),
+                Err(why) => why,
+            };
+            said.lines().for_each(|line| crate::remark("scenario", line));
         }
     });
 }

@@ -45,6 +45,28 @@ fn the_time_of_an_io_adds_up() {
     }
 }
 
+/// The flags give what a file with these values gives, for each member of a group too.
+#[test]
+fn flags_replace_the_values_of_a_workload() {
+    let place = Place::new();
+    place.write("one.toml", "schema = 1\nblock = \"4KiB\"\n[mix]\nread = 1\n");
+    let values = "schema = 1\nthreads = 2\ndepth = 8\nblock = \"16KiB\"\n[mix]\nread = 1\n";
+    place.write("all.toml", values);
+    let flags = "--threads 2 --depth 8 --block 16KiB";
+    let mut flagged = cell(&place, &format!("exflash-400g ./one.toml {flags}"));
+    let mut written = cell(&place, "exflash-400g ./all.toml");
+    for (cell, name) in [(&mut flagged, "one"), (&mut written, "all")] {
+        let cell = cell.as_object_mut().unwrap();
+        assert_eq!(cell.remove("name"), Some(json!(name)));
+    }
+    assert_eq!(flagged, written);
+    assert_eq!((&flagged["threads"], &flagged["depth"]), (&json!(2), &json!(8)));
+    for flag in ["--threads 2", "--depth 8", "--block 16KiB"] {
+        place.iodyno(&format!("explain exflash-400g {flag}")).fails(2, &["WORKLOAD"]);
+    }
+    place.iodyno("explain exflash-400g random-read --depth 0").fails(2, &["--depth"]);
+}
+
 /// The same name gives the same document, and the sizing resource is the limiting one.
 #[test]
 fn the_limit_is_named() {

@@ -41,6 +41,7 @@ mod serve_cuts;
 mod serve_faults;
 mod serve_figures;
 mod serve_frontends;
+mod serve_images;
 mod serve_replay;
 mod serve_stamps;
 mod streams;

@@ -169,9 +169,11 @@ impl<'a> Served<'a> {
     }
 
     #[track_caller]
-    pub(crate) fn fault(&self, words: &str) {
+    pub(crate) fn fault(&self, words: &str) -> String {
         let output = self.try_fault(words);
-        assert_eq!(output.succeeds().stdout, "", "{output:?}");
+        let said = output.succeeds().stdout.clone();
+        assert!(!said.trim().is_empty(), "`fault {words}` says nothing");
+        said
     }
 
     /// `iodyno status --json`.

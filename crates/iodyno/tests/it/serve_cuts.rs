@@ -1,9 +1,10 @@
 //! Power cuts and servers that die in mid-write: the data that must survive are there, on a device
 //! with a protected buffer, on one with a volatile one, and at native speed.
 
-use crate::place::Place;
-use crate::serve::{Served, flash};
+use crate::place::{Place, whole};
+use crate::serve::{SIZE, Served, flash};
 use crate::serve_stamps::{Stamps, Writer};
+use iodyno_nbd::{CmdFlags, Errno, Kind};
 use iodyno_units::rng::{below, stream};
 use std::time::Duration;
 
@@ -45,8 +46,63 @@ fn cuts(device: &str, is_protected: bool) -> u64 {
         drop(writer);
         lost_units += stamps.check(&server, &format!("{device}, cut {round}")).lost_units;
     }
+    // The server counts each lost version of a unit, and those that were written again before the check.
+    let volume = server.status()["volumes"][0].clone();
+    let dropped = ["dropped_writes", "dropped_bytes"].map(|key| whole(&volume[key]));
+    assert!(dropped[1] >= lost_units * 4096, "{device}: {lost_units} units, {dropped:?}");
+    assert_eq!(dropped.map(|n| n > 0), [!is_protected; 2], "{device}: {dropped:?}");
     server.stop();
     lost_units
+}
+
+/// Power that stays off takes what the server says, and a client that meets it gets errors until it is back.
+#[test]
+fn power_that_is_off_takes_what_the_server_says() {
+    const UNITS: usize = 40;
+    let place = Place::new();
+    flash(&place, "device.toml", false, 0);
+    // So slow that its programs take a second, and that a part of these writes is still in the buffer.
+    let server = Served::start(&place, "./device.toml --no-floor --dilate 5000");
+    let (mut client, mut crowd) = (server.client(), server.crowd(UNITS as u32));
+    let mut units: Vec<[u8; 4096]> = (0..UNITS).map(|unit| [unit as u8 + 1; 4096]).collect();
+    for (unit, bytes) in (0..).zip(&mut units) {
+        crowd.send(unit, (Kind::Write, CmdFlags::NONE), u64::from(unit) * 4096, bytes);
+    }
+    let mut answers = Vec::new();
+    while answers.len() < units.len() {
+        answers.extend(crowd.answers().unwrap());
+    }
+    assert!(answers.iter().all(|answer| answer.1.is_ok()), "{answers:?}");
+    let said = server.fault("power-off");
+    let status = server.status()["volumes"][0].clone();
+    assert_eq!(status["power_off"], true, "{status}");
+    let gone = Some(Errno::Shutdown.code() as i32);
+    let error = |result: std::io::Result<()>| result.unwrap_err().raw_os_error();
+    assert_eq!(error(client.read(0, &mut [0; 4096])), gone);
+    assert_eq!(error(client.write(0, &[0; 4096], CmdFlags::NONE)), gone);
+    assert_eq!(error(client.command(Kind::Flush, CmdFlags::NONE, 0, 0)), gone);
+    server.try_fault("power-cut").fails(2, &["the power is off: say power-on first"]);
+    let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+    assert!(output.contains("!             the power is off: everything fails"), "{output}");
+    server.fault("clear 0");
+    assert_eq!(server.status()["volumes"][0]["power_off"], true);
+    assert_eq!(server.fault("power-on"), "the power is on\n");
+    let mut bytes = vec![0; 4096 * UNITS];
+    client.read(0, &mut bytes).unwrap();
+    let found = bytes.chunks(4096).zip(&units);
+    let lost = found.filter(|(found, written)| *found != &written[..]).map(|(found, _)| found);
+    let lost = lost.inspect(|found| assert_eq!(*found, [0; 4096])).count() as u64;
+    assert!(lost > 0, "all of it had landed");
+    assert_eq!(whole(&status["dropped_writes"]), lost);
+    assert_eq!(whole(&status["dropped_bytes"]), lost * 4096);
+    let says = format!("lost {lost} writes ({})", iodyno_units::human::size(lost * 4096));
+    assert!(said.contains(&says) && said.contains("the power is off until power-on"), "{said}");
+    // `clear` gives the power back too.
+    server.fault("power-off");
+    server.fault("clear");
+    client.read(0, &mut [0; 4096]).unwrap();
+    server.fault("power-off");
+    server.stop();
 }
 
 #[test]
@@ -64,7 +120,10 @@ fn a_volatile_cache_loses_what_was_not_flushed_and_nothing_else() {
 fn kills(words: &str, is_protected: bool) -> u64 {
     let place = Place::new();
     flash(&place, "device.toml", is_protected, 0);
-    let words = format!("./device.toml --no-floor --backing image {words}");
+    let words = format!("./device.toml --no-floor {words}");
+    if words.contains("--image") {
+        std::fs::File::create(place.path("image")).unwrap().set_len(SIZE).unwrap();
+    }
     let mut stamps = Stamps::new(is_protected, 2);
     let mut random = stream(2, "kills", 0);
     let mut lost_units = 0;
@@ -87,18 +146,27 @@ fn kills(words: &str, is_protected: bool) -> u64 {
 
 #[test]
 fn a_killed_server_keeps_acknowledged_writes_of_a_protected_buffer() {
-    assert_eq!(kills("", true), 0);
+    assert_eq!(kills("--backing image", true), 0);
 }
 
 #[test]
 // (Dilated, so that some writes wait in the buffer at every kill.)
 fn a_server_that_is_killed_keeps_what_was_flushed() {
-    assert!(kills("--dilate 100", false) > 0, "ten kills took nothing from a volatile buffer");
+    assert!(
+        kills("--backing image --dilate 100", false) > 0,
+        "ten kills took nothing from a volatile buffer"
+    );
 }
 
 #[test]
 fn a_server_that_is_killed_at_native_speed_has_lost_nothing() {
-    assert_eq!(kills("--speed native", true), 0);
+    assert_eq!(kills("--backing image --speed native", true), 0);
+}
+
+/// The same files, in an image that was there before.
+#[test]
+fn a_killed_server_on_an_image_keeps_acknowledged_writes_in_it() {
+    assert_eq!(kills("--image image --write-image", true), 0);
 }
 
 /// A server that is stopped is like a computer that is shut down: its disks are flushed first.

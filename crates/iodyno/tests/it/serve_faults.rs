@@ -197,6 +197,72 @@ fn a_slow_device_is_slower_by_its_factor() {
     }
 }
 
+/// The delay is exact in the model's time, of the kind that was asked for, and no client measures less.
+#[test]
+fn a_delay_is_added_to_operations_of_its_kind() {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    let server = Served::start(&place, "./device.toml --no-floor");
+    let mut client = server.client();
+    let start = server.status();
+    read_some(&mut client);
+    let usual = server.status();
+    assert_eq!(server.fault("delay 1ms reads"), "volume 0: reads end 1.00 ms later, until clear\n");
+    let took = read_some(&mut client);
+    let slow = server.status();
+    assert_eq!(slow["volumes"][0]["delay_ns"], serde_json::json!({ "read": 1_000_000 }));
+    let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+    assert!(output.contains("!             delayed: each read ends 1.00 ms later"), "{output}");
+    client.write(0, &[1; 4096], CmdFlags::NONE).unwrap();
+    let write = server.status()["volumes"][0]["operations"]["write"].clone();
+    assert!(number(&write["latency_mean_ns"]) < 1e6, "{write}");
+    assert!(server.fault("clear").contains("no fault"));
+    assert_eq!(server.status()["volumes"][0]["delay_ns"], serde_json::json!({}));
+    let more_ns = mean_ns(&usual, &slow) - mean_ns(&start, &usual);
+    assert!((0.98e6..1.02e6).contains(&more_ns), "{more_ns}");
+    assert!(took >= Duration::from_millis(100), "{took:?}");
+    server.stop();
+}
+
+/// A share of the reads fails, drawn by the seed; writes do not, and after `clear` nothing does.
+#[test]
+fn a_share_of_the_operations_fails() {
+    const READS: u64 = 600;
+    let failing = |seed: u32| {
+        let place = Place::new();
+        flash(&place, "device.toml", true, 0);
+        let server = Served::start(&place, &format!("./device.toml --no-floor --seed {seed}"));
+        let mut client = server.client();
+        assert_eq!(server.fault("error 20% reads"), "volume 0: 20 % of reads fail, until clear\n");
+        let mut failing = Vec::new();
+        for n in 0..READS {
+            if let Some(error) = reads(&mut client, n * 8192) {
+                assert_eq!(error, libc::EIO);
+                failing.push(n);
+            }
+            client.write(n * 8192, &[1; 4096], CmdFlags::NONE).unwrap();
+        }
+        let volume = server.status()["volumes"][0].clone();
+        assert_eq!(whole(&volume["operations"]["read"]["errors"]), failing.len() as u64);
+        assert_eq!(volume["operations"]["write"]["errors"], 0);
+        assert_eq!(volume["error_share"], serde_json::json!({ "read": 0.2 }));
+        let output = place.iodyno("status --control ctl.sock").succeeds().stdout.clone();
+        assert!(output.contains("!             failing: 20 % of read operations"), "{output}");
+        server.fault("clear");
+        for n in 0..READS {
+            assert_eq!(reads(&mut client, n * 8192), None);
+        }
+        server.stop();
+        failing
+    };
+    let first = failing(1);
+    let sigma = (READS as f64 * 0.2 * 0.8).sqrt();
+    let off = (first.len() as f64 - READS as f64 * 0.2) / sigma;
+    assert!(off.abs() < 4.0, "{} of {READS} failed", first.len());
+    assert_eq!(failing(1), first, "the same seed");
+    assert_ne!(failing(2), first, "another one");
+}
+
 #[test]
 fn a_device_that_hangs_answers_when_it_is_cleared() {
     let place = Place::new();
@@ -264,7 +330,10 @@ fn invalid_commands_are_refused_with_the_right_form() {
     flash(&place, "device.toml", true, 0);
     let server = Served::start(&place, "./device.toml --no-floor");
     for (words, says) in [
-        ("explode", &["no fault `explode`", "say power-cut, lose, hang, slow x10"][..]),
+        ("explode", &["no fault `explode`", "say power-cut, power-off, power-on, lose, hang"][..]),
+        ("error 1", &["no share of the operations: take 0% to 100%"]),
+        ("error 1% seeks", &["no kind of operation: reads, writes, flushes, trims or zeroes"]),
+        ("delay 5ms reads 1", &["there is no volume 1"]),
         ("slow", &["needs a factor, such as x10"]),
         ("slow x0", &["take x1 to"]),
         ("latent", &["needs a place, such as 1GiB..+64KiB"]),

@@ -7,6 +7,7 @@ use super::error::{OpenError, ReadError, WriteError};
 use super::file::File;
 use super::guard::Guard;
 use super::host::Faults;
+use super::image::Image;
 use super::memory::Memory;
 use super::units::{Part, Run, Soundness, UNIT_BYTES, covered, ends};
 use std::ops::Range;
@@ -27,8 +28,13 @@ pub(super) struct Base {
 }
 
 impl Base {
-    pub(super) fn in_memory(capacity_bytes: u64, bytes_max: u64, check_reads: bool) -> Self {
-        let medium = Medium::Memory(Memory::new(capacity_bytes, bytes_max));
+    pub(super) fn in_memory(
+        image: Option<Image>,
+        capacity_bytes: u64,
+        bytes_max: u64,
+        check_reads: bool,
+    ) -> Self {
+        let medium = Medium::Memory(Memory::new(image, capacity_bytes, bytes_max));
         Self { medium, capacity_bytes, guard: Guard::new(check_reads) }
     }
 
@@ -78,10 +84,7 @@ impl Base {
     /// and nothing of it is served before it is written whole.
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         match &self.medium {
-            Medium::Memory(m) => {
-                m.write_beneath(part, data);
-                Ok(())
-            }
+            Medium::Memory(m) => m.write_beneath(part, data),
             Medium::File(f) => f.write_beneath(part, data),
         }
     }
@@ -133,9 +136,20 @@ impl Base {
         }
     }
 
+    /// Bytes of the units that hold data.
+    pub(super) fn data_bytes(&self) -> u64 {
+        let (mut at, mut units) = (0, 0);
+        while at < self.units() {
+            let run = self.run(at, self.units());
+            units += if run.data { run.end - at } else { 0 };
+            at = run.end;
+        }
+        units * UNIT_BYTES
+    }
+
     pub(super) fn verify(&self, unit: u64) -> Result<Soundness, ReadError> {
         match &self.medium {
-            Medium::Memory(m) => Ok(m.verify(unit, &self.guard)),
+            Medium::Memory(m) => m.verify(unit, &self.guard),
             Medium::File(f) => f.verify(unit, &self.guard),
         }
     }
@@ -155,10 +169,17 @@ impl Base {
         }
     }
 
-    /// Removes the files, if they were created when they were opened and hold nothing yet.
-    pub(super) fn remove_made(&self) {
+    /// Removes the files, if they were created when they were opened and hold nothing yet, or the sums alone were.
+    pub(super) fn remove_made(&self, sums_alone: bool) {
         if let Medium::File(f) = &self.medium {
-            f.remove_made();
+            f.remove_made(sums_alone);
+        }
+    }
+
+    /// Removes the sums of a file.
+    pub(super) fn remove_sums(&self) {
+        if let Medium::File(f) = &self.medium {
+            f.remove_sums();
         }
     }
 

@@ -140,6 +140,14 @@ pub enum OpenError {
         /// Its type.
         what: &'static str,
     },
+    /// It is no image that can be served.
+    #[error("{}: {what}: name a raw image in a plain file, or an NBD export (qemu-nbd serves other formats)", path.display())]
+    NotAnImage {
+        /// The path.
+        path: PathBuf,
+        /// Its type.
+        what: &'static str,
+    },
     /// Another server has it open.
     #[error("{}: another server has it open; stop that one, or name another file", path.display())]
     Locked {
@@ -147,7 +155,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// It has the size of another volume.
-    #[error("{}: {found_bytes} bytes, where the volume has {wanted_bytes}: it belongs to another device; name another file", path.display())]
+    #[error("{}: {found_bytes} bytes, where the volume has {wanted_bytes}: it belongs to another device; name another file, or serve it as it is by --image", path.display())]
     Size {
         /// The path.
         path: PathBuf,

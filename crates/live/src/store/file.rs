@@ -18,7 +18,7 @@ use super::error::{OpenError, ReadError, WriteError};
 use super::generation::Generations;
 use super::guard::Guard;
 use super::host::{Faults, Host, HostFile};
-use super::new_files::{Made, lock_plain};
+use super::new_files::{Made, lock_plain, remove_made};
 use super::sums::{self, ENTRY_BYTES, Entry, Sums};
 use super::units::{Part, Run, Soundness, UNIT, UNIT_BYTES, covered, ends, sum};
 use repair::{Doubt, write_generations};
@@ -47,6 +47,7 @@ const WRITING_SUMS: &str = "writing the volume's sums";
 pub(super) struct File {
     data: Host,
     sums: Sums,
+    sums_path: PathBuf,
     capacity_bytes: u64,
     locks: Box<[RwLock<()>]>,
     /// The generations in the file of sums.
@@ -108,6 +109,7 @@ impl File {
         Ok(Self {
             data: Host::new(data, HostFile::Data, faults),
             sums,
+            sums_path: sums_path(path),
             capacity_bytes,
             locks,
             generation: AtomicU64::new(generations.closed + 1),
@@ -121,11 +123,17 @@ impl File {
         })
     }
 
-    /// Removes the files, if they were created when this was opened and hold nothing yet.
-    pub(super) fn remove_made(&self) {
-        if self.data.seek(SeekFrom::Data(0)) == Err(Errno::NXIO) {
+    /// Removes the files, if they were created when this was opened and hold nothing yet; `sums_alone`: the data
+    /// was there before.
+    pub(super) fn remove_made(&self, sums_alone: bool) {
+        if sums_alone || self.data.seek(SeekFrom::Data(0)) == Err(Errno::NXIO) {
             held(&self.made).remove();
         }
+    }
+
+    /// Removes the sums.
+    pub(super) fn remove_sums(&self) {
+        remove_made(&self.sums_path, self.sums.host().file());
     }
 
     fn lock(&self, unit: u64) -> &RwLock<()> {
@@ -371,20 +379,9 @@ impl File {
         Ok(())
     }
 
-    /// The run of units from `unit` on, up to `end`, that all lie in a hole, or all do not.
+    /// As [`Host::run`].
     pub(super) fn run(&self, unit: u64, end: u64) -> Run {
-        let offset = unit * UNIT_BYTES;
-        let (data, until) = match self.data.seek(SeekFrom::Data(offset)) {
-            Ok(at) if at / UNIT_BYTES > unit => (false, at / UNIT_BYTES),
-            Ok(_) => {
-                let hole = self.data.seek(SeekFrom::Hole(offset));
-                (true, hole.map_or(end, |at| at.div_ceil(UNIT_BYTES).max(unit + 1)))
-            }
-            Err(Errno::NXIO) => (false, end),
-            // A file system that does not report holes.
-            Err(_) => (true, end),
-        };
-        Run { data, end: until.min(end) }
+        self.data.run(unit, end)
     }
 
     pub(super) fn verify(&self, unit: u64, guard: &Guard) -> Result<Soundness, ReadError> {

@@ -61,6 +61,11 @@ impl Guard {
         (unit < end).then_some(seed)
     }
 
+    /// Whether a unit is damaged.
+    pub(super) fn is_damaged(&self, unit: u64) -> bool {
+        self.seed(unit).is_some()
+    }
+
     /// Whether every unit may be served unchecked.
     pub(super) fn lets_all_pass(&self) -> bool {
         !self.check_reads && !self.damaged.load(Ordering::Acquire)

@@ -1,6 +1,7 @@
 //! File operations of the host for a volume. With the feature `host-faults` each may be made to fail, wholly or
 //! after some of its bytes; without it nothing is added to them.
 
+use super::units::{Run, UNIT_BYTES};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 use std::fs::File;
@@ -170,6 +171,22 @@ impl Host {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeroes(&self.file, at, len_bytes),
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// The run of units from `unit` on, up to `end`, that all lie in a hole, or all do not.
+    pub(super) fn run(&self, unit: u64, end: u64) -> Run {
+        let offset = unit * UNIT_BYTES;
+        let (data, until) = match self.seek(SeekFrom::Data(offset)) {
+            Ok(at) if at / UNIT_BYTES > unit => (false, at / UNIT_BYTES),
+            Ok(_) => {
+                let hole = self.seek(SeekFrom::Hole(offset));
+                (true, hole.map_or(end, |at| at.div_ceil(UNIT_BYTES).max(unit + 1)))
+            }
+            Err(Errno::NXIO) => (false, end),
+            // A file system that does not report holes.
+            Err(_) => (true, end),
+        };
+        Run { data, end: until.min(end) }
     }
 
     /// Where the next data or hole is, from `at` on.

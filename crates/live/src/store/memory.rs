@@ -1,4 +1,5 @@
-//! A volume's bytes in memory: units that were never written, or were dropped, take none.
+//! A volume's bytes in memory: units that were never written, or were dropped, take none. Where there is an image
+//! beneath, units that were never written are its.
 //!
 //! Two levels of tables find a unit, and are created when something is first written there: regions of 256 MiB,
 //! in them chunks of 64 KiB with a lock each. Each unit is an allocation of its own, so that single units
@@ -6,7 +7,8 @@
 
 use super::error::{ReadError, WriteError};
 use super::guard::Guard;
-use super::units::{Part, Run, Soundness, UNIT, parts, sum};
+use super::image::Image;
+use super::units::{Part, Run, Soundness, UNIT, parts, sum, touched};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -30,15 +32,17 @@ pub(super) struct Memory {
     regions: Box<[OnceLock<Box<[Chunk]>>]>,
     used_bytes: AtomicU64,
     bytes_max: u64,
+    image: Option<Box<Image>>,
 }
 
 impl Memory {
-    pub(super) fn new(capacity_bytes: u64, bytes_max: u64) -> Self {
+    pub(super) fn new(image: Option<Image>, capacity_bytes: u64, bytes_max: u64) -> Self {
         let regions = capacity_bytes.div_ceil(UNIT as u64 * REGION_UNITS);
         Self {
             regions: (0..regions).map(|_| OnceLock::new()).collect(),
             used_bytes: AtomicU64::new(0),
             bytes_max,
+            image: image.map(Box::new),
         }
     }
 
@@ -86,23 +90,61 @@ impl Memory {
         into: &mut [u8],
         guard: &Guard,
     ) -> Result<(), ReadError> {
+        if let Some(image) = &self.image {
+            return self.read_over(image, offset_bytes, into, guard);
+        }
         for part in parts(offset_bytes, into.len() as u64) {
-            let unit = part.unit;
-            let to = &mut into[part.range()];
-            let Some(chunk) = self.chunk(unit) else {
-                to.fill(0);
-                continue;
-            };
-            let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
-            match chunk.as_deref().and_then(|c| c[(unit % CHUNK_UNITS) as usize].as_ref()) {
-                None => to.fill(0),
-                Some(held) if guard.passes(unit, &held.bytes[..], &[held.sum]) => {
-                    to.copy_from_slice(&held.bytes[part.from..part.to]);
-                }
-                Some(_) => return Err(ReadError::Corrupt { unit }),
+            if !self.read_held(part, &mut into[part.range()], guard)? {
+                into[part.range()].fill(0);
             }
         }
         Ok(())
+    }
+
+    /// Reads a part of a unit, if it is held.
+    #[inline]
+    fn read_held(&self, part: Part, to: &mut [u8], guard: &Guard) -> Result<bool, ReadError> {
+        let unit = part.unit;
+        let Some(chunk) = self.chunk(unit) else { return Ok(false) };
+        let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
+        match chunk.as_deref().and_then(|c| c[(unit % CHUNK_UNITS) as usize].as_ref()) {
+            None => Ok(false),
+            Some(held) if guard.passes(unit, &held.bytes[..], &[held.sum]) => {
+                to.copy_from_slice(&held.bytes[part.from..part.to]);
+                Ok(true)
+            }
+            Some(_) => Err(ReadError::Corrupt { unit }),
+        }
+    }
+
+    /// Reads a range over an image, which is read in one piece between units that are held.
+    fn read_over(
+        &self,
+        image: &Image,
+        offset_bytes: u64,
+        into: &mut [u8],
+        guard: &Guard,
+    ) -> Result<(), ReadError> {
+        let (mut plain, len_bytes) = (0, into.len());
+        let beneath = |at: usize, into: &mut [u8]| {
+            let from = offset_bytes + at as u64;
+            for unit in touched(from, into.len() as u64).filter(|&unit| guard.is_damaged(unit)) {
+                let mut bytes = [0; UNIT];
+                image.read_unit(unit, &mut bytes)?;
+                if !guard.passes_always(unit, &bytes, &[]) {
+                    return Err(ReadError::Corrupt { unit });
+                }
+            }
+            if into.is_empty() { Ok(()) } else { image.read(from, into) }
+        };
+        for part in parts(offset_bytes, len_bytes as u64) {
+            let range = part.range();
+            if self.read_held(part, &mut into[range.clone()], guard)? {
+                beneath(plain, &mut into[plain..range.start])?;
+                plain = range.end;
+            }
+        }
+        beneath(plain, &mut into[plain..])
     }
 
     pub(super) fn write(
@@ -141,8 +183,14 @@ impl Memory {
                 held.sum = sum(&held.bytes[..]);
             }
             (slot @ None, whole_sum) => {
-                self.take(UNIT)?;
                 let mut bytes = Box::new([0; UNIT]);
+                if let (Some(image), None) = (&self.image, whole_sum) {
+                    image.read_unit(unit, &mut bytes)?;
+                    if !guard.passes_always(unit, &bytes[..], &[]) {
+                        return Err(WriteError::Corrupt { unit });
+                    }
+                }
+                self.take(UNIT)?;
                 bytes[part.from..part.to].copy_from_slice(data);
                 let sum = whole_sum.unwrap_or_else(|| sum(&bytes[..]));
                 *slot = Some(Unit { bytes, sum });
@@ -155,25 +203,35 @@ impl Memory {
     /// Writes a part of a corrupt unit, which stays corrupt: its sum is its own only if it was before (then it
     /// was damaged on purpose, and the damage stays).
     #[cold]
-    pub(super) fn write_beneath(&self, part: Part, data: &[u8]) {
-        let Some(chunk) = self.chunk(part.unit) else { return };
+    pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
+        if !self.holds(part.unit) {
+            // Damage to a hole is none; that to an image stays.
+            return self.write_part(part, data, &Guard::new(false));
+        }
+        let Some(chunk) = self.chunk(part.unit) else { return Ok(()) };
         let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(slots) = chunk.as_deref_mut() else { return };
-        let Some(held) = &mut slots[(part.unit % CHUNK_UNITS) as usize] else { return };
+        let Some(slots) = chunk.as_deref_mut() else { return Ok(()) };
+        let Some(held) = &mut slots[(part.unit % CHUNK_UNITS) as usize] else { return Ok(()) };
         let is_own = held.sum == sum(&held.bytes[..]);
         held.bytes[part.from..part.to].copy_from_slice(data);
         if is_own {
             held.sum = sum(&held.bytes[..]);
         }
+        Ok(())
+    }
+
+    /// Whether a unit was written here.
+    fn holds(&self, unit: u64) -> bool {
+        self.chunk(unit).is_some_and(|chunk| {
+            let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
+            chunk.as_deref().is_some_and(|c| c[(unit % CHUNK_UNITS) as usize].is_some())
+        })
     }
 
     /// Zeroes over a part of a unit.
     pub(super) fn zero_part(&self, part: Part, guard: &Guard) -> Result<(), WriteError> {
-        let held = self.chunk(part.unit).is_some_and(|chunk| {
-            let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
-            chunk.as_deref().is_some_and(|c| c[(part.unit % CHUNK_UNITS) as usize].is_some())
-        });
-        if held {
+        let shows = |image: &Image| image.run(part.unit, part.unit + 1).data;
+        if self.holds(part.unit) || self.image.as_deref().is_some_and(shows) {
             self.write_part(part, &[0; UNIT][part.from..part.to], guard)?;
         }
         Ok(())
@@ -181,6 +239,9 @@ impl Memory {
 
     /// Frees these units.
     pub(super) fn drop_units(&self, units: &Range<u64>) {
+        if let Some(image) = &self.image {
+            image.drop_units(units);
+        }
         let mut unit = units.start;
         while unit < units.end {
             let end = (unit / CHUNK_UNITS + 1) * CHUNK_UNITS;
@@ -220,7 +281,14 @@ impl Memory {
                     }
                 }
             };
-            if *data.get_or_insert(held) != held {
+            let (shows, next) = match &self.image {
+                Some(image) if !held => {
+                    let run = image.run(at, next.min(end));
+                    (run.data, run.end)
+                }
+                _ => (held, next),
+            };
+            if *data.get_or_insert(shows) != shows {
                 break;
             }
             at = next.min(end);
@@ -228,15 +296,26 @@ impl Memory {
         Run { data: data.unwrap_or(false), end: at }
     }
 
-    pub(super) fn verify(&self, unit: u64, guard: &Guard) -> Soundness {
-        let Some(chunk) = self.chunk(unit) else { return Soundness::Unwritten };
+    pub(super) fn verify(&self, unit: u64, guard: &Guard) -> Result<Soundness, ReadError> {
+        if !self.holds(unit) {
+            return match &self.image {
+                Some(image) if image.run(unit, unit + 1).data => {
+                    let mut bytes = [0; UNIT];
+                    image.read_unit(unit, &mut bytes)?;
+                    let passes = guard.passes_always(unit, &bytes, &[]);
+                    Ok(if passes { Soundness::Unknown } else { Soundness::Corrupt })
+                }
+                _ => Ok(Soundness::Unwritten),
+            };
+        }
+        let Some(chunk) = self.chunk(unit) else { return Ok(Soundness::Unwritten) };
         let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);
-        match chunk.as_deref().and_then(|c| c[(unit % CHUNK_UNITS) as usize].as_ref()) {
+        Ok(match chunk.as_deref().and_then(|c| c[(unit % CHUNK_UNITS) as usize].as_ref()) {
             None => Soundness::Unwritten,
             Some(held) if guard.passes_always(unit, &held.bytes[..], &[held.sum]) => {
                 Soundness::Sound
             }
             Some(_) => Soundness::Corrupt,
-        }
+        })
     }
 }

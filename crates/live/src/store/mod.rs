@@ -7,7 +7,8 @@
 //! changes(…)              the completion: end_write(token), answer; or read(…), answer
 //! ```
 //!
-//! The lower part, the base, survives a power cut: in memory or in a file, each 4 KiB unit with a sum that is
+//! The lower part, the base, survives a power cut: in memory (over an existing image, where one is served) or in a
+//! file, each 4 KiB unit with a sum that is
 //! checked whenever it is read. The upper part, the overlay, is lost in one: what a volatile buffer has
 //! accepted. A change is carried out at once, so that a server that is killed leaves in the file what the
 //! modelled device would have left at that moment, as long as changes are passed on before the acknowledgements
@@ -45,6 +46,7 @@ mod file;
 mod generation;
 mod guard;
 mod host;
+mod image;
 mod memory;
 mod new_files;
 mod overlay;
@@ -55,11 +57,13 @@ mod write_tracking;
 pub use error::{OpenError, ReadError, WriteError};
 #[cfg(feature = "host-faults")]
 pub use host::{HostCall, HostFault, HostFaults, HostFile};
+pub use image::Image;
 pub(crate) use new_files::remove_made;
 pub use units::UNIT_BYTES;
 
 use base::Base;
 use durable::Durable;
+pub use overlay::Dropped;
 use overlay::Overlay;
 use std::ops::Range;
 use std::path::Path;
@@ -75,11 +79,14 @@ pub struct Options {
     /// since nothing but [`ContentEvent::Emptied`](iodyno_emulate::ContentEvent::Emptied) ever takes it back; a volatile buffer's waits in the
     /// overlay until it lands.
     pub emptied_by_power_failure: bool,
+    /// The file is another program's image: its sums are removed at an orderly end, since they would be wrong once
+    /// that program writes to it.
+    pub sums_until_end: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { check_reads: true, emptied_by_power_failure: false }
+        Self { check_reads: true, emptied_by_power_failure: false, sums_until_end: false }
     }
 }
 
@@ -109,13 +116,29 @@ pub struct Store {
     durable: Durable,
     overlay: Overlay,
     options: Options,
+    dropped: Dropped,
 }
 
 impl Store {
     /// A volume in memory, of which parts that were never written take none; at most `memory_bytes_max` bytes,
     /// tables included. A write beyond that fails.
     pub fn in_memory(capacity_bytes: u64, memory_bytes_max: u64, options: Options) -> Self {
-        Self::over(Base::in_memory(capacity_bytes, memory_bytes_max, options.check_reads), options)
+        let base = Base::in_memory(None, capacity_bytes, memory_bytes_max, options.check_reads);
+        Self::over(base, options)
+    }
+
+    /// The same over an image, whose bytes show where nothing was written; beyond its end are zeroes.
+    pub fn over_image(
+        image: Image,
+        capacity_bytes: u64,
+        memory_bytes_max: u64,
+        options: Options,
+    ) -> Self {
+        let check_reads = options.check_reads;
+        Self::over(
+            Base::in_memory(Some(image), capacity_bytes, memory_bytes_max, check_reads),
+            options,
+        )
     }
 
     /// A volume in a file, which is created if it is not there: sparse, byte for byte, its sums beside it in
@@ -148,13 +171,14 @@ impl Store {
     }
 
     fn over(base: Base, options: Options) -> Self {
-        Self { durable: Durable::over(base), overlay: Overlay::default(), options }
+        let (durable, overlay) = (Durable::over(base), Overlay::default());
+        Self { durable, overlay, options, dropped: Dropped::default() }
     }
 
     /// Removes the volume's files, if they were created when this was opened and hold nothing yet: for a server
     /// that could not start.
     pub fn remove_made(&self) {
-        self.base().remove_made();
+        self.base().remove_made(self.options.sums_until_end);
     }
 
     fn base(&self) -> &Base {
@@ -174,6 +198,11 @@ impl Store {
     /// Units that a power cut would change.
     pub fn volatile_units(&self) -> usize {
         self.overlay.len()
+    }
+
+    /// What power cuts took since the last call.
+    pub fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Reads the newest content that was accepted.
@@ -304,7 +333,11 @@ impl Store {
     /// # Errors
     /// As [`Self::sync`].
     pub fn end(&self) -> Result<(), WriteError> {
-        self.base().sync(true)
+        self.base().sync(true)?;
+        if self.options.sums_until_end {
+            self.base().remove_sums();
+        }
+        Ok(())
     }
 
     /// Without a machine: a later server accepts what was acknowledged, and nothing older.

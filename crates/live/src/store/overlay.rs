@@ -8,7 +8,7 @@
 //! kept whole while one unit of it waits). Buffers are reused.
 
 use super::error::WriteError;
-use super::units::{Part, UNIT};
+use super::units::{Part, UNIT, touched};
 use std::collections::HashMap;
 
 const NIL: u32 = u32::MAX;
@@ -26,6 +26,27 @@ pub(super) enum Kind {
     Trim,
 }
 
+/// What a power cut takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Acknowledged writes of which something is lost. (Not counted where a volume is emptied.)
+    pub writes: u64,
+    /// Bytes of them that are lost; all that it held where a volume is emptied.
+    pub bytes: u64,
+    /// Writes, acknowledged or not, of which some units were on the medium and others are lost.
+    pub torn: u64,
+}
+
+impl Dropped {
+    /// Adds what another power cut takes.
+    pub fn add(&mut self, more: Self) {
+        let Self { writes, bytes, torn } = more;
+        self.writes += writes;
+        self.bytes += bytes;
+        self.torn += torn;
+    }
+}
+
 /// A write that was begun, and has not ended or has versions left.
 #[derive(Debug)]
 pub(super) struct Payload {
@@ -41,6 +62,9 @@ pub(super) struct Payload {
     pub failure: Option<WriteError>,
     /// Of zeroes: whether the device has reported the units at either end.
     pub ends_reported: [bool; 2],
+    /// Its units that came to the medium.
+    pub landed: u32,
+    pub acknowledged: bool,
     versions: u32,
     open: bool,
 }
@@ -100,6 +124,8 @@ impl Overlay {
                 begun: 0,
                 failure: None,
                 ends_reported: [false; 2],
+                landed: 0,
+                acknowledged: false,
                 versions: 0,
                 open: true,
             });
@@ -118,6 +144,8 @@ impl Overlay {
             begun: self.accepted,
             failure: None,
             ends_reported: [false; 2],
+            landed: 0,
+            acknowledged: false,
             versions: 0,
             open: true,
         };
@@ -223,10 +251,12 @@ impl Overlay {
         })
     }
 
-    /// The number of a token's version of a unit.
-    pub(super) fn find(&self, unit: u64, token: u64) -> Option<u64> {
-        let mut chain = self.chain(unit);
-        chain.find(|v| self.payload(v.payload).token == token).map(|v| v.sequence)
+    /// A token's version of a unit comes to the medium; gives its number.
+    pub(super) fn lands(&mut self, unit: u64, token: u64) -> Option<u64> {
+        let version = self.chain(unit).find(|v| self.payload(v.payload).token == token)?;
+        let (slot, sequence) = (version.payload, version.sequence);
+        self.payload_mut(slot).landed += 1;
+        Some(sequence)
     }
 
     /// Whether a unit has a version not newer than number `until`.
@@ -273,14 +303,26 @@ impl Overlay {
         self.put_back(unit, chain);
     }
 
-    /// Drops all versions.
-    pub(super) fn forget_all(&mut self) {
-        for (_, chain) in std::mem::take(&mut self.chains) {
+    /// Drops all versions, and counts what is lost.
+    pub(super) fn forget_all(&mut self) -> Dropped {
+        let mut dropped = Dropped::default();
+        for payload in self.payloads.iter().filter(|p| p.open || p.versions > 0) {
+            let units = touched(payload.offset_bytes, payload.len_bytes);
+            let in_part = (1..units.end - units.start).contains(&u64::from(payload.landed));
+            dropped.torn += u64::from(in_part);
+            dropped.writes += u64::from(payload.acknowledged);
+        }
+        for (unit, chain) in std::mem::take(&mut self.chains) {
             let mut at = chain.first;
             while at != NIL {
+                let payload = self.payload(self.versions[at as usize].payload);
+                if payload.acknowledged {
+                    dropped.bytes += payload.part(unit).range().len() as u64;
+                }
                 at = self.free(at);
             }
         }
+        dropped
     }
 
     /// The payloads of a unit's versions up to number `until`, oldest first.

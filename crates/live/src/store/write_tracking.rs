@@ -1,7 +1,7 @@
 //! Tracking of writes by the store: their begin, their end, and the content events between.
 
 use super::durable::Durable;
-use super::overlay::{Kind, Payload};
+use super::overlay::{Dropped, Kind, Payload};
 use super::units::{UNIT_BYTES, covered, ends, touched};
 use super::{ReadError, Store, WriteError};
 use iodyno_emulate::ContentEvent;
@@ -85,6 +85,7 @@ impl Store {
         if kind == Kind::Zeroes {
             outcome = outcome.and(self.zero_ends(slot));
         }
+        self.overlay.payload_mut(slot).acknowledged = outcome.is_ok();
         self.overlay.end(slot);
         // Zeroes and trims are durable when they end.
         if kind != Kind::Data && !self.durable.is_clear() {
@@ -142,16 +143,18 @@ impl Store {
                     };
                     let more = rest.iter().enumerate().take_while(follows).count();
                     left = &rest[more..];
+                    self.overlay.payload_mut(slot).landed += 1 + more as u32;
                     let kept = self.keep(slot, unit..unit + 1 + more as u64);
                     self.note(slot, kept);
                 }
                 ContentEvent::Landed { unit, token, .. } => {
-                    if let Some(version) = self.overlay.find(unit, token) {
+                    if let Some(version) = self.overlay.lands(unit, token) {
                         self.land(unit, version);
                     }
                 }
                 ContentEvent::Written { unit, token, overtaken, .. } => {
                     let slot = self.begun(token);
+                    self.overlay.payload_mut(slot).landed += 1;
                     let older = self.older(slot, overtaken);
                     let written = self.replace(slot, unit, older);
                     self.note(slot, written);
@@ -161,9 +164,14 @@ impl Store {
                     let dropped = self.drop_range(slot, unit..unit + count, overtaken);
                     self.note(slot, dropped);
                 }
-                ContentEvent::PowerCut { .. } => self.overlay.forget_all(),
+                ContentEvent::PowerCut { .. } => {
+                    let dropped = self.overlay.forget_all();
+                    self.dropped.add(dropped);
+                }
                 ContentEvent::Emptied { .. } => {
                     self.overlay.forget_all();
+                    let bytes = self.base().data_bytes();
+                    self.dropped.add(Dropped { bytes, ..Dropped::default() });
                     // What the host refuses of it is stranded, and reported as it is settled.
                     let _ = self.durable.empty();
                 }

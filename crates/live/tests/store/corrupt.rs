@@ -2,20 +2,29 @@
 
 use iodyno_emulate::ContentEvent::{Accepted, Landed, Written};
 use iodyno_emulate::PartId;
-use iodyno_live::store::{Options, ReadError, Store, WriteError};
+use iodyno_live::store::{Image, Options, ReadError, Store, WriteError};
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 
 const CAPACITY: u64 = 8 << 20;
 const CORRUPT: Result<(), WriteError> = Err(WriteError::Corrupt { unit: 2 });
 
-/// A store of each kind in which unit 2 is damaged, and holds ones; the folder of the file.
-fn both() -> ([Store; 2], tempfile::TempDir) {
+/// A store of each kind in which unit 2 is damaged, and holds ones, written or of an image; the folder of the files.
+fn both() -> ([Store; 3], tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = Store::in_file(&folder.path().join("image"), CAPACITY, Options::default());
-    let stores = [Store::in_memory(CAPACITY, 1 << 30, Options::default()), file.unwrap()];
-    for store in &stores {
-        store.write_now(0, &[1; 4096].repeat(8)).unwrap();
+    let beneath = folder.path().join("beneath");
+    fs::write(&beneath, [1; 4096].repeat(8)).unwrap();
+    let image = Image::file(&beneath).unwrap();
+    let stores = [
+        Store::in_memory(CAPACITY, 1 << 30, Options::default()),
+        file.unwrap(),
+        Store::over_image(image, CAPACITY, 1 << 30, Options::default()),
+    ];
+    for (store, number) in stores.iter().zip(0..) {
+        if number < 2 {
+            store.write_now(0, &[1; 4096].repeat(8)).unwrap();
+        }
         store.corrupt(&(2 * 4096..2 * 4096 + 1), 5);
     }
     (stores, folder)

@@ -2,9 +2,10 @@
 
 #![allow(clippy::useless_vec, reason = "long arrays don't go on the stack")]
 
-use iodyno_emulate::PartId;
-use iodyno_live::store::{Extent, Options, ReadError, Scrub, Store, WriteError};
+use iodyno_emulate::{ContentEvent, PartId};
+use iodyno_live::store::{Extent, Image, OpenError, Options, ReadError, Scrub, Store, WriteError};
 use iodyno_units::rng::{below, stream};
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const CAPACITY: u64 = (5 << 20) + 1000;
@@ -18,10 +19,7 @@ fn both() -> ([Store; 2], tempfile::TempDir) {
 
 /// Bytes and extents against a plain vector, at any alignment, to the last byte of a volume that does
 /// not end with a unit.
-#[test]
-fn bytes_are_those_of_a_plain_vector() {
-    let (stores, _folder) = both();
-    let mut plain = vec![0_u8; CAPACITY as usize];
+fn follow(stores: &[Store], mut plain: Vec<u8>) {
     let mut random = stream(1, "direct", 0);
     for step in 0..1500 {
         let longest = [1 << 9, 1 << 13, 3 << 20][below(&mut random, 3) as usize];
@@ -37,25 +35,25 @@ fn bytes_are_those_of_a_plain_vector() {
                 if !trimmed.is_empty() {
                     plain[trimmed].fill(0);
                 }
-                for s in &stores {
+                for s in stores {
                     s.trim_now(from, len).unwrap();
                 }
             }
             1 => {
                 plain[range.clone()].fill(0);
-                for s in &stores {
+                for s in stores {
                     s.zero_now(from, len).unwrap();
                 }
             }
             2 | 3 => {
                 let data: Vec<u8> = (0..len).map(|i| (step + i) as u8 | 1).collect();
                 plain[range.clone()].copy_from_slice(&data);
-                for s in &stores {
+                for s in stores {
                     s.write_now(from, &data).unwrap();
                 }
             }
             _ => {
-                for store in &stores {
+                for store in stores {
                     let mut found = vec![9; range.len()];
                     store.read(from, &mut found).unwrap();
                     assert!(found == plain[range.clone()], "step {step}: {range:?}");
@@ -63,7 +61,7 @@ fn bytes_are_those_of_a_plain_vector() {
             }
         }
         if step % 20 == 0 {
-            for store in &stores {
+            for store in stores {
                 let extents = store.extents(from, len, usize::MAX).unwrap();
                 assert_eq!(extents.iter().map(|e| e.len_bytes).sum::<u64>(), len);
                 assert!(extents.windows(2).all(|e| e[0].data != e[1].data), "{extents:?}");
@@ -76,10 +74,68 @@ fn bytes_are_those_of_a_plain_vector() {
             }
         }
     }
+}
+
+#[test]
+fn bytes_are_those_of_a_plain_vector() {
+    let (stores, _folder) = both();
+    follow(&stores, vec![0; CAPACITY as usize]);
     for store in &stores {
         let scrub = store.scrub(|unit| panic!("unit {unit}")).unwrap();
         assert!(scrub.sound_units > 0 && scrub.unknown_units < 64, "{scrub:?}");
     }
+}
+
+/// The same over an image that is shorter than the volume: it shows until it is written or dropped, and stays
+/// as it is.
+#[test]
+fn an_image_shows_until_it_is_written_or_dropped() {
+    let mut plain: Vec<u8> = (0..CAPACITY as u32 - (1 << 20)).map(|i| (i / 7) as u8 | 1).collect();
+    // A hole of its own.
+    plain[1 << 20..2 << 20].fill(0);
+    let mut image = tempfile::NamedTempFile::new().unwrap();
+    image.write_all(&plain).unwrap();
+    let opened = Image::file(image.path()).unwrap();
+    assert_eq!(opened.size_bytes(), plain.len() as u64);
+    let store = Store::over_image(opened, CAPACITY, 1 << 30, Options::default());
+    let mut all = plain.clone();
+    all.resize(CAPACITY as usize, 0);
+    follow(&[store], all.clone());
+    assert!(std::fs::read(image.path()).unwrap() == plain);
+
+    // Memory without power is empty, whatever lay beneath; a cut takes from others only what was not written.
+    let options = Options { emptied_by_power_failure: true, ..Options::default() };
+    let mut found = vec![1; CAPACITY as usize];
+    for (options, left) in [(options, vec![0; CAPACITY as usize]), (Options::default(), all)] {
+        let opened = Image::file(image.path()).unwrap();
+        let mut store = Store::over_image(opened, CAPACITY, 1 << 30, options);
+        let part = PartId(0);
+        store.change(&if options.emptied_by_power_failure {
+            ContentEvent::Emptied { part }
+        } else {
+            ContentEvent::PowerCut { part }
+        });
+        store.read(0, &mut found).unwrap();
+        assert!(found == left);
+    }
+    for what in ["a folder", "empty"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = if what == "empty" { folder.path().join("new") } else { folder.path().into() };
+        if what == "empty" {
+            std::fs::write(&path, []).unwrap();
+        }
+        let why = Image::file(&path).unwrap_err().to_string();
+        assert!(why.contains(what) && why.contains("qemu-nbd"), "{why}");
+    }
+    // A server that writes to a file has it for itself.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let server = Store::in_file(&path, CAPACITY, Options::default()).unwrap();
+    assert!(matches!(Image::file(&path), Err(OpenError::Locked { .. })));
+    drop(server);
+    let opened = Image::file(&path).unwrap();
+    assert!(Store::in_file(&path, CAPACITY, Options::default()).is_err());
+    drop(opened);
 }
 
 #[test]

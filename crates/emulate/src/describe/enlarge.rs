@@ -1,0 +1,61 @@
+//! A device with a larger capacity than its file gives: what its hardware allows. (A smaller one needs no change: its user
+//! leaves the rest alone.)
+
+use super::rules::{SPARE_BLOCKS_MIN, SPARE_MIN};
+use crate::content_event::UNIT_BYTES;
+use crate::flash::shape;
+use crate::spec::{Device, Flash, Kind};
+use iodyno_units::human;
+
+/// The most that a device file may say.
+const MEMORY_BYTES_MAX: u64 = 1 << 50;
+
+impl Device {
+    /// Makes the capacity at least `capacity_bytes`: a flash device exports some of its spare area, memory has
+    /// more. A disk has the tracks that it has.
+    ///
+    /// # Errors
+    /// The most that it can have.
+    pub fn enlarge(&mut self, capacity_bytes: u64) -> Result<(), String> {
+        let own_bytes = self.capacity_bytes();
+        if capacity_bytes <= own_bytes {
+            return Ok(());
+        }
+        let most_bytes = match &mut self.kind {
+            Kind::Memory(memory) if capacity_bytes <= MEMORY_BYTES_MAX => {
+                memory.capacity_bytes = capacity_bytes;
+                return Ok(());
+            }
+            Kind::Memory(_) => MEMORY_BYTES_MAX,
+            Kind::Disk(_) => own_bytes,
+            Kind::Flash(flash) => {
+                let most_bytes = exported_bytes_max(flash).max(own_bytes);
+                if capacity_bytes <= most_bytes {
+                    flash.capacity_bytes = capacity_bytes.next_multiple_of(UNIT_BYTES);
+                    return Ok(());
+                }
+                most_bytes
+            }
+        };
+        Err(format!(
+            "{} can have at most {} ({most_bytes} bytes): {}; name a larger device, or describe one (docs/formats/device.md)",
+            self.name,
+            human::size(most_bytes),
+            match self.kind {
+                Kind::Disk(_) => "a disk has no more tracks".to_owned(),
+                Kind::Memory(_) => "no machine has more".to_owned(),
+                Kind::Flash(_) => format!("its flash keeps {} % for writes", SPARE_MIN * 100.0),
+            }
+        ))
+    }
+}
+
+/// The largest capacity that passes the rules for spare area, in whole units.
+fn exported_bytes_max(flash: &Flash) -> u64 {
+    let shape = shape(flash, 1);
+    let row_bytes = u64::from(shape.pages_per_block) * UNIT_BYTES;
+    let by_blocks = (shape.raw_pages * UNIT_BYTES).saturating_sub(SPARE_BLOCKS_MIN * row_bytes);
+    let usable = flash.nand.raw_bytes as f64 * (1.0 - flash.translation.reserved_share);
+    let by_share = (usable * (1.0 - SPARE_MIN)) as u64;
+    by_blocks.min(by_share) / UNIT_BYTES * UNIT_BYTES
+}

@@ -1,0 +1,249 @@
+//! The control socket's answers for a served machine: carries out fault commands, and says what is in effect from
+//! then on and what a loss of power took.
+
+use iodyno_emulate::{Fault, PartId};
+use iodyno_live::control::Answer;
+use iodyno_live::counts::Taken;
+use iodyno_live::fault_command::{self, Ask, KINDS};
+use iodyno_live::frontend::Served;
+use iodyno_live::metrics;
+use iodyno_live::store::Store;
+use iodyno_units::{OpKind, human};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The control socket's answers for a machine.
+pub(super) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> Arc<Answer> {
+    let (live, stop) = (Arc::clone(live), Arc::clone(stop));
+    Arc::new(move |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["status"] => metrics::status(&live),
+            ["metrics"] => json!({ "text": metrics::prometheus(&live) }),
+            ["stop"] => {
+                stop.store(true, Ordering::Relaxed);
+                done(STOPS)
+            }
+            words => fault_command::parse(words)
+                .and_then(|ask| apply(&live, &ask, seed))
+                .unwrap_or_else(|why| json!({ "error": why })),
+        }
+    })
+}
+
+/// What `stop` is answered.
+pub(super) const STOPS: &str = "the server flushes, and ends";
+
+/// The answer to a command that was carried out.
+pub(super) fn done(text: &str) -> Value {
+    json!({ "ok": true, "text": text })
+}
+
+/// Checks that a request concerns an existing volume and lies within it.
+pub(super) fn on_a_volume(ask: &Ask, capacities_bytes: &[u64]) -> Result<(), String> {
+    use Fault::{Block, Latent, Page};
+    let (volume, end_bytes) = match *ask {
+        Ask::Fault(fault) => {
+            let end_bytes = match fault {
+                Latent { offset_bytes, len_bytes, .. } => offset_bytes + len_bytes,
+                Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
+                _ => 0,
+            };
+            (fault.part().map_or(0, |part| part.0), end_bytes)
+        }
+        Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
+        Ask::Resize { volume, size_bytes } => (volume, size_bytes),
+        Ask::Full { volume } => (volume, 0),
+        Ask::ClearAll => return Ok(()),
+    };
+    match capacities_bytes.get(volume as usize) {
+        None if capacities_bytes.len() == 1 => {
+            Err(format!("there is no volume {volume}: there is one, and its number is 0"))
+        }
+        None => {
+            let last = capacities_bytes.len() - 1;
+            Err(format!("there is no volume {volume}: they are 0 to {last}"))
+        }
+        Some(capacity) if end_bytes > *capacity => {
+            Err(format!("beyond the end: volume {volume} has {capacity} bytes"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Applies a request to a served system; gives the answer.
+pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
+    on_a_volume(ask, live.capacities_bytes())?;
+    let is_off = live.look(|machine, _, _| machine.fault_state(0).off);
+    let mut taken = Vec::new();
+    match ask {
+        Ask::Fault(Fault::PowerCut) if is_off => {
+            return Err("the power is off: say power-on first".to_owned());
+        }
+        Ask::Fault(fault) => {
+            taken = live.inject(*fault);
+            if let Fault::Clear { part } = *fault {
+                live.set_full(part.0, false);
+                live.look(|_, stores, _| stores[part.index()].clear_corruption());
+            }
+        }
+        Ask::Full { volume } => live.set_full(*volume, true),
+        Ask::Resize { volume, size_bytes } => live.resize(*volume, *size_bytes),
+        Ask::Corrupt { volume, offset_bytes, len_bytes } => {
+            let range = *offset_bytes..offset_bytes + len_bytes;
+            live.look(|_, stores, _| stores[*volume as usize].corrupt(&range, seed));
+        }
+        Ask::ClearAll => {
+            for volume in 0..live.volumes() {
+                live.inject(Fault::Clear { part: PartId(volume) });
+                live.set_full(volume, false);
+            }
+            if is_off {
+                live.inject(Fault::PowerOn);
+            }
+            live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
+        }
+    }
+    let mut answer = done(&in_effect(ask, is_off));
+    let loses = |fault: &Fault| {
+        matches!(fault, Fault::PowerCut | Fault::PowerOff | Fault::Lose { .. }) && !is_off
+    };
+    if matches!(ask, Ask::Fault(fault) if loses(fault)) {
+        answer["text"] = format!("{}\n{}", in_effect(ask, is_off), losses(&taken)).into();
+        let of_volume = |(volume, taken): (usize, &Taken)| {
+            json!({
+                "volume": volume,
+                "in_flight": taken.failed,
+                "dropped_writes": taken.dropped.writes,
+                "dropped_bytes": taken.dropped.bytes,
+                "torn_writes": taken.dropped.torn,
+            })
+        };
+        answer["taken"] = taken.iter().enumerate().map(of_volume).collect();
+    }
+    Ok(answer)
+}
+
+/// What holds after a command.
+pub(super) fn in_effect(ask: &Ask, was_off: bool) -> String {
+    let of = |kind: Option<OpKind>| {
+        let word = KINDS.iter().find(|k| Some(k.0) == kind).map(|k| k.1);
+        word.unwrap_or("operations")
+    };
+    let size = human::size;
+    match *ask {
+        Ask::Fault(fault) => {
+            let volume = fault.part().map_or(String::new(), |part| format!("volume {part}: "));
+            let what = match fault {
+                Fault::PowerCut => "the power failed, and is back".to_owned(),
+                Fault::PowerOff => "the power is off until power-on: everything fails".to_owned(),
+                Fault::PowerOn => "the power is on".to_owned(),
+                Fault::Lose { .. } if was_off => "gone until clear; the power is off".to_owned(),
+                Fault::Lose { .. } => "gone until clear: everything fails".to_owned(),
+                Fault::Hang { .. } => "nothing completes until clear".to_owned(),
+                Fault::Slow { factor, .. } if factor <= 1.0 => "as fast as usual".to_owned(),
+                Fault::Slow { factor, .. } => {
+                    format!("everything takes {factor} times as long, until clear")
+                }
+                Fault::Delay { delay_ns: 0, kind, .. } => format!("{} are not delayed", of(kind)),
+                Fault::Delay { delay_ns, kind, .. } => {
+                    let delay = human::time_ns(delay_ns as f64);
+                    format!("{} end {delay} later, until clear", of(kind))
+                }
+                Fault::Errors { percent: 0.0, kind, .. } => format!("{} do not fail", of(kind)),
+                Fault::Errors { percent, kind, .. } => {
+                    format!("{percent} % of {} fail, until clear", of(kind))
+                }
+                Fault::Latent { offset_bytes, len_bytes, .. } => {
+                    let (at, len) = (size(offset_bytes), size(len_bytes));
+                    format!("{len} at {at} can't be read until written again, or clear")
+                }
+                Fault::Page { offset_bytes, .. } => {
+                    format!("the flash page at {} can't be read", size(offset_bytes))
+                }
+                Fault::Block { offset_bytes, .. } => {
+                    format!("the erase block at {} can't be read", size(offset_bytes))
+                }
+                Fault::Clear { .. } if was_off => "no fault but the power, which is off".to_owned(),
+                Fault::Clear { .. } => "no fault".to_owned(),
+            };
+            volume + &what
+        }
+        Ask::Full { volume } => {
+            format!("volume {volume}: full until clear: writes where there is no data fail")
+        }
+        Ask::Resize { volume, size_bytes } => {
+            format!("volume {volume}: its size is {} from now on", size(size_bytes))
+        }
+        Ask::Corrupt { volume, offset_bytes, len_bytes } => {
+            let (at, len) = (size(offset_bytes), size(len_bytes));
+            format!("volume {volume}: {len} at {at} are corrupt until written again, or clear")
+        }
+        Ask::ClearAll => "no fault is in effect".to_owned(),
+    }
+}
+
+/// What a loss of power took, a line for each volume that lost something.
+fn losses(taken: &[Taken]) -> String {
+    let some = |n: u64, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+    let failed = taken.iter().map(|taken| taken.failed).sum();
+    let mut lines = vec![format!("in flight: {} failed", some(failed, "operation"))];
+    for (volume, Taken { dropped, .. }) in taken.iter().enumerate() {
+        let bytes = human::size(dropped.bytes);
+        if dropped.writes > 0 {
+            lines.push(format!(
+                "volume {volume} lost {} ({bytes}), acknowledged and not flushed",
+                some(dropped.writes, "write")
+            ));
+        } else if dropped.bytes > 0 {
+            lines.push(format!("volume {volume} lost all that it held ({bytes}): it is memory"));
+        }
+        if dropped.torn > 0 {
+            let writes = some(dropped.torn, "write");
+            lines.push(format!("volume {volume} has parts of {writes}: the rest is lost"));
+        }
+    }
+    if taken.iter().all(|taken| taken.dropped.bytes == 0) {
+        lines.push("no acknowledged write is lost".to_owned());
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_live::store::Dropped;
+
+    #[test]
+    fn losses_are_told_by_volume() {
+        let dropped = |writes, bytes, torn| Dropped { writes, bytes, torn };
+        let taken = |failed, dropped| Taken { failed, dropped };
+        assert_eq!(
+            losses(&[taken(2, dropped(0, 0, 0)), taken(1, dropped(0, 0, 1))]),
+            "in flight: 3 operations failed\nvolume 1 has parts of 1 write: the rest is lost\nno acknowledged write is lost"
+        );
+        assert_eq!(
+            losses(&[taken(0, dropped(12, 49_152, 0)), taken(0, dropped(0, 1 << 20, 0))]),
+            "in flight: 0 operations failed\nvolume 0 lost 12 writes (48 KiB), acknowledged and not flushed\nvolume 1 lost all that it held (1 MiB): it is memory"
+        );
+    }
+
+    /// Every command has words for what it does, with its volume and its figures.
+    #[test]
+    fn a_command_says_what_is_in_effect() {
+        for (command, says) in [
+            ("slow x10 1", "volume 1: everything takes 10 times as long, until clear"),
+            ("slow x1", "volume 0: as fast as usual"),
+            ("delay 5ms", "volume 0: operations end 5.00 ms later, until clear"),
+            ("delay 0ms flushes", "volume 0: flushes are not delayed"),
+            ("error 0.5% reads 2", "volume 2: 0.5 % of reads fail, until clear"),
+            ("error 0%", "volume 0: operations do not fail"),
+            ("resize 1GiB", "volume 0: its size is 1 GiB from now on"),
+            ("clear", "no fault is in effect"),
+        ] {
+            let words: Vec<&str> = command.split(' ').collect();
+            assert_eq!(in_effect(&fault_command::parse(&words).unwrap(), false), says);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The volumes of a server: their sizes, the existing images that they begin with, and the memory or the files that hold
+//! their bytes.
+
+use crate::args::Serve;
+use crate::failure::Failure;
+use crate::{complain, remark};
+use iodyno_emulate::System;
+use iodyno_live::store::{self, Image, Store};
+use iodyno_nbd::client::Uri;
+use iodyno_target::{Direct, RefusalCode, SysRoot, TargetName, check_writable, inspect};
+use iodyno_units::human;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// The least memory for the bytes of a volume: the map of written units alone takes some of it.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+/// The volumes that a server begins with.
+pub(super) struct Volumes {
+    /// Bytes of each.
+    pub(super) sizes_bytes: Vec<u64>,
+    /// Beneath each; none where there is none.
+    images: Vec<Image>,
+    /// A line for each image.
+    pub(super) words: String,
+}
+
+impl Volumes {
+    /// Opens the images, and makes devices as large as their volumes.
+    pub(super) fn open(flags: &Serve, system: &mut System) -> Result<Self, Failure> {
+        one_for_each(system, "--image", flags.image.len())?;
+        let (mut images, mut sizes_bytes, mut words) = (Vec::new(), Vec::new(), String::new());
+        for text in &flags.image {
+            let size_bytes = if flags.write_image {
+                let size_bytes = writable_bytes(text)?;
+                let _ = writeln!(words, "image   {text}, which clients write to");
+                size_bytes
+            } else {
+                let image = image(text)?;
+                let size_bytes = image.size_bytes();
+                images.push(image);
+                let _ =
+                    writeln!(words, "image   {text}, read only: what clients write is in memory");
+                flags.size.unwrap_or(size_bytes).max(size_bytes)
+            };
+            if let Some(size) = flags.size.filter(|&size| size < size_bytes) {
+                return Err(Failure::input(format!(
+                    "--size {} would cut off a part of {text}, which has {}: leave it out",
+                    human::exact_size(size),
+                    human::exact_size(size_bytes)
+                )));
+            }
+            sizes_bytes.push(size_bytes);
+        }
+        if sizes_bytes.is_empty() {
+            let own = |v| flags.size.unwrap_or_else(|| system.capacity_bytes(v));
+            sizes_bytes = numbers(system).map(own).collect();
+        }
+        enlarge(system, &sizes_bytes).map_err(Failure::input)?;
+        Ok(Self { sizes_bytes, images, words })
+    }
+
+    /// The bytes of each volume.
+    pub(super) fn stores(&mut self, flags: &Serve, system: &System) -> Result<Vec<Store>, Failure> {
+        one_for_each(system, "--backing", flags.backing.len())?;
+        let in_place: Vec<PathBuf> = flags.image.iter().map(PathBuf::from).collect();
+        let files = if flags.write_image { &in_place } else { &flags.backing };
+        let volumes = numbers(system).zip(&self.sizes_bytes);
+        if files.is_empty() {
+            let count = self.sizes_bytes.len().max(1) as u64;
+            let share = flags.memory.unwrap_or_else(|| free_bytes() / 2) / count;
+            if let Some(memory) = flags.memory {
+                check_memory(memory, count)?;
+            }
+            let mut images = self.images.drain(..);
+            let store = |(v, &size)| match images.next() {
+                Some(image) => Store::over_image(image, size, share, options(system, v)),
+                None => Store::in_memory(size, share, options(system, v)),
+            };
+            return Ok(volumes.map(store).collect());
+        }
+        let mut stores: Vec<Store> = Vec::new();
+        for ((v, &size), path) in volumes.zip(files) {
+            let sums_until_end = flags.write_image;
+            let options = store::Options { sums_until_end, ..options(system, v) };
+            match Store::in_file(path, size, options) {
+                Ok(store) => stores.push(store),
+                Err(why) => {
+                    stores.iter().for_each(Store::remove_made);
+                    return Err(Failure::target(why.to_string()));
+                }
+            }
+        }
+        Ok(stores)
+    }
+}
+
+/// Makes devices large enough for volumes of these sizes.
+///
+/// # Errors
+/// The device that can't be.
+pub(crate) fn enlarge(system: &mut System, sizes_bytes: &[u64]) -> Result<(), String> {
+    let mut devices = system.devices_mut().zip(sizes_bytes);
+    devices.try_for_each(|(placed, &size)| placed.device.enlarge(size))
+}
+
+/// The numbers of the volumes.
+fn numbers(system: &System) -> Range<u32> {
+    0..system.volumes.len() as u32
+}
+
+fn one_for_each(system: &System, flag: &str, given: usize) -> Result<(), Failure> {
+    let volumes = system.volumes.len();
+    if given == 0 || given == volumes {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "{volumes} volumes and {given} files in {flag}: name one for each volume"
+    )))
+}
+
+/// An image that is only read.
+fn image(text: &str) -> Result<Image, Failure> {
+    if text.contains("://") {
+        let uri: Uri = text.parse().map_err(|e| Failure::input(format!("--image {text}: {e}")))?;
+        return Image::export(&uri).map_err(|e| Failure::target(format!("--image: {e}")));
+    }
+    let image =
+        Image::file(Path::new(text)).map_err(|e| Failure::target(format!("--image {e}")))?;
+    for why in in_use(text)? {
+        remark("warning", &format!("{text} may change while it is served: {why}"));
+    }
+    Ok(image)
+}
+
+/// Bytes of an image that clients write to; refused where something else uses it.
+fn writable_bytes(text: &str) -> Result<u64, Failure> {
+    if text.contains("://") {
+        return Err(Failure::input(format!(
+            "--write-image is for files, and {text} is an export: what clients write to it stays in memory without that flag"
+        )));
+    }
+    let metadata = std::fs::metadata(text);
+    let metadata = metadata.map_err(|e| Failure::target(format!("--image {text}: {e}")))?;
+    match in_use(text)?.as_slice() {
+        [] if metadata.len() == 0 => Err(Failure::target(format!(
+            "--image {text}: an empty file: --backing makes a new one"
+        ))),
+        [] => Ok(metadata.len()),
+        reasons => Err(Failure::target(format!("--image {text}: {}", reasons.join(" ")))),
+    }
+}
+
+/// Why another program may read or write a file meanwhile. (That it holds data is what it is for.)
+fn in_use(path: &str) -> Result<Vec<String>, Failure> {
+    use RefusalCode::{ForeignFile, HoldsData, PartitionTable, Signature, UnknownContent};
+    let name = TargetName::Path { path: path.into(), size_bytes: None, direct: Direct::default() };
+    let inspection = inspect(&name).map_err(|e| Failure::target(e.to_string()))?;
+    let of_content = [ForeignFile, HoldsData, PartitionTable, Signature, UnknownContent];
+    let refusals = check_writable(&inspection, &SysRoot::real()).into_iter();
+    let of_use = refusals.filter(|refusal| !of_content.contains(&refusal.code));
+    Ok(of_use.map(|refusal| refusal.found).collect())
+}
+
+fn options(system: &System, volume: u32) -> store::Options {
+    let emptied = system.is_emptied_by_power_failure(volume);
+    store::Options { emptied_by_power_failure: emptied, ..store::Options::default() }
+}
+
+/// Refuses memory that is too small for writes, and warns if it exceeds the machine's free memory.
+fn check_memory(memory_bytes: u64, volumes: u64) -> Result<(), Failure> {
+    let least = volumes * MEMORY_BYTES_MIN;
+    if memory_bytes < least {
+        let for_each = if volumes == 1 { "" } else { ", 1 MiB for each volume" };
+        return Err(Failure::input(format!(
+            "--memory {} is too little for what clients write, and later writes would fail for lack of space: give {} or more{for_each}, or keep the bytes in a file (--backing)",
+            human::size(memory_bytes),
+            human::size(least)
+        )));
+    }
+    let free = free_bytes();
+    if memory_bytes > free {
+        complain(&format!(
+            "warning: --memory {} is more than the {} that are free on this machine: it may run out of memory before the volumes do\n",
+            human::size(memory_bytes),
+            human::size(free)
+        ));
+    }
+    Ok(())
+}
+
+/// This machine's memory that is free or reclaimable.
+fn free_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(2 << 30, |kib| kib * 1024)
+}
