@@ -119,6 +119,28 @@ impl KindSummary {
         }
     }
 
+    /// Each kind over several cells of one workload: the mean of their rates, and the latencies of all their
+    /// operations together.
+    pub fn of_several(cells: &[&Cell]) -> Vec<Self> {
+        let totals: Vec<Interval> = cells.iter().map(|cell| cell.total()).collect();
+        let mut all = Interval::default();
+        totals.iter().for_each(|total| all.merge(total));
+        let mean = |kind, amount: fn(&ClassStats) -> u64| {
+            let each = cells
+                .iter()
+                .zip(&totals)
+                .map(|(cell, total)| cell.per_second(total.class(kind).map_or(0, amount) as f64));
+            each.sum::<f64>() / cells.len() as f64
+        };
+        let kinds = all.iter().filter(|(_, stats)| !stats.is_empty());
+        let each = kinds.map(|(kind, stats)| Self {
+            iops: mean(kind, ClassStats::ops),
+            bytes_per_s: mean(kind, |stats| stats.bytes),
+            ..Self::of(&Cell::default(), kind, stats)
+        });
+        each.collect()
+    }
+
     /// From submission to completion, in either loop.
     pub fn service_time(&self) -> &Latency {
         self.service.as_ref().unwrap_or(&self.response_time)
