@@ -16,6 +16,7 @@ mod headline;
 pub mod hgrm;
 pub mod json;
 pub mod method;
+mod method_headlines;
 pub mod page;
 mod repeats;
 pub mod run_verdict;

@@ -267,14 +267,6 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     })
 }
 
-/// Whether its operations are so large that bytes are more relevant than operations; points of different block
-/// sizes are compared by operations.
-pub(super) fn is_large(row: &Row, axes: &[String]) -> bool {
-    let block = row.bytes_per_s.zip(row.iops).map(|(bytes, ops)| bytes / ops);
-    !axes.iter().any(|a| a == "block")
-        && block.is_some_and(|b| b.is_finite() && is_about_bandwidth(b as u32))
-}
-
 /// The distributions of the points, those of `cells` of one point merged.
 pub(super) fn of_distribution<'a>(
     stage: &Stage<'_>,

@@ -16,7 +16,7 @@ const FACT_COLUMNS_MAX: usize = 240;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
-    for Group { verdict, cells, same_text } in verdict_groups::groups(&run.cells, false) {
+    for Group { verdict, cells, same_text, .. } in verdict_groups::groups(&run.cells, false) {
         let mut text = clean(&verdict.text, TEXT_COLUMNS_MAX, style);
         if let Some(whose) = whose(run, &cells, style) {
             let own = if same_text { "" } else { ", each with its own numbers, such as" };

@@ -382,7 +382,7 @@ pub(super) fn verdicts(run: &Run, standing: &RunVerdict, style: Style) -> Vec<St
         lines.extend(verdict_lines(verdict.level, &text, style));
     }
     let all = verdict_groups::count(&run.cells, true);
-    for Group { verdict, cells, same_text } in verdict_groups::groups(&run.cells, true) {
+    for Group { verdict, cells, same_text, .. } in verdict_groups::groups(&run.cells, true) {
         let such_as = if same_text { "" } else { ", such as" };
         let which = match cells.len() {
             1 if all > 1 => format!("one of {all} cells"),
