@@ -135,7 +135,7 @@ mod tests {
     }
 
     /// Each flag of `run` by its long name.
-    const FLAGS: [(&str, Means); 41] = [
+    const FLAGS: [(&str, Means); 43] = [
         ("verify-only", Means::Instead),
         ("on", Means::Always),
         ("threads", Means::IfOpen),
@@ -171,6 +171,8 @@ mod tests {
         ("series", Means::Always),
         ("interval", Means::Always),
         ("quiet", Means::Always),
+        ("notes", Means::Always),
+        ("verbose", Means::Always),
         ("no-notebook", Means::Always),
         ("report", Means::Always),
         ("notebook", Means::Always),

@@ -8,6 +8,7 @@ use clap::Parser as _;
 use iodyno_method::MethodSource;
 use iodyno_notebook::{Notebook, Status};
 use iodyno_page::terminal::Style;
+use iodyno_report::terminal::Detail;
 use iodyno_run::{Resume, whole_steps};
 use iodyno_target::TargetName;
 use std::ffi::OsString;
@@ -17,8 +18,8 @@ use std::process::ExitCode;
 pub(crate) fn command(
     cli: &Cli,
     selector: &str,
-    json: bool,
-    quiet: bool,
+    (json, quiet): (bool, bool),
+    detail: Detail,
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let path = show::path(cli.notebook.as_deref())?;
@@ -81,5 +82,5 @@ pub(crate) fn command(
     let mut request = base(flags, cli, &words, (run.head.name, all, Some(method)))?;
     request.notebook = Some(path);
     request.seed = run.head.seed;
-    carry_out(&request, cli, &Output { json, series: false, quiet, report: None }, style)
+    carry_out(&request, cli, &Output { json, series: false, quiet, detail, report: None }, style)
 }

@@ -124,7 +124,9 @@ impl KindSummary {
     pub fn of_several(cells: &[&Cell]) -> Vec<Self> {
         let totals: Vec<Interval> = cells.iter().map(|cell| cell.total()).collect();
         let mut all = Interval::default();
-        totals.iter().for_each(|total| all.merge(total));
+        for total in &totals {
+            all.merge(total);
+        }
         let mean = |kind, amount: fn(&ClassStats) -> u64| {
             let each = cells
                 .iter()

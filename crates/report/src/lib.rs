@@ -24,5 +24,5 @@ pub mod terminal;
 pub mod thresholds;
 mod verdict_groups;
 
-pub use headline::headline;
+pub use headline::{Standing, headline};
 pub use run_verdict::RunVerdict;
