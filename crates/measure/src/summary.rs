@@ -212,3 +212,33 @@ impl Summary {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rates of kinds add up to the mean rate of the cells, however long each was; latencies are those of all
+    /// operations, each of which counts once.
+    #[test]
+    fn kinds_of_several_cells_add_up() {
+        let cell = |seconds: u64, reads: u64, writes: u64| {
+            let mut interval = Interval::default();
+            for (kind, ops, ns) in [(OpKind::Read, reads, 1000), (OpKind::Write, writes, 3000)] {
+                let stats = interval.class_mut(kind);
+                stats.bytes = ops * 4096;
+                stats.service.record_n(ns, ops);
+            }
+            let window_ns = seconds * 1_000_000_000;
+            Cell { window_ns, series: vec![interval], ..Cell::default() }
+        };
+        let (short, long) = (cell(1, 100, 0), cell(4, 1200, 400));
+        let kinds = KindSummary::of_several(&[&short, &long]);
+        let [read, write] = kinds.as_slice() else { panic!("{kinds:?}") };
+        assert_eq!((read.kind, read.ops, read.iops), (OpKind::Read, 1300, 200.0));
+        assert_eq!((write.kind, write.ops, write.iops), (OpKind::Write, 400, 50.0));
+        // 100 a second in the one, 400 in the other.
+        assert_eq!((read.iops + write.iops) as u64, 250);
+        assert_eq!(write.bytes_per_s as u64, 50 * 4096);
+        assert_eq!(read.response_time.mean_ns, Some(1000.0));
+    }
+}

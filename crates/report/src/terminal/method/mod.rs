@@ -39,7 +39,7 @@ pub(super) fn answer(run: &Run, findings: &Findings, style: Style) -> Vec<String
         };
         let name = clean(&headline.name, NAME_COLUMNS_MAX.min(style.columns() / 2), style);
         names.fields.push(Field::Text(name, Role::Plain));
-        values.fields.push(Field::Text(clean(&headline.value, 24, style), role));
+        values.fields.push(Field::Text(clean(&headline.value, 20, style), role));
     }
     let left = style.columns().saturating_sub(names.width() + values.width() + 4);
     for headline in &headlines {
