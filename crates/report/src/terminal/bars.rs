@@ -83,7 +83,7 @@ impl Scale {
             let at = self.place(ns);
             // A mark that would touch the one before, or leave the scale, is left out.
             let used = width(&line);
-            if (used == 0 || at > used) && at + width(&text) <= self.columns + 2 {
+            if (used == 0 || at > used) && at + width(&text) <= self.columns + 1 {
                 line.push_str(&" ".repeat(at - used.min(at)));
                 line.push_str(&text);
             }

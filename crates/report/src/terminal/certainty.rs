@@ -3,7 +3,7 @@
 use iodyno_measure::statistics::within::{COVERS, Within};
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{self, Column, Field};
-use iodyno_page::terminal::text::{Role, clean, paint, paragraph};
+use iodyno_page::terminal::text::{Role, clean, paragraph};
 use iodyno_units::human;
 
 /// A table of more lines is not followed by another of as many.
@@ -22,7 +22,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
     }
     if rows.len() > ROWS_MAX {
         let text = format!("95 % intervals of {} rows: --json has them", rows.len());
-        return vec![paint(&text, Role::Dim, style)];
+        return paragraph(&text, Role::Dim, style);
     }
     let mut names = Column::new("95 % intervals", 0);
     let mut operations = Column::new("operations", 4);

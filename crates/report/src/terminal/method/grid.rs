@@ -91,7 +91,12 @@ fn matrix(
         columns.push(column);
     }
     let mut lines = vec![paint(what, Role::Dim, style)];
-    lines.extend(table::lines(&columns, style));
+    if table::total_width(&columns) <= style.columns() {
+        lines.extend(table::lines(&columns, style));
+    } else {
+        let (labels, values) = columns.split_at(1);
+        lines.extend(table::lines_in_parts(labels, values, style));
+    }
     lines
 }
 

@@ -283,7 +283,7 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
                     (format!("{n} rounds so far, no steady state yet"), Role::Yellow)
                 }
             };
-            lines.push(paint(&text, role, style));
+            lines.extend(paragraph(&text, role, style));
             for (name, window) in &steady.windows {
                 let text = format!(
                     "{}: mean {}, range {} (at most {:.0}), slope {} (at most {:.0})",
@@ -295,7 +295,7 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
                     steady.limits.slope_share_max * 100.0,
                 );
                 let role = if window.steady() { Role::Dim } else { Role::Yellow };
-                lines.push(paint(&clean(&text, style.columns(), style), role, style));
+                lines.extend(paragraph(&clean(&text, 300, style), role, style));
                 let own = rounds
                     .variables
                     .iter()
@@ -306,22 +306,13 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
                 }
             }
             if !steady.limits.is_pts() {
-                lines.push(paint(
-                    &clean(&rounds.limits, style.columns(), style),
-                    Role::Yellow,
-                    style,
-                ));
+                lines.extend(paragraph(&clean(&rounds.limits, 300, style), Role::Yellow, style));
             }
         }
-        None => lines.push(paint(
-            &clean(
-                rounds.trouble.as_deref().unwrap_or("no round is whole"),
-                style.columns(),
-                style,
-            ),
-            Role::Red,
-            style,
-        )),
+        None => {
+            let text = rounds.trouble.as_deref().unwrap_or("no round is whole");
+            lines.extend(paragraph(&clean(text, 500, style), Role::Red, style));
+        }
     }
     lines.extend(grid::lines(stage, &rounds.table, detail, style));
     lines
@@ -416,7 +407,7 @@ fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
         let text =
             format!("{}: {} ({} outstanding){over}", point.which, point.chosen, point.row.oio);
         let role = if point.keeps { Role::Green } else { Role::Yellow };
-        lines.push(paint(&clean(&text, style.columns(), style), role, style));
+        lines.extend(paragraph(&clean(&text, 300, style), role, style));
     }
     let rows: Vec<(String, _)> = points.iter().map(|p| (p.which.to_owned(), &p.row)).collect();
     lines.extend(grid::figures("point", &rows, style));
