@@ -262,57 +262,47 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
     let mut lines = Vec::new();
     let n = rounds.rounds;
     let of_window = format!("rounds {} to {n}", rounds.window_first);
-    match &rounds.steady {
-        Some(steady) => {
-            let tried = steady.windows_tried;
-            let (text, role) = match steady.progress {
-                Progress::Reached => {
-                    let windows = if tried == 1 { "first window" } else { "window" };
-                    (
-                        format!(
-                            "steady state reached in the {windows} of {tried} tried ({of_window})"
-                        ),
-                        Role::Green,
-                    )
-                }
-                Progress::NotReached => (
-                    format!("steady state NOT REACHED in {n} rounds; shown are {of_window}"),
-                    Role::Red,
-                ),
-                Progress::Running => {
-                    (format!("{n} rounds so far, no steady state yet"), Role::Yellow)
-                }
-            };
-            lines.extend(paragraph(&text, role, style));
-            for (name, window) in &steady.windows {
-                let text = format!(
-                    "{}: mean {}, range {} (at most {:.0}), slope {} (at most {:.0})",
-                    name,
-                    value(name, window.mean),
-                    human::percent(window.range_share(), 1),
-                    steady.limits.range_share_max * 100.0,
-                    human::percent(window.slope_share(), 1),
-                    steady.limits.slope_share_max * 100.0,
-                );
-                let role = if window.steady() { Role::Dim } else { Role::Yellow };
-                lines.extend(paragraph(&clean(&text, 300, style), role, style));
-                let own = rounds
-                    .variables
-                    .iter()
-                    .find(|v| v.name == *name)
-                    .and_then(|v| v.drift.as_ref());
-                if let Some(drift) = own {
-                    lines.extend(drift_lines("its rate within the window", drift, style));
-                }
+    if let Some(steady) = &rounds.steady {
+        let tried = steady.windows_tried;
+        let (text, role) = match steady.progress {
+            Progress::Reached => {
+                let windows = if tried == 1 { "first window" } else { "window" };
+                (
+                    format!("steady state reached in the {windows} of {tried} tried ({of_window})"),
+                    Role::Green,
+                )
             }
-            if !steady.limits.is_pts() {
-                lines.extend(paragraph(&clean(&rounds.limits, 300, style), Role::Yellow, style));
+            Progress::NotReached => (
+                format!("steady state NOT REACHED in {n} rounds; shown are {of_window}"),
+                Role::Red,
+            ),
+            Progress::Running => (format!("{n} rounds so far, no steady state yet"), Role::Yellow),
+        };
+        lines.extend(paragraph(&text, role, style));
+        for (name, window) in &steady.windows {
+            let text = format!(
+                "{}: mean {}, range {} (at most {:.0}), slope {} (at most {:.0})",
+                name,
+                value(name, window.mean),
+                human::percent(window.range_share(), 1),
+                steady.limits.range_share_max * 100.0,
+                human::percent(window.slope_share(), 1),
+                steady.limits.slope_share_max * 100.0,
+            );
+            let role = if window.steady() { Role::Dim } else { Role::Yellow };
+            lines.extend(paragraph(&clean(&text, 300, style), role, style));
+            let own =
+                rounds.variables.iter().find(|v| v.name == *name).and_then(|v| v.drift.as_ref());
+            if let Some(drift) = own {
+                lines.extend(drift_lines("its rate within the window", drift, style));
             }
         }
-        None => {
-            let text = rounds.trouble.as_deref().unwrap_or("no round is whole");
-            lines.extend(paragraph(&clean(text, 500, style), Role::Red, style));
+        if !steady.limits.is_pts() {
+            lines.extend(paragraph(&clean(&rounds.limits, 300, style), Role::Yellow, style));
         }
+    } else {
+        let text = rounds.trouble.as_deref().unwrap_or("no round is whole");
+        lines.extend(paragraph(&clean(text, 500, style), Role::Red, style));
     }
     lines.extend(grid::lines(stage, &rounds.table, detail, style));
     lines
