@@ -92,6 +92,9 @@ pub enum Command {
         /// With --json: the series by interval too.
         #[arg(long, requires = "json")]
         series: bool,
+        /// What the text shows.
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Take up a run of a method that was cut short: nothing that was finished is measured again.
     Resume {
@@ -103,6 +106,9 @@ pub enum Command {
         /// No live progress on standard error.
         #[arg(long, short)]
         quiet: bool,
+        /// What the text shows.
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Compare runs: is B faster or slower than A, or the same, or can't these runs tell?
     Compare(Compare),
@@ -139,6 +145,18 @@ pub enum Command {
         /// The folder; made if absent.
         folder: PathBuf,
     },
+}
+
+/// What the text of a run shows beside its figures, their verdict, and all that speaks against them.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct Shown {
+    /// Every note in words; otherwise those that repeat are codes with their counts.
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    pub notes: bool,
+    /// The notes in words, what was in effect (engine, clock, state), each of many targets, and each point of a
+    /// table over two axes.
+    #[arg(long, short, conflicts_with = "json", help_heading = "Output")]
+    pub verbose: bool,
 }
 
 /// Forms of export.
@@ -344,6 +362,9 @@ pub struct Run {
     /// No live progress on standard error.
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
+    /// What the text shows.
+    #[command(flatten)]
+    pub shown: Shown,
     /// Keep nothing.
     #[arg(long, help_heading = "Output")]
     pub no_notebook: bool,

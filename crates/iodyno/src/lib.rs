@@ -30,6 +30,7 @@ mod style;
 use args::{Cli, Command};
 use clap::{CommandFactory as _, Parser as _};
 use failure::Failure;
+use iodyno_report::json::Options;
 use iodyno_target::output::Folder;
 use iodyno_units::text::{clean, is_hidden};
 use std::ffi::OsString;
@@ -68,10 +69,14 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Check(flags) => check::command(flags, style),
         Command::Purge(flags) => purge::command(flags, cli, style),
         Command::Ls { json } => show::list(cli.notebook.as_deref(), *json, style),
-        Command::Show { run, require, json, series } => {
-            show::show(cli.notebook.as_deref(), run, require, *json, *series, style)
+        Command::Show { run, require, json, series, shown } => {
+            let json = json.then_some(Options { series: *series });
+            let detail = style::detail(*shown);
+            show::show(cli.notebook.as_deref(), run, require, json, detail, style)
         }
-        Command::Resume { run, json, quiet } => resume::command(cli, run, *json, *quiet, style),
+        Command::Resume { run, json, quiet, shown } => {
+            resume::command(cli, run, (*json, *quiet), style::detail(*shown), style)
+        }
         Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
         Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),

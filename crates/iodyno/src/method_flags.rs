@@ -143,7 +143,7 @@ mod tests {
     }
 
     /// Each flag of `run` by its long name.
-    const FLAGS: [(&str, Means); 52] = [
+    const FLAGS: [(&str, Means); 54] = [
         ("verify-only", Means::Instead),
         ("on", Means::Always),
         ("threads", Means::IfOpen),
@@ -190,6 +190,8 @@ mod tests {
         ("series", Means::Always),
         ("interval", Means::Always),
         ("quiet", Means::Always),
+        ("notes", Means::Always),
+        ("verbose", Means::Always),
         ("no-notebook", Means::Always),
         ("report", Means::Always),
         ("notebook", Means::Always),

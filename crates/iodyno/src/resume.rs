@@ -6,6 +6,7 @@ use crate::run::{Output, carry_out, process};
 use crate::show;
 use iodyno_notebook::Notebook;
 use iodyno_page::terminal::Style;
+use iodyno_report::terminal::Detail;
 use iodyno_run::{Process, ResolvedRun, resume};
 use std::process::ExitCode;
 
@@ -13,8 +14,8 @@ use std::process::ExitCode;
 pub(crate) fn command(
     cli: &Cli,
     selector: &str,
-    json: bool,
-    quiet: bool,
+    (json, quiet): (bool, bool),
+    detail: Detail,
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let path = show::path(cli.notebook.as_deref())?;
@@ -23,5 +24,5 @@ pub(crate) fn command(
     let (request, finished) = resume(run, &began.version)?;
     let process = Process { resume: Some(finished), ..began };
     let run = ResolvedRun::new(request, process)?;
-    carry_out(&run, cli, &Output { json, series: false, quiet, report: None }, style)
+    carry_out(&run, cli, &Output { json, series: false, quiet, detail, report: None }, style)
 }

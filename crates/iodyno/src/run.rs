@@ -41,6 +41,7 @@ pub(crate) fn command(
         json: flags.json,
         series: flags.series,
         quiet: flags.quiet,
+        detail: style::detail(flags.shown),
         report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
     };
     carry_out(&run, cli, &output, style)
@@ -60,6 +61,7 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) series: bool,
     pub(crate) quiet: bool,
+    pub(crate) detail: terminal::Detail,
     /// The page to draw.
     pub(crate) report: Option<Page>,
 }
@@ -94,7 +96,7 @@ pub(crate) fn carry_out(
     let printed = if output.json {
         print_json(&json::document(&outcome.run, json::Options { series: output.series }))
     } else {
-        print(&terminal::show(&outcome.run, style))
+        print(&terminal::show(&outcome.run, output.detail, style))
     };
     failures.extend(printed.err());
     if let Some(page) = page {

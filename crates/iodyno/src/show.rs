@@ -7,7 +7,7 @@ use crate::{print, print_json};
 use iodyno_measure::Threshold;
 use iodyno_notebook::{Notebook, default_path};
 use iodyno_page::terminal::Style;
-use iodyno_report::{RunVerdict, csv, fio_json, hgrm, json, terminal, thresholds};
+use iodyno_report::{Standing, csv, fio_json, hgrm, json, terminal, thresholds};
 use iodyno_target::output::notebook_path;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<Exit
         for run in notebook.list()? {
             // Only the whole run has the result of its method. One that can't be read is listed without.
             let whole = if run.has_method { notebook.load(&run.id).ok() } else { None };
-            runs.push((run, whole.as_ref().map(RunVerdict::of)));
+            runs.push((run, whole.as_ref().map(Standing::of)));
         }
     }
     if json {
@@ -61,18 +61,17 @@ pub(crate) fn show(
     flag: Option<&Path>,
     selector: &str,
     require: &[Threshold],
-    json: bool,
-    series: bool,
+    json: Option<json::Options>,
+    detail: terminal::Detail,
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let run = load(flag, selector)?;
     let own = thresholds::own(&run);
     let against = if require.is_empty() { &own } else { require };
-    if json {
-        print_json(&json::document_against(&run, against, json::Options { series }))?;
-    } else {
-        print(&terminal::show_against(&run, against, style))?;
-    }
+    match json {
+        Some(options) => print_json(&json::document_against(&run, against, options))?,
+        None => print(&terminal::show_against(&run, against, detail, style))?,
+    };
     // Showing a run does not judge it, unless requested.
     Ok(if thresholds::are_held(&run, require) {
         ExitCode::SUCCESS

@@ -1,7 +1,8 @@
 //! Capabilities of the terminal: colours, symbols, width.
 
-use crate::args::When;
+use crate::args::{Shown, When};
 use iodyno_page::terminal::Style;
+use iodyno_report::terminal::Detail;
 use std::io::IsTerminal;
 
 /// Width where none is known: for files, pipes and logs.
@@ -19,6 +20,11 @@ pub(crate) fn colors(when: When, stream: &impl IsTerminal) -> bool {
 /// The style of results.
 pub(crate) fn for_stdout(when: When) -> Style {
     Style { color: colors(when, &std::io::stdout()), width: width(), unicode: speaks_unicode() }
+}
+
+/// What of a run is shown.
+pub(crate) const fn detail(shown: Shown) -> Detail {
+    Detail { notes: shown.notes || shown.verbose, all: shown.verbose }
 }
 
 /// The style of the live line.

@@ -119,6 +119,30 @@ impl KindSummary {
         }
     }
 
+    /// Each kind over several cells of one workload: the mean of their rates, and the latencies of all their
+    /// operations together.
+    pub fn of_several(cells: &[&Cell]) -> Vec<Self> {
+        let totals: Vec<Interval> = cells.iter().map(|cell| cell.total()).collect();
+        let mut all = Interval::default();
+        for total in &totals {
+            all.merge(total);
+        }
+        let mean = |kind, amount: fn(&ClassStats) -> u64| {
+            let each = cells
+                .iter()
+                .zip(&totals)
+                .map(|(cell, total)| cell.per_second(total.class(kind).map_or(0, amount) as f64));
+            each.sum::<f64>() / cells.len() as f64
+        };
+        let kinds = all.iter().filter(|(_, stats)| !stats.is_empty());
+        let each = kinds.map(|(kind, stats)| Self {
+            iops: mean(kind, ClassStats::ops),
+            bytes_per_s: mean(kind, |stats| stats.bytes),
+            ..Self::of(&Cell::default(), kind, stats)
+        });
+        each.collect()
+    }
+
     /// From submission to completion, in either loop.
     pub fn service_time(&self) -> &Latency {
         self.service.as_ref().unwrap_or(&self.response_time)
@@ -186,5 +210,35 @@ impl Summary {
             Quantity::Bandwidth => Some(self.bytes_per_s),
             latency => latency.of(&self.response_time),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rates of kinds add up to the mean rate of the cells, however long each was; latencies are those of all
+    /// operations, each of which counts once.
+    #[test]
+    fn kinds_of_several_cells_add_up() {
+        let cell = |seconds: u64, reads: u64, writes: u64| {
+            let mut interval = Interval::default();
+            for (kind, ops, ns) in [(OpKind::Read, reads, 1000), (OpKind::Write, writes, 3000)] {
+                let stats = interval.class_mut(kind);
+                stats.bytes = ops * 4096;
+                stats.service.record_n(ns, ops);
+            }
+            let window_ns = seconds * 1_000_000_000;
+            Cell { window_ns, series: vec![interval], ..Cell::default() }
+        };
+        let (short, long) = (cell(1, 100, 0), cell(4, 1200, 400));
+        let kinds = KindSummary::of_several(&[&short, &long]);
+        let [read, write] = kinds.as_slice() else { panic!("{kinds:?}") };
+        assert_eq!((read.kind, read.ops, read.iops), (OpKind::Read, 1300, 200.0));
+        assert_eq!((write.kind, write.ops, write.iops), (OpKind::Write, 400, 50.0));
+        // 100 a second in the one, 400 in the other.
+        assert_eq!((read.iops + write.iops) as u64, 250);
+        assert_eq!(write.bytes_per_s as u64, 50 * 4096);
+        assert_eq!(read.response_time.mean_ns, Some(1000.0));
     }
 }

@@ -1,20 +1,49 @@
 //! The headline of a run in a list: its level, and its result in a few words.
 
+use crate::method_headlines;
 use crate::run_verdict::RunVerdict;
 use iodyno_measure::Level;
 use iodyno_measure::summary::is_about_bandwidth;
-use iodyno_notebook::{CellSummary, RunSummary};
+use iodyno_notebook::{CellSummary, Run, RunSummary};
 use iodyno_units::human;
 
-/// The level of a run in a list: that of its standing, or, without one, the gravest of its cells.
-pub(crate) fn level_of(run: &RunSummary, standing: Option<&RunVerdict>) -> Option<Level> {
-    let of_cells = run.cells.iter().filter_map(|c| c.level).max();
-    of_cells.max(standing.and_then(|s| s.level))
+/// Results of a method that a list shows.
+const METHOD_HEADLINES_MAX: usize = 3;
+
+/// What only the whole run has, for a list of runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The verdict on it.
+    pub verdict: RunVerdict,
+    /// The results of its method in a few words; None for a list of cells.
+    pub headline: Option<String>,
 }
 
-/// A run's result in a few words: `random-read 92.3 k IOPS, seq-read 2.10 GB/s`. With several targets it is
-/// that of the merged cells; empty without results.
-pub fn headline(run: &RunSummary) -> String {
+impl Standing {
+    /// That of a stored run.
+    pub fn of(run: &Run) -> Self {
+        let headline = crate::method::findings_of(run).map(|findings| {
+            let headlines = method_headlines::of_method(&findings);
+            let words = headlines.iter().take(METHOD_HEADLINES_MAX);
+            let words = words.map(|h| format!("{}: {}", h.name, h.value));
+            words.collect::<Vec<_>>().join(", ")
+        });
+        Self { verdict: RunVerdict::of(run), headline }
+    }
+}
+
+/// The level of a run in a list: that of its standing, or, without one, the gravest of its cells.
+pub(crate) fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
+    let of_cells = run.cells.iter().filter_map(|c| c.level).max();
+    of_cells.max(standing.and_then(|s| s.verdict.level))
+}
+
+/// A run's result in a few words: `random-read 92.3 k IOPS, seq-read 2.10 GB/s`; of a method, its results. With
+/// several targets it is that of the merged cells; empty without results.
+pub fn headline(run: &RunSummary, standing: Option<&Standing>) -> String {
+    if let Some(headline) = standing.and_then(|s| s.headline.clone()) {
+        return headline;
+    }
     let merged: Vec<_> = run.cells.iter().filter(|c| c.target.starts_with("all (")).collect();
     let cells: Vec<_> = if merged.is_empty() { run.cells.iter().collect() } else { merged };
     // Repeats have one name and one target; their mean is shown.

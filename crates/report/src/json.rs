@@ -4,7 +4,7 @@
 //! Times are UTC in RFC 3339, latencies integers of nanoseconds (means are not integers), sizes
 //! bytes, durations seconds. `null` is "unknown" or "not supported by the samples"; it is never 0.
 
-use crate::headline::{headline, level_of};
+use crate::headline::{Standing, headline, level_of};
 use crate::repeats::{self, Repeated};
 use crate::run_verdict::RunVerdict;
 use crate::thresholds;
@@ -88,7 +88,7 @@ fn outcome(of: &Outcome) -> Value {
 
 /// Runs as a list, in the order given (the notebook's is oldest first), each with its standing where known,
 /// else with the gravest verdict of its cells.
-pub fn list(runs: &[(RunSummary, Option<RunVerdict>)]) -> Value {
+pub fn list(runs: &[(RunSummary, Option<Standing>)]) -> Value {
     let runs: Vec<Value> = runs
         .iter()
         .map(|(run, standing)| {
@@ -103,8 +103,9 @@ pub fn list(runs: &[(RunSummary, Option<RunVerdict>)]) -> Value {
                 "targets": run.targets,
                 "cells": run.cells.len(),
                 "level": level.map(Level::name),
-                "headline": headline(run),
-                "verdicts": standing.as_ref().map_or(&[][..], |s| &s.verdicts),
+                // Of its cells, as ever: programs may have parsed it.
+                "headline": headline(run, None),
+                "verdicts": standing.as_ref().map_or(&[][..], |s| &s.verdict.verdicts),
             })
         })
         .collect();

@@ -16,6 +16,7 @@ mod headline;
 pub mod hgrm;
 pub mod json;
 pub mod method;
+mod method_headlines;
 pub mod page;
 mod repeats;
 pub mod run_verdict;
@@ -23,5 +24,5 @@ pub mod terminal;
 pub mod thresholds;
 mod verdict_groups;
 
-pub use headline::headline;
+pub use headline::{Standing, headline};
 pub use run_verdict::RunVerdict;

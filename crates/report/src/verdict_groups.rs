@@ -2,6 +2,7 @@
 //! The terminal and pages use these counts.
 
 use iodyno_measure::{Cell, Level, Verdict};
+use iodyno_page::Tone;
 
 /// Number of groups of one code, differing only by their numbers, from which on they are merged.
 const ALIKE_MIN: usize = 4;
@@ -13,6 +14,8 @@ pub(crate) struct Group<'a> {
     pub verdict: &'a Verdict,
     /// Indices of the cells, ascending, each once: a code may occur for reads and for writes of one cell.
     pub cells: Vec<usize>,
+    /// The number of verdicts.
+    pub count: usize,
     /// All of them have it with the same text.
     pub same_text: bool,
 }
@@ -33,12 +36,13 @@ pub(crate) fn groups(cells: &[Cell], by_code: bool) -> Vec<Group<'_>> {
             };
             match groups.iter_mut().find(same) {
                 Some(group) => {
+                    group.count += 1;
                     group.same_text &= group.verdict.text == verdict.text;
                     if group.cells.last() != Some(&i) {
                         group.cells.push(i);
                     }
                 }
-                None => groups.push(Group { verdict, cells: vec![i], same_text: true }),
+                None => groups.push(Group { verdict, cells: vec![i], count: 1, same_text: true }),
             }
         }
     }
@@ -66,6 +70,7 @@ fn joined(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
         let first = at.iter().position(|&j| keys[j] == keys[i]);
         if let Some(first) = first.filter(|_| alike >= ALIKE_MIN) {
             out[first].cells.extend(group.cells);
+            out[first].count += group.count;
             out[first].same_text = false;
         } else {
             out.push(group);
@@ -127,6 +132,16 @@ pub(crate) const fn rank(level: Level) -> u8 {
     }
 }
 
+/// The tone of a level.
+pub(crate) const fn tone(level: Level) -> Tone {
+    match level {
+        Level::Valid => Tone::Good,
+        Level::Note => Tone::Note,
+        Level::Warning => Tone::Warning,
+        Level::Invalid => Tone::Bad,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,7 +162,9 @@ mod tests {
         let cells = [cell(&[("PREPARATION", "purge")]), both.clone(), both];
         let groups = groups(&cells, true);
         assert_eq!(groups.len(), 1);
-        assert_eq!((groups[0].cells.as_slice(), groups[0].same_text), (&[1, 2][..], false));
+        let group = &groups[0];
+        assert_eq!((group.cells.as_slice(), group.count), (&[1, 2][..], 4));
+        assert!(!group.same_text);
         assert_eq!(count(&cells, true), 2);
     }
 

@@ -2,10 +2,12 @@
 
 mod samples;
 
+use iodyno_measure::Level;
 use iodyno_page::terminal::Style;
 use iodyno_report::json;
-use iodyno_report::terminal::{Progress, list, progress_line, show};
+use iodyno_report::terminal::{Detail, Progress, list, progress_line, show};
 use iodyno_units::{OpKind, human};
+use std::collections::BTreeSet;
 use unicode_width::UnicodeWidthStr as _;
 
 const fn style(width: usize) -> Style {
@@ -15,21 +17,34 @@ const fn style(width: usize) -> Style {
 #[test]
 fn runs() {
     for (name, run) in samples::all() {
-        for width in [60, 120] {
-            insta::assert_snapshot!(format!("show_{name}_{width}"), show(&run, style(width)));
+        // A narrow terminal, a wide one, and a pipe.
+        for (width, at) in [(80, "80"), (120, "120"), (100, "piped")] {
+            let shown = show(&run, Detail::default(), style(width));
+            if at != "piped" || ["four_corners", "many_targets", "sweep_of_a_mix"].contains(&name) {
+                insta::assert_snapshot!(format!("show_{name}_{at}"), shown);
+            }
         }
     }
+    let all = Detail { notes: true, all: true };
+    insta::assert_snapshot!(
+        "show_many_targets_all",
+        show(&samples::many_targets(), all, style(100))
+    );
     let ascii = Style { color: false, width: 100, unicode: false };
-    insta::assert_snapshot!("show_open_loop_ascii", show(&samples::open_loop(), ascii));
+    insta::assert_snapshot!(
+        "show_open_loop_ascii",
+        show(&samples::open_loop(), Detail::default(), ascii)
+    );
     let color = Style { color: true, width: 140, unicode: true };
-    let painted = show(&samples::several_targets(), color).replace('\u{1b}', "ESC");
+    let painted =
+        show(&samples::several_targets(), Detail::default(), color).replace('\u{1b}', "ESC");
     insta::assert_snapshot!("show_several_targets_color", painted);
 }
 
 #[test]
 fn lists() {
     let runs: Vec<_> = samples::all().iter().map(|(_, run)| samples::listed(run)).collect();
-    for width in [60, 120] {
+    for width in [80, 120] {
         insta::assert_snapshot!(format!("list_{width}"), list(&runs, style(width)));
     }
     insta::assert_snapshot!(list(&[], style(80)), @"no runs yet: `iodyno run four-corners` makes one");
@@ -43,7 +58,8 @@ fn nothing_leaves_its_place() {
         for width in [40, 47, 61, 80, 100, 137, 200] {
             for unicode in [true, false] {
                 let style = Style { color: false, width, unicode };
-                let text = show(&run, style) + &list(&[samples::listed(&run)], style);
+                let text =
+                    show(&run, Detail::default(), style) + &list(&[samples::listed(&run)], style);
                 for line in text.lines() {
                     let is_free = line.starts_with("kept in ");
                     assert!(is_free || line.width() <= width, "{name} at {width}: {line}");
@@ -57,18 +73,121 @@ fn nothing_leaves_its_place() {
     }
 }
 
+/// What a text shows of its tables: the heads of their columns, and whether each cell has its outstanding I/Os and
+/// its course over time.
+fn shown_columns(text: &str) -> BTreeSet<String> {
+    let is_course = |c: char| ('▁'..='█').contains(&c);
+    let mut shown = BTreeSet::new();
+    for line in text.lines() {
+        let of = if line.contains("IOPS  ") && line.contains("mean") {
+            "figures"
+        } else if line.starts_with("95 % intervals  ") {
+            "intervals"
+        } else if line.contains(" to ") && line.contains("IOPS to ") {
+            "chart"
+        } else {
+            if line.contains("OIO ") {
+                shown.insert("figures OIO".to_owned());
+                shown.extend(line.ends_with(is_course).then(|| "figures over".to_owned()));
+            }
+            continue;
+        };
+        shown.extend(line.split_whitespace().map(|head| format!("{of} {head}")));
+    }
+    shown
+}
+
+/// A column that fits a terminal fits a wider one, whatever form the table has there.
+#[test]
+fn more_width_never_shows_fewer_columns() {
+    let mut seen = BTreeSet::new();
+    for (name, run) in samples::all() {
+        let mut before = BTreeSet::new();
+        for width in (40..=200).step_by(3) {
+            let mut now = shown_columns(&show(&run, Detail::default(), style(width)));
+            // Heads of one word each; the wide form alone has one over its last column.
+            now.remove("figures time");
+            let lost: Vec<_> = before.difference(&now).collect();
+            assert!(lost.is_empty(), "{name}: {lost:?} at {} and not at {width}", width - 3);
+            before = now;
+        }
+        seen.extend(before);
+    }
+    for column in ["figures OIO", "figures over", "figures p99.99", "intervals p99", "chart IOPS"] {
+        assert!(seen.contains(column), "{column} of {seen:?}");
+    }
+}
+
+/// The counts behind the codes, and the verdicts in words without a count, are all verdicts of that level.
+#[test]
+fn the_counts_of_codes_add_up() {
+    let counted = |codes: &str| -> usize {
+        let counts = codes.split(", ").map(|code| match code.split_once(" ×") {
+            Some((_, count)) => count.parse().unwrap(),
+            None => 1,
+        });
+        counts.sum()
+    };
+    let (mut of_codes, mut of_words) = (0, 0);
+    for (name, run) in samples::all() {
+        let text = show(&run, Detail::default(), style(2000));
+        let is_code = |word: &str| word.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+        let verdicts = run.cells.iter().flat_map(|cell| &cell.verdicts);
+        let notes = verdicts.filter(|v| v.level == Level::Note).count();
+        let in_words = text.lines().filter(|line| {
+            let code = line.strip_prefix("· ").and_then(|line| line.split_once(':'));
+            code.is_some_and(|(code, _)| is_code(code))
+        });
+        let in_words = in_words.count();
+        let codes = text.lines().find_map(|line| line.strip_prefix("· notes: "));
+        let in_codes = codes.map_or(0, |codes| counted(codes.split(" · ").next().unwrap()));
+        assert_eq!(in_codes + in_words, notes, "{name}: {text}");
+        of_codes += in_codes;
+        of_words += in_words;
+        // In words, no note is hidden behind a code.
+        let all = show(&run, Detail { notes: true, all: false }, style(2000));
+        assert!(!all.contains("--notes"), "{name}: {all}");
+        for verdict in run.cells.iter().flat_map(|c| &c.verdicts).filter(|v| v.level == Level::Note)
+        {
+            assert!(all.contains(&format!("· {}: ", verdict.code)), "{name}: {all}");
+        }
+        // Warnings and worse are in words without any flag.
+        for verdict in run.cells.iter().flat_map(|c| &c.verdicts).filter(|v| v.level > Level::Note)
+        {
+            assert!(text.contains(&format!("{}: ", verdict.code)), "{name}: {text}");
+        }
+    }
+    assert!(of_codes > 40 && of_words >= 2, "{of_codes} {of_words}");
+}
+
+/// Points whose intervals overlap are called a tie, and without a ceiling the most is not called the best.
+#[test]
+fn a_tie_is_called_a_tie() {
+    let text = show(&samples::sweep_of_a_mix(), Detail::default(), style(200));
+    assert!(text.contains("a tie under p99 ≤ 1.00 ms: depth 16 with"), "{text}");
+    assert!(text.contains("and depth 64: their 95 % intervals of IOPS overlap"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.ends_with("  tie")).count(), 2, "{text}");
+    let mut run = samples::sweep_of_a_mix();
+    let plan = run.head.plan.to_string().replace("ceiling = { p99 = \\\"1ms\\\" }", "");
+    run.head.plan = serde_json::from_str(&plan).unwrap();
+    let text = show(&run, Detail::default(), style(200));
+    assert!(text.contains("most: depth 16 with") && !text.contains("best point under"), "{text}");
+}
+
 /// Colours change no character and no place.
 #[test]
 fn colours_are_only_colours() {
     for (name, run) in samples::all() {
-        let painted = show(&run, Style { color: true, width: 100, unicode: true });
+        let painted =
+            show(&run, Detail::default(), Style { color: true, width: 100, unicode: true });
         let mut bare = String::new();
         for (i, part) in painted.split('\u{1b}').enumerate() {
             let start = if i == 0 { 0 } else { part.find('m').unwrap() + 1 };
             bare.push_str(&part[start..]);
         }
         let bare: Vec<&str> = bare.lines().map(str::trim_end).collect();
-        let plain = show(&run, Style { color: false, width: 100, unicode: true });
+        let plain =
+            show(&run, Detail::default(), Style { color: false, width: 100, unicode: true });
         assert_eq!(bare, plain.lines().collect::<Vec<_>>(), "{name}");
     }
 }
@@ -78,8 +197,10 @@ fn colours_are_only_colours() {
 fn the_table_agrees_with_the_json() {
     let keys = ["mean", "p50", "p99", "p99_9", "p99_99", "max"];
     let mut rows_seen = 0;
-    for (name, run) in samples::all().into_iter().filter(|(name, _)| *name != "hostile") {
-        let text = show(&run, style(200));
+    let is_of_cells = |name: &str| name != "hostile" && !name.starts_with("sweep");
+    for (name, run) in samples::all().into_iter().filter(|(name, _)| is_of_cells(name)) {
+        let text = show(&run, Detail { notes: false, all: true }, style(200));
+        let heads = text.lines().find(|line| line.contains("throughput")).unwrap();
         let document = json::document(&run, json::Options::default());
         let mut rows = text.lines().skip_while(|l| !l.contains("throughput")).skip(1);
         for cell in document["cells"].as_array().unwrap() {
@@ -97,8 +218,12 @@ fn the_table_agrees_with_the_json() {
                     expected.push(human::throughput(object["bytes_per_s"].as_f64().unwrap()));
                 }
                 let time = |latency: &serde_json::Value| {
-                    let words = keys.map(|k| latency[k].as_f64().map(human::time_ns));
-                    words.map(|w| w.unwrap_or("–".to_owned()))
+                    // What no row has is no column.
+                    let has_column =
+                        |k: &&str| heads.contains(&format!(" {} ", k.replace('_', ".")));
+                    let shown = keys.into_iter().filter(has_column);
+                    let words = shown.map(|k| latency[k].as_f64().map(human::time_ns));
+                    words.map(|w| w.unwrap_or("–".to_owned())).collect::<Vec<_>>()
                 };
                 expected.extend(time(&object["latency_ns"]));
                 let row = rows.next().unwrap();
@@ -111,7 +236,7 @@ fn the_table_agrees_with_the_json() {
             }
         }
     }
-    assert_eq!(rows_seen, 4 + 3 + 12 + 3 + 1);
+    assert_eq!(rows_seen, 4 + 3 + 12 + 3 + 26 + 1);
 }
 
 /// Whether the words stand in the row in this order, whatever blanks align them.

@@ -87,6 +87,26 @@ pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     Optimum::Found { chosen, most, runner_up }
 }
 
+/// The points under `ceilings_ns` that can't be told from point `of`: the intervals of their IOPS overlap.
+/// `half_widths` has a half width for each point, as a share of its IOPS; a point without one is not compared.
+pub fn ties(
+    points: &[LoadPoint],
+    ceilings_ns: &[f64],
+    half_widths: &[Option<f64>],
+    of: usize,
+) -> Vec<usize> {
+    let interval = |i: usize| {
+        let half = points[i].iops * half_widths.get(i).copied().flatten()?;
+        Some((points[i].iops - half, points[i].iops + half))
+    };
+    let Some((low, high)) = interval(of) else { return Vec::new() };
+    let overlaps = |i: &usize| interval(*i).is_some_and(|(l, h)| l <= high && low <= h);
+    (0..points.len())
+        .filter(|&i| i != of && points[i].within(ceilings_ns))
+        .filter(overlaps)
+        .collect()
+}
+
 /// The outside curve: with growing outstanding I/Os, the points that raise IOPS above all before
 /// them. The others (more waiting for nothing) belong in grey.
 pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
@@ -171,6 +191,24 @@ mod tests {
         let bare: Vec<LoadPoint> =
             sweep().into_iter().map(|p| LoadPoint { latency_ns: vec![], ..p }).collect();
         assert_eq!(optimum(&bare, &[]), found(3, 4, Some(4)));
+    }
+
+    /// Two points tie where their intervals overlap, whichever of them is asked for; one that is over a ceiling
+    /// and one without an interval tie with none.
+    #[test]
+    fn ties_are_overlaps_of_intervals() {
+        let points = sweep();
+        // Of 256, 1, 16, 64, 128 and 4 outstanding.
+        let widths = [Some(0.01), Some(0.5), None, Some(0.004), Some(0.009), Some(0.8)];
+        let tied = |ceiling_ns, of| ties(&points, &[ceiling_ns], &widths, of);
+        assert_eq!(tied(2e6, 4), [0, 3]);
+        assert_eq!(tied(1e6, 4), [3], "the point with 256 is over the ceiling");
+        assert_eq!(tied(1e6, 3), [4]);
+        assert_eq!(tied(2e6, 1), [5]);
+        assert_eq!(tied(2e6, 2), [0; 0]);
+        for (of, other) in (0..6).flat_map(|of| (0..6).map(move |other| (of, other))) {
+            assert_eq!(tied(2e6, of).contains(&other), tied(2e6, other).contains(&of));
+        }
     }
 
     #[test]

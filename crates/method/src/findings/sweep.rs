@@ -7,7 +7,7 @@ use crate::axis::AxisKind;
 use crate::completed_step::Done;
 use crate::next_step::load_points;
 use crate::stage::Cells;
-use iodyno_measure::statistics::knee::{LoadPoint, Optimum, optimum, outside_curve};
+use iodyno_measure::statistics::knee::{LoadPoint, Optimum, optimum, outside_curve, ties};
 use iodyno_measure::statistics::scaling::{Scalability, ScalePoint, Scaled, fit, scaled};
 use serde::Serialize;
 
@@ -36,6 +36,9 @@ pub struct Load {
     pub limits: Vec<(String, f64)>,
     /// The best point under them, by its index in `points`.
     pub optimum: Optimum,
+    /// The points that can't be told from the best one, since the 95 % intervals of their IOPS overlap, by their
+    /// index in `points`. Without ceilings, those that can't be told from the one with the most IOPS.
+    pub ties: Vec<usize>,
     /// The points that raise IOPS above all with fewer outstanding I/Os, by their index in `points`.
     pub outside: Vec<usize>,
 }
@@ -59,19 +62,29 @@ pub(super) fn sweep(cells: &Cells, steps: &[&Step<'_>]) -> SweepFinding {
     let done: Vec<&Done> = steps.iter().map(|s| &s.done).collect();
     let load = about_load.then(|| {
         let points = load_points(&cells.grid, &done, false, &cells.ceilings);
-        load(points, cells)
+        load(points, cells, &table)
     });
     SweepFinding { load, scaling: scaling(cells, &table), table }
 }
 
-fn load(points: Vec<(usize, LoadPoint)>, cells: &Cells) -> Load {
+fn load(points: Vec<(usize, LoadPoint)>, cells: &Cells, table: &Table) -> Load {
     let (rows, points): (Vec<usize>, Vec<LoadPoint>) = points.into_iter().unzip();
     let named =
         |c: &crate::Ceiling| format!("{} ≤ {}", c.of, iodyno_units::human::time_ns(c.ns as f64));
     let limits: Vec<f64> = cells.ceilings.iter().map(|c| c.ns as f64).collect();
+    let optimum = optimum(&points, &limits);
+    let half_widths: Vec<_> = rows.iter().map(|&row| table.rows[row].iops_half_width).collect();
+    let ties = match optimum {
+        Optimum::Found { most, .. } if limits.is_empty() => {
+            ties(&points, &limits, &half_widths, most)
+        }
+        Optimum::Found { chosen, .. } => ties(&points, &limits, &half_widths, chosen),
+        _ => Vec::new(),
+    };
     Load {
         rows,
-        optimum: optimum(&points, &limits),
+        optimum,
+        ties,
         outside: outside_curve(&points),
         points,
         ceilings: cells.ceilings.iter().map(named).collect(),

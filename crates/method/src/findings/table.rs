@@ -5,7 +5,7 @@ use crate::completed_step::{Figures, response_time};
 use crate::grid::Grid;
 use iodyno_measure::statistics::repeats;
 use iodyno_measure::statistics::within::{Within, within};
-use iodyno_measure::{Ended, Histogram, Level};
+use iodyno_measure::{Ended, Histogram, KindSummary, Level};
 use serde::Serialize;
 
 /// The percentiles of the table: the median, and two to five nines.
@@ -54,6 +54,9 @@ pub struct Row {
     pub codes: Vec<String>,
     /// Some cell ended before its time, because its steady state was proven.
     pub settled: bool,
+    /// The kinds of operation apart.
+    #[serde(skip)]
+    pub kinds: Vec<KindSummary>,
 }
 
 impl Table {
@@ -79,12 +82,14 @@ impl Row {
     pub(crate) fn of<'a>(at: Vec<String>, steps: impl Iterator<Item = &'a Step<'a>>) -> Self {
         let mut row = Self { at, ..Self::default() };
         let mut all = Vec::<&Figures>::new();
+        let mut cells = Vec::new();
         let mut series: Vec<Vec<&Histogram>> = Vec::new();
         for step in steps {
             let cell = step.cell;
             row.skipped = row.skipped.take().or_else(|| cell.evidence.skipped.clone());
             let Some(figures) = &step.done.figures else { continue };
             all.push(figures);
+            cells.push(cell);
             let parts = cell.series.iter().map(iodyno_measure::Interval::iter);
             series
                 .extend(parts.map(|kinds| kinds.map(|(_, class)| class.response_time()).collect()));
@@ -113,6 +118,10 @@ impl Row {
         row.within = within(&response_time, &series, &NINES.map(|(q, _)| q), 0.95);
         row.max_ns = response_time.max_ns();
         row.ops = response_time.count();
+        row.kinds = match cells.as_slice() {
+            [_] => all[0].summary.kinds.clone(),
+            several => KindSummary::of_several(several),
+        };
         row
     }
 }

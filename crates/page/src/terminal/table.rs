@@ -69,6 +69,11 @@ impl Column {
         Self { is_decimal: true, ..Self::new(head, 0) }
     }
 
+    /// A column of these fields, which needs no name and is always shown.
+    pub fn unnamed(fields: Vec<Field>) -> Self {
+        Self { fields, ..Self::new("", 0) }
+    }
+
     /// Width of the numbers, and of the units with the blank before them, in columns.
     fn parts(&self) -> (usize, usize) {
         let mut parts = (0, 0);

@@ -1,8 +1,9 @@
 //! Devices side by side: what each gives to the workloads that all of them ran, one method on several targets or
 //! in several runs. Shifts with their verdicts are in `compare`.
 
-use super::stage::{is_over_workloads, nine, tone};
+use super::stage::{nine, tone};
 use super::{grid, labels};
+use crate::method_headlines::is_over_workloads;
 use iodyno_method::Findings;
 use iodyno_method::findings::{Row, Showed};
 use iodyno_notebook::Run;

@@ -5,6 +5,7 @@ use super::distribution::{Curve, histogram, spectrum};
 use super::load::{of_load, of_scaling};
 use super::stage::{Stage, nine, point_name, tone, values};
 use super::{cells, labels, latency_breakdown};
+use crate::method_headlines::is_large;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Cell, Histogram, Interval, Level};
 use iodyno_method::findings::{NINES, Row, SweepFinding, Table as Grid};
@@ -268,14 +269,6 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
         }),
         notes: Vec::new(),
     })
-}
-
-/// Whether its operations are so large that bytes are more relevant than operations; points of different block
-/// sizes are compared by operations.
-pub(super) fn is_large(row: &Row, axes: &[String]) -> bool {
-    let block = row.bytes_per_s.zip(row.iops).map(|(bytes, ops)| bytes / ops);
-    !axes.iter().any(|a| a == "block")
-        && block.is_some_and(|b| b.is_finite() && is_about_bandwidth(b as u32))
 }
 
 /// The distributions of the points, those of `cells` of one point merged.

@@ -1,9 +1,10 @@
 //! Labels that several parts of a report share: names of cells, conditions in a line, ids for links.
 
 use crate::terminal::conditions as of_key;
+pub(super) use crate::verdict_groups::tone;
 use iodyno_measure::{Cell, CellKey, Level};
 use iodyno_notebook::Run;
-use iodyno_page::{Cell as Field, Tone};
+use iodyno_page::Cell as Field;
 use iodyno_units::human;
 
 /// Lines below the title.
@@ -130,16 +131,6 @@ fn judged<'a>(cells: impl Iterator<Item = &'a Cell>, run_level: Option<Level>) -
         (0, n) => format!("{n} warnings"),
         (1, _) => "INVALID (1 finding)".to_owned(),
         (n, _) => format!("INVALID ({n} findings)"),
-    }
-}
-
-/// The tone of a level.
-pub(super) const fn tone(level: Level) -> Tone {
-    match level {
-        Level::Valid => Tone::Good,
-        Level::Note => Tone::Note,
-        Level::Warning => Tone::Warning,
-        Level::Invalid => Tone::Bad,
     }
 }
 

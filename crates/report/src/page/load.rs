@@ -1,7 +1,7 @@
 //! Figures of a load curve: latency over the achieved rate, and throughput over concurrency.
 
 use super::stage::{Stage, nine, point_name, tone, values};
-use iodyno_measure::statistics::knee::Optimum;
+use crate::method_headlines::{best, is_open};
 use iodyno_method::findings::{Load, Row, Scaling, Table as Grid};
 use iodyno_page::figure::Rule;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
@@ -10,25 +10,10 @@ use iodyno_units::human;
 /// Curves of a load figure: more outer values are indistinguishable.
 const LINES_MAX: usize = 8;
 
-/// Whether the load is offered as a rate, whatever is outstanding.
-pub(super) fn is_open(table: &Grid) -> bool {
-    table.axes.last().is_some_and(|a| a == "rate")
-}
-
-/// The row of the best point. Among offered rates there is one only under a ceiling, since each is just met.
-pub(super) fn best(table: &Grid, load: &Load) -> Option<usize> {
-    match load.optimum {
-        Optimum::Found { chosen, .. } if !is_open(table) || !load.ceilings.is_empty() => {
-            load.rows.get(chosen).copied()
-        }
-        _ => None,
-    }
-}
-
 /// The hockey stick: latency over the achieved rate. Over one axis its percentiles; over two, a curve of the
 /// mean for each value of the first.
 pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> Option<Figure> {
-    let best = load.and_then(|l| best(table, l));
+    let best = load.and_then(best);
     let is_open = is_open(table);
     let label = |row: &Row| {
         if is_open { row.at.last().cloned().unwrap_or_default() } else { row.oio.to_string() }
@@ -83,14 +68,13 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
     );
     if let Some(row) = best.map(|i| &table.rows[i]) {
         let ceilings = load.map(|l| l.ceilings.join(" and ")).unwrap_or_default();
-        let under = if ceilings.is_empty() { String::new() } else { format!(" under {ceilings}") };
         let why = if is_open {
             ""
         } else {
             ": no other there reaches 98 % of the most with fewer outstanding I/Os"
         };
         summary = format!(
-            "{summary} The best point{under} is {} with {} IOPS{why}.",
+            "{summary} The best point under {ceilings} is {} with {} IOPS{why}.",
             point_name(stage, table, row),
             human::count(row.iops.unwrap_or_default())
         );

@@ -2,6 +2,7 @@
 
 use super::stage::Stage;
 use super::{devices, grid, labels, points, rate_search, rounds, series};
+use crate::method_headlines::weight;
 use iodyno_measure::{Cell, Role};
 use iodyno_method::Findings;
 use iodyno_method::findings::{Showed, StageFinding};
@@ -54,17 +55,6 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
         (!s.blocks.iter().any(|b| matches!(b, Block::Figure(_))), Reverse(*weight))
     });
     all.into_iter().map(|(_, section)| section).collect()
-}
-
-/// How relevant a stage is to its method: a load curve the more the longer it is, and preparation of a steady
-/// state the least.
-pub(super) fn weight(finding: &StageFinding) -> usize {
-    match &finding.showed {
-        Some(Showed::Sweep(sweep)) => 1 + sweep.load.as_ref().map_or(0, |l| l.rows.len()),
-        Some(Showed::Rounds(_)) => 2,
-        Some(Showed::Points { .. } | Showed::RateSearch(_)) => 1,
-        Some(Showed::Series(_) | Showed::Preparation { .. }) | None => 0,
-    }
 }
 
 fn cells(run: &Run, subject: u32, stage: u32) -> Vec<&Cell> {

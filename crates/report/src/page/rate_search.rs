@@ -7,7 +7,6 @@ use iodyno_page::{
     Axis, Block, Cell, Column, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Table,
     Tone,
 };
-use iodyno_units::human;
 
 pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block> {
     let mut blocks = vec![Block::Text(format!("{}.", found.sentence()))];
@@ -66,12 +65,4 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
         notes: Vec::new(),
     }));
     blocks
-}
-
-/// The value of the headline.
-pub(super) fn answer(found: &RateSearchFinding) -> String {
-    match found.holds_iops {
-        Some(rate_iops) => format!("{} IOPS", human::count(rate_iops)),
-        None => "none".to_owned(),
-    }
 }

@@ -3,6 +3,7 @@
 
 use super::grid;
 use super::stage::Stage;
+use crate::method_headlines::quantity;
 use iodyno_measure::Cell;
 use iodyno_measure::statistics::steady::{Progress, Window};
 use iodyno_method::findings::RoundsFinding;
@@ -47,17 +48,6 @@ pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
         blocks.push(Block::Table(table));
     }
     blocks
-}
-
-/// The quantity of a tracking variable, by its name.
-pub(super) fn quantity(name: &str) -> Quantity {
-    if name.starts_with("iops") {
-        Quantity::Iops
-    } else if name.starts_with("bandwidth") {
-        Quantity::Throughput
-    } else {
-        Quantity::LatencyNs
-    }
 }
 
 /// The tracking variables from round to round, with the window, its mean, its limits and its line.

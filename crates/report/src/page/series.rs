@@ -3,6 +3,7 @@
 use super::distribution::{self, of_cells};
 use super::stage::Stage;
 use super::{cells, grid, labels, time};
+use crate::method_headlines;
 use iodyno_measure::statistics::drift::Steadiness;
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Histogram, Level, Role};
@@ -164,7 +165,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         points: (0..samples.len()).map(|i| Point::at(x(i), of(i).unwrap_or(f64::NAN))).collect(),
     };
     // For large operations bytes are more relevant.
-    let is_large = grid::is_large(&series.first, &[]);
+    let is_large = method_headlines::is_large(&series.first, &[]);
     let (label, quantity) =
         if is_large { ("throughput", Quantity::Throughput) } else { ("IOPS", Quantity::Iops) };
     let of_sample = |i: usize| if is_large { samples[i].bytes_per_s } else { samples[i].iops };

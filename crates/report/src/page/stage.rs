@@ -1,6 +1,7 @@
 //! One stage of a method as input of its plots, and access to the rows of its table.
 
 use super::labels;
+use crate::method_headlines::is_over_workloads;
 use iodyno_measure::{Cell, Level};
 use iodyno_method::findings::{Row, Table as Grid};
 use iodyno_notebook::Run;
@@ -44,11 +45,6 @@ pub(super) fn values(table: &Grid, axis: usize) -> Vec<String> {
         }
     }
     all
-}
-
-/// Whether a grid is over workloads alone: its points differ in all things, and have names of their own.
-pub(super) fn is_over_workloads(axes: &[String]) -> bool {
-    matches!(axes, [axis] if axis == "workload")
 }
 
 /// `depth 4, block 4KiB`; of a grid over workloads the workload's name, of one without axes the stage's.

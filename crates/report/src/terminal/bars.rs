@@ -1,17 +1,15 @@
 //! Bars of the latencies of all rows on one logarithmic scale: from the shortest to the longest, with marks at
 //! the median and at the 99th and 99.9th percentiles. Only for terminals that show more than ASCII.
 
-use super::name_of;
-use iodyno_measure::{Latency, PERCENTILES, Summary};
+use super::short_label_of;
+use iodyno_measure::{Cell, Latency, PERCENTILES, Summary};
 use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
-use iodyno_page::terminal::text::{Role, clean, pad, paint, width, wrap};
+use iodyno_page::terminal::text::{Role, pad, paint, width, wrap};
 use iodyno_units::human;
 
 /// More rows than this are unreadable.
 const ROWS_MAX: usize = 16;
-/// Columns of names.
-const NAME_COLUMNS_MAX: usize = 30;
 /// Columns of the scale: fewer show too little, and more add nothing.
 const SCALE_COLUMNS: (usize, usize) = (30, 72);
 
@@ -19,13 +17,13 @@ const SCALE_COLUMNS: (usize, usize) = (30, 72);
 const KEY: &str = "─ shortest to median · ● p50 · ━ to p99 · ┅ to p99.9 · ┄ to the longest";
 
 /// The bars under a scale; none for a single row, whose table suffices, and for too many.
-pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
+pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     let mut rows: Vec<(String, Latency)> = Vec::new();
-    for cell in &run.cells {
+    for cell in cells {
         let figures = Summary::of(cell);
         let several = figures.kinds.len() > 1;
         for kind in figures.kinds {
-            let name = clean(&name_of(run, &cell.key), NAME_COLUMNS_MAX, style);
+            let name = short_label_of(run, &cell.key, style);
             let name = if several { format!("{name} {}", kind.kind.name()) } else { name };
             rows.push((name, kind.response_time));
         }
@@ -85,7 +83,7 @@ impl Scale {
             let at = self.place(ns);
             // A mark that would touch the one before, or leave the scale, is left out.
             let used = width(&line);
-            if (used == 0 || at > used) && at + width(&text) <= self.columns + 2 {
+            if (used == 0 || at > used) && at + width(&text) <= self.columns + 1 {
                 line.push_str(&" ".repeat(at - used.min(at)));
                 line.push_str(&text);
             }

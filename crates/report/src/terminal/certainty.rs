@@ -9,7 +9,7 @@ use iodyno_units::human;
 /// A table of more lines is not followed by another of as many.
 const ROWS_MAX: usize = 16;
 
-/// One line: its label, and its percentiles by name with their intervals.
+/// One line: its label, which is clean, and its percentiles by name with their intervals.
 pub(super) struct Known {
     pub(super) name: String,
     pub(super) within: Vec<(&'static str, Option<Within>)>,
@@ -17,8 +17,12 @@ pub(super) struct Known {
 
 pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
     let is_known = |row: &Known| row.within.iter().any(|(_, within)| within.is_some());
-    if rows.len() > ROWS_MAX || !rows.iter().any(is_known) {
+    if !rows.iter().any(is_known) {
         return Vec::new();
+    }
+    if rows.len() > ROWS_MAX {
+        let text = format!("95 % intervals of {} rows: --json has them", rows.len());
+        return paragraph(&text, Role::Dim, style);
     }
     let mut names = Column::new("95 % intervals", 0);
     let mut operations = Column::new("operations", 4);
@@ -30,7 +34,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
         .map(|(i, (label, _))| Column::new(*label, [6, 1, 2, 3, 5].get(i).copied().unwrap_or(7)))
         .collect();
     for row in rows.iter().filter(|row| is_known(row)) {
-        names.fields.push(Field::Text(clean(&row.name, 40, style), Role::Bold));
+        names.fields.push(Field::Text(row.name.clone(), Role::Bold));
         let count = row.within.iter().find_map(|(_, within)| Some(within.as_ref()?.count));
         operations
             .fields

@@ -2,8 +2,7 @@
 
 use super::minutes;
 use super::verdicts::sign;
-use crate::headline::{headline, level_of};
-use crate::run_verdict::RunVerdict;
+use crate::headline::{Standing, headline, level_of};
 use iodyno_measure::Level;
 use iodyno_notebook::{RunSummary, Status};
 use iodyno_page::terminal::Style;
@@ -14,9 +13,11 @@ const NAME_COLUMNS_MAX: usize = 24;
 const TARGET_COLUMNS_MAX: usize = 28;
 /// With fewer columns left, the result is omitted.
 const RESULT_COLUMNS_MIN: usize = 16;
+/// The result is worth more than the time and the targets: these take no column of a result of so many.
+const RESULT_COLUMNS: usize = 36;
 
 /// Runs in the order given, each with its standing where known, else with the gravest verdict of its cells.
-pub fn list(runs: &[(RunSummary, Option<RunVerdict>)], style: Style) -> String {
+pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
     if runs.is_empty() {
         return "no runs yet: `iodyno run four-corners` makes one\n".to_owned();
     }
@@ -33,11 +34,13 @@ pub fn list(runs: &[(RunSummary, Option<RunVerdict>)], style: Style) -> String {
         target.fields.push(Field::Text(targets(run, style), Role::Plain));
     }
     let mut columns = vec![mark, id, when, name, target];
-    table::fit(&mut columns, style.columns().saturating_sub(RESULT_COLUMNS_MIN + 2));
+    let headlines = runs.iter().map(|(run, of)| width(&headline(run, of.as_ref())));
+    let wanted = headlines.max().unwrap_or(0).clamp(RESULT_COLUMNS_MIN, RESULT_COLUMNS);
+    table::fit(&mut columns, style.columns().saturating_sub(wanted + 2));
     let left = style.columns().saturating_sub(table::total_width(&columns) + 2);
     if left >= RESULT_COLUMNS_MIN {
         let mut result = Column::new("result", 0);
-        result.fields.extend(runs.iter().map(|(run, _)| result_of(run, left, style)));
+        result.fields.extend(runs.iter().map(|(run, of)| result_of(run, of.as_ref(), left, style)));
         columns.push(result);
     }
     let mut out = String::new();
@@ -49,7 +52,7 @@ pub fn list(runs: &[(RunSummary, Option<RunVerdict>)], style: Style) -> String {
 }
 
 /// The mark of its level, for a quick overview; blank while it runs.
-fn mark_of(run: &RunSummary, standing: Option<&RunVerdict>, style: Style) -> Field {
+fn mark_of(run: &RunSummary, standing: Option<&Standing>, style: Style) -> Field {
     let gravest = level_of(run, standing);
     let level = match (&run.status, gravest) {
         (Status::Running, _) | (Status::Finished, None) => {
@@ -75,8 +78,8 @@ fn targets(run: &RunSummary, style: Style) -> String {
 }
 
 /// Its status, unless it finished normally, and its headline.
-fn result_of(run: &RunSummary, columns: usize, style: Style) -> Field {
-    let headline = clean(&headline(run), usize::MAX, style);
+fn result_of(run: &RunSummary, of: Option<&Standing>, columns: usize, style: Style) -> Field {
+    let headline = clean(&headline(run, of), usize::MAX, style);
     let (text, role) = match &run.status {
         Status::Finished => (headline, Role::Plain),
         Status::Running => (join(run.status.name(), &headline), Role::Plain),

@@ -15,68 +15,105 @@ mod targets;
 mod verdicts;
 mod verification;
 
-use crate::run_verdict::RunVerdict;
 use iodyno_measure::{CellKey, Threshold};
 use iodyno_notebook::{Run, Status};
 use iodyno_page::terminal::Style;
-use iodyno_page::terminal::text::{self, Role, clean, paint};
+use iodyno_page::terminal::text::{self, Role, clean, clean_path, paint};
 use iodyno_units::human;
+
+/// Columns of a cell's name.
+const NAME_COLUMNS_MAX: usize = 28;
+/// Columns of a target's name.
+const TARGET_COLUMNS_MAX: usize = 32;
+/// Columns of both, where a table has other columns beside them.
+const LABEL_COLUMNS_MAX: usize = 40;
+/// Columns that the kind of operation takes beside it.
+const KIND_COLUMNS: usize = 14;
 
 pub use list::list;
 pub use progress::{Progress, progress_line};
 pub(crate) use results::conditions;
 pub(crate) use verdicts::sign as level_sign;
 
+/// What is shown beside the figures, their verdict, and all that speaks against them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Detail {
+    /// Notes in words, rather than as codes with their counts.
+    pub notes: bool,
+    /// What was in effect, each of many targets, and each point of a table over two axes.
+    pub all: bool,
+}
+
 /// A whole run as text, judged by the thresholds stored with it. Lines end with a line feed and have no
 /// trailing blanks.
-pub fn show(run: &Run, style: Style) -> String {
-    show_against(run, &crate::thresholds::own(run), style)
+pub fn show(run: &Run, detail: Detail, style: Style) -> String {
+    show_against(run, &crate::thresholds::own(run), detail, style)
 }
 
 /// As [`show`], judged by these thresholds.
-pub fn show_against(run: &Run, thresholds: &[Threshold], style: Style) -> String {
-    let mut lines = title(run, style);
-    lines.extend(targets::lines(run, style));
-    lines.push(String::new());
+///
+/// The answer comes first: the figures, and the verdict on them. What explains them follows.
+pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: Style) -> String {
+    let mut head = title(run, style);
+    head.extend(targets::lines(run, style));
+    let mut blocks = vec![head];
     if run.cells.is_empty() {
-        lines.push("no cell was measured".to_owned());
+        blocks.push(vec!["no cell was measured".to_owned()]);
     } else if let Some(findings) = crate::method::findings_of(run) {
-        lines.extend(method::lines(run, &findings, style));
-        lines.push(String::new());
-        lines.extend(method::verdicts(run, &RunVerdict::of(run), style));
+        blocks.push(method::answer(run, &findings, style));
+        blocks.push(verdicts::lines(run, true, detail, style));
+        blocks.push(required::lines(run, thresholds, style));
+        blocks.extend(method::blocks(&findings, detail, style));
     } else {
-        lines.extend(results::lines(run, style));
+        let cells = results::shown_cells(run, detail);
         let repeated = repeated::lines(run, style);
         // For a figure's confidence, repeats are better evidence than its own window.
-        let known = if repeated.is_empty() { results::certainty(run, style) } else { Vec::new() };
-        let verified = verification::lines(run, style);
-        for more in [verified, bars::lines(run, style), repeated, known] {
-            if !more.is_empty() {
-                lines.push(String::new());
-                lines.extend(more);
-            }
-        }
-        lines.push(String::new());
-        lines.extend(verdicts::lines(run, style));
-        let facts = verdicts::facts(run, style);
-        if !facts.is_empty() {
-            lines.push(String::new());
-            lines.extend(facts);
-        }
+        let known =
+            if repeated.is_empty() { results::certainty(run, &cells, style) } else { Vec::new() };
+        blocks.push(repeated);
+        blocks.push(results::lines(run, &cells, style));
+        blocks.push(verification::lines(run, style));
+        blocks.push(verdicts::lines(run, false, detail, style));
+        blocks.push(required::lines(run, thresholds, style));
+        blocks.push(bars::lines(run, &cells, style));
+        blocks.push(known);
     }
-    let required = required::lines(run, thresholds, style);
-    if !required.is_empty() {
-        lines.push(String::new());
-        lines.extend(required);
-    }
-    lines.push(String::new());
-    lines.extend(footer(run, style));
+    let facts = verdicts::facts(run, style);
+    let hides_facts = !facts.is_empty() && !detail.all;
+    blocks.push(if detail.all { facts } else { Vec::new() });
+    blocks.push(footer(run, hides_facts, style));
+    blocks.retain(|block| !block.is_empty());
     let mut out = String::new();
-    for line in lines {
-        out.push_str(line.trim_end());
-        out.push('\n');
+    for (i, block) in blocks.iter().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        for line in block {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
     }
     out
+}
+
+/// What tells a cell from the others of its run, in at most so many columns: its name, its target, or both.
+fn label_of(run: &Run, key: &CellKey, columns: usize, style: Style) -> String {
+    let has_several = |of: fn(&CellKey) -> &String| {
+        run.cells.iter().any(|cell| of(&cell.key) != of(&run.cells[0].key))
+    };
+    let is_named = has_several(|key| &key.name) || run.cells.iter().any(|c| c.key.repeat > 0);
+    let name = clean(&name_of(run, key), NAME_COLUMNS_MAX.min(columns / 2), style);
+    let target = |columns| clean_path(&key.target, TARGET_COLUMNS_MAX.min(columns), style);
+    match (has_several(|key| &key.target), is_named) {
+        (false, _) => name,
+        (true, false) => target(columns),
+        (true, true) => format!("{name} on {}", target(columns - text::width(&name) - 4)),
+    }
+}
+
+/// The same where other columns stand beside it.
+fn short_label_of(run: &Run, key: &CellKey, style: Style) -> String {
+    label_of(run, key, LABEL_COLUMNS_MAX.min(style.columns() - KIND_COLUMNS), style)
 }
 
 /// A cell's name, with the number of its repeat where cells of the run were repeated.
@@ -131,20 +168,24 @@ fn title(run: &Run, style: Style) -> Vec<String> {
 }
 
 /// Its location, and the command to show it again.
-fn footer(run: &Run, style: Style) -> Vec<String> {
-    if run.id.is_empty() {
-        if run.notebook.as_os_str().is_empty() {
-            return vec![paint("not kept, as asked", Role::Dim, style)];
-        }
-        let path = clean(&run.notebook.to_string_lossy(), 1000, style);
-        return vec![paint(&format!("not kept: {path} could not be written"), Role::Red, style)];
-    }
+fn footer(run: &Run, hides_facts: bool, style: Style) -> Vec<String> {
     let path = clean(&run.notebook.to_string_lossy(), 1000, style);
-    let again = format!("iodyno show {}", run.id);
-    let kept = format!("kept in {path}");
-    let one = format!("{kept}{}{again}", style.dot());
-    if text::width(&one) <= style.columns() {
-        return vec![paint(&one, Role::Dim, style)];
+    let (kept, role) = match (run.id.is_empty(), path.is_empty()) {
+        (true, true) => ("not kept, as asked".to_owned(), Role::Dim),
+        (true, false) => (format!("not kept: {path} could not be written"), Role::Red),
+        (false, _) => (format!("kept in {path}"), Role::Dim),
+    };
+    let mut parts = vec![kept];
+    parts.extend((!run.id.is_empty()).then(|| format!("iodyno show {}", run.id)));
+    parts.extend(hides_facts.then(|| "-v: what was in effect".to_owned()));
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if text::width(line) + 3 + text::width(&part) <= style.columns() => {
+                *line = format!("{line}{}{part}", style.dot());
+            }
+            _ => lines.push(part),
+        }
     }
-    vec![paint(&kept, Role::Dim, style), paint(&again, Role::Dim, style)]
+    lines.iter().map(|line| paint(line, role, style)).collect()
 }

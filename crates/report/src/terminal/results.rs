@@ -1,12 +1,12 @@
 //! The table of results.
 //!
-//! On a wide terminal a cell is one line for each kind of operation, with its name and conditions in front.
-//! Otherwise the name and the conditions have a line of their own, and a note lists the columns that do not
-//! fit.
+//! A row is a kind of operation in a cell. The columns that fit are chosen by their worth, and the conditions of a
+//! cell go where they leave most room: into columns of the row, under it, or, with the name, above it. So a wider
+//! terminal never shows less.
 
 use super::certainty::{self, Known};
-use super::name_of;
 use super::spark;
+use super::{Detail, NAME_COLUMNS_MAX, TARGET_COLUMNS_MAX, label_of, name_of, short_label_of};
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Cell, CellKey, KindSummary, Latency, PERCENTILES, Summary};
 use iodyno_notebook::Run;
@@ -16,62 +16,123 @@ use iodyno_page::terminal::text::{Role, clean, clean_path, paint, paragraph, wid
 use iodyno_units::{OpKind, human};
 use std::borrow::Cow;
 
-const NAME_COLUMNS_MAX: usize = 28;
-const TARGET_COLUMNS_MAX: usize = 24;
 const SPARK_COLUMNS_MAX: usize = 16;
+/// More targets of one cell than this are not shown each.
+const TARGETS_MAX: usize = 8;
 
 /// One row: a kind of operation in a cell, or the service times under its response times.
 struct Row<'a> {
     cell: &'a Cell,
     /// Whether it is the first of its cell.
     is_first: bool,
+    /// Whether it is the last.
+    is_last: bool,
     kind: Option<&'a KindSummary>,
     /// The service times of an open loop, without rates.
     is_service: bool,
 }
 
-pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
-    let figures: Vec<Summary> = run.cells.iter().map(Summary::of).collect();
+/// The cells to show: all; or, of a cell on many targets, the merged one, and the targets with the least and the
+/// most.
+pub(super) fn shown_cells(run: &Run, detail: Detail) -> Vec<&Cell> {
+    let mut shown: Vec<&Cell> = Vec::new();
+    let mut cells = run.cells.iter().peekable();
+    while let Some(first) = cells.next() {
+        let is_same =
+            |cell: &&Cell| cell.key.name == first.key.name && cell.key.repeat == first.key.repeat;
+        let mut group = vec![first];
+        while let Some(cell) = cells.next_if(is_same) {
+            group.push(cell);
+        }
+        let merged = group.last().copied().filter(|cell| cell.key.is_of_all_targets());
+        let Some(merged) = merged.filter(|_| group.len() > TARGETS_MAX + 1 && !detail.all) else {
+            shown.extend(group);
+            continue;
+        };
+        group.pop();
+        let rate = |cell: &&&Cell| cell.per_second(cell.total().ops() as f64);
+        let of = |a: &&&Cell, b: &&&Cell| rate(a).total_cmp(&rate(b));
+        shown.push(merged);
+        shown.extend(group.iter().min_by(of));
+        shown.extend(group.iter().max_by(of));
+    }
+    shown
+}
+
+pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
+    let figures: Vec<Summary> = cells.iter().map(|cell| Summary::of(cell)).collect();
     let mut rows = Vec::new();
-    for (cell, figures) in run.cells.iter().zip(&figures) {
+    for (cell, figures) in cells.iter().zip(&figures) {
         let first = rows.len();
+        let row =
+            |kind, is_service| Row { cell, is_first: false, is_last: false, kind, is_service };
         for kind in &figures.kinds {
-            rows.push(Row { cell, is_first: false, kind: Some(kind), is_service: false });
-            if kind.service.is_some() {
-                rows.push(Row { cell, is_first: false, kind: Some(kind), is_service: true });
-            }
+            rows.push(row(Some(kind), false));
+            rows.extend(kind.service.is_some().then(|| row(Some(kind), true)));
         }
         if figures.kinds.is_empty() {
-            rows.push(Row { cell, is_first: false, kind: None, is_service: false });
+            rows.push(row(None, false));
         }
         rows[first].is_first = true;
+        rows.last_mut().expect("there is a row").is_last = true;
     }
-    let numbers = numbers(run, &rows, style);
-    let mut wide = names(run, &rows, style);
-    wide.extend(numbers.clone());
-    wide.extend(over_time(&rows, style));
-    // The wide form pays only if it includes the tail.
-    let needed = wide.iter().filter(|c| c.rank <= RANK_TAIL);
-    if table::total_width(needed) <= style.columns() {
-        let left_out = table::fit(&mut wide, style.columns());
-        return with_remark(table::lines(&wide, style), &left_out, style);
+    let mut lines = table(run, &rows, style);
+    if cells.len() < run.cells.len() {
+        let text = "of the targets: all together, the one with the least IOPS, and the one with the most; -v shows each";
+        lines.extend(paragraph(text, Role::Dim, style));
     }
-    stacked(run, &rows, numbers, style)
+    lines
+}
+
+/// The first form that has all columns of the last, where they have most room.
+fn table(run: &Run, rows: &[Row], style: Style) -> Vec<String> {
+    let (numbers, conditions) = numbers(run, rows, style);
+    let fitted = |mut columns: Vec<Column>| {
+        let left_out = table::fit(&mut columns, style.columns());
+        let fits = table::total_width(&columns) <= style.columns();
+        (columns, left_out, fits)
+    };
+    let kinds =
+        |indent: &str| Column::unnamed(rows.iter().map(|row| kind_field(row, indent)).collect());
+    let (under_name, least, _) = fitted([vec![kinds("  ")], numbers.clone()].concat());
+    let (wide, left_out, fits) =
+        fitted([names(run, rows, style), numbers.clone(), conditions].concat());
+    if fits && left_out == least {
+        return with_remark(table::lines(&wide, style), &least, style);
+    }
+    let name = |row: &Row| label_of(run, &row.cell.key, style.columns(), style);
+    let label = |row: &Row| {
+        if row.is_first { Field::Text(name(row), Role::Bold) } else { Field::Empty }
+    };
+    let labels = Column::unnamed(rows.iter().map(label).collect());
+    let indent = " ".repeat(labels.width());
+    let (beside_name, left_out, fits) = fitted([vec![labels, kinds("")], numbers].concat());
+    let is_beside = fits && left_out == least;
+    let columns = if is_beside { &beside_name } else { &under_name };
+    let mut table = table::lines(columns, style).into_iter();
+    let mut lines: Vec<String> = table.next().into_iter().collect();
+    for (row, line) in rows.iter().zip(table) {
+        let name = || label_of(run, &row.cell.key, style.columns(), style);
+        let behind = |start: &str, role| conditions_behind(start, role, run, row.cell, style);
+        if row.is_first && !is_beside {
+            lines.extend(behind(&name(), Role::Bold));
+        }
+        lines.push(line);
+        if row.is_last && is_beside {
+            lines.extend(behind(&indent, Role::Plain));
+        }
+    }
+    with_remark(lines, &least, style)
 }
 
 /// The confidence of the percentiles, a line for each kind of operation.
-pub(super) fn certainty(run: &Run, style: Style) -> Vec<String> {
+pub(super) fn certainty(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     let mut rows = Vec::new();
-    for cell in &run.cells {
+    for cell in cells {
         for kind in Summary::with_intervals(cell).kinds {
-            let on = if has_several_targets(run) {
-                format!(" on {}", clean_path(&cell.key.target, TARGET_COLUMNS_MAX, style))
-            } else {
-                String::new()
-            };
             let shown = [0, 2, 3, 4, 5];
             rows.push(Known {
-                name: format!("{} {}{on}", name_of(run, &cell.key), kind.kind.name()),
+                name: format!("{} {}", short_label_of(run, &cell.key, style), kind.kind.name()),
                 within: shown
                     .map(|i| (PERCENTILES[i].label, kind.response_time.within[i]))
                     .to_vec(),
@@ -81,11 +142,8 @@ pub(super) fn certainty(run: &Run, style: Style) -> Vec<String> {
     certainty::lines(&rows, style)
 }
 
-/// The rank of the last column that the wide form must have.
-const RANK_TAIL: u8 = 5;
-
-/// The columns of numbers, which both forms share.
-fn numbers(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
+/// The columns of numbers, which all forms share; and those of conditions, which the wide form has.
+fn numbers(run: &Run, rows: &[Row], style: Style) -> (Vec<Column>, Vec<Column>) {
     let time = |ns: Option<f64>, role| match ns {
         Some(ns) => Field::figure(&clean(&human::time_ns(ns), 12, style), role),
         None => Field::Missing,
@@ -97,7 +155,7 @@ fn numbers(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
     let mut percentiles = [
         (0, Column::new(PERCENTILES[0].label, 4)),
         (2, Column::new(PERCENTILES[2].label, 1)),
-        (3, Column::new(PERCENTILES[3].label, RANK_TAIL)),
+        (3, Column::new(PERCENTILES[3].label, 5)),
         (4, Column::new(PERCENTILES[4].label, 7)),
     ];
     let mut max = Column::new("max", 3);
@@ -151,8 +209,10 @@ fn numbers(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
     }
     columns.push(mean);
     columns.extend(percentiles.map(|(_, column)| column));
-    columns.extend([max, oio]);
-    columns
+    // What no row has is no column.
+    columns.retain(|c| !c.fields.iter().all(|f| matches!(f, Field::Missing)));
+    columns.push(max);
+    (columns, [Some(oio), over_time(rows, style)].into_iter().flatten().collect())
 }
 
 /// Achieved outstanding I/Os, and the requested number where that is guaranteed.
@@ -161,13 +221,10 @@ fn oio_text(run: &Run, cell: &Cell) -> String {
     if cell.key.offered_iops.is_some() {
         return achieved;
     }
-    let targets = if is_merged(cell) { run.head.targets.len().max(1) as u64 } else { 1 };
+    let is_merged = cell.key.is_of_all_targets();
+    let targets = if is_merged { run.head.targets.len().max(1) as u64 } else { 1 };
     let asked = u64::from(cell.key.threads) * u64::from(cell.key.depth) * targets;
     format!("{achieved} of {asked}")
-}
-
-fn is_merged(cell: &Cell) -> bool {
-    cell.key.target.starts_with("all (")
 }
 
 /// The columns in front: cell, target where there are several, conditions, kind.
@@ -177,7 +234,7 @@ fn names(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
     let mut last = None;
     for row in rows {
         let key = &row.cell.key;
-        kind.fields.push(kind_field(row));
+        kind.fields.push(kind_field(row, ""));
         if !row.is_first {
             for column in [&mut cell, &mut target, &mut depth, &mut block] {
                 column.fields.push(Field::Empty);
@@ -239,19 +296,20 @@ fn blocks(blocks: &[(u32, f64)]) -> String {
     }
 }
 
-fn kind_field(row: &Row) -> Field {
+fn kind_field(row: &Row, indent: &str) -> Field {
     let Some(figures) = row.kind else {
-        return Field::Text("nothing".to_owned(), Role::Dim);
+        return Field::Text(format!("{indent}nothing"), Role::Dim);
     };
     let name = match figures.kind {
         OpKind::WriteZeroes => "zeroes",
         kind => kind.name(),
     };
     if row.is_service {
-        return Field::Text(format!("{} service", " ".repeat(name.len())), Role::Dim);
+        let blanks = " ".repeat(name.len());
+        return Field::Text(format!("{indent}{blanks} service"), Role::Dim);
     }
     let response = if figures.service.is_some() { " response" } else { "" };
-    Field::Text(format!("{name}{response}"), Role::Plain)
+    Field::Text(format!("{indent}{name}{response}"), Role::Plain)
 }
 
 /// The sparklines, if any cell has one and the terminal can show them.
@@ -264,52 +322,27 @@ fn over_time(rows: &[Row], style: Style) -> Option<Column> {
     column.fields.iter().any(|f| matches!(f, Field::Text(..))).then_some(column)
 }
 
-/// The form for narrow terminals.
-fn stacked(run: &Run, rows: &[Row], mut numbers: Vec<Column>, style: Style) -> Vec<String> {
-    // It stands beside the name.
-    numbers.retain(|c| c.head != "OIO");
-    let mut kind = Column::new("", 0);
-    for row in rows {
-        kind.fields.push(match kind_field(row) {
-            Field::Text(text, role) => Field::Text(format!("  {text}"), role),
-            other => other,
-        });
-    }
-    let mut columns = vec![kind];
-    columns.extend(numbers);
-    let left_out = table::fit(&mut columns, style.columns());
-    let mut table = table::lines(&columns, style).into_iter();
-    let mut lines: Vec<String> = table.next().into_iter().collect();
-    for (row, line) in rows.iter().zip(table) {
-        if row.is_first {
-            lines.push(heading(run, row.cell, style));
-        }
-        lines.push(line);
-    }
-    with_remark(lines, &left_out, style)
-}
-
-/// A cell's name, target, conditions and sparkline, as far as they fit.
-fn heading(run: &Run, cell: &Cell, style: Style) -> String {
-    let mut name =
-        clean(&name_of(run, &cell.key), NAME_COLUMNS_MAX.min(style.columns() / 2), style);
-    if has_several_targets(run) {
-        let left = style.columns().saturating_sub(width(&name) + 4);
-        let target = clean_path(&cell.key.target, TARGET_COLUMNS_MAX.min(left), style);
-        name = format!("{name} on {target}");
-    }
-    let mut used = width(&name);
-    let mut line = paint(&name, Role::Bold, style);
+/// A cell's conditions and sparkline behind the start of a line, or under it where they do not fit there.
+fn conditions_behind(start: &str, role: Role, run: &Run, cell: &Cell, style: Style) -> Vec<String> {
     let (in_flight, block) = conditions(&cell.key);
-    let parts = [format!("{in_flight} {block}"), format!("OIO {}", oio_text(run, cell))];
-    let spark = if style.unicode { spark::line(cell, SPARK_COLUMNS_MAX) } else { None };
-    for part in parts.into_iter().chain(spark) {
+    let mut parts = vec![format!("{in_flight} {block}"), format!("OIO {}", oio_text(run, cell))];
+    parts.extend(spark::line(cell, SPARK_COLUMNS_MAX).filter(|_| style.unicode));
+    let needed: usize = parts.iter().map(|part| 2 + width(part)).sum();
+    let mut lines = vec![paint(start, role, style)];
+    let mut used = width(start);
+    if used + needed > style.columns() {
+        used = 0;
+        lines.push(String::new());
+    }
+    for part in parts {
         if used + 2 + width(&part) <= style.columns() {
             used += 2 + width(&part);
-            line = format!("{line}  {}", paint(&part, Role::Dim, style));
+            let line = lines.last_mut().expect("there is a line");
+            *line = format!("{line}  {}", paint(&part, Role::Dim, style));
         }
     }
-    line
+    lines.retain(|line| !line.trim().is_empty());
+    lines
 }
 
 fn with_remark(
@@ -320,7 +353,7 @@ fn with_remark(
     // A sparkline is no figure that readers miss.
     let figures: Vec<&str> = left_out.iter().map(|h| &**h).filter(|h| *h != "over time").collect();
     if !figures.is_empty() {
-        let text = format!("no room here for {}", figures.join(", "));
+        let text = format!("no room here for {}: --json has all", figures.join(", "));
         lines.extend(paragraph(&text, Role::Dim, style));
     }
     lines

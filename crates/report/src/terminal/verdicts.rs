@@ -1,11 +1,13 @@
-//! The verdicts in plain words, the gravest first; a verdict on several cells is listed once. The facts of the
-//! cells are listed in the same way.
+//! The verdicts: one line of the gravest, or VALID, with its codes; each warning or worse in words; and notes as
+//! codes with their counts, which [`Detail::notes`] puts into words. The facts of the cells.
 
+use super::{Detail, short_label_of};
+use crate::run_verdict::RunVerdict;
 use crate::verdict_groups::{self, Group};
-use iodyno_measure::{Cell, Level};
+use iodyno_measure::{Cell, Level, Verdict};
 use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
-use iodyno_page::terminal::text::{Role, clean, clean_path, hanging, paint, width};
+use iodyno_page::terminal::text::{Role, clean, clean_path, hanging, paint, width, wrap};
 
 /// Names in a group before it ends with the number of the others.
 const NAMES_MAX: usize = 3;
@@ -14,20 +16,148 @@ const TEXT_COLUMNS_MAX: usize = 1000;
 /// Columns of each fact of a cell.
 const FACT_COLUMNS_MAX: usize = 240;
 
-pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
+/// A verdict on the run, or on some of its cells.
+struct Entry<'a> {
+    verdict: &'a Verdict,
+    /// What it is on, in words; empty for the only cell.
+    on: String,
+    /// It is on each cell of the run.
+    on_all: bool,
+    /// How many verdicts it stands for.
+    count: usize,
+    /// It is the run's own, and none of a cell.
+    of_run: bool,
+}
+
+/// All verdicts of a run; those of cells by code alone where the run has many (`by_code`).
+pub(super) fn lines(run: &Run, by_code: bool, detail: Detail, style: Style) -> Vec<String> {
+    let whole = RunVerdict::of(run);
+    let total = verdict_groups::count(&run.cells, by_code);
+    let groups = verdict_groups::groups(&run.cells, by_code);
+    let of_run = |verdict| Entry {
+        verdict,
+        on: "the run: ".to_owned(),
+        on_all: false,
+        count: 1,
+        of_run: true,
+    };
+    let mut entries: Vec<Entry> = whole.verdicts.iter().map(of_run).collect();
+    entries.extend(groups.iter().map(|group| Entry {
+        verdict: group.verdict,
+        on: if by_code { which(group, total) } else { whose(run, group, style) },
+        on_all: group.cells.len() == total,
+        count: group.count,
+        of_run: false,
+    }));
+    entries.sort_by_key(|entry| verdict_groups::rank(entry.verdict.level));
+    let (grave, others): (Vec<&Entry>, Vec<&Entry>) =
+        entries.iter().partition(|entry| entry.verdict.level >= Level::Warning);
     let mut lines = Vec::new();
-    for Group { verdict, cells, same_text } in verdict_groups::groups(&run.cells, false) {
-        let mut text = clean(&verdict.text, TEXT_COLUMNS_MAX, style);
-        if let Some(whose) = whose(run, &cells, style) {
-            let own = if same_text { "" } else { ", each with its own numbers, such as" };
-            text = format!("{whose}{own}: {text}");
+    if grave.is_empty() {
+        for valid in others.iter().filter(|entry| entry.verdict.level == Level::Valid) {
+            lines.extend(line_of(Level::Valid, &words_of(valid, style), style));
         }
-        if verdict.level != Level::Valid {
-            text = format!("{text} ({})", clean(&verdict.code, 40, style));
-        }
-        lines.extend(line_of(verdict.level, &text, style));
+    } else {
+        let sound = groups.iter().filter(|g| g.verdict.level == Level::Valid);
+        lines.extend(gravest(&grave, sound.map(|g| g.cells.len()).sum(), total, style));
+    }
+    let notes: Vec<&Entry> =
+        others.into_iter().filter(|entry| entry.verdict.level == Level::Note).collect();
+    // A note that one cell alone has, with figures of its own, is shown. Others repeat over cells or runs.
+    let is_shown = |entry: &&Entry| {
+        let is_alike = |other: &&&Entry| other.verdict.code == entry.verdict.code;
+        let is_alone = entry.count == 1 && notes.iter().filter(is_alike).count() == 1;
+        let own_figures = entry.verdict.text.contains(|c: char| c.is_ascii_digit());
+        detail.notes || entry.of_run || (!by_code && is_alone && own_figures)
+    };
+    let (in_words, by_codes): (Vec<&Entry>, Vec<&Entry>) =
+        notes.iter().copied().partition(is_shown);
+    let (mark, _, role) = sign(Level::Note, style);
+    for entry in in_words {
+        lines.extend(coded(&format!("{} ", paint(mark, role, style)), entry, style));
+    }
+    if !by_codes.is_empty() {
+        let text = format!("notes: {}{}--notes shows them", codes(&by_codes), style.dot());
+        let codes = hanging(&format!("{mark} "), 2, &clean(&text, TEXT_COLUMNS_MAX, style), style);
+        lines.extend(codes.iter().map(|line| paint(line, role, style)));
     }
     lines
+}
+
+/// The line of the gravest level with the codes of all that are a warning or worse, and each of these in words.
+fn gravest(grave: &[&Entry], sound: usize, total: usize, style: Style) -> Vec<String> {
+    let level = grave[0].verdict.level;
+    if let [one] = grave
+        && one.on_all
+    {
+        let code = clean(&one.verdict.code, 40, style);
+        return line_of(level, &format!("{code}: {}", words_of(one, style)), style);
+    }
+    let (worst, rest): (Vec<&Entry>, Vec<&Entry>) =
+        grave.iter().partition(|entry| entry.verdict.level == level);
+    let mut parts = vec![codes(&worst)];
+    if !rest.is_empty() {
+        parts.push(format!("warning: {}", codes(&rest)));
+    }
+    if sound > 0 && total > 1 {
+        parts.push(match sound {
+            n if n == total => format!("each of the {total} cells is sound by itself"),
+            1 => format!("1 of {total} cells is sound"),
+            n => format!("{n} of {total} cells are sound"),
+        });
+    }
+    let parts: Vec<String> =
+        parts.iter().map(|part| clean(part, TEXT_COLUMNS_MAX, style)).collect();
+    let mut lines = line_of(level, &parts.join(style.dot()), style);
+    for entry in grave {
+        lines.extend(coded("  ", entry, style));
+    }
+    lines
+}
+
+/// Codes, each once, with the number of its verdicts where it is more than one.
+fn codes(entries: &[&Entry]) -> String {
+    let mut codes: Vec<(&str, usize)> = Vec::new();
+    for entry in entries {
+        match codes.iter_mut().find(|(code, _)| *code == entry.verdict.code) {
+            Some((_, count)) => *count += entry.count,
+            None => codes.push((&entry.verdict.code, entry.count)),
+        }
+    }
+    let words = codes.iter().map(|(code, count)| match count {
+        1 => (*code).to_owned(),
+        n => format!("{code} ×{n}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// What it is on, and its text.
+fn words_of(entry: &Entry, style: Style) -> String {
+    entry.on.clone() + &clean(&entry.verdict.text, TEXT_COLUMNS_MAX, style)
+}
+
+/// A verdict in words behind its code, and behind a `start` of two columns.
+fn coded(start: &str, entry: &Entry, style: Style) -> Vec<String> {
+    let code = clean(&entry.verdict.code, 40, style);
+    let (_, _, role) = sign(entry.verdict.level, style);
+    let text = format!("{code}: {}", words_of(entry, style));
+    let lines = wrap(&text, style.columns() - 4).into_iter().enumerate();
+    let line = |(i, line): (usize, String)| match line.strip_prefix(&code) {
+        Some(rest) if i == 0 => format!("{start}{}{rest}", paint(&code, role, style)),
+        _ => format!("    {line}"),
+    };
+    lines.map(line).collect()
+}
+
+/// The cells of a group where there are many: their number.
+fn which(group: &Group, total: usize) -> String {
+    let such_as = if group.same_text { "" } else { ", such as" };
+    match group.cells.len() {
+        1 if total > 1 => format!("one of {total} cells: "),
+        1 => "one cell: ".to_owned(),
+        n if n == total => format!("all {n} cells{such_as}: "),
+        n => format!("{n} of {total} cells{such_as}: "),
+    }
 }
 
 /// A verdict's text, beside the sign and the word of its level.
@@ -42,8 +172,9 @@ pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
     let mut groups: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
     let mut seen: Vec<(&String, &String)> = Vec::new();
     for fact in run.cells.iter().flat_map(|c| &c.facts) {
-        // The simulator's speed differs between repeats, and is no figure of the storage.
-        let is_of_simulator = fact.0 == "simulated" && run.cells.iter().any(|c| c.key.repeat > 0);
+        // The simulator's speed differs between cells, and is no figure of the storage.
+        let differs = |c: &Cell| c.facts.get(fact.0).is_some_and(|other| other != fact.1);
+        let is_of_simulator = fact.0 == "simulated" && run.cells.iter().any(differs);
         if is_of_simulator || seen.contains(&fact) {
             continue;
         }
@@ -59,7 +190,7 @@ pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for (cells, facts) in groups {
         let text = facts.join(style.dot());
-        let text = match whose(run, &cells, style) {
+        let text = match names_of(run, &cells, style) {
             Some(whose) if cells.len() < run.cells.len() => format!("{whose}: {text}"),
             _ => text,
         };
@@ -83,8 +214,14 @@ pub(crate) const fn sign(level: Level, style: Style) -> (&'static str, &'static 
     }
 }
 
-/// The cells of a group; None if the run has only one.
-fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
+/// The cells of a group by their names; empty if the run has only one.
+fn whose(run: &Run, group: &Group, style: Style) -> String {
+    let own = if group.same_text { "" } else { ", each with its own numbers, such as" };
+    names_of(run, &group.cells, style).map_or(String::new(), |names| format!("{names}{own}: "))
+}
+
+/// Some cells of a run by their names; None if the run has only one.
+fn names_of(run: &Run, cells: &[usize], style: Style) -> Option<String> {
     let count = run.cells.len();
     if count <= 1 {
         return None;
@@ -102,20 +239,20 @@ fn whose(run: &Run, cells: &[usize], style: Style) -> Option<String> {
     if of_target == cells && cells.len() > 1 {
         let name = clean_path(target, 24, style);
         // The name of a merged cell suffices.
-        let is_merged = target.starts_with("all (");
+        let is_merged = run.cells[cells[0]].key.is_of_all_targets();
         return Some(if is_merged { name } else { format!("all cells on {name}") });
     }
-    let name = |i: &usize| {
-        let key = &run.cells[*i].key;
-        let name = clean(&super::name_of(run, key), 28, style);
-        let same = |c: &&Cell| c.key.name == key.name && c.key.repeat == key.repeat;
-        let is_shared = run.cells.iter().filter(same).count() > 1;
-        if is_shared { format!("{name} on {}", clean_path(&key.target, 24, style)) } else { name }
-    };
-    let shown = if cells.len() > NAMES_MAX + 1 { NAMES_MAX } else { cells.len() };
-    let mut names: Vec<String> = cells[..shown].iter().map(name).collect();
-    if shown < cells.len() {
-        names.push(format!("{} more of {count} cells", cells.len() - shown));
+    let mut names: Vec<String> =
+        cells.iter().map(|&i| short_label_of(run, &run.cells[i].key, style)).collect();
+    if names.len() > NAMES_MAX + 1 {
+        let bare = |name: &String| name.replace(|c: char| c.is_ascii_digit(), "");
+        let first = bare(&names[0]);
+        // Cells that differ only by a number need no more names.
+        let are_alike = names.iter().filter(|name| bare(name) == first).count() + 1 >= names.len();
+        let shown = if are_alike { 1 } else { NAMES_MAX };
+        let others = names.len() - shown;
+        names.truncate(shown);
+        names.push(format!("{others} more of {count} cells"));
     }
     Some(match names.split_last() {
         Some((last, [])) => last.clone(),

@@ -1,11 +1,12 @@
 //! The findings of the check of verifiable content, as a table: shown for a pass over a whole target, and for
 //! errors.
 
+use super::short_label_of;
 use iodyno_measure::{Cell, Verification};
 use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{self, Column, Field};
-use iodyno_page::terminal::text::{Role, clean, clean_path};
+use iodyno_page::terminal::text::Role;
 use iodyno_units::human;
 
 /// A row: the state of the blocks, its colour, the numbers of reads and of different blocks, and the first
@@ -29,10 +30,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     let mut blocks = Column::new("different", 2);
     let mut first = Column::new("first at byte", 3);
     for (cell, v) in run.cells.iter().filter_map(|cell| Some((cell, of(cell)?))) {
-        let mut name = clean(&cell.key.name, 28, style);
-        if run.head.targets.len() > 1 {
-            name = format!("{name} on {}", clean_path(&cell.key.target, 24, style));
-        }
+        let name = short_label_of(run, &cell.key, style);
         for (i, row) in rows(&v).into_iter().enumerate() {
             let is_first = i == 0;
             let field = if is_first { Field::Text(name.clone(), Role::Bold) } else { Field::Empty };

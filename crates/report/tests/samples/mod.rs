@@ -3,12 +3,13 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use iodyno_measure::{
-    Cell, CellKey, ClassStats, Ended, ErrorKind, Evidence, Histogram, Interval, verdict,
+    Cell, CellKey, ClassStats, Ended, ErrorKind, Evidence, Histogram, Interval, Place, verdict,
 };
+use iodyno_method::MethodSource;
 use iodyno_notebook::{
     CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
 };
-use iodyno_report::RunVerdict;
+use iodyno_report::Standing;
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
@@ -315,6 +316,132 @@ pub(crate) fn emulated() -> Run {
     run
 }
 
+/// A dozen devices that are alike in one emulated system, and their sum.
+pub(crate) fn many_targets() -> Run {
+    let name = |i: u64| &*Box::leak(format!("model:exflash-400g#{i}").into_boxed_str());
+    let mut cells: Vec<Cell> = Vec::new();
+    for i in 1..=12 {
+        let mut cell = cell(&Ask {
+            name: "oltp1",
+            target: name(i),
+            engine: "model",
+            threads: 1,
+            depth: 24,
+            block: 4096,
+            // The eighth is the slowest, the fifth the fastest.
+            mix: vec![(OpKind::Read, 1000 + i * 5 % 13), (OpKind::Write, 600)],
+            seconds: 3,
+        });
+        cell.evidence = Evidence {
+            virtual_time: true,
+            active_bytes: 400_000_000_000,
+            written_share: Some(1.0),
+            ..Evidence::default()
+        };
+        finish(&mut cell);
+        cell.facts.insert("time".to_owned(), "virtual".to_owned());
+        cells.push(cell);
+    }
+    let mut all = cells[0].clone();
+    cells[1..].iter().for_each(|cell| all.merge(cell));
+    "all (12 targets)".clone_into(&mut all.key.target);
+    all.verdicts = verdict::judge(&all);
+    cells.push(all);
+    let facts = json!({
+        "kind": "model",
+        "size_bytes": 400_000_000_000_u64,
+        "emulated": {
+            "device": "exflash-400g", "family": "flash", "system": "x3850-x6", "state": "auto",
+        },
+    });
+    let mut run = run("oltp1", name(1), facts.clone(), cells);
+    run.head.targets.extend((2..=12).map(|i| TargetRecord {
+        name: name(i).to_owned(),
+        facts: facts.clone(),
+        ..TargetRecord::default()
+    }));
+    run
+}
+
+/// A sweep over the values of `axis`, once for each of `repeats`.
+fn sweep(
+    (stage, repeats): (&str, u32),
+    axis: &str,
+    points: &[(&str, Ask)],
+    offered: &[Option<f64>],
+) -> Run {
+    let values: Vec<String> = points.iter().map(|point| format!("{:?}", point.0)).collect();
+    let text = format!(
+        "schema = 1\n[[stages]]\nname = \"sweep\"\ndo = \"cells\"\ntime = \"10s\"\nrepeats = {repeats}\n{axis} = [{}]\n{stage}",
+        values.join(", ")
+    );
+    let source = MethodSource { name: "sweep".to_owned(), text, ..MethodSource::default() };
+    let mut cells = Vec::new();
+    for round in 0..repeats {
+        for (index, (value, ask)) in points.iter().enumerate() {
+            // The second repeat of every other point is slower.
+            let slow = u64::from(round) * (index as u64 % 2);
+            let mix = ask.mix.iter().map(|(kind, ops)| (*kind, ops - ops / 20 * slow)).collect();
+            let mut cell = cell(&Ask { mix, ..*ask });
+            cell.key.place = Some(Place {
+                round,
+                index: index as u32,
+                at: vec![(axis.to_owned(), (*value).to_owned())],
+                ..Place::default()
+            });
+            cell.key.name = format!("{} {axis}={value}", ask.name);
+            cell.key.offered_iops = offered[index];
+            if offered[index].is_some() {
+                for stats in cell.series.iter_mut().flat_map(|i| i.classes.iter_mut().flatten()) {
+                    stats.response = Some(latencies(stats.ops(), 900_000));
+                }
+            }
+            finish(&mut cell);
+            cells.push(cell);
+        }
+    }
+    let mut run = run("sweep", DRIVE, nvme("Samsung SSD 990 PRO 2TB"), cells);
+    run.head.plan = json!({ "method": source });
+    run
+}
+
+/// A mix over its depth, under a ceiling that two points keep whose rates can't be told apart.
+pub(crate) fn sweep_of_a_mix() -> Run {
+    let ask = |depth, read, write| Ask {
+        name: "oltp",
+        target: DRIVE,
+        engine: "uring",
+        threads: 1,
+        depth,
+        block: 4096,
+        mix: vec![(OpKind::Read, read), (OpKind::Write, write)],
+        seconds: 10,
+    };
+    let points = [
+        ("1", ask(1, 8_000, 4_000)),
+        ("4", ask(4, 30_000, 15_000)),
+        ("16", ask(16, 90_000, 45_000)),
+        ("64", ask(64, 91_000, 45_500)),
+    ];
+    sweep(("ceiling = { p99 = \"1ms\" }\n", 2), "depth", &points, &[None; 4])
+}
+
+/// Offered rates, without a ceiling.
+pub(crate) fn sweep_of_rates() -> Run {
+    let ask = |ops| Ask {
+        name: "random-read",
+        target: DRIVE,
+        engine: "uring",
+        threads: 1,
+        depth: 64,
+        block: 4096,
+        mix: vec![(OpKind::Read, ops)],
+        seconds: 10,
+    };
+    let points = [("10k/s", ask(10_000)), ("40k/s", ask(40_000)), ("80k/s", ask(70_000))];
+    sweep(("", 1), "rate", &points, &[Some(1e4), Some(4e4), Some(8e4)])
+}
+
 /// A run that crashed in its second cell before anything completed.
 pub(crate) fn crashed() -> Run {
     let mut run = four_corners();
@@ -359,8 +486,8 @@ pub(crate) fn hostile() -> Run {
 }
 
 /// A run as a list has it, with its standing.
-pub(crate) fn listed(run: &Run) -> (RunSummary, Option<RunVerdict>) {
-    (summary(run), Some(RunVerdict::of(run)))
+pub(crate) fn listed(run: &Run) -> (RunSummary, Option<Standing>) {
+    (summary(run), Some(Standing::of(run)))
 }
 
 /// A run as the notebook's list has it.
@@ -392,6 +519,9 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
         ("open_loop", open_loop()),
         ("several_targets", several_targets()),
         ("emulated", emulated()),
+        ("many_targets", many_targets()),
+        ("sweep_of_a_mix", sweep_of_a_mix()),
+        ("sweep_of_rates", sweep_of_rates()),
         ("crashed", crashed()),
         ("hostile", hostile()),
     ]

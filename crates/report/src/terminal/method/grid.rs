@@ -1,11 +1,12 @@
 //! A grid as terminal text: over two axes as matrices of rates and of latencies, else a line a point.
 
-use iodyno_measure::Level;
+use crate::terminal::Detail;
 use iodyno_measure::summary::is_about_bandwidth;
+use iodyno_measure::{Latency, Level, Quantity};
 use iodyno_method::findings::{NINES, Row, Table};
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{self, Column, Field};
-use iodyno_page::terminal::text::{Role, clean, paint};
+use iodyno_page::terminal::text::{Role, clean, paint, paragraph};
 use iodyno_units::{human, parse_size};
 
 /// Values that an axis of a matrix may have to fit side by side.
@@ -17,7 +18,7 @@ pub(super) fn named<'a>(stage: &str, table: &'a Table) -> Vec<(String, &'a Row)>
     table.rows.iter().map(|row| (name(row), row)).collect()
 }
 
-pub(super) fn lines(stage: &str, table: &Table, style: Style) -> Vec<String> {
+pub(super) fn lines(stage: &str, table: &Table, detail: Detail, style: Style) -> Vec<String> {
     let across = table.axes.first().map(|_| values(table, 0).len()).unwrap_or_default();
     let is_matrix = table.axes.len() == 2
         && (2..=MATRIX_COLUMNS_MAX).contains(&across)
@@ -40,6 +41,13 @@ pub(super) fn lines(stage: &str, table: &Table, style: Style) -> Vec<String> {
         ));
     }
     lines.extend(matrix(table, "mean latency", &|row| row.mean_ns.map(human::time_ns), style));
+    if detail.all {
+        lines.push(String::new());
+        lines.extend(figures(&table.axes.join(" "), &named(stage, table), style));
+    } else {
+        let text = "-v shows each point with its percentiles, and the kinds of operation apart";
+        lines.extend(paragraph(text, Role::Dim, style));
+    }
     lines
 }
 
@@ -83,11 +91,16 @@ fn matrix(
         columns.push(column);
     }
     let mut lines = vec![paint(what, Role::Dim, style)];
-    lines.extend(table::lines(&columns, style));
+    if table::total_width(&columns) <= style.columns() {
+        lines.extend(table::lines(&columns, style));
+    } else {
+        let (labels, values) = columns.split_at(1);
+        lines.extend(table::lines_in_parts(labels, values, style));
+    }
     lines
 }
 
-fn role(row: &Row) -> Role {
+pub(super) fn role(row: &Row) -> Role {
     match row.level {
         Some(Level::Invalid) => Role::Red,
         Some(Level::Warning) => Role::Yellow,
@@ -95,63 +108,143 @@ fn role(row: &Row) -> Role {
     }
 }
 
-/// A line for each point with all its figures.
+/// One line: a point, or one kind of its operations.
+struct Line {
+    name: Field,
+    kind: String,
+    iops: Field,
+    half_width: Option<f64>,
+    bytes_per_s: Option<f64>,
+    mean_ns: Option<f64>,
+    nines_ns: Vec<Option<f64>>,
+    max_ns: Option<u64>,
+    role: Role,
+}
+
+/// A line for each point with all its figures; in a mix one for each kind of operation too, and in open loop one
+/// for its service times.
 pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<String> {
+    let are_apart = are_apart(rows.iter().map(|(_, row)| *row));
+    let lines_of = |(name, row): &(String, &Row)| lines_of(name, row, are_apart, style);
+    let all: Vec<Line> = rows.iter().flat_map(lines_of).collect();
     let mut names = Column::new(clean(name, 40, style), 0);
+    let mut kinds = Column::new("", 0);
     let mut iops = Column::new("IOPS", 0);
     let plus_minus = if style.unicode { "±" } else { "+-" };
-    let mut half_width = Column::new(plus_minus, 6);
-    let mut throughput = Column::new("throughput", 3);
+    let mut half_width = Column::new(plus_minus, 3);
+    let mut throughput = Column::new("throughput", 4);
     let mut mean = Column::new("mean", 1);
     let mut nines: Vec<Column> = NINES
         .iter()
-        .zip([5, 2, 4, 7, 8])
+        .zip([6, 2, 5, 8, 9])
         .map(|((_, label), rank)| Column::new(*label, rank))
         .collect();
-    let mut max = Column::new("max", 9);
+    let mut max = Column::new("max", 7);
     let time = |ns: Option<f64>, role| match ns {
         Some(ns) => Field::figure(&clean(&human::time_ns(ns), 12, style), role),
         None => Field::Missing,
     };
-    for (name, row) in rows {
-        let role = role(row);
-        names.fields.push(Field::Text(clean(name, 40, style), Role::Bold));
-        if row.skipped.is_some() {
-            iops.fields.push(Field::Text("n/a".to_owned(), Role::Dim));
-        } else {
-            iops.fields
-                .push(row.iops.map_or(Field::Missing, |x| Field::figure(&human::count(x), role)));
-        }
-        half_width.fields.push(row.iops_half_width.map_or(Field::Empty, |share| {
+    for line in &all {
+        let role = line.role;
+        names.fields.push(line.name.clone());
+        kinds.fields.push(Field::Text(line.kind.clone(), role));
+        iops.fields.push(line.iops.clone());
+        half_width.fields.push(line.half_width.map_or(Field::Empty, |share| {
             Field::figure(&format!("{} %", human::three_digits(share * 100.0)), Role::Dim)
         }));
-        throughput.fields.push(
-            row.bytes_per_s.map_or(Field::Missing, |x| Field::figure(&human::throughput(x), role)),
-        );
-        mean.fields.push(time(row.mean_ns, role));
+        throughput.fields.push(match line.bytes_per_s {
+            Some(x) => Field::figure(&human::throughput(x), role),
+            None if matches!(line.iops, Field::Empty) => Field::Empty,
+            None => Field::Missing,
+        });
+        mean.fields.push(time(line.mean_ns, role));
         for (i, column) in nines.iter_mut().enumerate() {
-            let ns = row.nines_ns.get(i).copied().flatten();
-            column.fields.push(time(ns.map(|ns| ns as f64), role));
+            column.fields.push(time(line.nines_ns.get(i).copied().flatten(), role));
         }
-        max.fields.push(time(row.max_ns.map(|ns| ns as f64), role));
+        max.fields.push(time(line.max_ns.map(|ns| ns as f64), role));
     }
-    let mut columns = vec![names, iops];
-    if half_width.fields.iter().any(|f| !matches!(f, Field::Empty)) {
-        columns.push(half_width);
-    }
-    columns.extend([throughput, mean]);
+    let is_blank = |column: &Column| {
+        let blank = |f: &Field| match f {
+            Field::Text(text, _) => text.is_empty(),
+            f => matches!(f, Field::Empty | Field::Missing),
+        };
+        column.fields.iter().all(blank)
+    };
+    let mut columns = vec![names, kinds, iops, half_width, throughput, mean];
     columns.extend(nines);
     columns.push(max);
-    let has_half_width = |columns: &[Column]| columns.iter().any(|c| c.head == plus_minus);
+    // What no point has is no column.
+    columns.retain(|column| column.rank == 0 && !column.head.is_empty() || !is_blank(column));
     let left_out = table::fit(&mut columns, style.columns());
     let mut lines = table::lines(&columns, style);
-    if has_half_width(&columns) {
-        let text = format!("{plus_minus}: 95 % interval of the mean of the point's cells");
-        lines.push(paint(&text, Role::Dim, style));
+    let mut remarks = Vec::new();
+    if columns.iter().any(|c| c.head == plus_minus) {
+        remarks.push(format!("{plus_minus}: 95 % interval of the mean of the point's cells"));
     }
     if !left_out.is_empty() {
-        let text = format!("left out for want of width: {}", left_out.join(", "));
-        lines.push(paint(&text, Role::Dim, style));
+        remarks.push(format!("no room here for {}: --json has all", left_out.join(", ")));
     }
+    lines.extend(remarks.iter().flat_map(|text| paragraph(text, Role::Dim, style)));
     lines
+}
+
+/// Whether rows show their kinds of operation apart: where there are several, and where they have service times.
+pub(super) fn are_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> bool {
+    let mut kinds = rows.flat_map(|row| &row.kinds).peekable();
+    let first = kinds.peek().map(|of| of.kind);
+    kinds.any(|of| of.service.is_some() || Some(of.kind) != first)
+}
+
+/// The lines of a point.
+fn lines_of(name: &str, row: &Row, are_apart: bool, style: Style) -> Vec<Line> {
+    let role = role(row);
+    let whole = Line {
+        name: Field::Text(clean(name, 40, style), Role::Bold),
+        kind: String::new(),
+        iops: match row.iops {
+            _ if row.skipped.is_some() => Field::Text("n/a".to_owned(), Role::Dim),
+            Some(iops) => Field::figure(&human::count(iops), role),
+            None => Field::Missing,
+        },
+        half_width: row.iops_half_width,
+        bytes_per_s: row.bytes_per_s,
+        mean_ns: row.mean_ns,
+        nines_ns: row.nines_ns.iter().map(|ns| ns.map(|ns| ns as f64)).collect(),
+        max_ns: row.max_ns,
+        role,
+    };
+    let with = |kind: String, latency: &Latency, role| Line {
+        name: Field::Empty,
+        kind,
+        iops: Field::Empty,
+        half_width: None,
+        bytes_per_s: None,
+        mean_ns: latency.mean_ns,
+        nines_ns: NINES.map(|(q, _)| latency.get(Quantity::Quantile(q))).to_vec(),
+        max_ns: latency.max_ns,
+        role,
+    };
+    let mut lines = Vec::new();
+    for of in &row.kinds {
+        let kind = of.kind.name();
+        let response = if of.service.is_some() { " response" } else { "" };
+        lines.push(Line {
+            iops: Field::figure(&human::count(of.iops), role),
+            bytes_per_s: Some(of.bytes_per_s),
+            ..with(format!("{kind}{response}"), &of.response_time, role)
+        });
+        let service = || format!("{} service", " ".repeat(kind.len()));
+        lines.extend(of.service.as_ref().map(|of| with(service(), of, Role::Dim)));
+    }
+    match row.kinds.as_slice() {
+        _ if !are_apart => vec![whole],
+        [] => vec![whole],
+        // One kind is the whole.
+        [_] => {
+            let kind = std::mem::take(&mut lines[0].kind);
+            lines[0] = Line { kind, ..whole };
+            lines
+        }
+        _ => [Line { kind: "all".to_owned(), ..whole }].into_iter().chain(lines).collect(),
+    }
 }

@@ -1,15 +1,14 @@
-//! A run of a method as terminal text: the findings of each stage, and the verdicts of its many cells by kind.
-//! Individual cells are in `export --format csv` and in JSON.
+//! A run of a method as terminal text: its results in a few numbers, and the findings of each stage. Individual
+//! cells are in `export --format csv` and in JSON.
 
+mod chart;
 mod grid;
 mod rate_search;
 mod series;
 
+use super::Detail;
 use super::certainty::{self, Known};
-use super::verdicts;
-use crate::run_verdict::RunVerdict;
-use crate::verdict_groups::{self, Group};
-use iodyno_measure::Level;
+use crate::method_headlines;
 use iodyno_measure::statistics::drift::{Drift, Steadiness};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum};
 use iodyno_measure::statistics::steady::Progress;
@@ -17,56 +16,98 @@ use iodyno_method::findings::{
     Findings, Load, NINES, PointFinding, RoundsFinding, Row, Scaling, Showed, StageFinding,
     SweepFinding,
 };
-use iodyno_notebook::Run;
+use iodyno_notebook::{Run, Status};
+use iodyno_page::Tone;
 use iodyno_page::terminal::Style;
-use iodyno_page::terminal::text::{Role, clean, paint, paragraph, wrap};
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{Role, clean, paint, paragraph, width, wrap};
 use iodyno_units::human;
 
 /// Columns of a name in a line.
 const NAME_COLUMNS_MAX: usize = 48;
 
-pub(super) fn lines(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
+/// The answer: the method's results in a few numbers.
+pub(super) fn answer(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
     let mut lines = head(run, findings, style);
-    for subject in &findings.subjects {
-        if findings.subjects.len() > 1 {
-            lines.push(String::new());
-            lines.push(paint(&clean(&subject.target, 100, style), Role::Bold, style));
-        }
-        for stage in &subject.stages {
-            lines.extend(stage_lines(stage, style));
-        }
+    let headlines = method_headlines::of_method(findings);
+    let [mut names, mut values, mut rest] = std::array::from_fn(|_| Column::new("", 0));
+    for headline in &headlines {
+        let role = match headline.tone {
+            Tone::Good => Role::Green,
+            Tone::Warning => Role::Yellow,
+            Tone::Bad => Role::Red,
+            _ => Role::Bold,
+        };
+        let name = clean(&headline.name, NAME_COLUMNS_MAX.min(style.columns() / 2), style);
+        names.fields.push(Field::Text(name, Role::Plain));
+        values.fields.push(Field::Text(clean(&headline.value, 20, style), role));
     }
-    lines.extend(side_by_side(findings, style));
-    // The run's own head ends with a blank line.
-    if lines.first().is_some_and(String::is_empty) {
-        lines.remove(0);
+    let left = style.columns().saturating_sub(names.width() + values.width() + 4);
+    for headline in &headlines {
+        // As many of the facts beside it as fit.
+        let mut text = String::new();
+        let words = [&headline.interval].into_iter().chain(&headline.beside);
+        for word in words.filter(|word| !word.is_empty()) {
+            let dot = if text.is_empty() { "" } else { style.dot() };
+            let longer = format!("{text}{dot}{}", clean(word, left, style));
+            if width(&longer) > left {
+                break;
+            }
+            text = longer;
+        }
+        rest.fields.push(Field::Text(text, Role::Dim));
     }
+    // Without its heads, which are blank.
+    lines.extend(table::lines(&[names, values, rest], style).into_iter().skip(1));
     lines
 }
 
-/// The standard with all deviations from it: never one without the other.
+/// The findings of each stage; consecutive ones in words alone are one block.
+pub(super) fn blocks(findings: &Findings, detail: Detail, style: Style) -> Vec<Vec<String>> {
+    let mut blocks: Vec<Vec<String>> = Vec::new();
+    for subject in &findings.subjects {
+        let mut was_in_words = findings.subjects.len() > 1;
+        if was_in_words {
+            blocks.push(vec![paint(&clean(&subject.target, 100, style), Role::Bold, style)]);
+        }
+        for stage in &subject.stages {
+            let mut lines = stage_lines(stage, detail, style);
+            let is_in_words = matches!(stage.showed, None | Some(Showed::Preparation { .. }));
+            if !is_in_words && subject.stages.len() > 1 {
+                let name = clean(&stage.name, NAME_COLUMNS_MAX, style);
+                lines.insert(0, paint(&name, Role::Bold, style));
+            }
+            match blocks.last_mut() {
+                Some(last) if was_in_words && is_in_words => last.extend(lines),
+                _ => blocks.push(lines),
+            }
+            was_in_words = is_in_words;
+        }
+    }
+    blocks.push(side_by_side(findings, style));
+    blocks
+}
+
+/// The standard, and what of the run no verdict tells; deviations from the standard are in a verdict right below.
 fn head(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let mut what: Vec<String> = Vec::new();
     what.extend(findings.standard.clone());
     what.extend(findings.setting.as_ref().map(|s| format!("{s} settings")));
+    if findings.standard.is_some() && !findings.deviations.is_empty() {
+        what.push("NON-CONFORMANT".to_owned());
+    }
     if !what.is_empty() {
-        lines.push(paint(&clean(&what.join(style.dot()), 200, style), Role::Plain, style));
+        lines.extend(paragraph(&clean(&what.join(style.dot()), 200, style), Role::Plain, style));
     }
-    if !findings.deviations.is_empty() {
-        let label = if findings.standard.is_some() { "NON-CONFORMANT" } else { "changed" };
-        let text = format!("{label}: {}", findings.deviations.join("; "));
-        let text = clean(&text, 1000, style);
-        lines.extend(paragraph(&text, Role::Yellow, style));
-    }
-    if !findings.complete {
+    if !findings.complete && run.status == Status::Running {
         let text = format!("not finished: {}", crate::method::how_to_finish(run));
         lines.extend(paragraph(&text, Role::Yellow, style));
     }
     lines
 }
 
-fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
+fn stage_lines(stage: &StageFinding, detail: Detail, style: Style) -> Vec<String> {
     let name = clean(&stage.name, NAME_COLUMNS_MAX, style);
     let Some(showed) = &stage.showed else {
         return vec![paint(&format!("{name}: not begun"), Role::Dim, style)];
@@ -79,72 +120,97 @@ fn stage_lines(stage: &StageFinding, style: Style) -> Vec<String> {
             let text = clean(&format!("{name}: {}", words.join(" ")), 400, style);
             paragraph(&text, Role::Dim, style)
         }
-        Showed::Sweep(sweep) => titled(&name, sweep_lines(&stage.name, sweep, style), style),
-        Showed::Rounds(rounds) => titled(&name, rounds_lines(&stage.name, rounds, style), style),
-        Showed::Series(series) => titled(&name, series::lines(series, style), style),
-        Showed::Points { points } => titled(&name, points_lines(points, style), style),
-        Showed::RateSearch(found) => titled(&name, rate_search::lines(found, style), style),
+        Showed::Sweep(sweep) => sweep_lines(&stage.name, sweep, detail, style),
+        Showed::Rounds(rounds) => rounds_lines(&stage.name, rounds, detail, style),
+        Showed::Series(series) => series::lines(series, style),
+        Showed::Points { points } => points_lines(points, style),
+        Showed::RateSearch(found) => rate_search::lines(found, style),
     }
 }
 
-fn titled(name: &str, rest: Vec<String>, style: Style) -> Vec<String> {
-    let mut lines = vec![String::new(), paint(name, Role::Bold, style)];
-    lines.extend(rest);
-    lines
-}
-
-fn sweep_lines(stage: &str, sweep: &SweepFinding, style: Style) -> Vec<String> {
-    let mut lines = grid::lines(stage, &sweep.table, style);
+fn sweep_lines(stage: &str, sweep: &SweepFinding, detail: Detail, style: Style) -> Vec<String> {
+    let mut lines = grid::lines(stage, &sweep.table, detail, style);
+    let load = sweep.load.as_ref();
+    lines.extend(load.map(|load| load_lines(load, sweep, style)).unwrap_or_default());
+    let best = load.and_then(|load| Some((method_headlines::best(load)?, load)));
+    let mut marks = Vec::new();
+    if let Some((best, load)) = best {
+        let word = if load.ties.is_empty() { "best" } else { "tie" };
+        marks.push((best, word));
+        marks.extend(load.ties.iter().map(|&i| (load.rows[i], word)));
+    }
+    lines.extend(apart(chart::lines(&sweep.table, &marks, style)));
+    if let Some(scaling) = &sweep.scaling {
+        lines.extend(apart(scaling_lines(scaling, style)));
+    }
     if sweep.table.axes.len() < 2 {
         lines.extend(known(&grid::named(stage, &sweep.table), style));
     }
-    if let Some(scaling) = &sweep.scaling {
-        lines.extend(scaling_lines(scaling, style));
-    }
-    if let Some(load) = &sweep.load {
-        lines.extend(load_lines(load, sweep, style));
-    }
     lines
 }
 
+/// Lines behind a blank one.
+fn apart(lines: Vec<String>) -> impl Iterator<Item = String> {
+    let gap = (!lines.is_empty()).then(String::new);
+    gap.into_iter().chain(lines)
+}
+
 fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
+    let table = &sweep.table;
     let name = |point: usize| {
-        let row = &sweep.table.rows[load.rows[point]];
-        let words: Vec<String> = sweep
-            .table
-            .axes
-            .iter()
-            .zip(&row.at)
-            .map(|(axis, value)| format!("{axis} {value}"))
-            .collect();
-        words.join(", ")
+        let at = table.axes.iter().zip(&table.rows[load.rows[point]].at);
+        at.map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
     };
-    let under = if load.ceilings.is_empty() {
-        String::new()
+    let with_iops =
+        |i: usize| format!("{} with {} IOPS", name(i), human::count(load.points[i].iops));
+    let ceilings = load.ceilings.join(" and ");
+    let Optimum::Found { chosen, most, runner_up } = load.optimum else {
+        let Optimum::NoneFeasible { least } = load.optimum else { return Vec::new() };
+        let under = if ceilings.is_empty() { String::new() } else { format!(" under {ceilings}") };
+        let text = format!("no point{under}{}", why_none(load, least, &name(least)));
+        return paragraph(&clean(&text, 500, style), Role::Yellow, style);
+    };
+    let tied: Vec<String> = load.ties.iter().map(|&i| name(i)).collect();
+    let overlap = format!(
+        "{}: their 95 % intervals of IOPS overlap, and more repeats may tell them apart",
+        tied.join(", ")
+    );
+    let (text, role) = if ceilings.is_empty() {
+        // Among offered rates the most is but the highest.
+        if method_headlines::is_open(table) {
+            return Vec::new();
+        }
+        let nearly = if chosen == most {
+            String::new()
+        } else {
+            format!("; 98 % of it is reached at {}", with_iops(chosen))
+        };
+        let tie = if tied.is_empty() { String::new() } else { format!("; a tie with {overlap}") };
+        let text = format!(
+            "most: {}{nearly}{tie}; without a ceiling on latency there is no best point",
+            with_iops(most)
+        );
+        (text, Role::Plain)
+    } else if tied.is_empty() {
+        let next = runner_up.map_or(String::new(), |i| format!("; next best: {}", with_iops(i)));
+        let once = if table.rows.iter().all(|row| row.n < 2) && runner_up.is_some() {
+            "; measured once each, so ties are not known"
+        } else {
+            ""
+        };
+        let text = format!(
+            "best point under {ceilings}: {}, the least demand with 98 % of the most{next}{once}",
+            with_iops(chosen)
+        );
+        (text, Role::Green)
     } else {
-        format!(" under {}", load.ceilings.join(" and "))
+        let text = format!(
+            "a tie under {ceilings}: {}, the least demand with 98 % of the most, and {overlap}",
+            with_iops(chosen)
+        );
+        (text, Role::Yellow)
     };
-    let text = match &load.optimum {
-        Optimum::NoPoints => return Vec::new(),
-        Optimum::NoneFeasible { least } => {
-            format!("no point{under}{}", why_none(load, *least, &name(*least)))
-        }
-        Optimum::Found { chosen, runner_up, .. } => {
-            let point = &load.points[*chosen];
-            let next = runner_up.map_or(String::new(), |i| {
-                let it = &load.points[i];
-                format!("; next best: {} with {} IOPS", name(i), human::count(it.iops))
-            });
-            format!(
-                "best point{under}: {} ({} outstanding) with {} IOPS, the least demand with 98 % of the most{next}",
-                name(*chosen),
-                point.oio,
-                human::count(point.iops)
-            )
-        }
-    };
-    let text = clean(&text, 500, style);
-    paragraph(&text, Role::Green, style)
+    paragraph(&clean(&text, 700, style), role, style)
 }
 
 /// Why no point is under the ceilings: the least demand is over one, or its figures can't decide.
@@ -194,72 +260,53 @@ fn scaling_lines(scaling: &Scaling, style: Style) -> Vec<String> {
     lines
 }
 
-fn rounds_lines(stage: &str, rounds: &RoundsFinding, style: Style) -> Vec<String> {
+fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let n = rounds.rounds;
     let of_window = format!("rounds {} to {n}", rounds.window_first);
-    match &rounds.steady {
-        Some(steady) => {
-            let tried = steady.windows_tried;
-            let (text, role) = match steady.progress {
-                Progress::Reached => {
-                    let windows = if tried == 1 { "first window" } else { "window" };
-                    (
-                        format!(
-                            "steady state reached in the {windows} of {tried} tried ({of_window})"
-                        ),
-                        Role::Green,
-                    )
-                }
-                Progress::NotReached => (
-                    format!("steady state NOT REACHED in {n} rounds; shown are {of_window}"),
-                    Role::Red,
-                ),
-                Progress::Running => {
-                    (format!("{n} rounds so far, no steady state yet"), Role::Yellow)
-                }
-            };
-            lines.push(paint(&text, role, style));
-            for (name, window) in &steady.windows {
-                let text = format!(
-                    "{}: mean {}, range {} (at most {:.0}), slope {} (at most {:.0})",
-                    name,
-                    value(name, window.mean),
-                    human::percent(window.range_share(), 1),
-                    steady.limits.range_share_max * 100.0,
-                    human::percent(window.slope_share(), 1),
-                    steady.limits.slope_share_max * 100.0,
-                );
-                let role = if window.steady() { Role::Dim } else { Role::Yellow };
-                lines.push(paint(&clean(&text, style.columns(), style), role, style));
-                let own = rounds
-                    .variables
-                    .iter()
-                    .find(|v| v.name == *name)
-                    .and_then(|v| v.drift.as_ref());
-                if let Some(drift) = own {
-                    lines.extend(drift_lines("its rate within the window", drift, style));
-                }
+    if let Some(steady) = &rounds.steady {
+        let tried = steady.windows_tried;
+        let (text, role) = match steady.progress {
+            Progress::Reached => {
+                let windows = if tried == 1 { "first window" } else { "window" };
+                (
+                    format!("steady state reached in the {windows} of {tried} tried ({of_window})"),
+                    Role::Green,
+                )
             }
-            if !steady.limits.is_pts() {
-                lines.push(paint(
-                    &clean(&rounds.limits, style.columns(), style),
-                    Role::Yellow,
-                    style,
-                ));
+            Progress::NotReached => (
+                format!("steady state NOT REACHED in {n} rounds; shown are {of_window}"),
+                Role::Red,
+            ),
+            Progress::Running => (format!("{n} rounds so far, no steady state yet"), Role::Yellow),
+        };
+        lines.extend(paragraph(&text, role, style));
+        for (name, window) in &steady.windows {
+            let text = format!(
+                "{}: mean {}, range {} (at most {:.0}), slope {} (at most {:.0})",
+                name,
+                value(name, window.mean),
+                human::percent(window.range_share(), 1),
+                steady.limits.range_share_max * 100.0,
+                human::percent(window.slope_share(), 1),
+                steady.limits.slope_share_max * 100.0,
+            );
+            let role = if window.steady() { Role::Dim } else { Role::Yellow };
+            lines.extend(paragraph(&clean(&text, 300, style), role, style));
+            let own =
+                rounds.variables.iter().find(|v| v.name == *name).and_then(|v| v.drift.as_ref());
+            if let Some(drift) = own {
+                lines.extend(drift_lines("its rate within the window", drift, style));
             }
         }
-        None => lines.push(paint(
-            &clean(
-                rounds.trouble.as_deref().unwrap_or("no round is whole"),
-                style.columns(),
-                style,
-            ),
-            Role::Red,
-            style,
-        )),
+        if !steady.limits.is_pts() {
+            lines.extend(paragraph(&clean(&rounds.limits, 300, style), Role::Yellow, style));
+        }
+    } else {
+        let text = rounds.trouble.as_deref().unwrap_or("no round is whole");
+        lines.extend(paragraph(&clean(text, 500, style), Role::Red, style));
     }
-    lines.extend(grid::lines(stage, &rounds.table, style));
+    lines.extend(grid::lines(stage, &rounds.table, detail, style));
     lines
 }
 
@@ -323,7 +370,7 @@ fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
     // Points of the same kind are listed together.
     let kind = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
     rows.sort_by_key(|(name, _)| kind(name));
-    let mut lines = titled("confidence levels side by side", Vec::new(), style);
+    let mut lines = vec![paint("confidence levels side by side", Role::Bold, style)];
     lines.extend(grid::figures("point of target", &rows, style));
     lines
 }
@@ -352,7 +399,7 @@ fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
         let text =
             format!("{}: {} ({} outstanding){over}", point.which, point.chosen, point.row.oio);
         let role = if point.keeps { Role::Green } else { Role::Yellow };
-        lines.push(paint(&clean(&text, style.columns(), style), role, style));
+        lines.extend(paragraph(&clean(&text, 300, style), role, style));
     }
     let rows: Vec<(String, _)> = points.iter().map(|p| (p.which.to_owned(), &p.row)).collect();
     lines.extend(grid::figures("point", &rows, style));
@@ -362,48 +409,13 @@ fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
 
 /// The confidence of the percentiles of some lines.
 fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
+    let all = if grid::are_apart(rows.iter().map(|(_, row)| *row)) { " all" } else { "" };
     let rows: Vec<Known> = rows
         .iter()
         .map(|(name, row)| Known {
-            name: name.clone(),
+            name: clean(name, NAME_COLUMNS_MAX, style) + all,
             within: NINES.iter().map(|n| n.1).zip(row.within.iter().copied()).collect(),
         })
         .collect();
-    let lines = certainty::lines(&rows, style);
-    // A table of its own.
-    let gap = (!lines.is_empty()).then(String::new);
-    gap.into_iter().chain(lines).collect()
-}
-
-/// The verdicts on the whole run; then those of its cells by code: the number of cells with each, and its text
-/// for the first. Sound cells do not make the run VALID.
-pub(super) fn verdicts(run: &Run, standing: &RunVerdict, style: Style) -> Vec<String> {
-    let mut lines = Vec::new();
-    for verdict in &standing.verdicts {
-        let text = format!("the run: {} ({})", verdict.text, verdict.code);
-        lines.extend(verdict_lines(verdict.level, &text, style));
-    }
-    let all = verdict_groups::count(&run.cells, true);
-    for Group { verdict, cells, same_text } in verdict_groups::groups(&run.cells, true) {
-        let such_as = if same_text { "" } else { ", such as" };
-        let which = match cells.len() {
-            1 if all > 1 => format!("one of {all} cells"),
-            1 => "one cell".to_owned(),
-            n if n == all => format!("all {n} cells{such_as}"),
-            n => format!("{n} of {all} cells{such_as}"),
-        };
-        let (level, text) = match verdict.level {
-            Level::Valid if standing.is_doubted() => {
-                (Level::Note, format!("{which}, each by itself: {}", verdict.text))
-            }
-            Level::Valid => (Level::Valid, format!("{which}: {}", verdict.text)),
-            level => (level, format!("{which}: {} ({})", verdict.text, verdict.code)),
-        };
-        lines.extend(verdict_lines(level, &text, style));
-    }
-    lines
-}
-
-fn verdict_lines(level: Level, text: &str, style: Style) -> Vec<String> {
-    verdicts::line_of(level, &clean(text, 1000, style), style)
+    apart(certainty::lines(&rows, style)).collect()
 }

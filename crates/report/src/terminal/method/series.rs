@@ -39,7 +39,7 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
                 Role::Yellow,
             ),
         };
-        lines.push(paint(&text, role, style));
+        lines.extend(paragraph(&text, role, style));
     }
     if let Some(drift) = &series.drift {
         lines.extend(super::drift_lines("the rate", drift, style));

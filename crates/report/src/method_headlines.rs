@@ -1,0 +1,267 @@
+//! The results of a method in a few numbers, which the first screen of a page, the list of runs and the terminal
+//! share; and what of a method's findings counts as its result.
+
+use crate::verdict_groups::tone;
+use iodyno_measure::Level;
+use iodyno_measure::statistics::knee::Optimum;
+use iodyno_measure::statistics::steady::Progress;
+use iodyno_measure::summary::is_about_bandwidth;
+use iodyno_method::Findings;
+use iodyno_method::findings::{Load, Row, Showed, StageFinding, Table};
+use iodyno_page::document::Headline;
+use iodyno_page::{Quantity as Shown, Tone};
+use iodyno_units::human;
+use std::cmp::Ordering;
+use std::mem::discriminant;
+
+/// Headlines that fit a first screen.
+pub(crate) const HEADLINES_MAX: usize = 12;
+
+/// The results of a method, in a few numbers.
+pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
+    let several = findings.subjects.len() > 1;
+    let mut all = Vec::new();
+    for subject in &findings.subjects {
+        let on = if several { format!(" on {}", subject.target) } else { String::new() };
+        // In the order of their sections: the method's main stages go before those that prepare them.
+        let mut stages: Vec<&StageFinding> = subject.stages.iter().collect();
+        stages.sort_by_key(|s| std::cmp::Reverse(weight(s)));
+        for stage in stages {
+            let Some(showed) = &stage.showed else { continue };
+            // Of several stages with the same kind of result, each has its name.
+            let alike = |s: &&StageFinding| matches!((&s.showed, showed), (Some(a), b) if discriminant(a) == discriminant(b));
+            let is_one_of_several = subject.stages.iter().filter(alike).count() > 1;
+            // A stage that prepares another is not the result.
+            let prepares =
+                matches!(showed, Showed::Series(_)) && subject.stages.iter().any(|s| weight(s) > 0);
+            let of = if is_one_of_several || prepares {
+                format!("{}: ", stage.name)
+            } else {
+                String::new()
+            };
+            let name = |what: &str| format!("{of}{what}{on}");
+            match showed {
+                Showed::Preparation { .. } => {}
+                Showed::Sweep(sweep) => {
+                    let (table, curve) = (&sweep.table, sweep.load.as_ref());
+                    let headline = |row: &Row, what: &str| of_row(row, &table.axes, name(what));
+                    let lowest = || {
+                        quickest(&table.rows).map(|r| Headline {
+                            value: r.mean_ns.map_or(String::new(), human::time_ns),
+                            interval: "mean".to_owned(),
+                            ..headline(r, "lowest latency")
+                        })
+                    };
+                    if let Some((curve, best)) = curve.and_then(|l| Some((l, best(l)?))) {
+                        let tie = if curve.ties.is_empty() { "" } else { ", a tie" };
+                        let what =
+                            format!("best point under {}{tie}", curve.ceilings.join(" and "));
+                        all.push(headline(&table.rows[best], &what));
+                        all.extend(lowest());
+                    } else if let Some(curve) = curve.filter(|_| is_open(table)) {
+                        // Each rate is just met, so the latency at both ends is the result.
+                        let mut ends: Vec<&Row> = curve
+                            .rows
+                            .iter()
+                            .map(|&i| &table.rows[i])
+                            .filter(|r| r.iops.is_some())
+                            .collect();
+                        ends.sort_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(Ordering::Equal));
+                        all.extend(ends.first().map(|r| headline(r, "least load")));
+                        if let [_, .., last] = ends.as_slice() {
+                            all.push(headline(last, "most load"));
+                        }
+                    } else if is_over_workloads(&table.axes) {
+                        // Of several targets they are side by side in a figure.
+                        let each = table.rows.iter().filter(|r| !several && r.iops.is_some());
+                        all.extend(each.map(|r| of_row(r, &[], name(&r.at[0]))));
+                    } else if sweep.scaling.is_none() {
+                        let what = match curve {
+                            _ if table.rows.len() == 1 => stage.name.as_str(),
+                            Some(curve) if !curve.ceilings.is_empty() => "most, over the ceiling",
+                            _ => "most",
+                        };
+                        all.extend(most(&table.rows).map(|r| headline(r, what)));
+                        all.extend(lowest().filter(|_| curve.is_some() && table.rows.len() > 1));
+                    }
+                    if let Some(scaling) = &sweep.scaling
+                        && let Some(last) = scaling.points.last()
+                    {
+                        all.push(Headline {
+                            name: name(&format!("{} {}", last.n, scaling.of)),
+                            value: format!("× {}", human::three_digits(last.speed_up)),
+                            interval: format!(
+                                "{} % of ideal",
+                                human::three_digits(last.efficiency * 100.0)
+                            ),
+                            beside: vec![format!("{} IOPS", human::count(last.throughput))],
+                            tone: Tone::Plain,
+                        });
+                    }
+                }
+                Showed::Rounds(rounds) => {
+                    let progress = rounds.steady.as_ref().map(|s| s.progress);
+                    let (value, tone) = match progress {
+                        Some(Progress::Reached) => ("steady state".to_owned(), Tone::Good),
+                        Some(Progress::NotReached) => ("NOT REACHED".to_owned(), Tone::Bad),
+                        // Cut short: a steady state that was not awaited was not missed either.
+                        _ => ("no steady state yet".to_owned(), Tone::Warning),
+                    };
+                    let window = if rounds.rounds == 0 {
+                        "no round was finished".to_owned()
+                    } else {
+                        format!("measured over rounds {} to {}", rounds.window_first, rounds.rounds)
+                    };
+                    all.push(Headline {
+                        name: format!("{}{on}", stage.name),
+                        value,
+                        interval: window,
+                        beside: vec![rounds.limits.clone()],
+                        tone,
+                    });
+                    let rows = &rounds.table.rows;
+                    let most = most(rows).map(|r| of_row(r, &rounds.table.axes, name("most")));
+                    let quickest = quickest(rows).map(|r| Headline {
+                        value: r.mean_ns.map_or(String::new(), human::time_ns),
+                        interval: "mean".to_owned(),
+                        ..of_row(r, &rounds.table.axes, name("lowest latency"))
+                    });
+                    // The tracked quantity goes first.
+                    let about_latency = rounds
+                        .variables
+                        .first()
+                        .is_some_and(|v| quantity(&v.name) == Shown::LatencyNs);
+                    let both = if about_latency { [quickest, most] } else { [most, quickest] };
+                    all.extend(both.into_iter().flatten());
+                }
+                Showed::Series(series) => {
+                    // Of several in sequence, the start of one is the end of another.
+                    if !is_one_of_several || series.samples.len() == 1 {
+                        all.push(of_row(&series.first, &[], name("at first")));
+                    }
+                    if series.samples.len() > 1 {
+                        all.push(of_row(&series.end, &[], name("at the end")));
+                    }
+                }
+                Showed::RateSearch(found) => all.push(Headline {
+                    name: name(&format!("highest rate with {}", found.limit)),
+                    value: match found.holds_iops {
+                        Some(rate_iops) => format!("{} IOPS", human::count(rate_iops)),
+                        None => "none".to_owned(),
+                    },
+                    interval: String::new(),
+                    beside: vec![format!("closed loop {} IOPS", human::count(found.capacity_iops))],
+                    tone: if found.holds_iops.is_some() { Tone::Plain } else { Tone::Warning },
+                }),
+                Showed::Points { points } => {
+                    for point in points {
+                        let mut headline =
+                            of_row(&point.row, &[], name(&format!("{} point", point.which)));
+                        headline.beside.insert(0, format!("OIO {}", point.row.oio));
+                        if !point.keeps {
+                            headline.tone = Tone::Warning;
+                            headline.beside.push(format!("over {}", point.ceilings.join(" and ")));
+                        }
+                        all.push(headline);
+                    }
+                }
+            }
+        }
+    }
+    all.truncate(HEADLINES_MAX);
+    all
+}
+
+fn most(rows: &[Row]) -> Option<&Row> {
+    rows.iter()
+        .filter(|r| r.iops.is_some())
+        .max_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(Ordering::Equal))
+}
+
+fn quickest(rows: &[Row]) -> Option<&Row> {
+    rows.iter()
+        .filter(|r| r.mean_ns.is_some())
+        .min_by(|a, b| a.mean_ns.partial_cmp(&b.mean_ns).unwrap_or(Ordering::Equal))
+}
+
+fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
+    let interval = row.iops_half_width.map_or(String::new(), |share| {
+        format!("± {} % (95 %, over {} cells)", human::three_digits(share * 100.0), row.n)
+    });
+    let mut beside = Vec::new();
+    if !axes.is_empty() {
+        let at = axes.iter().zip(&row.at).map(|(axis, value)| format!("{axis} {value}"));
+        beside.push(at.collect::<Vec<_>>().join(", "));
+    }
+    let p50 = row.nines_ns.first().copied().flatten();
+    let p99 = row.nines_ns.get(1).copied().flatten();
+    if let (Some(p50), Some(p99)) = (p50, p99) {
+        beside.push(format!(
+            "p50 {}, p99 {}",
+            human::time_ns(p50 as f64),
+            human::time_ns(p99 as f64)
+        ));
+    }
+    beside.push(format!("n = {}", Shown::Count.words(row.ops as f64)));
+    Headline {
+        name,
+        value: match (row.iops, row.bytes_per_s) {
+            (Some(_), Some(bytes_per_s)) if is_large(row, axes) => human::throughput(bytes_per_s),
+            (Some(iops), _) => format!("{} IOPS", human::count(iops)),
+            _ => "–".to_owned(),
+        },
+        interval,
+        beside,
+        tone: row.level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, tone),
+    }
+}
+
+/// How relevant a stage is to its method: a load curve the more the longer it is, and preparation of a steady
+/// state the least.
+pub(crate) fn weight(finding: &StageFinding) -> usize {
+    match &finding.showed {
+        Some(Showed::Sweep(sweep)) => 1 + sweep.load.as_ref().map_or(0, |l| l.rows.len()),
+        Some(Showed::Rounds(_)) => 2,
+        Some(Showed::Points { .. } | Showed::RateSearch(_)) => 1,
+        Some(Showed::Series(_) | Showed::Preparation { .. }) | None => 0,
+    }
+}
+
+/// Whether the load is offered as a rate, whatever is outstanding.
+pub(crate) fn is_open(table: &Table) -> bool {
+    table.axes.last().is_some_and(|a| a == "rate")
+}
+
+/// The row of the best point. There is one under a ceiling only: without one the most is no optimum.
+pub(crate) fn best(load: &Load) -> Option<usize> {
+    match load.optimum {
+        Optimum::Found { chosen, .. } if !load.ceilings.is_empty() => {
+            load.rows.get(chosen).copied()
+        }
+        _ => None,
+    }
+}
+
+/// Whether its operations are so large that bytes are more relevant than operations; points of different block
+/// sizes are compared by operations.
+pub(crate) fn is_large(row: &Row, axes: &[String]) -> bool {
+    let block = row.bytes_per_s.zip(row.iops).map(|(bytes, ops)| bytes / ops);
+    !axes.iter().any(|a| a == "block")
+        && block.is_some_and(|b| b.is_finite() && is_about_bandwidth(b as u32))
+}
+
+/// The quantity of a tracking variable, by its name.
+pub(crate) fn quantity(name: &str) -> Shown {
+    if name.starts_with("iops") {
+        Shown::Iops
+    } else if name.starts_with("bandwidth") {
+        Shown::Throughput
+    } else {
+        Shown::LatencyNs
+    }
+}
+
+/// Whether a grid is over workloads alone: its points differ in all things, and have names of their own.
+pub(crate) fn is_over_workloads(axes: &[String]) -> bool {
+    matches!(axes, [axis] if axis == "workload")
+}

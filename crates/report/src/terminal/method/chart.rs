@@ -1,0 +1,128 @@
+//! The chart of a sweep over one axis: the rate and the latency of each point as bars of text, from zero.
+
+use crate::method_headlines::is_large;
+use iodyno_measure::{KindSummary, Latency, Quantity};
+use iodyno_method::findings::{Row, Table};
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{self, Column, Field};
+use iodyno_page::terminal::text::{Role, clean, pad, width};
+use iodyno_units::{OpKind, human};
+
+/// Fewer points are read from the table, and more fit no screen.
+const POINTS: (usize, usize) = (3, 32);
+/// Columns of a bar.
+const BAR_COLUMNS: (usize, usize) = (10, 40);
+/// A column in eighths, from none.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/// One quantity over the points; a panel of the chart.
+struct Panel {
+    name: String,
+    values: Vec<Option<f64>>,
+    in_words: fn(f64) -> String,
+}
+
+/// The chart, with words beside some of its rows; none for a table that is not over one axis.
+pub(super) fn lines(table: &Table, marks: &[(usize, &'static str)], style: Style) -> Vec<String> {
+    let points = table.rows.iter().filter(|row| row.iops.is_some()).count();
+    let [axis] = table.axes.as_slice() else { return Vec::new() };
+    if points < POINTS.0 || table.rows.len() > POINTS.1 {
+        return Vec::new();
+    }
+    let name = |row: &Row| clean(row.at.first().map_or("", String::as_str), 16, style);
+    let axis = clean(axis, 16, style);
+    let longest =
+        table.rows.iter().map(|row| width(&name(row))).max().unwrap_or(0).max(width(&axis));
+    let mut names = Column::new(axis, 0);
+    let mut words = Column::new("", 1);
+    for (i, row) in table.rows.iter().enumerate() {
+        names.fields.push(Field::Text(pad(&name(row), longest, true), Role::Bold));
+        let word = marks.iter().find(|(at, _)| *at == i).map_or("", |mark| mark.1);
+        words.fields.push(Field::Text(word.to_owned(), Role::Green));
+    }
+    let rates = rates(table);
+    let latencies = latencies(table);
+    let slowest = latencies.iter().map(Panel::most).fold(0.0, f64::max);
+    let panels = rates.len() + latencies.len();
+    let left = style.columns().saturating_sub(names.width() + 2 + words.width());
+    let bar_columns = (left / panels).saturating_sub(2).clamp(BAR_COLUMNS.0, BAR_COLUMNS.1);
+    let of_rates = rates.iter().map(|panel| (panel, panel.most()));
+    // Latencies of several kinds have one scale.
+    let all = of_rates.chain(latencies.iter().map(|panel| (panel, slowest)));
+    let mut columns = vec![names];
+    for (i, (panel, most)) in all.enumerate() {
+        let head = format!("{} to {}", panel.name, (panel.in_words)(most));
+        let mut column = Column::new(clean(&head, 40, style), i as u8);
+        for (value, row) in panel.values.iter().zip(&table.rows) {
+            let share = value.filter(|_| most > 0.0).map_or(0.0, |value| value / most);
+            let bar = bar(share, bar_columns, style);
+            column.fields.push(Field::Text(bar, super::grid::role(row)));
+        }
+        columns.push(column);
+    }
+    columns.push(words);
+    table::fit(&mut columns, style.columns());
+    table::lines(&columns, style)
+}
+
+impl Panel {
+    fn most(&self) -> f64 {
+        self.values.iter().flatten().copied().fold(0.0, f64::max)
+    }
+}
+
+/// Operations a second, and bytes where these tell more.
+fn rates(table: &Table) -> Vec<Panel> {
+    let of = |name: &str, value: fn(&Row) -> Option<f64>, in_words| Panel {
+        name: name.to_owned(),
+        values: table.rows.iter().map(value).collect(),
+        in_words,
+    };
+    let throughput = || of("throughput", |row| row.bytes_per_s, human::throughput);
+    if table.rows.iter().all(|row| row.iops.is_none() || is_large(row, &table.axes)) {
+        return vec![throughput()];
+    }
+    let mut rates = vec![of("IOPS", |row| row.iops, human::count)];
+    rates.extend((table.axes[0] == "block").then(throughput));
+    rates
+}
+
+/// The 99th percentile of each kind of operation, or, where the samples of a point do not support it, the mean.
+fn latencies(table: &Table) -> Vec<Panel> {
+    let kinds: Vec<OpKind> = OpKind::ALL
+        .into_iter()
+        .filter(|kind| table.rows.iter().flat_map(|row| &row.kinds).any(|of| of.kind == *kind))
+        .collect();
+    let latency = |row: &Row, kind: Option<OpKind>, quantity| match kind {
+        Some(kind) => {
+            let of = row.kinds.iter().find(|of| of.kind == kind);
+            of.map(|of: &KindSummary| &of.response_time).and_then(|l: &Latency| l.get(quantity))
+        }
+        None if quantity == Quantity::Mean => row.mean_ns,
+        None => row.nines_ns.get(1).copied().flatten().map(|ns| ns as f64),
+    };
+    let panels = |quantity: Quantity| {
+        let of = |kind: Option<OpKind>| Panel {
+            name: kind.map_or(quantity.to_string(), |kind| format!("{} {quantity}", kind.name())),
+            values: table.rows.iter().map(|row| latency(row, kind, quantity)).collect(),
+            in_words: human::time_ns,
+        };
+        match kinds.as_slice() {
+            [] | [_] => vec![of(None)],
+            several => several.iter().map(|kind| of(Some(*kind))).collect::<Vec<_>>(),
+        }
+    };
+    let (p99, mean) = (panels(Quantity::Quantile(0.99)), panels(Quantity::Mean));
+    let known = |panels: &[Panel]| panels.iter().flat_map(|p| &p.values).flatten().count();
+    if known(&p99) == known(&mean) { p99 } else { mean }
+}
+
+/// A bar of a share of `columns`; a share above zero is never nothing.
+fn bar(share: f64, columns: usize, style: Style) -> String {
+    let least = usize::from(share > 0.0);
+    if !style.unicode {
+        return "#".repeat(((share * columns as f64).round() as usize).max(least));
+    }
+    let eighths = ((share * columns as f64 * 8.0).round() as usize).max(least);
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
