@@ -22,7 +22,7 @@ use iodyno_page::terminal::text::{self, Role, clean, clean_path, paint};
 use iodyno_units::human;
 
 /// Columns of a cell's name.
-const NAME_COLUMNS_MAX: usize = 28;
+const NAME_COLUMNS_MAX: usize = 48;
 /// Columns of a target's name.
 const TARGET_COLUMNS_MAX: usize = 32;
 /// Columns of both, where a table has other columns beside them.

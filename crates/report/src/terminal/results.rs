@@ -353,7 +353,7 @@ fn with_remark(
     // A sparkline is no figure that readers miss.
     let figures: Vec<&str> = left_out.iter().map(|h| &**h).filter(|h| *h != "over time").collect();
     if !figures.is_empty() {
-        let text = format!("no room here for {}: --json has all", figures.join(", "));
+        let text = format!("left out for want of width: {}; --json has all", figures.join(", "));
         lines.extend(paragraph(&text, Role::Dim, style));
     }
     lines
