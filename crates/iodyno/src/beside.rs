@@ -112,9 +112,11 @@ pub(crate) fn with_neighbours(
             format!("{} with {}", names[own], others.join(" and "))
         };
         for (at, cell) in beside.iter_mut().enumerate() {
+            cell.workload = Some(cell.name.clone());
             cell.name = with_others(at + 1);
         }
-        all.push(ListedCell { name: with_others(0), beside, ..member });
+        let workload = Some(member.name.clone());
+        all.push(ListedCell { name: with_others(0), workload, beside, ..member });
     }
     Ok(all)
 }

@@ -113,6 +113,9 @@ pub struct Evidence {
     pub clock_error_ppm: Option<f64>,
     /// Settings of the machine and the device, and their counters; None where time is emulated.
     pub conditions: Option<Conditions>,
+    /// The workloads that ran on the same targets at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
     /// Draws that needed a recently read or written address before there was one.
     pub recent_misses: u64,
     /// Operations not issued because an operation on the same block was in flight (verifiable

@@ -17,6 +17,7 @@ pub mod hgrm;
 pub mod json;
 pub mod method;
 mod method_headlines;
+mod neighbours;
 pub mod page;
 mod repeats;
 pub mod run_verdict;

@@ -82,6 +82,9 @@ pub enum Work {
 pub struct ListedCell {
     /// Name within the run.
     pub name: String,
+    /// The workload's own name, where the cell has another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
     /// The workload, after all overrides.
     pub spec: Spec,
     /// See [`CellSpec::fill_passes`].
@@ -95,13 +98,14 @@ pub struct ListedCell {
 impl ListedCell {
     /// A workload under its own name.
     pub fn new(name: impl Into<String>, spec: Spec) -> Self {
-        Self { name: name.into(), spec, fill_passes: None, beside: Vec::new() }
+        Self { name: name.into(), workload: None, spec, fill_passes: None, beside: Vec::new() }
     }
 
     /// As the driver takes it.
     pub(crate) fn cell(&self) -> CellSpec {
         let cell = CellSpec::new(self.name.clone(), self.spec.clone());
         let beside = self.beside.iter().map(Self::cell).collect();
-        CellSpec { fill_passes: self.fill_passes, beside, ..cell }
+        let workload = self.workload.clone().unwrap_or_else(|| self.name.clone());
+        CellSpec { workload, fill_passes: self.fill_passes, beside, ..cell }
     }
 }

@@ -95,6 +95,8 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
             }
             done.facts.insert("engine.why".to_owned(), why);
         }
+        let others = loads.iter().enumerate().filter(|(at, _)| *at != index % loads.len());
+        done.evidence.beside = others.map(|(_, load)| load.workload.clone()).collect();
         record_unverified(spec, done);
         open_target.verified.note(done);
     }

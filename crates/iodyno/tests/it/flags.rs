@@ -231,6 +231,11 @@ fn workloads_at_once_have_figures_of_their_own() {
         place.document(&format!("run random-read {on} --depth 16 --with random-read,depth=16"));
     let iops = |cell: &Value| number(&cell["read"]["iops"]);
     let [one, other, with_other, with_one] = cells(&document).as_slice() else { panic!() };
+    assert_eq!(with_other["evidence"]["beside"], json!(["random-read (2)"]));
+    let shown = place.iodyno("show last").succeeds().stdout.replace('\n', " ");
+    let share = 100.0 * iops(with_other) / iops(one);
+    let said = format!("random-read with random-read (2): {share:.0} % of its IOPS alone");
+    assert!(shown.contains(&said), "{shown}");
     assert_eq!(with_other["name"], "random-read with random-read (2)");
     let both = iops(&cell(&place, &format!("run random-read {on} --depth 16 --threads 2")));
     let together = iops(with_other) + iops(with_one);

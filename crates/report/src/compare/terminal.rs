@@ -159,7 +159,11 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
         table::lines(&columns, style).iter().map(|l| l.replace('\u{a0}', " ")).collect();
     let left_out: Vec<_> = left_out.into_iter().filter(|h| !h.is_empty()).collect();
     if !left_out.is_empty() {
-        lines.push(paint(&format!("left out for want of width: {}", left_out.join(", ")), Role::Dim, style));
+        lines.push(paint(
+            &format!("left out for want of width: {}", left_out.join(", ")),
+            Role::Dim,
+            style,
+        ));
     }
     lines
 }

@@ -18,7 +18,7 @@ mod verification;
 use iodyno_measure::{CellKey, Threshold};
 use iodyno_notebook::{Run, Status};
 use iodyno_page::terminal::Style;
-use iodyno_page::terminal::text::{self, Role, clean, clean_path, paint};
+use iodyno_page::terminal::text::{self, Role, clean, clean_path, paint, paragraph};
 use iodyno_units::human;
 
 /// Columns of a cell's name.
@@ -72,6 +72,7 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: 
             if repeated.is_empty() { results::certainty(run, &cells, style) } else { Vec::new() };
         blocks.push(repeated);
         blocks.push(results::lines(run, &cells, style));
+        blocks.push(neighbours(run, style));
         blocks.push(verification::lines(run, style));
         blocks.push(verdicts::lines(run, false, detail, style));
         blocks.push(required::lines(run, thresholds, style));
@@ -94,6 +95,12 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: 
         }
     }
     out
+}
+
+/// What workloads at once cost each other.
+fn neighbours(run: &Run, style: Style) -> Vec<String> {
+    let sentences = crate::neighbours::sentences(run);
+    sentences.iter().flat_map(|s| paragraph(&clean(s, 400, style), Role::Bold, style)).collect()
 }
 
 /// What tells a cell from the others of its run, in at most so many columns: its name, its target, or both.

@@ -1,0 +1,60 @@
+//! What workloads at once cost each other: the cell of each beside the cell in which it ran alone.
+
+use iodyno_measure::Cell;
+use iodyno_measure::summary::{KindSummary, PERCENTILES, Summary};
+use iodyno_notebook::Run;
+use iodyno_units::human;
+
+/// The percentile that is compared: p99.
+const P99: usize = 2;
+
+/// Cells that ran with others, each with the cell of the same workload alone on the same target.
+fn pairs(run: &Run) -> impl Iterator<Item = (&Cell, &Cell)> {
+    let load = |cell: &Cell| {
+        let key = &cell.key;
+        (key.workload.clone(), key.target.clone(), key.threads, key.depth, key.blocks.clone())
+    };
+    let together = run.cells.iter().filter(|cell| !cell.evidence.beside.is_empty());
+    together.filter_map(move |cell| {
+        let mut alone = run.cells.iter().filter(|cell| cell.evidence.beside.is_empty());
+        let own = load(cell);
+        Some((alone.find(|alone| load(alone) == own && alone.key.repeat == cell.key.repeat)?, cell))
+    })
+}
+
+/// A sentence for each cell that ran with others; empty for a run without.
+pub(crate) fn sentences(run: &Run) -> Vec<String> {
+    let several = run.head.targets.len() > 1;
+    let sentence = |(alone, together): (&Cell, &Cell)| {
+        let (before, after) = (Summary::of(alone), Summary::of(together));
+        let on = if several { format!(" on {}", together.key.target) } else { String::new() };
+        let mut words = Vec::new();
+        // An offered rate is the same beside others; what completed of it differs by chance.
+        if together.key.offered_iops.is_none() {
+            words.push(format!(
+                "{} of its IOPS alone ({} of {})",
+                human::percent(after.iops / before.iops, 0),
+                human::count(after.iops),
+                human::count(before.iops)
+            ));
+        }
+        for kind in &after.kinds {
+            let was = before.kinds.iter().find(|was| was.kind == kind.kind);
+            words.extend(was.and_then(|was| slower(was, kind)));
+        }
+        let others = together.evidence.beside.join(" and ");
+        format!("{}{on} with {others}: {}", together.key.workload, words.join(", "))
+    };
+    pairs(run).filter(|(alone, _)| alone.total().ops() > 0).map(sentence).collect()
+}
+
+/// `read p99 4.21 ms to 9.60 ms`; the mean where the samples support no p99.
+fn slower(was: &KindSummary, is: &KindSummary) -> Option<String> {
+    let p99 = |of: &KindSummary| of.response_time.percentiles_ns[P99].map(|ns| ns as f64);
+    let (name, before, after) = match (p99(was), p99(is)) {
+        (Some(before), Some(after)) => (PERCENTILES[P99].label, before, after),
+        _ => ("mean", was.response_time.mean_ns?, is.response_time.mean_ns?),
+    };
+    let kind = is.kind.name();
+    Some(format!("{kind} {name} {} to {}", human::time_ns(before), human::time_ns(after)))
+}
