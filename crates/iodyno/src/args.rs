@@ -55,6 +55,7 @@ pub enum When {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a workload on one or more targets.
+    #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
     /// Say what a target is, whether writing to it is safe, and what would be measured.
     Check(Check),
@@ -174,6 +175,20 @@ pub enum Format {
     FioJson,
 }
 
+/// Examples at the end of the help of `run`.
+const EXAMPLES: &str = "Examples:
+  iodyno run four-corners                                   what this file system does, in 25 s
+  iodyno run db-oltp --rate 5k/s --require 'p99<2ms'        does it hold a latency at a rate? (exit 6)
+  iodyno run random-read --read 70% --block 8KiB            a mix of your own
+  iodyno run db-oltp --with seq-write,rate=100MB/s          what a neighbour costs
+  iodyno run random-read --vary depth=1..256                where more depth gives no more
+  iodyno run random-read --find-rate 'p99<1ms'              the highest rate that holds a latency
+  iodyno run random-write --fsync 1 --depth 1               what a durable write costs
+  iodyno run seq-write --content verifiable --on d.img?size=1GiB
+  iodyno run --verify-only --on d.img                       is all of it still as it was written?
+  iodyno run pts-iops --on model:ssd-sata3-mlc-200g         SNIA's test on an emulated SSD
+  iodyno run db-oltp --repeat 5 --name before               for `iodyno compare before after`";
+
 /// Flags of `run`.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
@@ -194,7 +209,7 @@ pub struct Run {
         "find_rate"])]
     pub verify_only: bool,
     /// What to run on; may be given again: `scratch:` (default: a file that is made here and
-    /// removed), a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, an export of an NBD
+    /// removed, of 1 GiB where there is space), `scratch:256MiB`, `scratch:4GiB@/mnt/disk`, a path with `?size=8GiB`, a block device, `ram:4GiB`, `null:`, an export of an NBD
     /// server `nbd://host/export` or `nbd+unix:///export?socket=PATH`, or emulated storage in virtual
     /// time: `model:exflash-400g`, 32 of them in one server `model:exflash-400g*32@x3850-x6`, in
     /// another state `model:exflash-400g?state=fresh`; `live:` in place of `model:` has them in real
@@ -202,7 +217,7 @@ pub struct Run {
     #[arg(long, value_name = "TARGET", value_parser = target, default_value = "scratch:")]
     pub on: Vec<TargetName>,
 
-    /// Workers on each target, 1 to 1024.
+    /// Workers on each target, 1 to 1024; each has --depth I/Os outstanding. Default: the workload's.
     #[arg(long, value_name = "N", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: Option<u32>,
@@ -228,7 +243,8 @@ pub struct Run {
     #[arg(long, value_name = "OPS/RANGE", value_parser = Pattern::hot,
         conflicts_with_all = ["pattern", "zipf"], help_heading = "Workload")]
     pub hot: Option<Pattern>,
-    /// A flush (fdatasync) after this many writes of each worker.
+    /// A flush (fdatasync) after this many writes of each worker. The default engine may be another then:
+    /// --engine fixes it.
     #[arg(long, value_name = "N", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     pub fsync: Option<u32>,
@@ -287,8 +303,9 @@ pub struct Run {
     /// Which settings of a method, such as enterprise or client.
     #[arg(long, value_name = "NAME", help_heading = "Method")]
     pub setting: Option<String>,
-    /// Make every time of a method this share of what it says; the run is marked as not conformant.
-    #[arg(long, value_name = "SHARE", help_heading = "Method")]
+    /// Make every time of a method this share of what it says, such as 0.1 or 10%; the run is marked as not
+    /// conformant.
+    #[arg(long, value_name = "SHARE", value_parser = scale, help_heading = "Method")]
     pub scale: Option<f64>,
     /// Apply a method to each target alone, one after the other, rather than to all at once.
     #[arg(long, help_heading = "Method")]
@@ -500,6 +517,13 @@ pub struct Replay {
 /// A time that a workload may last.
 fn share(text: &str) -> Result<Percent, String> {
     parse_percent(text).map(Percent::from_fraction).map_err(|e| e.to_string())
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    if text.ends_with('%') {
+        return parse_percent(text).map_err(|e| e.to_string());
+    }
+    text.parse().map_err(|_| format!("`{text}` is no share: write 0.1 or 10%"))
 }
 
 fn limit_ns(text: &str) -> Result<u64, String> {

@@ -111,6 +111,23 @@ pub(crate) fn of_flag(error: &clap::Error) -> Option<String> {
     ))
 }
 
+/// Refuses a path that is not there, has no size and is called as an emulated device: `model:` is missing.
+///
+/// # Errors
+/// With the whole name.
+pub(crate) fn check_target(target: &TargetName) -> Result<(), Failure> {
+    let TargetName::Path { path, size_bytes: None, .. } = target else { return Ok(()) };
+    let Some(name) = path.to_str() else { return Ok(()) };
+    let is_device =
+        [Kind::Device, Kind::System].into_iter().any(|k| list(k).any(|(n, _)| n == name));
+    if !is_device || path.exists() {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "there is no file `{name}`, and the catalog has a device of that name: give `--on model:{name}` for virtual time, or `--on live:{name}` for real time"
+    )))
+}
+
 /// Refuses a name that can be neither a workload nor a method, and states its kind, or the most
 /// likely intended name. A path of a file that may be one is left to its reader.
 ///
@@ -235,7 +252,9 @@ mod tests {
             assert!(found.contains(ours), "{typed}: {found}");
         }
         assert_eq!(meant("zzzzzz"), None);
-        for flag in ["--rw=randread", "--bs=4k", "--iodepth", "--numjobs", "--runtime", "--read"] {
+        for flag in
+            ["--rw=randread", "--bs=4k", "--iodepth", "--numjobs", "--runtime", "--rwmixread"]
+        {
             let error = Cli::try_parse_from(["iodyno", "run", "random-read", flag]).unwrap_err();
             let said = of_flag(&error).unwrap_or_else(|| panic!("{flag}: {error}"));
             assert!(said.contains(flag.split('=').next().unwrap()), "{said}");

@@ -119,7 +119,11 @@ pub(crate) fn fill_first(flags: &Run) -> Result<Option<ListedCell>, Failure> {
         capacity_bytes = capacity_bytes.max(inspect(target)?.size_bytes.unwrap_or(0));
     }
     let cell = fill("fill", &shape, capacity_bytes)?;
-    Ok(Some(ListedCell { fill_passes: cell.fill_passes, ..ListedCell::new(cell.name, cell.spec) }))
+    let mut spec = cell.spec;
+    if let Some(content) = flags.content {
+        spec = spec.with_content(content).map_err(Failure::input)?;
+    }
+    Ok(Some(ListedCell { fill_passes: cell.fill_passes, ..ListedCell::new(cell.name, spec) }))
 }
 
 /// Why an axis would change nothing on these targets.

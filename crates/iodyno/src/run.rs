@@ -6,7 +6,7 @@ use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::overrides::overridden;
 use crate::{
-    complain, method, method_flags, print, print_json, remark, report, show, signals, style,
+    complain, hints, method, method_flags, print, print_json, remark, report, show, signals, style,
 };
 use iodyno_drive::EngineOptions;
 use iodyno_page::terminal::Style;
@@ -144,6 +144,7 @@ pub(crate) fn process(command: Vec<String>, notebook: Option<PathBuf>) -> Proces
 }
 
 fn request(flags: &Run) -> Result<RunRequest, Failure> {
+    flags.on.iter().try_for_each(hints::check_target)?;
     if flags.verify_only {
         return verify_only(flags);
     }

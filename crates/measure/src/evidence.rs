@@ -114,7 +114,6 @@ pub struct Evidence {
     /// Settings of the machine and the device, and their counters; None where time is emulated.
     pub conditions: Option<Conditions>,
     /// The workloads that ran on the same targets at the same time.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
     /// Draws that needed a recently read or written address before there was one.
     pub recent_misses: u64,

@@ -70,7 +70,11 @@ impl AxisKind {
     /// The error in it, as a sentence.
     pub fn value(self, text: &str) -> Result<Value, String> {
         let count = || -> Result<u32, String> {
-            let n = text.parse().map_err(|_| format!("`{text}` is not a whole number"))?;
+            let n = text.parse().map_err(|_| {
+                format!(
+                    "`{text}` is not a whole number (a list is 1,2,4, a range that doubles 1..64)"
+                )
+            })?;
             if n == 0 { Err(format!("`{}` starts at 1", self.name())) } else { Ok(n) }
         };
         let said = |e: &dyn fmt::Display| e.to_string();

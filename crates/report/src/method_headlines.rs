@@ -78,7 +78,9 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
                     } else if sweep.scaling.is_none() {
                         let what = match curve {
                             _ if table.rows.len() == 1 => stage.name.as_str(),
-                            Some(curve) if !curve.ceilings.is_empty() => "most, over the ceiling",
+                            Some(curve) if !curve.ceilings.is_empty() => {
+                                "most, not shown to be under the ceiling"
+                            }
                             _ => "most",
                         };
                         all.extend(most(&table.rows).map(|r| headline(r, what)));

@@ -94,6 +94,8 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
                 open_target.sample(cell.seed, spec, &mut done.evidence);
             }
             done.facts.insert("engine.why".to_owned(), why);
+            let pinned = run.request.processors.as_ref().map(ToString::to_string);
+            done.facts.extend(pinned.map(|list| ("processors".to_owned(), list)));
         }
         let others = loads.iter().enumerate().filter(|(at, _)| *at != index % loads.len());
         done.evidence.beside = others.map(|(_, load)| load.workload.clone()).collect();

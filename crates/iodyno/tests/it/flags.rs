@@ -205,6 +205,14 @@ fn a_fill_comes_first() {
     let document = place.document(&format!("{words} --vary depth=1,2"));
     assert_eq!(names(&document).len(), 3);
     assert_eq!(whole(&cells(&document)[0]["write"]["bytes"]), 1 << 20);
+    // It carries what was asked for, so that all of it can be verified, then and later.
+    let checked = "run random-read --on v?size=1MiB --time 50ms --fill --content verifiable";
+    let document = place.document(checked);
+    let found = &cells(&document)[1]["evidence"]["verification"];
+    assert_eq!((whole(&found["checked"]) > 0, whole(&found["unverified"])), (true, 0), "{found}");
+    let document = place.document("run --verify-only --on v");
+    let found = &cells(&document)[0]["evidence"]["verification"];
+    assert_eq!((whole(&found["checked"]), whole(&found["unverified"])), (256, 0), "{found}");
     place
         .iodyno("run random-read --on model:exflash-400g --fill")
         .fails(2, &["--fill", "state=seq"]);

@@ -81,7 +81,7 @@ pub(crate) fn first_cpu() -> String {
 fn a_ceiling_that_can_t_be_judged_is_not_called_broken() {
     let place = Place::new();
     let output = place.iodyno(
-        "run random-read --on ram:1MiB --vary depth=1,2 --ceiling p99.9999=1s --time 20ms -q",
+        "run random-read --on model:exflash-400g --vary depth=1,2 --ceiling p99.9999=1s --time 20ms -q",
     );
     let said = output.succeeds().stdout.replace('\n', " ");
     assert!(said.contains("too few operations to tell"), "{said}");
@@ -562,5 +562,7 @@ fn flags_without_effect_and_names_of_other_tools() {
     place.iodyno("run /dev/zero").fails(2, &["is a target", "--on /dev/zero"]);
     place.iodyno("run ram:64MiB").fails(2, &["is a target", "--on ram:64MiB"]);
     place.iodyno("run random-read --rwmixread 70").fails(2, &["--rwmixread", "--read 70%"]);
+    place.iodyno("run random-read --on exflash-400g").fails(2, &["--on model:exflash-400g"]);
+    place.iodyno("run pts-lat --on null: --scale 200%").fails(2, &["200%"]);
     place.iodyno("run random-read --iodepth=4").fails(2, &["use --depth"]);
 }

@@ -302,7 +302,7 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
             "FEW_RUNS",
             Level::Warning,
             format!(
-                "{count} can't show a difference, however large (p is {p} at best): make at least {needed} of each{several}, A and B alternately, with `iodyno run … --name before` and `--name after`, and compare before after"
+                "{count} can't show a difference, however large (p is {p} at best): make at least {needed} of each{several}, A and B alternately, with `iodyno run … --name before` and `--name after`, and compare before after; or give --repeat {needed} to one run of each, whose repeats lie closer together than runs do"
             ),
         ));
     } else if let Some((row, needed)) = hidden(rows, criteria) {

@@ -187,7 +187,7 @@ fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
         };
         let tie = if tied.is_empty() { String::new() } else { format!("; a tie with {overlap}") };
         let text = format!(
-            "most: {}{nearly}{tie}; without a ceiling on latency there is no best point",
+            "most: {}{nearly}{tie}; for a best point give a ceiling, such as --ceiling p99=1ms",
             with_iops(most)
         );
         (text, Role::Plain)
