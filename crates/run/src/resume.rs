@@ -5,7 +5,8 @@ use crate::request::{RunRequest, Work};
 use crate::resolved_run::Resume;
 use crate::schedule::whole_steps;
 use iodyno_notebook::{Run, Status};
-use iodyno_target::TargetName;
+use iodyno_target::{MachineFacts, TargetName};
+use serde_json::Value;
 
 /// The request of a run of this version of the program that was cut short, and its finished part.
 ///
@@ -35,6 +36,14 @@ pub fn resume(run: Run, version: &str) -> Result<(RunRequest, Resume), RunError>
         return refused(format!(
             "was begun by iodyno {began}: take it up with that version, or begin a new run"
         ));
+    }
+    // Cells of two machines are no one run; and a notebook of a stranger names targets that are not this machine's.
+    let machine = |value: &Value| ["product", "cpu_model"].map(|key| value[key].clone());
+    let own = serde_json::to_value(MachineFacts::gather()).unwrap_or_default();
+    if machine(&run.head.machine) != machine(&own) {
+        return refused(
+            "was begun on another machine: take it up there, or begin a new run".to_owned(),
+        );
     }
     let Some(request) =
         RunRequest::stored_in(&run.head).filter(|r| matches!(r.work, Work::Method { .. }))

@@ -372,6 +372,19 @@ fn a_resumed_run_keeps_the_device_that_it_began_with() {
     running.signal(libc::SIGKILL);
     running.finish();
     place.write("disk.toml", device.replace("channels", "chanels"));
+    let notebook = rusqlite::Connection::open(place.notebook()).unwrap();
+    let on_machine = |model: &str| {
+        let known: String =
+            notebook.query_row("SELECT machine FROM runs", [], |row| row.get(0)).unwrap();
+        let mut machine: Value = serde_json::from_str(&known).unwrap();
+        let before = machine["cpu_model"].as_str().unwrap().to_owned();
+        machine["cpu_model"] = model.into();
+        notebook.execute("UPDATE runs SET machine = ?1", [machine.to_string()]).unwrap();
+        before
+    };
+    let own = on_machine("another");
+    place.iodyno("resume last").fails(2, &["begun on another machine"]);
+    on_machine(&own);
     assert_eq!(figures(&in_another_folder(&place, "resume last --json -q")), whole);
     assert_eq!(whole.len(), 16);
 }
