@@ -105,13 +105,13 @@ fn runs_are_compared_with_the_first() {
     // Three sides: each compared with the first.
     let three = page(&place, "report last~3 last~2 last~1 -o three.html", "three.html");
     assert_eq!(three.matches("id=\"figure-shifts-").count(), 2);
-    // A cross marks a slower figure, not an invalid one.
+    // A triangle that points downwards marks a slower figure, and no sign of an invalid one.
     for (device, name) in [(DEVICE, "fast"), ("model:ssd-sata3-mlc-200g", "slow")] {
         let words = format!("run random-read --on {device} {SHORT} -q --repeat 8 --name {name}");
         place.iodyno(&words).succeeds();
     }
     let text = page(&place, "report fast slow -o slower.html", "slower.html");
-    assert!(text.contains("class=\"sign bad\""), "something is slower");
+    assert!(text.contains("class=\"sign worse\"") && text.contains(">worse</text>"));
     assert!(!text.contains("of no worth") && !text.contains("not to be used"));
 }
 

@@ -224,7 +224,7 @@ fn horizontal(plot: &Plot) -> (Extent, Option<f64>) {
         for series in &panel.series {
             for point in &series.points {
                 extent.add(point.x);
-                if let (Mark::Interval, Some((low, high))) = (series.mark, point.interval) {
+                if let (true, Some((low, high))) = (series.mark.is_interval(), point.interval) {
                     extent.add(low);
                     extent.add(high);
                 }
@@ -262,7 +262,7 @@ fn vertical(panel: &Panel) -> Extent {
     let mut has_words = false;
     for (series, stack) in panel.series.iter().zip(stacks(panel)) {
         for (i, point) in series.points.iter().enumerate() {
-            has_words |= !point.label.is_empty() && series.mark != Mark::Interval;
+            has_words |= !point.label.is_empty() && !series.mark.is_interval();
             match (series.mark, stack.get(i)) {
                 (Mark::Stack, Some(&(low, high))) => {
                     extent.add(low);
@@ -271,7 +271,7 @@ fn vertical(panel: &Panel) -> Extent {
                 (Mark::Band, _) => {}
                 _ => extent.add(point.y),
             }
-            if let (true, Some((low, high))) = (series.mark != Mark::Interval, point.interval) {
+            if let (false, Some((low, high))) = (series.mark.is_interval(), point.interval) {
                 extent.add(low);
                 extent.add(high);
             }

@@ -216,23 +216,26 @@ fn forests(compared: &Compared<'_>) -> Vec<Figure> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let kinds = ["slower", "faster", "same", "inconclusive", "too few runs"];
-    let series = kinds.iter().enumerate().map(|(color, kind)| {
+    let kinds = [
+        ("worse", "slower", Mark::Worse),
+        ("better", "faster", Mark::Better),
+        ("same", "same", Mark::Interval),
+        ("inconclusive", "inconclusive", Mark::Undecided),
+        ("too few runs", "too few runs", Mark::Undecided),
+    ];
+    let series = kinds.into_iter().map(|(name, word, mark)| {
         let points =
-            rows.iter().enumerate().filter(|(_, r)| verdict(r).0 == *kind).map(|(i, r)| Point {
+            rows.iter().enumerate().filter(|(_, r)| verdict(r).0 == word).map(|(i, r)| Point {
                 interval: r.comparison.interval.map(|c| (c.low, c.high)),
-                tone: verdict(r).1,
                 ..Point::at(r.comparison.shift_share, i as f64)
             });
-        let color = [5, 2, 0, 7, 7][color];
-        Series { name: (*kind).to_owned(), mark: Mark::Interval, color, points: points.collect() }
+        Series { name: name.to_owned(), mark, color: 0, points: points.collect() }
     });
     let series = series.filter(|s| !s.points.is_empty()).collect();
     let threshold = compared.criteria.threshold_share;
     let mut panel = Panel::new(Axis::categories("", rows.iter().map(name).collect()), series);
     panel.rules.push(Rule { at: 0.0, upright: true, name: String::new(), tone: Tone::Plain });
     panel.height = (rows.len() as f64 / 8.0).clamp(0.5, 4.0);
-    panel.signs = Some(["to be taken with care".to_owned(), "slower".to_owned()]);
     let mut notes = vec![format!(
         "Shift of the median from A to B with its 95 % interval. Between the lines at ± {} a shift does not matter. More is better for rates, less for latencies.",
         Quantity::Share.words(threshold)
