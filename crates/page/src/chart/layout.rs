@@ -323,7 +323,7 @@ pub(super) fn stacks(panel: &Panel) -> Vec<Vec<(f64, f64)>> {
         .collect()
 }
 
-/// The row above the first panel in which the name of each span stands. Spans that overlap, and names longer
+/// The row above the first panel for the name of each span. Spans that overlap, and names longer
 /// than their span, go to another row; a name without space is in a `title` alone.
 fn span_rows(plot: &Plot, x: &Ruler) -> Vec<Option<usize>> {
     let mut ends = [f64::NEG_INFINITY; SPAN_ROWS];

@@ -219,7 +219,7 @@ fn bars(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
         };
         let Some(to) = to else { continue };
         let x = middle - all / 2.0 + wide * slot as f64;
-        // A hair of ground between neighbours, where they are wide enough for it.
+        // A thin gap between neighbours, where they are wide enough for it.
         let inset = if wide > 6.0 { 0.5 } else { 0.0 };
         let (a, b) = ((x + inset).clamp(left, right), (x + wide - inset).clamp(left, right));
         path.rect((a, from), (b, to));

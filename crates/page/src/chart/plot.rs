@@ -144,7 +144,7 @@ impl Drawing<'_> {
             legend::sign(&mut group, tone, spot.at.0, sign_y(series, spot));
             legend::triangle(&mut group, series.mark, spot.at);
         }
-        // So many words would be a blur; the most important ones still have theirs.
+        // So many labels would be illegible; points with a sign keep theirs.
         let words = spots.iter().filter(|s| !series.points[s.point].label.is_empty()).count();
         let is_blur = words > LABELS_UP_TO;
         for spot in spots {

@@ -33,8 +33,8 @@ use crate::tone;
 /// names in `categories`, category `i` at value `i`). `min` is at pixel `from`, `max` at `to`, in units of
 /// the `viewBox`. A point is `[x, y]`, with its label if it has one, then the ends of its interval; these
 /// lie along the horizontal axis if the mark is `interval`, `better`, `worse` or `undecided`. `entry` is the number in `data-series`.
-/// A matrix has one panel whose axes are categories, with `cells` by row and then column; columns that
-/// stand on a plane have their values there, and no axes.
+/// A matrix has one panel whose axes are categories, with `cells` by row and then column; columns on a
+/// plane have their values there, and no axes.
 pub fn scales(figure: &Figure) -> Value {
     scales_in(figure, Look::Embedded)
 }

@@ -202,7 +202,7 @@ fn linear_label(quantity: Quantity, value: f64, step: f64, most: f64) -> String 
     let decimals = decimals as usize;
     let written = format!("{number:.decimals$}");
     let written = trim_zeros(&written);
-    // A sum of steps may be a hair below 0.
+    // Rounding may leave a sum of steps slightly below 0.
     let written = if written == "-0" { "0" } else { written };
     format!("{sign}{written}{unit}")
 }
