@@ -311,13 +311,7 @@ pub(super) fn of_distribution<'a>(
     };
     let mut all = Vec::new();
     let line = || labels::line_of(stage.run, stage.run_level, cells.iter().copied());
-    let totals: Vec<Interval> = cells.iter().map(|c| c.total()).collect();
-    let kinds: BTreeSet<OpKind> = totals
-        .iter()
-        .flat_map(Interval::iter)
-        .filter(|(_, s)| s.ops() > 0)
-        .map(|(k, _)| k)
-        .collect();
+    let kinds = kinds(cells);
     for &kind in &kinds {
         let (suffix, of) = match kinds.len() {
             1 => (String::new(), String::new()),
@@ -333,6 +327,13 @@ pub(super) fn of_distribution<'a>(
         }));
     }
     all
+}
+
+/// The kinds of operation of some cells.
+pub(super) fn kinds(cells: &[&Cell]) -> BTreeSet<OpKind> {
+    let totals: Vec<Interval> = cells.iter().map(|c| c.total()).collect();
+    let each = totals.iter().flat_map(Interval::iter).filter(|(_, stats)| stats.ops() > 0);
+    each.map(|(kind, _)| kind).collect()
 }
 
 /// The points as a table.
