@@ -14,7 +14,6 @@ use iodyno_page::{
     Table, Tone,
 };
 use iodyno_units::{OpKind, human, parse_size};
-use std::collections::BTreeSet;
 
 /// Points of a sweep whose courses are drawn.
 const COURSES_MAX: usize = 6;
@@ -311,7 +310,7 @@ pub(super) fn of_distribution<'a>(
     };
     let mut all = Vec::new();
     let line = || labels::line_of(stage.run, stage.run_level, cells.iter().copied());
-    let kinds = kinds(cells);
+    let kinds = labels::kinds(cells);
     for &kind in &kinds {
         let (suffix, of) = match kinds.len() {
             1 => (String::new(), String::new()),
@@ -327,13 +326,6 @@ pub(super) fn of_distribution<'a>(
         }));
     }
     all
-}
-
-/// The kinds of operation of some cells.
-pub(super) fn kinds(cells: &[&Cell]) -> BTreeSet<OpKind> {
-    let totals: Vec<Interval> = cells.iter().map(|c| c.total()).collect();
-    let each = totals.iter().flat_map(Interval::iter).filter(|(_, stats)| stats.ops() > 0);
-    each.map(|(kind, _)| kind).collect()
 }
 
 /// The points as a table.

@@ -193,6 +193,14 @@ pub(super) fn axis(name: &str) -> &str {
     }
 }
 
+/// The kinds of operation of some cells.
+pub(super) fn kinds(cells: &[&Cell]) -> std::collections::BTreeSet<iodyno_units::OpKind> {
+    let totals: Vec<iodyno_measure::Interval> = cells.iter().map(|c| c.total()).collect();
+    let each =
+        totals.iter().flat_map(iodyno_measure::Interval::iter).filter(|(_, stats)| stats.ops() > 0);
+    each.map(|(kind, _)| kind).collect()
+}
+
 /// A name for links and files: every character other than a letter or digit becomes a dash.
 pub(super) fn slug(text: &str) -> String {
     let mut slug = String::new();

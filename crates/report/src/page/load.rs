@@ -1,6 +1,6 @@
 //! Figures of a load curve: latency over the achieved rate, and throughput over concurrency.
 
-use super::grid;
+use super::labels;
 use super::stage::{Stage, nine, point_name, tone, values};
 use iodyno_measure::statistics::knee::Optimum;
 use iodyno_method::findings::{Load, Row, Scaling, Table as Grid};
@@ -103,7 +103,7 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
         panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Plain });
     }
     let mut notes = vec![format!("Beside the points: {of}.")];
-    if grid::kinds(&stage.cells).len() > 1 {
+    if labels::kinds(&stage.cells).len() > 1 {
         notes.push("Percentiles are of all kinds of operation together.".to_owned());
     }
     Some(Figure {
