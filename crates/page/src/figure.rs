@@ -57,10 +57,6 @@ pub struct Panel {
     pub heat: Option<HeatMap>,
     /// Its height as a share of a usual panel; 1 is usual.
     pub height: f64,
-    /// The meaning of the signs of points with [`Tone::Warning`] and [`Tone::Bad`] here, for the legend. None
-    /// for values with warnings and values that are invalid. Of several panels the first that gives it applies
-    /// to all.
-    pub signs: Option<[String; 2]>,
 }
 
 /// An axis.
@@ -116,6 +112,8 @@ pub enum Mark {
     Step,
     /// Dots alone.
     Dots,
+    /// Rings, larger than dots, so that a dot of the same value is visible within: a reference value.
+    Hollow,
     /// Bars from 0; side by side where there are several series.
     Bars,
     /// Bars on top of each other.
@@ -124,6 +122,12 @@ pub enum Mark {
     Band,
     /// A dot with a line from `low` to `high` along the **horizontal** axis: an estimate with its interval.
     Interval,
+    /// As [`Mark::Interval`], of a change to the better: a triangle that points upwards, in the colour of good.
+    Better,
+    /// As [`Mark::Interval`], of a change to the worse: a triangle that points downwards, in the colour of bad.
+    Worse,
+    /// As [`Mark::Interval`], of an undecided change: a ring, in the colour of secondary text.
+    Undecided,
 }
 
 /// A point.
@@ -133,7 +137,7 @@ pub struct Point {
     pub x: f64,
     /// Along the vertical axis. Not finite: a gap.
     pub y: f64,
-    /// Ends of its interval, where it has one: vertical, but for [`Mark::Interval`].
+    /// Ends of its interval, where it has one: vertical, unless [`Mark::is_interval`].
     pub interval: Option<(f64, f64)>,
     /// Its label: its depth, its rate; may be empty.
     pub label: String,
@@ -220,10 +224,17 @@ impl Axis {
     }
 }
 
+impl Mark {
+    /// It draws estimates whose intervals lie along the horizontal axis.
+    pub const fn is_interval(self) -> bool {
+        matches!(self, Self::Interval | Self::Better | Self::Worse | Self::Undecided)
+    }
+}
+
 impl Panel {
     /// A panel of series alone, of the usual height.
     pub fn new(y: Axis, series: Vec<Series>) -> Self {
-        Self { y, series, rules: Vec::new(), heat: None, height: 1.0, signs: None }
+        Self { y, series, rules: Vec::new(), heat: None, height: 1.0 }
     }
 }
 

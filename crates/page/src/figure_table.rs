@@ -2,7 +2,7 @@
 //!
 //! Every figure can be read as a table, for readers who can't see it and for copying.
 
-use crate::{Axis, Cell, Column, Figure, Mark, Matrix, Panel, Plot, Quantity, Row, Scale, Series};
+use crate::{Axis, Cell, Column, Figure, Matrix, Panel, Plot, Quantity, Row, Scale, Series};
 use crate::{Shape, Table};
 
 /// The most rows of a table; of more points every n-th is shown.
@@ -112,7 +112,7 @@ fn of_plot(plot: &Plot) -> Table {
 
 /// The axis along which the intervals of a series lie.
 fn interval_axis<'a>(plot: &'a Plot, panel: &'a Panel, series: &Series) -> &'a Axis {
-    if series.mark == Mark::Interval { &plot.x } else { &panel.y }
+    if series.mark.is_interval() { &plot.x } else { &panel.y }
 }
 
 /// The counts above 0 of the heat maps, if there are any.

@@ -370,16 +370,14 @@ fn hostile_names_never_become_elements_or_attributes() {
     }
 }
 
-/// The legend gives the meaning of a sign in this figure: a cross is an invalid value, unless the figure gives
-/// another meaning.
+/// The legend explains the sign of an invalid value; a change to the better or the worse, and one that is
+/// undecided, differ in shape as well as in colour, and carry no sign of an invalid value.
 #[test]
-fn the_legend_gives_the_meaning_of_signs() {
-    let drawn = |signs: Option<[&str; 2]>| {
-        let point = Point { tone: Tone::Bad, ..Point::at(1.0, 2.0) };
-        let series =
-            Series { name: "b".to_owned(), mark: Mark::Dots, color: 0, points: vec![point] };
-        let mut panel = Panel::new(Axis::from_zero("y", Quantity::Count), vec![series]);
-        panel.signs = signs.map(|names| names.map(str::to_owned));
+fn the_legend_gives_the_meaning_of_signs_and_shapes() {
+    let drawn = |mark: Mark, tone: Tone| {
+        let point = Point { tone, interval: Some((0.5, 1.5)), ..Point::at(1.0, 2.0) };
+        let series = Series { name: "b".to_owned(), mark, color: 0, points: vec![point] };
+        let panel = Panel::new(Axis::from_zero("y", Quantity::Count), vec![series]);
         let mut figure = gallery::usual();
         figure.shape = Shape::Plot(Plot {
             x: Axis::from_zero("x", Quantity::Count),
@@ -388,8 +386,21 @@ fn the_legend_gives_the_meaning_of_signs() {
         });
         svg(&figure, Look::Alone)
     };
-    let usual = drawn(None);
-    assert!(usual.contains("INVALID, not to be used") && !usual.contains("of no worth"));
-    let own = drawn(Some(["with care", "slower"]));
-    assert!(own.contains(">slower<") && !own.contains("INVALID"), "{own}");
+    let count =
+        |text: &str, shape: &str| text.split("</style>").nth(1).unwrap().matches(shape).count();
+    assert!(drawn(Mark::Dots, Tone::Bad).contains("INVALID, not to be used"));
+    let shapes = [
+        (Mark::Better, r#"class="sign better""#),
+        (Mark::Worse, r#"class="sign worse""#),
+        (Mark::Undecided, r#"class="inside""#),
+        (Mark::Hollow, r#"class="inside""#),
+    ];
+    for (mark, own) in shapes {
+        let text = drawn(mark, Tone::Plain);
+        assert!(!text.contains("INVALID"), "{mark:?}");
+        for (_, shape) in shapes {
+            // One in the legend, and one for the point.
+            assert_eq!(count(&text, shape), if shape == own { 2 } else { 0 }, "{mark:?}: {shape}");
+        }
+    }
 }

@@ -64,6 +64,10 @@ fn any_series() -> impl Strategy<Value = Series> {
         Mark::Stack,
         Mark::Band,
         Mark::Interval,
+        Mark::Hollow,
+        Mark::Better,
+        Mark::Worse,
+        Mark::Undecided,
     ]);
     (mark, 0..20_usize, prop::collection::vec(any_point(), 0..12)).prop_map(
         |(mark, color, points)| Series { name: format!("series {color}"), mark, color, points },
@@ -95,14 +99,7 @@ fn any_plot() -> impl Strategy<Value = Plot> {
         heat,
         any_number(),
     )
-        .prop_map(|(y, series, rules, heat, height)| Panel {
-            y,
-            series,
-            rules,
-            heat,
-            height,
-            signs: None,
-        });
+        .prop_map(|(y, series, rules, heat, height)| Panel { y, series, rules, heat, height });
     let span = (any_number(), any_number()).prop_map(|(from, to)| Span {
         from,
         to,

@@ -362,9 +362,12 @@ mod in_a_browser {
         tab.media("dark", "");
         let dark = tab.text(ground);
         assert_ne!(light, dark);
+        let named = "document.querySelector('.theme').textContent";
         let button = tab.middle(".theme");
+        assert_eq!(tab.text(named), "Light", "the button is named after what it changes to");
         tab.click(button, 1);
         assert_eq!(tab.text(ground), light);
+        assert_eq!(tab.text(named), "Dark");
         tab.click(button, 1);
         assert_eq!(tab.text(ground), dark);
         // Paper is light, whatever is on screen.

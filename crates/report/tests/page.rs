@@ -2,8 +2,10 @@
 
 mod samples;
 
-use iodyno_page::{Block, Document, Figure, Shape, html, markdown};
-use iodyno_report::page::{Options, document};
+use iodyno_notebook::Run;
+use iodyno_page::{Block, Document, Figure, Shape, Tone, html, markdown};
+use iodyno_report::compare::{self, Side};
+use iodyno_report::page::{Options, comparison, document};
 use std::collections::BTreeSet;
 
 fn figures(document: &Document) -> Vec<&Figure> {
@@ -55,6 +57,70 @@ fn whatever_the_run_nothing_that_must_be_told_is_left_out() {
         assert!(name == "hostile" || page.len() < 300_000, "{name}: {} bytes", page.len());
         assert_eq!(page, html::page(&document), "{name}: the same run, the same page");
     }
+}
+
+/// The head names each target with what it is and by which engine it was accessed.
+#[test]
+fn the_head_describes_the_targets() {
+    for (name, run) in samples::all() {
+        let about = document(&run, &Options::default()).about.join("\n");
+        if run.head.targets.len() > 4 {
+            assert!(about.contains("more targets"), "{name}: {about}");
+            continue;
+        }
+        for target in &run.head.targets {
+            let line = about.lines().find(|line| line.starts_with(&target.name));
+            let line = line.unwrap_or_else(|| panic!("{name}: {about}"));
+            let size = target.description().size_bytes.map(iodyno_units::human::size);
+            assert!(size.is_none_or(|size| line.contains(&size)), "{name}: {line}");
+            let mut cells = run.cells.iter().filter(|c| c.key.target == target.name);
+            let is_real = |c: &&iodyno_measure::Cell| !c.evidence.virtual_time;
+            if let Some(cell) = cells.find(|c| is_real(c) && !c.key.engine.is_empty()) {
+                assert!(line.contains(&cell.key.engine), "{name}: {line}");
+            }
+        }
+    }
+}
+
+/// A threshold is listed once for each result, with the cells and the kinds of operation that have it; one that
+/// the samples can't show has not failed.
+#[test]
+fn no_threshold_is_listed_twice() {
+    let mut run = samples::four_corners();
+    let own = ["p50<1s", "p99.999<1s"].map(|t| t.parse::<iodyno_measure::Threshold>().unwrap());
+    run.head.plan["thresholds"] = serde_json::to_value(own).unwrap();
+    let document = document(&run, &Options::default());
+    let blocks = document.sections[0].blocks.iter();
+    let verdicts = blocks.filter_map(|b| if let Block::Verdicts(v) = b { Some(v) } else { None });
+    let listed: Vec<_> = verdicts.flatten().filter(|v| v.code == "THRESHOLD").collect();
+    let words: Vec<_> = listed.iter().map(|v| (v.text.as_str(), v.tone, v.of.len())).collect();
+    // Half of the cells have as many operations as the 99.999th percentile takes.
+    let wanted = [
+        ("p99.999<1s: not shown", Tone::Warning, 2),
+        ("p50<1s: held", Tone::Good, 4),
+        ("p99.999<1s: held", Tone::Good, 2),
+    ];
+    assert_eq!(words, wanted);
+    for of in listed.iter().flat_map(|v| &v.of) {
+        assert!(of.contains(", read p") || of.contains(", write p"), "{of}");
+    }
+}
+
+/// The distributions of a comparison are of one kind of operation each.
+#[test]
+fn reads_and_writes_have_percentiles_of_their_own() {
+    let sides = ["a", "b"].map(|id| [Run { id: id.to_owned(), ..samples::open_loop() }]);
+    let side = |i: usize| Side { asked: ["a", "b"][i], runs: &sides[i] };
+    let compared = compare::compare(side(0), side(1), &compare::Options::default()).unwrap();
+    let document = comparison(&[compared], &[&sides[0], &sides[1]], &Options::default());
+    let overlay = figures(&document).into_iter().find(|f| f.id == "overlay-1").unwrap();
+    let Shape::Plot(plot) = &overlay.shape else { panic!("no plot") };
+    let names: BTreeSet<&str> = plot.panels[0].series.iter().map(|s| s.name.as_str()).collect();
+    let total = sides[0][0].cells[0].total();
+    let kinds = total.iter().filter(|(_, stats)| stats.ops() > 0).map(|(kind, _)| kind.name());
+    let wanted: BTreeSet<String> =
+        kinds.flat_map(|kind| ["A", "B"].map(|side| format!("{side}, {kind}"))).collect();
+    assert!(wanted.len() > 2 && wanted.iter().map(String::as_str).eq(names), "{wanted:?}");
 }
 
 /// What an invalid cell gave is told, and told to be invalid.

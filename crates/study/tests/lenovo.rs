@@ -2,6 +2,7 @@
 
 mod small;
 
+use iodyno_page::{Block, Figure, Mark, Scale, Shape};
 use iodyno_study::{Metric, Outcome, Provenance, Study, json, load};
 use small::{cell, taken};
 use std::collections::BTreeSet;
@@ -120,6 +121,27 @@ fn every_printed_figure_has_ours() {
     assert_eq!(rows.iter().filter(printed).count(), study.printed.len());
     assert!(rows.iter().filter(printed).all(|row| row["ours"].is_f64() && row["error"].is_f64()));
     assert!(rows.iter().filter(|row| !printed(row)).all(|row| row["error"].is_null()));
+}
+
+/// Printed figures are rings wherever they are drawn, ours never; devices from 1 to 32 are on a logarithmic axis.
+#[test]
+fn printed_figures_differ_from_ours_in_shape() {
+    let study = lenovo();
+    let taken = taken(&study, |key| cell(key, 1e5 * f64::from(key.devices), 1e5));
+    let document = iodyno_study::page::document(&Outcome::new(&study, &taken), &[], "iodyno");
+    let (mut rings, mut over_devices) = (0, 0);
+    for block in document.sections.iter().flat_map(|section| &section.blocks) {
+        let Block::Figure(Figure { shape: Shape::Plot(plot), .. }) = block else { continue };
+        for series in plot.panels.iter().flat_map(|panel| &panel.series) {
+            assert_eq!(series.name.ends_with("printed"), series.mark == Mark::Hollow);
+            rings += usize::from(series.mark == Mark::Hollow);
+        }
+        if plot.x.label == "devices" {
+            assert_eq!(plot.x.scale, Scale::Log);
+            over_devices += 1;
+        }
+    }
+    assert!(rings > 10 && over_devices > 1, "{rings} {over_devices}");
 }
 
 /// The largest rate is searched where a closed loop has it.

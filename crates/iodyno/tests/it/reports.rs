@@ -93,6 +93,9 @@ fn runs_are_compared_with_the_first() {
     let output = place.iodyno("report before");
     assert!(output.exits(2).stderr.contains("names 2 runs"), "{}", output.stderr);
     let text = page(&place, "report before after -o both.html", "both.html");
+    assert!(text.contains("<title>after against before</title>"));
+    let unnamed = page(&place, "report last~1 last -o unnamed.html", "unnamed.html");
+    assert!(unnamed.contains("<title>after (last) against before (last~1)</title>"));
     assert!(text.contains("Shift from A to B") && text.contains("From run to run"));
     // Both sides list everything, and all four commands are there.
     assert_eq!(text.matches("I · Comparison").count(), 2);
@@ -105,13 +108,13 @@ fn runs_are_compared_with_the_first() {
     // Three sides: each compared with the first.
     let three = page(&place, "report last~3 last~2 last~1 -o three.html", "three.html");
     assert_eq!(three.matches("id=\"figure-shifts-").count(), 2);
-    // A cross marks a slower figure, not an invalid one.
+    // A triangle that points downwards marks a slower figure, and no sign of an invalid one.
     for (device, name) in [(DEVICE, "fast"), ("model:ssd-sata3-mlc-200g", "slow")] {
         let words = format!("run random-read --on {device} {SHORT} -q --repeat 8 --name {name}");
         place.iodyno(&words).succeeds();
     }
     let text = page(&place, "report fast slow -o slower.html", "slower.html");
-    assert!(text.contains("class=\"sign bad\""), "something is slower");
+    assert!(text.contains("class=\"sign worse\"") && text.contains(">worse</text>"));
     assert!(!text.contains("of no worth") && !text.contains("not to be used"));
 }
 
@@ -159,6 +162,8 @@ fn a_study_is_drawn_with_a_measured_run_over_it() {
     let text = page(&place, "study my.toml --quick -q --report=my.html --with mine", "my.html");
     assert!(text.contains("Table 1: rates") && text.contains("200 k"));
     assert!(text.contains("Laid over the figures: mine on ram:64MiB"));
+    // Printed values differ from ours in shape.
+    assert!(text.contains("class=\"inside\""), "rings of printed values");
     let output = place.iodyno("study my.toml --quick --report=x.html --with nobody");
     assert!(output.exits(2).stderr.contains("nobody"), "{}", output.stderr);
     assert!(place.iodyno("study my.toml --with mine").exits(2).stderr.contains("--report"));
@@ -200,6 +205,10 @@ mod in_a_browser {
             run(&format!("pts-wsat --on {DEVICE} --scale 0.02"), "wsat.html"),
             run(pair, "levels.html"),
         ];
+        all.push((
+            "study.html",
+            page(place, "study lenovo-exflash --quick -q --report=study.html", "study.html"),
+        ));
         run(&format!("{depths} {SHORT} --name again --seed 2"), "again.html");
         all.push(("both.html", page(place, "report depths again -o both.html", "both.html")));
         all
@@ -244,6 +253,11 @@ mod in_a_browser {
                 charts >= 2.0 && (charts - reached).abs() < 0.5,
                 "{name}: {reached} of {charts}"
             );
+            for (width, height) in [(420, 800), (1280, 800)] {
+                tab.size(width, height);
+                let cut = "[...document.querySelectorAll('nav a')].filter((it) => { const box = it.getBoundingClientRect(); return box.left < 0 || box.right > innerWidth; }).length";
+                assert_eq!(tab.count(cut), 0, "{name}: navigation that is cut at {width} px");
+            }
             tab.eval(axe);
             let found = tab.eval(
                 "axe.run(document, { resultTypes: ['violations'] }).then((it) => it.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes.slice(0, 2).map((n) => n.html.slice(0, 200)).join(' ; ')))",

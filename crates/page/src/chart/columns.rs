@@ -2,7 +2,7 @@
 //!
 //! A step along a column axis goes right and down, a step along a row axis goes left and down, a value goes up.
 //! Columns begin at 0 and are drawn from the back to the front, so that the nearer hides the farther. The axes
-//! are reversed where necessary, so that the larger values stand behind the smaller ones.
+//! are reversed where necessary, so that the larger columns are behind the smaller ones.
 
 use std::fmt::Write as _;
 
@@ -118,7 +118,7 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
 
 fn lay(matrix: &Matrix, frame: &Frame, top: f64, most: f64, height: f64) -> Plane {
     let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
-    // Names of both axes stand left and right of the plane.
+    // The names of the axes are left and right of the plane.
     let width_max = frame.width - 2.0 * if frame.is_small { 70.0 } else { 120.0 };
     let half = (width_max / (columns + rows) as f64).min(34.0);
     let half = (half, half / 1.9);
@@ -218,7 +218,7 @@ fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
         Label { class: "cat", ..label(x + 5.0, y + 14.0, Anchor::Start, width_max) }
             .write(out, name);
     }
-    // The names of the axes stand below the middle of their edges.
+    // The names of the axes are below the middle of their edges.
     let widest = |names: &[String]| {
         names.iter().map(|n| width(&isolated(n), SIZE).min(120.0)).fold(0.0, f64::max)
     };

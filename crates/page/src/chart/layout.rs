@@ -224,7 +224,7 @@ fn horizontal(plot: &Plot) -> (Extent, Option<f64>) {
         for series in &panel.series {
             for point in &series.points {
                 extent.add(point.x);
-                if let (Mark::Interval, Some((low, high))) = (series.mark, point.interval) {
+                if let (true, Some((low, high))) = (series.mark.is_interval(), point.interval) {
                     extent.add(low);
                     extent.add(high);
                 }
@@ -262,7 +262,7 @@ fn vertical(panel: &Panel) -> Extent {
     let mut has_words = false;
     for (series, stack) in panel.series.iter().zip(stacks(panel)) {
         for (i, point) in series.points.iter().enumerate() {
-            has_words |= !point.label.is_empty() && series.mark != Mark::Interval;
+            has_words |= !point.label.is_empty() && !series.mark.is_interval();
             match (series.mark, stack.get(i)) {
                 (Mark::Stack, Some(&(low, high))) => {
                     extent.add(low);
@@ -271,7 +271,7 @@ fn vertical(panel: &Panel) -> Extent {
                 (Mark::Band, _) => {}
                 _ => extent.add(point.y),
             }
-            if let (true, Some((low, high))) = (series.mark != Mark::Interval, point.interval) {
+            if let (false, Some((low, high))) = (series.mark.is_interval(), point.interval) {
                 extent.add(low);
                 extent.add(high);
             }
@@ -323,7 +323,7 @@ pub(super) fn stacks(panel: &Panel) -> Vec<Vec<(f64, f64)>> {
         .collect()
 }
 
-/// The row above the first panel in which the name of each span stands. Spans that overlap, and names longer
+/// The row above the first panel for the name of each span. Spans that overlap, and names longer
 /// than their span, go to another row; a name without space is in a `title` alone.
 fn span_rows(plot: &Plot, x: &Ruler) -> Vec<Option<usize>> {
     let mut ends = [f64::NEG_INFINITY; SPAN_ROWS];

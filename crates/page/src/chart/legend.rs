@@ -72,10 +72,14 @@ pub(super) fn class(mark: Mark) -> &'static str {
         Mark::Dashed => "dashed",
         Mark::Step => "step",
         Mark::Dots => "dots",
+        Mark::Hollow => "hollow",
         Mark::Bars => "bars",
         Mark::Stack => "stack",
         Mark::Band => "band",
         Mark::Interval => "interval",
+        Mark::Better => "better",
+        Mark::Worse => "worse",
+        Mark::Undecided => "undecided",
     }
 }
 
@@ -90,21 +94,15 @@ fn signs(plot: &Plot) -> [bool; 2] {
     found
 }
 
-/// The meaning of signs where the figure gives them no other.
+/// The meaning of the signs.
 const SIGN_NAMES: [&str; 2] = ["with a warning", "INVALID, not to be used"];
-
-/// The meaning of signs in this plot.
-fn sign_names(plot: &Plot) -> [&str; 2] {
-    let own = plot.panels.iter().find_map(|panel| panel.signs.as_ref());
-    own.map_or(SIGN_NAMES, |[warning, bad]| [warning, bad])
-}
 
 /// Positions of the entries and then of the signs, each `(x, row)`, and the number of rows.
 fn places(entries: &[Entry], plot: &Plot, frame: &Frame) -> (Vec<(f64, usize)>, usize) {
     let names = entries.iter().map(|e| width(&isolated(&e.name), SIZE).min(NAME_WIDTH_MAX));
     let signs = signs(plot)
         .into_iter()
-        .zip(sign_names(plot))
+        .zip(SIGN_NAMES)
         .map(|(is_there, name)| if is_there { width(name, SIZE) } else { f64::NAN });
     let (mut x, mut row) = (0.0, 0);
     let mut out = Vec::new();
@@ -159,8 +157,7 @@ pub(super) fn write(out: &mut String, entries: &[Entry], plot: &Plot, frame: &Fr
         }
         let (x, y) = (x + 2.0, top + row as f64 * ROW + 8.0);
         sign(out, [Tone::Warning, Tone::Bad][i], x + SAMPLE / 2.0, y);
-        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, NAME_WIDTH_MAX)
-            .write(out, sign_names(plot)[i]);
+        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, NAME_WIDTH_MAX).write(out, SIGN_NAMES[i]);
         out.push('\n');
     }
     out.push_str("</g>\n");
@@ -171,10 +168,12 @@ fn sample(entry: &Entry, x: f64, y: f64) -> String {
     let middle = x + SAMPLE / 2.0;
     let line = format!(r#"<path class="l" d="M{} {}h{SAMPLE}"/>"#, px(x), px(y));
     let dot = format!(r#"<path class="p" d="M{} {}h0"/>"#, px(middle), px(y));
+    let inside = format!(r#"<path class="inside" d="M{} {}h0"/>"#, px(middle), px(y));
     match entry.mark {
         Mark::Line if entry.has_dots => line + &dot,
         Mark::Line | Mark::Dashed | Mark::Step => line,
         Mark::Dots => dot,
+        Mark::Hollow => dot + &inside,
         Mark::Bars | Mark::Stack | Mark::Band => {
             let class = if entry.mark == Mark::Band { "a" } else { "b" };
             format!(
@@ -183,11 +182,30 @@ fn sample(entry: &Entry, x: f64, y: f64) -> String {
                 px(y - 5.0)
             )
         }
-        Mark::Interval => {
-            let (x, y) = (px(x + 2.0), px(y));
-            format!(r#"<path class="w" d="M{x} {y}H{}m0-4v8M{x} {y}m0-4v8"/>{dot}"#, px(end - 2.0))
+        Mark::Interval | Mark::Better | Mark::Worse | Mark::Undecided => {
+            let (left, row) = (px(x + 2.0), px(y));
+            let right = px(end - 2.0);
+            let mut out =
+                format!(r#"<path class="w" d="M{left} {row}H{right}m0-4v8M{left} {row}m0-4v8"/>"#);
+            match entry.mark {
+                Mark::Interval => out += &dot,
+                Mark::Undecided => out += &(dot + &inside),
+                mark => triangle(&mut out, mark, (middle, y)),
+            }
+            out
         }
     }
+}
+
+/// The triangle of an estimate that is better or worse; none for other marks.
+pub(super) fn triangle(out: &mut String, mark: Mark, (x, y): (f64, f64)) {
+    let (top, sides) = match mark {
+        Mark::Better => (y - 6.5, "l6.5 11h-13z"),
+        Mark::Worse => (y + 6.5, "l6.5-11h-13z"),
+        _ => return,
+    };
+    let _ =
+        write!(out, r#"<path class="sign {}" d="M{} {}{sides}"/>"#, class(mark), px(x), px(top));
 }
 
 /// The sign of a tone around a place: a triangle for Warning, a cross for Bad, none for others.

@@ -63,10 +63,10 @@ pub(super) fn write(
     );
     let spots = match series.mark {
         Mark::Line | Mark::Dashed | Mark::Step => line(out, series, place, taken),
-        Mark::Dots => dots(out, series, place, taken),
+        Mark::Dots | Mark::Hollow => dots(out, series, place, taken),
         Mark::Bars | Mark::Stack => bars(out, series, place, taken),
         Mark::Band => band(out, series, place),
-        Mark::Interval => intervals(out, series, place, taken),
+        _ => intervals(out, series, place, taken),
     };
     out.push_str("</g>\n");
     spots
@@ -155,6 +155,9 @@ fn dots(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
     }
     whiskers(out, series, place);
     path.write(out, "p");
+    if series.mark == Mark::Hollow {
+        path.write(out, "inside");
+    }
     spots
 }
 
@@ -216,7 +219,7 @@ fn bars(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
         };
         let Some(to) = to else { continue };
         let x = middle - all / 2.0 + wide * slot as f64;
-        // A hair of ground between neighbours, where they are wide enough for it.
+        // A thin gap between neighbours, where they are wide enough for it.
         let inset = if wide > 6.0 { 0.5 } else { 0.0 };
         let (a, b) = ((x + inset).clamp(left, right), (x + wide - inset).clamp(left, right));
         path.rect((a, from), (b, to));
@@ -295,7 +298,13 @@ fn intervals(out: &mut String, series: &Series, place: Place, taken: &mut Taken)
         }
     }
     lines.write(out, "w");
-    dots.write(out, "p");
+    // Triangles are drawn with the labels: a zoom would stretch them.
+    if !matches!(series.mark, Mark::Better | Mark::Worse) {
+        dots.write(out, "p");
+    }
+    if series.mark == Mark::Undecided {
+        dots.write(out, "inside");
+    }
     spots
 }
 

@@ -142,8 +142,9 @@ impl Drawing<'_> {
         for spot in spots {
             let tone = series.points[spot.point].tone;
             legend::sign(&mut group, tone, spot.at.0, sign_y(series, spot));
+            legend::triangle(&mut group, series.mark, spot.at);
         }
-        // So many words would be a blur; the most important ones still have theirs.
+        // So many labels would be illegible; points with a sign keep theirs.
         let words = spots.iter().filter(|s| !series.points[s.point].label.is_empty()).count();
         let is_blur = words > LABELS_UP_TO;
         for spot in spots {
@@ -396,7 +397,9 @@ fn point_label(out: &mut String, series: &Series, spot: &Spot, taken: &mut Taken
             vec![(middle, first), (middle, first - 13.0), (middle, first - 26.0)]
         }
         Mark::Stack => vec![(x - wide / 2.0, y + 2.0)],
-        Mark::Interval => vec![(spot.end + off + 2.0, y - 6.5), (x - wide, y - off - 13.0)],
+        mark if mark.is_interval() => {
+            vec![(spot.end + off + 2.0, y - 6.5), (x - wide, y - off - 13.0)]
+        }
         _ => vec![
             (x + off, y - 15.0),
             (x - off - wide, y - 15.0),

@@ -115,7 +115,7 @@ impl Ruler {
         let kind = Kind::of(&axis.scale);
         // Horizontal axes run to the right, vertical ones upwards; labels side by side need more space.
         let wanted = steps::wanted((to - from).abs(), from < to);
-        let (low, high) = ends(axis, kind, extent, wanted, is_tight);
+        let (low, high) = ends(axis, kind, extent, (wanted, from < to), is_tight);
         let mut ruler = Self { kind, quantity: axis.quantity, low, high, from, to };
         // Categories run from the top down on a vertical axis, which is laid from the bottom up.
         if matches!(kind, Kind::Categories(_)) && to < from {
@@ -165,7 +165,13 @@ impl Ruler {
 }
 
 /// The ends of an axis, transformed: the given ones, otherwise those of the data, rounded to ticks.
-fn ends(axis: &Axis, kind: Kind, extent: Extent, wanted: f64, is_tight: bool) -> (f64, f64) {
+fn ends(
+    axis: &Axis,
+    kind: Kind,
+    extent: Extent,
+    (wanted, is_wide): (f64, bool),
+    is_tight: bool,
+) -> (f64, f64) {
     if let Kind::Categories(n) = kind {
         return (-0.5, n.max(1) as f64 - 0.5);
     }
@@ -204,7 +210,7 @@ fn ends(axis: &Axis, kind: Kind, extent: Extent, wanted: f64, is_tight: bool) ->
             let (a, b) = ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step);
             if a.abs() < HUGE && b.abs() < HUGE && a < b { (a, b) } else { (low, high) }
         }
-        Kind::Log if axis.quantity == Quantity::Bytes => {
+        Kind::Log if steps::is_binary(axis.quantity, is_wide, high - low) => {
             let two = 2_f64.log10();
             let (a, b) = ((low / two + 1e-9).floor(), (high / two - 1e-9).ceil());
             (a * two, b * two)

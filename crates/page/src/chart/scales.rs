@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use crate::{Axis, Figure, Mark, Matrix, Plot, Quantity, Scale, Shape};
+use crate::{Axis, Figure, Matrix, Plot, Quantity, Scale, Shape};
 
 use super::layout::{Layout, axis_label};
 use super::legend;
@@ -32,9 +32,9 @@ use crate::tone;
 /// `kind` is `linear`, `log` (even factors), `nines` (`-log10(1 - q)`) or `categories` (with their
 /// names in `categories`, category `i` at value `i`). `min` is at pixel `from`, `max` at `to`, in units of
 /// the `viewBox`. A point is `[x, y]`, with its label if it has one, then the ends of its interval; these
-/// lie along the horizontal axis if the mark is `interval`. `entry` is the number in `data-series`.
-/// A matrix has one panel whose axes are categories, with `cells` by row and then column; columns that
-/// stand on a plane have their values there, and no axes.
+/// lie along the horizontal axis if the mark is `interval`, `better`, `worse` or `undecided`. `entry` is the number in `data-series`.
+/// A matrix has one panel whose axes are categories, with `cells` by row and then column; columns on a
+/// plane have their values there, and no axes.
 pub fn scales(figure: &Figure) -> Value {
     scales_in(figure, Look::Embedded)
 }
@@ -102,7 +102,7 @@ fn of_plot(out: &mut Map<String, Value>, plot: &Plot, layout: &Layout) {
     let panels = plot.panels.iter().zip(&layout.panels).map(|(panel, at)| {
         let y_kind = at.ruler.kind;
         let series = panel.series.iter().map(|series| {
-            let along = if series.mark == Mark::Interval { x_kind } else { y_kind };
+            let along = if series.mark.is_interval() { x_kind } else { y_kind };
             let points = series.points.iter().map(|point| {
                 let mut values = vec![number(x_kind, point.x), number(y_kind, point.y)];
                 if !point.label.is_empty() || point.interval.is_some() {

@@ -1,4 +1,5 @@
-//! Steps between ticks: 1-2-5; times of a run step in seconds, minutes and hours; bytes in powers of two.
+//! Steps between ticks: 1-2-5; times of a run step in seconds, minutes and hours; bytes, and
+//! counts on a horizontal logarithmic axis, in powers of two.
 
 use crate::Quantity;
 
@@ -34,6 +35,12 @@ pub(super) fn linear_step(quantity: Quantity, span: f64, wanted: f64) -> f64 {
         Quantity::Count if span >= 1.0 => nice(raw).max(1.0),
         _ => nice(raw),
     }
+}
+
+/// A logarithmic axis has its ticks at powers of two: sizes, and counts of devices, threads or outstanding I/Os
+/// side by side, which tests double.
+pub(super) fn is_binary(quantity: Quantity, is_wide: bool, decades: f64) -> bool {
+    quantity == Quantity::Bytes || (quantity == Quantity::Count && is_wide && decades < 3.1)
 }
 
 /// The nearest of 1, 2, 5 times a power of ten below or above, in decimal logarithms.

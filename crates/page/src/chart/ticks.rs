@@ -9,7 +9,7 @@ use iodyno_units::human;
 use crate::Quantity;
 
 use super::scale::{Kind, Ruler};
-use super::steps::{linear_step, wanted};
+use super::steps::{self, linear_step, wanted};
 
 /// A tick.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +68,7 @@ fn log(ruler: &Ruler, pixels: f64, is_wide: bool) -> Vec<Tick> {
     let (low, high) = (ruler.low, ruler.high);
     let decades = high - low;
     let spacing = if is_wide { 62.0 } else { 26.0 };
-    if ruler.quantity == Quantity::Bytes {
+    if steps::is_binary(ruler.quantity, is_wide, decades) {
         return powers_of_two(ruler, pixels, spacing);
     }
     if decades < 0.3 {
@@ -131,7 +131,7 @@ fn powers_of_two(ruler: &Ruler, pixels: f64, spacing: f64) -> Vec<Tick> {
         .map(|power| {
             let value = 2_f64.powi(power);
             let is_labelled = (power - first) % stride == 0;
-            let label = if is_labelled { words(Quantity::Bytes, value) } else { String::new() };
+            let label = if is_labelled { words(ruler.quantity, value) } else { String::new() };
             Tick { value, label }
         })
         .collect()
@@ -202,7 +202,7 @@ fn linear_label(quantity: Quantity, value: f64, step: f64, most: f64) -> String 
     let decimals = decimals as usize;
     let written = format!("{number:.decimals$}");
     let written = trim_zeros(&written);
-    // A sum of steps may be a hair below 0.
+    // Rounding may leave a sum of steps slightly below 0.
     let written = if written == "-0" { "0" } else { written };
     format!("{sign}{written}{unit}")
 }
@@ -328,6 +328,7 @@ mod tests {
             labels(Kind::Log, Q::Bytes, 4096.0, 1_048_576.0, 300.0),
             ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB"]
         );
+        assert_eq!(labels(Kind::Log, Q::Count, 1.0, 32.0, 600.0), ["1", "2", "4", "8", "16", "32"]);
         assert_eq!(
             labels(Kind::Log, Q::Seconds, 1.0, 36_000.0, 500.0),
             ["1 s", "10 s", "1 min", "10 min", "1 h", "10 h"]

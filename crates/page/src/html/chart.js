@@ -463,6 +463,7 @@ const swatch = (color, mark) => {
   const filled = /bars|stack|band/.test(mark);
   const part = filled ? draw("rect", { width: 12, height: 10, x: 3 }, svg)
     : mark === "dots" ? draw("circle", { cx: 9, cy: 5, r: 4 }, svg)
+    : mark === "hollow" ? draw("circle", { cx: 9, cy: 5, r: 3.5, fill: "none", "stroke-width": 1.5 }, svg)
     : draw("line", { x1: 0, x2: 18, y1: 5, y2: 5, "stroke-width": 2.5, "stroke-dasharray": mark === "dashed" ? "5 3" : "none" }, svg);
   part.style[filled || mark === "dots" ? "fill" : "stroke"] = color;
   return svg;

@@ -33,6 +33,9 @@ use crate::{Block, Cell, Column, Document, Figure, Table, Tone, csv, name, tone}
 /// Figures with more points than this are drawn by uPlot: a larger SVG is slow to zoom.
 pub const DENSE_POINTS: usize = 5000;
 
+/// Characters of the navigation's row; a gap counts as three.
+const NAV_CHARS_MAX: usize = 135;
+
 /// Notes that are shown where others are folded.
 const NOTES_SHOWN: usize = 2;
 
@@ -52,6 +55,8 @@ struct Page<'a> {
     policy: String,
     chart_style: String,
     style: String,
+    /// The navigation needs more than one row.
+    is_long: bool,
     sections: Vec<SectionView<'a>>,
     embedded: Vec<EmbeddedView<'a>>,
     scripts: Vec<String>,
@@ -136,6 +141,8 @@ pub fn page(document: &Document) -> String {
     rendered(&Page {
         document,
         title: if document.title.is_empty() { "Untitled" } else { &document.title },
+        is_long: document.sections.iter().map(|it| it.title.chars().count() + 3).sum::<usize>()
+            > NAV_CHARS_MAX,
         policy: policy(&[&chart_style, &style], &scripts),
         sections: sections.collect(),
         embedded: embedded.collect(),

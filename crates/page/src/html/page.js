@@ -104,13 +104,13 @@ const preference = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (document.documentElement.dataset.theme ?? (preference.matches ? "dark" : "light")) === "dark";
 const repainted = [];
 const repaint = () => {
-  theme.setAttribute("aria-pressed", String(isDark()));
+  theme.textContent = isDark() ? "Light" : "Dark";
   for (const then of repainted) then();
 };
 const theme = make("button", { type: "button", class: "theme", onclick: () => {
   document.documentElement.dataset.theme = isDark() ? "light" : "dark";
   repaint();
-} }, "Dark");
+}, title: "Change the colours" });
 preference.addEventListener("change", repaint);
 repaint();
 

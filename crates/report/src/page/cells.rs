@@ -52,16 +52,15 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     sections
 }
 
-/// The course of each cell; all share the axis of latency, and those of one unit share that of the rate.
+/// The course of each cell; those of one unit share the axes of latency and of the rate, where all can be read.
 pub(super) fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     let drawn = &cells[..cells.len().min(DRAWN_MAX)];
-    let latency = time::latency_range(drawn);
     let mut figures: Vec<Figure> = drawn
         .iter()
         .enumerate()
         .filter_map(|(i, cell)| {
             let id = format!("time-{}-{}", i + 1, labels::slug(&cell.key.name));
-            time::figure(run, cell, &id, latency)
+            time::figure(run, cell, &id, time::shared_range(cell, drawn))
         })
         .collect();
     time::share_rates(&mut figures);

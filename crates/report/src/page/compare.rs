@@ -14,7 +14,8 @@ use iodyno_page::{
     Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Row, Scale,
     Section, Series, Shape, Table, Tone,
 };
-use iodyno_units::human;
+use iodyno_units::{OpKind, human};
+use std::collections::BTreeMap;
 
 /// Rows of one forest plot: more are unreadable.
 const FOREST_MAX: usize = 40;
@@ -143,9 +144,9 @@ fn said(compared: &Compared<'_>) -> String {
     let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
     format!(
         "{words} B is {} ({}), A is {} ({}). A shift counts from {} on; of all claims together at most {} are false by chance.",
-        b.asked,
+        labels::side(b),
         runs(b.runs.len()),
-        a.asked,
+        labels::side(a),
         runs(a.runs.len()),
         Quantity::Share.words(compared.criteria.threshold_share),
         Quantity::Share.words(compared.criteria.alpha),
@@ -216,23 +217,26 @@ fn forests(compared: &Compared<'_>) -> Vec<Figure> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let kinds = ["slower", "faster", "same", "inconclusive", "too few runs"];
-    let series = kinds.iter().enumerate().map(|(color, kind)| {
+    let kinds = [
+        ("worse", "slower", Mark::Worse),
+        ("better", "faster", Mark::Better),
+        ("same", "same", Mark::Interval),
+        ("inconclusive", "inconclusive", Mark::Undecided),
+        ("too few runs", "too few runs", Mark::Undecided),
+    ];
+    let series = kinds.into_iter().map(|(name, word, mark)| {
         let points =
-            rows.iter().enumerate().filter(|(_, r)| verdict(r).0 == *kind).map(|(i, r)| Point {
+            rows.iter().enumerate().filter(|(_, r)| verdict(r).0 == word).map(|(i, r)| Point {
                 interval: r.comparison.interval.map(|c| (c.low, c.high)),
-                tone: verdict(r).1,
                 ..Point::at(r.comparison.shift_share, i as f64)
             });
-        let color = [5, 2, 0, 7, 7][color];
-        Series { name: (*kind).to_owned(), mark: Mark::Interval, color, points: points.collect() }
+        Series { name: name.to_owned(), mark, color: 0, points: points.collect() }
     });
     let series = series.filter(|s| !s.points.is_empty()).collect();
     let threshold = compared.criteria.threshold_share;
     let mut panel = Panel::new(Axis::categories("", rows.iter().map(name).collect()), series);
     panel.rules.push(Rule { at: 0.0, upright: true, name: String::new(), tone: Tone::Plain });
     panel.height = (rows.len() as f64 / 8.0).clamp(0.5, 4.0);
-    panel.signs = Some(["to be taken with care".to_owned(), "slower".to_owned()]);
     let mut notes = vec![format!(
         "Shift of the median from A to B with its 95 % interval. Between the lines at ± {} a shift does not matter. More is better for rates, less for latencies.",
         Quantity::Share.words(threshold)
@@ -345,16 +349,25 @@ fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
             continue;
         }
         seen.push(key);
-        let curve = |name: &str, runs: &[Run], key: &CellKey| {
-            let mut histogram = Histogram::default();
+        let curves_of = |name: &str, runs: &[Run], key: &CellKey| {
+            let mut kinds = BTreeMap::<OpKind, Histogram>::new();
             let wanted = key.coordinates();
             for cell in runs.iter().flat_map(|r| &r.cells).filter(|c| c.key.coordinates() == wanted)
             {
-                histogram.merge(&cell.total().response_time());
+                for (kind, stats) in cell.total().iter().filter(|(_, stats)| stats.ops() > 0) {
+                    kinds.entry(kind).or_default().merge(stats.response_time());
+                }
             }
-            Curve { name: name.to_owned(), histogram, parts: Vec::new() }
+            let is_one = kinds.len() == 1;
+            let curves = kinds.into_iter().map(|(kind, histogram)| {
+                let name =
+                    if is_one { name.to_owned() } else { format!("{name}, {}", kind.name()) };
+                Curve { name, histogram, parts: Vec::new() }
+            });
+            curves.collect::<Vec<_>>()
         };
-        let curves = vec![curve("A", sides[0], &row.a_key), curve("B", sides[1], &row.b_key)];
+        let mut curves = curves_of("A", sides[0], &row.a_key);
+        curves.extend(curves_of("B", sides[1], &row.b_key));
         let id = format!("overlay-{}", figures.len() + 1);
         if let Some(mut figure) = spectrum(&id, sides_line(compared), curves) {
             figure.title = format!("{}: latency by percentile", row.b_key.name);

@@ -195,8 +195,10 @@ fn within(cell: &Cell, about_bandwidth: bool) -> String {
         return format!("no interval: {whole} whole {intervals} of the series, it takes {needed}");
     };
     let (low, high) = (rate(cell, mean.interval.low), rate(cell, mean.interval.high));
-    let doubt = if mean.independent { "" } else { ", too narrow: the rate moves slowly" };
-    format!("{low} to {high} (95 %, within this run{doubt})")
+    // Slow swings make the interval wider by an amount that so short a series can't tell.
+    let (at_least, why) =
+        if mean.independent { ("", "") } else { ("at least ", ", whose rate moves slowly") };
+    format!("{at_least}{low} to {high} (95 %, within this run{why})")
 }
 
 /// Verdicts, the gravest first; a verdict on several cells is listed once. Thresholds go before.
@@ -204,24 +206,24 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
     let standing = RunVerdict::of(run);
     let own = thresholds::own(run);
     let required = thresholds::outcomes(run, &own);
-    let mut all: Vec<Verdict> = required
-        .iter()
-        .map(|outcome| {
-            let value =
-                outcome.value.map_or("unknown".to_owned(), |v| outcome.metric.quantity.human(v));
-            Verdict {
-                code: "THRESHOLD".to_owned(),
-                tone: if outcome.held { Tone::Good } else { Tone::Bad },
-                text: format!(
-                    "{}: {} ({value}){}",
-                    outcome.threshold,
-                    if outcome.held { "held" } else { "not held" },
-                    outcome.why.as_ref().map_or(String::new(), |w| format!("; {w}"))
-                ),
-                of: outcome.cell.map(|c| labels::name(run, c)).into_iter().collect(),
+    let mut all: Vec<Verdict> = Vec::new();
+    for outcome in &required {
+        // A figure that the samples don't support has not failed.
+        let (word, tone) = match (outcome.held, outcome.value) {
+            (true, _) => ("held", Tone::Good),
+            (false, Some(_)) => ("not held", Tone::Bad),
+            (false, None) => ("not shown", Tone::Warning),
+        };
+        let text = format!("{}: {word}", outcome.threshold);
+        let of = judged(run, outcome);
+        match all.iter_mut().find(|verdict| verdict.text == text) {
+            Some(verdict) => verdict.of.push(of),
+            None => {
+                all.push(Verdict { code: "THRESHOLD".to_owned(), tone, text, of: vec![of] });
             }
-        })
-        .collect();
+        }
+    }
+    all.sort_by_key(|verdict| verdict.tone == Tone::Good);
     all.extend(standing.verdicts.iter().map(|v| Verdict {
         code: v.code.clone(),
         tone: labels::tone(v.level),
@@ -257,6 +259,26 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
         }
     }));
     all
+}
+
+/// The cell and the figure that a threshold was judged by: `oltp, read p99: 412 µs`
+fn judged(run: &Run, outcome: &iodyno_measure::threshold::Outcome<'_>) -> String {
+    let metric = outcome.metric;
+    let mut words = Vec::new();
+    if let Some(cell) = outcome.cell.filter(|_| run.cells.len() > 1) {
+        let is_one_of_several = run.head.targets.len() > 1 && !cell.is_of_all_targets();
+        let on = if is_one_of_several { format!(" on {}", cell.target) } else { String::new() };
+        words.push(format!("{}{on}", cell.name));
+        words
+            .extend((outcome.repeats > 1).then(|| format!("{} repeats together", outcome.repeats)));
+    }
+    let kind = metric.kind.map_or(String::new(), |kind| format!("{} ", kind.name()));
+    words.push(format!("{kind}{}", metric.quantity));
+    let found = match (outcome.value, &outcome.why) {
+        (Some(value), _) => metric.quantity.human(value),
+        (None, why) => why.clone().unwrap_or_else(|| "unknown".to_owned()),
+    };
+    format!("{}: {found}", words.join(", "))
 }
 
 /// The cells of a verdict in few words: their number out of `count`, then some of their names. Cells of several

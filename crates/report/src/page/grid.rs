@@ -7,14 +7,14 @@ use super::stage::{Stage, nine, point_name, tone, values};
 use super::{cells, labels, latency_breakdown};
 use crate::method_headlines::is_large;
 use iodyno_measure::summary::is_about_bandwidth;
-use iodyno_measure::{Cell, Histogram, Interval, Level};
+use iodyno_measure::{Cell, ClassStats, Histogram, Interval, Level};
 use iodyno_method::findings::{NINES, Row, SweepFinding, Table as Grid};
 use iodyno_page::figure::Matrix;
 use iodyno_page::{
     Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape,
     Table, Tone,
 };
-use iodyno_units::{human, parse_size};
+use iodyno_units::{OpKind, human, parse_size};
 
 /// Points of a sweep whose courses are drawn.
 const COURSES_MAX: usize = 6;
@@ -280,16 +280,17 @@ pub(super) fn of_distribution<'a>(
     if table.rows.len() > LINES_MAX {
         return Vec::new();
     }
-    let curves = || -> Vec<Curve<'a>> {
+    let curves = |kind: OpKind| -> Vec<Curve<'a>> {
         let each = table.rows.iter().enumerate().filter_map(|(index, row)| {
             let mut all = Histogram::default();
             let mut parts = Vec::new();
             for cell in cells {
                 if cell.key.place.as_ref().is_some_and(|p| p.index as usize == index) {
-                    all.merge(&cell.total().response_time());
+                    let total = cell.total();
+                    total.class(kind).into_iter().for_each(|s| all.merge(s.response_time()));
                     let response_time =
-                        |i: &'a Interval| i.iter().map(|(_, s)| s.response_time()).collect();
-                    parts.extend(cell.series.iter().map(response_time));
+                        |i: &'a Interval| i.class(kind).map(ClassStats::response_time).into_iter();
+                    parts.extend(cell.series.iter().map(|i| response_time(i).collect()));
                 }
             }
             (all.count() > 0).then(|| Curve {
@@ -302,11 +303,20 @@ pub(super) fn of_distribution<'a>(
     };
     let mut all = Vec::new();
     let line = || labels::line_of(stage.run, stage.run_level, cells.iter().copied());
-    all.extend(spectrum(&format!("{}-percentiles", stage.id), line(), curves()));
-    all.extend(histogram(&format!("{}-histogram", stage.id), line(), curves()));
-    for figure in &mut all {
-        figure.title = stage.titled(&figure.title);
-        figure.notes.push("All kinds of operation together.".to_owned());
+    let kinds = labels::kinds(cells);
+    for &kind in &kinds {
+        let (suffix, of) = match kinds.len() {
+            1 => (String::new(), String::new()),
+            _ => (format!("-{}", kind.name()), format!(", {}", kind.name())),
+        };
+        let both = [
+            spectrum(&format!("{}-percentiles{suffix}", stage.id), line(), curves(kind)),
+            histogram(&format!("{}-histogram{suffix}", stage.id), line(), curves(kind)),
+        ];
+        all.extend(both.into_iter().flatten().map(|figure| Figure {
+            title: format!("{}{of}", stage.titled(&figure.title)),
+            ..figure
+        }));
     }
     all
 }

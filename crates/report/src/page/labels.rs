@@ -1,5 +1,6 @@
 //! Labels that several parts of a report share: names of cells, conditions in a line, ids for links.
 
+use crate::compare::SideFacts;
 use crate::terminal::conditions as of_key;
 pub(super) use crate::verdict_groups::tone;
 use iodyno_measure::{Cell, CellKey, Level};
@@ -7,9 +8,12 @@ use iodyno_notebook::Run;
 use iodyno_page::Cell as Field;
 use iodyno_units::human;
 
+/// Targets that are described below the title.
+const TARGETS_MAX: usize = 4;
+
 /// Lines below the title.
 pub(super) fn about(run: &Run) -> Vec<String> {
-    let mut lines = vec![targets(run)];
+    let mut lines = described(&[run]);
     lines.push(format!("{} UTC", run.started.strftime("%Y-%m-%d %H:%M:%S")));
     if let Some(ended) = run.ended {
         let ms = ended.as_millisecond() - run.started.as_millisecond();
@@ -31,7 +35,42 @@ pub(super) fn about_several(runs: &[&Run]) -> Vec<String> {
             format!("{} · {} · {} · {when} UTC", run.id, run.head.name, targets(run))
         })
         .chain((runs.len() > 12).then(|| format!("and {} more runs", runs.len() - 12)))
+        .chain(described(runs))
         .collect()
+}
+
+/// Each target of the runs once, with its device, size, file system and engine; and the kernels, where real I/O
+/// went through them.
+fn described(runs: &[&Run]) -> Vec<String> {
+    let (mut lines, mut kernels) = (Vec::<String>::new(), Vec::new());
+    for run in runs {
+        for target in &run.head.targets {
+            let words = crate::terminal::targets::words(run, &target.name, &target.description())
+                .join(" · ");
+            let line = format!("{}: {words}", target.name);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        let kernel = run.head.machine_description().kernel.map(|k| format!("kernel {k}"));
+        let is_real = run.cells.iter().any(|c| !c.evidence.virtual_time);
+        kernels.extend(kernel.filter(|k| is_real && !kernels.contains(k)));
+    }
+    if lines.len() > TARGETS_MAX {
+        let more = lines.len() - TARGETS_MAX;
+        lines.truncate(TARGETS_MAX);
+        lines.push(format!("and {more} more targets"));
+    }
+    lines.extend(kernels);
+    lines
+}
+
+/// A side of a comparison: the name of its runs, and its name on the command line where that is another.
+pub(super) fn side(of: &SideFacts<'_>) -> String {
+    match of.names.as_slice() {
+        [name] if *name != of.asked => format!("{name} ({})", of.asked),
+        _ => of.asked.to_owned(),
+    }
 }
 
 /// The targets in few words.
@@ -143,6 +182,14 @@ pub(super) fn axis(name: &str) -> &str {
         "fill" => "share of the device that is full",
         other => other,
     }
+}
+
+/// The kinds of operation of some cells.
+pub(super) fn kinds(cells: &[&Cell]) -> std::collections::BTreeSet<iodyno_units::OpKind> {
+    let totals: Vec<iodyno_measure::Interval> = cells.iter().map(|c| c.total()).collect();
+    let each =
+        totals.iter().flat_map(iodyno_measure::Interval::iter).filter(|(_, stats)| stats.ops() > 0);
+    each.map(|(kind, _)| kind).collect()
 }
 
 /// A name for links and files: every character other than a letter or digit becomes a dash.

@@ -13,6 +13,9 @@ const CELLS_MAX: usize = 16;
 /// Phases of a figure: as many as there are colours, one of which is for all others.
 const PHASES_MAX: usize = 8;
 
+/// Bars of which one phase takes more than this share are drawn low.
+const PLAIN_SHARE: f64 = 0.97;
+
 /// The part of the latency that the workers' timestamps separate.
 const SUBMISSION: &str = "submission";
 /// The workers' own processor time.
@@ -107,11 +110,15 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
     if has(USER) {
         notes.push("The processor time is that of the workers divided by their I/Os; with several outstanding some of it is spent while others wait, so the rest is the device and all waiting.");
     }
+    let is_plain =
+        bars.iter().all(|bar| phases.iter().any(|(name, _)| of(bar, name) > PLAIN_SHARE));
     let named = |bar: &Bar| format!("{} ({})", bar.0, human::time_ns(total(bar)));
     let share = Axis {
         range: Some((0.0, 1.0)),
         ..Axis::from_zero("share of the time of an I/O", Quantity::Share)
     };
+    let mut panel = Panel::new(share, series);
+    panel.height = if is_plain { 0.35 } else { 1.0 };
     Some(Figure {
         id: id.to_owned(),
         title: "Where the time of an I/O goes".to_owned(),
@@ -119,7 +126,7 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
         conditions: labels::line_of(run, None, cells.iter().copied()),
         shape: Shape::Plot(Plot {
             x: Axis::categories("", bars.iter().map(named).collect()),
-            panels: vec![Panel::new(share, series)],
+            panels: vec![panel],
             spans: Vec::new(),
         }),
         notes: notes.into_iter().map(str::to_owned).collect(),

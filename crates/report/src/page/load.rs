@@ -1,5 +1,6 @@
 //! Figures of a load curve: latency over the achieved rate, and throughput over concurrency.
 
+use super::labels;
 use super::stage::{Stage, nine, point_name, tone, values};
 use crate::method_headlines::{best, is_open};
 use iodyno_method::findings::{Load, Row, Scaling, Table as Grid};
@@ -85,6 +86,10 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
     for (name, ns) in load.map(|l| l.limits.as_slice()).unwrap_or_default() {
         panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Plain });
     }
+    let mut notes = vec![format!("Beside the points: {of}.")];
+    if labels::kinds(&stage.cells).len() > 1 {
+        notes.push("Percentiles are of all kinds of operation together.".to_owned());
+    }
     Some(Figure {
         id: format!("{}-load", stage.id),
         title: stage.titled("Latency and throughput under load"),
@@ -95,7 +100,7 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
             panels: vec![panel],
             spans: Vec::new(),
         }),
-        notes: vec![format!("Beside the points: {of}.")],
+        notes,
     })
 }
 

@@ -75,9 +75,9 @@ pub fn document(run: &Run, options: &Options) -> Document {
 /// `sides` are the runs that were compared, the first ones first.
 pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -> Document {
     let runs: Vec<&Run> = sides.iter().copied().flatten().collect();
-    let mut others: Vec<&str> = parts.iter().map(|p| p.sides[1].asked).collect();
+    let mut others: Vec<String> = parts.iter().map(|p| labels::side(&p.sides[1])).collect();
     others.dedup();
-    let against = parts.first().map_or("", |p| p.sides[0].asked);
+    let against = parts.first().map_or(String::new(), |p| labels::side(&p.sides[0]));
     let mut document = Document {
         title: format!("{} against {against}", others.join(", ")),
         about: labels::about_several(&runs),
@@ -88,7 +88,7 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
         let mut sections = compare::sections(part, [sides[0], other]);
         if parts.len() > 1 {
             for section in &mut sections {
-                compare::number(section, number + 1, part.sides[1].asked);
+                compare::number(section, number + 1, &labels::side(&part.sides[1]));
             }
         }
         document.sections.extend(sections);

@@ -22,13 +22,13 @@ pub(super) const P99: usize = 3;
 const KINDS: [usize; 5] = [0, 2, 4, 5, 7];
 /// With fewer whole intervals stalls are not marked.
 const INTERVALS_MIN: usize = 10;
-/// Rates further apart than this do not share an axis.
-const RATE_FACTOR_MAX: f64 = 4.0;
+/// Rates further apart than this do not share an axis: the lower one would use less than half of its panel.
+const RATE_FACTOR_MAX: f64 = 2.0;
 /// Stalls that are marked one by one.
 const STALLS_MAX: usize = 40;
 
 /// The figure of one cell. `latency` are the ends of the axis that compared figures share
-/// ([`latency_range`]); for their rates see [`share_rates`].
+/// ([`shared_range`]); for their rates see [`share_rates`].
 pub(super) fn figure(
     run: &Run,
     cell: &Cell,
@@ -77,8 +77,20 @@ pub(super) fn figure(
     })
 }
 
+/// The ends of the axis of latency that a cell shares with those of `cells` that are judged by the same unit, ns.
+/// None where one of them would leave more than half of it empty.
+pub(super) fn shared_range(cell: &Cell, cells: &[&Cell]) -> Option<(f64, f64)> {
+    let unit = |cell: &Cell| is_about_bandwidth(cell.key.block_bytes());
+    let alike: Vec<&Cell> = cells.iter().copied().filter(|c| unit(c) == unit(cell)).collect();
+    let length = |(low, high): (f64, f64)| (high / low).ln();
+    let shared = latency_range(&alike)?;
+    let is_filled =
+        |c: &Cell| latency_range(&[c]).is_none_or(|own| 2.0 * length(own) >= length(shared));
+    alike.iter().all(|c| is_filled(c)).then_some(shared)
+}
+
 /// The ends of an axis of latency that holds all of these cells, ns; None without operations.
-pub(super) fn latency_range(cells: &[&Cell]) -> Option<(f64, f64)> {
+fn latency_range(cells: &[&Cell]) -> Option<(f64, f64)> {
     let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
     for (_, stats) in cells.iter().flat_map(|c| &c.series).flat_map(Interval::iter) {
         let response_time = stats.response_time();
@@ -319,6 +331,25 @@ mod tests {
         }
     }
 
+    /// No cell's latencies fill less than half of an axis, and cells that are alike have the same axis.
+    #[test]
+    fn latencies_share_an_axis_that_each_fills_by_half() {
+        let cell = |low_ns: u64, high_ns: u64| {
+            let mut interval = Interval::default();
+            interval.class_mut(OpKind::Read).service.record(low_ns);
+            interval.class_mut(OpKind::Read).service.record(high_ns);
+            Cell { series: vec![interval], ..Cell::default() }
+        };
+        let (fast, alike, slow) =
+            (cell(10_000, 1_000_000), cell(20_000, 900_000), cell(1_000_000, 4_000_000));
+        let range = shared_range(&fast, &[&fast, &alike]);
+        assert_eq!(range, shared_range(&alike, &[&fast, &alike]));
+        assert_eq!(range, latency_range(&[&fast]));
+        for cell in [&fast, &alike, &slow] {
+            assert_eq!(shared_range(cell, &[&fast, &alike, &slow]), None);
+        }
+    }
+
     #[test]
     fn rates_of_one_unit_share_an_axis_while_all_can_be_read() {
         let figure = |iops: f64, quantity| {
@@ -346,9 +377,9 @@ mod tests {
             figures.iter().map(range).collect()
         };
         let (iops, throughput) = (Quantity::Iops, Quantity::Throughput);
-        let mut near = vec![figure(100.0, iops), figure(9e9, throughput), figure(400.0, iops)];
-        assert_eq!(ranges(&mut near), [Some((0.0, 420.0)), None, Some((0.0, 420.0))]);
-        let mut far = vec![figure(100.0, iops), figure(401.0, iops)];
+        let mut near = vec![figure(100.0, iops), figure(9e9, throughput), figure(200.0, iops)];
+        assert_eq!(ranges(&mut near), [Some((0.0, 210.0)), None, Some((0.0, 210.0))]);
+        let mut far = vec![figure(100.0, iops), figure(201.0, iops)];
         assert_eq!(ranges(&mut far), [None, None]);
     }
 

@@ -11,7 +11,7 @@ mod repeated;
 mod required;
 mod results;
 mod spark;
-mod targets;
+pub(crate) mod targets;
 mod verdicts;
 mod verification;
 

@@ -44,7 +44,8 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     lines
 }
 
-fn words(run: &Run, name: &str, target: &TargetDescription) -> Vec<String> {
+/// What a target is, and how the run accessed it, in parts.
+pub(crate) fn words(run: &Run, name: &str, target: &TargetDescription) -> Vec<String> {
     let mut words = Vec::new();
     let size = target.size_bytes.map(human::size);
     match target.kind {

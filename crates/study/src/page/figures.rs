@@ -1,4 +1,4 @@
-//! The figures of a study: our values as lines, the printed ones as dots, and measured ones over both.
+//! The figures of a study: our values as lines, the printed ones as rings, and measured ones over both.
 
 use super::{Measured, Overlay, quantity};
 use crate::error_strata::Spread;
@@ -13,7 +13,7 @@ const LINES_MAX: usize = 6;
 /// Single figures in one picture.
 const NAMES_MAX: usize = 40;
 
-/// A metric of a panel: our values as lines, and the printed ones as dots.
+/// A metric of a panel: our values as lines, and the printed ones as rings.
 pub(super) fn figure(
     outcome: &Outcome<'_>,
     lines: &[Line],
@@ -79,7 +79,8 @@ fn curves(
     // Readers look for the printed values.
     let mut order: Vec<&Line> = lines.iter().collect();
     order.sort_by_key(|l| !l.rows.iter().any(|&r| printed(outcome, r).is_some()));
-    let mut all = Vec::new();
+    // A printed value is a ring, below ours, whose dot is within it where both agree.
+    let (mut all, mut lines_of_ours) = (Vec::new(), Vec::new());
     for (color, line) in order.iter().take(LINES_MAX).enumerate() {
         let points = |of: &dyn Fn(usize) -> Option<f64>| -> Vec<Point> {
             line.x
@@ -89,7 +90,7 @@ fn curves(
                 .collect()
         };
         let label = if line.label.is_empty() { "ours".to_owned() } else { line.label.clone() };
-        all.push(Series {
+        lines_of_ours.push(Series {
             name: label.clone(),
             mark: Mark::Line,
             color,
@@ -99,12 +100,13 @@ fn curves(
         if !dots.is_empty() {
             all.push(Series {
                 name: format!("{label}, printed"),
-                mark: Mark::Dots,
+                mark: Mark::Hollow,
                 color,
                 points: dots,
             });
         }
     }
+    all.extend(lines_of_ours);
     for (number, overlay) in overlays.iter().enumerate() {
         let mut seen: Vec<Point> = Vec::new();
         for line in lines {
@@ -130,10 +132,10 @@ fn curves(
         }
     }
     let values: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.y).collect();
-    let wide = |values: &[f64]| {
+    let wide = |values: &[f64], factor: f64| {
         let (low, high) =
             values.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
-        low > 0.0 && high > low * 50.0
+        low > 0.0 && high > low * factor
     };
     let places: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.x).collect();
     let label = match along {
@@ -145,7 +147,8 @@ fn curves(
         Along::None => "",
     };
     let of_x = if along == Along::Block { Quantity::Bytes } else { Quantity::Count };
-    let x = if wide(&places) || along == Along::Block {
+    // Devices, threads and depths double from point to point; think time begins at none.
+    let x = if wide(&places, 5.0) || along == Along::Block {
         Axis::log(label, of_x)
     } else {
         Axis::from_zero(label, of_x)
@@ -156,7 +159,7 @@ fn curves(
         Quantity::LatencyNs => "latency",
         _ => "ratio",
     };
-    let y = if wide(&values) {
+    let y = if wide(&values, 50.0) {
         Axis::log(y_label, quantity)
     } else {
         Axis::from_zero(y_label, quantity)
@@ -198,9 +201,9 @@ fn single(outcome: &Outcome<'_>, lines: &[Line], quantity: Quantity) -> (Axis, P
         .filter(|(_, row)| ours(outcome, *row).is_some() || printed(outcome, *row).is_some())
         .take(NAMES_MAX)
         .collect();
-    let dots = |name: &str, color, of: &dyn Fn(usize) -> Option<f64>| Series {
+    let dots = |name: &str, mark, color, of: &dyn Fn(usize) -> Option<f64>| Series {
         name: name.to_owned(),
-        mark: Mark::Dots,
+        mark,
         color,
         points: shown
             .iter()
@@ -209,8 +212,8 @@ fn single(outcome: &Outcome<'_>, lines: &[Line], quantity: Quantity) -> (Axis, P
             .collect(),
     };
     let all = vec![
-        dots("printed", 1, &|row| printed(outcome, row)),
-        dots("ours", 0, &|row| ours(outcome, row)),
+        dots("printed", Mark::Hollow, 1, &|row| printed(outcome, row)),
+        dots("ours", Mark::Dots, 0, &|row| ours(outcome, row)),
     ];
     let values: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.x).collect();
     let (low, high) =
