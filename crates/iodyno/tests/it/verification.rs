@@ -174,7 +174,10 @@ fn a_killed_run_left_no_map_of_its_writes() {
     assert_eq!(found["kept_map"], "unfinished");
     assert_eq!(whole(&found["whole"]) + whole(&found["current"]), 1024, "{found}");
     assert!(whole(&found["whole"]) > 0, "{found}");
-    assert!(codes(&cell).contains(&"VALID"), "{cell}");
+    // Other programs on the disk are no finding of the pass.
+    let said = codes(&cell);
+    assert!(said.iter().any(|code| *code == "VALID" || code.starts_with("FOREIGN_")), "{cell}");
+    assert!(!said.contains(&"UNVERIFIED_READS"), "{cell}");
 }
 
 /// A served device with a volatile cache loses its power: flushed data are there, unflushed ones

@@ -39,6 +39,7 @@ pub(super) fn with(
     if !headlines.is_empty() {
         blocks.push(Block::Headlines(headlines));
     }
+    blocks.extend(crate::neighbours::sentences(run).into_iter().map(Block::Text));
     blocks.push(Block::Verdicts(verdicts(run, findings)));
     let figure = sections.iter_mut().find_map(|section| {
         let at = section.blocks.iter().position(|b| matches!(b, Block::Figure(_)))?;
