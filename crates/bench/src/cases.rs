@@ -184,7 +184,7 @@ impl Site {
     }
 
     /// elbencho, where it is installed; Debian has no package of it. Its writes are not refilled, as
-    /// nobody else's are; its time limit is a second shorter than what it then runs.
+    /// no other tool's are; its time limit is a second shorter than what it then runs.
     fn elbencho(&self, path: &str, arguments: &str) -> Option<Contender> {
         Command::new("elbencho").arg("--version").output().ok()?;
         let line = format!(

@@ -448,9 +448,9 @@ fn a_constant_ends_at_the_shortest_window() {
     assert_eq!((early.window_ns, early.ended), (64_000_000, Ended::Settled));
     assert_eq!(early.series.len(), 4, "of 20 ms");
     assert_balanced(&early);
-    let told = early.evidence.settled.take().unwrap();
-    assert_eq!(early.facts.remove("ended early").as_ref(), Some(&told));
-    assert!(told.starts_with("steady after 64 ms of 60 min"), "{told}");
+    let words = early.evidence.settled.take().unwrap();
+    assert_eq!(early.facts.remove("ended early").as_ref(), Some(&words));
+    assert!(words.starts_with("steady after 64 ms of 60 min"), "{words}");
     early.ended = Ended::Time;
     assert_eq!(early, run(&text("64ms")));
     // A cell that can't become precise enough runs to its limit and has no such fact.

@@ -97,14 +97,14 @@ error: unknown key `flash`
 /// A file of one kind is not taken for one of the other.
 #[test]
 fn a_device_is_no_system() {
-    let told = |errors: Vec<FileError>| errors[0].to_string();
+    let first_error = |errors: Vec<FileError>| errors[0].to_string();
     assert_eq!(
-        told(describe::system("mine", MEMORY).unwrap_err()),
+        first_error(describe::system("mine", MEMORY).unwrap_err()),
         "this file is a device, not a system; give the file of a system"
     );
     let system = "schema = 1\nkind = \"system\"";
     assert_eq!(
-        told(describe::device("mine", system).unwrap_err()),
+        first_error(describe::device("mine", system).unwrap_err()),
         "this file is a system, not a device; give the file of a device"
     );
 }

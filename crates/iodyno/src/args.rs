@@ -311,7 +311,7 @@ pub struct Run {
     #[arg(long, help_heading = "Method")]
     pub each: bool,
     /// Take a method's preconditioning (purge, fill) from an earlier run of this notebook, where its record
-    /// proves the same and nobody wrote since; the run says from which, or why not.
+    /// proves the same and no other program wrote since; the run says from which, or why not.
     #[arg(long, help_heading = "Method")]
     pub reuse: bool,
 

@@ -29,14 +29,14 @@ fn a_record_that_was_cut_off_replays_as_far_as_it_goes() {
         f 80000 latent 1MiB..+64KiB\no 90000 0 0 f 0 0 0\nend 9000000 0123456789abcdef\n";
     let whole = format!("{HEAD}{inputs}");
     for cut in HEAD.len()..=whole.len() {
-        let told = replay(&whole[..cut]);
+        let replayed = replay(&whole[..cut]);
         let lines = whole[..cut].rfind('\n').map_or(0, |end| end + 1);
-        assert_eq!(told, replay(&whole[..lines]), "{:?}", &whole[lines..cut]);
-        let told = told.unwrap();
+        assert_eq!(replayed, replay(&whole[..lines]), "{:?}", &whole[lines..cut]);
+        let replayed = replayed.unwrap();
         let inputs = whole[HEAD.len()..lines].lines();
         let of = |what: &str| inputs.clone().filter(|line| line.starts_with(what)).count() as u64;
-        assert_eq!((told.operations, told.faults), (of("o "), of("f ")));
-        assert_eq!(told.is_same().is_some(), cut == whole.len());
+        assert_eq!((replayed.operations, replayed.faults), (of("o "), of("f ")));
+        assert_eq!(replayed.is_same().is_some(), cut == whole.len());
     }
     // Without the machine's description there is nothing to replay; a whole line must be valid.
     for cut in 0..HEAD.len() {

@@ -15,9 +15,9 @@ use iodyno_units::{IoError, Op, OpKind};
 use std::cell::Cell;
 use std::sync::Arc;
 
-struct Nobody;
+struct Discard;
 
-impl Sink for Nobody {
+impl Sink for Discard {
     fn done(self, result: Result<(), IoError>) {
         result.expect("a read of an idle device");
     }
@@ -33,7 +33,7 @@ fn pass(ns: u64) {
 
 /// A written flash device, its clock at half a millisecond, on a host that needs `host_ns` to issue an
 /// operation.
-fn live(transport: Option<Transport>, host_ns: u64) -> Arc<Live<Nobody>> {
+fn live(transport: Option<Transport>, host_ns: u64) -> Arc<Live<Discard>> {
     let written = Written::Random { block_bytes: 4096 };
     let mut flash = flash();
     if let Attach::Link { host_ns: cost_ns, .. } = &mut flash.attach {
@@ -50,7 +50,7 @@ fn live(transport: Option<Transport>, host_ns: u64) -> Arc<Live<Nobody>> {
 
 const READ: Op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Read, fua: false };
 
-fn reads(live: &Live<Nobody>) -> u64 {
+fn reads(live: &Live<Discard>) -> u64 {
     live.look(|_, _, counts| counts[0].operations[OpKind::Read.index()])
 }
 
@@ -60,7 +60,7 @@ fn the_transport_is_compensated() {
     let at = |transport: Option<Transport>, woken: bool| {
         let live = live(transport, 0);
         let before_ns = if woken { live.waking_ns() } else { 0 };
-        live.submit_since(before_ns, 0, 0, &READ, Payload::None, Nobody);
+        live.submit_since(before_ns, 0, 0, &READ, Payload::None, Discard);
         let since_ns = NOW_NS.get();
         while reads(&live) == 0 {
             pass(100);
@@ -84,13 +84,13 @@ fn the_transport_is_compensated() {
 /// has been silent for a while.
 #[test]
 fn the_leading_thread_delivers_what_is_due_and_leaves() {
-    if !Lead::<Nobody>::is_possible() {
+    if !Lead::<Discard>::is_possible() {
         return;
     }
     let live = live(None, 0);
     let (mut one, mut other) = (Lead::new(Arc::clone(&live)), Lead::new(Arc::clone(&live)));
     assert!(!one.poll(true), "nothing is due");
-    live.submit(0, 0, &READ, Payload::None, Nobody);
+    live.submit(0, 0, &READ, Payload::None, Discard);
     assert!(!one.poll(false), "it is another's concern");
     assert!(one.poll(true));
     assert!(!other.poll(true), "one leads");
@@ -101,7 +101,7 @@ fn the_leading_thread_delivers_what_is_due_and_leaves() {
     // Its client takes its time: the thread does not wait for it.
     assert!(!one.poll(false));
     for _ in 0..2 {
-        live.submit(0, 0, &READ, Payload::None, Nobody);
+        live.submit(0, 0, &READ, Payload::None, Discard);
         one.request_submitted();
         assert!(one.poll(true));
         let due_ns = live.next_ns();
@@ -116,7 +116,7 @@ fn the_leading_thread_delivers_what_is_due_and_leaves() {
     assert!(one.poll(false) && !other.poll(true));
     pass(100_000);
     assert!(!one.poll(false));
-    live.submit(0, 0, &READ, Payload::None, Nobody);
+    live.submit(0, 0, &READ, Payload::None, Discard);
     assert!(other.poll(true), "the lead was left");
     drop(other);
     assert!(one.poll(true), "and again");
@@ -138,7 +138,7 @@ fn submissions_stay_in_order() {
     let live = live(Some(transport), 5_000);
     live.record(Recorder::create(&path, &serde_json::json!({})).unwrap());
     for before_ns in [8_000, 0, 8_000] {
-        live.submit_since(before_ns, 0, 0, &READ, Payload::None, Nobody);
+        live.submit_since(before_ns, 0, 0, &READ, Payload::None, Discard);
         pass(1_000);
     }
     live.end(|_| 0).unwrap();

@@ -70,9 +70,9 @@ mod tests {
             (vec!["purge", "fill"], 2, true, true),
         ] {
             let method = method(&acts);
-            let told = method.prologue();
+            let prologue = method.prologue();
             assert_eq!(
-                (told.stages, told.purges, told.fill.is_some()),
+                (prologue.stages, prologue.purges, prologue.fill.is_some()),
                 (stages, purges, fills),
                 "{acts:?}"
             );

@@ -330,9 +330,9 @@ fn client_and_server_agree_on_everything() {
             let policy = if tls { TlsPolicy::Required } else { TlsPolicy::Absent };
             let config = DialConfig { structured, meta, tls, ..config("disk") };
             let Ok(DialStep::Ready(found)) = converse(&config, policy, piece) else { panic!() };
-            let told = shelf().info("disk").unwrap();
+            let offered = shelf().info("disk").unwrap();
             let expected = Found {
-                info: Info { df: structured, block_status: meta, ..told },
+                info: Info { df: structured, block_status: meta, ..offered },
                 structured,
                 meta_id: meta.then_some(1),
                 secure: tls,

@@ -596,7 +596,7 @@ fn nbdkit_forwards_our_export() {
     };
     let one = between(&[]);
     let other = one.uri("").to_string();
-    let told = bench.run("nbdinfo", &["--json", &other]);
+    let output = bench.run("nbdinfo", &["--json", &other]);
     for fact in [
         &format!("\"export-size\": {SIZE}"),
         "\"is_read_only\": false",
@@ -609,7 +609,7 @@ fn nbdkit_forwards_our_export() {
         "\"can_multi_conn\": true",
         "base:allocation",
     ] {
-        assert!(told.contains(fact), "{fact} in\n{told}");
+        assert!(output.contains(fact), "{fact} in\n{output}");
     }
     let (a, b) = (bench.file("a"), bench.file("b"));
     let mut content = pattern_at(5, SIZE as usize);

@@ -151,7 +151,12 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
                         Some(rate_iops) => format!("{} IOPS", human::count(rate_iops)),
                         None => "none".to_owned(),
                     },
-                    interval: String::new(),
+                    interval: match (found.surely_holds_iops, found.surely_fails_iops) {
+                        (Some(low), Some(high)) => {
+                            format!("{} to {} (95 %)", human::count(low), human::count(high))
+                        }
+                        _ => String::new(),
+                    },
                     beside: vec![format!("closed loop {} IOPS", human::count(found.capacity_iops))],
                     tone: if found.holds_iops.is_some() { Tone::Plain } else { Tone::Warning },
                 }),

@@ -103,9 +103,9 @@ fn assert_nothing_is_lost(runs: &[Vec<Run>; 2], compared: &Compared) {
     for run in runs.iter().flatten() {
         for cell in &run.cells {
             let name = &cell.key.name;
-            let told = compared.rows.iter().any(|r| r.a_key.name == *name)
+            let shown = compared.rows.iter().any(|r| r.a_key.name == *name)
                 || compared.omissions.iter().any(|o| o.cell == *name);
-            assert!(told, "{name}");
+            assert!(shown, "{name}");
         }
     }
 }
@@ -209,7 +209,7 @@ fn conditions_are_told() {
     runs[0][0].cells[1].key.engine = "psync".to_owned();
     let of = compared(&runs, &Options::default());
     assert_eq!(of.rows.len(), 4, "a depth that differs is paired by its name");
-    let told: Vec<(&str, String, String)> =
+    let shown: Vec<(&str, String, String)> =
         of.conditions.iter().map(|c| (c.what.as_str(), c.a.join("|"), c.b.join("|"))).collect();
     for (what, a, b) in [
         ("version of iodyno", "0.1.0", "0.2.0"),
@@ -218,9 +218,9 @@ fn conditions_are_told() {
         ("engine", "psync|uring", "libaio"),
         ("storage", "real", "emulated, real time"),
     ] {
-        assert!(told.contains(&(what, a.to_owned(), b.to_owned())), "{what}: {told:?}");
+        assert!(shown.contains(&(what, a.to_owned(), b.to_owned())), "{what}: {shown:?}");
     }
-    assert_eq!(told.len(), 5, "{told:?}");
+    assert_eq!(shown.len(), 5, "{shown:?}");
     assert_eq!(codes(&of), ["CONDITIONS_DIFFER"]);
     assert!(compared(&sides(4, 5, 1.0, 0.01), &Options::default()).conditions.is_empty());
     // Made one side after the other.

@@ -48,11 +48,11 @@ fn resolved(cells: Vec<CellSpec>, targets: &[&str], engine: Option<EngineKind>) 
     ResolvedRun::new(request, process).unwrap()
 }
 
-struct Nobody;
-impl Watch for Nobody {}
+struct Discard;
+impl Watch for Discard {}
 
 fn run(run: &ResolvedRun) -> Outcome {
-    execute(run, &mut Nobody).unwrap()
+    execute(run, &mut Discard).unwrap()
 }
 
 fn says_short(cell: &Cell) -> bool {
@@ -131,7 +131,7 @@ fn a_fill_that_was_stopped_is_short() {
 #[test]
 fn what_is_no_fill_is_refused() {
     let refused =
-        |cell: CellSpec| match execute(&resolved(vec![cell], &["ram:4MiB"], None), &mut Nobody) {
+        |cell: CellSpec| match execute(&resolved(vec![cell], &["ram:4MiB"], None), &mut Discard) {
             Err(RunError::Impossible(why)) => assert!(why.contains("one after the other"), "{why}"),
             other => panic!("{other:?}"),
         };

@@ -193,7 +193,7 @@ mod tests {
         let n = 40;
         let weights = taper(n);
         for kind in ["white", "shared", "waves"] {
-            let (mut means, mut told) = (Vec::new(), Vec::new());
+            let (mut means, mut estimated) = (Vec::new(), Vec::new());
             for round in 0..2000 {
                 let mut before = noise();
                 let values: Vec<f64> = (0..n)
@@ -215,14 +215,14 @@ mod tests {
                 let mean = values.iter().zip(&weights).map(|(v, w)| v * w).sum::<f64>() / total;
                 let residuals: Vec<f64> = values.iter().map(|v| v - mean).collect();
                 means.push(mean);
-                told.push(standard_error(&residuals, &weights).powi(2));
+                estimated.push(standard_error(&residuals, &weights).powi(2));
             }
             let square = |all: &[f64]| all.iter().map(|m| m * m).sum::<f64>() / all.len() as f64;
             let truth = square(&means).sqrt();
-            let told = (told.iter().sum::<f64>() / told.len() as f64).sqrt();
+            let estimated = (estimated.iter().sum::<f64>() / estimated.len() as f64).sqrt();
             // Bartlett's weights miss part of the correlation, and see part of the waves.
             let most = if kind == "waves" { 12.0 } else { 1.1 };
-            assert!((0.75..most).contains(&(told / truth)), "{kind}: {told} for {truth}");
+            assert!((0.75..most).contains(&(estimated / truth)), "{kind}: {estimated} for {truth}");
             // The noise alone makes 0.0056; a plain mean over such waves is off by up to 0.03.
             assert!(kind != "waves" || truth < 0.0065, "{truth}");
         }

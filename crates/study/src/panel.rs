@@ -95,7 +95,7 @@ pub(crate) fn panel(
                         (systems, workloads),
                     );
                     rows.push(row.ok_or_else(|| {
-                        let message = format!("`{}` can't be told here", metric.name());
+                        let message = format!("`{}` can't be shown here", metric.name());
                         let help = "an optimum has rates, bandwidths, latencies and what is \
                                     outstanding there";
                         Problem::at(file, raw.place("metrics"), message, Some(help.to_owned()))

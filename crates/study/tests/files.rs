@@ -38,11 +38,11 @@ fn figures_are_read() {
 
 #[test]
 fn figures_are_refused_with_line_and_column() {
-    let told = |lines: &str| {
+    let error = |lines: &str| {
         let problem = refused(lines);
         (problem.line_column().unwrap(), problem.message().to_owned())
     };
-    let changed = |from: &str, to: &str| told(&format!("{GOOD}{}", GOOD.replacen(from, to, 1)));
+    let changed = |from: &str, to: &str| error(&format!("{GOOD}{}", GOOD.replacen(from, to, 1)));
     for (from, to, column, message) in [
         ("4096", "4k", 20, "`block_bytes` is a whole number above 0, not `4k`"),
         (",1,iops", ",0,iops", 27, "`devices` is a whole number above 0, not `0`"),
@@ -63,7 +63,10 @@ fn figures_are_refused_with_line_and_column() {
     ] {
         assert_eq!(changed(from, to), ((3, column), message.to_owned()), "{from} -> {to}");
     }
-    assert_eq!(told(&format!("{GOOD}{GOOD}")), ((3, 1), "this figure is printed twice".to_owned()));
+    assert_eq!(
+        error(&format!("{GOOD}{GOOD}")),
+        ((3, 1), "this figure is printed twice".to_owned())
+    );
     let header = published::read(&file("figure,sistem\n")).unwrap_err();
     assert_eq!(header.line_column(), Some((1, 8)));
     assert!(published::read(&file(HEADER)).unwrap_err().message().contains("no figure"));
@@ -106,7 +109,7 @@ fn studies_are_refused_at_their_place() {
             "metrics = [\"latency_mean\"]",
             "optimum_within = \"1ms\"\nmetrics = [\"iops_max\"]",
             50,
-            "can't be told here",
+            "can't be shown here",
         ),
         (
             "devices = [1, 2]\nmetrics = [\"latency_mean\"]",

@@ -23,10 +23,10 @@ fn errors(text: &str) -> String {
 #[test]
 fn every_rule_names_its_place_and_its_remedy() {
     let mut wrong = String::new();
-    for (text, told) in CASES {
+    for (text, expected) in CASES {
         let found = errors(&format!("schema = 1\n{text}"));
-        if found.trim_end() != *told {
-            let _ = writeln!(wrong, "{text}\n-- {told}\n++ {found}");
+        if found.trim_end() != *expected {
+            let _ = writeln!(wrong, "{text}\n-- {expected}\n++ {found}");
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

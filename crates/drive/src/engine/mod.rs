@@ -74,7 +74,7 @@ pub trait Engine {
         None
     }
 
-    /// Why it can't go on, where it told of that by failing what was in flight.
+    /// Why it can't go on, where it showed that by failing what was in flight.
     fn lost(&self) -> Option<io::Error> {
         None
     }

@@ -158,7 +158,7 @@ impl FlashDevice {
         let units = start..((at + len) / UNIT_BYTES).max(start);
         if let Some(content) = &mut self.content {
             let (part, mut unit) = (self.part, units.start);
-            // A range may be long, and the buffer is small: what lies between is told in one piece.
+            // A range may be long, and the buffer is small: what lies between is passed on as one range.
             for newer in content.trim(&units).into_iter().chain([units.end]) {
                 let count = newer.saturating_sub(unit);
                 if count > 0 {

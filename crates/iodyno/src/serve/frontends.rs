@@ -74,12 +74,12 @@ impl Frontends {
         live: &Arc<Served>,
         system: &System,
     ) -> Result<(), Failure> {
-        use iodyno_live::frontend::ublk::{Block, Told};
+        use iodyno_live::frontend::ublk::{Block, DeviceFlags};
         use std::fmt::Write as _;
         for number in 0..live.volumes() {
             let rotational = system.is_rotational(number);
-            let told = Told { rotational, read_only: flags.read_only };
-            let block = Block::of(live, number, told).map_err(|e| {
+            let advertised = DeviceFlags { rotational, read_only: flags.read_only };
+            let block = Block::of(live, number, advertised).map_err(|e| {
                 Failure::target(format!(
                     "--ublk: {e}: it requires Linux 6.5 or newer, `modprobe ublk_drv`, and access to /dev/ublk-control (root)"
                 ))

@@ -221,9 +221,9 @@ fn a_read_only_export_is_read() {
     let place = Place::new();
     let uri = server.uri("");
     for flags in ["", &format!("--destroy {uri}")] {
-        let told = place.iodyno(&format!("run oltp1 --on {uri} {flags} {SHORT}"));
-        told.fails(3, &["exports it read-only", "--read-only"]);
-        assert!(!told.stderr.contains("confirm it by its own name"), "no name helps: {told:?}");
+        let output = place.iodyno(&format!("run oltp1 --on {uri} {flags} {SHORT}"));
+        output.fails(3, &["exports it read-only", "--read-only"]);
+        assert!(!output.stderr.contains("confirm it by its own name"), "no name helps: {output:?}");
     }
     assert!(!place.notebook().exists(), "a run that was refused is none");
     let document = place.document(&format!("run random-read --read-only --on {uri} {SHORT}"));

@@ -56,7 +56,7 @@ impl Sink for Reply {
 
 /// A volume's properties as the kernel gets them.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct DeviceFlags {
     /// It is a disk.
     pub rotational: bool,
     /// It can't be written.
@@ -77,7 +77,7 @@ impl Block {
     ///
     /// # Errors
     /// The kernel has no ublk, or one older than 6.5, or refuses this user.
-    pub fn of(live: &Arc<Served>, volume: u32, properties: Told) -> io::Result<Self> {
+    pub fn of(live: &Arc<Served>, volume: u32, properties: DeviceFlags) -> io::Result<Self> {
         let mut device = Device::add()?;
         device.set_size(live.capacity_bytes(volume), properties)?;
         let queue = queue::Queue::open(&device, Arc::clone(live), volume, volume * WORKERS)?;

@@ -180,10 +180,10 @@ fn damage_is_reported_and_never_served() {
             let damaged = unit == 2 || unit == 3;
             assert_eq!(found, if damaged { Err(ReadError::Corrupt { unit }) } else { Ok(()) });
         }
-        let mut told = Vec::new();
-        let found = store.scrub(|unit| told.push(unit)).unwrap();
+        let mut reported = Vec::new();
+        let found = store.scrub(|unit| reported.push(unit)).unwrap();
         assert_eq!(found, Scrub { sound_units: 6, unknown_units: 0, corrupt_units: 2 });
-        assert_eq!(told, [2, 3]);
+        assert_eq!(reported, [2, 3]);
 
         // A part of it can't be written; all of it can, and is sound then.
         assert_eq!(store.write_now(8192, &[1; 5]), Err(WriteError::Corrupt { unit: 2 }));

@@ -305,9 +305,9 @@ thread_local! {
     static NOW_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-struct Nobody;
+struct Discard;
 
-impl Sink for Nobody {
+impl Sink for Discard {
     fn done(self, _: Result<(), IoError>) {}
 }
 
@@ -334,7 +334,7 @@ fn a_stop_keeps_what_the_host_takes() {
     let live = Live::new(machine, vec![store], &served::Options::default(), || NOW_NS.get());
     for unit in 0..3 {
         let op = Op { offset_bytes: unit * 4096, len_bytes: 4096, kind: OpKind::Write, fua: false };
-        live.submit(0, 0, &op, Payload::Write(&[7; 4096]), Nobody);
+        live.submit(0, 0, &op, Payload::Write(&[7; 4096]), Discard);
     }
     NOW_NS.set(1_000_000_000);
     live.poll(Looks::default());

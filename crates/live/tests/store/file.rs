@@ -180,8 +180,8 @@ fn a_version_older_than_what_was_flushed_is_refused() {
             fs::remove_file(&path).unwrap();
             fs::write(&path, taken).unwrap();
         }
-        for (byte, told) in [(3, Ok(())), (2, Err(())), (1, Err(())), (3, Ok(()))] {
-            assert_eq!(version(byte).map_err(|_| ()), told, "version {byte}");
+        for (byte, expected) in [(3, Ok(())), (2, Err(())), (1, Err(())), (3, Ok(()))] {
+            assert_eq!(version(byte).map_err(|_| ()), expected, "version {byte}");
         }
     }
 }

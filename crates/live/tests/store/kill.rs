@@ -40,11 +40,11 @@ fn device(name: &str) -> Device {
 #[test]
 #[ignore = "the child of another test"]
 fn child_that_serves_for_ever() {
-    let Ok(told) = std::env::var(VARIABLE) else { return };
-    let mut told = told.splitn(3, '/');
-    let device = device(told.next().unwrap());
-    let round: u64 = told.next().unwrap().parse().unwrap();
-    let path = PathBuf::from(told.next().unwrap());
+    let Ok(words) = std::env::var(VARIABLE) else { return };
+    let mut words = words.splitn(3, '/');
+    let device = device(words.next().unwrap());
+    let round: u64 = words.next().unwrap().parse().unwrap();
+    let path = PathBuf::from(words.next().unwrap());
     let mut store = Store::in_file(&path, CAPACITY, device.options()).unwrap();
     let mut m = device.machine(round);
     let worker = m.add_worker(0);
@@ -77,10 +77,10 @@ fn child_that_serves_for_ever() {
 #[test]
 #[ignore = "the child of another test"]
 fn child_that_writes_for_ever() {
-    let Ok(told) = std::env::var(VARIABLE) else { return };
-    let mut told = told.splitn(3, '/');
-    let round: u64 = told.nth(1).unwrap().parse().unwrap();
-    let path = PathBuf::from(told.next().unwrap());
+    let Ok(words) = std::env::var(VARIABLE) else { return };
+    let mut words = words.splitn(3, '/');
+    let round: u64 = words.nth(1).unwrap().parse().unwrap();
+    let path = PathBuf::from(words.next().unwrap());
     let store = Store::in_file(&path, CAPACITY, Options::default()).unwrap();
     let mut out = std::io::stderr().lock();
     writeln!(out, "begun").unwrap();
@@ -157,14 +157,14 @@ fn kill(name: &str, keeps: bool) -> u64 {
     for round in 1..=KILLS {
         let (mut child, mut said) = serve("child_that_serves_for_ever", name, round, &path);
         let enough = 50 + below(&mut random, 500) as usize;
-        let mut told: Vec<String> = said.by_ref().take(enough).collect();
+        let mut words: Vec<String> = said.by_ref().take(enough).collect();
         child.kill().unwrap();
         child.wait().unwrap();
         // Reading to the end of the pipe gives all output.
-        told.extend(said);
+        words.extend(said);
         // Token, and the newest that had been begun when its end was reported. Of a line that was cut short
         // nothing is known.
-        let ends: Vec<(u64, u64)> = told
+        let ends: Vec<(u64, u64)> = words
             .iter()
             .filter_map(|line| {
                 let (token, newest) = line.strip_suffix('.')?.split_once(' ')?;

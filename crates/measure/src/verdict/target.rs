@@ -110,9 +110,11 @@ fn kernel_workers(cell: &Cell, say: &mut Say) {
             ),
         );
     } else {
+        // On memory that MEMORY names, no other verdict is above a note.
+        let level = if cell.evidence.is_memory() { Level::Note } else { Level::Warning };
         say(
             "KERNEL_WORKERS",
-            Level::Warning,
+            level,
             format!(
                 "the kernel handed ring requests to {workers} worker thread{s}, which used {:.0} % of the CPU time: each such I/O pays for a thread switch; use --engine psync or libaio here",
                 share * 100.0

@@ -401,7 +401,7 @@ fn forest() -> Figure {
         range: None,
     };
     let mut plot = plot(x, vec![panel]);
-    plot.spans = vec![span(-0.03, 0.03, "not told apart", Tone::Dim)];
+    plot.spans = vec![span(-0.03, 0.03, "not distinguished", Tone::Dim)];
     figure(
         "forest",
         "What the new firmware changed",

@@ -224,7 +224,7 @@ pub(super) fn all(run: &Run) -> Section {
         ));
     }
     table.notes.push(
-        "A dash: fewer than ten samples lie beyond that percentile, so it is not told. Latencies are response times in open loop, service times otherwise.".to_owned(),
+        "A dash: fewer than ten samples lie beyond that percentile, so it is not shown. Latencies are response times in open loop, service times otherwise.".to_owned(),
     );
     Section {
         id: "cells".to_owned(),

@@ -27,8 +27,8 @@ pub(super) fn figure(
     } else {
         curves(outcome, lines, overlays, quantity)
     };
-    let told = lines.iter().flat_map(|l| &l.rows).filter(|&&r| outcome.rows[r].score.is_some());
-    let errors = told
+    let scored = lines.iter().flat_map(|l| &l.rows).filter(|&&r| outcome.rows[r].score.is_some());
+    let errors = scored
         .filter(|&&r| !outcome.rows[r].flagged)
         .filter_map(|&r| Some(outcome.rows[r].score?.error));
     let spread = Spread::of(errors);

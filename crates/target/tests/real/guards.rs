@@ -158,8 +158,8 @@ fn no_name_lifts_a_mount() {
     run("mkfs.ext4", &["-q", &disk.node]);
     let _mount = Mount::at(dir.path().join("m"), &[&disk.node]);
     let result = open(&name(&disk.node), &destroy(disk.kernel_name()));
-    let told = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
-    assert!(told.contains("umount") && !told.contains("confirm it by its own name"), "{told}");
+    let text = result.as_ref().map_or_else(ToString::to_string, |_| String::new());
+    assert!(text.contains("umount") && !text.contains("confirm it by its own name"), "{text}");
     is_refused(result, RefusalCode::Mounted);
 }
 

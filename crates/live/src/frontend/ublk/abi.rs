@@ -87,7 +87,7 @@ pub(super) fn copies(bytes: &[u8; DEVICE_BYTES]) -> bool {
 pub(super) fn parameters(
     size_bytes: u64,
     request_bytes_max: u32,
-    properties: super::Told,
+    properties: super::DeviceFlags,
 ) -> [u8; PARAMETERS_BYTES] {
     const BASIC_AND_DISCARD: u32 = 0b11;
     // Kernels flush what may have a volatile cache; a protected one answers at once.

@@ -1,7 +1,7 @@
 //! Commands to `/dev/ublk-control` that add, start, stop and delete devices: through a ring of wide entries,
 //! one at a time.
 
-use super::{Told, abi};
+use super::{DeviceFlags, abi};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -68,7 +68,7 @@ impl Device {
         }
     }
 
-    pub(super) fn set_size(&mut self, size_bytes: u64, properties: Told) -> io::Result<()> {
+    pub(super) fn set_size(&mut self, size_bytes: u64, properties: DeviceFlags) -> io::Result<()> {
         let mut parameters = abi::parameters(size_bytes, REQUEST_BYTES_MAX, properties);
         self.command(abi::SET_PARAMETERS, &mut parameters, 0)
     }

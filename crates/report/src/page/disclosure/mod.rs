@@ -262,7 +262,7 @@ mod tests {
     fn what_is_null_is_unknown_and_never_absent() {
         let record = json!({"a": null, "size_bytes": 4096, "list": []});
         let wanted = [("a", "/a"), ("b", "/b"), ("size", "/size_bytes"), ("list", "/list")];
-        let told: Vec<String> = rows(&record, &wanted).into_iter().map(|r| r.1).collect();
-        assert_eq!(told, ["unknown", "unknown", "4 KiB (4096 bytes)", "none"]);
+        let shown: Vec<String> = rows(&record, &wanted).into_iter().map(|r| r.1).collect();
+        assert_eq!(shown, ["unknown", "unknown", "4 KiB (4096 bytes)", "none"]);
     }
 }
