@@ -152,7 +152,7 @@ fn drive_on(
     assemble(plan, done, &mut cells);
     for (index, (target, cell)) in plan.targets.iter().zip(&mut cells).enumerate() {
         record_evidence(&plan.cell_on(index).spec, &target.medium, cell);
-        // The machine counts by volume: times of several workloads on one can't be told apart.
+        // The machine counts by volume: it can't separate the times of several workloads on one.
         if let (Medium::Model { volume, .. }, true) = (&target.medium, plan.cell.beside.is_empty())
         {
             let volume = *volume;

@@ -159,6 +159,17 @@ fn flags_of_the_operations() {
         place.iodyno(&format!("run random-read --on null: {refused}")).exits(2);
     }
 
+    // What is requested is what runs: the specification in the stored request.
+    let flags = "--dsync --read 30% --hot 90/10 --rate 1k/s --active 0%..50%";
+    let document =
+        place.document(&format!("run random-read --on null:64MiB --time 20ms --ramp 0s {flags}"));
+    let spec = &document["run"]["plan"]["request"]["work"]["cells"][0]["spec"];
+    assert_eq!((&spec["write"]["fua"], &spec["active"]), (&json!("100%"), &json!("0%..50%")));
+    assert!((number(&spec["mix"]["read"]) - 0.3).abs() < 1e-9, "{spec}");
+    let hot = &spec["all"]["addresses"][0];
+    assert_eq!((&hot["pattern"], &hot["spots"][0]["range"]), (&json!("hot-spots"), &json!("10%")));
+    assert_eq!(spec["arrivals"]["process"], "poisson");
+
     // 2 KiB/ms of reads of 4 KiB are 500 a second; the rates are the mix too.
     let words = "--rate read=2000KiB/s,write=1500/s,flush=10/s --constant";
     let document = place

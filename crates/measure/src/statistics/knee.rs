@@ -87,7 +87,7 @@ pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     Optimum::Found { chosen, most, runner_up }
 }
 
-/// The points under `ceilings_ns` that can't be told from point `of`: the intervals of their IOPS overlap.
+/// The points under `ceilings_ns` that can't be distinguished from point `of`: the intervals of their IOPS overlap.
 /// `half_widths` has a half width for each point, as a share of its IOPS; a point without one is not compared.
 pub fn ties(
     points: &[LoadPoint],

@@ -36,8 +36,8 @@ pub struct Load {
     pub limits: Vec<(String, f64)>,
     /// The best point under them, by its index in `points`.
     pub optimum: Optimum,
-    /// The points that can't be told from the best one, since the 95 % intervals of their IOPS overlap, by their
-    /// index in `points`. Without ceilings, those that can't be told from the one with the most IOPS.
+    /// The points that can't be distinguished from the best one, since the 95 % intervals of their IOPS overlap, by their
+    /// index in `points`. Without ceilings, those that can't be distinguished from the one with the most IOPS.
     pub ties: Vec<usize>,
     /// The points that raise IOPS above all with fewer outstanding I/Os, by their index in `points`.
     pub outside: Vec<usize>,

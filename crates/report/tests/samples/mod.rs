@@ -405,7 +405,7 @@ fn sweep(
     run
 }
 
-/// A mix over its depth, under a ceiling that two points keep whose rates can't be told apart.
+/// A mix over its depth, under a ceiling that two points keep whose rates can't be distinguished.
 pub(crate) fn sweep_of_a_mix() -> Run {
     let ask = |depth, read, write| Ask {
         name: "oltp",
