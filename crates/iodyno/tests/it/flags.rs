@@ -251,6 +251,7 @@ fn workloads_at_once_have_figures_of_their_own() {
     let iops = |cell: &Value| number(&cell["read"]["iops"]);
     let [one, other, with_other, with_one] = cells(&document).as_slice() else { panic!() };
     assert_eq!(with_other["evidence"]["beside"], json!(["random-read (2)"]));
+    assert_ne!(with_other["seed"], with_one["seed"], "equal streams would meet at the same blocks");
     let shown = place.iodyno("show last").succeeds().stdout.replace('\n', " ");
     let share = 100.0 * iops(with_other) / iops(one);
     let said = format!("random-read with random-read (2): {share:.0} % of its IOPS alone");
