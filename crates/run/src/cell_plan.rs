@@ -93,3 +93,49 @@ fn engine_for(
     let range = iodyno_drive::active_range(spec, medium.capacity_bytes());
     default_engine(medium, Load { depth, outstanding, block_bytes, range, writes })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emulated::Emulated;
+    use crate::emulated_system::emulated;
+    use crate::files::Files;
+    use iodyno_target::{TargetName, inspect};
+    use iodyno_workload::CellSpec;
+
+    /// Each workload of a volume has workers of its own in the machine, one after the other.
+    #[test]
+    fn workloads_at_once_share_no_worker_of_a_live_machine() {
+        let cell = |threads| {
+            let text = format!("schema = 1\nthreads = {threads}\n[mix]\nread = 1");
+            CellSpec::new("reads", Spec::from_toml(&text).unwrap())
+        };
+        let cell = CellSpec { beside: vec![cell(2), cell(4)], ..cell(3) };
+        let name = TargetName::parse("live:exflash-400g*2").unwrap();
+        let of = emulated(std::slice::from_ref(&name), &mut Files::default()).unwrap().unwrap();
+        let (_live, media) = Emulated::served(&of.system, &cell).unwrap();
+        let task = Task {
+            cell,
+            place: None,
+            targets: 0..2,
+            engine: None,
+            then_wait_ns: 0,
+            position: (0, 1),
+        };
+        let open_target = || OpenTarget::new(name.to_string(), inspect(&name).unwrap());
+        let (plans, _) = targets_of(&task, &[open_target(), open_target()], None, Some(&media));
+        let workers = plans.iter().map(|plan| match plan.medium {
+            Medium::Live { volume, first_worker, .. } => (volume, first_worker, plan.beside),
+            _ => panic!("{plan:?}"),
+        });
+        let expected = [
+            (0, 0, None),
+            (0, 3, Some(0)),
+            (0, 5, Some(1)),
+            (1, 9, None),
+            (1, 12, Some(0)),
+            (1, 14, Some(1)),
+        ];
+        assert_eq!(workers.collect::<Vec<_>>(), expected);
+    }
+}

@@ -62,7 +62,7 @@ pub(crate) struct OpenTarget {
 
 impl OpenTarget {
     /// A target with only these properties known.
-    fn new(name: String, inspection: Inspection) -> Self {
+    pub(crate) fn new(name: String, inspection: Inspection) -> Self {
         Self {
             name,
             inspection,
