@@ -17,8 +17,6 @@ pub(crate) enum State {
     Free,
     /// A request from outside reaches its part.
     Issued,
-    /// The data of a host write have crossed the link.
-    Linked,
     /// The driver thread or the controller has accepted the command.
     Admitted,
     /// A request from outside is acknowledged or its data are delivered.
@@ -33,6 +31,8 @@ pub(crate) enum State {
     Programmed,
     /// An erase has ended.
     Erased,
+    /// The controller has processed pages that garbage collection copies.
+    Processed,
     /// A driver thread polls its devices.
     Poll,
     /// A disk's scheduled wake-up.

@@ -237,6 +237,10 @@ pub struct Controller {
     pub read_latency_ns: u64,
     /// One write command occupies it for this long.
     pub write_command_ns: u64,
+    /// One page of 4 KiB that garbage collection copies occupies it for this long.
+    pub copy_ns: u64,
+    /// Changing from reads to writes, or back, occupies it for this long.
+    pub turn_ns: u64,
     /// Page reads that may be in progress at once; 0: no limit.
     pub read_contexts: u32,
     /// Independent halves between which 4 KiB units alternate.
@@ -310,19 +314,8 @@ pub struct Translation {
     pub reserved_share: f64,
     /// Programs of mapping pages for each host page that is written at random.
     pub map_writes_per_page: f64,
-    /// Additional limits of garbage collection, if any.
-    pub collection: Option<Collection>,
     /// Housekeeping that stops the whole device.
     pub stall: Option<Stall>,
-}
-
-/// Limits of garbage collection beyond those of the NAND.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Collection {
-    /// Programs of copies that may run at once; 0: no limit of their own.
-    pub programs_max: u32,
-    /// No copies begin while the device serves reads of the host.
-    pub yields: bool,
 }
 
 /// A pause of the whole device after so many written bytes.

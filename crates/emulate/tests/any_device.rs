@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Loop, flash, system};
-use iodyno_emulate::spec::{Attach, Collection, Flash, Kind, Slc, Written};
+use iodyno_emulate::spec::{Attach, Flash, Kind, Slc, Written};
 use iodyno_emulate::usage::Of;
 use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::rng::{Generator, below, stream};
@@ -37,8 +37,10 @@ fn device(rng: &mut Generator) -> Flash {
     f.buffer.bytes = one(rng, &[64 << 10, 1 << 20]);
     f.buffer.protected = one(rng, &[true, false]);
     f.translation.map_writes_per_page = one(rng, &[0.0, 0.1]);
-    f.translation.collection =
-        one(rng, &[None, Some(Collection { programs_max: 2, yields: false })]);
+    f.controller.read_command_ns = one(rng, &[100, 10_000]);
+    f.controller.write_command_ns = one(rng, &[100, 10_000]);
+    f.controller.copy_ns = one(rng, &[0, 1_000, 30_000]);
+    f.controller.turn_ns = one(rng, &[0, 2_000]);
     if let Attach::Link { full_duplex, .. } = &mut f.attach {
         *full_duplex = one(rng, &[true, false]);
     }
@@ -66,10 +68,14 @@ fn every_resource_was_busy_for_its_work() {
         let worker = m.add_worker(0);
         let units = f.capacity_bytes / 4096;
         let (mut read, mut written) = (0, 0);
+        let (mut commands, mut turns, mut reading) = ([0_u64; 2], 0_u64, true);
         let mut submit = |m: &mut Machine, at_ns: u64| {
             let len = one(&mut rng, &[1, 1, 3, 16, 256]);
             let kind = one(&mut rng, &[OpKind::Read, OpKind::Write, OpKind::Write]);
             *(if kind == OpKind::Read { &mut read } else { &mut written }) += len;
+            let reads = kind == OpKind::Read;
+            commands[usize::from(reads)] += 1;
+            turns += u64::from(reads != std::mem::replace(&mut reading, reads));
             let offset_bytes = below(&mut rng, units - len) * 4096;
             // Where the buffer is volatile, partially filled programs.
             let fua = below(&mut rng, 8) == 0;
@@ -105,6 +111,12 @@ fn every_resource_was_busy_for_its_work() {
             let erased = counts.erases * u64::from(f.nand.pages_per_block) * program_units;
             near(erased as f64, programmed as f64, -0.02..0.02, "erases in steady state");
         }
+        let controller_ns = commands[0] * f.controller.write_command_ns
+            + commands[1] * f.controller.read_command_ns
+            + turns * f.controller.turn_ns
+            + (counts.copied_pages + folded) * f.controller.copy_ns;
+        // A victim's last pages may not fill a program, which the controller processes as a whole.
+        near(busy_ns("controller"), controller_ns as f64, -1e-9..0.01, "controller");
         collected += u64::from(counts.copied_pages > 0);
         filled += u64::from(counts.filler_pages > 0);
         if how == Written::Fresh {

@@ -49,6 +49,8 @@ const DIMM: &[Case] = &[
     ("controller.read_command", "\"1us\"", NONE, Refused("commands-by-thread", 1)),
     ("controller.read_latency", "\"50us\"", NONE, Slower(READ)),
     ("controller.write_command", "\"1us\"", NONE, Refused("commands-by-thread", 1)),
+    ("controller.copy", "\"1us\"", NONE, Refused("commands-by-thread", 1)),
+    ("controller.turn", "\"1us\"", NONE, Refused("commands-by-thread", 1)),
     ("controller.read_contexts", "4", NONE, Slower(DEEP_READS)),
     ("controller.lanes", "4", NONE, Slower(SPLIT_READS)),
     ("controller.page_split", "\"100%\"", NONE, Slower(SPLIT_READS)),
@@ -75,8 +77,6 @@ const DIMM: &[Case] = &[
     ("buffer.protected", "false", NONE, Lost),
     ("translation.reserved", "\"12%\"", NONE, Slower(DEEP_WRITES)),
     ("translation.map_writes_per_page", "1", NONE, Slower(DEEP_WRITES)),
-    ("collection.programs_max", "1", FREE, Slower(DEEP_WRITES)),
-    ("collection.yields", "true", FREE, Faster(READS_OF_MIX)),
     ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
     ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),
     ("endurance.drive_writes_per_day", "3", NONE, Endurance),
@@ -93,9 +93,6 @@ const OPEN: &[(&str, &str)] = &[
 
 /// A cache of single-level cells where there was none.
 const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200us\"")];
-
-/// Collection without limits.
-const FREE: &[(&str, &str)] = &[("collection.programs_max", "0"), ("collection.yields", "false")];
 
 /// The same cache with slow cells behind it.
 const SLC_BEFORE_SLOW: &[(&str, &str)] = &[SLC[0], SLC[1], ("nand.program_slow", "\"9ms\"")];
@@ -115,6 +112,8 @@ const SSD: &[Case] = &[
     ("controller.read_command", "\"20us\"", NONE, Slower(READ)),
     ("controller.read_latency", "\"50us\"", NONE, Slower(READ)),
     ("controller.write_command", "\"20us\"", NONE, Slower(WRITE)),
+    ("controller.copy", "\"20us\"", NONE, Slower(DEEP_WRITES)),
+    ("controller.turn", "\"20us\"", NONE, Slower(READS_OF_MIX)),
     ("controller.read_contexts", "4", NONE, Slower(DEEP_READS)),
     ("controller.lanes", "4", NONE, Slower(SPLIT_READS)),
     ("controller.page_split", "\"100%\"", NONE, Slower(SPLIT_READS)),
@@ -141,8 +140,6 @@ const SSD: &[Case] = &[
     ("buffer.protected", "false", NONE, Lost),
     ("translation.reserved", "\"3%\"", NONE, Faster(DEEP_WRITES)),
     ("translation.map_writes_per_page", "1", NONE, Slower(DEEP_WRITES)),
-    ("collection.programs_max", "1", FREE, Slower(DEEP_WRITES)),
-    ("collection.yields", "true", FREE, Faster(READS_OF_MIX)),
     ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
     ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),
     ("endurance.drive_writes_per_day", "3", NONE, Endurance),

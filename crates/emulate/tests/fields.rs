@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
-    Attach, Buffer, Collection, Controller, Device, Endurance, Flash, Host, Kind, Memory,
-    MemoryKind, MemoryMode, Nand, Slc, Slots, Stall, Translation,
+    Attach, Buffer, Controller, Device, Endurance, Flash, Host, Kind, Memory, MemoryKind,
+    MemoryMode, Nand, Slc, Slots, Stall, Translation,
 };
 
 /// `KEY VALUE` lines under their tables as the file of a device or system.
@@ -30,6 +30,8 @@ const INSIDE: &str = r#"[controller]
     read_command "11us"
     read_latency "12us"
     write_command "10us"
+    copy "33us"
+    turn "34us"
     read_contexts 13
     lanes 2
     page_split "14%"
@@ -59,9 +61,6 @@ const INSIDE: &str = r#"[controller]
     [translation]
     reserved 0.01
     map_writes_per_page 0.27
-    [collection]
-    programs_max 33
-    yields true
     [stall]
     every "28GiB"
     lasts "29us"
@@ -78,6 +77,8 @@ fn flash(attach: Attach) -> Kind {
             read_command_ns: 11_000,
             read_latency_ns: 12_000,
             write_command_ns: 10_000,
+            copy_ns: 33_000,
+            turn_ns: 34_000,
             read_contexts: 13,
             lanes: 2,
             page_split: 0.14,
@@ -104,7 +105,6 @@ fn flash(attach: Attach) -> Kind {
         translation: Translation {
             reserved_share: 0.01,
             map_writes_per_page: 0.27,
-            collection: Some(Collection { programs_max: 33, yields: true }),
             stall: Some(Stall { every_bytes: 28 << 30, for_ns: 29_000 }),
         },
         endurance: Endurance { drive_writes_per_day: 30.0, years: 31.0, cycles: 32 },
@@ -124,7 +124,9 @@ fn a_flash_dimm() {
     // There the driver thread takes the commands.
     let inside = INSIDE
         .replace("read_command \"11us\"", "read_command \"0us\"")
-        .replace("write_command \"10us\"", "write_command \"0us\"");
+        .replace("write_command \"10us\"", "write_command \"0us\"")
+        .replace("copy \"33us\"", "copy \"0us\"")
+        .replace("turn \"34us\"", "turn \"0us\"");
     let mut expected = flash(Attach::MemoryChannel {
         devices_per_thread: 3,
         command_ns: 4_000,
@@ -136,6 +138,8 @@ fn a_flash_dimm() {
     if let Kind::Flash(flash) = &mut expected {
         flash.controller.read_command_ns = 0;
         flash.controller.write_command_ns = 0;
+        flash.controller.copy_ns = 0;
+        flash.controller.turn_ns = 0;
     }
     assert_eq!(device("flash", &format!("{lines}\n{inside}")).kind, expected);
 }

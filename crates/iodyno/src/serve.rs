@@ -207,7 +207,7 @@ fn remove_files(live: &Served) {
 fn clean_up(flags: &Serve, live: &Served) {
     remove_files(live);
     if let Some(path) = &flags.record {
-        remove_begun(path, b"iodyno record 1");
+        remove_begun(path, b"iodyno record 2");
     }
 }
 

@@ -6,7 +6,7 @@
 //! A record that was cut off replays as far as it goes: up to its last line that has a line feed.
 //!
 //! ```text
-//! iodyno record 1
+//! iodyno record 2
 //! {"device": …}
 //! o 1200 0 0 w 4096 4096 0        operation: ns, worker, volume, kind, offset, length, forced
 //! f 5000 power-cut                fault: ns, words
@@ -23,7 +23,7 @@ use std::fs::File;
 use std::io::{BufRead, BufWriter, Read, Write};
 use std::path::Path;
 
-const FIRST: &str = "iodyno record 1";
+const FIRST: &str = "iodyno record 2";
 const KINDS: [(OpKind, &str); OpKind::COUNT] = [
     (OpKind::Read, "r"),
     (OpKind::Write, "w"),

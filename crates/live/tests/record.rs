@@ -8,7 +8,7 @@ use iodyno_emulate::Machine;
 use iodyno_emulate::spec::{Kind, Written};
 use iodyno_live::record::{Ended, Record};
 
-const HEAD: &str = "iodyno record 1\n{\"device\":\"a device\"}\n";
+const HEAD: &str = "iodyno record 2\n{\"device\":\"a device\"}\n";
 
 fn machine() -> Machine {
     let mut machine =

@@ -108,10 +108,10 @@ fn only_begun_files_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("record");
     for (content, stays) in
-        [("iodyno record 1\n{}", false), ("", false), ("iodyno notes", true), ("precious", true)]
+        [("iodyno record 2\n{}", false), ("", false), ("iodyno notes", true), ("precious", true)]
     {
         fs::write(&path, content).unwrap();
-        remove_begun(&path, b"iodyno record 1");
+        remove_begun(&path, b"iodyno record 2");
         assert_eq!(path.exists(), stays, "{content}");
     }
     let link = dir.path().join("link");

@@ -7,8 +7,8 @@ use super::rules::{self, Rule};
 use super::schema::DEVICE;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
-    Attach, Buffer, Collection, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc,
-    Stall, Translation,
+    Attach, Buffer, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc, Stall,
+    Translation,
 };
 
 /// A device, and its file's data besides the numbers.
@@ -84,6 +84,8 @@ fn flash(v: &Record) -> Option<Kind> {
             read_command_ns: v.whole("controller.read_command")?,
             read_latency_ns: v.whole("controller.read_latency")?,
             write_command_ns: v.whole("controller.write_command")?,
+            copy_ns: v.whole("controller.copy")?,
+            turn_ns: v.whole("controller.turn")?,
             read_contexts: v.whole("controller.read_contexts")? as u32,
             lanes: v.whole("controller.lanes")? as u32,
             page_split: v.real("controller.page_split")?,
@@ -97,7 +99,6 @@ fn flash(v: &Record) -> Option<Kind> {
         translation: Translation {
             reserved_share: v.real("translation.reserved")?,
             map_writes_per_page: v.real("translation.map_writes_per_page")?,
-            collection: collection(v),
             stall: stall(v),
         },
         endurance: Endurance {
@@ -155,13 +156,6 @@ fn nand(v: &Record) -> Option<Nand> {
 
 fn slc(v: &Record) -> Option<Slc> {
     Some(Slc { bytes: v.whole("slc.size")?, program_ns: v.whole("slc.program")? })
-}
-
-fn collection(v: &Record) -> Option<Collection> {
-    Some(Collection {
-        programs_max: v.whole("collection.programs_max")? as u32,
-        yields: v.flag("collection.yields")?,
-    })
 }
 
 fn stall(v: &Record) -> Option<Stall> {

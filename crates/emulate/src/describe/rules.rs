@@ -200,6 +200,8 @@ pub(super) const FLASH: &[Rule] = &[
     },
     Rule { name: "commands-by-thread", check: |v| by_thread(v, "controller.read_command") },
     Rule { name: "commands-by-thread", check: |v| by_thread(v, "controller.write_command") },
+    Rule { name: "commands-by-thread", check: |v| by_thread(v, "controller.copy") },
+    Rule { name: "commands-by-thread", check: |v| by_thread(v, "controller.turn") },
     Rule {
         name: "parity-stripe",
         check: |v| {

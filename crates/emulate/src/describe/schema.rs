@@ -105,6 +105,8 @@ pub(super) const DEVICE: &[Key] = &[
             time("controller.read_command", 0..=10 * MS),
             time("controller.read_latency", 0..=10 * MS),
             time("controller.write_command", 0..=10 * MS),
+            time("controller.copy", 0..=10 * MS),
+            time("controller.turn", 0..=10 * MS),
             count("controller.read_contexts", 0..=65_536),
             count("controller.lanes", 1..=LANES_MAX as u64),
             share("controller.page_split", 1.0),
@@ -148,11 +150,6 @@ pub(super) const DEVICE: &[Key] = &[
             share("translation.reserved", 0.9),
             number("translation.map_writes_per_page", 0.0, 1000.0),
         ],
-    ),
-    optional(
-        FLASH,
-        "collection",
-        &[count("collection.programs_max", 0..=65_536), flag("collection.yields")],
     ),
     optional(FLASH, "stall", &[size("stall.every", MIB..=PIB), time("stall.lasts", 1..=100 * S)]),
     required(

@@ -5,11 +5,12 @@
 //! Where the translation layer represents one page in k, one copy in k is real; the others take the
 //! same time and change nothing.
 
-use super::{FlashDevice, ONE, UNIT_BYTES};
+use super::{FlashDevice, HostInterface, ONE, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::{FREE_BLOCKS, PageCopy, Stream};
 use crate::request::State;
+use crate::server::passed_ns;
 use iodyno_units::rng::below;
 
 /// Units of copies that may be read ahead of their programs, for each program that may run.
@@ -85,21 +86,10 @@ impl FlashDevice {
         self.copy_credit >= ONE * i64::from(self.program_units)
     }
 
-    /// Whether collection waits for the host's reads.
-    pub(super) fn copies_yield(&self) -> bool {
-        self.yields && self.reads_inside > 0
-    }
-
     /// Begins the earned copies, as far as they may run ahead.
     pub(super) fn collect(&mut self, core: &mut Core) {
-        let at_once = self.programs_max.min(self.copy_programs_max);
-        let ahead_max = COPIES_AHEAD.saturating_mul(at_once).min(1 << 12);
-        let behind = self.copy_programs == self.copy_programs_max && !self.copies_ready.is_empty();
-        while self.owes_copies()
-            && self.copies_reading < ahead_max
-            && !behind
-            && !self.copies_yield()
-        {
+        let ahead_max = COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12);
+        while self.owes_copies() && self.copies_reading < ahead_max {
             self.copy_credit -= ONE * i64::from(self.program_units);
             self.begin_copies(core);
         }
@@ -312,7 +302,8 @@ impl FlashDevice {
         }
     }
 
-    /// Counts down a unit's reads, or their beginning. Gives whether that was the last.
+    /// Counts down a unit's reads, or their beginning. Gives whether the unit may be programmed now: after the last
+    /// of them, unless the controller has yet to process it.
     #[inline(always)]
     fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];
@@ -320,12 +311,49 @@ impl FlashDevice {
         if request.pending > 0 {
             return false;
         }
+        if matches!(self.front, HostInterface::Link { copy_ticks: 1.., .. }) {
+            let idle = self.unprocessed.is_empty();
+            self.unprocessed.push(&mut core.slab, parent);
+            if idle {
+                self.process_copies(core);
+            }
+            return false;
+        }
+        self.is_ready(core, parent);
+        true
+    }
+
+    /// The controller processes the first unit of copies that were read. It alternates between the host's commands
+    /// and units of copies: those wait for commands no longer than for each other. (The commands that it has already
+    /// accepted keep their times, and later ones wait for what the unit takes: no time is lost or used twice in sum.)
+    fn process_copies(&mut self, core: &mut Core) {
+        if let Some(slot) = self.unprocessed.first()
+            && let HostInterface::Link { processor, copy_ticks, .. } = &mut self.front
+        {
+            let commands_ns = processor.free_ns().saturating_sub(core.now);
+            processor.take(core.now, *copy_ticks);
+            let own_ns = passed_ns(*copy_ticks);
+            core.at(core.now + own_ns + commands_ns.min(own_ns), slot, State::Processed);
+        }
+    }
+
+    /// The controller has processed a unit of copies.
+    pub(super) fn copies_processed(&mut self, core: &mut Core, slot: u32) {
+        self.unprocessed.pop(&core.slab);
+        core.slab[slot].state = State::Waiting;
+        self.is_ready(core, slot);
+        self.process_copies(core);
+        self.pump(core);
+    }
+
+    /// A unit of copies may be programmed.
+    fn is_ready(&mut self, core: &mut Core, parent: u32) {
+        let request = &core.slab[parent];
         self.copies_reading -= 1;
         if let Some(content) = &self.content {
             let batch = &mut self.batches[request.at as usize];
             batch.stored.extend(batch.copies.iter().map(|(copy, _)| content.sensed(copy.source)));
         }
         self.copies_ready.push(&mut core.slab, parent);
-        true
     }
 }

@@ -110,11 +110,16 @@ enum HostInterface {
         outstanding: u32,
         queue_max: u32,
         waiting: List,
-        /// The controller's command processing: reads in one queue, all others in another.
-        reads: Server,
-        writes: Server,
+        /// The controller's processor: commands in the order of the link, and copied pages.
+        processor: Server,
         read_command_ticks: u64,
         write_command_ticks: u64,
+        /// For the copies of one program.
+        copy_ticks: u64,
+        /// For a read after another command, and for another after a read.
+        turn_ticks: u64,
+        /// The last command was a read.
+        reading: bool,
     },
 }
 
@@ -129,8 +134,6 @@ struct Batch {
     copies: Vec<(ftl::PageCopy, u32)>,
     /// Slots filled with no data: too few units were waiting.
     filler: Vec<u32>,
-    /// It consists of copies, and counts as one of their programs.
-    copied: bool,
     /// The number of its first unit in the order in which they entered the buffer.
     first: u64,
     /// The map contains it already (a deliberate bug).
@@ -196,12 +199,11 @@ pub(crate) struct FlashDevice {
     program_units: u32,
     programs_max: u32,
     programs: Gauge,
-    /// Of these, how many are of copies, and how many may be.
-    copy_programs: u32,
-    copy_programs_max: u32,
     next_die: u32,
     batches: Vec<Batch>,
     batches_free: Vec<u32>,
+    /// Units of copies that were read: the controller processes the first of them.
+    unprocessed: List,
     copies_ready: List,
     copies_reading: u32,
     erases_due: u32,
@@ -241,9 +243,6 @@ pub(crate) struct FlashDevice {
     map_credit: i64,
     map_per_page: i64,
     collecting: bool,
-    /// Collection waits for reads of the host; number of those in progress.
-    yields: bool,
-    reads_inside: u32,
     pages_per_erase: u64,
     erase_credit: f64,
     erases_seen: u64,
@@ -275,7 +274,6 @@ impl FlashDevice {
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
             State::Issued => self.issued(core, slot),
-            State::Linked => self.linked(core, slot),
             State::Admitted => self.admitted(core, slot),
             State::Sensed => self.sensed(core, slot),
             State::Transferred => self.transferred(core, slot),
@@ -283,6 +281,7 @@ impl FlashDevice {
             State::Done => self.done(core, slot, None),
             State::Programmed => self.programmed(core, slot),
             State::Erased => self.erased(core, slot),
+            State::Processed => self.copies_processed(core, slot),
             State::Poll => self.poll(core, slot),
             state @ (State::Free | State::Wake | State::Waiting) => {
                 unreachable!("a flash device has no event in {state:?}")
@@ -326,42 +325,39 @@ impl FlashDevice {
         }
     }
 
-    /// Transfers the command, and a write's data, over the link.
+    /// Transfers the command, and a write's data, over the link; then the controller processes it. Commands reach
+    /// the controller in the order of the link, so their queue there is known now. (A page that is copied meanwhile
+    /// waits for the commands that are on the link: no longer than the link takes for them.)
     fn over_link(&mut self, core: &mut Core, slot: u32) {
-        let HostInterface::Link { down, up, full_duplex, write, command_ticks, .. } =
-            &mut self.front
+        let HostInterface::Link {
+            down,
+            up,
+            full_duplex,
+            write,
+            command_ticks,
+            processor,
+            read_command_ticks,
+            write_command_ticks,
+            turn_ticks,
+            reading,
+            ..
+        } = &mut self.front
         else {
             unreachable!("memory channels have no link")
         };
         let request = &core.slab[slot];
         let server = if *full_duplex { down } else { up };
-        if request.kind == OpKind::Write {
-            let end = server.take(core.now, *command_ticks + write.ticks(request.len));
-            core.at(end, slot, State::Linked);
-        } else {
-            // Reads come to the controller in the order of the link, so its queue can be computed now.
-            let end = server.take(core.now, *command_ticks);
-            self.take_in(core, slot, end);
+        let (data_ticks, mut process_ticks) = match request.kind {
+            OpKind::Read => (0, *read_command_ticks),
+            OpKind::Write => (write.ticks(request.len), *write_command_ticks),
+            OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => (0, *write_command_ticks),
+        };
+        if *reading != (request.kind == OpKind::Read) {
+            *reading = !*reading;
+            process_ticks += *turn_ticks;
         }
-    }
-
-    /// A write's data have arrived.
-    fn linked(&mut self, core: &mut Core, slot: u32) {
-        self.take_in(core, slot, core.now);
-    }
-
-    /// The controller processes the command that arrived at `arrived_ns`.
-    fn take_in(&mut self, core: &mut Core, slot: u32, arrived_ns: u64) {
-        let HostInterface::Link { reads, writes, read_command_ticks, write_command_ticks, .. } =
-            &mut self.front
-        else {
-            unreachable!("memory channels have no link")
-        };
-        let end = if core.slab[slot].kind == OpKind::Read {
-            reads.take(arrived_ns, *read_command_ticks)
-        } else {
-            writes.take(arrived_ns, *write_command_ticks)
-        };
+        let arrived_ns = server.take(core.now, *command_ticks + data_ticks);
+        let end = processor.take(arrived_ns, process_ticks);
         core.at(end, slot, State::Admitted);
     }
 
@@ -374,7 +370,6 @@ impl FlashDevice {
             OpKind::Read => {
                 self.phases.front_ns += passed;
                 self.phases.reads += 1;
-                self.reads_inside += 1;
                 self.fork_reads(core, slot);
             }
             OpKind::Write => {
@@ -390,15 +385,8 @@ impl FlashDevice {
     /// A host request is done.
     #[inline(always)]
     fn done(&mut self, core: &mut Core, slot: u32, failure: Option<IoError>) {
-        match core.slab[slot].kind {
-            OpKind::Write => self.phases.accept_ns += core.now - core.slab[slot].entered_ns,
-            OpKind::Read => {
-                self.reads_inside -= 1;
-                if self.reads_inside == 0 && self.yields {
-                    self.pump(core);
-                }
-            }
-            _ => {}
+        if core.slab[slot].kind == OpKind::Write {
+            self.phases.accept_ns += core.now - core.slab[slot].entered_ns;
         }
         core.complete(slot, failure);
         if let HostInterface::Link { outstanding, waiting, .. } = &mut self.front {

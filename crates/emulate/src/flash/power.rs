@@ -19,8 +19,8 @@ impl FlashDevice {
                 *poll = core.add(self.part);
                 core.slab[*poll].state = State::Waiting;
             }
-            HostInterface::Link { down, up, outstanding, waiting, reads, writes, .. } => {
-                for server in [down, up, reads, writes] {
+            HostInterface::Link { down, up, outstanding, waiting, processor, .. } => {
+                for server in [down, up, processor] {
                     server.reset(core.now);
                 }
                 *outstanding = 0;
@@ -37,8 +37,7 @@ impl FlashDevice {
         self.contexts.clear(core.now);
         self.context_waiting = List::EMPTY;
         self.programs.clear(core.now);
-        self.copy_programs = 0;
-        self.reads_inside = 0;
+        self.unprocessed = List::EMPTY;
         self.copies_ready = List::EMPTY;
         self.copies_reading = 0;
         self.copied_from = u32::MAX;

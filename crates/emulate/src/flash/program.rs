@@ -11,12 +11,7 @@ impl FlashDevice {
     pub(super) fn pump(&mut self, core: &mut Core) {
         self.collect(core);
         while self.programs.used() < self.programs_max {
-            if self.copy_programs < self.copy_programs_max
-                && !self.copies_yield()
-                && let Some(slot) = self.copies_ready.pop(&core.slab)
-            {
-                self.copy_programs += 1;
-                self.batches[core.slab[slot].at as usize].copied = true;
+            if let Some(slot) = self.copies_ready.pop(&core.slab) {
                 self.begin_program(core, slot);
                 continue;
             }
@@ -38,10 +33,9 @@ impl FlashDevice {
             let Some(batch) = self.gather(waiting.min(self.program_units)) else {
                 self.hurry(core);
                 // An action may have ended at once, without an event.
-                let copies = !self.copies_ready.is_empty()
-                    && self.copy_programs < self.copy_programs_max
-                    && !self.copies_yield();
-                if copies || self.ftl.has_space(Stream::Host, self.program_units) {
+                if !self.copies_ready.is_empty()
+                    || self.ftl.has_space(Stream::Host, self.program_units)
+                {
                     continue;
                 }
                 break;
@@ -223,9 +217,6 @@ impl FlashDevice {
         batch.host.clear();
         batch.copies.clear();
         self.note_erases();
-        if std::mem::take(&mut batch.copied) {
-            self.copy_programs -= 1;
-        }
         if std::mem::take(&mut batch.folds) {
             self.slc_folding_units -= u64::from(self.program_units);
             self.slc_free_units += u64::from(self.program_units);

@@ -34,9 +34,8 @@ impl FlashDevice {
                 let on = core.threads[*thread].core;
                 all.push(one("driver thread", 1, core.cores[on].busy_ns(now)));
             }
-            HostInterface::Link { down, up, full_duplex, reads, writes, .. } => {
-                all.push(one("controller, reads", 1, reads.busy_ns(now)));
-                all.push(one("controller, writes", 1, writes.busy_ns(now)));
+            HostInterface::Link { down, up, full_duplex, processor, .. } => {
+                all.push(one("controller", 1, processor.busy_ns(now)));
                 if *full_duplex {
                     all.push(one("link, host to device", 1, down.busy_ns(now)));
                     all.push(one("link, device to host", 1, up.busy_ns(now)));

@@ -81,9 +81,8 @@ impl FlashDevice {
         }
         self.stall_left = stall.every_bytes;
         match &mut self.front {
-            HostInterface::Link { reads, writes, .. } => {
-                reads.take(core.now, ticks(stall.for_ns));
-                writes.take(core.now, ticks(stall.for_ns));
+            HostInterface::Link { processor, .. } => {
+                processor.take(core.now, ticks(stall.for_ns));
             }
             HostInterface::Channel { thread, .. } => {
                 let on = core.threads[*thread].core;

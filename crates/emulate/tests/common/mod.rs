@@ -26,6 +26,8 @@ pub(crate) fn flash() -> Flash {
             read_command_ns: 0,
             read_latency_ns: 0,
             write_command_ns: 0,
+            copy_ns: 0,
+            turn_ns: 0,
             read_contexts: 0,
             lanes: 1,
             page_split: 1.0,
@@ -49,12 +51,7 @@ pub(crate) fn flash() -> Flash {
             parity_stripe: 8,
         },
         buffer: Buffer { bytes: 256 << 10, accept_ns: 2_000, protected: true },
-        translation: Translation {
-            reserved_share: 0.0,
-            map_writes_per_page: 0.0,
-            collection: None,
-            stall: None,
-        },
+        translation: Translation { reserved_share: 0.0, map_writes_per_page: 0.0, stall: None },
         endurance: Endurance { drive_writes_per_day: 3.0, years: 5.0, cycles: 3000 },
     }
 }

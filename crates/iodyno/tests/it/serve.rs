@@ -46,6 +46,8 @@ host_rate = { is = "10 GB/s", from = "assumed: usual" }
 read_command = { is = "1us", from = "assumed: fast" }
 read_latency = { is = "0ns", from = "assumed: fast" }
 write_command = { is = "1us", from = "assumed: fast" }
+copy = { is = "0ns", from = "assumed: fast" }
+turn = { is = "0ns", from = "assumed: fast" }
 read_contexts = { is = 0, from = "assumed: usual" }
 lanes = { is = 1, from = "assumed: usual" }
 page_split = { is = "0%", from = "assumed: usual" }
