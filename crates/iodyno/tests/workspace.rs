@@ -13,6 +13,7 @@ fn root() -> PathBuf {
 const LAYERS: &[(&str, u32)] = &[
     ("units", 0),
     ("nbd", 0),
+    ("raid", 0),
     ("catalog", 1),
     ("emulate", 2),
     ("measure", 2),
