@@ -149,6 +149,11 @@ impl Cut {
         }
     }
 
+    /// The data strips that are accessed, if those out of the range are in some rows.
+    fn touched(&self, layout: &Layout, others: RowSet) -> Range<usize> {
+        if others == 0 { self.strips[0]..self.strips[1] + 1 } else { 0..layout.data_strips() }
+    }
+
     /// How many of some data strips are wanted in which rows: the first, the last if it is another,
     /// those between, and the rest.
     fn counts(&self, strips: usize) -> [(u32, RowSet); 4] {
@@ -259,17 +264,20 @@ impl Plan {
             self.describe(&cut, Methods::default());
             return Ok(());
         }
-        let strips = || (0..layout.data_strips()).map(|strip| (strip, stripe.data(strip, 0)));
+        let place = |strip| (strip, stripe.data(strip, 0));
+        let is_missing = |place: Place| missing.contains(place.member);
         let (mut recover, mut gone) = (0, 0);
         if !missing.is_empty() {
-            for (strip, _) in strips().filter(|(_, place)| missing.contains(place.member)) {
+            for (strip, _) in (0..layout.data_strips()).map(place).filter(|&(_, p)| is_missing(p)) {
                 recover |= cut.wanted(strip);
                 gone += 1;
             }
         }
-        for (strip, place) in strips().filter(|(_, place)| !missing.contains(place.member)) {
-            let role = Role::Data(strip as u8);
-            cut.push(&mut self.reads, place, role, cut.wanted(strip) | recover);
+        for (strip, place) in cut.touched(layout, recover).map(place) {
+            if !is_missing(place) {
+                let rows = cut.wanted(strip) | recover;
+                cut.push(&mut self.reads, place, Role::Data(strip as u8), rows);
+            }
         }
         for (place, role) in parities(&stripe, missing).take(gone) {
             cut.push(&mut self.reads, place, role, recover);
@@ -294,11 +302,7 @@ impl Plan {
     ) -> Result<(), Lost> {
         let (cut, stripe) = self.begin(layout, stripe, &range, missing)?;
         let methods = Self::methods(layout, &stripe, &cut, missing);
-        let strips = match methods.reads(0) {
-            0 => cut.strips[0]..cut.strips[1] + 1,
-            _ => 0..layout.data_strips(),
-        };
-        for strip in strips {
+        for strip in cut.touched(layout, methods.reads(0)) {
             let (role, written) = (Role::Data(strip as u8), cut.wanted(strip));
             for place in (0..layout.copies()).map(|copy| stripe.data(strip, copy)) {
                 if !missing.contains(place.member) {

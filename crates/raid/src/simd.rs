@@ -1,7 +1,9 @@
 //! The instructions with which parity is computed, chosen at run time.
 //!
 //! A [`Kernel`] is one step over a vector of any width; [`Simd::run`] applies it with the widest
-//! vectors that the processor has, then with those of 8 bytes, then of one.
+//! vectors that the processor has, then with integers of 8 bytes, then with bytes.
+
+#![allow(clippy::inline_always, reason = "the caller's target features must apply to each step")]
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -72,7 +74,7 @@ impl Simd {
         };
         // SAFETY: every processor has the instructions of integers.
         unsafe {
-            let at = all::<u64, _>(&mut kernel, at, len);
+            let at = all::<[u64; 8], _>(&mut kernel, at, len);
             all::<u8, _>(&mut kernel, at, len);
         }
     }
@@ -115,6 +117,59 @@ pub(crate) trait Vector: Copy {
     unsafe fn mul(self, factor: u8) -> Self;
 }
 
+/// Several vectors as one. A step then reads whole cache lines: strips often begin at the same
+/// offset of a page, and so their lines push each other out of the first cache.
+impl<V: Vector, const N: usize> Vector for [V; N] {
+    const BYTES: usize = N * V::BYTES;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: the trait's condition, for each of the vectors.
+        unsafe {
+            let mut all = [V::load(from); N];
+            for (at, vector) in all.iter_mut().enumerate().skip(1) {
+                *vector = V::load(from.add(at * V::BYTES));
+            }
+            all
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        for (at, vector) in self.into_iter().enumerate() {
+            // SAFETY: the trait's condition, for each of the vectors.
+            unsafe { vector.store(to.add(at * V::BYTES)) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn xor(mut self, other: Self) -> Self {
+        for (vector, other) in self.iter_mut().zip(other) {
+            // SAFETY: the processor has the instructions.
+            *vector = unsafe { vector.xor(other) };
+        }
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn double(mut self) -> Self {
+        for vector in &mut self {
+            // SAFETY: the processor has the instructions.
+            *vector = unsafe { vector.double() };
+        }
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn mul(mut self, factor: u8) -> Self {
+        for vector in &mut self {
+            // SAFETY: the processor has the instructions.
+            *vector = unsafe { vector.mul(factor) };
+        }
+        self
+    }
+}
+
 /// A computation over slices of one length, in which each byte depends on bytes at the same place
 /// only.
 pub(crate) trait Kernel {
@@ -135,7 +190,6 @@ pub(crate) trait Kernel {
 ///
 /// # Safety
 /// The processor has the instructions of `V`, and the kernel's slices have this length.
-#[allow(clippy::inline_always, reason = "the caller's target features must apply to it")]
 #[inline(always)]
 unsafe fn all<V: Vector, K: Kernel>(kernel: &mut K, mut at: usize, len: usize) -> usize {
     while len - at >= V::BYTES {

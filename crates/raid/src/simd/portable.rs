@@ -60,8 +60,10 @@ impl Vector for u64 {
     #[inline(always)]
     unsafe fn double(self) -> Self {
         const LOWEST: u64 = u64::MAX / 0xff;
-        let overflows = self >> 7 & LOWEST;
-        ((self & (LOWEST * 0x7f)) << 1) ^ (overflows * u64::from(POLYNOMIAL))
+        // Without a multiplication, so that the compiler can use vectors.
+        let overflows = (self >> 7) & LOWEST;
+        let overflows = (overflows << 8).wrapping_sub(overflows);
+        ((self & (LOWEST * 0x7f)) << 1) ^ (overflows & (LOWEST * POLYNOMIAL as u64))
     }
 
     /// Horner's scheme over the factor's bits.

@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 /// Defines a vector, and the function that applies a kernel with it.
 macro_rules! vector {
     (
-        $name:ident($vector:ty), $run:ident with $features:literal,
+        $name:ident($vector:ty) by $count:literal, $run:ident with $features:literal,
         $load:ident, $store:ident, $xor:ident,
         |$doubled:ident| $double:expr, |$times:ident, $factor:ident| $mul:expr
     ) => {
@@ -62,13 +62,13 @@ macro_rules! vector {
         #[target_feature(enable = $features)]
         pub(super) unsafe fn $run<K: Kernel>(kernel: &mut K, len: usize) -> usize {
             // SAFETY: as this function's.
-            unsafe { all::<$name, K>(kernel, 0, len) }
+            unsafe { all::<[$name; $count], K>(kernel, 0, len) }
         }
     };
 }
 
 vector!(
-    Ssse3(__m128i), ssse3 with "ssse3",
+    Ssse3(__m128i) by 4, ssse3 with "ssse3",
     _mm_loadu_si128, _mm_storeu_si128, _mm_xor_si128,
     |x| {
         let overflows = _mm_cmpgt_epi8(_mm_setzero_si128(), x);
@@ -86,7 +86,7 @@ vector!(
 );
 
 vector!(
-    Avx2(__m256i), avx2 with "avx2",
+    Avx2(__m256i) by 2, avx2 with "avx2",
     _mm256_loadu_si256, _mm256_storeu_si256, _mm256_xor_si256,
     |x| {
         let overflows = _mm256_cmpgt_epi8(_mm256_setzero_si256(), x);
@@ -105,7 +105,7 @@ vector!(
 );
 
 vector!(
-    GfniAvx2(__m256i), gfni_avx2 with "gfni,avx2",
+    GfniAvx2(__m256i) by 2, gfni_avx2 with "gfni,avx2",
     _mm256_loadu_si256, _mm256_storeu_si256, _mm256_xor_si256,
     |x| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(MATRICES[2].cast_signed())),
     |x, factor| {
@@ -115,7 +115,7 @@ vector!(
 );
 
 vector!(
-    GfniAvx512(__m512i), gfni_avx512 with "gfni,avx512f",
+    GfniAvx512(__m512i) by 2, gfni_avx512 with "gfni,avx512f",
     _mm512_loadu_si512, _mm512_storeu_si512, _mm512_xor_si512,
     |x| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(MATRICES[2].cast_signed())),
     |x, factor| {
