@@ -1,14 +1,15 @@
 //! Plans: the member reads and writes of a host's read or write of one stripe, with all members or
 //! without some. It ends where bytes are computed ([`parity`](crate::parity)).
 //!
-//! A range of a stripe begins within one strip and ends within another, so the strips fall into up
-//! to three **rows**, ranges of offsets in each of which a strip is wanted whole or not at all:
+//! A range of a stripe's data begins within one strip and ends within another. It cuts the strips
+//! into up to three **rows**: ranges of offsets in each of which a strip is wanted whole or not at
+//! all. A range that begins in the middle of strip 0 and ends a quarter into strip 2:
 //!
 //! ```text
-//!           strip 0   strip 1   strip 2   strip 3      write of 1.7 strips from 0.5 on
-//! row 0                 ####      ##..                 (offsets 0 to 0.2 are in strips 1 and 2,
-//! row 1                 ####                            0.2 to 0.5 in strip 1,
-//! row 2       ####      ####                            0.5 to 1 in strips 0 and 1)
+//!  offsets        strip 0   strip 1   strip 2   strip 3
+//!  0 to 1/4                  wanted    wanted             row 0
+//!  1/4 to 1/2                wanted                       row 1
+//!  1/2 to 1       wanted     wanted                       row 2
 //! ```
 //!
 //! Each row of a write has a [`Method`]. With all data members, all rows have the same one, which

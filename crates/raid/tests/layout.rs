@@ -53,6 +53,27 @@ fn arrays_are_laid_out_as_md_does() {
     }
 }
 
+/// md's Q counts members from the one after Q (`raid6_d0`), not strips: with the asymmetric rotations
+/// the two strips of four members change places where P and Q are between them.
+#[test]
+fn q_counts_members_from_the_one_after_it() {
+    let turned = [
+        (Rotation::LeftSymmetric, None),
+        (Rotation::RightSymmetric, None),
+        // `4 P Q 5` and `2 P Q 3`
+        (Rotation::LeftAsymmetric, Some(2)),
+        (Rotation::RightAsymmetric, Some(1)),
+    ];
+    for (rotation, turned) in turned {
+        let layout = layout(Level::Raid6, 4, 4, 1).rotated(rotation);
+        for row in 0..4 {
+            let stripe = layout.stripe(row);
+            let expected = if turned == Some(row) { [1, 0] } else { [0, 1] };
+            assert_eq!([0, 1].map(|n| stripe.exponent(n)), expected, "{rotation}, row {row}");
+        }
+    }
+}
+
 fn any_layout() -> impl Strategy<Value = Layout> {
     let shape = (0..Level::ALL.len(), 0..Rotation::ALL.len(), 0..15_usize, 1..5_u64, 1..40_u64);
     (shape, 0..4_u64).prop_map(|((level, rotation, more, strip, rows), rest)| {
