@@ -118,24 +118,24 @@ fn contenders<'a>(case: &Case, isal: Option<&'a Isal>) -> Vec<Contender<'a>> {
     add("memcpy".to_owned(), 2 * (DATA / 2), Box::new(copy));
     for simd in Simd::available() {
         let pass = move |members: &mut [_]| each_stripe(members, len, |_, all| p_and_q(simd, all));
-        add(format!("P and Q, {simd:?}"), MEMBERS, Box::new(pass));
+        add(format!("P+Q {simd:?}"), MEMBERS, Box::new(pass));
     }
     if let Some(isal) = isal {
         let pass = move |members: &mut [_]| each_stripe(members, len, |_, all| isal.p_and_q(all));
-        add("P and Q, ISA-L".to_owned(), MEMBERS, Box::new(pass));
+        add("P+Q ISA-L".to_owned(), MEMBERS, Box::new(pass));
     }
     for simd in Simd::available() {
         let pass = move |members: &mut [_]| {
             each_stripe(members, len, |stripe, all| update(simd, all, stripe % DATA));
         };
-        add(format!("update, {simd:?}"), 6, Box::new(pass));
+        add(format!("update {simd:?}"), 6, Box::new(pass));
     }
     if let Some(isal) = isal {
         let mut changed = vec![0; len + 64];
         let pass = move |members: &mut [_]| {
             each_stripe(members, len, |stripe, all| isal.update(all, &mut changed, stripe % DATA));
         };
-        add("update, ISA-L (two calls)".to_owned(), 6, Box::new(pass));
+        add("update ISA-L (two calls)".to_owned(), 6, Box::new(pass));
     }
     all
 }

@@ -41,9 +41,11 @@ pub const fn power_of_2(exponent: usize) -> u8 {
 /// If `x` is 0, which has none.
 pub const fn inverse(x: u8) -> u8 {
     assert!(x != 0, "0 has no inverse");
-    let (mut inverse, mut times) = (1, 0);
-    while times < 254 {
-        inverse = mul(inverse, x);
+    // 254 = 2 + 4 + … + 128
+    let (mut inverse, mut power, mut times) = (1, x, 0);
+    while times < 7 {
+        power = mul(power, power);
+        inverse = mul(inverse, power);
         times += 1;
     }
     inverse

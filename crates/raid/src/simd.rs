@@ -58,9 +58,10 @@ impl Simd {
     /// Applies a kernel to all its bytes.
     pub(crate) fn run(self, mut kernel: impl Kernel) {
         let len = kernel.len();
-        // SAFETY: a value of `Simd` exists only where the instructions have been detected.
-        let at = unsafe {
-            match self.0 {
+        // SAFETY: a value of `Simd` exists only where the instructions have been detected, and every
+        // processor has those of integers.
+        unsafe {
+            let at = match self.0 {
                 Instructions::Plain => 0,
                 #[cfg(target_arch = "x86_64")]
                 Instructions::Ssse3 => x86::ssse3(&mut kernel, len),
@@ -70,10 +71,7 @@ impl Simd {
                 Instructions::GfniAvx2 => x86::gfni_avx2(&mut kernel, len),
                 #[cfg(target_arch = "x86_64")]
                 Instructions::GfniAvx512 => x86::gfni_avx512(&mut kernel, len),
-            }
-        };
-        // SAFETY: every processor has the instructions of integers.
-        unsafe {
+            };
             let at = all::<[u64; 8], _>(&mut kernel, at, len);
             all::<u8, _>(&mut kernel, at, len);
         }
