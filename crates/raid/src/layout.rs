@@ -235,7 +235,7 @@ impl Layout {
         })
     }
 
-    /// Whether all data can be had without these members.
+    /// Whether all data can be had without these members of it.
     pub fn survives(&self, missing: MemberSet) -> bool {
         // Stripes repeat after as many as there are members.
         let different = self.stripes.min(self.members as u64);

@@ -57,11 +57,12 @@ fn arrays_of_md_are_read_back_from_their_members() {
             let _ =
                 write!(script, "dd if=/dev/zero of=/dev/ram{member} bs=64K count=4 2>/dev/null; ");
         }
-        let devices = (0..*members).map(|n| format!(" /dev/ram{n}")).collect::<String>();
+        let devices: Vec<_> = (0..*members).map(|n| format!("/dev/ram{n}")).collect();
+        let devices = devices.join(" ");
         let _ = write!(
             script,
             "mdadm --create /dev/md0 --run --metadata=1.0 {flags} {chunk} {size} \
-             --raid-devices={members}{devices} 2>&1 && \
+             --raid-devices={members} {devices} 2>&1 && \
              dd if=/dev/vdb of=/dev/md0 bs=4K count={} conv=fsync 2>/dev/null && \
              echo sizes $(cat /sys/block/md0/size /sys/block/md0/md/component_size \
              /sys/block/md0/md/dev-ram0/size) && mdadm --stop /dev/md0 2>&1",
