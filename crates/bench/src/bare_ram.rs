@@ -121,7 +121,7 @@ fn fetch(at: &u8) {
 }
 
 /// Zeroed memory on huge pages where the kernel has them; it is never given back.
-fn map(len: usize) -> std::io::Result<&'static mut [u8]> {
+pub(crate) fn map(len: usize) -> std::io::Result<&'static mut [u8]> {
     // SAFETY: an anonymous mapping at an address that the kernel chooses is ours alone, for ever; advice about it
     // changes no content.
     unsafe {

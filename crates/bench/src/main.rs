@@ -5,7 +5,7 @@
 //! `cargo run -p iodyno-bench --release -- [--reps N] [--seconds S] [--only PART] [--out DIR]`
 //!
 //! `… -- simulate` instead measures how fast the emulator is (`simulate.rs`), and `… -- nbd` compares NBD
-//! servers (`nbd.rs`).
+//! servers (`nbd.rs`), and `… -- parity` RAID's parity with ISA-L (`parity.rs`).
 //!
 //! Every command that was run and every figure is written to the output folder. Kept runs are in
 //! `bench/runs/`.
@@ -14,6 +14,7 @@ mod bare;
 mod bare_ram;
 mod cases;
 mod nbd;
+mod parity;
 mod rival;
 mod simulate;
 mod tables;
@@ -50,6 +51,8 @@ fn main() -> ExitCode {
         simulate::main(&args[1..])
     } else if args.first().is_some_and(|a| a == "nbd") {
         nbd::main(&args[1..])
+    } else if args.first().is_some_and(|a| a == "parity") {
+        parity::main(&args[1..])
     } else {
         options(&mut args).and_then(|o| cases::run_all(&o))
     };

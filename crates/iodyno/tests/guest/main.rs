@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `served`, `machine` | the server, the guest |
 //! | `raid` | four modules as one RAID 0; whether times keep their ratio when they are dilated |
+//! | `md_layouts` | arrays that md wrote, read back from their members by `iodyno-raid` |
 //! | `power` | committed transactions of a database after a power cut |
 //! | `purge` | purges of NVMe and SATA devices, sound and defective ones |
 //! | `traps` | stacks of device mapper, md and RAM disks in which memory serves the I/O of a disk |
@@ -26,6 +27,7 @@ mod served;
 
 /// All of them: `./test` runs them separately.
 mod in_a_guest {
+    mod md_layouts;
     mod power;
     mod purge;
     mod raid;

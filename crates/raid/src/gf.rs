@@ -1,0 +1,81 @@
+//! GF(2^8) as RAID 6 uses it: polynomials over GF(2) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d), of
+//! which 2 is a generator.
+//!
+//! Source: H. P. Anvin, "The mathematics of RAID-6", 2004 to 2011; Linux's `lib/raid6` has the same
+//! field. Addition is xor.
+
+/// The polynomial without its highest term.
+pub const POLYNOMIAL: u8 = 0x1d;
+
+/// `x` times 2.
+pub const fn double(x: u8) -> u8 {
+    x << 1 ^ if x & 0x80 == 0 { 0 } else { POLYNOMIAL }
+}
+
+/// The product of two elements.
+pub const fn mul(x: u8, y: u8) -> u8 {
+    let (mut product, mut x, mut y) = (0, x, y);
+    while y != 0 {
+        if y & 1 == 1 {
+            product ^= x;
+        }
+        x = double(x);
+        y >>= 1;
+    }
+    product
+}
+
+/// 2 to a power. The powers repeat after 255.
+pub const fn power_of_2(exponent: usize) -> u8 {
+    let (mut power, mut left) = (1, exponent % 255);
+    while left > 0 {
+        power = double(power);
+        left -= 1;
+    }
+    power
+}
+
+/// The element that gives 1 when it is multiplied by `x`, that is `x` to the 254th power.
+///
+/// # Panics
+/// If `x` is 0, which has none.
+pub const fn inverse(x: u8) -> u8 {
+    assert!(x != 0, "0 has no inverse");
+    // 254 = 2 + 4 + … + 128
+    let (mut inverse, mut power, mut times) = (1, x, 0);
+    while times < 7 {
+        power = mul(power, power);
+        inverse = mul(inverse, power);
+        times += 1;
+    }
+    inverse
+}
+
+/// By factor: its products with 0 to 15, then those with 0, 16, … 240. A byte's product is the sum
+/// of its two halves' (Anvin, "Implementation on specific architectures").
+pub(crate) static PRODUCTS: [[u8; 32]; 256] = {
+    let mut all = [[0; 32]; 256];
+    let mut at = 0;
+    while at < 256 * 32 {
+        let (factor, half) = (at / 32, at % 32);
+        let other = if half < 16 { half } else { (half - 16) << 4 };
+        all[factor][half] = mul(factor as u8, other as u8);
+        at += 1;
+    }
+    all
+};
+
+/// By factor: multiplication as a matrix of bits for `gf2p8affineqb`, which takes the row of the
+/// result's bit n from byte 7 - n. (`gf2p8mulb` has another polynomial, 0x11b.)
+#[cfg(target_arch = "x86_64")]
+pub(crate) static MATRICES: [u64; 256] = {
+    let mut all = [0; 256];
+    let mut at = 0;
+    while at < 256 * 64 {
+        let (factor, row, column) = (at / 64, at / 8 % 8, at % 8);
+        let product = mul(factor as u8, 1 << column);
+        all[factor] |= ((product >> row & 1) as u64) << ((7 - row) * 8 + column);
+        at += 1;
+    }
+    all
+};

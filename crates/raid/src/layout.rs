@@ -1,0 +1,345 @@
+//! Layout of an array: which member holds which sector of it, where a stripe's parity is, and what
+//! a sector of a member holds. It ends where a request becomes reads and writes ([`plan`](crate::plan)).
+//!
+//! The formulas are those of Linux md: `raid5_compute_sector` (`drivers/md/raid5.c`) for RAID 5 and
+//! 6, `__raid10_find_phys` (`raid10.c`) for RAID 10, the zone of equal members of RAID 0.
+//!
+//! | level | a stripe | stripes |
+//! |---|---|---|
+//! | RAID 0 | a strip on each member | strips of a member |
+//! | RAID 5, 6 | data on all members but one or two, P, Q | strips of a member |
+//! | RAID 10 | one data strip and its copy | strips of all members, halved |
+//! | RAID 1 | one data strip, the whole member, on each member | 1 |
+//! | JBOD | one data strip, the whole member | members |
+
+use crate::level::{LayoutError, Level, MAX_MEMBER_SECTORS, MAX_MEMBERS, Rotation};
+use crate::member_set::MemberSet;
+use std::ops::Range;
+
+/// A level with its members, strip and rotation. Sectors at a member's end that do not fill a strip
+/// are unused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    level: Level,
+    rotation: Rotation,
+    members: usize,
+    strip_sectors: u64,
+    /// Data strips of a stripe.
+    data: usize,
+    stripes: u64,
+}
+
+/// A sector of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The member.
+    pub member: usize,
+    /// The sector on it.
+    pub sector: u64,
+}
+
+/// What a strip holds within its stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Data: its number in the order of the array's addresses, from 0. Copies have the same number.
+    Data(u8),
+    /// The xor of the data.
+    P,
+    /// The sum of the data, each multiplied by a power of 2 ([`Stripe::exponent`]), in GF(2^8).
+    Q,
+}
+
+/// A sector by its stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InStripe {
+    /// The stripe's number.
+    pub stripe: u64,
+    /// The strip's role.
+    pub role: Role,
+    /// Sectors from the strip's begin.
+    pub offset: u64,
+}
+
+impl Layout {
+    /// An array of these members with md's default rotation. `strip_sectors` is ignored where the
+    /// level has no strips: RAID 1 and JBOD.
+    ///
+    /// # Errors
+    /// The rule that such an array would break.
+    pub fn new(
+        level: Level,
+        member_sectors: &[u64],
+        strip_sectors: u64,
+    ) -> Result<Self, LayoutError> {
+        let members = member_sectors.len();
+        if members < level.least_members() {
+            return Err(LayoutError::TooFewMembers { level, members });
+        }
+        if members > MAX_MEMBERS {
+            return Err(LayoutError::TooManyMembers { members });
+        }
+        let first = member_sectors[0];
+        let unequal = member_sectors.iter().position(|&sectors| sectors != first);
+        if let Some(member) = unequal {
+            let sectors = member_sectors[member];
+            return Err(LayoutError::UnequalMembers { member, sectors, first });
+        }
+        let strip_sectors = if level.has_strips() { strip_sectors } else { first.max(1) };
+        if strip_sectors == 0 {
+            return Err(LayoutError::EmptyStrip { level });
+        }
+        if first < strip_sectors {
+            return Err(LayoutError::SmallMember { member_sectors: first, strip_sectors });
+        }
+        if first > MAX_MEMBER_SECTORS {
+            return Err(LayoutError::LargeMember { member_sectors: first });
+        }
+        let rows = first / strip_sectors;
+        let (data, stripes) = match level {
+            Level::Raid0 | Level::Raid5 | Level::Raid6 => (members - level.parities(), rows),
+            Level::Raid10 => (1, rows * members as u64 / 2),
+            Level::Raid1 => (1, 1),
+            Level::Jbod => (1, members as u64),
+        };
+        Ok(Self { level, rotation: Rotation::default(), members, strip_sectors, data, stripes })
+    }
+
+    /// The same array with its parity rotated otherwise. Without effect where there is no parity.
+    #[must_use]
+    pub fn rotated(self, rotation: Rotation) -> Self {
+        Self { rotation, ..self }
+    }
+
+    /// The level.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// The number of members.
+    pub fn members(&self) -> usize {
+        self.members
+    }
+
+    /// Sectors of a strip; of a member where the level has no strips.
+    pub fn strip_sectors(&self) -> u64 {
+        self.strip_sectors
+    }
+
+    /// The number of stripes.
+    pub fn stripes(&self) -> u64 {
+        self.stripes
+    }
+
+    /// Data strips of a stripe.
+    pub fn data_strips(&self) -> usize {
+        self.data
+    }
+
+    /// Sectors of a stripe that hold data, copies not counted.
+    pub fn stripe_sectors(&self) -> u64 {
+        self.data as u64 * self.strip_sectors
+    }
+
+    /// Copies of each data strip; 1 where there is only the original.
+    pub fn copies(&self) -> usize {
+        match self.level {
+            Level::Raid1 => self.members,
+            Level::Raid10 => 2,
+            _ => 1,
+        }
+    }
+
+    /// Capacity of the array in sectors.
+    pub fn sectors(&self) -> u64 {
+        self.stripes * self.stripe_sectors()
+    }
+
+    /// The stripe and data strip of an address of the array.
+    ///
+    /// # Panics
+    /// If the address is beyond the array's end.
+    pub fn locate(&self, address: u64) -> InStripe {
+        let strip = address / self.strip_sectors;
+        let (stripe, index) = (strip / self.data as u64, strip % self.data as u64);
+        assert!(stripe < self.stripes, "sector {address} is beyond the array's end");
+        InStripe { stripe, role: Role::Data(index as u8), offset: address % self.strip_sectors }
+    }
+
+    /// The address of a data strip's sector; none for parity.
+    pub fn address(&self, at: InStripe) -> Option<u64> {
+        let Role::Data(index) = at.role else { return None };
+        let strip = at.stripe * self.data as u64 + u64::from(index);
+        Some(strip * self.strip_sectors + at.offset)
+    }
+
+    /// The place of an address of the array: of the first copy, where there are several.
+    ///
+    /// # Panics
+    /// If the address is beyond the array's end.
+    pub fn place(&self, address: u64) -> Place {
+        let InStripe { stripe, role, offset } = self.locate(address);
+        let Role::Data(index) = role else { unreachable!("an address is of data") };
+        let Place { member, sector } = self.stripe(stripe).data(usize::from(index), 0);
+        Place { member, sector: sector + offset }
+    }
+
+    /// What a sector of a member holds; none where it is unused.
+    pub fn contents(&self, place: Place) -> Option<InStripe> {
+        let Place { member, sector } = place;
+        let (row, offset) = (sector / self.strip_sectors, sector % self.strip_sectors);
+        if member >= self.members {
+            return None;
+        }
+        let stripe = match self.level {
+            Level::Raid0 | Level::Raid5 | Level::Raid6 => row,
+            Level::Raid1 if row == 0 => 0,
+            Level::Jbod if row == 0 => member as u64,
+            Level::Raid1 | Level::Jbod => return None,
+            Level::Raid10 => {
+                let slot = row.checked_mul(self.members as u64)?.checked_add(member as u64)?;
+                slot / 2
+            }
+        };
+        (stripe < self.stripes).then(|| InStripe {
+            stripe,
+            role: self.stripe(stripe).role(member),
+            offset,
+        })
+    }
+
+    /// A stripe by its number.
+    ///
+    /// # Panics
+    /// If the array has no such stripe.
+    pub fn stripe(&self, number: u64) -> Stripe<'_> {
+        assert!(number < self.stripes, "stripe {number} is beyond the array's end");
+        let turn = (number % self.members as u64) as usize;
+        let p = if self.rotation.is_left() { self.members - 1 - turn } else { turn };
+        Stripe { layout: self, number, p }
+    }
+
+    /// Cuts a range of the array's addresses at the borders of stripes: the stripe's number, and
+    /// the range within the stripe's data.
+    ///
+    /// # Panics
+    /// If the range goes beyond the array's end.
+    pub fn split(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> {
+        assert!(range.end <= self.sectors(), "sector {} is beyond the array's end", range.end);
+        let size = self.stripe_sectors();
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            let (stripe, begin) = (at / size, at % size);
+            let end = size.min(begin + range.end.saturating_sub(at));
+            at += end - begin;
+            (begin < end).then_some((stripe, begin..end))
+        })
+    }
+
+    /// Whether all data can be had without these members of it.
+    pub fn survives(&self, missing: MemberSet) -> bool {
+        // Stripes repeat after as many as there are members.
+        let different = self.stripes.min(self.members as u64);
+        missing.is_empty() || (0..different).all(|n| self.stripe(n).survives(missing))
+    }
+}
+
+/// A stripe of a layout.
+#[derive(Clone, Copy, Debug)]
+pub struct Stripe<'a> {
+    layout: &'a Layout,
+    number: u64,
+    /// The member with P, if there is one.
+    p: usize,
+}
+
+impl Stripe<'_> {
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Begin of a data strip, of the original (`copy` 0) or of a copy.
+    pub fn data(&self, strip: usize, copy: usize) -> Place {
+        let Layout { members, strip_sectors, .. } = *self.layout;
+        debug_assert!(strip < self.layout.data && copy < self.layout.copies());
+        match self.layout.level {
+            Level::Raid0 => self.at(strip),
+            Level::Raid1 => Place { member: copy, sector: 0 },
+            Level::Jbod => Place { member: self.number as usize, sector: 0 },
+            Level::Raid10 => {
+                let (slot, members) = (self.number * 2 + copy as u64, members as u64);
+                Place { member: (slot % members) as usize, sector: slot / members * strip_sectors }
+            }
+            Level::Raid5 | Level::Raid6 => {
+                let parities = self.layout.level.parities();
+                if self.layout.rotation.is_symmetric() {
+                    let member = self.p + parities + strip;
+                    return self.at(if member < members { member } else { member - members });
+                }
+                let before = match strip {
+                    // P is on the last member, and Q on the first.
+                    _ if self.p + parities > members => 1,
+                    _ if strip >= self.p => parities,
+                    _ => 0,
+                };
+                self.at(strip + before)
+            }
+        }
+    }
+
+    /// Begin of P: RAID 5 and 6.
+    pub fn p(&self) -> Option<Place> {
+        (self.layout.level.parities() > 0).then(|| self.at(self.p))
+    }
+
+    /// Begin of Q: RAID 6.
+    pub fn q(&self) -> Option<Place> {
+        (self.layout.level == Level::Raid6).then(|| self.at((self.p + 1) % self.layout.members))
+    }
+
+    /// The exponent of 2 with which a data strip counts in Q, from 0 to [`Layout::data_strips`]
+    /// less 1. md counts members from the one after Q on, so with the symmetric rotations this is
+    /// the strip's number; with the asymmetric ones it is not. Without Q it is the number.
+    pub fn exponent(&self, strip: usize) -> usize {
+        let members = self.layout.members;
+        if self.layout.level != Level::Raid6 {
+            return strip;
+        }
+        (self.data(strip, 0).member + 2 * members - self.p - 2) % members
+    }
+
+    /// Whether all its data can be had without these members.
+    pub fn survives(&self, missing: MemberSet) -> bool {
+        let lacks = |copy| missing.contains(self.data(0, copy).member);
+        match self.layout.level {
+            Level::Raid0 => missing.is_empty(),
+            Level::Raid5 | Level::Raid6 => missing.len() <= self.layout.level.parities(),
+            Level::Raid1 | Level::Raid10 | Level::Jbod => {
+                missing.is_empty() || !(0..self.layout.copies()).all(lacks)
+            }
+        }
+    }
+
+    /// What a member holds of a stripe that has a strip on it.
+    fn role(&self, member: usize) -> Role {
+        let (members, parities) = (self.layout.members, self.layout.level.parities());
+        let after = (member + members - self.p) % members;
+        match (self.layout.level, after) {
+            (Level::Raid1 | Level::Raid10 | Level::Jbod, _) => Role::Data(0),
+            (Level::Raid0, _) => Role::Data(member as u8),
+            (_, 0) => Role::P,
+            (Level::Raid6, 1) => Role::Q,
+            _ if self.layout.rotation.is_symmetric() => Role::Data((after - parities) as u8),
+            _ => {
+                let parity = |n| (self.p + n) % members;
+                let before = (0..parities).filter(|&n| parity(n) < member).count();
+                Role::Data((member - before) as u8)
+            }
+        }
+    }
+
+    /// A member's strip in the row of the stripe's number.
+    fn at(&self, member: usize) -> Place {
+        Place { member, sector: self.number * self.layout.strip_sectors }
+    }
+}

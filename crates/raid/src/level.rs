@@ -1,0 +1,169 @@
+//! RAID levels, rotations of parity, and the rules that an array must meet.
+
+use std::fmt;
+
+/// The most members that an array can have.
+pub const MAX_MEMBERS: usize = 64;
+
+/// The most sectors that a member can have, so that no address of an array overflows.
+pub const MAX_MEMBER_SECTORS: u64 = 1 << 56;
+
+/// How an array spreads and protects its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// Strips in turn over all members; no redundancy.
+    Raid0,
+    /// A copy on each member.
+    Raid1,
+    /// Each stripe has one parity strip, P.
+    Raid5,
+    /// Each stripe has two parity strips, P and Q.
+    Raid6,
+    /// Two copies of each strip, on neighbouring members: md's `near 2`. The number of members may
+    /// be odd.
+    Raid10,
+    /// Members one after the other; no redundancy. md's `linear`.
+    Jbod,
+}
+
+impl Level {
+    /// All levels.
+    pub const ALL: [Self; 6] =
+        [Self::Raid0, Self::Raid1, Self::Raid5, Self::Raid6, Self::Raid10, Self::Jbod];
+
+    /// The fewest members of an array of this level.
+    ///
+    /// RAID 5 needs three, as adapters require: of two members it would be a mirror that computes
+    /// parity. md accepts two. The other limits are md's.
+    pub const fn least_members(self) -> usize {
+        match self {
+            Self::Raid0 | Self::Jbod => 1,
+            Self::Raid1 | Self::Raid10 => 2,
+            Self::Raid5 => 3,
+            Self::Raid6 => 4,
+        }
+    }
+
+    /// Parity strips of a stripe.
+    pub const fn parities(self) -> usize {
+        match self {
+            Self::Raid5 => 1,
+            Self::Raid6 => 2,
+            _ => 0,
+        }
+    }
+
+    /// Whether data is cut into strips. RAID 1 and JBOD have one strip, the whole member.
+    pub const fn has_strips(self) -> bool {
+        !matches!(self, Self::Raid1 | Self::Jbod)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Raid0 => "RAID 0",
+            Self::Raid1 => "RAID 1",
+            Self::Raid5 => "RAID 5",
+            Self::Raid6 => "RAID 6",
+            Self::Raid10 => "RAID 10",
+            Self::Jbod => "JBOD",
+        })
+    }
+}
+
+/// Where the parity of RAID 5 and 6 is, stripe by stripe, by md's names. With *left*, P is on the
+/// last member in stripe 0 and moves down; with *right*, it begins on the first and moves up. Q is
+/// on the member after P (the first after the last). With *symmetric*, data begins on the member
+/// after the parity and goes round; with *asymmetric*, data is in the order of members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rotation {
+    /// `left-symmetric`, md's default: consecutive strips are on consecutive members.
+    #[default]
+    LeftSymmetric,
+    /// `left-asymmetric`.
+    LeftAsymmetric,
+    /// `right-symmetric`.
+    RightSymmetric,
+    /// `right-asymmetric`.
+    RightAsymmetric,
+}
+
+impl Rotation {
+    /// All rotations.
+    pub const ALL: [Self; 4] =
+        [Self::LeftSymmetric, Self::LeftAsymmetric, Self::RightSymmetric, Self::RightAsymmetric];
+
+    pub(crate) const fn is_left(self) -> bool {
+        matches!(self, Self::LeftSymmetric | Self::LeftAsymmetric)
+    }
+
+    pub(crate) const fn is_symmetric(self) -> bool {
+        matches!(self, Self::LeftSymmetric | Self::RightSymmetric)
+    }
+}
+
+/// md's name, as `mdadm --layout` takes it.
+impl fmt::Display for Rotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LeftSymmetric => "left-symmetric",
+            Self::LeftAsymmetric => "left-asymmetric",
+            Self::RightSymmetric => "right-symmetric",
+            Self::RightAsymmetric => "right-asymmetric",
+        })
+    }
+}
+
+/// The rule that an array breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// Fewer members than the level needs.
+    #[error("{level} needs at least {} members, and {members} are given", level.least_members())]
+    TooFewMembers {
+        /// The level.
+        level: Level,
+        /// The members that were given.
+        members: usize,
+    },
+    /// More members than an array can have.
+    #[error("an array has at most {MAX_MEMBERS} members, and {members} are given")]
+    TooManyMembers {
+        /// The members that were given.
+        members: usize,
+    },
+    /// A member's size differs from the first one's.
+    #[error(
+        "the members of an array have equal sizes: member {member} has {sectors} sectors, member 0 {first}"
+    )]
+    UnequalMembers {
+        /// The first member that differs.
+        member: usize,
+        /// Its size.
+        sectors: u64,
+        /// The size of member 0.
+        first: u64,
+    },
+    /// A strip of no sectors.
+    #[error("a strip of {level} has at least one sector")]
+    EmptyStrip {
+        /// The level.
+        level: Level,
+    },
+    /// A member that can't hold one strip.
+    #[error(
+        "a member holds at least one strip: the strip has {strip_sectors} sectors, the member {member_sectors}"
+    )]
+    SmallMember {
+        /// Size of each member.
+        member_sectors: u64,
+        /// Size of the strip.
+        strip_sectors: u64,
+    },
+    /// A member that is too large to compute with.
+    #[error("a member has at most 2^56 sectors, and {member_sectors} are given")]
+    LargeMember {
+        /// Size of each member.
+        member_sectors: u64,
+    },
+}

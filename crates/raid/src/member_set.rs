@@ -1,0 +1,60 @@
+//! A set of an array's members, such as those that are missing.
+
+use std::fmt;
+
+/// Members of an array by their numbers, each below [`MAX_MEMBERS`](crate::MAX_MEMBERS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MemberSet(u64);
+
+impl MemberSet {
+    /// No member.
+    pub const NONE: Self = Self(0);
+
+    /// This set and one more member.
+    #[must_use]
+    pub const fn with(self, member: usize) -> Self {
+        Self(self.0 | 1 << member)
+    }
+
+    /// This set without a member.
+    #[must_use]
+    pub const fn without(self, member: usize) -> Self {
+        Self(self.0 & !(1 << member))
+    }
+
+    /// Whether a member is in it.
+    pub const fn contains(self, member: usize) -> bool {
+        self.0 >> member & 1 == 1
+    }
+
+    /// How many members are in it.
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Whether no member is in it.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Its members in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..u64::BITS as usize).filter(move |&member| self.contains(member))
+    }
+}
+
+impl FromIterator<usize> for MemberSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(members: I) -> Self {
+        members.into_iter().fold(Self::NONE, Self::with)
+    }
+}
+
+/// `1, 4`.
+impl fmt::Display for MemberSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, member) in self.iter().enumerate() {
+            write!(f, "{}{member}", if at == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}

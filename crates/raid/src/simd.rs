@@ -1,0 +1,199 @@
+//! The instructions with which parity is computed, chosen at run time.
+//!
+//! A [`Kernel`] is one step over a vector of any width; [`Simd::run`] applies it with the widest
+//! vectors that the processor has, then with integers of 8 bytes, then with bytes.
+
+#![allow(clippy::inline_always, reason = "the caller's target features must apply to each step")]
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::fmt;
+use std::sync::OnceLock;
+
+/// A set of instructions that this processor has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Simd(Instructions);
+
+/// In ascending order of speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instructions {
+    Plain,
+    #[cfg(target_arch = "x86_64")]
+    Ssse3,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    GfniAvx2,
+    #[cfg(target_arch = "x86_64")]
+    GfniAvx512,
+}
+
+impl Simd {
+    /// The fastest that this processor has; detected once.
+    pub fn best() -> Self {
+        static BEST: OnceLock<Simd> = OnceLock::new();
+        *BEST.get_or_init(|| *Self::available().last().unwrap_or(&Self(Instructions::Plain)))
+    }
+
+    /// All that this processor has, the fastest last.
+    pub fn available() -> Vec<Self> {
+        #[allow(unused_mut, reason = "on other architectures that is all")]
+        let mut all = vec![Self(Instructions::Plain)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            let gfni = is_x86_feature_detected!("gfni");
+            let detected = [
+                (Instructions::Ssse3, is_x86_feature_detected!("ssse3")),
+                (Instructions::Avx2, is_x86_feature_detected!("avx2")),
+                (Instructions::GfniAvx2, gfni && is_x86_feature_detected!("avx2")),
+                (Instructions::GfniAvx512, gfni && is_x86_feature_detected!("avx512f")),
+            ];
+            all.extend(detected.into_iter().filter(|(_, has)| *has).map(|(kind, _)| Self(kind)));
+        }
+        all
+    }
+
+    /// Applies a kernel to all its bytes.
+    pub(crate) fn run(self, mut kernel: impl Kernel) {
+        let len = kernel.len();
+        // SAFETY: a value of `Simd` exists only where the instructions have been detected, and every
+        // processor has those of integers.
+        unsafe {
+            let at = match self.0 {
+                Instructions::Plain => 0,
+                #[cfg(target_arch = "x86_64")]
+                Instructions::Ssse3 => x86::ssse3(&mut kernel, len),
+                #[cfg(target_arch = "x86_64")]
+                Instructions::Avx2 => x86::avx2(&mut kernel, len),
+                #[cfg(target_arch = "x86_64")]
+                Instructions::GfniAvx2 => x86::gfni_avx2(&mut kernel, len),
+                #[cfg(target_arch = "x86_64")]
+                Instructions::GfniAvx512 => x86::gfni_avx512(&mut kernel, len),
+            };
+            let at = all::<[u64; 8], _>(&mut kernel, at, len);
+            all::<u8, _>(&mut kernel, at, len);
+        }
+    }
+}
+
+/// Such as `GfniAvx512`.
+impl fmt::Debug for Simd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Some bytes that are computed with together.
+pub(crate) trait Vector: Copy {
+    /// How many.
+    const BYTES: usize;
+
+    /// # Safety
+    /// As many bytes can be read at `from`.
+    unsafe fn load(from: *const u8) -> Self;
+
+    /// # Safety
+    /// As many bytes can be written at `to`.
+    unsafe fn store(self, to: *mut u8);
+
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn xor(self, other: Self) -> Self;
+
+    /// Each byte times 2.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn double(self) -> Self;
+
+    /// Each byte times a factor.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    unsafe fn mul(self, factor: u8) -> Self;
+}
+
+/// Several vectors as one. A step then reads whole cache lines: strips often begin at the same
+/// offset of a page, and so their lines push each other out of the first cache.
+impl<V: Vector, const N: usize> Vector for [V; N] {
+    const BYTES: usize = N * V::BYTES;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: the trait's condition, for each of the vectors.
+        unsafe {
+            let mut all = [V::load(from); N];
+            for (at, vector) in all.iter_mut().enumerate().skip(1) {
+                *vector = V::load(from.add(at * V::BYTES));
+            }
+            all
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        for (at, vector) in self.into_iter().enumerate() {
+            // SAFETY: the trait's condition, for each of the vectors.
+            unsafe { vector.store(to.add(at * V::BYTES)) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn xor(mut self, other: Self) -> Self {
+        for (vector, other) in self.iter_mut().zip(other) {
+            // SAFETY: the processor has the instructions.
+            *vector = unsafe { vector.xor(other) };
+        }
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn double(mut self) -> Self {
+        for vector in &mut self {
+            // SAFETY: the processor has the instructions.
+            *vector = unsafe { vector.double() };
+        }
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn mul(mut self, factor: u8) -> Self {
+        for vector in &mut self {
+            // SAFETY: the processor has the instructions.
+            *vector = unsafe { vector.mul(factor) };
+        }
+        self
+    }
+}
+
+/// A computation over slices of one length, in which each byte depends on bytes at the same place
+/// only.
+pub(crate) trait Kernel {
+    /// The slices' length.
+    ///
+    /// # Panics
+    /// If they differ.
+    fn len(&self) -> usize;
+
+    /// Computes the bytes of one vector from `at` on.
+    ///
+    /// # Safety
+    /// The processor has the instructions of `V`, and `at + V::BYTES` is within `len`.
+    unsafe fn step<V: Vector>(&mut self, at: usize);
+}
+
+/// Computes whole vectors from `at` on; gives where the rest begins.
+///
+/// # Safety
+/// The processor has the instructions of `V`, and the kernel's slices have this length.
+#[inline(always)]
+unsafe fn all<V: Vector, K: Kernel>(kernel: &mut K, mut at: usize, len: usize) -> usize {
+    while len - at >= V::BYTES {
+        // SAFETY: as this function's, and the loop's condition.
+        unsafe { kernel.step::<V>(at) };
+        at += V::BYTES;
+    }
+    at
+}
