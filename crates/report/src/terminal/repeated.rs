@@ -1,5 +1,6 @@
 //! The table of each cell's repeats together.
 
+use crate::kinds;
 use crate::repeats::{COVERS, of};
 use iodyno_measure::Quantity;
 use iodyno_notebook::Run;
@@ -38,7 +39,8 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
         cell.fields.push(if is_first { Field::Text(name, Role::Bold) } else { Field::Empty });
         let quantity = figure.metric.quantity;
         let words = match (quantity, figure.metric.kind) {
-            (Quantity::Iops, _) => "IOPS".to_owned(),
+            (Quantity::Iops, Some(kind)) => format!("{}/s", kinds::plural(kind)),
+            (Quantity::Iops, None) => "IOPS".to_owned(),
             (Quantity::Bandwidth, _) => "throughput".to_owned(),
             (_, Some(OpKind::WriteZeroes)) => format!("zeroes {quantity}"),
             (_, Some(kind)) => format!("{} {quantity}", kind.name()),
