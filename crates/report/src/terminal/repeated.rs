@@ -1,6 +1,5 @@
 //! The table of each cell's repeats together.
 
-use crate::kinds;
 use crate::repeats::{COVERS, of};
 use iodyno_measure::Quantity;
 use iodyno_notebook::Run;
@@ -39,7 +38,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
         cell.fields.push(if is_first { Field::Text(name, Role::Bold) } else { Field::Empty });
         let quantity = figure.metric.quantity;
         let words = match (quantity, figure.metric.kind) {
-            (Quantity::Iops, Some(kind)) => format!("{}/s", kinds::plural(kind)),
+            (Quantity::Iops, Some(kind)) => format!("{} rate", kind.name()),
             (Quantity::Iops, None) => "IOPS".to_owned(),
             (Quantity::Bandwidth, _) => "throughput".to_owned(),
             (_, Some(OpKind::WriteZeroes)) => format!("zeroes {quantity}"),

@@ -11,7 +11,7 @@ pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
     if cell.series.len() < 3 || columns == 0 {
         return None;
     }
-    // Trims move no bytes: operations are counted instead.
+    // Flushes and trims move no bytes: operations are counted instead.
     let bytes: u64 = cell.series.iter().map(Interval::bytes).sum();
     let amounts: Vec<f64> =
         cell.series.iter().map(|i| if bytes > 0 { i.bytes() } else { i.ops() } as f64).collect();
