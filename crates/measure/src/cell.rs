@@ -271,13 +271,11 @@ impl Cell {
 
     /// The length of the intervals that were recorded, ns, and the operations that IOPS count of each.
     pub fn recorded(&self) -> (u64, Cow<'_, [u64]>) {
-        match &self.recorded {
-            Some(recorded) => (recorded.interval_ns, Cow::Borrowed(&recorded.ops)),
-            None => {
-                let of = self.io_kinds();
-                (self.interval_ns, self.series.iter().map(|interval| interval.ios(of)).collect())
-            }
+        if let Some(recorded) = &self.recorded {
+            return (recorded.interval_ns, Cow::Borrowed(&recorded.ops));
         }
+        let of = self.io_kinds();
+        (self.interval_ns, self.series.iter().map(|interval| interval.ios(of)).collect())
     }
 
     /// The length of the whole intervals that were recorded, ns, and the IOPS in each. The last

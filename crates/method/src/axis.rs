@@ -237,3 +237,19 @@ pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec,
         _ => Ok(spec),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No flushes are a value of their axis; nothing else counts from 0.
+    #[test]
+    fn flushes_may_be_none() {
+        let values = |text: &str| text.parse::<Axis>().map(|axis| axis.values);
+        let counts = |all: &[u32]| Ok(all.iter().map(|n| Value::Count(*n)).collect::<Vec<_>>());
+        assert_eq!(values("fsync=0,1,8"), counts(&[0, 1, 8]));
+        assert_eq!(values("fsync=0,1..8"), counts(&[0, 1, 2, 4, 8]));
+        assert!(values("fsync=0..8").unwrap_err().contains("above 0"));
+        assert!(values("depth=0,1").unwrap_err().contains("starts at 1"));
+    }
+}

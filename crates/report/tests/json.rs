@@ -240,7 +240,7 @@ fn the_kinds_of_a_point_add_up() {
             ["read", "write"]
         );
         let sum = |key: &str| kinds.iter().map(|of| of[key].as_f64().unwrap()).sum::<f64>();
-        assert_eq!(sum("ops"), row["ops"].as_f64().unwrap());
+        assert_eq!(sum("ops") as u64, row["ops"].as_u64().unwrap());
         for rate in ["iops", "bytes_per_s"] {
             let (sum, all) = (sum(rate), row[rate].as_f64().unwrap());
             assert!((sum - all).abs() < 1e-9 * all, "{rate}: {sum} and {all}");

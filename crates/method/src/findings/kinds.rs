@@ -1,10 +1,13 @@
 //! The kinds of operation of a point apart, as JSON: their rates, and their latencies by the percentiles of a table.
 
-use super::table::NINES;
 use iodyno_measure::statistics::within::Within;
 use iodyno_measure::{KindSummary, Latency, PERCENTILES, Quantity};
 use iodyno_units::OpKind;
 use serde::{Serialize, Serializer};
+
+/// The percentiles of a table: the median, and two to five nines.
+pub const NINES: [(f64, &str); 5] =
+    [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
 
 /// One kind of operation of a point.
 #[derive(Serialize)]
@@ -30,6 +33,7 @@ struct OfKind {
 
 /// Its latencies.
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "they are the keys in JSON")]
 struct OfLatency {
     mean_ns: Option<f64>,
     nines_ns: [Option<u64>; NINES.len()],

@@ -18,12 +18,13 @@ use iodyno_measure::{Cell, Level, Preparation, Role, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
+pub use kinds::NINES;
 pub use points::PointFinding;
 pub use rate_search::{Probe, RateSearchFinding};
 pub use rounds::{RoundsFinding, Variable};
 pub use series::{Sample, SeriesFinding};
 pub use sweep::{Load, Scaling, SweepFinding};
-pub use table::{NINES, Row, Table, kinds_apart};
+pub use table::{Row, Table, kinds_apart};
 pub use verdicts::verdicts;
 pub use within_cell::Stalls;
 

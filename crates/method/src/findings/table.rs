@@ -1,6 +1,7 @@
 //! A grid as a table: for each point its figures over the cells that count.
 
-use super::{Step, kinds};
+use super::Step;
+use super::kinds::{self, NINES};
 use crate::completed_step::{Figures, response_time};
 use crate::grid::Grid;
 use iodyno_measure::statistics::repeats;
@@ -8,10 +9,7 @@ use iodyno_measure::statistics::within::{Within, within};
 use iodyno_measure::{Ended, Histogram, KindSummary, Level};
 use iodyno_units::OpKind;
 use serde::Serialize;
-
-/// The percentiles of the table: the median, and two to five nines.
-pub const NINES: [(f64, &str); 5] =
-    [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
+use std::collections::BTreeSet;
 
 /// The points of a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -86,12 +84,13 @@ impl Table {
 }
 
 /// The kinds of operation of some points, where some point has several.
-pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Vec<OpKind> {
-    if rows.clone().all(|row| row.kinds.len() < 2) {
-        return Vec::new();
+pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
+    let (mut all, mut has_several) = (BTreeSet::new(), false);
+    for row in rows {
+        all.extend(row.kinds.iter().map(|of| of.kind));
+        has_several |= row.kinds.len() > 1;
     }
-    let has = |kind: &OpKind| rows.clone().any(|row| row.of_kind(*kind).is_some());
-    OpKind::ALL.into_iter().filter(has).collect()
+    if has_several { all.into_iter().collect() } else { Vec::new() }
 }
 
 impl Row {
