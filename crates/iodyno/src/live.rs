@@ -3,7 +3,7 @@
 
 use crate::{complain, remark};
 use iodyno_drive::Progress;
-use iodyno_measure::Cell;
+use iodyno_measure::{Cell, IoKinds};
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal::{Progress as Line, progress_line};
 use iodyno_run::{Phase, Plan, Watch};
@@ -148,7 +148,7 @@ impl Watch for Live {
                 phase: if progress.ramping { "ramp" } else { "measuring" },
                 elapsed_ns: progress.elapsed_ns,
                 total_ns: progress.total_ns,
-                iops: latest.map_or(0.0, |i| rate(i.ops())),
+                iops: latest.map_or(0.0, |i| rate(i.ios(IoKinds::of(i.kinds())))),
                 bytes_per_s: latest.map_or(0.0, |i| rate(i.bytes())),
                 p50_ns: quantile(0.5),
                 p99_ns: quantile(0.99),

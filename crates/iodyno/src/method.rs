@@ -63,6 +63,7 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
             AxisKind::Rate => flags.rate.is_some(),
             AxisKind::Read => flags.read.is_some(),
             AxisKind::Engine => flags.engine.is_some(),
+            AxisKind::Fsync => flags.fsync.is_some(),
             _ => false,
         };
         if fixed {

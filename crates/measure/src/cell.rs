@@ -1,7 +1,7 @@
 //! The cell: one workload on one target (or on several, merged) under one set of conditions, and
 //! everything that was counted.
 
-use crate::{Evidence, Histogram, Interval, Level, Verdict};
+use crate::{Evidence, Histogram, Interval, IoKinds, Level, Verdict};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -195,7 +195,7 @@ impl Resources {
 pub struct Recorded {
     /// Length of an interval, ns. The last one may be shorter.
     pub interval_ns: u64,
-    /// Completed operations of all kinds in each.
+    /// Completed operations in each, of the kinds that its IOPS count.
     pub ops: Vec<u64>,
 }
 
@@ -258,15 +258,27 @@ impl Cell {
         Self { interval_ns, series, recorded, ..self.without_series() }
     }
 
-    /// The length of the intervals that were recorded, ns, and the operations completed in each.
-    pub fn recorded(&self) -> (u64, Cow<'_, [u64]>) {
-        match &self.recorded {
-            Some(recorded) => (recorded.interval_ns, Cow::Borrowed(&recorded.ops)),
-            None => (self.interval_ns, self.series.iter().map(Interval::ops).collect()),
-        }
+    /// The kinds of operation that its IOPS count.
+    pub fn io_kinds(&self) -> IoKinds {
+        IoKinds::of(self.series.iter().flat_map(Interval::kinds))
     }
 
-    /// The length of the whole intervals that were recorded, ns, and the operations a second in each. The last
+    /// Operations of those kinds a second of the window.
+    pub fn iops(&self) -> f64 {
+        let of = self.io_kinds();
+        self.per_second(self.series.iter().map(|interval| interval.ios(of)).sum::<u64>() as f64)
+    }
+
+    /// The length of the intervals that were recorded, ns, and the operations that IOPS count of each.
+    pub fn recorded(&self) -> (u64, Cow<'_, [u64]>) {
+        if let Some(recorded) = &self.recorded {
+            return (recorded.interval_ns, Cow::Borrowed(&recorded.ops));
+        }
+        let of = self.io_kinds();
+        (self.interval_ns, self.series.iter().map(|interval| interval.ios(of)).collect())
+    }
+
+    /// The length of the whole intervals that were recorded, ns, and the IOPS in each. The last
     /// interval may be shorter and is left out; a cell that is shorter than its interval has one, of its own
     /// length. Empty for an empty window.
     pub fn rates_iops(&self) -> (u64, Vec<f64>) {

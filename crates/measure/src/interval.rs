@@ -36,8 +36,10 @@ impl ClassStats {
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
         self.service.merge(&other.service);
-        if let Some(theirs) = &other.response {
-            self.response.get_or_insert_default().merge(theirs);
+        match (&mut self.response, &other.response) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (None, Some(theirs)) => self.response = Some(theirs.clone()),
+            (_, None) => {}
         }
         self.errors.merge(&other.errors);
     }
@@ -66,6 +68,28 @@ impl ClassStats {
     }
 }
 
+/// The kinds of operation that IOPS count: reads and writes. Flushes, trims and write-zeroes beside them have rates
+/// of their own; of a workload that neither reads nor writes, all operations count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoKinds {
+    all: bool,
+}
+
+impl IoKinds {
+    /// Reads and writes.
+    pub const DATA: Self = Self { all: false };
+
+    /// Those of a workload that issued these kinds.
+    pub fn of(mut kinds: impl Iterator<Item = OpKind>) -> Self {
+        Self { all: !kinds.any(|kind| Self::DATA.count(kind)) }
+    }
+
+    /// Whether IOPS count this kind.
+    pub const fn count(self, kind: OpKind) -> bool {
+        self.all || matches!(kind, OpKind::Read | OpKind::Write)
+    }
+}
+
 /// The completions of one interval of the measured window. Kinds without any are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
@@ -89,10 +113,13 @@ impl Interval {
         OpKind::ALL.into_iter().filter_map(|k| self.class(k).map(|c| (k, c)))
     }
 
-    /// Adds another interval's figures to these.
+    /// Adds another interval's figures to these. A kind that is new here takes no more memory than it does there.
     pub fn merge(&mut self, other: &Self) {
         for (kind, stats) in other.iter() {
-            self.class_mut(kind).merge(stats);
+            match &mut self.classes[kind.index()] {
+                Some(mine) => mine.merge(stats),
+                none => *none = Some(Box::new(stats.clone())),
+            }
         }
     }
 
@@ -109,9 +136,19 @@ impl Interval {
         all
     }
 
-    /// Completed operations of all kinds.
+    /// Completed operations of all kinds, flushes included.
     pub fn ops(&self) -> u64 {
         self.iter().map(|(_, c)| c.ops()).sum()
+    }
+
+    /// The kinds that did anything.
+    pub fn kinds(&self) -> impl Iterator<Item = OpKind> {
+        self.iter().filter(|(_, stats)| !stats.is_empty()).map(|(kind, _)| kind)
+    }
+
+    /// Completed operations of the kinds that IOPS count.
+    pub fn ios(&self, of: IoKinds) -> u64 {
+        self.iter().filter(|(kind, _)| of.count(*kind)).map(|(_, stats)| stats.ops()).sum()
     }
 
     /// Bytes moved by reads and writes.

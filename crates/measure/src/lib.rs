@@ -30,7 +30,7 @@ pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::{Busy, Evidence, Hung, Preparation, Spent, SpentOf};
 pub use histogram::Histogram;
-pub use interval::{ClassStats, Interval};
+pub use interval::{ClassStats, Interval, IoKinds};
 pub use level::{Level, Verdict};
 pub use metric::{Metric, Quantity};
 pub use storage::{Reached, Storage, StorageEnd, StorageLayer};

@@ -7,7 +7,7 @@
 
 use crate::histogram::EXCEEDANCES_MIN;
 use crate::statistics::compare::Better;
-use crate::{Cell, ClassStats, Histogram, Interval};
+use crate::{Cell, ClassStats, Histogram, Interval, IoKinds};
 use iodyno_units::{OpKind, human};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,7 +17,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Quantity {
-    /// Completed operations a second.
+    /// Completed operations a second; over all kinds those that IOPS count ([`IoKinds`]).
     Iops,
     /// Bytes moved a second.
     Bandwidth,
@@ -232,7 +232,7 @@ impl Counted {
     /// The single figures that `metric` stands for here: of a latency without a kind one for each kind with
     /// figures. Empty where its kind has none.
     pub fn figures(&self, metric: Metric) -> Vec<Metric> {
-        let mut kinds = self.total.iter().filter(|(_, stats)| !stats.is_empty()).map(|k| k.0);
+        let mut kinds = self.total.kinds();
         match metric.kind {
             None if metric.quantity.is_latency() => {
                 kinds.map(|kind| Metric { kind: Some(kind), ..metric }).collect()
@@ -242,6 +242,17 @@ impl Counted {
         }
     }
 
+    /// As [`Self::figures`]; of the rate over all kinds also that of each kind which it does not count.
+    pub fn figures_apart(&self, metric: Metric) -> Vec<Metric> {
+        let mut figures = self.figures(metric);
+        if metric == Metric::of_all(Quantity::Iops) {
+            let of = IoKinds::of(self.total.kinds());
+            let beside = self.total.kinds().filter(|kind| !of.count(*kind));
+            figures.extend(beside.map(|kind| Metric { kind: Some(kind), ..metric }));
+        }
+        figures
+    }
+
     /// The value of a single figure, in the unit of its quantity. A latency must name its kind. The error is
     /// the reason why there is none.
     pub fn value(&self, metric: Metric) -> Result<f64, String> {
@@ -249,7 +260,10 @@ impl Counted {
         let stats = metric.kind.and_then(|kind| self.total.class(kind));
         let Metric { kind, quantity } = metric;
         match (quantity, kind) {
-            (Quantity::Iops, None) => return Ok(per_second(self.total.ops() as f64)),
+            (Quantity::Iops, None) => {
+                let of = IoKinds::of(self.total.kinds());
+                return Ok(per_second(self.total.ios(of) as f64));
+            }
             (Quantity::Bandwidth, None) => return Ok(per_second(self.total.bytes() as f64)),
             (Quantity::Iops, _) => return Ok(per_second(stats.map_or(0, ClassStats::ops) as f64)),
             (Quantity::Bandwidth, _) => {
@@ -321,6 +335,46 @@ mod tests {
         {
             let read = text.parse::<Metric>();
             assert!(read.is_err() || text == "p99.", "{text}: {read:?}");
+        }
+    }
+
+    /// IOPS count reads and writes; a flush beside them has a rate of its own, and the rates together are those of all
+    /// operations. Where there are neither reads nor writes, every operation counts.
+    #[test]
+    fn iops_are_reads_and_writes() {
+        let cell = |kinds: &[(OpKind, u64)]| {
+            let mut interval = Interval::default();
+            for &(kind, n) in kinds {
+                interval.class_mut(kind).service.record_n(1_000, n);
+            }
+            // The last interval has no more than flushes, of which none becomes an I/O.
+            let mut last = Interval::default();
+            last.class_mut(OpKind::Flush).service.record_n(1_000, 7);
+            let with_flushes = kinds.iter().any(|(kind, _)| *kind == OpKind::Flush);
+            let series = if with_flushes { vec![interval, last] } else { vec![interval] };
+            Cell { window_ns: 1_000_000_000, interval_ns: 1_000_000_000, series, ..Cell::default() }
+        };
+        let mix = [(OpKind::Read, 70), (OpKind::Write, 30), (OpKind::Flush, 23), (OpKind::Trim, 5)];
+        for (kinds, iops, beside) in [
+            (&mix[..], 100.0, &["flush.iops", "trim.iops"][..]),
+            (&mix[..2], 100.0, &[]),
+            (&mix[1..3], 30.0, &["flush.iops"]),
+            (&mix[2..], 35.0, &[]),
+            (&mix[3..], 5.0, &[]),
+        ] {
+            let cell = cell(kinds);
+            let counted = Counted::of([&cell]);
+            assert_eq!(counted.value("iops".parse().unwrap()), Ok(iops), "{kinds:?}");
+            assert_eq!(Ok(cell.iops()), counted.value("iops".parse().unwrap()));
+            let summary = crate::Summary::of(&cell);
+            assert_eq!(summary.get(Quantity::Iops), Some(iops), "{kinds:?}");
+            assert_eq!(cell.recorded().1.iter().sum::<u64>(), iops as u64, "{kinds:?}");
+            let figures = counted.figures_apart("iops".parse().unwrap());
+            let names: Vec<String> = figures.iter().map(Metric::to_string).collect();
+            assert_eq!(names[0], "iops");
+            assert_eq!(names[1..], *beside, "{kinds:?}");
+            let all: f64 = figures.iter().map(|metric| counted.value(*metric).unwrap()).sum();
+            assert_eq!((all as u64, all as u64), (summary.ops, summary.ops_per_s as u64));
         }
     }
 

@@ -3,7 +3,7 @@
 //! were asked for.
 
 use crate::statistics::within::{Within, within};
-use crate::{Cell, ClassStats, ErrorCounts, Histogram, Interval, Quantity};
+use crate::{Cell, ClassStats, ErrorCounts, Histogram, Interval, IoKinds, Quantity};
 use iodyno_units::OpKind;
 
 /// A percentile that is shown.
@@ -143,6 +143,20 @@ impl KindSummary {
         each.collect()
     }
 
+    /// Gives these kinds of several cells the intervals of their percentiles, from what each interval of the series
+    /// recorded.
+    pub fn add_intervals(kinds: &mut [Self], cells: &[&Cell]) {
+        for of in kinds {
+            let of_interval = |i| response_time(i, of.kind).into_iter().collect();
+            let series: Vec<Vec<&Histogram>> =
+                cells.iter().flat_map(|cell| &cell.series).map(of_interval).collect();
+            let mut all = Histogram::trimmed();
+            series.iter().flatten().for_each(|part| all.merge(part));
+            let found = within(&all, &series, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
+            of.response_time.within.iter_mut().zip(found).for_each(|(slot, found)| *slot = found);
+        }
+    }
+
     /// From submission to completion, in either loop.
     pub fn service_time(&self) -> &Latency {
         self.service.as_ref().unwrap_or(&self.response_time)
@@ -160,8 +174,10 @@ pub struct Summary {
     pub kinds: Vec<KindSummary>,
     /// Completed operations of all kinds.
     pub ops: u64,
-    /// Operations of all kinds a second, flushes included.
+    /// Operations a second of the kinds that IOPS count ([`IoKinds`]).
     pub iops: f64,
+    /// Operations of all kinds a second, flushes included: what an offered rate counts.
+    pub ops_per_s: f64,
     /// Bytes read and written.
     pub bytes: u64,
     /// Bytes read and written a second.
@@ -173,33 +189,23 @@ pub struct Summary {
 impl Summary {
     /// Of a cell, without intervals of percentiles.
     pub fn of(cell: &Cell) -> Self {
-        Self::of_total(cell, &cell.total())
-    }
-
-    fn of_total(cell: &Cell, total: &Interval) -> Self {
+        let total = cell.total();
         let kinds = total.iter().filter(|(_, stats)| !stats.is_empty());
         Self {
             kinds: kinds.map(|(kind, stats)| KindSummary::of(cell, kind, stats)).collect(),
             ops: total.ops(),
-            iops: cell.per_second(total.ops() as f64),
+            iops: cell.per_second(total.ios(IoKinds::of(total.kinds())) as f64),
+            ops_per_s: cell.per_second(total.ops() as f64),
             bytes: total.bytes(),
             bytes_per_s: cell.per_second(total.bytes() as f64),
             response_time: total.response_time(),
         }
     }
 
-    /// Of a cell, with the intervals of each kind's percentiles, from what each interval of the series
-    /// recorded.
+    /// Of a cell, with the intervals of each kind's percentiles.
     pub fn with_intervals(cell: &Cell) -> Self {
-        let total = cell.total();
-        let mut summary = Self::of_total(cell, &total);
-        for of in &mut summary.kinds {
-            let of_interval = |i| response_time(i, of.kind).into_iter().collect();
-            let series: Vec<Vec<&Histogram>> = cell.series.iter().map(of_interval).collect();
-            let Some(all) = response_time(&total, of.kind) else { continue };
-            let found = within(all, &series, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
-            of.response_time.within.iter_mut().zip(found).for_each(|(slot, found)| *slot = found);
-        }
+        let mut summary = Self::of(cell);
+        KindSummary::add_intervals(&mut summary.kinds, &[cell]);
         summary
     }
 

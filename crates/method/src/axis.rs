@@ -31,11 +31,13 @@ pub enum AxisKind {
     Fill,
     /// The engine, by its name on the command line.
     Engine,
+    /// Writes of a worker before each of its flushes; 0 for no flushes.
+    Fsync,
 }
 
 impl AxisKind {
     /// Every axis, in the default order of nesting.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Workload,
         Self::Engine,
         Self::Targets,
@@ -46,6 +48,7 @@ impl AxisKind {
         Self::Depth,
         Self::Rate,
         Self::Think,
+        Self::Fsync,
     ];
 
     /// Its key in a method file.
@@ -61,6 +64,7 @@ impl AxisKind {
             Self::Targets => "targets",
             Self::Fill => "fill",
             Self::Engine => "engine",
+            Self::Fsync => "fsync",
         }
     }
 
@@ -75,7 +79,10 @@ impl AxisKind {
                     "`{text}` is not a whole number (a list is 1,2,4, a range that doubles 1..64)"
                 )
             })?;
-            if n == 0 { Err(format!("`{}` starts at 1", self.name())) } else { Ok(n) }
+            if n == 0 && self != Self::Fsync {
+                return Err(format!("`{}` starts at 1", self.name()));
+            }
+            Ok(n)
         };
         let said = |e: &dyn fmt::Display| e.to_string();
         Ok(match self {
@@ -91,7 +98,7 @@ impl AxisKind {
                 let bytes = parse_size(text).map_err(|e| said(&e))?;
                 Value::Bytes(u32::try_from(bytes).map_err(|_| format!("{text} is no block size"))?)
             }
-            Self::Threads | Self::Depth | Self::Targets => Value::Count(count()?),
+            Self::Threads | Self::Depth | Self::Targets | Self::Fsync => Value::Count(count()?),
             Self::Rate if text.ends_with('%') => {
                 let share = parse_percent(text).map_err(|e| said(&e))?;
                 if share <= 0.0 {
@@ -115,7 +122,7 @@ pub enum Value {
     Share(Percent),
     /// A block size.
     Bytes(u32),
-    /// Threads, outstanding operations, targets.
+    /// Threads, outstanding operations, targets, writes.
     Count(u32),
     /// Operations a second.
     Rate(f64),
@@ -226,6 +233,23 @@ pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec,
         (AxisKind::Depth, Value::Count(n)) => spec.with_depth(*n),
         (AxisKind::Rate, Value::Rate(iops)) => spec.with_rate(*iops, None),
         (AxisKind::Think, Value::Ns(ns)) => spec.with_think_time(*ns),
+        (AxisKind::Fsync, Value::Count(writes)) => spec.with_flush_every(*writes),
         _ => Ok(spec),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No flushes are a value of their axis; nothing else counts from 0.
+    #[test]
+    fn flushes_may_be_none() {
+        let values = |text: &str| text.parse::<Axis>().map(|axis| axis.values);
+        let counts = |all: &[u32]| Ok(all.iter().map(|n| Value::Count(*n)).collect::<Vec<_>>());
+        assert_eq!(values("fsync=0,1,8"), counts(&[0, 1, 8]));
+        assert_eq!(values("fsync=0,1..8"), counts(&[0, 1, 2, 4, 8]));
+        assert!(values("fsync=0..8").unwrap_err().contains("above 0"));
+        assert!(values("depth=0,1").unwrap_err().contains("starts at 1"));
     }
 }

@@ -187,7 +187,7 @@ impl Method {
             let of = grid.rate_of.unwrap_or_default();
             let most = of_stage(done, step.place.subject, of)
                 .filter_map(|d| d.figures.as_ref())
-                .map(|f| f.summary.iops)
+                .map(|f| f.summary.ops_per_s)
                 .fold(0.0, f64::max);
             if most <= 0.0 {
                 let stage = &self.stages[of].name;

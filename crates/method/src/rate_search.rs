@@ -116,7 +116,7 @@ pub struct RateSearch {
 /// What the finished cells of a search tell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bracket {
-    /// The rate of the closed loop.
+    /// The rate of the closed loop, operations of all kinds a second, as an offered rate counts them.
     pub(crate) capacity_iops: f64,
     /// The highest rate that held; 0 for none yet.
     pub(crate) holds_iops: f64,
@@ -132,14 +132,14 @@ pub(crate) struct Bracket {
 impl RateSearch {
     /// Whether a rate is met and the latency under the limit.
     pub(crate) fn holds(&self, rate_iops: f64, figures: &Figures) -> bool {
-        figures.summary.iops >= MET_SHARE * rate_iops
+        figures.summary.ops_per_s >= MET_SHARE * rate_iops
             && self.limit.of(figures).is_some_and(|ns| ns < self.limit.below_ns as f64)
     }
 
     /// From the figures of its cells, in order, the closed loop first; None before that.
     pub(crate) fn bracket(&self, figures: &[&Figures]) -> Option<Bracket> {
         let (first, probes) = figures.split_first()?;
-        let capacity_iops = first.summary.iops;
+        let capacity_iops = first.summary.ops_per_s;
         let mut bracket = Bracket {
             capacity_iops,
             holds_iops: 0.0,
@@ -149,7 +149,8 @@ impl RateSearch {
         };
         for figures in probes {
             let rate_iops = bracket.middle();
-            if self.limit.of(figures).is_none() && figures.summary.iops >= MET_SHARE * rate_iops {
+            let is_met = figures.summary.ops_per_s >= MET_SHARE * rate_iops;
+            if self.limit.of(figures).is_none() && is_met {
                 // Of one kind there are fewer: in proportion.
                 let ops = figures.summary.ops.max(1) as f64;
                 let of_kind = self.limit.metric.kind.and_then(|kind| {
@@ -198,7 +199,7 @@ mod tests {
     fn figures(iops: f64, latency_ns: u64, ops: u64) -> Figures {
         let mut response_time = Histogram::default();
         response_time.record_n(latency_ns, ops);
-        let summary = Summary { iops, ops, response_time, ..Summary::default() };
+        let summary = Summary { ops_per_s: iops, ops, response_time, ..Summary::default() };
         Figures { summary, ..Figures::default() }
     }
 

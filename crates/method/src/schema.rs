@@ -47,6 +47,7 @@ const STAGE: &[Key] = &[
     axis("depth", GRIDS_AND_FILL),
     axis("rate", GRIDS),
     axis("think", GRIDS),
+    axis("fsync", GRIDS),
     axis("targets", GRIDS),
     axis("fill", GRIDS),
     axis("engine", GRIDS),
@@ -95,6 +96,7 @@ const TRACK: &[Key] = &[
     Key::optional("depth", ValueType::Scalar),
     Key::optional("rate", ValueType::Scalar),
     Key::optional("think", ValueType::Scalar),
+    Key::optional("fsync", ValueType::Scalar),
     Key::optional("measure", ValueType::Text),
 ];
 

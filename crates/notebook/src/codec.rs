@@ -6,7 +6,9 @@
 use crate::fault::{Damage, Fault, MemoryLeft};
 use crate::untrusted::QUOTE_CHARS;
 use crate::value_ranges;
-use iodyno_measure::{Cell, ClassStats, ErrorCounts, ErrorKind, Histogram, Interval, Level};
+use iodyno_measure::{
+    Cell, ClassStats, ErrorCounts, ErrorKind, Histogram, Interval, IoKinds, Level,
+};
 use iodyno_units::OpKind;
 use iodyno_units::text::quoted;
 use rusqlite::{Row, Transaction, named_params, params, types::ValueRef};
@@ -158,6 +160,11 @@ fn damage_as_error(damage: Damage) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, damage.into())
 }
 
+/// The kind of operation of this name.
+fn named(name: &str) -> Option<OpKind> {
+    OpKind::ALL.into_iter().find(|kind| kind.name() == name)
+}
+
 /// The interval and the kind of operation of a row. Columns: position, kind, bytes, errors, service, response.
 fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
     let position = match value_ranges::number(row, "intervals", "position", u32::MAX.into())? {
@@ -165,7 +172,7 @@ fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
         Err(damage) => return Ok(Err(damage)),
     };
     let kind = row.get_ref(1)?.as_str().unwrap_or_default();
-    let known = OpKind::ALL.into_iter().find(|k| k.name() == kind);
+    let known = named(kind);
     let unknown = || format!("`{}` is no kind of operation", quoted(kind, QUOTE_CHARS));
     Ok(known.map(|k| (position, k)).ok_or_else(unknown))
 }
@@ -226,11 +233,43 @@ fn nothing() -> Box<ClassStats> {
     })
 }
 
+/// The kinds of operation of a cell that its IOPS do not count, with their figures over all intervals.
+pub(crate) fn read_beside(
+    db: &rusqlite::Connection,
+    cell: i64,
+) -> Result<Vec<(OpKind, Box<ClassStats>)>, Fault> {
+    // The index alone says which kinds there are, and nearly always these are reads and writes.
+    let mut kinds = db.prepare_cached("SELECT DISTINCT kind FROM intervals WHERE cell = ?1")?;
+    let kinds = kinds.query_map([cell], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let is_data = |name: &String| named(name).is_some_and(|kind| IoKinds::DATA.count(kind));
+    if kinds.iter().all(is_data) {
+        return Ok(Vec::new());
+    }
+    let mut all: Vec<(OpKind, Box<ClassStats>)> = Vec::new();
+    let mut query = db.prepare_cached(
+        "SELECT position, kind, bytes, errors, service, response FROM intervals WHERE cell = ?1",
+    )?;
+    let mut rows = query.query([cell])?;
+    while let Some(row) = rows.next()? {
+        let (_, kind) = about(row)??;
+        let at = all.iter().position(|of| of.0 == kind).unwrap_or_else(|| {
+            all.push((kind, nothing()));
+            all.len() - 1
+        });
+        add_class(row, &mut all[at].1)??;
+    }
+    all.retain(|(_, stats)| !stats.is_empty());
+    let of = IoKinds::of(all.iter().map(|(kind, _)| *kind));
+    all.retain(|(kind, _)| !of.count(*kind));
+    all.sort_by_key(|(kind, _)| *kind);
+    Ok(all)
+}
+
 /// The stored series of a cell.
 pub(crate) struct Series {
     /// Intervals, merged with neighbours as requested.
     pub(crate) intervals: Vec<Interval>,
-    /// Operations in each interval that was recorded.
+    /// Operations that IOPS count, in each interval that was recorded.
     pub(crate) ops: Vec<u64>,
 }
 
@@ -246,6 +285,8 @@ pub(crate) fn read_series(
     let merged = count.div_ceil(merge);
     memory_left.take((merged * size_of::<Interval>()) as u64)?;
     let mut ops = vec![0_u64; count];
+    // Of the kinds that IOPS count only where there are no others.
+    let (mut beside, mut has_data) = (Vec::new(), false);
     let mut intervals: Vec<Interval> = Vec::new();
     intervals.resize_with(merged, Interval::default);
     let mut query = db.prepare_cached(
@@ -268,7 +309,17 @@ pub(crate) fn read_series(
         add_class(row, stats)??;
         let grown = size(stats) - size_before;
         memory_left.take((grown + if is_new { size_of::<ClassStats>() } else { 0 }) as u64)?;
-        ops[position] = ops[position].saturating_add(stats.ops() - before);
+        let is_data = IoKinds::DATA.count(kind);
+        has_data |= is_data && !stats.is_empty();
+        if !is_data && beside.is_empty() {
+            memory_left.take((count * size_of::<u64>()) as u64)?;
+            beside = vec![0_u64; count];
+        }
+        let counted = if is_data { &mut ops } else { &mut beside };
+        counted[position] = counted[position].saturating_add(stats.ops() - before);
+    }
+    if !has_data && !beside.is_empty() {
+        ops = beside;
     }
     Ok(Series { intervals, ops })
 }

@@ -45,7 +45,7 @@ pub use facts::{
 };
 pub use jiff::Timestamp;
 pub use model::{
-    CellSummary, Outcome, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
+    CellSummary, KindRate, Outcome, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
 };
 pub use notebook::Notebook;
 pub use path::default_path;

@@ -9,7 +9,9 @@
 use crate::codec::{self, Series};
 use crate::facts;
 use crate::fault::{Fault, MemoryLeft};
-use crate::model::{CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord};
+use crate::model::{
+    CellSummary, KindRate, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
+};
 use crate::process::Writer;
 use crate::untrusted::QUOTE_CHARS;
 use crate::value_ranges::{self, JsonScan, Totals};
@@ -117,8 +119,8 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
             .map_err(whole)?;
         let mut cells = tx
             .prepare(
-                "SELECT name, target, block_bytes, finished, level, window_ns, interval_ns, intervals,
-                 ops, bytes
+                "SELECT number, name, target, block_bytes, finished, level, window_ns, interval_ns,
+                 intervals, ops, bytes
              FROM cells WHERE run = ?1 ORDER BY position",
             )
             .map_err(whole)?;
@@ -146,7 +148,7 @@ pub(crate) fn summaries(db: &Connection, path: &Path) -> Result<Vec<RunSummary>,
                 let mut summaries = Vec::new();
                 let mut rows = cells.query([number])?;
                 while let Some(row) = rows.next()? {
-                    let cell = cell_summary(row)?;
+                    let cell = cell_summary(&tx, row)?;
                     memory.take(128 + (cell.name.len() + cell.target.len()) as u64)?;
                     summaries.push(cell);
                     at_most(summaries.len(), value_ranges::CELLS_MAX, "cells")?;
@@ -181,7 +183,7 @@ fn at_most(count: usize, most: usize, what: &str) -> Result<(), Fault> {
     Err(Fault::Damage(format!("there are more than {most} {what}")))
 }
 
-fn cell_summary(row: &Row) -> Result<CellSummary, Fault> {
+fn cell_summary(db: &Connection, row: &Row) -> Result<CellSummary, Fault> {
     let number = |column, most| -> Result<u64, Fault> {
         Ok(value_ranges::number(row, "cells", column, most)??)
     };
@@ -194,11 +196,20 @@ fn cell_summary(row: &Row) -> Result<CellSummary, Fault> {
     let per_second = |n: u64| {
         if window_ns == 0 { 0.0 } else { n as f64 * 1e9 / window_ns as f64 }
     };
+    let all = number("ops", value_ranges::COUNT_MAX)?;
+    let classes = codec::read_beside(db, row.get("number")?)?;
+    let beside_ops: u64 = classes.iter().map(|(_, stats)| stats.ops()).sum();
+    let beside = classes.into_iter().map(|(kind, stats)| KindRate {
+        kind,
+        per_s: per_second(stats.ops()),
+        p99_ns: stats.response_time().supported_quantile_ns(0.99),
+    });
     Ok(CellSummary {
         name: row.get("name")?,
         target: row.get("target")?,
         block_bytes: number("block_bytes", u32::MAX.into())? as u32,
-        iops: per_second(number("ops", value_ranges::COUNT_MAX)?),
+        iops: per_second(all.saturating_sub(beside_ops)),
+        beside: beside.collect(),
         bytes_per_s: per_second(number("bytes", value_ranges::BYTES_MAX)?),
         level: row.get::<_, Option<String>>("level")?.as_deref().and_then(codec::level_of),
     })

@@ -6,6 +6,7 @@
 
 use crate::Timestamp;
 use iodyno_measure::{Cell, Level};
+use iodyno_units::OpKind;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -142,10 +143,23 @@ pub struct CellSummary {
     pub target: String,
     /// The block size with the largest share, bytes.
     pub block_bytes: u32,
-    /// Operations of all kinds that completed, a second of the measured window.
+    /// Operations that IOPS count ([`iodyno_measure::IoKinds`]), a second of the measured window.
     pub iops: f64,
+    /// The other kinds of operation, such as flushes.
+    pub beside: Vec<KindRate>,
     /// Bytes read and written, a second of the measured window.
     pub bytes_per_s: f64,
     /// The gravest of its verdicts; None while it is not finished.
     pub level: Option<Level>,
+}
+
+/// A kind of operation of a cell, as a list shows it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KindRate {
+    /// The kind.
+    pub kind: OpKind,
+    /// Operations a second of the measured window.
+    pub per_s: f64,
+    /// 99th percentile of the response time, ns; None where the samples do not support it.
+    pub p99_ns: Option<u64>,
 }

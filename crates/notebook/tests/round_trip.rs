@@ -230,8 +230,18 @@ proptest! {
         for (summary, cell) in list[0].cells.iter().zip(&cells) {
             let total = cell.total();
             prop_assert_eq!(&summary.name, &cell.key.name);
-            let iops = cell.per_second(total.ops() as f64);
-            prop_assert!((summary.iops - iops).abs() <= 1e-9 * iops);
+            prop_assert!((summary.iops - cell.iops()).abs() <= 1e-9 * cell.iops());
+            // What IOPS do not count stands beside them, and together they are all operations.
+            let of = cell.io_kinds();
+            let beside: Vec<OpKind> = total.kinds().filter(|kind| !of.count(*kind)).collect();
+            prop_assert_eq!(summary.beside.iter().map(|of| of.kind).collect::<Vec<_>>(), beside);
+            for of in &summary.beside {
+                let response_time = total.class(of.kind).unwrap().response_time();
+                prop_assert_eq!(of.p99_ns, response_time.supported_quantile_ns(0.99));
+            }
+            let all = summary.iops + summary.beside.iter().map(|of| of.per_s).sum::<f64>();
+            let ops_per_s = cell.per_second(total.ops() as f64);
+            prop_assert!((all - ops_per_s).abs() <= 1e-9 * ops_per_s);
             let bytes_per_s = cell.per_second(total.bytes() as f64);
             prop_assert!((summary.bytes_per_s - bytes_per_s).abs() <= 1e-9 * bytes_per_s);
             prop_assert_eq!(summary.level, cell.verdicts.iter().map(|v| v.level).max());
@@ -288,8 +298,7 @@ proptest! {
         prop_assert_eq!(run.cells[0].ended, Ended::Running);
         prop_assert_eq!(run.cells[0].window_ns, 1_000_000_000 * expected.len() as u64);
         let summary = &notebook.list().unwrap()[0].cells[0];
-        let ops: u64 = expected.iter().map(Interval::ops).sum();
-        prop_assert!((summary.iops - run.cells[0].per_second(ops as f64)).abs() < 1e-6);
+        prop_assert!((summary.iops - run.cells[0].iops()).abs() < 1e-6);
 
         // Measured anew: the former content is removed.
         writer.begin_cell(3, &begun).unwrap();

@@ -1,5 +1,6 @@
 //! The headline of a run in a list: its level, and its result in a few words.
 
+use crate::kinds;
 use crate::method_headlines;
 use crate::run_verdict::RunVerdict;
 use iodyno_measure::Level;
@@ -22,13 +23,15 @@ pub struct Standing {
 impl Standing {
     /// That of a stored run.
     pub fn of(run: &Run) -> Self {
-        let headline = crate::method::findings_of(run).map(|findings| {
-            let headlines = method_headlines::of_method(&findings);
+        let findings = crate::method::findings_of(run);
+        let headline = findings.as_ref().map(|findings| {
+            let headlines = method_headlines::of_method(findings);
             let words = headlines.iter().take(METHOD_HEADLINES_MAX);
             let words = words.map(|h| format!("{}: {}", h.name, h.value));
             words.collect::<Vec<_>>().join(", ")
         });
-        Self { verdict: RunVerdict::of(run), headline }
+        let verdicts = findings.map_or(Vec::new(), |findings| findings.verdicts);
+        Self { verdict: RunVerdict::with(run, verdicts), headline }
     }
 }
 
@@ -66,6 +69,7 @@ pub fn headline(run: &RunSummary, standing: Option<&Standing>) -> String {
             let n = group.len() as f64;
             let mean = |of: fn(&CellSummary) -> f64| group.iter().map(|c| of(c)).sum::<f64>() / n;
             let times = if group.len() > 1 { format!(" (mean of {n})") } else { String::new() };
+            let times = beside(group) + &times;
             if is_about_bandwidth(group[0].block_bytes) {
                 let bandwidth = human::throughput(mean(|c| c.bytes_per_s));
                 format!("{}{bandwidth}{times}", name(group[0]))
@@ -75,4 +79,17 @@ pub fn headline(run: &RunSummary, standing: Option<&Standing>) -> String {
         })
         .collect();
     words.join(", ")
+}
+
+/// ` and 5.1 k flushes/s (p99 48 µs)`: the operations of repeats that their IOPS do not count.
+fn beside(repeats: &[&CellSummary]) -> String {
+    let each = repeats[0].beside.iter().map(|of| {
+        let rates = repeats.iter().flat_map(|cell| &cell.beside).filter(|o| o.kind == of.kind);
+        let per_s = rates.map(|of| of.per_s).sum::<f64>() / repeats.len() as f64;
+        // Percentiles are not averaged.
+        let p99 = of.p99_ns.filter(|_| repeats.len() == 1);
+        let p99 = p99.map_or(String::new(), |ns| format!(" (p99 {})", human::time_ns(ns as f64)));
+        format!(" and {} {}/s{p99}", human::count(per_s), kinds::plural(of.kind))
+    });
+    each.collect()
 }

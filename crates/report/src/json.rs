@@ -188,7 +188,12 @@ fn cell(cell: &Cell, options: Options) -> Value {
             None => {}
         }
     }
-    put("total", json!({ "iops": figures.iops, "bytes_per_s": figures.bytes_per_s }));
+    let total = json!({
+        "iops": figures.iops,
+        "ops_per_s": figures.ops_per_s,
+        "bytes_per_s": figures.bytes_per_s,
+    });
+    put("total", total);
     put("oio_mean", json!(cell.oio_mean()));
     put("cpu_seconds", json!(cell.resources.cpu_seconds()));
     put("cpu_workers", cpu_workers(cell));

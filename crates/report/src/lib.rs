@@ -15,6 +15,7 @@ pub mod fio_json;
 mod headline;
 pub mod hgrm;
 pub mod json;
+mod kinds;
 pub mod method;
 mod method_headlines;
 mod neighbours;

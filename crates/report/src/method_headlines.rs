@@ -1,13 +1,14 @@
 //! The results of a method in a few numbers, which the first screen of a page, the list of runs and the terminal
 //! share; and what of a method's findings counts as its result.
 
+use crate::kinds;
 use crate::verdict_groups::tone;
-use iodyno_measure::Level;
 use iodyno_measure::statistics::knee::Optimum;
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::summary::is_about_bandwidth;
+use iodyno_measure::{Level, Quantity};
 use iodyno_method::Findings;
-use iodyno_method::findings::{Load, Row, Showed, StageFinding, Table};
+use iodyno_method::findings::{Load, RateSearchFinding, Row, Showed, StageFinding, Table};
 use iodyno_page::document::Headline;
 use iodyno_page::{Quantity as Shown, Tone};
 use iodyno_units::human;
@@ -45,18 +46,19 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
                 Showed::Sweep(sweep) => {
                     let (table, curve) = (&sweep.table, sweep.load.as_ref());
                     let headline = |row: &Row, what: &str| of_row(row, &table.axes, name(what));
-                    let lowest = || {
-                        quickest(&table.rows).map(|r| Headline {
-                            value: r.mean_ns.map_or(String::new(), human::time_ns),
-                            interval: "mean".to_owned(),
-                            ..headline(r, "lowest latency")
-                        })
-                    };
+                    let lowest =
+                        || quickest(&table.rows).map(|r| of_mean(r, headline(r, "lowest latency")));
                     if let Some((curve, best)) = curve.and_then(|l| Some((l, best(l)?))) {
                         let tie = if curve.ties.is_empty() { "" } else { ", a tie" };
                         let what =
                             format!("best point under {}{tie}", curve.ceilings.join(" and "));
-                        all.push(headline(&table.rows[best], &what));
+                        let row = &table.rows[best];
+                        let mut headline = headline(row, &what);
+                        if row.kinds.len() > 1 {
+                            let of = kinds::together(&table.kinds_apart());
+                            headline.beside.push(format!("the ceiling is over {of}"));
+                        }
+                        all.push(headline);
                         all.extend(lowest());
                     } else if let Some(curve) = curve.filter(|_| is_open(table)) {
                         // Each rate is just met, so the latency at both ends is the result.
@@ -123,11 +125,8 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
                     });
                     let rows = &rounds.table.rows;
                     let most = most(rows).map(|r| of_row(r, &rounds.table.axes, name("most")));
-                    let quickest = quickest(rows).map(|r| Headline {
-                        value: r.mean_ns.map_or(String::new(), human::time_ns),
-                        interval: "mean".to_owned(),
-                        ..of_row(r, &rounds.table.axes, name("lowest latency"))
-                    });
+                    let quickest = quickest(rows)
+                        .map(|r| of_mean(r, of_row(r, &rounds.table.axes, name("lowest latency"))));
                     // The tracked quantity goes first.
                     let about_latency = rounds
                         .variables
@@ -145,21 +144,10 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
                         all.push(of_row(&series.end, &[], name("at the end")));
                     }
                 }
-                Showed::RateSearch(found) => all.push(Headline {
-                    name: name(&format!("highest rate with {}", found.limit)),
-                    value: match found.holds_iops {
-                        Some(rate_iops) => format!("{} IOPS", human::count(rate_iops)),
-                        None => "none".to_owned(),
-                    },
-                    interval: match (found.surely_holds_iops, found.surely_fails_iops) {
-                        (Some(low), Some(high)) => {
-                            format!("{} to {} (95 %)", human::count(low), human::count(high))
-                        }
-                        _ => String::new(),
-                    },
-                    beside: vec![format!("closed loop {} IOPS", human::count(found.capacity_iops))],
-                    tone: if found.holds_iops.is_some() { Tone::Plain } else { Tone::Warning },
-                }),
+                Showed::RateSearch(found) => {
+                    let name = name(&format!("highest rate with {}", found.limit));
+                    all.push(of_rate_search(found, name));
+                }
                 Showed::Points { points } => {
                     for point in points {
                         let mut headline =
@@ -177,6 +165,50 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
     }
     all.truncate(HEADLINES_MAX);
     all
+}
+
+fn of_rate_search(found: &RateSearchFinding, name: String) -> Headline {
+    let at_the_rate = found
+        .probes
+        .iter()
+        .find(|probe| probe.offered_iops.is_some() && probe.offered_iops == found.holds_iops);
+    let kinds = at_the_rate.map_or(&[][..], |probe| &probe.kinds);
+    let mut beside =
+        vec![format!("{} of {}", found.metric.quantity, kinds::together(&found.covers))];
+    if kinds.len() > 1 {
+        beside.extend(kinds::latencies(kinds, found.metric.quantity));
+    }
+    beside.push(format!("closed loop {}/s", human::count(found.capacity_iops)));
+    Headline {
+        name,
+        value: match found.holds_iops {
+            Some(rate_iops) => format!("{}/s", human::count(rate_iops)),
+            None => "none".to_owned(),
+        },
+        interval: match (found.surely_holds_iops, found.surely_fails_iops) {
+            (Some(low), Some(high)) => {
+                format!("{} to {} (95 %)", human::count(low), human::count(high))
+            }
+            _ => String::new(),
+        },
+        beside,
+        tone: if found.holds_iops.is_some() { Tone::Plain } else { Tone::Warning },
+    }
+}
+
+/// The headline of a row, about its mean latency.
+fn of_mean(row: &Row, headline: Headline) -> Headline {
+    let is_apart = row.kinds.len() > 1;
+    let means = is_apart.then(|| kinds::latencies(&row.kinds, Quantity::Mean)).flatten();
+    let mut beside = headline.beside;
+    let behind_the_point = beside.len().min(usize::from(!row.at.is_empty()));
+    beside.splice(behind_the_point..behind_the_point, means);
+    Headline {
+        value: row.mean_ns.map_or(String::new(), human::time_ns),
+        interval: if is_apart { "mean of all" } else { "mean" }.to_owned(),
+        beside,
+        ..headline
+    }
 }
 
 fn most(rows: &[Row]) -> Option<&Row> {
@@ -202,7 +234,12 @@ fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
     }
     let p50 = row.nines_ns.first().copied().flatten();
     let p99 = row.nines_ns.get(1).copied().flatten();
-    if let (Some(p50), Some(p99)) = (p50, p99) {
+    if row.kinds.len() > 1 {
+        // One percentile over kinds of different latencies is that of none of them.
+        let nines = [0.99, 0.5].map(|q| kinds::latencies(&row.kinds, Quantity::Quantile(q)));
+        beside.extend(nines.into_iter().flatten());
+        beside.extend(kinds::beside(&row.kinds));
+    } else if let (Some(p50), Some(p99)) = (p50, p99) {
         beside.push(format!(
             "p50 {}, p99 {}",
             human::time_ns(p50 as f64),

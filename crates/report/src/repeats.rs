@@ -46,7 +46,7 @@ pub(crate) fn of(run: &Run) -> Vec<Repeated<'_>> {
             Quantity::Iops
         };
         for quantity in [rate, Quantity::Mean, Quantity::Quantile(0.99)] {
-            for metric in together.figures(Metric::of_all(quantity)) {
+            for metric in together.figures_apart(Metric::of_all(quantity)) {
                 let values = apart.iter().map(|c| c.value(metric)).collect::<Result<Vec<_>, _>>();
                 let (Ok(values), Ok(value)) = (values, together.value(metric)) else { continue };
                 let Ok(mean) = repeats::mean(&values, LEVEL) else { continue };

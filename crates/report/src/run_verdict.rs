@@ -17,7 +17,11 @@ pub struct RunVerdict {
 impl RunVerdict {
     /// Judges a stored run. Pure: an old run is judged by the same rules as a new one.
     pub fn of(run: &Run) -> Self {
-        let mut verdicts = method::verdicts_of(run);
+        Self::with(run, method::verdicts_of(run))
+    }
+
+    /// That of a run on whose method these are the verdicts.
+    pub(crate) fn with(run: &Run, mut verdicts: Vec<Verdict>) -> Self {
         // A run that still goes on is not unfinished.
         verdicts.retain(|v| run.status != Status::Running || v.code != "UNFINISHED");
         let of_run = verdicts.iter().map(|v| v.level);

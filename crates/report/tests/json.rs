@@ -104,7 +104,9 @@ fn the_contract_holds() {
         assert_eq!(object["block_bytes"], json!(cell.key.blocks[0].0));
         assert_eq!(object["seconds"], seconds);
         assert_eq!(object["generator_ns_per_io"], 28.5);
-        assert_eq!(object["total"]["iops"], total.ops() as f64 / seconds);
+        // Reads, and trims beside them.
+        assert_eq!(object["total"]["iops"], object["read"]["iops"]);
+        assert_eq!(object["total"]["ops_per_s"], total.ops() as f64 / seconds);
         assert_eq!(object["total"]["bytes_per_s"], total.bytes() as f64 / seconds);
         let read = total.class(OpKind::Read).unwrap();
         assert_eq!(object["read"]["ops"], read.ops());
@@ -224,4 +226,26 @@ fn a_method_that_goes_on_is_not_unfinished() {
     assert_eq!(standing.level, Some(Level::Warning));
     assert_eq!(standing.verdicts[0].code, "UNFINISHED");
     assert!(!standing.has_failed());
+}
+
+/// The kinds of a point are all its operations, and their latencies are apart.
+#[test]
+fn the_kinds_of_a_point_add_up() {
+    let document = document(&samples::sweep_of_a_mix(), Options::default());
+    let rows = &document["findings"]["subjects"][0]["stages"][0]["showed"]["table"]["rows"];
+    for row in rows.as_array().unwrap() {
+        let kinds = row["kinds"].as_array().unwrap();
+        assert_eq!(
+            kinds.iter().map(|of| of["kind"].clone()).collect::<Vec<_>>(),
+            ["read", "write"]
+        );
+        let sum = |key: &str| kinds.iter().map(|of| of[key].as_f64().unwrap()).sum::<f64>();
+        assert_eq!(sum("ops") as u64, row["ops"].as_u64().unwrap());
+        for rate in ["iops", "bytes_per_s"] {
+            let (sum, all) = (sum(rate), row[rate].as_f64().unwrap());
+            assert!((sum - all).abs() < 1e-9 * all, "{rate}: {sum} and {all}");
+        }
+        let longest = kinds.iter().map(|of| of["max_ns"].as_u64().unwrap()).max();
+        assert_eq!(longest, row["max_ns"].as_u64());
+    }
 }

@@ -218,3 +218,45 @@ fn cells_are_counted_once_and_repeats_all() {
         .unwrap();
     assert_eq!(verdicts[0].of, ["all 3 cells"]);
 }
+
+/// A load curve of a mix has a curve for each kind of operation in a colour of its own, and none that merges them; of
+/// one kind it has the merged percentiles alone. The table of points has columns for each kind.
+#[test]
+fn reads_and_writes_of_a_load_curve_are_apart() {
+    for (run, names, columns) in [
+        (
+            samples::sweep_of_a_mix(),
+            &["p99 of reads", "p50 of reads", "p99 of writes", "p50 of writes"][..],
+            &["read IOPS", "read p99", "write IOPS", "write p99"][..],
+        ),
+        (samples::sweep_of_rates(), &["p50", "p99", "p99.9"][..], &[]),
+    ] {
+        let document = document(&run, &Options::default());
+        let all = figures(&document);
+        let load = all.iter().find(|figure| figure.id.ends_with("-load")).unwrap();
+        let Shape::Plot(plot) = &load.shape else { panic!("{load:?}") };
+        let series = &plot.panels[0].series;
+        assert_eq!(series.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), names);
+        for (series, other) in series.iter().zip(&series[1..]) {
+            let of = |name: &str| name.split_once(" of ").map(|(_, kind)| kind.to_owned());
+            let is_same = columns.is_empty() || of(&series.name) != of(&other.name);
+            assert_eq!(series.color != other.color, is_same, "{names:?}");
+        }
+        let tables = document.sections.iter().flat_map(|s| &s.blocks).filter_map(|b| match b {
+            Block::Table(table) if table.caption == "The points" => Some(table),
+            _ => None,
+        });
+        let heads: Vec<&str> =
+            tables.flat_map(|table| &table.columns).map(|column| column.title.as_str()).collect();
+        for column in ["read IOPS", "read p99", "write IOPS", "write p99"] {
+            assert_eq!(heads.contains(&column), columns.contains(&column), "{heads:?}");
+        }
+    }
+    insta::assert_snapshot!(
+        "markdown_of_a_mix",
+        markdown::text(&document(
+            &samples::sweep_of_a_mix(),
+            &Options { made_by: "iodyno 0".to_owned(), without_data: true, ..Options::default() }
+        ))
+    );
+}

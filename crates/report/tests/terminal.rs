@@ -164,7 +164,10 @@ fn the_counts_of_codes_add_up() {
 #[test]
 fn a_tie_is_called_a_tie() {
     let text = show(&samples::sweep_of_a_mix(), Detail::default(), style(200));
-    assert!(text.contains("a tie under p99 ≤ 1.00 ms: depth 16 with"), "{text}");
+    assert!(
+        text.contains("a tie under p99 ≤ 1.00 ms of reads and writes together: depth 16 with"),
+        "{text}"
+    );
     assert!(text.contains("and depth 64: their 95 % intervals of IOPS overlap"), "{text}");
     assert_eq!(text.lines().filter(|line| line.ends_with("  tie")).count(), 2, "{text}");
     let mut run = samples::sweep_of_a_mix();

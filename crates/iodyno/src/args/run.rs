@@ -125,7 +125,7 @@ pub struct Run {
 
     /// Vary something of the workload, one cell a value; may be given again, the last one varies fastest:
     /// `depth=1,2,4,8` or `depth=1..64` (doubling), `block=4KiB,64KiB`, `read=100%,70%,0%`,
-    /// `engine=uring,libaio`, and threads, rate, think, targets, fill.
+    /// `engine=uring,libaio`, `fsync=0,1,8`, and threads, rate, think, targets, fill.
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "Method")]
     pub vary: Vec<String>,
     /// With --vary: in which order, `given`, `random` (by the seed) or `abba` (there and back).

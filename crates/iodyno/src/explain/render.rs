@@ -3,6 +3,7 @@
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{Parameter, count_by_source};
 use iodyno_measure::summary::is_about_bandwidth;
+use iodyno_measure::{IoKinds, KindSummary};
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, hanging, pad, paint, shown, width, wrap};
@@ -157,10 +158,7 @@ pub(super) fn predictions(cells: &[ExplainedCell], style: Style) -> String {
                 } else {
                     String::new()
                 }),
-                Field::figure(
-                    &rate(cell, kind.summary.iops, kind.summary.bytes_per_s),
-                    Role::Plain,
-                ),
+                Field::figure(&rate_of_kind(cell, &kind.summary), Role::Plain),
                 time(kind.mean_ns()),
                 time(kind.p99_ns()),
                 first(cell.limit.words()),
@@ -184,6 +182,14 @@ fn rate(cell: &ExplainedCell, iops: f64, bytes_per_s: f64) -> String {
         return human::throughput(bytes_per_s);
     }
     format!("{} IOPS", human::count(iops))
+}
+
+/// The same of one kind; IOPS do not count flushes.
+fn rate_of_kind(cell: &ExplainedCell, of: &KindSummary) -> String {
+    if IoKinds::DATA.count(of.kind) {
+        return rate(cell, of.iops, of.bytes_per_s);
+    }
+    format!("{}/s", human::count(of.iops))
 }
 
 /// One cell: phases, shares, and the limit.
@@ -254,7 +260,7 @@ fn phases(page: &mut Page, cell: &ExplainedCell, kind: &KindAccount) {
         kind.summary.kind.name(),
         time(kind.mean_ns()),
         time(kind.p99_ns()),
-        rate(cell, kind.summary.iops, kind.summary.bytes_per_s)
+        rate_of_kind(cell, &kind.summary)
     ));
     let mut rows: Vec<(&str, f64, bool)> =
         kind.phases.iter().map(|p| (p.name, p.mean_ns, p.of_page)).collect();

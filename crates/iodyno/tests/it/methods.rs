@@ -40,6 +40,49 @@ fn a_sweep_by_flags() {
     assert_eq!(csv.succeeds().stdout.lines().count(), 1 + 4);
 }
 
+/// `--vary fsync`: a flush after so many writes of each worker, beside the IOPS and with a percentile of its own.
+#[test]
+fn a_sweep_over_flushes() {
+    let place = Place::new();
+    let words = format!("run random-write --on {DEVICE} --depth 4 --vary fsync=0,1,8 --time 200ms");
+    let output = place.iodyno(&format!("{words} --json -q"));
+    let document = output.succeeds().json();
+    assert_valid(RUN_SCHEMA, &document);
+    let table = &stage(&document, "sweep")["table"];
+    assert_eq!(table["axes"], serde_json::json!(["fsync"]));
+    for (row, every) in table["rows"].as_array().unwrap().iter().zip([0, 1, 8]) {
+        assert_eq!(row["at"], serde_json::json!([every.to_string()]));
+        let kinds = row["kinds"].as_array().unwrap();
+        let of = |kind: &str| kinds.iter().find(|of| of["kind"] == kind);
+        let write = of("write").unwrap();
+        assert_eq!(row["iops"], write["iops"], "flushes are no IOPS");
+        let flushes = of("flush").map_or(0, |of| whole(&of["ops"]));
+        let expected = whole(&write["ops"]).checked_div(every).unwrap_or(0);
+        // What is in flight at either end of the window.
+        assert!(flushes.abs_diff(expected) <= 4, "{flushes} flushes, every {every} of {write}");
+    }
+    let shown = place.iodyno("show last");
+    let shown = &shown.succeeds().stdout;
+    assert!(shown.contains("p99 of writes ") && shown.contains(", of flushes "), "{shown}");
+    place.iodyno("run random-read --vary fsync=1,8").exits(2).says(&["writes nothing"]);
+    let both = place.iodyno("run random-write --fsync 1 --vary fsync=1,8");
+    both.exits(2).says(&["--fsync has no effect beside --vary"]);
+    // A list and a comparison count them apart, too.
+    for seed in [1, 2] {
+        let words =
+            format!("run random-write --on {DEVICE} --fsync 1 --time 100ms --seed {seed} -q");
+        place.iodyno(&words).succeeds();
+    }
+    let listed = place.iodyno("ls");
+    assert!(listed.succeeds().stdout.contains(" IOPS and "), "{}", listed.stdout);
+    assert!(listed.stdout.contains(" flushes/s"), "{}", listed.stdout);
+    let compared = place.iodyno("compare last~1 last");
+    let text = &compared.stdout;
+    for figure in [" IOPS ", " flush rate ", " write p99 ", " flush p99 "] {
+        assert!(text.contains(figure), "{figure}: {text}");
+    }
+}
+
 /// With enough processors, cells of a round run in parallel: the figures, the intervals and their
 /// order are those of one processor.
 #[test]

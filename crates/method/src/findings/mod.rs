@@ -1,6 +1,7 @@
 //! Findings of a method: computed by a pure function from the method and its stored cells, as
 //! figures that can be printed, drawn and kept.
 
+mod kinds;
 mod points;
 mod rate_search;
 mod rounds;
@@ -17,12 +18,13 @@ use iodyno_measure::{Cell, Level, Preparation, Role, Verdict};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
+pub use kinds::NINES;
 pub use points::PointFinding;
 pub use rate_search::{Probe, RateSearchFinding};
 pub use rounds::{RoundsFinding, Variable};
 pub use series::{Sample, SeriesFinding};
 pub use sweep::{Load, Scaling, SweepFinding};
-pub use table::{NINES, Row, Table};
+pub use table::{Row, Table, kinds_apart};
 pub use verdicts::verdicts;
 pub use within_cell::Stalls;
 
@@ -105,15 +107,15 @@ pub enum Showed {
 
 /// One finished step with its cell. Of several targets' cells the merged one counts.
 pub(crate) struct Step<'a> {
-    pub(crate) done: Done,
+    pub(crate) done: &'a Done,
     pub(crate) cell: &'a Cell,
 }
 
 /// Findings from the cells of a run; `subjects` is the number of targets where the method was
 /// applied to each alone, else 1.
 pub fn findings(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Findings {
-    let steps = steps(cells);
-    let done: Vec<Done> = steps.iter().map(|s| s.done.clone()).collect();
+    let (done, cells) = finished(cells);
+    let steps = steps(&done, &cells);
     let complete = verdicts::is_complete(method, seed, subjects, &done);
     let subjects: BTreeSet<u32> = done.iter().map(|d| d.place.subject).collect();
     let mut all = Vec::new();
@@ -156,17 +158,23 @@ fn noted(steps: &[Step<'_>]) -> Vec<String> {
     all
 }
 
-/// One step a place: of several cells the merged one, which comes last.
-fn steps(cells: &[Cell]) -> Vec<Step<'_>> {
-    let mut steps: Vec<Step<'_>> = Vec::new();
+/// The finished steps with their cells, one a place: of several cells the merged one, which comes last.
+fn finished(cells: &[Cell]) -> (Vec<Done>, Vec<&Cell>) {
+    let mut all: (Vec<Done>, Vec<&Cell>) = (Vec::new(), Vec::new());
     for cell in cells {
         let Some(done) = Done::of(cell) else { continue };
-        match steps.last_mut() {
-            Some(last) if last.done.place == done.place => *last = Step { done, cell },
-            _ => steps.push(Step { done, cell }),
+        if all.0.last().is_some_and(|last| last.place == done.place) {
+            all.0.pop();
+            all.1.pop();
         }
+        all.0.push(done);
+        all.1.push(cell);
     }
-    steps
+    all
+}
+
+fn steps<'a>(done: &'a [Done], cells: &[&'a Cell]) -> Vec<Step<'a>> {
+    done.iter().zip(cells).map(|(done, cell)| Step { done, cell }).collect()
 }
 
 fn finding(

@@ -1,11 +1,11 @@
 //! The highest rate that holds a latency: the rates between which it lies, and those between which it lies for certain.
 
-use super::{Step, measured};
+use super::{Step, kinds, measured};
 use crate::rate_search::RateSearch;
-use iodyno_measure::metric::Quantity;
+use iodyno_measure::metric::{Metric, Quantity};
 use iodyno_measure::statistics::within::{Within, within};
-use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
-use iodyno_units::human;
+use iodyno_measure::{Cell, ClassStats, Histogram, Interval, KindSummary};
+use iodyno_units::{OpKind, human};
 use serde::Serialize;
 
 /// The result of a search.
@@ -13,6 +13,12 @@ use serde::Serialize;
 pub struct RateSearchFinding {
     /// The limit, as text.
     pub limit: String,
+    /// The kinds of operation whose latencies it is about, of all that completed.
+    #[serde(serialize_with = "kinds::names")]
+    pub covers: Vec<OpKind>,
+    /// The limited latency.
+    #[serde(skip)]
+    pub metric: Metric,
     /// The rate of the closed loop, operations a second.
     pub capacity_iops: f64,
     /// A rate in whose cell too few operations completed to know the latency, which ended the search.
@@ -32,6 +38,12 @@ pub struct RateSearchFinding {
 }
 
 impl RateSearchFinding {
+    /// The limited latency of one kind of operation at a tried rate, ns; None where the samples do not support it.
+    pub fn of_kind(&self, probe: &Probe, kind: OpKind) -> Option<f64> {
+        let of = probe.kinds.iter().find(|of| of.kind == kind)?;
+        of.response_time.get(self.metric.quantity)
+    }
+
     /// The answer in a sentence, for people.
     pub fn sentence(&self) -> String {
         let rate = |iops: f64| format!("{}/s", human::count(iops));
@@ -80,7 +92,7 @@ impl RateSearchFinding {
 pub struct Probe {
     /// Offered, operations a second; None for the closed loop.
     pub offered_iops: Option<f64>,
-    /// Completed, operations a second.
+    /// Completed, operations of all kinds a second.
     pub iops: f64,
     /// The limited latency, ns; None where the samples do not support it.
     pub latency_ns: Option<f64>,
@@ -88,6 +100,9 @@ pub struct Probe {
     pub within: Option<Within>,
     /// The rate was met, with the latency under the limit; None for the closed loop.
     pub holds: Option<bool>,
+    /// The kinds of operation apart.
+    #[serde(serialize_with = "kinds::serialize")]
+    pub kinds: Vec<KindSummary>,
 }
 
 pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSearchFinding> {
@@ -100,10 +115,11 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
         let offered_iops = cell.key.offered_iops;
         probes.push(Probe {
             offered_iops,
-            iops: figures.summary.iops,
+            iops: figures.summary.ops_per_s,
             latency_ns: search.limit.of(figures),
             within: interval(search, cell),
             holds: offered_iops.map(|rate_iops| search.holds(rate_iops, figures)),
+            kinds: figures.summary.kinds.clone(),
         });
     }
     let below_ns = search.limit.below_ns;
@@ -123,8 +139,15 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     // The closed loop goes last.
     let rate = |probe: &Probe| probe.offered_iops.unwrap_or(f64::INFINITY);
     probes.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    let metric = search.limit.metric;
+    let completed = OpKind::ALL.into_iter().filter(|kind| {
+        metric.kind.is_none_or(|only| only == *kind)
+            && probes.iter().flat_map(|probe| &probe.kinds).any(|of| of.kind == *kind)
+    });
     Some(RateSearchFinding {
         limit: search.limit.to_string(),
+        covers: completed.collect(),
+        metric,
         capacity_iops: bracket.capacity_iops,
         unknown_iops: bracket.unknown.map(|(rate_iops, _)| rate_iops),
         time_needed_s: bracket.unknown.map(|(_, ns)| ns as f64 / 1e9),

@@ -59,7 +59,7 @@ pub(super) fn sweep(cells: &Cells, steps: &[&Step<'_>]) -> SweepFinding {
     let is_load = |kind| matches!(kind, AxisKind::Depth | AxisKind::Threads | AxisKind::Rate);
     let axes = &cells.grid.axes;
     let about_load = !axes.is_empty() && axes.iter().all(|axis| is_load(axis.kind));
-    let done: Vec<&Done> = steps.iter().map(|s| &s.done).collect();
+    let done: Vec<&Done> = steps.iter().map(|s| s.done).collect();
     let load = about_load.then(|| {
         let points = load_points(&cells.grid, &done, false, &cells.ceilings);
         load(points, cells, &table)

@@ -1,16 +1,15 @@
 //! A grid as a table: for each point its figures over the cells that count.
 
 use super::Step;
+use super::kinds::{self, NINES};
 use crate::completed_step::{Figures, response_time};
 use crate::grid::Grid;
 use iodyno_measure::statistics::repeats;
 use iodyno_measure::statistics::within::{Within, within};
 use iodyno_measure::{Ended, Histogram, KindSummary, Level};
+use iodyno_units::OpKind;
 use serde::Serialize;
-
-/// The percentiles of the table: the median, and two to five nines.
-pub const NINES: [(f64, &str); 5] =
-    [(0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99999, "p99.999")];
+use std::collections::BTreeSet;
 
 /// The points of a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,13 +31,13 @@ pub struct Row {
     pub skipped: Option<String>,
     /// Outstanding I/Os, all threads of a target.
     pub oio: u32,
-    /// Mean of the cells, operations a second.
+    /// Mean of the cells, operations a second of the kinds that IOPS count.
     pub iops: Option<f64>,
     /// Half width of its 95 % interval over the cells, as a share of the mean; None for fewer than two.
     pub iops_half_width: Option<f64>,
     /// Mean of the cells, bytes a second.
     pub bytes_per_s: Option<f64>,
-    /// Mean latency over all operations of all cells, ns.
+    /// Mean latency over all operations of all cells, whatever their kind, ns.
     pub mean_ns: Option<f64>,
     /// By [`NINES`], of the merged histogram, ns; None where the samples do not support it.
     pub nines_ns: Vec<Option<u64>>,
@@ -55,7 +54,7 @@ pub struct Row {
     /// Some cell ended before its time, because its steady state was proven.
     pub settled: bool,
     /// The kinds of operation apart.
-    #[serde(skip)]
+    #[serde(serialize_with = "kinds::serialize")]
     pub kinds: Vec<KindSummary>,
 }
 
@@ -77,7 +76,29 @@ impl Table {
     }
 }
 
+impl Table {
+    /// The kinds of operation, where some point has several: their latencies are shown apart.
+    pub fn kinds_apart(&self) -> Vec<OpKind> {
+        kinds_apart(self.rows.iter())
+    }
+}
+
+/// The kinds of operation of some points, where some point has several.
+pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
+    let (mut all, mut has_several) = (BTreeSet::new(), false);
+    for row in rows {
+        all.extend(row.kinds.iter().map(|of| of.kind));
+        has_several |= row.kinds.len() > 1;
+    }
+    if has_several { all.into_iter().collect() } else { Vec::new() }
+}
+
 impl Row {
+    /// The figures of one kind of operation.
+    pub fn of_kind(&self, kind: OpKind) -> Option<&KindSummary> {
+        self.kinds.iter().find(|of| of.kind == kind)
+    }
+
     /// The row of the cells of one point.
     pub(crate) fn of<'a>(at: Vec<String>, steps: impl Iterator<Item = &'a Step<'a>>) -> Self {
         let mut row = Self { at, ..Self::default() };
@@ -122,6 +143,10 @@ impl Row {
             [_] => all[0].summary.kinds.clone(),
             several => KindSummary::of_several(several),
         };
+        // Of one kind they are those of the whole.
+        if row.kinds.len() > 1 {
+            KindSummary::add_intervals(&mut row.kinds, &cells);
+        }
         row
     }
 }

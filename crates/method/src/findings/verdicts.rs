@@ -2,7 +2,7 @@
 //! its file and its standard. The verdicts of cells don't cover that: each cell of a search for a
 //! steady state may be sound, and the search may fail.
 
-use super::{Step, noted, steps};
+use super::{Step, finished, noted, steps};
 use crate::completed_step::Done;
 use crate::next_step::{Method, of_stage, series_steady, tracked};
 use crate::stage::Act;
@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 /// [`Level::Invalid`] means that the method failed: it did not reach its aim. The same verdicts are
 /// in [`super::Findings::verdicts`]; this function costs less.
 pub fn verdicts(method: &Method, seed: u64, subjects: u32, cells: &[Cell]) -> Vec<Verdict> {
-    let steps = steps(cells);
-    let done: Vec<Done> = steps.iter().map(|s| s.done.clone()).collect();
+    let (done, cells) = finished(cells);
+    let steps = steps(&done, &cells);
     let complete = is_complete(method, seed, subjects, &done);
     of_steps(method, complete, &steps, &done)
 }

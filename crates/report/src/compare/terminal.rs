@@ -4,7 +4,7 @@
 use super::{Compared, Covers, Omission, Row};
 use crate::terminal::{conditions, level_sign};
 use iodyno_measure::statistics::compare::Difference;
-use iodyno_measure::{CellKey, Quantity};
+use iodyno_measure::{CellKey, IoKinds, Quantity};
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{
@@ -86,6 +86,9 @@ fn some(names: &[String]) -> String {
 /// `read p99`, `IOPS`.
 fn metric_words(row: &Row) -> String {
     let quantity = match row.metric.quantity {
+        Quantity::Iops if row.metric.kind.is_some_and(|kind| !IoKinds::DATA.count(kind)) => {
+            "rate".to_owned()
+        }
         Quantity::Iops => "IOPS".to_owned(),
         Quantity::Bandwidth => "throughput".to_owned(),
         other => other.to_string(),

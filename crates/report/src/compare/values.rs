@@ -96,7 +96,7 @@ pub(super) fn drafts(
 /// The single figures of either side that a metric stands for.
 fn figures(counted: &[Vec<Counted>; 2], metric: Metric) -> Vec<Metric> {
     let mut figures: Vec<Metric> = Vec::new();
-    for figure in counted.iter().flatten().flat_map(|c| c.figures(metric)) {
+    for figure in counted.iter().flatten().flat_map(|c| c.figures_apart(metric)) {
         if !figures.contains(&figure) {
             figures.push(figure);
         }

@@ -76,8 +76,7 @@ fn run_dots(run: &Run) -> Vec<Figure> {
     });
     let figure = |groups: &[&Vec<&Cell>], is_bandwidth: bool| {
         let value = |cell: &Cell| {
-            let total = cell.total();
-            cell.per_second(if is_bandwidth { total.bytes() } else { total.ops() } as f64)
+            if is_bandwidth { cell.per_second(cell.total().bytes() as f64) } else { cell.iops() }
         };
         let names: Vec<String> = groups
             .iter()
@@ -199,7 +198,7 @@ pub(super) fn all(run: &Run) -> Section {
         for kind in &figures.kinds {
             let mut row = head.clone();
             row.push(Field::words(kind.kind.name()));
-            row.push(labels::iops(Some(kind.iops)));
+            row.push(labels::rate(kind.kind, kind.iops));
             row.push(labels::throughput(Some(kind.bytes_per_s)));
             row.push(labels::time(kind.response_time.mean_ns));
             row.extend(

@@ -3,10 +3,12 @@
 
 use super::distribution::{Curve, spectrum};
 use super::labels;
+use super::stage::{KIND_MARKS, kind_nine, nine};
 use crate::compare::{Compared, Covers, Finding, Row as Shifted};
+use crate::kinds::plural;
 use iodyno_measure::statistics::compare::Difference;
 use iodyno_measure::{CellKey, Histogram, Level, Quantity as Of};
-use iodyno_method::findings::Showed;
+use iodyno_method::findings::{Row as PointRow, Showed};
 use iodyno_notebook::Run;
 use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::figure::{Rule, Span};
@@ -77,9 +79,10 @@ pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
 /// Runs whose load curves are drawn.
 const LOADS_MAX: usize = 8;
 
-/// The load curves of all runs that have one, in the same axes: their median latency, and p99 dashed.
+/// The load curves of all runs that have one, in the same axes: their median latency, and p99 dashed; of a
+/// mix p99 of each kind of operation.
 pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
-    let mut series = Vec::new();
+    let (mut series, mut drawn) = (Vec::new(), 0);
     for run in runs {
         let Some(findings) = crate::method::findings_of(run) else { continue };
         let tables =
@@ -88,28 +91,37 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
                 _ => None,
             });
         for table in tables {
-            let color = series.len() / 2;
+            let color = drawn;
             if color >= LOADS_MAX {
                 break;
             }
-            for (i, mark, name) in [(0, Mark::Line, "p50"), (1, Mark::Dashed, "p99")] {
+            let apart = table.kinds_apart();
+            let mut line = |name: &str, mark, of: &dyn Fn(&PointRow) -> Option<f64>| {
                 let points = table.rows.iter().filter_map(|row| {
                     Some(Point {
-                        label: if i == 0 { row.oio.to_string() } else { String::new() },
-                        ..Point::at(row.iops?, row.nines_ns.get(i).copied().flatten()? as f64)
+                        label: if mark == Mark::Line { row.oio.to_string() } else { String::new() },
+                        ..Point::at(row.iops?, of(row)?)
                     })
                 });
-                let points: Vec<Point> = points.collect();
                 series.push(Series {
                     name: format!("{}, {} {name}", run.head.name, labels::targets(run)),
                     mark,
                     color,
-                    points,
+                    points: points.collect(),
                 });
+            };
+            if apart.is_empty() {
+                line("p50", Mark::Line, &|row| nine(row, 0));
+                line("p99", Mark::Dashed, &|row| nine(row, 1));
             }
+            for (&kind, mark) in apart.iter().zip(KIND_MARKS) {
+                let name = format!("p99 of {}", plural(kind));
+                line(&name, mark, &|row| kind_nine(row, kind, 1));
+            }
+            drawn += 1;
         }
     }
-    if series.len() < 4 {
+    if drawn < 2 {
         return Vec::new();
     }
     let mut panel = Panel::new(Axis::log("latency", Quantity::LatencyNs), series);

@@ -1,11 +1,12 @@
 //! Devices side by side: what each gives to the workloads that all of them ran, one method on several targets or
 //! in several runs. Shifts with their verdicts are in `compare`.
 
-use super::stage::{nine, tone};
+use super::stage::{kind_nine, nine, tone};
 use super::{grid, labels};
+use crate::kinds::plural;
 use crate::method_headlines::is_over_workloads;
 use iodyno_method::Findings;
-use iodyno_method::findings::{Row, Showed};
+use iodyno_method::findings::{Row, Showed, kinds_apart};
 use iodyno_notebook::Run;
 use iodyno_page::{
     Axis, Block, Figure, Mark, Panel, Plot, Point, Quantity, Section, Series, Shape,
@@ -75,6 +76,9 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
         return None;
     }
     let figure = |what: &str, quantity: Quantity, of: &dyn Fn(&Row) -> Option<f64>| {
+        // Some workloads have no operation of a kind.
+        let has = |workload: &&String| of_workload(all, workload).any(|(_, row)| of(row).is_some());
+        let workloads: Vec<String> = workloads.iter().filter(has).cloned().collect();
         // Several runs of one device have one colour and one entry of the legend.
         let series = all.iter().filter_map(|(device, rows)| {
             let color = devices.iter().position(|d| *d == device).filter(|&n| n < DEVICES_MAX)?;
@@ -108,16 +112,23 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
             notes,
         }
     };
-    let mut blocks = vec![
-        Block::Figure(figure("throughput", Quantity::Throughput, &|row| row.bytes_per_s)),
-        Block::Figure(figure("p99 latency", Quantity::LatencyNs, &|row| nine(row, 1))),
-    ];
+    let apart = kinds_apart(all.iter().flat_map(|(_, rows)| *rows));
+    let mut blocks =
+        vec![Block::Figure(figure("throughput", Quantity::Throughput, &|row| row.bytes_per_s))];
+    if apart.is_empty() {
+        blocks.push(Block::Figure(figure("p99 latency", Quantity::LatencyNs, &|row| nine(row, 1))));
+    }
+    for &kind in &apart {
+        let what = format!("p99 latency of {}", plural(kind));
+        let p99 = figure(&what, Quantity::LatencyNs, &|row| kind_nine(row, kind, 1));
+        blocks.push(Block::Figure(p99));
+    }
     // A table for each workload, so that colours compare devices, joined.
     let names = ["workload", "device"].map(str::to_owned);
     let tables = workloads.iter().map(|workload| {
         let named = of_workload(all, workload)
             .map(|(device, row)| (vec![workload.clone(), device.clone()], row));
-        grid::table_of(&names, &named.collect::<Vec<_>>())
+        grid::table_of(&names, &named.collect::<Vec<_>>(), &apart)
     });
     let joined = tables.reduce(|mut a, b| {
         a.rows.extend(b.rows);

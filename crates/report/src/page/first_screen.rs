@@ -9,7 +9,7 @@ use crate::thresholds;
 use crate::verdict_groups::{self, Group};
 use iodyno_measure::statistics::batch;
 use iodyno_measure::summary::is_about_bandwidth;
-use iodyno_measure::{Cell, CellKey, Histogram, Latency, Level, Quantity};
+use iodyno_measure::{Cell, CellKey, Histogram, Interval, IoKinds, Latency, Level, Quantity};
 use iodyno_method::Findings;
 use iodyno_notebook::{Run, Status};
 use iodyno_page::document::{Headline, Verdict};
@@ -145,12 +145,12 @@ fn rate(cell: &Cell, per_s: f64) -> String {
 
 fn headline(cell: &Cell) -> Headline {
     let about_bandwidth = is_about_bandwidth(cell.key.block_bytes());
-    let total = cell.total();
-    let n = if about_bandwidth { total.bytes() } else { total.ops() };
+    let per_s =
+        if about_bandwidth { cell.per_second(cell.total().bytes() as f64) } else { cell.iops() };
     let level = cell.level();
     Headline {
         name: cell.key.name.clone(),
-        value: rate(cell, cell.per_second(n as f64)),
+        value: rate(cell, per_s),
         interval: within(cell, about_bandwidth),
         beside: beside(&[cell]),
         tone: level.filter(|l| *l >= Level::Warning).map_or(Tone::Plain, labels::tone),
@@ -162,6 +162,9 @@ fn beside(cells: &[&Cell]) -> Vec<String> {
     let mut beside: Vec<String> =
         cells.first().map(|c| labels::conditions(&c.key)).into_iter().collect();
     let (mut kinds, mut n) = (BTreeMap::<_, Histogram>::new(), 0);
+    let seconds: f64 = cells.iter().map(|cell| cell.seconds()).sum();
+    let io_kinds =
+        IoKinds::of(cells.iter().flat_map(|c| c.series.iter().flat_map(Interval::kinds)));
     for cell in cells {
         let total = cell.total();
         n += total.ops();
@@ -173,9 +176,14 @@ fn beside(cells: &[&Cell]) -> Vec<String> {
         let latency = Latency::of(response_time);
         let p50 = latency.percentiles_ns[0].map(|ns| human::time_ns(ns as f64));
         let p99 = latency.percentiles_ns[2].map(|ns| human::time_ns(ns as f64));
-        if let Some(p50) = p50 {
-            let p99 = p99.map_or(String::new(), |p| format!(", p99 {p}"));
-            beside.push(format!("{} p50 {p50}{p99}", kind.name()));
+        let mut words = Vec::new();
+        if !io_kinds.count(*kind) && seconds > 0.0 {
+            words.push(format!("{}/s", human::count(response_time.count() as f64 / seconds)));
+        }
+        words.extend(p50.map(|p50| format!("p50 {p50}")));
+        words.extend(p99.map(|p99| format!("p99 {p99}")));
+        if !words.is_empty() {
+            beside.push(format!("{} {}", kind.name(), words.join(", ")));
         }
     }
     beside.push(format!("n = {}", Shown::Count.words(n as f64)));
@@ -186,9 +194,10 @@ fn beside(cells: &[&Cell]) -> Vec<String> {
 fn within(cell: &Cell, about_bandwidth: bool) -> String {
     let whole = cell.series.len().saturating_sub(1);
     let seconds = cell.interval_ns as f64 / 1e9;
+    let of = cell.io_kinds();
     let rates: Vec<f64> = cell.series[..whole]
         .iter()
-        .map(|i| if about_bandwidth { i.bytes() } else { i.ops() } as f64 / seconds)
+        .map(|i| if about_bandwidth { i.bytes() } else { i.ios(of) } as f64 / seconds)
         .collect();
     let Ok(mean) = batch::mean(&rates, LEVEL) else {
         let needed = 2 * batch::BATCHES_MIN;

@@ -3,11 +3,12 @@
 
 use super::distribution::{Curve, histogram, spectrum};
 use super::load::{of_load, of_scaling};
-use super::stage::{Stage, nine, point_name, tone, values};
+use super::stage::{Stage, kind_nine, nine, nine_lines, point_name, tone, values};
 use super::{cells, labels, latency_breakdown};
+use crate::kinds;
 use crate::method_headlines::is_large;
 use iodyno_measure::summary::is_about_bandwidth;
-use iodyno_measure::{Cell, ClassStats, Histogram, Interval, Level};
+use iodyno_measure::{Cell, ClassStats, Histogram, Interval, IoKinds, Level, Quantity as Of};
 use iodyno_method::findings::{NINES, Row, SweepFinding, Table as Grid};
 use iodyno_page::figure::Matrix;
 use iodyno_page::{
@@ -183,7 +184,14 @@ fn matrices(
         add("throughput", Quantity::Throughput, &|r| r.bytes_per_s, false);
     }
     add("mean latency", Quantity::LatencyNs, &|r| r.mean_ns, false);
-    add("p99.9 latency", Quantity::LatencyNs, &|r| nine(r, 2), false);
+    let kinds = table.kinds_apart();
+    if kinds.is_empty() {
+        add("p99.9 latency", Quantity::LatencyNs, &|r| nine(r, 2), false);
+    }
+    for kind in kinds {
+        let what = format!("p99.9 latency of {}", kinds::plural(kind));
+        add(&what, Quantity::LatencyNs, &|r| kind_nine(r, kind, 2), false);
+    }
     figures
 }
 
@@ -199,7 +207,9 @@ fn note(row: &Row) -> String {
     if let Some(ns) = row.mean_ns {
         parts.push(format!("mean {}", human::time_ns(ns)));
     }
-    if let Some(ns) = nine(row, 1) {
+    if row.kinds.len() > 1 {
+        parts.extend(kinds::latencies(&row.kinds, Of::Quantile(0.99)));
+    } else if let Some(ns) = nine(row, 1) {
         parts.push(format!("p99 {}", human::time_ns(ns)));
     }
     parts.extend(row.codes.iter().cloned());
@@ -233,20 +243,13 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     if bars.is_empty() {
         return None;
     }
-    let mut lines: Vec<Series> = [(0, "p50"), (1, "p99"), (2, "p99.9")]
-        .into_iter()
-        .map(|(i, name)| Series {
-            name: name.to_owned(),
-            mark: Mark::Line,
-            color: i + 1,
-            points: table
-                .rows
-                .iter()
-                .enumerate()
-                .map(|(at, row)| Point::at(at as f64, nine(row, i).unwrap_or(f64::NAN)))
-                .collect(),
-        })
-        .collect();
+    let lines = nine_lines(&table.kinds_apart()).into_iter().map(|line| {
+        let at = table.rows.iter().enumerate();
+        let points = at.map(|(at, row)| Point::at(at as f64, line.of(row).unwrap_or(f64::NAN)));
+        // The bars have the first colour.
+        Series { points: points.collect(), color: line.series.color + 1, ..line.series }
+    });
+    let mut lines: Vec<Series> = lines.collect();
     lines.retain(|s| s.points.iter().any(|p| p.y.is_finite()));
     let bars = Series { name: label.to_owned(), mark: Mark::Bars, color: 0, points: bars };
     Some(Figure {
@@ -324,11 +327,11 @@ pub(super) fn of_distribution<'a>(
 /// The points as a table.
 pub(super) fn table(grid: &Grid) -> Table {
     let rows: Vec<(Vec<String>, &Row)> = grid.rows.iter().map(|r| (r.at.clone(), r)).collect();
-    table_of(&grid.axes, &rows)
+    table_of(&grid.axes, &rows, &grid.kinds_apart())
 }
 
-/// Rows of figures under names.
-pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)]) -> Table {
+/// Rows of figures under names, with columns for each of these kinds of operation.
+pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)], apart: &[OpKind]) -> Table {
     let mut columns: Vec<Column> = names.iter().map(Column::words).collect();
     columns.extend([
         Column::numbers("OIO", ""),
@@ -339,11 +342,16 @@ pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)]) -> Table 
         Column::numbers("mean", "ns"),
     ]);
     columns.extend(NINES.iter().map(|(_, label)| Column::numbers(*label, "ns")));
-    columns.extend([
-        Column::numbers("max", "ns"),
-        Column::numbers("n", ""),
-        Column::words("verdict"),
-    ]);
+    columns.extend([Column::numbers("max", "ns"), Column::numbers("n", "")]);
+    for kind in apart {
+        let name = |what: &str| format!("{} {what}", kind.name());
+        let rate = if IoKinds::DATA.count(*kind) { name("IOPS") } else { name("rate") };
+        columns.push(Column::numbers(rate, "1/s"));
+        columns.push(Column::numbers(name("mean"), "ns"));
+        columns.extend(NINES[..3].iter().map(|(_, label)| Column::numbers(name(label), "ns")));
+        columns.push(Column::numbers(name("max"), "ns"));
+    }
+    columns.push(Column::words("verdict"));
     let most = rows.iter().filter_map(|(_, r)| r.iops).fold(0.0, f64::max);
     let rows = rows.iter().map(|(at, row)| {
         let mut cells: Vec<Field> = at.iter().map(Field::words).collect();
@@ -368,6 +376,14 @@ pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)]) -> Table 
             Some(_) => ("valid".to_owned(), Tone::Good),
             None => ("–".to_owned(), Tone::Dim),
         };
+        for &kind in apart {
+            let of = row.of_kind(kind);
+            let latency = of.map(|of| of.response_time).unwrap_or_default();
+            cells.push(of.map_or_else(Field::none, |of| labels::rate(kind, of.iops)));
+            cells.push(labels::time(latency.mean_ns));
+            cells.extend((0..3).map(|i| labels::time(kind_nine(row, kind, i))));
+            cells.push(labels::time(latency.max_ns.map(|ns| ns as f64)));
+        }
         cells.push(Field::words(text).toned(tone));
         cells.into()
     });

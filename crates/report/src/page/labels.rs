@@ -3,10 +3,10 @@
 use crate::compare::SideFacts;
 use crate::terminal::conditions as of_key;
 pub(super) use crate::verdict_groups::tone;
-use iodyno_measure::{Cell, CellKey, Level};
+use iodyno_measure::{Cell, CellKey, Interval, Level};
 use iodyno_notebook::Run;
 use iodyno_page::Cell as Field;
-use iodyno_units::human;
+use iodyno_units::{OpKind, human};
 
 /// Targets that are described below the title.
 const TARGETS_MAX: usize = 4;
@@ -102,13 +102,15 @@ pub(super) fn conditions(key: &CellKey) -> String {
 
 /// The conditions of a figure of one cell, in a line.
 pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
-    let ops = cell.total().ops();
+    let (ops, of) = (cell.total().ops(), cell.io_kinds());
+    let is_io = |interval: &Interval| interval.kinds().all(|kind| of.count(kind));
+    let counted = if cell.series.iter().all(is_io) { "I/Os" } else { "operations" };
     let parts = [
         run_words(run),
         cell.key.target.clone(),
         cell.key.engine.clone(),
         conditions(&cell.key),
-        format!("{} I/Os in {}", human::whole(ops), human::duration_ns(cell.window_ns)),
+        format!("{} {counted} in {}", human::whole(ops), human::duration_ns(cell.window_ns)),
         judged([cell].into_iter(), None),
     ];
     join(&parts)
@@ -179,17 +181,16 @@ pub(super) fn axis(name: &str) -> &str {
         "read" => "share of reads",
         "block" => "block size",
         "think" => "think time",
+        "fsync" => "writes for each flush",
         "fill" => "share of the device that is full",
         other => other,
     }
 }
 
 /// The kinds of operation of some cells.
-pub(super) fn kinds(cells: &[&Cell]) -> std::collections::BTreeSet<iodyno_units::OpKind> {
-    let totals: Vec<iodyno_measure::Interval> = cells.iter().map(|c| c.total()).collect();
-    let each =
-        totals.iter().flat_map(iodyno_measure::Interval::iter).filter(|(_, stats)| stats.ops() > 0);
-    each.map(|(kind, _)| kind).collect()
+pub(super) fn kinds(cells: &[&Cell]) -> std::collections::BTreeSet<OpKind> {
+    let each = cells.iter().flat_map(|cell| &cell.series).flat_map(Interval::iter);
+    each.filter(|(_, stats)| stats.ops() > 0).map(|(kind, _)| kind).collect()
 }
 
 /// A name for links and files: every character other than a letter or digit becomes a dash.
@@ -214,6 +215,11 @@ pub(super) fn time(ns: Option<f64>) -> Field {
 /// A rate in a table.
 pub(super) fn iops(rate: Option<f64>) -> Field {
     rate.map_or_else(Field::none, |x| Field::number(human::count(x), x))
+}
+
+/// The rate of a kind of operation in a table.
+pub(super) fn rate(kind: OpKind, per_s: f64) -> Field {
+    Field::number(crate::kinds::rate(kind, per_s), per_s)
 }
 
 /// A throughput in a table.

@@ -1,7 +1,7 @@
 //! Figures of a load curve: latency over the achieved rate, and throughput over concurrency.
 
-use super::labels;
-use super::stage::{Stage, nine, point_name, tone, values};
+use super::stage::{KIND_MARKS, Stage, kind_mean, nine_lines, point_name, tone, values};
+use crate::kinds::{plural, together};
 use crate::method_headlines::{best, is_open};
 use iodyno_method::findings::{Load, Row, Scaling, Table as Grid};
 use iodyno_page::figure::Rule;
@@ -34,28 +34,34 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
         }
         point
     };
+    let kinds = table.kinds_apart();
     let mut series = Vec::new();
     if let [_] = table.axes.as_slice() {
-        for (color, (i, name)) in [(0, "p50"), (1, "p99"), (2, "p99.9")].into_iter().enumerate() {
+        for line in nine_lines(&kinds) {
             series.push(Series {
-                name: name.to_owned(),
-                mark: Mark::Line,
-                color,
                 points: (0..table.rows.len())
-                    .map(|at| point(at, nine(&table.rows[at], i), i == 1))
+                    .map(|at| point(at, line.of(&table.rows[at]), line.is_labelled))
                     .collect(),
+                ..line.series
             });
         }
     } else {
         let outer = values(table, 0);
         for (color, value) in outer.iter().take(LINES_MAX).enumerate() {
-            let mine = (0..table.rows.len()).filter(|&i| table.rows[i].at[0] == *value);
-            series.push(Series {
-                name: format!("{} {value}, mean", table.axes[0]),
-                mark: Mark::Line,
-                color,
-                points: mine.map(|at| point(at, table.rows[at].mean_ns, true)).collect(),
-            });
+            let mine = || (0..table.rows.len()).filter(|&i| table.rows[i].at[0] == *value);
+            let name = format!("{} {value}, mean", table.axes[0]);
+            let line = |name, mark, points| Series { name, mark, color, points };
+            if kinds.is_empty() {
+                let points = mine().map(|at| point(at, table.rows[at].mean_ns, true));
+                series.push(line(name, Mark::Line, points.collect()));
+                continue;
+            }
+            for (number, (&kind, mark)) in kinds.iter().zip(KIND_MARKS).enumerate() {
+                let points =
+                    mine().map(|at| point(at, kind_mean(&table.rows[at], kind), number == 0));
+                let name = format!("{name} of {}", plural(kind));
+                series.push(line(name, mark, points.collect()));
+            }
         }
     }
     series.retain(|s| s.points.iter().any(|p| p.x.is_finite() && p.y.is_finite()));
@@ -87,8 +93,8 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
         panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Plain });
     }
     let mut notes = vec![format!("Beside the points: {of}.")];
-    if labels::kinds(&stage.cells).len() > 1 {
-        notes.push("Percentiles are of all kinds of operation together.".to_owned());
+    if !kinds.is_empty() && load.is_some_and(|load| !load.limits.is_empty()) {
+        notes.push(format!("The ceiling is over {}.", together(&kinds)));
     }
     Some(Figure {
         id: format!("{}-load", stage.id),

@@ -4,9 +4,11 @@
 use super::distribution::{self, of_cells};
 use super::grid;
 use super::labels;
-use super::stage::{Stage, nine};
+use super::stage::{Stage, kind_nine, nine};
+use crate::kinds::plural;
+use iodyno_measure::KindSummary;
 use iodyno_method::Findings;
-use iodyno_method::findings::{NINES, PointFinding, Row, Showed};
+use iodyno_method::findings::{NINES, PointFinding, Row, Showed, kinds_apart};
 use iodyno_notebook::Run;
 use iodyno_page::{
     Axis, Block, Figure, Mark, Panel, Plot, Point, Quantity, Section, Series, Shape,
@@ -37,7 +39,8 @@ pub(super) fn blocks(stage: &Stage<'_>, points: &[PointFinding]) -> Vec<Block> {
         })
         .collect();
     let names = ["point", "chosen", "ceiling"].map(str::to_owned);
-    blocks.push(Block::Table(grid::table_of(&names, &rows)));
+    let apart = kinds_apart(points.iter().map(|p| &p.row));
+    blocks.push(Block::Table(grid::table_of(&names, &rows, &apart)));
     blocks
 }
 
@@ -82,31 +85,46 @@ pub(super) fn side_by_side(run: &Run, findings: &Findings) -> Option<Section> {
     })
 }
 
+/// The mean, the percentiles and the longest latency of a row, ns, under its name; of each kind of operation, where
+/// it has several.
+fn level_lines((name, row): &(String, &Row)) -> Vec<(String, Vec<Option<f64>>)> {
+    let levels = |mean_ns, nine: &dyn Fn(usize) -> Option<f64>, max_ns: Option<u64>| {
+        let nines = (0..NINES.len()).map(nine);
+        let ends = (std::iter::once(mean_ns), std::iter::once(max_ns.map(|ns| ns as f64)));
+        ends.0.chain(nines).chain(ends.1).collect::<Vec<_>>()
+    };
+    if row.kinds.len() < 2 {
+        return vec![(name.clone(), levels(row.mean_ns, &|i| nine(row, i), row.max_ns))];
+    }
+    let of_kind = |of: &KindSummary| {
+        let nine = |i| kind_nine(row, of.kind, i);
+        let latency = &of.response_time;
+        let name = format!("{name}, {}", plural(of.kind));
+        (name, levels(latency.mean_ns, &nine, latency.max_ns))
+    };
+    row.kinds.iter().map(of_kind).collect()
+}
+
 /// Percentiles as dots, one line for each row. Bars would suit a linear axis; over decades only dots are
 /// honest.
 fn levels(id: &str, title: &str, conditions: String, rows: &[(String, &Row)]) -> Option<Figure> {
     let mut names: Vec<String> = vec!["mean".to_owned()];
     names.extend(NINES.iter().map(|(_, label)| (*label).to_owned()));
     names.push("max".to_owned());
-    let values = |row: &Row| -> Vec<Option<f64>> {
-        let mut all = vec![row.mean_ns];
-        all.extend((0..NINES.len()).map(|i| nine(row, i)));
-        all.push(row.max_ns.map(|ns| ns as f64));
-        all
-    };
-    let known: Vec<f64> = rows.iter().flat_map(|(_, r)| values(r)).flatten().collect();
+    let lines: Vec<(String, Vec<Option<f64>>)> = rows.iter().flat_map(level_lines).collect();
+    let known: Vec<f64> = lines.iter().flat_map(|(_, values)| values).flatten().copied().collect();
     let (low, high) =
         known.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(*x), h.max(*x)));
     if known.is_empty() {
         return None;
     }
     let is_wide = high > low * 20.0;
-    let series = rows.iter().enumerate().map(|(color, (name, row))| Series {
+    let series = lines.iter().enumerate().map(|(color, (name, values))| Series {
         name: name.clone(),
         mark: if is_wide { Mark::Line } else { Mark::Bars },
         color,
-        points: values(row)
-            .into_iter()
+        points: values
+            .iter()
             .enumerate()
             .map(|(i, ns)| Point::at(i as f64, ns.unwrap_or(f64::NAN)))
             .collect(),
@@ -116,8 +134,8 @@ fn levels(id: &str, title: &str, conditions: String, rows: &[(String, &Row)]) ->
     } else {
         Axis::from_zero("response time", Quantity::LatencyNs)
     };
-    let said = rows.iter().filter_map(|(name, row)| {
-        let (i, ns) = (1..NINES.len()).rev().find_map(|i| nine(row, i).map(|ns| (i, ns)))?;
+    let said = lines.iter().filter_map(|(name, values)| {
+        let (i, ns) = (1..NINES.len()).rev().find_map(|i| values[1 + i].map(|ns| (i, ns)))?;
         Some(format!("{name}: {} {}", NINES[i].1, human::time_ns(ns)))
     });
     Some(Figure {

@@ -2,6 +2,7 @@
 
 use super::labels;
 use super::stage::Stage;
+use crate::kinds::{plural, together};
 use iodyno_method::findings::{Probe, RateSearchFinding};
 use iodyno_page::{
     Axis, Block, Cell, Column, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Table,
@@ -12,6 +13,9 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
     let mut blocks = vec![Block::Text(format!("{}.", found.sentence()))];
     let offered = || found.probes.iter().filter_map(|probe| Some((probe.offered_iops?, probe)));
     let name = found.limit.split(' ').next().unwrap_or_default();
+    // Where the limit is about several kinds of operation, each beside them.
+    let apart = if found.covers.len() > 1 { found.covers.as_slice() } else { &[] };
+    let limited = format!("{} of {}", found.metric.quantity, together(&found.covers));
     let points = offered().map(|(rate_iops, probe)| Point {
         interval: probe.within.and_then(|w| Some((w.low_ns? as f64, w.high_ns? as f64))),
         tone: if probe.holds == Some(true) { Tone::Plain } else { Tone::Warning },
@@ -19,8 +23,19 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
     });
     let points: Vec<Point> = points.collect();
     if points.iter().any(|point| point.y.is_finite()) {
-        let series = Series { name: name.to_owned(), mark: Mark::Line, color: 0, points };
-        let panel = Panel::new(Axis::log("response time", Quantity::LatencyNs), vec![series]);
+        let mut series = vec![Series { name: limited, mark: Mark::Line, color: 0, points }];
+        for (number, &kind) in apart.iter().enumerate() {
+            let points = offered().map(|(rate_iops, probe)| {
+                Point::at(rate_iops, found.of_kind(probe, kind).unwrap_or(f64::NAN))
+            });
+            series.push(Series {
+                name: format!("{} of {}", found.metric.quantity, plural(kind)),
+                mark: Mark::Line,
+                color: number + 1,
+                points: points.collect(),
+            });
+        }
+        let panel = Panel::new(Axis::log("response time", Quantity::LatencyNs), series);
         blocks.push(Block::Figure(Figure {
             id: format!("{}-rates", stage.id),
             title: stage.titled("Latency by offered rate"),
@@ -31,11 +46,15 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
                 panels: vec![panel],
                 spans: Vec::new(),
             }),
-            notes: vec![format!("A sign marks rates that do not hold {}.", found.limit)],
+            notes: vec![format!(
+                "A sign marks rates that do not hold {}, which is about {}.",
+                found.limit,
+                together(&found.covers)
+            )],
         }));
     }
     let row = |probe: &Probe| {
-        let cells: Vec<Cell> = vec![
+        let mut cells: Vec<Cell> = vec![
             probe
                 .offered_iops
                 .map_or_else(|| Cell::words("closed loop"), |x| labels::iops(Some(x))),
@@ -49,9 +68,10 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
                 None => Cell::none(),
             },
         ];
+        cells.extend(apart.iter().map(|kind| labels::time(found.of_kind(probe, *kind))));
         cells.into()
     };
-    blocks.push(Block::Table(Table {
+    let mut table = Table {
         caption: "The rates".to_owned(),
         columns: vec![
             Column::numbers("offered", "1/s"),
@@ -63,6 +83,10 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
         ],
         rows: found.probes.iter().map(row).collect(),
         notes: Vec::new(),
-    }));
+    };
+    let quantity = found.metric.quantity;
+    let of_kinds = apart.iter().map(|kind| format!("{} {quantity}", kind.name()));
+    table.columns.extend(of_kinds.map(|name| Column::numbers(name, "ns")));
+    blocks.push(Block::Table(table));
     blocks
 }

@@ -3,11 +3,12 @@
 use super::distribution::{self, of_cells};
 use super::stage::Stage;
 use super::{cells, grid, labels, time};
+use crate::kinds::plural;
 use crate::method_headlines;
 use iodyno_measure::statistics::drift::Steadiness;
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Histogram, Level, Role};
-use iodyno_method::findings::{SeriesFinding, Showed, Subject};
+use iodyno_measure::{Histogram, KindSummary, Level, Quantity as Of, Role, Summary};
+use iodyno_method::findings::{SeriesFinding, Showed, Subject, kinds_apart};
 use iodyno_notebook::Run;
 use iodyno_page::figure::Span;
 use iodyno_page::{
@@ -50,7 +51,8 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     blocks.extend(figure.map(Block::Figure));
     let rows = [(vec!["first".to_owned()], &series.first), (vec!["end".to_owned()], &series.end)];
     let rows = &rows[..if series.samples.len() > 1 { 2 } else { 1 }];
-    let mut table = grid::table_of(&["sample".to_owned()], rows);
+    let apart = kinds_apart(rows.iter().map(|(_, row)| *row));
+    let mut table = grid::table_of(&["sample".to_owned()], rows, &apart);
     table.caption = match tail(series) {
         n if series.samples.len() > 1 => {
             format!("The first sample, and the last {n} of {}", series.samples.len())
@@ -170,16 +172,30 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         if is_large { ("throughput", Quantity::Throughput) } else { ("IOPS", Quantity::Iops) };
     let of_sample = |i: usize| if is_large { samples[i].bytes_per_s } else { samples[i].iops };
     let rate = line(label, 0, &|i| Some(of_sample(i)));
-    let mut latencies = vec![
-        line("mean", 4, &|i| samples[i].mean_ns),
-        line("p99.999", 5, &|i| samples[i].p99_999_ns),
-        line("max", 6, &|i| samples[i].max_ns),
-    ];
+    let kinds = kinds_apart([&series.first, &series.end].into_iter());
+    let mut latencies = vec![line("max", 6, &|i| samples[i].max_ns)];
+    if kinds.is_empty() {
+        latencies.insert(0, line("mean", 4, &|i| samples[i].mean_ns));
+        latencies.insert(1, line("p99.999", 5, &|i| samples[i].p99_999_ns));
+    }
     // All I/Os of each sample, where every sample has its cell: lines do not show rare ones.
     let histograms: Vec<Histogram> =
         stage.cells.iter().map(|cell| cell.total().response_time()).collect();
     let has_all = histograms.len() == samples.len();
-    if has_all {
+    if has_all && !kinds.is_empty() {
+        let each: Vec<Vec<KindSummary>> =
+            stage.cells.iter().map(|cell| Summary::of(cell).kinds).collect();
+        for (number, &kind) in kinds.iter().enumerate() {
+            for (q, name, mark) in [(0.99, "p99", Mark::Line), (0.5, "p50", Mark::Dashed)] {
+                let of = |i: usize| {
+                    let of = each[i].iter().find(|of| of.kind == kind)?;
+                    of.response_time.get(Of::Quantile(q))
+                };
+                let name = format!("{name} of {}", plural(kind));
+                latencies.push(Series { mark, ..line(&name, number + 1, &of) });
+            }
+        }
+    } else if has_all {
         let quantile = |q: f64| {
             let of = &histograms;
             move |i: usize| of[i].supported_quantile_ns(q).map(|ns| ns as f64)

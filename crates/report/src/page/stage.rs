@@ -1,11 +1,13 @@
 //! One stage of a method as input of its plots, and access to the rows of its table.
 
 use super::labels;
+use crate::kinds::plural;
 use crate::method_headlines::is_over_workloads;
-use iodyno_measure::{Cell, Level};
-use iodyno_method::findings::{Row, Table as Grid};
+use iodyno_measure::{Cell, Level, Quantity};
+use iodyno_method::findings::{NINES, Row, Table as Grid};
 use iodyno_notebook::Run;
-use iodyno_page::Tone;
+use iodyno_page::{Mark, Series, Tone};
+use iodyno_units::OpKind;
 
 /// One stage of one subject, with the cells that it measured.
 pub(super) struct Stage<'a> {
@@ -60,6 +62,59 @@ pub(super) fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
 /// One of `NINES`, ns.
 pub(super) fn nine(row: &Row, i: usize) -> Option<f64> {
     row.nines_ns.get(i).copied().flatten().map(|ns| ns as f64)
+}
+
+/// Marks of the kinds of operation in a figure whose colours tell something else.
+pub(super) const KIND_MARKS: [Mark; 3] = [Mark::Line, Mark::Dashed, Mark::Dots];
+
+/// The mean latency of one kind of operation, ns.
+pub(super) fn kind_mean(row: &Row, kind: OpKind) -> Option<f64> {
+    row.of_kind(kind)?.response_time.mean_ns
+}
+
+/// One of `NINES` of one kind of operation, ns.
+pub(super) fn kind_nine(row: &Row, kind: OpKind, i: usize) -> Option<f64> {
+    row.of_kind(kind)?.response_time.get(Quantity::Quantile(NINES[i].0))
+}
+
+/// One percentile of a point, over all kinds of operation or of one.
+pub(super) struct NineLine {
+    /// Its name, mark and colour, without points.
+    pub(super) series: Series,
+    /// Its points have labels.
+    pub(super) is_labelled: bool,
+    kind: Option<OpKind>,
+    nine: usize,
+}
+
+impl NineLine {
+    /// Its value at a point, ns.
+    pub(super) fn of(&self, row: &Row) -> Option<f64> {
+        match self.kind {
+            Some(kind) => kind_nine(row, kind, self.nine),
+            None => nine(row, self.nine),
+        }
+    }
+}
+
+/// The lines of latency of a figure: p50, p99 and p99.9 of all operations; or, of kinds that are apart, p99 and p50
+/// of each in its colour.
+pub(super) fn nine_lines(apart: &[OpKind]) -> Vec<NineLine> {
+    let line = |kind: Option<OpKind>, nine: usize, mark, color, is_labelled| {
+        let of = kind.map_or(String::new(), |kind| format!(" of {}", plural(kind)));
+        let name = format!("{}{of}", NINES[nine].1);
+        let series = Series { name, mark, color, points: Vec::new() };
+        NineLine { series, is_labelled, kind, nine }
+    };
+    if apart.is_empty() {
+        return (0..3).map(|i| line(None, i, Mark::Line, i, i == 1)).collect();
+    }
+    let of_kind = |(color, &kind): (usize, &OpKind)| {
+        // Points of several lines lie above one another: one line has the labels.
+        let p99 = line(Some(kind), 1, Mark::Line, color, color == 0);
+        [p99, line(Some(kind), 0, Mark::Dashed, color, false)]
+    };
+    apart.iter().enumerate().flat_map(of_kind).collect()
 }
 
 pub(super) fn tone(row: &Row) -> Tone {

@@ -162,16 +162,18 @@ fn rate_panel(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: boo
     let series = extremes(cell, kinds, edges, about_bandwidth).into_iter().chain(series).collect();
     let (label, quantity) = if about_bandwidth {
         ("throughput", Quantity::Throughput)
-    } else {
+    } else if kinds.iter().all(|kind| cell.io_kinds().count(*kind)) {
         ("IOPS", Quantity::Iops)
+    } else {
+        ("IOPS, and others a second", Quantity::Iops)
     };
     let y = Axis::from_zero(label, quantity);
-    let total = cell.total();
-    let mean = if about_bandwidth { total.bytes() } else { total.ops() };
+    let mean =
+        if about_bandwidth { cell.per_second(cell.total().bytes() as f64) } else { cell.iops() };
     let mut panel = Panel::new(y, series);
     if kinds.len() == 1 {
         panel.rules.push(Rule {
-            at: cell.per_second(mean as f64),
+            at: mean,
             upright: false,
             name: "mean".to_owned(),
             tone: Tone::Dim,
@@ -282,7 +284,7 @@ fn summary(cell: &Cell, stalls: usize) -> String {
     let (_, rates) = cell.rates_iops();
     let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let high = rates.iter().copied().fold(0.0, f64::max);
-    let mean = cell.per_second(cell.total().ops() as f64);
+    let mean = cell.iops();
     let stalled = match stalls {
         0 => "no stall".to_owned(),
         1 => "one stall".to_owned(),

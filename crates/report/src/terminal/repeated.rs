@@ -38,7 +38,8 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
         cell.fields.push(if is_first { Field::Text(name, Role::Bold) } else { Field::Empty });
         let quantity = figure.metric.quantity;
         let words = match (quantity, figure.metric.kind) {
-            (Quantity::Iops, _) => "IOPS".to_owned(),
+            (Quantity::Iops, Some(kind)) => format!("{} rate", kind.name()),
+            (Quantity::Iops, None) => "IOPS".to_owned(),
             (Quantity::Bandwidth, _) => "throughput".to_owned(),
             (_, Some(OpKind::WriteZeroes)) => format!("zeroes {quantity}"),
             (_, Some(kind)) => format!("{} {quantity}", kind.name()),

@@ -7,6 +7,7 @@
 use super::certainty::{self, Known};
 use super::spark;
 use super::{Detail, NAME_COLUMNS_MAX, TARGET_COLUMNS_MAX, label_of, name_of, short_label_of};
+use crate::kinds;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Cell, CellKey, KindSummary, Latency, PERCENTILES, Summary};
 use iodyno_notebook::Run;
@@ -50,7 +51,7 @@ pub(super) fn shown_cells(run: &Run, detail: Detail) -> Vec<&Cell> {
             continue;
         };
         group.pop();
-        let rate = |cell: &&&Cell| cell.per_second(cell.total().ops() as f64);
+        let rate = |cell: &&&Cell| cell.iops();
         let of = |a: &&&Cell, b: &&&Cell| rate(a).total_cmp(&rate(b));
         shown.push(merged);
         shown.extend(group.iter().min_by(of));
@@ -186,7 +187,7 @@ fn numbers(run: &Run, rows: &[Row], style: Style) -> (Vec<Column>, Vec<Column>) 
                 }
             }
             Some(kind) => {
-                iops.fields.push(Field::figure(&human::count(kind.iops), of_iops));
+                iops.fields.push(Field::figure(&kinds::rate(kind.kind, kind.iops), of_iops));
                 throughput.fields.push(match kind.kind {
                     OpKind::Flush => Field::Empty,
                     _ => Field::figure(&human::throughput(kind.bytes_per_s), of_throughput),

@@ -7,7 +7,7 @@ use iodyno_measure::{
 };
 use iodyno_method::MethodSource;
 use iodyno_notebook::{
-    CellSummary, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
+    CellSummary, KindRate, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
 };
 use iodyno_report::Standing;
 use iodyno_units::OpKind;
@@ -490,13 +490,26 @@ pub(crate) fn listed(run: &Run) -> (RunSummary, Option<Standing>) {
     (summary(run), Some(Standing::of(run)))
 }
 
+/// The kinds of operation that the IOPS of a cell do not count.
+fn beside(cell: &Cell) -> Vec<KindRate> {
+    let (total, of) = (cell.total(), cell.io_kinds());
+    let kinds = total.iter().filter(|(kind, _)| !of.count(*kind));
+    let rate = kinds.map(|(kind, stats)| KindRate {
+        kind,
+        per_s: cell.per_second(stats.ops() as f64),
+        p99_ns: stats.response_time().supported_quantile_ns(0.99),
+    });
+    rate.collect()
+}
+
 /// A run as the notebook's list has it.
 fn summary(run: &Run) -> RunSummary {
     let cells = run.cells.iter().map(|cell| CellSummary {
         name: cell.key.name.clone(),
         target: cell.key.target.clone(),
         block_bytes: cell.key.block_bytes(),
-        iops: cell.per_second(cell.total().ops() as f64),
+        iops: cell.iops(),
+        beside: beside(cell),
         bytes_per_s: cell.per_second(cell.total().bytes() as f64),
         level: cell.verdicts.iter().map(|v| v.level).max(),
     });

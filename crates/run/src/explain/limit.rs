@@ -48,7 +48,7 @@ pub enum Limit {
 /// I/Os its workers may keep outstanding there.
 pub(super) fn limit(
     shares: &[Share],
-    iops: f64,
+    ops_per_s: f64,
     oio_mean: f64,
     offered_iops: Option<f64>,
     queue_max: Option<u32>,
@@ -60,7 +60,7 @@ pub(super) fn limit(
     }
     let busiest = shares.iter().find(|s| s.busy > 0.0 && !s.held).cloned();
     if let Some(offered_iops) = offered_iops
-        && iops >= 0.95 * offered_iops
+        && ops_per_s >= 0.95 * offered_iops
     {
         return Limit::Offered { iops: offered_iops, busiest };
     }
@@ -69,7 +69,7 @@ pub(super) fn limit(
             Limit::Queue { queue_max, outstanding, busiest }
         }
         _ => {
-            let latency_ns = if iops > 0.0 { oio_mean / iops * 1e9 } else { 0.0 };
+            let latency_ns = if ops_per_s > 0.0 { oio_mean / ops_per_s * 1e9 } else { 0.0 };
             Limit::Latency { outstanding: oio_mean, latency_ns, busiest }
         }
     }

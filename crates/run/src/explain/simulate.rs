@@ -132,7 +132,8 @@ fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String
     };
     let queue_max = system.devices().filter_map(|d| queue_max(&d.device.kind)).min();
     let outstanding = u64::from(spec.threads()) * u64::from(spec.depth());
-    let limit = limit(&shares, iops, all.oio_mean(), offered_iops, queue_max, outstanding);
+    let limit =
+        limit(&shares, summary.ops_per_s, all.oio_mean(), offered_iops, queue_max, outstanding);
     let ios = summary.ops.max(1) as f64;
     let cpu_ns = m.cpu_ns.max(1) as f64;
     ExplainedCell {

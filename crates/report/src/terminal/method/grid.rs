@@ -1,5 +1,6 @@
 //! A grid as terminal text: over two axes as matrices of rates and of latencies, else a line a point.
 
+use crate::kinds;
 use crate::terminal::Detail;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Latency, Level, Quantity};
@@ -7,7 +8,7 @@ use iodyno_method::findings::{NINES, Row, Table};
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, paint, paragraph};
-use iodyno_units::{human, parse_size};
+use iodyno_units::{OpKind, human, parse_size};
 
 /// Values that an axis of a matrix may have to fit side by side.
 const MATRIX_COLUMNS_MAX: usize = 9;
@@ -114,7 +115,7 @@ struct Line {
     kind: String,
     iops: Field,
     half_width: Option<f64>,
-    bytes_per_s: Option<f64>,
+    throughput: Field,
     mean_ns: Option<f64>,
     nines_ns: Vec<Option<f64>>,
     max_ns: Option<u64>,
@@ -152,11 +153,7 @@ pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<
         half_width.fields.push(line.half_width.map_or(Field::Empty, |share| {
             Field::figure(&format!("{} %", human::three_digits(share * 100.0)), Role::Dim)
         }));
-        throughput.fields.push(match line.bytes_per_s {
-            Some(x) => Field::figure(&human::throughput(x), role),
-            None if matches!(line.iops, Field::Empty) => Field::Empty,
-            None => Field::Missing,
-        });
+        throughput.fields.push(line.throughput.clone());
         mean.fields.push(time(line.mean_ns, role));
         for (i, column) in nines.iter_mut().enumerate() {
             column.fields.push(time(line.nines_ns.get(i).copied().flatten(), role));
@@ -199,6 +196,7 @@ pub(super) fn are_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> bool {
 /// The lines of a point.
 fn lines_of(name: &str, row: &Row, are_apart: bool, style: Style) -> Vec<Line> {
     let role = role(row);
+    let throughput = |per_s: f64| Field::figure(&human::throughput(per_s), role);
     let whole = Line {
         name: Field::Text(clean(name, 40, style), Role::Bold),
         kind: String::new(),
@@ -208,7 +206,7 @@ fn lines_of(name: &str, row: &Row, are_apart: bool, style: Style) -> Vec<Line> {
             None => Field::Missing,
         },
         half_width: row.iops_half_width,
-        bytes_per_s: row.bytes_per_s,
+        throughput: row.bytes_per_s.map_or(Field::Missing, throughput),
         mean_ns: row.mean_ns,
         nines_ns: row.nines_ns.iter().map(|ns| ns.map(|ns| ns as f64)).collect(),
         max_ns: row.max_ns,
@@ -219,7 +217,7 @@ fn lines_of(name: &str, row: &Row, are_apart: bool, style: Style) -> Vec<Line> {
         kind,
         iops: Field::Empty,
         half_width: None,
-        bytes_per_s: None,
+        throughput: Field::Empty,
         mean_ns: latency.mean_ns,
         nines_ns: NINES.map(|(q, _)| latency.get(Quantity::Quantile(q))).to_vec(),
         max_ns: latency.max_ns,
@@ -230,8 +228,11 @@ fn lines_of(name: &str, row: &Row, are_apart: bool, style: Style) -> Vec<Line> {
         let kind = of.kind.name();
         let response = if of.service.is_some() { " response" } else { "" };
         lines.push(Line {
-            iops: Field::figure(&human::count(of.iops), role),
-            bytes_per_s: Some(of.bytes_per_s),
+            iops: Field::figure(&kinds::rate(of.kind, of.iops), role),
+            throughput: match of.kind {
+                OpKind::Flush => Field::Empty,
+                _ => throughput(of.bytes_per_s),
+            },
             ..with(format!("{kind}{response}"), &of.response_time, role)
         });
         let service = || format!("{} service", " ".repeat(kind.len()));

@@ -8,7 +8,9 @@ mod series;
 
 use super::Detail;
 use super::certainty::{self, Known};
+use crate::kinds;
 use crate::method_headlines;
+use iodyno_measure::PERCENTILES;
 use iodyno_measure::statistics::drift::{Drift, Steadiness};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum};
 use iodyno_measure::statistics::steady::Progress;
@@ -18,11 +20,14 @@ use iodyno_method::findings::{
 };
 use iodyno_notebook::{Run, Status};
 use iodyno_page::Tone;
+use iodyno_page::document::Headline;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{self, Column, Field};
-use iodyno_page::terminal::text::{Role, clean, paint, paragraph, width, wrap};
+use iodyno_page::terminal::text::{Role, clean, cut, paint, paragraph, width, wrap};
 use iodyno_units::human;
 
+/// With fewer columns beside a headline, no fact of it goes on to further lines.
+const FACT_COLUMNS_MIN: usize = 20;
 /// Columns of a name in a line.
 const NAME_COLUMNS_MAX: usize = 48;
 
@@ -30,6 +35,12 @@ const NAME_COLUMNS_MAX: usize = 48;
 pub(super) fn answer(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
     let mut lines = head(run, findings, style);
     let headlines = method_headlines::of_method(findings);
+    let name = |h: &Headline| clean(&h.name, NAME_COLUMNS_MAX.min(style.columns() / 2), style);
+    let value = |h: &Headline| clean(&h.value, 20, style);
+    let widest = |of: &dyn Fn(&Headline) -> String| {
+        headlines.iter().map(|headline| width(&of(headline))).max().unwrap_or(0)
+    };
+    let left = style.columns().saturating_sub(widest(&name) + widest(&value) + 4);
     let [mut names, mut values, mut rest] = std::array::from_fn(|_| Column::new("", 0));
     for headline in &headlines {
         let role = match headline.tone {
@@ -38,28 +49,47 @@ pub(super) fn answer(run: &Run, findings: &Findings, style: Style) -> Vec<String
             Tone::Bad => Role::Red,
             _ => Role::Bold,
         };
-        let name = clean(&headline.name, NAME_COLUMNS_MAX.min(style.columns() / 2), style);
-        names.fields.push(Field::Text(name, Role::Plain));
-        values.fields.push(Field::Text(clean(&headline.value, 20, style), role));
-    }
-    let left = style.columns().saturating_sub(names.width() + values.width() + 4);
-    for headline in &headlines {
-        // As many of the facts beside it as fit.
-        let mut text = String::new();
-        let words = [&headline.interval].into_iter().chain(&headline.beside);
-        for word in words.filter(|word| !word.is_empty()) {
-            let dot = if text.is_empty() { "" } else { style.dot() };
-            let longer = format!("{text}{dot}{}", clean(word, left, style));
-            if width(&longer) > left {
-                break;
-            }
-            text = longer;
+        let facts = facts(headline, left, style);
+        names.fields.push(Field::Text(name(headline), Role::Plain));
+        values.fields.push(Field::Text(value(headline), role));
+        // Further lines of a headline stand under its facts.
+        for column in [&mut names, &mut values] {
+            column.fields.extend((1..facts.len()).map(|_| Field::Empty));
         }
-        rest.fields.push(Field::Text(text, Role::Dim));
+        rest.fields.extend(facts.into_iter().map(|text| Field::Text(text, Role::Dim)));
     }
     // Without its heads, which are blank.
     lines.extend(table::lines(&[names, values, rest], style).into_iter().skip(1));
     lines
+}
+
+/// As many of the facts beside a headline as fit on its line; those about each kind of operation go on to further
+/// lines where none of them fits, since no merged figure replaces them.
+fn facts(headline: &Headline, columns: usize, style: Style) -> Vec<String> {
+    let (mut text, mut is_full) = (String::new(), false);
+    let words = [&headline.interval].into_iter().chain(&headline.beside);
+    for word in words.filter(|word| !word.is_empty()) {
+        let dot = if text.is_empty() { "" } else { style.dot() };
+        let longer = format!("{text}{dot}{}", clean(word, columns, style));
+        is_full |= width(&longer) > columns;
+        if !is_full {
+            text = longer;
+        } else if kinds::is_of_several(word)
+            && !kinds::is_of_several(&text)
+            && columns >= FACT_COLUMNS_MIN
+        {
+            let mut lines = vec![text, String::new()];
+            for part in clean(word, 200, style).split_inclusive(", ") {
+                match lines.last_mut().filter(|l| width(l) + width(part.trim_end()) <= columns) {
+                    Some(line) => line.push_str(part),
+                    None => lines.push(cut(part, columns, style)),
+                }
+            }
+            lines.retain(|line| !line.is_empty());
+            return lines;
+        }
+    }
+    vec![text]
 }
 
 /// The findings of each stage; consecutive ones in words alone are one block.
@@ -163,7 +193,11 @@ fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     };
     let with_iops =
         |i: usize| format!("{} with {} IOPS", name(i), human::count(load.points[i].iops));
-    let ceilings = load.ceilings.join(" and ");
+    let mut ceilings = load.ceilings.join(" and ");
+    let apart = table.kinds_apart();
+    if !ceilings.is_empty() && !apart.is_empty() {
+        ceilings = format!("{ceilings} of {}", kinds::together(&apart));
+    }
     let Optimum::Found { chosen, most, runner_up } = load.optimum else {
         let Optimum::NoneFeasible { least } = load.optimum else { return Vec::new() };
         let under = if ceilings.is_empty() { String::new() } else { format!(" under {ceilings}") };
@@ -407,15 +441,24 @@ fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
     lines
 }
 
-/// The confidence of the percentiles of some lines.
+/// The confidence of the percentiles of some lines; in a mix those of each kind of operation.
 fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
-    let all = if grid::are_apart(rows.iter().map(|(_, row)| *row)) { " all" } else { "" };
-    let rows: Vec<Known> = rows
-        .iter()
-        .map(|(name, row)| Known {
-            name: clean(name, NAME_COLUMNS_MAX, style) + all,
-            within: NINES.iter().map(|n| n.1).zip(row.within.iter().copied()).collect(),
-        })
-        .collect();
-    apart(certainty::lines(&rows, style)).collect()
+    let mut all: Vec<Known> = Vec::new();
+    for (name, row) in rows {
+        let name = clean(name, NAME_COLUMNS_MAX, style);
+        if row.kinds.len() < 2 {
+            let within = NINES.iter().map(|n| n.1).zip(row.within.iter().copied()).collect();
+            all.push(Known { name, within });
+            continue;
+        }
+        for of in &row.kinds {
+            let within = PERCENTILES.iter().zip(of.response_time.within);
+            let shown = within.filter(|(p, _)| NINES.iter().any(|(_, label)| *label == p.label));
+            all.push(Known {
+                name: format!("{name} {}", of.kind.name()),
+                within: shown.map(|(p, within)| (p.label, within)).collect(),
+            });
+        }
+    }
+    apart(certainty::lines(&all, style)).collect()
 }
