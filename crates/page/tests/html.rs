@@ -4,11 +4,12 @@
 //! is installed.
 
 mod browser;
+mod gallery;
 #[path = "browser/sample.rs"]
 mod sample;
 
 use iodyno_page::document::Verdict;
-use iodyno_page::{Block, Document, Section, Tone, csv, html};
+use iodyno_page::{Block, Document, Figure, Section, Tone, csv, html};
 use sha2::{Digest as _, Sha256};
 
 #[test]
@@ -503,6 +504,80 @@ mod in_a_browser {
             tab.text("JSON.parse(document.querySelector('script[id][type]').textContent)"),
             sample::HOSTILE
         );
+    }
+
+    /// What is wrong with the labels of the figures, as the browser draws them: one that leaves its figure, covers
+    /// another, or is cut.
+    const WRONG_LABELS: &str = r"(() => {
+        const wrong = [];
+        for (const svg of document.querySelectorAll('svg.chart')) {
+            const frame = svg.getBoundingClientRect(), k = frame.width / svg.viewBox.baseVal.width;
+            const name = svg.closest('figure')?.id ?? svg.id;
+            const seen = [...svg.querySelectorAll('text')].filter((it) => it.getClientRects().length && it.textContent);
+            const boxes = seen.map((text) => {
+                // From the height of capitals to the depth of letters such as g, rather than the whole line.
+                const b = text.getBBox(), m = text.getScreenCTM(), top = b.y + 0.15 * b.height;
+                return [[b.x, top], [b.x + b.width, top], [b.x + b.width, b.y + b.height], [b.x, b.y + b.height]]
+                    .map(([x, y]) => [m.a * x + m.c * y + m.e, m.b * x + m.d * y + m.f]);
+            });
+            const separates = (c, i, others) => {
+                const side = [c[i + 1][0] - c[i][0], c[i + 1][1] - c[i][1]], length = Math.hypot(...side) || 1;
+                const ends = (of) => of.map(([x, y]) => (x * side[0] + y * side[1]) / length);
+                const [a, b] = [ends(c), ends(others)], slack = 0.6 * k;
+                return Math.max(...a) <= Math.min(...b) + slack || Math.max(...b) <= Math.min(...a) + slack;
+            };
+            const meet = (a, b) => ![[a, b], [b, a]].some(([c, d]) => [0, 1].some((i) => separates(c, i, d)));
+            boxes.forEach((box, i) => {
+                const words = seen[i].textContent;
+                const isOut = box.some(([x, y]) => x < frame.left - k || x > frame.right + k || y < frame.top - k || y > frame.bottom + k);
+                if (isOut) wrong.push(`${name}: '${words}' leaves the figure`);
+                if (seen[i].firstChild.textContent.endsWith('…')) wrong.push(`${name}: '${words}' is cut`);
+                boxes.slice(i + 1).forEach((other, j) => {
+                    if (meet(box, other)) wrong.push(`${name}: '${words}' covers '${seen[i + 1 + j].textContent}'`);
+                });
+            });
+        }
+        return wrong;
+    })()";
+
+    /// Every label of every figure is whole, inside its figure and covers no other, at the width of a screen and of a
+    /// telephone; and no page is wider than the window.
+    #[test]
+    #[ignore = "needs chromium"]
+    fn labels_are_whole_and_apart() {
+        let of = |block: fn(Vec<Figure>) -> Vec<Block>| {
+            let figures = gallery::figures().into_iter().chain([gallery::usual()]).collect();
+            let (id, title) = ("gallery".to_owned(), "Gallery".to_owned());
+            let section = Section { id, title, blocks: block(figures), folded: false };
+            Document { sections: vec![section], ..Document::default() }
+        };
+        let large = of(|figures| figures.into_iter().map(Block::Figure).collect());
+        let small = of(|figures| vec![Block::Gallery(figures)]);
+        let documents = [
+            ("large", large),
+            ("small", small),
+            ("report", sample::report()),
+            ("typical", sample::typical()),
+            ("many", sample::many(4)),
+        ];
+        let mut tab = Tab::new();
+        let mut wrong = Vec::new();
+        for (name, document) in documents {
+            tab.open(&html::page(&document));
+            // Figures out of sight have no boxes.
+            tab.eval("document.head.insertAdjacentHTML('beforeend', '<style>.figure { content-visibility: visible !important }</style>')");
+            for width in [1280, 420] {
+                tab.size(width, 900);
+                tab.settle();
+                let found = tab.eval(WRONG_LABELS);
+                let found =
+                    found.as_array().unwrap().iter().map(|it| it.as_str().unwrap_or_default());
+                wrong.extend(found.map(|words| format!("{name} at {width}: {words}")));
+                let wide = tab.number("document.documentElement.scrollWidth");
+                assert!(wide <= f64::from(width), "{name}: {wide} at {width}");
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
     #[test]
