@@ -12,7 +12,8 @@ use super::text::{Anchor, Label, SIZE, broken, escape, is_cut, isolated, label, 
 
 /// From one line of a name to the next.
 const LINE: f64 = 14.0;
-/// Lines of a name.
+/// Lines of a level name below an axis, and of any other.
+const LEVEL_LINES_MAX: usize = 6;
 const LINES_MAX: usize = 4;
 /// The longest slanted name.
 pub(super) const SLANT_WIDTH_MAX: f64 = 190.0;
@@ -54,7 +55,7 @@ impl<'a> Names<'a> {
     /// into the picture, else upright.
     pub(super) fn below(names: &'a [String], x: &Ruler) -> Self {
         let step = x.pixels_per_unit();
-        if let Some(all) = (1..=LINES_MAX).find_map(|most| whole(names, step - 6.0, most)) {
+        if let Some(all) = (1..=LEVEL_LINES_MAX).find_map(|most| whole(names, step - 6.0, most)) {
             return Self { form: Form::Level, all, every: 1 };
         }
         let fits = |(i, name): (usize, &String)| {

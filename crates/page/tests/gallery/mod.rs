@@ -496,7 +496,7 @@ fn long_names(n: usize) -> Figure {
 
 fn long_names_both_ways() -> Figure {
     let mut matrix = table(&MIXES, &SIZES, Quantity::LatencyNs, |row, column| row + 7.0 * column);
-    matrix.columns_label = "engine and outstanding operations of each worker".to_owned();
+    "engine and outstanding operations of each worker".clone_into(&mut matrix.columns_label);
     matrix.columns = MIXES.map(|mix| format!("libaio, depth 32, {mix} reads")).to_vec();
     matrix.rows =
         SIZES.map(|size| format!("/dev/disk/by-id/nvme-Example_D7_1920GB, {size}")).to_vec();

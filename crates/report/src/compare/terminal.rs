@@ -49,8 +49,8 @@ fn head(compared: &Compared, style: Style) -> Vec<String> {
             [one] => format!("run {one}"),
             several => format!("{} runs", several.len()),
         };
-        let names = side.names.iter().filter(|n| **n != side.asked);
-        let names: Vec<String> = names.map(|n| clean(n, 40, style)).collect();
+        let names = side.headings.iter().filter(|n| **n != side.asked);
+        let names: Vec<String> = names.map(|n| clean(n, 100, style)).collect();
         let targets: Vec<String> = side.targets.iter().map(|t| clean_path(t, 40, style)).collect();
         let mut words = vec![runs];
         words.extend((!names.is_empty()).then(|| some(&names)));

@@ -14,7 +14,7 @@ const ROWS_MAX: usize = 16;
 const SCALE_COLUMNS: (usize, usize) = (30, 72);
 
 /// The legend of the strokes.
-const KEY: &str = "─ shortest to median · ● p50 · ━ to p99 · ┅ to p99.9 · ┄ to the longest";
+const KEY: &str = "─ min to p50 · ● p50 · ━ to p99 · ┅ to p99.9 · ┄ to max";
 
 /// The bars under a scale; none for a single row, whose table suffices, and for too many.
 pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
