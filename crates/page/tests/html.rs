@@ -85,6 +85,25 @@ fn hostile_text_stays_text() {
     assert!(ends <= 2 * 3 + 2, "{ends}");
 }
 
+/// Text between backquotes is code, with its markup escaped; a lone backquote is itself. A command is in its words, which
+/// are whole where they fit.
+#[test]
+fn commands_are_set_as_code() {
+    let page = |block: Block| {
+        let (id, title, folded) = ("first".into(), "First".into(), false);
+        let sections = vec![Section { id, title, blocks: vec![block], folded }];
+        html::page(&Document { sections, ..Document::default() })
+    };
+    let text = |text: &str| page(Block::Text(text.to_owned()));
+    let found = text("use `a <b>` and `c`, not d");
+    assert!(found.contains("use <code>a &#60;b&#62;</code> and <code>c</code>, not d</p>"));
+    assert!(text("it`s <i>").contains("it`s &#60;i&#62;</p>"));
+    let code = |text: &str| page(Block::Code { caption: String::new(), text: text.to_owned() });
+    let words = "<span class=\"word\">a</span> <span class=\"word\">--b&#60;</span>";
+    assert!(code("a --b<").contains(&format!("<code>{words}</code>")));
+    assert!(code("a\n  b").contains("<code>a\n  b</code>"));
+}
+
 /// Vendored files equal the released ones: the library as `npm pack uplot@1.6.32` gives it, and the
 /// accessibility checker that the tests use.
 #[test]
@@ -566,6 +585,8 @@ mod in_a_browser {
             tab.open(&html::page(&document));
             // Figures out of sight have no boxes.
             tab.eval("document.head.insertAdjacentHTML('beforeend', '<style>.figure { content-visibility: visible !important }</style>')");
+            // What is wider than its box shows by a shadow that there is more.
+            let hidden = "[...document.querySelectorAll('.wide, .scroll')].filter((it) => it.scrollWidth > it.clientWidth && getComputedStyle(it).backgroundImage === 'none').length";
             for width in [1280, 420] {
                 tab.size(width, 900);
                 tab.settle();
@@ -575,6 +596,7 @@ mod in_a_browser {
                 wrong.extend(found.map(|words| format!("{name} at {width}: {words}")));
                 let wide = tab.number("document.documentElement.scrollWidth");
                 assert!(wide <= f64::from(width), "{name}: {wide} at {width}");
+                assert_eq!(tab.count(hidden), 0, "{name} at {width}");
             }
         }
         assert!(wrong.is_empty(), "{wrong:#?}");
