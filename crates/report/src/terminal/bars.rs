@@ -50,8 +50,10 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     for (name, latency) in rows {
         lines.push(format!("{}  {}", pad(&name, names, false), scale.bar(&latency, style)));
     }
-    let indent = " ".repeat(names + 2);
-    for line in wrap(KEY, style.columns().saturating_sub(names + 2)) {
+    // Under the bars where it fits there in one line.
+    let free = style.columns().saturating_sub(width(KEY));
+    let indent = " ".repeat((names + 2).min(free));
+    for line in wrap(KEY, style.columns() - indent.len()) {
         lines.push(paint(&format!("{indent}{line}"), Role::Dim, style));
     }
     lines
