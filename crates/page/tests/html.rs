@@ -85,7 +85,7 @@ fn hostile_text_stays_text() {
     assert!(ends <= 2 * 3 + 2, "{ends}");
 }
 
-/// Text between backquotes is code, with its markup escaped; a lone backquote is itself. A command is in its words, which
+/// Text between backquotes is code, with its markup escaped; a lone backquote is itself. The flags of a command
 /// are whole where they fit.
 #[test]
 fn commands_are_set_as_code() {
@@ -99,8 +99,8 @@ fn commands_are_set_as_code() {
     assert!(found.contains("use <code>a &#60;b&#62;</code> and <code>c</code>, not d</p>"));
     assert!(text("it`s <i>").contains("it`s &#60;i&#62;</p>"));
     let code = |text: &str| page(Block::Code { caption: String::new(), text: text.to_owned() });
-    let words = "<span class=\"word\">a</span> <span class=\"word\">--b&#60;</span>";
-    assert!(code("a --b<").contains(&format!("<code>{words}</code>")));
+    let flag = "<span class=\"flag\">--b&#60;</span>";
+    assert!(code("a-c --b< 1").contains(&format!("<code>a-c {flag} 1</code>")));
     assert!(code("a\n  b").contains("<code>a\n  b</code>"));
 }
 
@@ -525,40 +525,6 @@ mod in_a_browser {
         );
     }
 
-    /// What is wrong with the labels of the figures, as the browser draws them: one that leaves its figure, covers
-    /// another, or is cut.
-    const WRONG_LABELS: &str = r"(() => {
-        const wrong = [];
-        for (const svg of document.querySelectorAll('svg.chart')) {
-            const frame = svg.getBoundingClientRect(), k = frame.width / svg.viewBox.baseVal.width;
-            const name = svg.closest('figure')?.id ?? svg.id;
-            const seen = [...svg.querySelectorAll('text')].filter((it) => it.getClientRects().length && it.textContent);
-            const boxes = seen.map((text) => {
-                // From the height of capitals to the depth of letters such as g, rather than the whole line.
-                const b = text.getBBox(), m = text.getScreenCTM(), top = b.y + 0.15 * b.height;
-                return [[b.x, top], [b.x + b.width, top], [b.x + b.width, b.y + b.height], [b.x, b.y + b.height]]
-                    .map(([x, y]) => [m.a * x + m.c * y + m.e, m.b * x + m.d * y + m.f]);
-            });
-            const separates = (c, i, others) => {
-                const side = [c[i + 1][0] - c[i][0], c[i + 1][1] - c[i][1]], length = Math.hypot(...side) || 1;
-                const ends = (of) => of.map(([x, y]) => (x * side[0] + y * side[1]) / length);
-                const [a, b] = [ends(c), ends(others)], slack = 0.6 * k;
-                return Math.max(...a) <= Math.min(...b) + slack || Math.max(...b) <= Math.min(...a) + slack;
-            };
-            const meet = (a, b) => ![[a, b], [b, a]].some(([c, d]) => [0, 1].some((i) => separates(c, i, d)));
-            boxes.forEach((box, i) => {
-                const words = seen[i].textContent;
-                const isOut = box.some(([x, y]) => x < frame.left - k || x > frame.right + k || y < frame.top - k || y > frame.bottom + k);
-                if (isOut) wrong.push(`${name}: '${words}' leaves the figure`);
-                if (seen[i].firstChild.textContent.endsWith('…')) wrong.push(`${name}: '${words}' is cut`);
-                boxes.slice(i + 1).forEach((other, j) => {
-                    if (meet(box, other)) wrong.push(`${name}: '${words}' covers '${seen[i + 1 + j].textContent}'`);
-                });
-            });
-        }
-        return wrong;
-    })()";
-
     /// Every label of every figure is whole, inside its figure and covers no other, at the width of a screen and of a
     /// telephone; and no page is wider than the window.
     #[test]
@@ -583,17 +549,13 @@ mod in_a_browser {
         let mut wrong = Vec::new();
         for (name, document) in documents {
             tab.open(&html::page(&document));
-            // Figures out of sight have no boxes.
-            tab.eval("document.head.insertAdjacentHTML('beforeend', '<style>.figure { content-visibility: visible !important }</style>')");
             // What is wider than its box shows by a shadow that there is more.
             let hidden = "[...document.querySelectorAll('.wide, .scroll')].filter((it) => it.scrollWidth > it.clientWidth && getComputedStyle(it).backgroundImage === 'none').length";
             for width in [1280, 420] {
                 tab.size(width, 900);
                 tab.settle();
-                let found = tab.eval(WRONG_LABELS);
-                let found =
-                    found.as_array().unwrap().iter().map(|it| it.as_str().unwrap_or_default());
-                wrong.extend(found.map(|words| format!("{name} at {width}: {words}")));
+                let found = tab.wrong_labels();
+                wrong.extend(found.iter().map(|words| format!("{name} at {width}: {words}")));
                 let wide = tab.number("document.documentElement.scrollWidth");
                 assert!(wide <= f64::from(width), "{name}: {wide} at {width}");
                 assert_eq!(tab.count(hidden), 0, "{name} at {width}");

@@ -245,6 +245,8 @@ mod in_a_browser {
             assert!(doubled.abs() < 0.5, "{name}: {doubled} ids are there twice");
             let wide = tab.number("document.documentElement.scrollWidth - innerWidth");
             assert!(wide <= 0.0, "{name} is {wide} px too wide");
+            let wrong = tab.wrong_labels();
+            assert!(wrong.is_empty(), "{name}: {wrong:#?}");
             let charts = tab.number("document.querySelectorAll('svg.chart').length");
             let reached = tab.number(
                 "[...document.querySelectorAll('svg.chart')].filter((it) => it.closest('[tabindex=\"0\"]')).length",

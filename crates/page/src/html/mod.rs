@@ -270,14 +270,16 @@ fn with_code(text: &str) -> String {
         .collect()
 }
 
-/// A command in one line is broken between its words alone, where these fit.
-fn in_words(text: &str) -> String {
+/// A command in one line is not broken within its flags, where these fit.
+fn with_whole_flags(text: &str) -> String {
     if text.contains('\n') {
         return escaped(text);
     }
-    let words =
-        text.split(' ').map(|word| format!("<span class=\"word\">{}</span>", escaped(word)));
-    words.collect::<Vec<_>>().join(" ")
+    let word = |word: &str| match word.starts_with('-') {
+        true => format!("<span class=\"flag\">{}</span>", escaped(word)),
+        false => escaped(word),
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn escaped(text: &str) -> String {
