@@ -275,11 +275,12 @@ fn with_whole_flags(text: &str) -> String {
     if text.contains('\n') {
         return escaped(text);
     }
-    let word = |word: &str| match word.starts_with('-') {
-        true => format!("<span class=\"flag\">{}</span>", escaped(word)),
-        false => escaped(word),
+    let with_flag = |word: &str| {
+        let escaped = escaped(word);
+        let is_flag = word.starts_with('-');
+        if is_flag { format!("<span class=\"flag\">{escaped}</span>") } else { escaped }
     };
-    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    text.split(' ').map(with_flag).collect::<Vec<_>>().join(" ")
 }
 
 fn escaped(text: &str) -> String {
