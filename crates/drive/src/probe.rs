@@ -121,8 +121,12 @@ pub fn default_engine(medium: &Medium, load: Load) -> (EngineKind, String) {
     match hands_to_workers(file, load) {
         Ok(false) => (EngineKind::Uring, "io_uring starts requests in line here".to_owned()),
         Ok(true) => {
+            let depth = match load.depth {
+                1 => "each worker has one I/O at a time".to_owned(),
+                n => format!("each worker has a queue of {n}"),
+            };
             let why = "io_uring would hand requests to kernel worker threads here";
-            (other, why.to_owned())
+            (other, format!("{why}, and {depth}"))
         }
         Err(e) => (other, format!("io_uring can't be used here ({e})")),
     }

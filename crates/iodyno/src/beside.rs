@@ -56,43 +56,51 @@ impl FromStr for Neighbour {
 }
 
 impl Neighbour {
-    /// Its workload, for as long as another one.
-    fn beside(&self, other: &Spec) -> Result<ListedCell, Failure> {
+    /// Its workload, for as long as another one; and its name with what differs from it.
+    fn beside(&self, other: &Spec) -> Result<(ListedCell, String), Failure> {
         let (name, mut members) = find_work::members(&self.workload)?;
         let (1, Some((_, mut spec))) = (members.len(), members.pop()) else {
             return Err(Failure::input(format!(
                 "--with {name}: it is a group of workloads: name one of them"
             )));
         };
+        let (named, mut rate) = (spec.clone(), None);
         for change in &self.changes {
             spec = match change {
                 Change::Threads(n) => spec.with_threads(*n),
                 Change::Depth(n) => spec.with_depth(*n),
                 Change::Block(block) => spec.with_block(block.clone()),
                 Change::Read(share) => spec.with_read_share(*share),
-                Change::Rate(rate) => spec.with_offered(rate, None),
+                Change::Rate(offered) => {
+                    rate = Some(offered);
+                    spec.with_offered(offered, None)
+                }
             }
             .map_err(|why| Failure::input(format!("--with {name}: {why}")))?;
         }
+        let words = [vec![name.clone()], spec.changes_from(&named, rate, true)].concat();
         let limits = other.limits();
         let timed = spec.with_ramp(limits.ramp_ns).and_then(|spec| match limits.time_ns {
             Some(time_ns) => spec.with_time(time_ns),
             None => Err("the workload beside it ends by no time: give --time".to_owned()),
         });
         let spec = timed.map_err(|why| Failure::input(format!("--with {name}: {why}")))?;
-        Ok(ListedCell::new(name, spec))
+        Ok((ListedCell::new(name, spec), words.join(", ")))
     }
 }
 
-/// The cells of a list with neighbours: each member alone, each neighbour alone, and each member with all of them.
+/// The cells of a list with neighbours: each member alone, each neighbour alone, and each member with all of them. And
+/// the neighbours in words.
 pub(crate) fn with_neighbours(
     members: Vec<ListedCell>,
     neighbours: &[Neighbour],
-) -> Result<Vec<ListedCell>, Failure> {
-    let mut all = members.clone();
+) -> Result<(Vec<ListedCell>, Vec<String>), Failure> {
+    let (mut all, mut words) = (members.clone(), Vec::new());
     for (number, member) in members.into_iter().enumerate() {
         let beside = neighbours.iter().map(|n| n.beside(&member.spec));
-        let mut beside: Vec<ListedCell> = beside.collect::<Result<_, _>>()?;
+        let (mut beside, named): (Vec<ListedCell>, Vec<String>) =
+            beside.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        words = named.into_iter().map(|neighbour| format!("with {neighbour}")).collect();
         // The same one twice is another each time.
         for at in 0..beside.len() {
             let name = beside[at].name.clone();
@@ -118,5 +126,5 @@ pub(crate) fn with_neighbours(
         let workload = Some(member.name.clone());
         all.push(ListedCell { name: with_others(0), workload, beside, ..member });
     }
-    Ok(all)
+    Ok((all, words))
 }

@@ -2,17 +2,17 @@
 
 use crate::args::Run;
 use crate::failure::Failure;
-use crate::overrides::overridden;
+use crate::overrides::override_all;
 use crate::{hints, method_flags};
 use iodyno_catalog::{Kind, find};
 use iodyno_method::{Axis, AxisKind, Choice, MethodSource, Sweep, Value};
 use iodyno_run::{FillShape, ListedCell, fill, find_work, volumes};
 use iodyno_target::{TargetName, inspect};
 use iodyno_workload::ActiveRange;
-use std::collections::BTreeMap;
 
-/// The requested method, if there is one: by a name, by a file, or by `--vary` over a workload.
-pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
+/// The requested method, if there is one: by a name, by a file, or by `--vary` over a workload; and in words what the
+/// flags changed of that workload.
+pub(crate) fn source(flags: &Run) -> Result<Option<(MethodSource, Vec<String>)>, Failure> {
     let choice = Choice {
         setting: flags.setting.clone(),
         threads: flags.threads,
@@ -33,7 +33,7 @@ pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
         method_flags::refuse_of_workloads(flags)?;
         let source = find_work::method_source(file, choice)?;
         method_flags::refuse_closed_choices(&source, flags)?;
-        return Ok(Some(source));
+        return Ok(Some((source, Vec::new())));
     }
     if flags.vary.is_empty() && flags.find_rate.is_none() {
         return Ok(None);
@@ -43,14 +43,10 @@ pub(crate) fn source(flags: &Run) -> Result<Option<MethodSource>, Failure> {
 }
 
 /// A sweep over a workload. The workloads' texts include the flags' changes.
-fn swept(flags: &Run) -> Result<MethodSource, Failure> {
-    let (name, members) = find_work::members(&flags.workload)?;
-    let mut workloads = BTreeMap::new();
-    for (name, spec) in members {
-        let spec =
-            overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
-        workloads.insert(name, spec.to_toml());
-    }
+fn swept(flags: &Run) -> Result<(MethodSource, Vec<String>), Failure> {
+    let (name, mut members) = find_work::members(&flags.workload)?;
+    let changes = override_all(&mut members, flags, true)?;
+    let workloads = members.into_iter().map(|(name, spec)| (name, spec.to_toml())).collect();
     let mut axes: Vec<Axis> = Vec::new();
     for vary in &flags.vary {
         let refused = |why: String| Failure::input(format!("--vary {vary}: {why}"));
@@ -93,7 +89,8 @@ fn swept(flags: &Run) -> Result<MethodSource, Failure> {
     let choice = Choice { scale: flags.scale, ..Choice::default() };
     let what = if flags.find_rate.is_some() { "rate search" } else { "sweep" };
     let name = format!("{what} of {name}");
-    Ok(MethodSource { name, sweep: Some(sweep), workloads, choice, ..MethodSource::default() })
+    let sweep = Some(sweep);
+    Ok((MethodSource { name, sweep, workloads, choice, ..MethodSource::default() }, changes))
 }
 
 /// How often `--fill` writes the targets before they are measured; 0 without it.

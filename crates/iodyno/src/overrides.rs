@@ -1,7 +1,29 @@
 //! Flags of `run` and `explain` that replace a workload's own values.
 
 use crate::args::Run;
+use crate::failure::Failure;
 use iodyno_workload::{Block, Percent, Process, Spec};
+
+/// Puts the flags' values in place of those of a workload's members. Returns in words what differs, each once, with
+/// the `shape` or without.
+pub(crate) fn override_all(
+    members: &mut [(String, Spec)],
+    flags: &Run,
+    shape: bool,
+) -> Result<Vec<String>, Failure> {
+    let mut changes = Vec::<String>::new();
+    for (name, spec) in members {
+        let named = spec.clone();
+        *spec = overridden(named.clone(), flags)
+            .map_err(|why| Failure::input(format!("{name}: {why}")))?;
+        for words in spec.changes_from(&named, flags.rate.as_ref(), shape) {
+            if !changes.contains(&words) {
+                changes.push(words);
+            }
+        }
+    }
+    Ok(changes)
+}
 
 /// The workload with the flags' values in place of its own.
 pub(crate) fn overridden(spec: Spec, flags: &Run) -> Result<Spec, String> {

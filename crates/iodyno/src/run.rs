@@ -4,7 +4,7 @@ use crate::args::{Cli, Run};
 use crate::beside::with_neighbours;
 use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
-use crate::overrides::overridden;
+use crate::overrides::{overridden, override_all};
 use crate::{
     complain, hints, method, method_flags, print, print_json, remark, report, show, signals, style,
 };
@@ -148,25 +148,24 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
     if flags.verify_only {
         return verify_only(flags);
     }
-    if let Some(source) = method::source(flags)? {
+    if let Some((source, changes)) = method::source(flags)? {
         let name = source.name.clone();
         let work = Work::Method { source: Box::new(source), each: flags.each, reuse: flags.reuse };
         // Those of a sweep are in its method.
-        return Ok(RunRequest { repeats: 1, ..with_work(flags, name, work)? });
+        return Ok(RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? });
     }
     method_flags::refuse_of_methods(flags)?;
-    let (name, members) = find_work::members(&flags.workload)?;
-    let mut cells = Vec::new();
-    for (name, spec) in members {
-        let spec =
-            overridden(spec, flags).map_err(|why| Failure::input(format!("{name}: {why}")))?;
-        cells.push(ListedCell::new(name, spec));
-    }
+    let (name, mut members) = find_work::members(&flags.workload)?;
+    let mut changes = override_all(&mut members, flags, false)?;
+    let cells = members.into_iter().map(|(name, spec)| ListedCell::new(name, spec));
+    let mut cells: Vec<ListedCell> = cells.collect();
     if !flags.with.is_empty() {
-        cells = with_neighbours(cells, &flags.with)?;
+        let words;
+        (cells, words) = with_neighbours(cells, &flags.with)?;
+        changes.extend(words);
     }
     cells.splice(0..0, method::fill_first(flags)?);
-    with_work(flags, name, Work::Cells(cells))
+    with_work(flags, name, Work::Cells(cells), &changes)
 }
 
 /// A pass of verification over the targets: it writes nothing, and continues to the end despite failures.
@@ -176,14 +175,20 @@ fn verify_only(flags: &Run) -> Result<RunRequest, Failure> {
         cell.spec = cell.spec.with_depth(1).map_err(Failure::input)?;
     }
     cell.spec = overridden(cell.spec, flags).map_err(Failure::input)?;
-    let request = with_work(flags, cell.name.clone(), Work::Cells(vec![cell]))?;
+    let request = with_work(flags, cell.name.clone(), Work::Cells(vec![cell]), &[])?;
     Ok(RunRequest { read_only: true, errors_max: u64::MAX, ..request })
 }
 
-/// The request for a work, with all that the flags say beside it.
-fn with_work(flags: &Run, name: String, work: Work) -> Result<RunRequest, Failure> {
+/// The request for a work, with all that the flags say beside it. `changes` are what they changed of it, in words.
+fn with_work(
+    flags: &Run,
+    name: String,
+    work: Work,
+    changes: &[String],
+) -> Result<RunRequest, Failure> {
     let node = flags.numa.map(Processors::of_node).transpose()?;
     Ok(RunRequest {
+        changed: (!changes.is_empty()).then(|| format!("{name}, {}", changes.join(", "))),
         name: flags.name.clone().unwrap_or(name),
         work,
         repeats: flags.repeat,

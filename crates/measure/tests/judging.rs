@@ -40,6 +40,28 @@ fn said(cell: &Cell, code: &str) -> Option<String> {
     judge(cell).into_iter().find(|v| v.code == code).map(|v| v.text)
 }
 
+/// Of random arrivals fewer may be due than offered: where all of them were completed, the target kept up.
+#[test]
+fn fewer_arrivals_by_chance_are_no_missed_rate() {
+    let cell = |ops: u64, backlog_ops: u64| {
+        let mut cell = sound();
+        cell.series.truncate(1);
+        let class = cell.series[0].class_mut(OpKind::Read);
+        (class.bytes, class.service) = (ops * 4096, Histogram::new());
+        class.service.record_n(100_000, ops);
+        class.response = Some(class.service.clone());
+        // Due in 2 s: 100.
+        (cell.key.offered_iops, cell.backlog_ops) = (Some(50.0), backlog_ops);
+        cell
+    };
+    let met = said(&cell(75, 0), "RATE_MET").unwrap();
+    assert!(met.contains("37.5/s were due, and all were completed"), "{met}");
+    for missed in [cell(75, 1), cell(69, 0)] {
+        assert!(said(&missed, "RATE_MET").is_none() && said(&missed, "RATE_MISSED").is_some());
+    }
+    assert_eq!(said(&cell(98, 0), "RATE_MET").unwrap(), "the rate of 50.0/s was met");
+}
+
 /// Failures of the ramp count, and its completions do not: no share is computed from the two.
 #[test]
 fn a_share_of_failures_needs_both_counts() {

@@ -10,6 +10,9 @@ use serde_json::Value;
 /// Where a target's health after a run says what had been written to it, as `iodyno-target` counts that.
 pub const WRITES_SEEN: &str = "writes_seen";
 
+/// Where a run's plan says what its flags changed of the work that its name stands for.
+pub const CHANGED: &str = "changed";
+
 /// What a target is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetDescription {
@@ -133,6 +136,17 @@ impl TargetRecord {
 }
 
 impl RunHead {
+    /// The work with what flags changed of it: `random-read, sequential, fsync every 8`. Of a run whose name is not that
+    /// of the work: `before: random-read, sequential`. The name alone where flags changed nothing.
+    pub fn heading(&self) -> String {
+        let name = &self.name;
+        match self.plan.get(CHANGED).and_then(Value::as_str) {
+            None => name.clone(),
+            Some(changed) if changed.starts_with(&format!("{name}, ")) => changed.to_owned(),
+            Some(changed) => format!("{name}: {changed}"),
+        }
+    }
+
     /// What the facts of the machine say.
     pub fn machine_description(&self) -> MachineDescription {
         part(&self.machine)

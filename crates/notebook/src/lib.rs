@@ -40,7 +40,7 @@ pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use error::Error;
 pub use facts::{
-    DeviceDescription, EmulatedDescription, ExportDescription, MachineDescription,
+    CHANGED, DeviceDescription, EmulatedDescription, ExportDescription, MachineDescription,
     TargetDescription, TargetKind, WRITES_SEEN,
 };
 pub use jiff::Timestamp;

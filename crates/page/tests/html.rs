@@ -4,11 +4,12 @@
 //! is installed.
 
 mod browser;
+mod gallery;
 #[path = "browser/sample.rs"]
 mod sample;
 
 use iodyno_page::document::Verdict;
-use iodyno_page::{Block, Document, Section, Tone, csv, html};
+use iodyno_page::{Block, Document, Figure, Section, Tone, csv, html};
 use sha2::{Digest as _, Sha256};
 
 #[test]
@@ -82,6 +83,25 @@ fn hostile_text_stays_text() {
     let ends = page.matches("</script").count();
     assert_eq!(ends, page.matches("<script").count());
     assert!(ends <= 2 * 3 + 2, "{ends}");
+}
+
+/// Text between backquotes is code, with its markup escaped; a lone backquote is itself. The flags of a command
+/// are whole where they fit.
+#[test]
+fn commands_are_set_as_code() {
+    let page = |block: Block| {
+        let (id, title, folded) = ("first".into(), "First".into(), false);
+        let sections = vec![Section { id, title, blocks: vec![block], folded }];
+        html::page(&Document { sections, ..Document::default() })
+    };
+    let text = |text: &str| page(Block::Text(text.to_owned()));
+    let found = text("use `a <b>` and `c`, not d");
+    assert!(found.contains("use <code>a &#60;b&#62;</code> and <code>c</code>, not d</p>"));
+    assert!(text("it`s <i>").contains("it`s &#60;i&#62;</p>"));
+    let code = |text: &str| page(Block::Code { caption: String::new(), text: text.to_owned() });
+    let flag = "<span class=\"flag\">--b&#60;</span>";
+    assert!(code("a-c --b< 1").contains(&format!("<code>a-c {flag} 1</code>")));
+    assert!(code("a\n  b").contains("<code>a\n  b</code>"));
 }
 
 /// Vendored files equal the released ones: the library as `npm pack uplot@1.6.32` gives it, and the
@@ -503,6 +523,45 @@ mod in_a_browser {
             tab.text("JSON.parse(document.querySelector('script[id][type]').textContent)"),
             sample::HOSTILE
         );
+    }
+
+    /// Every label of every figure is whole, inside its figure and covers no other, at the width of a screen and of a
+    /// telephone; and no page is wider than the window.
+    #[test]
+    #[ignore = "needs chromium"]
+    fn labels_are_whole_and_apart() {
+        let of = |block: fn(Vec<Figure>) -> Vec<Block>| {
+            let figures = gallery::figures().into_iter().chain([gallery::usual()]).collect();
+            let (id, title) = ("gallery".to_owned(), "Gallery".to_owned());
+            let section = Section { id, title, blocks: block(figures), folded: false };
+            Document { sections: vec![section], ..Document::default() }
+        };
+        let large = of(|figures| figures.into_iter().map(Block::Figure).collect());
+        let small = of(|figures| vec![Block::Gallery(figures)]);
+        let documents = [
+            ("large", large),
+            ("small", small),
+            ("report", sample::report()),
+            ("typical", sample::typical()),
+            ("many", sample::many(4)),
+        ];
+        let mut tab = Tab::new();
+        let mut wrong = Vec::new();
+        for (name, document) in documents {
+            tab.open(&html::page(&document));
+            // What is wider than its box shows by a shadow that there is more.
+            let hidden = "[...document.querySelectorAll('.wide, .scroll')].filter((it) => it.scrollWidth > it.clientWidth && getComputedStyle(it).backgroundImage === 'none').length";
+            for width in [1280, 420] {
+                tab.size(width, 900);
+                tab.settle();
+                let found = tab.wrong_labels();
+                wrong.extend(found.iter().map(|words| format!("{name} at {width}: {words}")));
+                let wide = tab.number("document.documentElement.scrollWidth");
+                assert!(wide <= f64::from(width), "{name}: {wide} at {width}");
+                assert_eq!(tab.count(hidden), 0, "{name} at {width}");
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
     pairs(run).filter(|(alone, _)| alone.total().ops() > 0).map(sentence).collect()
 }
 
-/// `read p99 4.21 ms to 9.60 ms`; the mean where the samples support no p99.
+/// `read p99 from 4.21 ms to 9.60 ms`; the mean where the samples support no p99.
 fn slower(was: &KindSummary, is: &KindSummary) -> Option<String> {
     let p99 = |of: &KindSummary| of.response_time.percentiles_ns[P99].map(|ns| ns as f64);
     let (name, before, after) = match (p99(was), p99(is)) {
@@ -56,5 +56,5 @@ fn slower(was: &KindSummary, is: &KindSummary) -> Option<String> {
         _ => ("mean", was.response_time.mean_ns?, is.response_time.mean_ns?),
     };
     let kind = is.kind.name();
-    Some(format!("{kind} {name} {} to {}", human::time_ns(before), human::time_ns(after)))
+    Some(format!("{kind} {name} from {} to {}", human::time_ns(before), human::time_ns(after)))
 }

@@ -327,3 +327,18 @@ fn it_is_shown() {
         assert!(ascii.is_ascii(), "{ascii}");
     }
 }
+
+/// Two rates of the same blocks name the blocks once; the heads of the sides have what flags changed.
+#[test]
+fn what_differs_between_sides_is_whole() {
+    let mut runs = sides(1, 4, 1.0, 0.01);
+    for (side, rate) in runs.iter_mut().zip([5_000.0, 4_880.0]) {
+        for run in side {
+            run.head.plan["changed"] = format!("{}, fsync every {rate}", run.head.name).into();
+            run.cells.iter_mut().for_each(|cell| cell.key.offered_iops = Some(rate));
+        }
+    }
+    let text = show(&compared(&runs, &Options::default()), Style { width: 160, ..STYLE });
+    assert!(text.contains("4 KiB at 5.00 k/s to 4.88 k/s"), "{text}");
+    assert!(text.contains("· corners, fsync every 4880 ·"), "{text}");
+}

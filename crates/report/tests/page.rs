@@ -181,6 +181,38 @@ fn no_figure_is_there_twice() {
     }
 }
 
+/// The courses of a sweep with repeats are those of its points, one of each.
+#[test]
+fn a_point_with_repeats_has_one_course() {
+    let mut run = samples::sweep_of_a_mix();
+    for points in [4, 2] {
+        run.cells.retain(|cell| cell.key.place.as_ref().is_some_and(|place| place.index < points));
+        assert_eq!(run.cells.len() as u32, 2 * points);
+        let document = document(&run, &Options::default());
+        let all = figures(&document);
+        let courses: BTreeSet<&str> =
+            all.iter().map(|f| f.title.as_str()).filter(|t| t.contains(" over time")).collect();
+        let wanted = ["1", "4", "16", "64"].map(|depth| format!("oltp depth={depth} over time"));
+        let wanted: BTreeSet<&str> =
+            wanted.iter().take(points as usize).map(String::as_str).collect();
+        assert_eq!(courses, wanted);
+        assert_eq!(all.iter().filter(|f| f.title.contains(" over time")).count(), wanted.len());
+    }
+}
+
+/// The title is the name, with what flags changed of the work.
+#[test]
+fn what_flags_changed_is_in_the_title() {
+    let mut run = samples::four_corners();
+    let title = |run: &Run| document(run, &Options::default()).title;
+    assert_eq!(title(&run), run.head.name);
+    let changed = format!("{}, sequential, fsync every 8", run.head.name);
+    run.head.plan["changed"] = changed.as_str().into();
+    assert_eq!(title(&run), changed);
+    run.head.name = "before".to_owned();
+    assert_eq!(title(&run), format!("before: {changed}"));
+}
+
 /// A verdict that reads and writes of a cell both have counts that cell once, and a headline of repeats
 /// counts the operations of all of them.
 #[test]

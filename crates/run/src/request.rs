@@ -20,6 +20,10 @@ pub(crate) const STORED_AS: &str = "request";
 pub struct RunRequest {
     /// The name of the work, such as `four-corners`.
     pub name: String,
+    /// The work with what flags changed of the one that its name stands for, for people; None where they changed
+    /// nothing: `random-read, sequential, fsync every 8`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<String>,
     /// The work.
     pub work: Work,
     /// How often a whole list of cells is run, 1 or more. Each time has streams of its own.

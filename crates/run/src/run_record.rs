@@ -8,8 +8,8 @@ use crate::resolved_run::ResolvedRun;
 use crate::watch::Watch;
 use iodyno_measure::Cell;
 use iodyno_notebook::{
-    self as notebook, Notebook, Run, RunHead, Status, TargetRecord, Timestamp, WRITES_SEEN,
-    WorkloadRecord,
+    self as notebook, CHANGED, Notebook, Run, RunHead, Status, TargetRecord, Timestamp,
+    WRITES_SEEN, WorkloadRecord,
 };
 use iodyno_target::{BlockDevice, MachineFacts, SysRoot, health};
 use serde_json::Value;
@@ -50,6 +50,8 @@ pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) 
 fn with_request(run: &ResolvedRun, mut plan: Value) -> Value {
     if let Value::Object(plan) = &mut plan {
         let request = serde_json::to_value(&run.request).unwrap_or(Value::Null);
+        let changed = run.request.changed.clone();
+        plan.extend(changed.map(|words| (CHANGED.to_owned(), Value::String(words))));
         if let Some(of) = &run.method {
             plan.insert("method".to_owned(), request["work"]["method"]["source"].clone());
             plan.insert("each".to_owned(), Value::Bool(of.each));

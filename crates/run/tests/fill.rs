@@ -21,6 +21,7 @@ fn resolved(cells: Vec<CellSpec>, targets: &[&str], engine: Option<EngineKind>) 
         ..ListedCell::new(name, spec)
     };
     let request = RunRequest {
+        changed: None,
         name: "fill".to_owned(),
         work: Work::Cells(cells.into_iter().map(listed).collect()),
         repeats: 1,

@@ -3,7 +3,7 @@
 use crate::spec::{Pattern, Percent, Spec, Spot};
 use core::str::FromStr;
 use iodyno_units::{
-    OpKind, parse_bandwidth_bytes_per_s, parse_percent, parse_rate_iops, parse_size,
+    OpKind, human, parse_bandwidth_bytes_per_s, parse_percent, parse_rate_iops, parse_size,
 };
 
 /// Patterns with an example of each, for errors.
@@ -113,6 +113,28 @@ impl FromStr for OfferedRate {
 }
 
 impl OfferedRate {
+    /// Whether each kind of operation has a rate of its own.
+    pub(crate) fn is_by_kind(&self) -> bool {
+        self.0.iter().all(|(kind, _)| kind.is_some())
+    }
+
+    /// Whether it is one rate in operations a second.
+    pub(crate) fn is_in_ops(&self) -> bool {
+        matches!(self.0.as_slice(), [(None, Amount::OpsPerS(_))])
+    }
+
+    /// Each rate in its unit, with its kind of operation.
+    pub(crate) fn amounts(&self) -> Vec<String> {
+        let one = |(kind, amount): &(Option<OpKind>, Amount)| {
+            let amount = match amount {
+                Amount::OpsPerS(rate_iops) => format!("{}/s", human::count(*rate_iops)),
+                Amount::BytesPerS(bytes_per_s) => human::throughput(*bytes_per_s),
+            };
+            kind.map_or(amount.clone(), |kind| format!("{} {amount}", kind.name()))
+        };
+        self.0.iter().map(one).collect()
+    }
+
     /// Of each kind with a rate of its own, or of all together: operations a second.
     pub(crate) fn rates_iops(&self, spec: &Spec) -> Result<Vec<(Option<OpKind>, f64)>, String> {
         let one = |(kind, amount): &(Option<OpKind>, Amount)| match amount {

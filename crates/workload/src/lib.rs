@@ -15,6 +15,7 @@
 mod arrivals;
 mod canonical;
 mod cell;
+mod changes;
 pub mod content;
 mod flags;
 mod from_file;

@@ -121,7 +121,7 @@ impl Spec {
     ) -> Result<Self, String> {
         let rates = rate.rates_iops(&self)?;
         let all: f64 = rates.iter().map(|(_, rate)| rate).sum();
-        if rates.iter().all(|(kind, _)| kind.is_some()) {
+        if rate.is_by_kind() {
             self.mix = [0.0; OpKind::COUNT];
             for (kind, rate) in rates.iter().filter_map(|(kind, rate)| Some(((*kind)?, rate))) {
                 self.mix[kind.index()] = rate / all;

@@ -82,8 +82,7 @@ pub struct Run {
     #[arg(long, value_name = "OPS/RANGE", value_parser = Pattern::hot,
         conflicts_with_all = ["pattern", "zipf"], help_heading = "Workload")]
     pub hot: Option<Pattern>,
-    /// A flush (fdatasync) after this many writes of each worker. The default engine may be another then:
-    /// --engine fixes it.
+    /// A flush (fdatasync) after this many writes of each worker.
     #[arg(long, value_name = "N", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     pub fsync: Option<u32>,
@@ -170,7 +169,8 @@ pub struct Run {
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub max_errors: u64,
 
-    /// uring, libaio, psync or mmap. Default: what suits the target, and the run says why.
+    /// uring, libaio, psync or mmap. Default: what suits the target, the depth, and whether it is written to; the
+    /// run names it, and -v says why. Give one where runs are compared.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<EngineKind>,
     /// Processors for all threads of the run: `0-3,8`.

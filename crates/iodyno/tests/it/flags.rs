@@ -240,6 +240,49 @@ fn a_run_on_some_processors() {
     place.iodyno(&format!("{words} --numa 999")).fails(2, &["no NUMA node 999"]);
 }
 
+/// The heading of a result has what flags changed of the workload, a rate in the unit of its flag, and the workload of
+/// a run with a name of its own.
+#[test]
+fn the_heading_has_what_flags_changed() {
+    let place = Place::new();
+    let all = "--on null:64MiB --ops 100 --ramp 0s -q";
+    for (words, heading) in [
+        ("random-read", "random-read"),
+        ("random-read --pattern random --depth 3", "random-read"),
+        ("random-read --pattern sequential", "random-read, sequential"),
+        (
+            "random-read --hot 80/20 --read 70% --fsync 8",
+            "random-read, hot spots, 80 % in 20 %, 70 % reads, fsync every 8",
+        ),
+        ("random-write --fsync 1 --name x", "x: random-write, fsync after each write"),
+        ("random-write --dsync --active 0%..50%", "random-write, dsync, range 0%..50%"),
+        ("random-read --rate 20MB/s", "random-read, 20.0 MB/s (4.88 k/s)"),
+        ("random-read --rate 5k/s", "random-read"),
+        ("four-corners --zipf 1.1", "four-corners, zipf 1.1"),
+    ] {
+        let shown = place.iodyno(&format!("run {words} {all}")).succeeds().stdout.clone();
+        // On a line of its own, or before the id.
+        let first = shown.lines().next().unwrap().split("  ").next().unwrap();
+        assert_eq!(first, heading, "{words}: {shown}");
+    }
+    let timed = "--on null:64MiB --time 20ms --ramp 0s -q";
+    let shown =
+        |words: &str| place.iodyno(&format!("run {words} {timed}")).succeeds().stdout.clone();
+    let shown_with = shown("random-read --with random-write,rate=4MB/s");
+    assert!(
+        shown_with.starts_with("random-read, with random-write, 4.00 MB/s (977/s)"),
+        "{shown_with}"
+    );
+    let swept = shown("random-read --read 70% --block 8KiB --vary depth=1,2");
+    assert!(swept.starts_with("sweep of random-read, 8 KiB, 70 % reads"), "{swept}");
+    // Its page and a comparison have the same.
+    place.iodyno("report last~1 -o page.html").succeeds();
+    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    assert!(page.contains("random-read, with random-write, 4.00 MB/s (977/s)</"), "no heading");
+    let compared = place.iodyno("compare last~3 last~4").stdout;
+    assert!(compared.contains("· random-read, 20.0 MB/s (4.88 k/s) ·"), "{compared}");
+}
+
 /// Two equal workloads at once on an emulated device are one with twice the workers: a closed system does not know
 /// whose customers it serves. On every kind of target each has its own figures, alone and with the other.
 #[test]

@@ -243,8 +243,14 @@ mod in_a_browser {
                 "(() => { const ids = [...document.querySelectorAll('[id]')].map((it) => it.id); return ids.length - new Set(ids).size; })()",
             );
             assert!(doubled.abs() < 0.5, "{name}: {doubled} ids are there twice");
-            let wide = tab.number("document.documentElement.scrollWidth - innerWidth");
-            assert!(wide <= 0.0, "{name} is {wide} px too wide");
+            for width in [420, 1280] {
+                tab.size(width, 900);
+                tab.settle();
+                let wide = tab.number("document.documentElement.scrollWidth - innerWidth");
+                assert!(wide <= 0.0, "{name} is {wide} px too wide at {width}");
+            }
+            let wrong = tab.wrong_labels();
+            assert!(wrong.is_empty(), "{name}: {wrong:#?}");
             let charts = tab.number("document.querySelectorAll('svg.chart').length");
             let reached = tab.number(
                 "[...document.querySelectorAll('svg.chart')].filter((it) => it.closest('[tabindex=\"0\"]')).length",

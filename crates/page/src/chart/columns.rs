@@ -118,8 +118,10 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
 
 fn lay(matrix: &Matrix, frame: &Frame, top: f64, most: f64, height: f64) -> Plane {
     let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
-    // The names of the axes are left and right of the plane.
-    let width_max = frame.width - 2.0 * if frame.is_small { 70.0 } else { 120.0 };
+    // The names of the axes, and of what is along them, are left and right of the plane.
+    let widest = widest(&matrix.columns).max(widest(&matrix.rows)).min(frame.width * 0.3);
+    let beside = (widest + 14.0).max(if frame.is_small { 90.0 } else { 120.0 });
+    let width_max = frame.width - 2.0 * beside;
     let half = (width_max / (columns + rows) as f64).min(34.0);
     let half = (half, half / 1.9);
     let mean = |along: &dyn Fn(usize, usize) -> bool| {
@@ -194,6 +196,11 @@ fn walls(out: &mut String, matrix: &Matrix, plane: &Plane, height: f64) {
     out.push_str("</g>\n");
 }
 
+/// The width of the widest name.
+fn widest(names: &[String]) -> f64 {
+    names.iter().map(|name| width(&isolated(name), SIZE)).fold(0.0, f64::max)
+}
+
 fn line(path: &mut Path, a: (f64, f64), b: (f64, f64)) {
     path.move_to(a.0, a.1);
     path.line_to(b.0, b.1);
@@ -208,28 +215,26 @@ fn names(out: &mut String, matrix: &Matrix, plane: &Plane, frame: &Frame) {
     for column in (0..plane.columns).step_by(every) {
         let (x, y) = plane.at(column as f64 + 0.5, rows, 0.0);
         let name = &matrix.columns[plane.index(column, 0).0];
-        let cat = label(x - 5.0, y + 14.0, Anchor::End, (x - 7.0).clamp(20.0, 120.0));
+        let cat = label(x - 5.0, y + 14.0, Anchor::End, (x - 7.0).max(20.0));
         Label { class: "cat", ..cat }.write(out, name);
     }
     for row in (0..plane.rows).step_by(every) {
         let (x, y) = plane.at(columns, row as f64 + 0.5, 0.0);
         let name = &matrix.rows[plane.index(0, row).1];
-        let width_max = (frame.width - x - 7.0).clamp(20.0, 120.0);
+        let width_max = (frame.width - x - 7.0).max(20.0);
         Label { class: "cat", ..label(x + 5.0, y + 14.0, Anchor::Start, width_max) }
             .write(out, name);
     }
     // The names of the axes are below the middle of their edges.
-    let widest = |names: &[String]| {
-        names.iter().map(|n| width(&isolated(n), SIZE).min(120.0)).fold(0.0, f64::max)
-    };
+    let name = |x, y, anchor| Label { class: "name", ..label(x, y, anchor, frame.width / 2.0) };
     let (x, y) = plane.at(columns / 2.0, rows, 0.0);
-    let x = (x - widest(&matrix.columns) - 14.0).max(60.0);
-    Label { class: "name", ..label(x, y + 40.0, Anchor::End, x) }.write(out, &matrix.columns_label);
+    let own = width(&isolated(&matrix.columns_label), SIZE);
+    let x = (x - widest(&matrix.columns) - 14.0).max(own);
+    name(x, y + 40.0, Anchor::End).write(out, &matrix.columns_label);
     let (x, y) = plane.at(columns, rows / 2.0, 0.0);
-    let x = (x + widest(&matrix.rows) + 14.0).min(frame.width - 60.0);
-    let width_max = frame.width - x;
-    Label { class: "name", ..label(x, y + 40.0, Anchor::Start, width_max) }
-        .write(out, &matrix.rows_label);
+    let own = width(&isolated(&matrix.rows_label), SIZE);
+    let x = (x + widest(&matrix.rows) + 14.0).min(frame.width - own);
+    name(x, y + 40.0, Anchor::Start).write(out, &matrix.rows_label);
     out.push_str("</g>\n");
 }
 

@@ -137,8 +137,9 @@ impl Levels {
             more: "",
         };
         let words = format!("{} in a cell, by rank, from:", clean(of));
-        let swatch = SWATCH.min((frame_width - 20.0) / (LEVELS as f64 + 4.0));
-        let width_max = frame_width - 16.0 - swatch * LEVELS as f64;
+        let rest = frame_width - 16.0 - width(&words, SMALL).min(frame_width / 2.0);
+        let swatch = SWATCH.min(rest / LEVELS as f64);
+        let width_max = frame_width - 15.9 - swatch * LEVELS as f64;
         small(2.0, top + 11.0, Anchor::Start, width_max).write(out, &words);
         let mut x = 2.0 + width(&words, SMALL).min(width_max) + 8.0;
         for level in 0..LEVELS {

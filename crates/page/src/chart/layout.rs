@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::figure::Span;
 use crate::{Axis, Mark, Panel, Plot, Quantity, Scale, Series};
 
 use super::Frame;
 use super::legend::{self, Entry};
+use super::names::Names;
 use super::scale::{Extent, Ruler};
 use super::text::{SIZE, SMALL, isolated, width};
 use super::ticks::{self, Tick};
@@ -28,8 +30,6 @@ pub(super) struct Layout {
     pub(super) x: Ruler,
     /// Its ticks.
     pub(super) x_ticks: Vec<Tick>,
-    /// The names of its categories are slanted.
-    pub(super) is_slanted: bool,
     /// From top to bottom.
     pub(super) panels: Vec<Area>,
     /// Width of all bars at one position, in pixels.
@@ -84,7 +84,7 @@ impl Layout {
         for (panel, &height) in plot.panels.iter().zip(&heights) {
             let ruler = Ruler::new(&panel.y, vertical(panel), (height, 0.0), false);
             let mut ticks = ticks::ticks(&ruler, false);
-            thin(&mut ticks, &ruler, false);
+            thin(&mut ticks, &ruler, None);
             left = left.max(label_width(&panel.y, &ticks, frame) + 12.0);
             rulers.push((ruler, ticks));
         }
@@ -95,13 +95,13 @@ impl Layout {
             && matches!(plot.x.quantity, Quantity::Seconds | Quantity::Ratio | Quantity::LatencyNs);
         let x = Ruler::new(&plot.x, extent, (from, to), is_tight);
         let mut x_ticks = ticks::ticks(&x, true);
-        thin(&mut x_ticks, &x, true);
+        thin(&mut x_ticks, &x, Some(frame.width));
         let bar_width = gap.map_or(40.0, |gap| {
             let pixels = gap * x.pixels_per_unit();
             if pixels < 4.0 { pixels } else { (pixels * 0.8).min(90.0) }
         });
 
-        let span_rows = span_rows(plot, &x);
+        let span_rows = span_rows(plot, &x, frame);
         let rows = span_rows.iter().flatten().max().map_or(0, |row| row + 1);
         let mut panels = Vec::new();
         y = first_head;
@@ -111,31 +111,14 @@ impl Layout {
             panels.push(Area { x: from, y, width: to - from, height, ruler, ticks });
             y += height;
         }
-        let mut is_slanted = false;
-        y += 20.0;
-        if let Scale::Categories(names) = &plot.x.scale {
-            let width_max = x.pixels_per_unit() - 6.0;
-            let widest = names.iter().map(|n| width(&isolated(n), SIZE)).fold(0.0, f64::max);
-            is_slanted = widest > width_max;
-            if is_slanted {
-                y += (widest.min(SLANT_WIDTH_MAX) * 0.57).ceil();
-            }
-        }
+        y += match &plot.x.scale {
+            Scale::Categories(names) => Names::below(names, &x).depth(),
+            _ => 20.0,
+        };
         if !axis_label(&plot.x).is_empty() {
             y += 18.0;
         }
-        Self {
-            entries,
-            legend_y,
-            key_y,
-            span_rows,
-            x,
-            x_ticks,
-            is_slanted,
-            panels,
-            bar_width,
-            bottom: y + 4.0,
-        }
+        Self { entries, legend_y, key_y, span_rows, x, x_ticks, panels, bar_width, bottom: y + 4.0 }
     }
 }
 
@@ -147,8 +130,10 @@ impl Layout {
     }
 }
 
-/// The longest slanted name of a category.
-pub(super) const SLANT_WIDTH_MAX: f64 = 190.0;
+/// The names at a vertical axis of categories.
+pub(super) fn names_beside<'a>(names: &'a [String], frame: &Frame) -> Names<'a> {
+    Names::beside(names, frame.width * 0.36)
+}
 
 /// The text at an axis: its label, the unit where ticks don't carry it, and `log` for a logarithmic axis.
 pub(super) fn axis_label(axis: &Axis) -> String {
@@ -174,7 +159,8 @@ fn head(panel: &Panel) -> f64 {
 
 fn height(panel: &Panel, plot: &Plot, frame: &Frame) -> f64 {
     if let Scale::Categories(names) = &panel.y.scale {
-        return (names.len() as f64 * CATEGORY + 8.0).clamp(70.0, 2400.0);
+        let each = (names_beside(names, frame).line_height() + 10.0).max(CATEGORY);
+        return (names.len() as f64 * each + 8.0).clamp(70.0, 2400.0);
     }
     let usual = match plot.panels.len() {
         0 | 1 => 300.0,
@@ -188,25 +174,27 @@ fn height(panel: &Panel, plot: &Plot, frame: &Frame) -> f64 {
 /// Width of the labels at a vertical axis.
 fn label_width(axis: &Axis, ticks: &[Tick], frame: &Frame) -> f64 {
     match &axis.scale {
-        Scale::Categories(names) => names
-            .iter()
-            .map(|n| width(&isolated(n), SIZE))
-            .fold(0.0, f64::max)
-            .min(frame.width * 0.36),
+        Scale::Categories(names) => names_beside(names, frame).width(),
         _ => ticks.iter().map(|t| width(&t.label, SIZE)).fold(0.0, f64::max),
     }
 }
 
-/// Removes labels that would touch the one before. The ticks themselves stay.
-fn thin(ticks: &mut [Tick], ruler: &Ruler, is_wide: bool) {
+/// Removes labels that would touch the one before. The ticks themselves stay. `right`: of a horizontal axis, where
+/// the picture ends.
+fn thin(ticks: &mut [Tick], ruler: &Ruler, right: Option<f64>) {
     let mut end = f64::NEG_INFINITY;
     for tick in ticks {
         let (Some(place), false) = (ruler.place(tick.value), tick.label.is_empty()) else {
             continue;
         };
         // Downwards on a vertical axis: its positions fall as values rise.
-        let (place, half) =
-            if is_wide { (place, width(&tick.label, SIZE) / 2.0 + 4.0) } else { (-place, 7.0) };
+        let (place, half) = match right {
+            Some(right) => {
+                let half = width(&tick.label, SIZE) / 2.0;
+                (place.min(right - half), half + 4.0)
+            }
+            None => (-place, 7.0),
+        };
         if place - half < end {
             tick.label.clear();
         } else {
@@ -323,11 +311,17 @@ pub(super) fn stacks(panel: &Panel) -> Vec<Vec<(f64, f64)>> {
         .collect()
 }
 
+/// Where the name of a span that begins at `from` begins, and how wide it is: to the left of `from` where it would
+/// leave the picture on the right.
+pub(super) fn span_name_at(span: &Span, from: f64, frame: &Frame) -> (f64, f64) {
+    let wide = width(&super::span_name(span), SMALL).min(frame.width - 4.0);
+    ((from + 2.0).min(frame.width - wide - 1.0), wide)
+}
+
 /// The row above the first panel for the name of each span. Spans that overlap, and names longer
 /// than their span, go to another row; a name without space is in a `title` alone.
-fn span_rows(plot: &Plot, x: &Ruler) -> Vec<Option<usize>> {
+fn span_rows(plot: &Plot, x: &Ruler, frame: &Frame) -> Vec<Option<usize>> {
     let mut ends = [f64::NEG_INFINITY; SPAN_ROWS];
-    let right = x.from.max(x.to);
     let mut order: Vec<usize> = (0..plot.spans.len()).collect();
     order.sort_by(|&a, &b| plot.spans[a].from.total_cmp(&plot.spans[b].from));
     let mut rows = vec![None; plot.spans.len()];
@@ -339,13 +333,10 @@ fn span_rows(plot: &Plot, x: &Ruler) -> Vec<Option<usize>> {
         if span.name.is_empty() || to <= from {
             continue;
         }
-        let words = width(&super::span_name(span), SMALL) + 8.0;
-        let end = (from + words.min(170.0)).max(to);
-        if from + 24.0 > right {
-            continue;
-        }
-        if let Some(row) = ends.iter().position(|&e| e <= from + 0.5) {
-            ends[row] = end;
+        let (start, wide) = span_name_at(span, from, frame);
+        let start = start.min(from);
+        if let Some(row) = ends.iter().position(|&e| e <= start + 0.5) {
+            ends[row] = (start + wide + 8.0).max(to);
             rows[i] = Some(row);
         }
     }

@@ -14,8 +14,6 @@ pub(super) const DOTS_UP_TO: usize = 40;
 pub(super) const COLORS: usize = 8;
 /// Series of more points than this are drawn without dashes: a jagged line hides them.
 const DASHED_UP_TO: usize = 160;
-/// The longest name.
-const NAME_WIDTH_MAX: f64 = 230.0;
 const ROW: f64 = 19.0;
 const SAMPLE: f64 = 26.0;
 
@@ -97,9 +95,14 @@ fn signs(plot: &Plot) -> [bool; 2] {
 /// The meaning of the signs.
 const SIGN_NAMES: [&str; 2] = ["with a warning", "INVALID, not to be used"];
 
+/// The longest name: one that takes a row alone.
+fn name_width_max(frame: &Frame) -> f64 {
+    frame.width - SAMPLE - 34.0
+}
+
 /// Positions of the entries and then of the signs, each `(x, row)`, and the number of rows.
 fn places(entries: &[Entry], plot: &Plot, frame: &Frame) -> (Vec<(f64, usize)>, usize) {
-    let names = entries.iter().map(|e| width(&isolated(&e.name), SIZE).min(NAME_WIDTH_MAX));
+    let names = entries.iter().map(|e| width(&isolated(&e.name), SIZE).min(name_width_max(frame)));
     let signs = signs(plot)
         .into_iter()
         .zip(SIGN_NAMES)
@@ -148,7 +151,8 @@ pub(super) fn write(out: &mut String, entries: &[Entry], plot: &Plot, frame: &Fr
             class(entry.mark),
             sample(entry, x, y)
         );
-        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, NAME_WIDTH_MAX).write(out, &entry.name);
+        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, name_width_max(frame))
+            .write(out, &entry.name);
         out.push_str("</g>\n");
     }
     for (i, &(x, row)) in places[entries.len()..].iter().enumerate() {
@@ -157,7 +161,8 @@ pub(super) fn write(out: &mut String, entries: &[Entry], plot: &Plot, frame: &Fr
         }
         let (x, y) = (x + 2.0, top + row as f64 * ROW + 8.0);
         sign(out, [Tone::Warning, Tone::Bad][i], x + SAMPLE / 2.0, y);
-        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, NAME_WIDTH_MAX).write(out, SIGN_NAMES[i]);
+        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, name_width_max(frame))
+            .write(out, SIGN_NAMES[i]);
         out.push('\n');
     }
     out.push_str("</g>\n");

@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
-use crate::Matrix;
+use crate::{Matrix, Quantity};
 
 use super::Frame;
 use super::heat::LEVELS;
+use super::names::{Names, SLANT_COS, SLANT_SIN, SLANT_STEP, SLANT_WIDTH_MAX};
 use super::path::px;
+use super::scale::{Kind, Ruler};
 use super::text::{Anchor, Label, SIZE, SMALL, escape, isolated, label, width};
 
 const KEY_HEIGHT: f64 = 30.0;
-const SLANT: f64 = 90.0;
 
 /// The positions of the cells.
 #[derive(Debug)]
@@ -32,19 +33,27 @@ impl Grid {
         let (columns, rows) = (matrix.columns.len(), matrix.rows.len());
         let widest =
             |names: &[String]| names.iter().map(|n| width(&isolated(n), SIZE)).fold(0.0, f64::max);
-        let label = width(&isolated(&matrix.rows_label), SIZE).min(110.0);
-        let left =
-            (widest(&matrix.rows).max(label).min(frame.width * 0.3) + 14.0).max(40.0).round();
+        let rows_names = row_names(matrix, frame);
+        let label = width(&isolated(&matrix.rows_label), SIZE).min(frame.width * 0.3);
+        let left = (rows_names.width().max(label) + 14.0).max(40.0).round();
         // Few columns need not fill the width: a cell is seen as one.
         let cell = |right: f64| {
             ((frame.width - left - right) / columns.max(1) as f64).clamp(4.0, 130.0).floor()
         };
-        let cell_height = if rows > 24 { 20.0 } else { 30.0 };
+        let cell_height = if rows > 24 { 20.0_f64 } else { 30.0 };
+        let cell_height = cell_height.max(rows_names.line_height() + 4.0);
         let is_slanted = widest(&matrix.columns) > cell(10.0) - 4.0;
         // The last of the slanted names extends to the right.
-        let cell_width =
-            cell(if is_slanted { widest(&matrix.columns).min(SLANT) * 0.8 } else { 10.0 });
-        let names = if is_slanted { widest(&matrix.columns).min(SLANT) * 0.6 + 14.0 } else { 18.0 };
+        let cell_width = cell(if is_slanted {
+            widest(&matrix.columns).min(SLANT_WIDTH_MAX) * SLANT_COS
+        } else {
+            10.0
+        });
+        let names = if is_slanted {
+            widest(&matrix.columns).min(SLANT_WIDTH_MAX) * SLANT_SIN + 14.0
+        } else {
+            18.0
+        };
         let y = top + KEY_HEIGHT + 20.0 + names;
         Self {
             x: left,
@@ -167,7 +176,7 @@ pub(super) fn write(out: &mut String, matrix: &Matrix, frame: &Frame, top: f64) 
         px(at.width()),
         px(at.height())
     );
-    names(out, matrix, &at);
+    names(out, matrix, &at, frame);
     let _ = writeln!(out, r#"<g class="marks" clip-path="url(#{}-p0)"><g class="zoom">"#, frame.id);
     for row in 0..at.rows {
         for column in 0..at.columns {
@@ -206,19 +215,26 @@ fn key(out: &mut String, matrix: &Matrix, ramp: &Ramp, top: f64) {
     out.push_str("</g>\n");
 }
 
-fn names(out: &mut String, matrix: &Matrix, at: &Grid) {
+/// The names of the rows.
+fn row_names<'a>(matrix: &'a Matrix, frame: &Frame) -> Names<'a> {
+    Names::beside(&matrix.rows, frame.width * 0.3)
+}
+
+fn names(out: &mut String, matrix: &Matrix, at: &Grid, frame: &Frame) {
     out.push_str("<g class=\"axis x\">");
     let head = at.top + KEY_HEIGHT + 8.0;
-    let name = |x, width_max| Label { class: "name", ..label(x, head, Anchor::Start, width_max) };
-    name(at.x, at.width().max(200.0)).write(out, &matrix.columns_label);
+    let wide = width(&isolated(&matrix.columns_label), SIZE).min(frame.width - 4.0);
+    let x = at.x.min(frame.width - wide - 2.0);
+    Label { class: "name", ..label(x, head, Anchor::Start, wide + 0.1) }
+        .write(out, &matrix.columns_label);
     // Slanted names closer than this would touch.
-    let every = if at.is_slanted { (21.0 / at.cell.0).ceil().max(1.0) as usize } else { 1 };
+    let every = if at.is_slanted { (SLANT_STEP / at.cell.0).ceil().max(1.0) as usize } else { 1 };
     for (i, column) in matrix.columns.iter().enumerate().step_by(every) {
         let x = at.x + (i as f64 + 0.5) * at.cell.0;
         if at.is_slanted {
             let y = at.y - 6.0;
             let turn = format!(r#" transform="rotate(-35 {} {})""#, px(x), px(y));
-            Label { class: "cat", more: &turn, ..label(x, y, Anchor::Start, SLANT) }
+            Label { class: "cat", more: &turn, ..label(x, y, Anchor::Start, SLANT_WIDTH_MAX) }
                 .write(out, column);
         } else {
             Label { class: "cat", ..label(x, at.y - 6.0, Anchor::Middle, at.cell.0) }
@@ -228,10 +244,15 @@ fn names(out: &mut String, matrix: &Matrix, at: &Grid) {
     out.push_str("</g>\n<g class=\"axis y\">");
     Label { class: "name", ..label(2.0, at.y - 6.0, Anchor::Start, at.x - 4.0) }
         .write(out, &matrix.rows_label);
-    for (i, row) in matrix.rows.iter().enumerate() {
-        let y = at.y + (i as f64 + 0.5) * at.cell.1 + 4.0;
-        Label { class: "cat", ..label(at.x - 7.0, y, Anchor::End, at.x - 9.0) }.write(out, row);
-    }
+    let rows = Ruler {
+        kind: Kind::Categories(at.rows),
+        quantity: Quantity::Count,
+        low: -0.5,
+        high: at.rows as f64 - 0.5,
+        from: at.y,
+        to: at.y + at.height(),
+    };
+    row_names(matrix, frame).write(out, &rows, at.x - 7.0);
     out.push_str("</g>\n");
 }
 

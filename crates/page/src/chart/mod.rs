@@ -14,6 +14,7 @@ mod layout;
 mod legend;
 mod marks;
 mod matrix;
+mod names;
 mod path;
 mod plot;
 mod scale;

@@ -7,8 +7,9 @@ use crate::{Mark, Panel, Plot, Scale, Series};
 
 use super::heat::{Field, Levels};
 use super::labels::Taken;
-use super::layout::{self, Area, Layout, SLANT_WIDTH_MAX, SPAN_ROW, axis_label};
+use super::layout::{self, Area, Layout, SPAN_ROW, axis_label};
 use super::marks::{self, Place, Spot};
+use super::names::Names;
 use super::path::{Path, px};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, sign_before, span_name};
@@ -64,9 +65,6 @@ struct Drawing<'a> {
 fn across(at: &Area, y: f64) -> String {
     format!("M{} {}h{}", px(at.x), px(y), px(at.width))
 }
-
-/// Cosine of the slant of names, 35 degrees.
-const SLANT_COS: f64 = 0.819;
 
 impl Drawing<'_> {
     fn write(&self, out: &mut String, field: Option<&Field>, levels: &Levels) {
@@ -193,7 +191,7 @@ impl Drawing<'_> {
         }
         minor.write(out, "minor");
         if let (Scale::Categories(names), true) = (&axis.scale, is_last) {
-            self.x_names(out, names, bottom);
+            Names::below(names, &layout.x).write(out, &layout.x, bottom);
         }
         if !matches!(self.panel.y.scale, Scale::Categories(_)) {
             let foot =
@@ -207,28 +205,6 @@ impl Drawing<'_> {
             Label { class: "name", ..label(x, y, Anchor::Middle, at.width) }.write(out, &name);
         }
         out.push_str("</g>\n");
-    }
-
-    /// Names of categories below the panel: level where they fit, slanted otherwise, and only as many as don't
-    /// touch.
-    fn x_names(&self, out: &mut String, names: &[String], bottom: f64) {
-        let width_max = self.layout.x.pixels_per_unit();
-        let every =
-            if self.layout.is_slanted { (21.0 / width_max).ceil().max(1.0) as usize } else { 1 };
-        for (i, name) in names.iter().enumerate().step_by(every) {
-            let Some(x) = self.layout.x.place(i as f64) else { continue };
-            if self.layout.is_slanted {
-                let turn =
-                    format!(r#" transform="rotate(-35 {} {})""#, px(x + 4.0), px(bottom + 14.0));
-                // It extends to the left, as far as the picture.
-                let slant_width_max = SLANT_WIDTH_MAX.min((x + 4.0) / SLANT_COS);
-                let name_at = label(x + 4.0, bottom + 14.0, Anchor::End, slant_width_max);
-                Label { class: "cat", more: &turn, ..name_at }.write(out, name);
-            } else {
-                Label { class: "cat", ..label(x, bottom + 16.0, Anchor::Middle, width_max) }
-                    .write(out, name);
-            }
-        }
     }
 
     fn y_axis(&self, out: &mut String) {
@@ -247,13 +223,12 @@ impl Drawing<'_> {
             out.push_str("</g>");
         }
         if let Scale::Categories(names) = &self.panel.y.scale {
-            for (i, name) in names.iter().enumerate() {
+            for i in 0..names.len() {
                 let Some(y) = at.ruler.place(i as f64) else { continue };
-                let _ = write!(out, r#"<g class="tick"><path d="{}"/>"#, across(at, y));
-                let name_at = label(at.x - 7.0, y + 4.0, Anchor::End, at.x - 9.0);
-                Label { class: "cat", ..name_at }.write(out, name);
-                out.push_str("</g>");
+                let _ = write!(out, r#"<g class="tick"><path d="{}"/></g>"#, across(at, y));
             }
+            let step = at.ruler.pixels_per_unit();
+            layout::names_beside(names, self.frame).each(step).write(out, &at.ruler, at.x - 7.0);
         }
         minor.write(out, "minor");
         let name = axis_label(&self.panel.y);
@@ -303,14 +278,10 @@ impl Drawing<'_> {
             path.line_to(b, y + 2.0);
             path.line_to(b, y + 4.0);
             path.write(out, "bracket");
-            let width_max = (self.frame.width - a).min((b - a).max(165.0));
-            let words = span_name(span);
-            Label {
-                class: tone::class(span.tone),
-                size: SMALL,
-                ..label(a + 2.0, y - 1.0, Anchor::Start, width_max)
-            }
-            .write(out, &words);
+            let (x, wide) = layout::span_name_at(span, a, self.frame);
+            let name_at = label(x, y - 1.0, Anchor::Start, wide + 0.1);
+            Label { class: tone::class(span.tone), size: SMALL, ..name_at }
+                .write(out, &span_name(span));
             out.push('\n');
         }
     }

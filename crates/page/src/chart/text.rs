@@ -1,10 +1,11 @@
 //! Text in a picture: escaping, estimated width, truncation.
 //!
 //! Names come from foreign files and devices, so no part of them may become markup, reverse the direction of
-//! the text behind it, or run over the picture. No font is read here: widths are estimates for a common
-//! sans-serif face, on the generous side, which is enough to keep labels apart.
+//! the text behind it, or run over the picture. No font is read here: widths are those of a wide
+//! sans-serif face, which is enough to keep labels apart in the reader's own.
 
 use iodyno_units::text;
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::path::px;
@@ -54,16 +55,24 @@ pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(share_of_em).sum::<f64>() * size
 }
 
+/// Thousandths of an em of each printable character of ASCII in DejaVu Sans, the widest of the faces that browsers take
+/// for `sans-serif`.
+#[rustfmt::skip]
+const ADVANCES: [u16; 95] = [
+    318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337, 636, 636, 636,
+    636, 636, 636, 636, 636, 636, 636, 337, 337, 838, 838, 838, 531, 1000, 684, 686, 698, 770, 632,
+    575, 775, 752, 295, 295, 656, 557, 863, 748, 787, 603, 787, 695, 635, 611, 732, 684, 989, 685,
+    611, 685, 390, 337, 390, 838, 500, 500, 613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579,
+    278, 974, 634, 612, 635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
+];
+
 fn share_of_em(c: char) -> f64 {
     match c {
-        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | 'I' => 0.29,
-        ' ' | 'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '/' | '-' | '·' => 0.38,
-        'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.92,
-        'A'..='Z' | '+' | '=' | '<' | '>' | '~' => 0.7,
+        ' '..='~' => f64::from(ADVANCES[c as usize - ' ' as usize]) / 1000.0,
         '\u{2066}'..='\u{2069}' => 0.0,
-        '0'..='9' => 0.64,
-        c if c.is_ascii() || ('\u{a0}'..'\u{1100}').contains(&c) => 0.6,
-        '\u{2010}'..='\u{2027}' => 0.6,
+        '·' => 0.32,
+        '±' | '×' | '÷' => 0.84,
+        '\u{a0}'..'\u{1100}' | '\u{2010}'..='\u{2013}' => 0.66,
         _ => 1.0,
     }
 }
@@ -85,22 +94,28 @@ fn cut(text: &str, size: f64, width_max: f64) -> Option<String> {
     None
 }
 
-/// Lines of `text` no wider than `width_max`, at most `lines` of them, the last one cut if need be.
+/// Lines of `text` no wider than `width_max`, at most `lines` of them, the last one cut if need be. A word wider than
+/// a line is continued on the next.
 pub(super) fn wrap(text: &str, size: f64, width_max: f64, lines: usize) -> Vec<String> {
     let text = clean(text);
     let mut out: Vec<String> = Vec::new();
-    let mut words = text.split_whitespace().peekable();
-    while let Some(word) = words.next() {
+    let mut words: VecDeque<&str> = text.split_whitespace().collect();
+    while let Some(word) = words.pop_front() {
         let mut line = word.to_owned();
         let is_last = out.len() + 1 == lines;
-        while let Some(&next) = words.peek() {
+        if let (Some(end), false) = (beyond(word, size, width_max), is_last) {
+            words.push_front(&word[end..]);
+            out.push(word[..end].to_owned());
+            continue;
+        }
+        while let Some(next) = words.front() {
             let longer = format!("{line} {next}");
             let fits = width(&longer, size) <= width_max;
             if !fits && !is_last {
                 break;
             }
             line = longer;
-            words.next();
+            words.pop_front();
             if !fits {
                 break;
             }
@@ -112,6 +127,31 @@ pub(super) fn wrap(text: &str, size: f64, width_max: f64, lines: usize) -> Vec<S
         }
     }
     out
+}
+
+/// Where a word stops to fit into a line, behind one character at least; None where it fits.
+fn beyond(word: &str, size: f64, width_max: f64) -> Option<usize> {
+    let mut used = 0.0;
+    let mut ends = word.char_indices().map(|(at, c)| {
+        used += share_of_em(c) * size;
+        (at, used > width_max)
+    });
+    ends.find(|(at, is_over)| *at > 0 && *is_over).map(|(at, _)| at)
+}
+
+/// The lines of [`wrap`] where they are broken between words alone, and none is cut.
+pub(super) fn broken(text: &str, size: f64, width_max: f64, lines: usize) -> Option<Vec<String>> {
+    let found = wrap(text, size, width_max, lines);
+    let words = found.iter().flat_map(|line| line.split_whitespace());
+    words.eq(clean(text).split_whitespace()).then_some(found)
+}
+
+/// Whether `lines` of [`wrap`] lack a part of `text`.
+pub(super) fn is_cut(text: &str, lines: &[String]) -> bool {
+    let text = clean(text);
+    let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
+    let last = lines.last().is_some_and(|line| line.ends_with('…') && !text.ends_with('…'));
+    last || letters(&text) != lines.iter().map(|line| letters(line)).sum::<usize>()
 }
 
 /// The anchor of a text.

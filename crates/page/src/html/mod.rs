@@ -258,6 +258,35 @@ fn table(table: &Table) -> String {
     rendered(&TableView { table })
 }
 
+/// A text whose parts between backquotes are code.
+fn with_code(text: &str) -> String {
+    let text = escaped(text);
+    if text.matches('`').count() % 2 == 1 {
+        return text;
+    }
+    let parts = text.split('`').enumerate();
+    parts
+        .map(|(i, part)| if i % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() })
+        .collect()
+}
+
+/// A command in one line is not broken within its flags, where these fit.
+fn with_whole_flags(text: &str) -> String {
+    if text.contains('\n') {
+        return escaped(text);
+    }
+    let with_flag = |word: &str| {
+        let escaped = escaped(word);
+        let is_flag = word.starts_with('-');
+        if is_flag { format!("<span class=\"flag\">{escaped}</span>") } else { escaped }
+    };
+    text.split(' ').map(with_flag).collect::<Vec<_>>().join(" ")
+}
+
+fn escaped(text: &str) -> String {
+    escape(text, Html).map_or_else(|never| match never {}, |escaped| escaped.to_string())
+}
+
 /// A sign for the tone, with its word for readers who can't see it.
 fn mark(tone: Tone) -> String {
     let (sign, word) = (tone::sign(tone), tone::word(tone));

@@ -21,6 +21,40 @@ use serde_json::{Value, json};
 /// Time limit of an answer; beyond it the browser is considered dead. Not a statement on speed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What is wrong with the labels of the figures, as the browser draws them: one that leaves its figure, covers
+/// another, or is cut.
+const WRONG_LABELS: &str = r"(() => {
+    const wrong = [];
+    for (const svg of document.querySelectorAll('svg.chart')) {
+        const frame = svg.getBoundingClientRect(), k = frame.width / svg.viewBox.baseVal.width;
+        const name = svg.closest('figure')?.id ?? svg.id;
+        const seen = [...svg.querySelectorAll('text')].filter((it) => it.getClientRects().length && it.textContent);
+        const boxes = seen.map((text) => {
+            // From the height of capitals to the depth of letters such as g, rather than the whole line.
+            const b = text.getBBox(), m = text.getScreenCTM(), top = b.y + 0.15 * b.height;
+            return [[b.x, top], [b.x + b.width, top], [b.x + b.width, b.y + b.height], [b.x, b.y + b.height]]
+                .map(([x, y]) => [m.a * x + m.c * y + m.e, m.b * x + m.d * y + m.f]);
+        });
+        const separates = (c, i, others) => {
+            const side = [c[i + 1][0] - c[i][0], c[i + 1][1] - c[i][1]], length = Math.hypot(...side) || 1;
+            const ends = (of) => of.map(([x, y]) => (x * side[0] + y * side[1]) / length);
+            const [a, b] = [ends(c), ends(others)], slack = 0.6 * k;
+            return Math.max(...a) <= Math.min(...b) + slack || Math.max(...b) <= Math.min(...a) + slack;
+        };
+        const meet = (a, b) => ![[a, b], [b, a]].some(([c, d]) => [0, 1].some((i) => separates(c, i, d)));
+        boxes.forEach((box, i) => {
+            const words = seen[i].textContent;
+            const isOut = box.some(([x, y]) => x < frame.left - k || x > frame.right + k || y < frame.top - k || y > frame.bottom + k);
+            if (isOut) wrong.push(`${name}: '${words}' leaves the figure`);
+            if (seen[i].firstChild.textContent.endsWith('…')) wrong.push(`${name}: '${words}' is cut`);
+            boxes.slice(i + 1).forEach((other, j) => {
+                if (meet(box, other)) wrong.push(`${name}: '${words}' covers '${seen[i + 1 + j].textContent}'`);
+            });
+        });
+    }
+    return wrong;
+})()";
+
 static SHARED: Mutex<Option<Browser>> = Mutex::new(None);
 
 /// A running browser.
@@ -229,6 +263,17 @@ impl Tab {
             assert!(start.elapsed() < ANSWER_TIMEOUT, "never true: {expression}");
             std::thread::sleep(Duration::from_millis(15));
         }
+    }
+
+    /// What is wrong with the labels of the page's figures; empty where every one is whole, inside its figure and
+    /// covers no other.
+    pub fn wrong_labels(&mut self) -> Vec<String> {
+        // Figures out of sight have no boxes.
+        let shown = "<style>.figure { content-visibility: visible !important }</style>";
+        self.eval(&format!("document.head.insertAdjacentHTML('beforeend', '{shown}')"));
+        let found = self.eval(WRONG_LABELS);
+        let found = found.as_array().expect("a list").iter();
+        found.filter_map(|it| it.as_str().map(str::to_owned)).collect()
     }
 
     /// Two frames are drawn: requested animation frames have run.

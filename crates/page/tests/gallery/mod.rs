@@ -75,6 +75,11 @@ pub(crate) fn figures() -> Vec<Figure> {
         histogram(),
         sizes(),
         empty(),
+        long_names(2),
+        long_names(7),
+        long_names(16),
+        long_names(32),
+        long_names_both_ways(),
     ]
 }
 
@@ -456,6 +461,50 @@ fn budget() -> Figure {
         "Where the time of an I/O goes",
         "Nearly all of it is spent in the device.",
         Shape::Plot(plot(x, vec![panel])),
+    )
+}
+
+/// The names of cells of a sweep over several axes, as many as its figures have bars.
+fn sweep_names(n: usize) -> Vec<String> {
+    let name = |i: usize| {
+        let (depth, kind) = (1 << (i % 9), ["read", "write"][i % 2]);
+        format!("random-write, depth {depth}, block 64KiB, read 70%, {kind} ({}.{i} ms)", i + 1)
+    };
+    (0..n).map(name).collect()
+}
+
+fn long_names(n: usize) -> Figure {
+    let of = |name: &str, color, share: f64| {
+        let points = (0..n).map(|i| Point::at(i as f64, share)).collect();
+        series(name, Mark::Stack, color, points)
+    };
+    let all = vec![
+        of("submission of the request through the block layer", 0, 0.25),
+        of("device, kernel and waiting", 2, 0.75),
+    ];
+    let panel = Panel::new(Axis::from_zero("share of the time of an I/O", Quantity::Share), all);
+    let mut plot = plot(Axis::categories("", sweep_names(n)), vec![panel]);
+    let at = n as f64 - 1.0;
+    plot.spans = vec![span(at, at + 0.4, "a long name of the last of these bars", Tone::Good)];
+    figure(
+        &format!("long-names-{n}"),
+        "Where the time of an I/O goes",
+        "Nearly all of it is spent in the device.",
+        Shape::Plot(plot),
+    )
+}
+
+fn long_names_both_ways() -> Figure {
+    let mut matrix = table(&MIXES, &SIZES, Quantity::LatencyNs, |row, column| row + 7.0 * column);
+    "engine and outstanding operations of each worker".clone_into(&mut matrix.columns_label);
+    matrix.columns = MIXES.map(|mix| format!("libaio, depth 32, {mix} reads")).to_vec();
+    matrix.rows =
+        SIZES.map(|size| format!("/dev/disk/by-id/nvme-Example_D7_1920GB, {size}")).to_vec();
+    figure(
+        "long-names-matrix",
+        "p99 by target and engine",
+        "Nothing was measured.",
+        Shape::Matrix(matrix),
     )
 }
 

@@ -141,13 +141,15 @@ pub struct SideFacts<'a> {
     pub runs: Vec<&'a str>,
     /// Names of its runs, each once.
     pub names: Vec<&'a str>,
+    /// The same with what flags changed of their work.
+    pub headings: Vec<String>,
     /// Names of its targets, each once.
     pub targets: Vec<&'a str>,
 }
 
 impl<'a> SideFacts<'a> {
     fn of(side: Side<'a>) -> Self {
-        fn once<'t>(words: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+        fn once<T: PartialEq>(words: impl Iterator<Item = T>) -> Vec<T> {
             let mut found = Vec::new();
             for word in words {
                 if !found.contains(&word) {
@@ -160,6 +162,7 @@ impl<'a> SideFacts<'a> {
             asked: side.asked,
             runs: side.runs.iter().map(|r| r.id.as_str()).collect(),
             names: once(side.runs.iter().map(|r| r.head.name.as_str())),
+            headings: once(side.runs.iter().map(|r| r.head.heading())),
             targets: once(side.runs.iter().flat_map(|r| &r.head.targets).map(|t| t.name.as_str())),
         }
     }

@@ -49,8 +49,8 @@ fn head(compared: &Compared, style: Style) -> Vec<String> {
             [one] => format!("run {one}"),
             several => format!("{} runs", several.len()),
         };
-        let names = side.names.iter().filter(|n| **n != side.asked);
-        let names: Vec<String> = names.map(|n| clean(n, 40, style)).collect();
+        let names = side.headings.iter().filter(|n| **n != side.asked);
+        let names: Vec<String> = names.map(|n| clean(n, 100, style)).collect();
         let targets: Vec<String> = side.targets.iter().map(|t| clean_path(t, 40, style)).collect();
         let mut words = vec![runs];
         words.extend((!names.is_empty()).then(|| some(&names)));
@@ -127,7 +127,14 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
             target.fields.push(Field::Text(of, Role::Plain));
             let [(depth_a, block_a), (depth_b, block_b)] = [&row.a_key, &row.b_key].map(conditions);
             let both = |a: String, b: String| if a == b { a } else { format!("{a} to {b}") };
-            let text = format!("{}  {}", both(depth_a, depth_b), both(block_a, block_b));
+            // The same blocks at two rates are named once.
+            let blocks = match (block_a.split_once(" at "), block_b.split_once(" at ")) {
+                (Some((a, _)), Some((b, rate_b))) if a == b && block_a != block_b => {
+                    format!("{block_a} to {rate_b}")
+                }
+                _ => both(block_a, block_b),
+            };
+            let text = format!("{}  {blocks}", both(depth_a, depth_b));
             load.fields.push(Field::Text(clean(&text, 40, style), Role::Dim));
         }
         last = Some(&row.a_key);

@@ -2,6 +2,7 @@
 //! all cells, which every report has.
 
 use super::distribution::{self, of_cells};
+use super::stage::Stage;
 use super::time;
 use super::{figures, labels, latency_breakdown};
 use iodyno_measure::statistics::repeats;
@@ -52,15 +53,32 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     sections
 }
 
+/// The courses of some cells of a stage.
+pub(super) fn courses_of(stage: &Stage<'_>, cells: &[&Cell]) -> Vec<Block> {
+    let with_id = |figure: Figure| {
+        let id = format!("{}-{}", stage.id, figure.id);
+        Block::Figure(Figure { id, ..figure })
+    };
+    course(stage.run, cells).into_iter().map(with_id).collect()
+}
+
 /// The course of each cell; those of one unit share the axes of latency and of the rate, where all can be read.
-pub(super) fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
+/// Cells of one name, such as samples, are numbered.
+fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     let drawn = &cells[..cells.len().min(DRAWN_MAX)];
+    let name = |cell: &Cell| labels::name(run, &cell.key);
     let mut figures: Vec<Figure> = drawn
         .iter()
         .enumerate()
         .filter_map(|(i, cell)| {
             let id = format!("time-{}-{}", i + 1, labels::slug(&cell.key.name));
-            time::figure(run, cell, &id, time::shared_range(cell, drawn))
+            let mut figure = time::figure(run, cell, &id, time::shared_range(cell, drawn))?;
+            let alike = |of: &[&Cell]| of.iter().filter(|c| name(c) == name(cell)).count();
+            if alike(drawn) > 1 {
+                let number = alike(&drawn[..=i]);
+                figure.title = format!("{}, {number} of {}", figure.title, alike(drawn));
+            }
+            Some(figure)
         })
         .collect();
     time::share_rates(&mut figures);

@@ -38,15 +38,15 @@ pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     }
     figures.extend(of_distribution(stage, &stage.cells, &sweep.table));
     let id = format!("{}-budget", stage.id);
-    figures.extend(latency_breakdown::figure(stage.run, &id, &by_point(stage, &sweep.table)));
+    let points = by_point(stage, &sweep.table);
+    figures.extend(latency_breakdown::figure(stage.run, &id, &points));
     let mut blocks: Vec<Block> = figures.into_iter().map(Block::Figure).collect();
     blocks.push(Block::Table(table(&sweep.table)));
-    if stage.cells.len() <= COURSES_MAX {
-        let mut courses = cells::course(stage.run, &stage.cells);
-        for figure in &mut courses {
-            figure.id = format!("{}-{}", stage.id, figure.id);
-        }
-        blocks.extend(courses.into_iter().map(Block::Figure));
+    // Of a point's repeats the first.
+    let firsts: Vec<&Cell> =
+        points.iter().filter_map(|(_, cells)| cells.first().copied()).collect();
+    if firsts.len() <= COURSES_MAX {
+        blocks.extend(cells::courses_of(stage, &firsts));
     }
     blocks
 }

@@ -32,7 +32,7 @@ pub(super) fn about_several(runs: &[&Run]) -> Vec<String> {
         .take(12)
         .map(|run| {
             let when = run.started.strftime("%Y-%m-%d %H:%M");
-            format!("{} · {} · {} · {when} UTC", run.id, run.head.name, targets(run))
+            format!("{} · {} · {} · {when} UTC", run.id, run.head.heading(), targets(run))
         })
         .chain((runs.len() > 12).then(|| format!("and {} more runs", runs.len() - 12)))
         .chain(described(runs))
@@ -67,7 +67,7 @@ fn described(runs: &[&Run]) -> Vec<String> {
 
 /// A side of a comparison: the name of its runs, and its name on the command line where that is another.
 pub(super) fn side(of: &SideFacts<'_>) -> String {
-    match of.names.as_slice() {
+    match of.headings.as_slice() {
         [name] if *name != of.asked => format!("{name} ({})", of.asked),
         _ => of.asked.to_owned(),
     }

@@ -48,7 +48,7 @@ const CARRIED_INTERVALS_MAX: usize = 4_000;
 /// The report on a run.
 pub fn document(run: &Run, options: &Options) -> Document {
     let mut document = Document {
-        title: run.head.name.clone(),
+        title: run.head.heading(),
         about: labels::about(run),
         made_by: options.made_by.clone(),
         ..Document::default()

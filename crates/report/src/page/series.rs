@@ -25,11 +25,7 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     if series.samples.len() >= SAMPLES_MIN {
         blocks.extend(course(stage, series).map(Block::Figure));
     } else {
-        let mut courses = cells::course(stage.run, &stage.cells);
-        for figure in &mut courses {
-            figure.id = format!("{}-{}", stage.id, figure.id);
-        }
-        blocks.extend(courses.into_iter().map(Block::Figure));
+        blocks.extend(cells::courses_of(stage, &stage.cells));
     }
     blocks.push(Block::Text(said(series)));
     let of_end: Vec<_> = match stage.cells.as_slice() {

@@ -14,7 +14,7 @@ const ROWS_MAX: usize = 16;
 const SCALE_COLUMNS: (usize, usize) = (30, 72);
 
 /// The legend of the strokes.
-const KEY: &str = "─ shortest to median · ● p50 · ━ to p99 · ┅ to p99.9 · ┄ to the longest";
+const KEY: &str = "─ min to p50 · ● p50 · ━ to p99 · ┅ to p99.9 · ┄ to max";
 
 /// The bars under a scale; none for a single row, whose table suffices, and for too many.
 pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
@@ -50,8 +50,10 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     for (name, latency) in rows {
         lines.push(format!("{}  {}", pad(&name, names, false), scale.bar(&latency, style)));
     }
-    let indent = " ".repeat(names + 2);
-    for line in wrap(KEY, style.columns().saturating_sub(names + 2)) {
+    // Under the bars where it fits there in one line.
+    let free = style.columns().saturating_sub(width(KEY));
+    let indent = " ".repeat((names + 2).min(free));
+    for line in wrap(KEY, style.columns() - indent.len()) {
         lines.push(paint(&format!("{indent}{line}"), Role::Dim, style));
     }
     lines

@@ -1,6 +1,6 @@
 //! The confidence of a table's percentiles: a table of their intervals under it.
 
-use iodyno_measure::statistics::within::{COVERS, Within};
+use iodyno_measure::statistics::within::Within;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, paragraph};
@@ -62,7 +62,8 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
     } else {
         ""
     };
-    let text = format!("They cover {COVERS}.{short}");
+    let text =
+        format!("The sampling error of this window alone; repeats show how runs differ.{short}");
     lines.extend(paragraph(&text, Role::Dim, style));
     lines
 }

@@ -23,6 +23,8 @@ use iodyno_units::human;
 
 /// Columns of a cell's name.
 const NAME_COLUMNS_MAX: usize = 48;
+/// Columns of a run's heading, in all its lines.
+const HEADING_COLUMNS_MAX: usize = 240;
 /// Columns of a target's name.
 const TARGET_COLUMNS_MAX: usize = 32;
 /// Columns of both, where a table has other columns beside them.
@@ -109,12 +111,15 @@ fn label_of(run: &Run, key: &CellKey, columns: usize, style: Style) -> String {
         run.cells.iter().any(|cell| of(&cell.key) != of(&run.cells[0].key))
     };
     let is_named = has_several(|key| &key.name) || run.cells.iter().any(|c| c.key.repeat > 0);
-    let name = clean(&name_of(run, key), NAME_COLUMNS_MAX.min(columns / 2), style);
+    let name = |columns| clean(&name_of(run, key), NAME_COLUMNS_MAX.min(columns), style);
     let target = |columns| clean_path(&key.target, TARGET_COLUMNS_MAX.min(columns), style);
     match (has_several(|key| &key.target), is_named) {
-        (false, _) => name,
+        (false, _) => name(columns),
         (true, false) => target(columns),
-        (true, true) => format!("{name} on {}", target(columns - text::width(&name) - 4)),
+        (true, true) => {
+            let name = name(columns / 2);
+            format!("{name} on {}", target(columns - text::width(&name) - 4))
+        }
     }
 }
 
@@ -137,9 +142,9 @@ fn minutes(time: iodyno_notebook::Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
-/// Name, start, duration, status, id.
+/// Heading, id, start, duration, status.
 fn title(run: &Run, style: Style) -> Vec<String> {
-    let name = clean(&run.head.name, style.columns() / 2, style);
+    let name = clean(&run.head.heading(), HEADING_COLUMNS_MAX, style);
     // A run that was not kept has no id.
     let id = (!run.id.is_empty()).then(|| run.id.clone());
     let mut rest: Vec<String> = id.into_iter().collect();
@@ -157,15 +162,16 @@ fn title(run: &Run, style: Style) -> Vec<String> {
     let status = run.status.name();
     let about = format!("{}{}", rest.join(style.dot()), style.dot());
     let painted = paint(&about, Role::Dim, style) + &paint(status, role, style);
-    let bold = paint(&name, Role::Bold, style);
-    let columns = text::width(&name) + 2 + text::width(&about) + status.len();
-    let mut lines = if columns <= style.columns() {
-        vec![format!("{bold}  {painted}")]
+    let columns = text::width(&about) + status.len();
+    let mut lines = paragraph(&name, Role::Bold, style);
+    if text::width(&name) + 2 + columns <= style.columns() {
+        lines = vec![format!("{}  {painted}", paint(&name, Role::Bold, style))];
+    } else if 2 + columns <= style.columns() {
+        lines.push(format!("  {painted}"));
     } else {
-        let mut lines = vec![format!("{bold}  {}", paint(status, role, style))];
+        lines.push(format!("  {}", paint(status, role, style)));
         lines.extend(rest.iter().map(|part| format!("  {}", paint(part, Role::Dim, style))));
-        lines
-    };
+    }
     if let Status::Failed(reason) = &run.status {
         let reason = clean(reason, 1000, style);
         let wrapped = text::wrap(&reason, style.columns() - 2);

@@ -77,7 +77,7 @@ pub(super) fn lines(run: &Run, by_code: bool, detail: Detail, style: Style) -> V
         lines.extend(coded(&format!("{} ", paint(mark, role, style)), entry, style));
     }
     if !by_codes.is_empty() {
-        let text = format!("notes: {}{}--notes shows them", codes(&by_codes), style.dot());
+        let text = format!("notes: {}{}see --notes", codes(&by_codes), style.dot());
         let codes = hanging(&format!("{mark} "), 2, &clean(&text, TEXT_COLUMNS_MAX, style), style);
         lines.extend(codes.iter().map(|line| paint(line, role, style)));
     }
