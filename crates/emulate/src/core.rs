@@ -124,7 +124,6 @@ impl Core {
 
     /// Sends a request to another part now, on behalf of the request `parent`: it reaches that part
     /// by an event of its own, and the parent's part is notified when it has ended.
-    #[cfg_attr(not(test), expect(dead_code, reason = "devices ask no other part"))]
     pub(crate) fn ask(&mut self, part: PartId, parent: u32, op: &Op, token: u64) -> u32 {
         let child = self.request(part, Origin::Parent(parent), op, token);
         self.at(self.now, child, State::Issued);
@@ -133,13 +132,17 @@ impl Core {
 
     /// The host's worker on whose behalf a request is executed, if there is one.
     pub(crate) fn worker_of(&self, slot: u32) -> Option<u32> {
-        let mut origin = self.slab[slot].origin;
-        while let Origin::Parent(parent) = origin {
-            origin = self.slab[parent].origin;
-        }
-        match origin {
-            Origin::Host { worker, .. } => Some(worker),
-            Origin::Parent(_) | Origin::Own => None,
+        let mut request = &self.slab[slot];
+        loop {
+            let waits = match request.origin {
+                Origin::Host { worker, .. } => return Some(worker),
+                Origin::Parent(waits) => waits,
+                Origin::Own => request.parent,
+            };
+            if waits == NIL {
+                return None;
+            }
+            request = &self.slab[waits];
         }
     }
 

@@ -382,9 +382,10 @@ impl Machine {
         [self.generator_cores()].into_iter().chain(of_parts).collect()
     }
 
-    /// The time of a volume's I/Os by phase since the start.
+    /// The time of a volume's I/Os by phase since the start: of the part at its root.
     pub fn phases(&self, volume: u32) -> Vec<Phase> {
-        self.parts_of(volume).flat_map(Part::phases).collect()
+        let root = self.system.volumes[volume as usize].root;
+        self.parts[root.index()].phases()
     }
 
     /// The usage of every volume since the start.

@@ -8,6 +8,7 @@
 #[path = "machine/tests/mirror.rs"]
 mod mirror;
 
+use crate::array::Array;
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::flash::{Counts, FlashDevice, Population};
@@ -26,6 +27,7 @@ pub(crate) enum Part {
     Flash(Box<FlashDevice>),
     Disk(Box<Hdd>),
     Memory(MemoryDevice),
+    Array(Box<Array>),
     #[cfg(test)]
     Mirror(mirror::Mirror),
 }
@@ -37,6 +39,7 @@ macro_rules! each {
             Self::Flash($part) => $of_one,
             Self::Disk($part) => $of_one,
             Self::Memory($part) => $of_one,
+            Self::Array($part) => $of_one,
             #[cfg(test)]
             Self::Mirror($part) => $of_one,
         }
@@ -52,12 +55,9 @@ impl Part {
         population: &mut Population,
         core: &mut Core,
     ) -> Result<Self, String> {
-        #[cfg_attr(
-            not(test),
-            expect(clippy::infallible_destructuring_match, reason = "there will be other kinds")
-        )]
         let placed = match spec {
             spec::Part::Device(placed) => placed,
+            spec::Part::Array(array) => return Ok(Self::Array(Box::new(Array::new(array, id)))),
             #[cfg(test)]
             spec::Part::Mirror(children) => {
                 return Ok(Self::Mirror(mirror::Mirror::new(children.clone())));
@@ -109,6 +109,7 @@ impl Part {
         failure: Option<IoError>,
     ) {
         match self {
+            Self::Array(array) => array.child_completed(core, parent, child, failure),
             #[cfg(test)]
             Self::Mirror(_) => mirror::Mirror::child_completed(core, parent, failure),
             _ => unreachable!("a device has no child: {child} of {parent}, {failure:?}, {core:?}"),

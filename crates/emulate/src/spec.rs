@@ -3,12 +3,14 @@
 //!
 //! All times are ns, all sizes bytes, all rates bytes a second, unless the name says otherwise.
 
+mod array;
 mod system;
 
 use crate::disk::DiskSpec;
+pub use array::{Array, ArrayShape, SECTOR_BYTES, STRIP_BYTES};
 use core::fmt;
 use iodyno_units::{Precondition, human};
-pub use system::{Part, PlacedDevice, System, Volume};
+pub use system::{Group, Part, PlacedDevice, System, Volume};
 
 /// A device's state before the machine starts: a [`Precondition`] with all that it leaves to the workload.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,11 @@
 //! A system: its host, its parts, and the volumes, each of which is a tree of parts.
 
-use super::{Attach, Device, Host, Kind, Preconditioned, Written};
+use super::ArrayShape;
+use super::{Array, Attach, Device, Host, Kind, Preconditioned, SECTOR_BYTES, Written};
 use crate::part_id::PartId;
+use iodyno_raid::LayoutError;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// A server with its parts: the specification of a machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,10 +37,15 @@ pub struct Volume {
 pub enum Part {
     /// A device.
     Device(PlacedDevice),
+    /// Several parts as one address space.
+    Array(Array),
     /// Sends reads to the children in turn, all else to all of them.
     #[cfg(test)]
     Mirror(Vec<PartId>),
 }
+
+/// Volumes that become one array with this name; None: one volume, which stays.
+pub type Group = (Range<usize>, Option<(ArrayShape, String)>);
 
 /// A device in its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,15 +61,16 @@ impl Part {
     pub fn children(&self) -> &[PartId] {
         match self {
             Self::Device(_) => &[],
+            Self::Array(array) => &array.members,
             #[cfg(test)]
             Self::Mirror(children) => children,
         }
     }
 
-    #[cfg_attr(not(test), expect(clippy::unnecessary_wraps, reason = "there will be other kinds"))]
     fn device(&self) -> Option<&PlacedDevice> {
         match self {
             Self::Device(placed) => Some(placed),
+            Self::Array(_) => None,
             #[cfg(test)]
             Self::Mirror(_) => None,
         }
@@ -81,19 +90,38 @@ impl System {
         self.parts.push(Part::Device(PlacedDevice { device, socket }));
     }
 
+    /// Makes arrays of the volumes: of each range of them one volume, named so, in the state of the first. The ranges
+    /// are in order and take all volumes; a range without a shape is one volume, and stays.
+    ///
+    /// # Errors
+    /// The rule that an array breaks.
+    pub fn group(&mut self, ranges: Vec<Group>) -> Result<(), LayoutError> {
+        let alone = std::mem::take(&mut self.volumes);
+        for (range, shape) in ranges {
+            let Some((shape, name)) = shape else {
+                self.volumes.extend_from_slice(&alone[range]);
+                continue;
+            };
+            let members: Vec<PartId> = alone[range.clone()].iter().map(|v| v.root).collect();
+            let bytes: Vec<u64> = members.iter().map(|&m| self.part_capacity_bytes(m)).collect();
+            let array = shape.in_host(members, &bytes)?;
+            let root = PartId(self.parts.len() as u32);
+            self.parts.push(Part::Array(array));
+            self.volumes.push(Volume { name, root, state: alone[range.start].state });
+        }
+        Ok(())
+    }
+
     /// All devices, in order.
     pub fn devices(&self) -> impl Iterator<Item = &PlacedDevice> {
         self.parts.iter().filter_map(Part::device)
     }
 
     /// The same, mutable.
-    #[cfg_attr(
-        not(test),
-        expect(clippy::unnecessary_filter_map, reason = "there will be other kinds")
-    )]
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut PlacedDevice> {
         self.parts.iter_mut().filter_map(|part| match part {
             Part::Device(placed) => Some(placed),
+            Part::Array(_) => None,
             #[cfg(test)]
             Part::Mirror(_) => None,
         })
@@ -125,6 +153,7 @@ impl System {
     pub fn part_capacity_bytes(&self, part: PartId) -> u64 {
         match &self.parts[part.index()] {
             Part::Device(placed) => placed.device.capacity_bytes(),
+            Part::Array(array) => array.layout.sectors() * SECTOR_BYTES,
             #[cfg(test)]
             Part::Mirror(children) => {
                 children.iter().map(|&c| self.part_capacity_bytes(c)).min().unwrap_or(0)

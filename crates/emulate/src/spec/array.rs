@@ -1,0 +1,65 @@
+//! The specification of an array: its layout over its members, and the time that its software or firmware takes.
+
+use crate::part_id::PartId;
+use iodyno_raid::{Layout, LayoutError, Level, Rotation};
+
+/// Bytes of a sector of an array's layout.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// Several parts as one address space.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Its members, by their position in the layout.
+    pub members: Vec<PartId>,
+    /// The place of each sector, of [`SECTOR_BYTES`].
+    pub layout: Layout,
+    /// The processor that serves stripes is occupied for this long by a write to a stripe with parity, and by a read
+    /// or write that recovers what a missing member holds. One stripe at a time.
+    pub stripe_ns: u64,
+    /// That processor computes parity of this many bytes a second: those read and those written.
+    pub parity_bytes_per_s: f64,
+}
+
+/// How many devices make an array of which level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayShape {
+    /// Its level.
+    pub level: Level,
+    /// Its members.
+    pub members: u32,
+    /// Bytes of a strip (md's chunk); without effect on levels without strips.
+    pub strip_bytes: u64,
+    /// The order of its parity.
+    pub rotation: Rotation,
+}
+
+/// md's default chunk.
+pub const STRIP_BYTES: u64 = 512 << 10;
+
+/// Linux md serves the stripes of RAID 5 and 6 by one thread unless it is given more
+/// (`/sys/block/mdX/md/group_thread_cnt` is 0). Assumed: some 170 000 stripes a second.
+const MD_STRIPE_NS: u64 = 6_000;
+
+/// Assumed of one core that xors data in memory; `bench/runs/2026-11-23-parity` has the measured rates.
+const MD_PARITY_BYTES_PER_S: f64 = 8e9;
+
+impl ArrayShape {
+    /// An array as Linux md makes it, of members of `member_bytes` each.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn in_host(
+        &self,
+        members: Vec<PartId>,
+        member_bytes: &[u64],
+    ) -> Result<Array, LayoutError> {
+        let sectors: Vec<u64> = member_bytes.iter().map(|bytes| bytes / SECTOR_BYTES).collect();
+        let layout = Layout::new(self.level, &sectors, self.strip_bytes / SECTOR_BYTES)?;
+        Ok(Array {
+            members,
+            layout: layout.rotated(self.rotation),
+            stripe_ns: MD_STRIPE_NS,
+            parity_bytes_per_s: MD_PARITY_BYTES_PER_S,
+        })
+    }
+}
