@@ -58,13 +58,14 @@ pub struct PlacedDevice {
 
 impl Part {
     /// The parts to which it sends requests.
-    pub fn children(&self) -> &[PartId] {
-        match self {
-            Self::Device(_) => &[],
-            Self::Array(array) => &array.members,
+    pub fn children(&self) -> impl Iterator<Item = PartId> {
+        let (children, more): (&[PartId], &[PartId]) = match self {
+            Self::Device(_) => (&[], &[]),
+            Self::Array(array) => (&array.members, &array.spares),
             #[cfg(test)]
-            Self::Mirror(children) => children,
-        }
+            Self::Mirror(children) => (children, &[]),
+        };
+        children.iter().chain(more).copied()
     }
 
     fn device(&self) -> Option<&PlacedDevice> {
@@ -212,7 +213,7 @@ impl System {
     /// The part or volume that names a part that does not exist, or not before it.
     pub(crate) fn check_trees(&self) -> Result<(), String> {
         for (number, part) in self.parts.iter().enumerate() {
-            if let Some(child) = part.children().iter().find(|child| child.index() >= number) {
+            if let Some(child) = part.children().find(|child| child.index() >= number) {
                 return Err(format!("part {number} is before part {child}, its child"));
             }
         }

@@ -1,0 +1,70 @@
+//! Values of 4 KiB units on their way between parts, where content is kept: those that a request writes, and those
+//! that a read of an array has returned. A device stores a value for each unit; a request whose units all have the
+//! value of its token has no entry here.
+//!
+//! A value is 8 bytes, and arithmetic of parity takes them as the bytes of the unit. 0 is a unit that was never
+//! written, and a unit of zeroes.
+
+use iodyno_raid::gf;
+use std::collections::{BTreeMap, VecDeque};
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Values {
+    /// By slot: the values of its units, in order.
+    of: BTreeMap<u32, Vec<u64>>,
+    /// Of completed reads of hosts that are not collected: the number of the completion, and the values.
+    read: VecDeque<(u64, Vec<u64>)>,
+    /// Of the completion that was collected last.
+    pub last: Option<Vec<u64>>,
+}
+
+impl Values {
+    /// The values of a request's units.
+    pub(crate) fn set(&mut self, slot: u32, values: Vec<u64>) {
+        self.of.insert(slot, values);
+    }
+
+    /// The value of a request's unit, by its number in the request.
+    pub(crate) fn of(&self, slot: u32, index: u64) -> Option<u64> {
+        self.of.get(&slot).map(|values| values[index as usize])
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn of_mut(&mut self, slot: u32) -> Option<&mut Vec<u64>> {
+        self.of.get_mut(&slot)
+    }
+
+    pub(crate) fn take(&mut self, slot: u32) -> Option<Vec<u64>> {
+        if self.of.is_empty() { None } else { self.of.remove(&slot) }
+    }
+
+    /// The request of a host in `slot` ends as completion `number`.
+    pub(crate) fn completed(&mut self, slot: u32, number: u64, failed: bool) {
+        if let Some(values) = self.take(slot)
+            && !failed
+        {
+            self.read.push_back((number, values));
+        }
+    }
+
+    /// Completion `number` is collected.
+    pub(crate) fn collected(&mut self, number: u64) {
+        let is_next = self.read.front().is_some_and(|read| read.0 == number);
+        self.last = if is_next { self.read.pop_front().map(|read| read.1) } else { None };
+    }
+
+    /// The power fails: no request survives.
+    pub(crate) fn power_cut(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// The sum of values in GF(2^8), each multiplied by its factor.
+pub(crate) fn combine(terms: impl IntoIterator<Item = (u8, u64)>) -> u64 {
+    let times = |(factor, value): (u8, u64)| match factor {
+        1 => value,
+        _ => u64::from_le_bytes(value.to_le_bytes().map(|byte| gf::mul(byte, factor))),
+    };
+    terms.into_iter().map(times).fold(0, |sum, value| sum ^ value)
+}
