@@ -112,6 +112,9 @@ impl Core {
 
     /// The power fails: no request survives, and every core drops its committed time.
     pub(crate) fn power_cut(&mut self) {
+        if self.names_values() {
+            self.end_given();
+        }
         self.failed += self.submitted - self.completed;
         self.completed = self.submitted;
         self.queue.clear();

@@ -21,6 +21,7 @@ use crate::request::Origin;
 use crate::server::{PerByte, ticks};
 use crate::spec::System;
 use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
+use crate::values::FIRST_NAME;
 use iodyno_units::{IoError, Op, OpKind};
 use std::collections::BTreeMap;
 
@@ -263,8 +264,8 @@ impl Machine {
             }
             let part = self.core.slab[parent].part;
             self.parts[part.index()].child_completed(&mut self.core, parent, child, failure);
-            if let Some(values) = &mut self.core.values {
-                values.take(child);
+            if self.core.values.is_some() {
+                self.core.end_values(child, failure.is_some());
             }
             self.core.slab.remove(child);
         }
@@ -280,9 +281,12 @@ impl Machine {
         }
         let end = (request.at + u64::from(request.len)).div_ceil(UNIT_BYTES);
         let part = &self.parts[request.part.index()];
-        let units = request.at / UNIT_BYTES..end;
-        let read = units.map(|unit| part.unit_value(unit, &self.parts).unwrap_or(0)).collect();
-        values.set(child, read);
+        let (id, units) = (request.part, request.at / UNIT_BYTES..end);
+        let held: Vec<_> = units.map(|unit| (unit, part.unit_value(unit, &self.parts))).collect();
+        let read = held.into_iter().map(|(unit, held)| self.core.fetch(id, unit, held)).collect();
+        if let Some(values) = &mut self.core.values {
+            values.set(child, read);
+        }
     }
 
     /// The time of the next event, ns.
@@ -312,10 +316,15 @@ impl Machine {
         self.parts.iter_mut().for_each(Part::keep_content);
     }
 
-    /// Stores content as [`Self::keep_content`] does, and reports content events from now on.
+    /// Stores content as [`Self::keep_content`] does, and reports content events from now on. (Arrays then have no
+    /// journal, and scrubs compare nothing: the owner has the bytes. An array is of devices.)
     pub fn follow_content(&mut self) {
         self.keep_content();
         self.core.changes.get_or_insert_default();
+        if let Some(values) = &mut self.core.values {
+            values.next_name.get_or_insert(FIRST_NAME);
+        }
+        self.parts.iter_mut().for_each(Part::follow_content);
     }
 
     /// Moves the content events since the last call to the end of `into`, in the order of

@@ -149,6 +149,13 @@ impl Part {
         }
     }
 
+    /// The owner has the bytes of content.
+    pub(crate) fn follow_content(&mut self) {
+        if let Self::Array(array) = self {
+            array.follow_content();
+        }
+    }
+
     /// The state of an array.
     pub(crate) fn array_state(&self) -> Option<ArrayState> {
         if let Self::Array(array) = self { Some(array.state()) } else { None }

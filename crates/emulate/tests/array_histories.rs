@@ -59,6 +59,7 @@ impl Unit {
 /// * a flush, or a forced write, that succeeded makes what was acknowledged before it was submitted durable;
 /// * after a power cut the unit holds any one value that it had since it was durable, or that a write would have given
 ///   it that had not ended;
+/// * once read without a write beside it, the unit holds that value;
 /// * a trim leaves the old value or zeroes; a write that failed, the old value or its own;
 /// * a read fails only where a unit of it may be lost: where a row of the stripe lacks more members (missing, or
 ///   unreadable there) than the level survives, now or since; or where, without a journal, the power was cut while
@@ -203,6 +204,15 @@ impl Shadow {
         }
     }
 
+    /// A read that no write overlapped returned the value: of several that the unit might hold, it holds this one.
+    fn is_read(&mut self, number: u64, value: u64, since: u64) {
+        let unit = &mut self.units[number as usize];
+        let (event, now) = unit.versions.last().expect("it holds something");
+        if *event <= since && unit.writes.is_empty() && now.len() > 1 && now.contains(&value) {
+            unit.versions.push((self.event, Values::from([value])));
+        }
+    }
+
     fn flushed(&mut self, since: u64) {
         self.units.iter_mut().for_each(|unit| unit.durable_since(since));
         self.rows.retain(|_, (last, writes)| *writes > 0 || *last > since);
@@ -222,6 +232,8 @@ struct Setup {
     losses: u64,
     latent: bool,
     cuts: bool,
+    /// One step in so many is a fault.
+    fault_every: u64,
 }
 
 /// Small devices: memory, which keeps everything; flash with a volatile buffer; a disk with a volatile cache.
@@ -282,6 +294,7 @@ impl Run {
             losses: [0, 1, 1, 2, 4][one(&mut random, 5) as usize],
             latent: one(&mut random, 3) == 0,
             cuts: one(&mut random, 2) == 0,
+            fault_every: [10, 10, 4][one(&mut random, 3) as usize],
         };
         let mut system = System::new("test", host());
         for _ in 0..setup.members + setup.spares {
@@ -408,6 +421,7 @@ impl Run {
                     let value = values.as_ref().expect("it was read")[at];
                     self.checked += 1;
                     let unit = first + at as u64;
+                    self.shadow.is_read(unit, value, since);
                     assert!(
                         allowed.contains(&value),
                         "{}: unit {unit} is {value} of {allowed:?}; {:?}",
@@ -522,15 +536,18 @@ impl Run {
             }
             5 if self.setup.latent => {
                 let units = self.setup.strip_units * 6;
-                let (at, len) = (self.any(units), 1 + self.any(3));
-                let fault = Fault::Latent {
-                    part: self.part(member),
-                    offset_bytes: at * UNIT,
-                    len_bytes: len * UNIT,
-                };
-                self.log(|| format!("{fault:?}"));
-                self.machine.apply_fault(&fault);
-                self.shadow.unreadable[member as usize].extend(at..at + len);
+                for _ in 0..=self.any(2) {
+                    let (at, len) = (self.any(units), 1 + self.any(3));
+                    let member = self.any(u64::from(self.setup.members)) as u32;
+                    let fault = Fault::Latent {
+                        part: self.part(member),
+                        offset_bytes: at * UNIT,
+                        len_bytes: len * UNIT,
+                    };
+                    self.log(|| format!("{fault:?}"));
+                    self.machine.apply_fault(&fault);
+                    self.shadow.unreadable[member as usize].extend(at..at + len);
+                }
                 self.update_failed();
             }
             _ => {}
@@ -555,8 +572,11 @@ impl Run {
         let steps = 20 + self.any(30);
         let depth = 1 + self.any(8) as usize;
         for _ in 0..steps {
+            if self.any(self.setup.fault_every) == 0 {
+                self.fault();
+                continue;
+            }
             match self.any(10) {
-                0 => self.fault(),
                 1 => self.machine.scrub(0),
                 2 | 3 => {
                     let ns = self.any(200_000);

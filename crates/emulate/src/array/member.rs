@@ -155,6 +155,9 @@ impl Array {
 
     /// The power fails: every request is gone. (Which members are missing is kept on the others.)
     pub(crate) fn power_off(&mut self, core: &mut Core) {
+        for number in 0..self.pieces.len() {
+            self.free_names(core, number);
+        }
         self.pieces.clear();
         self.pieces_free.clear();
         self.locks.clear();

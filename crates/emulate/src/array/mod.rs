@@ -4,10 +4,12 @@
 //! An operation is split at the borders of stripes; each piece is a request of the array's own, with its plan
 //! ([`iodyno_raid::Plan`]): reads of members first, then parity, then writes. Writes to a stripe with parity follow
 //! each other, for each computes parity from what the one before wrote; so do writes to the same sectors of copies.
+//! Members of an array with parity all read zeroes where they were trimmed, or all ignore trims.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `member` | what a member's failure means; which members are missing, replaced, spare |
+//! | `plan` | what a piece of an operation reads and writes |
 //! | `locks` | which rows of stripes a piece has for itself |
 //! | `row` | values of a row of a stripe: parity, recovery |
 //! | `content` | values of pieces: what reads return, what members are given |
@@ -19,6 +21,7 @@
 mod content;
 mod locks;
 mod member;
+mod plan;
 mod rebuild;
 mod record;
 mod restore;
@@ -33,7 +36,7 @@ use crate::request::{NIL, Origin, Slab, State};
 use crate::server::{PerByte, Server, ticks};
 use crate::spec;
 use crate::spec::SECTOR_BYTES;
-use iodyno_raid::{Access, Layout, MemberSet, Method, Plan, Role};
+use iodyno_raid::{Access, Layout, MemberSet, Plan};
 use iodyno_units::{IoError, Op, OpKind};
 use locks::Locks;
 use rebuild::{Rebuild, Scrub};
@@ -112,6 +115,8 @@ struct Piece {
     got: BTreeMap<(usize, u64), u64>,
     /// What the rows hold after it, by their unit within a strip.
     rows: BTreeMap<u64, Row>,
+    /// Names of values that it has made.
+    names: Range<u64>,
 }
 
 /// See the module.
@@ -128,6 +133,8 @@ pub(crate) struct Array {
     /// Of these, those with another device in their place.
     replaced: MemberSet,
     rebuild: Option<Rebuild>,
+    /// Rebuilds so far.
+    rebuilds: u64,
     rebuild_bytes_per_s: f64,
     scrub: Option<Scrub>,
     /// Pieces that resync rows.
@@ -162,6 +169,7 @@ impl Array {
             missing: MemberSet::NONE,
             replaced: MemberSet::NONE,
             rebuild: None,
+            rebuilds: 0,
             rebuild_bytes_per_s: spec.rebuild_bytes_per_s,
             scrub: None,
             resyncs: 0,
@@ -302,11 +310,15 @@ impl Array {
             if phase == Phase::Stripe {
                 piece.since_ns = core.now;
             }
-            // What a read recovers, or writes again, must not change meanwhile; copies agree again after a resync.
+            // What a read recovers, or writes again, must not change meanwhile; copies agree
+            // again after a resync, and a journal is replayed then.
             let is_settled = piece.purpose == Purpose::Settle;
             let must_lock = !is_settled
                 && match (self.layout.level().parities() > 0, reads) {
-                    (true, true) => !self.missing.is_empty() || !piece.unreadable.is_empty(),
+                    (true, true) => {
+                        let is_replayed = self.journal && self.resyncs > 0;
+                        is_replayed || !self.missing.is_empty() || !piece.unreadable.is_empty()
+                    }
                     (false, true) => self.resyncs > 0 || !piece.unreadable.is_empty(),
                     (true, false) => true,
                     (false, false) => self.layout.copies() > 1,
@@ -327,6 +339,7 @@ impl Array {
     /// Plans a piece with the members that there are, and reads what it needs.
     fn plan(&mut self, core: &mut Core, slot: u32) {
         let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
+        self.free_names(core, number);
         let piece = &mut self.pieces[number];
         (piece.again, piece.phase) = (false, Phase::Reads);
         piece.reads.clear();
@@ -354,73 +367,6 @@ impl Array {
         if self.pieces[number].reads.is_empty() {
             self.have_read(core, slot);
         }
-    }
-
-    /// Plans a piece of an operation.
-    fn plan_operation(&mut self, number: usize, kind: OpKind) -> Result<(), ()> {
-        let piece = &self.pieces[number];
-        let (stripe, range, unreadable) = (piece.stripe, piece.range.clone(), piece.unreadable);
-        let (copy, layout) = (piece.copy, self.layout);
-        let known_missing = self.untrusted(stripe, &self.offsets(&range));
-        let missing = unreadable.iter().fold(known_missing, MemberSet::with);
-        let absent = self.absent();
-        let plan = &mut self.plan;
-        let piece = &mut self.pieces[number];
-        if kind == OpKind::Read {
-            let units = units_of(&layout, stripe, &range);
-            if !self.bad.is_empty() && self.bad.first_in(units).is_some() {
-                return Err(());
-            }
-            plan.read(&layout, stripe, range.clone(), missing, copy).map_err(|_| ())?;
-            piece.reads.extend_from_slice(plan.reads());
-            piece.computes = plan.rows().iter().any(|row| row.method == Method::Recover);
-            if !unreadable.is_empty() {
-                // What was recovered is written where it could not be read.
-                let again = |access: &&Access| unreadable.contains(usize::from(access.member));
-                if layout.copies() > 1 {
-                    plan.write(&layout, stripe, range, absent).map_err(|_| ())?;
-                    piece.writes.extend(plan.writes().iter().filter(again));
-                } else {
-                    plan.read(&layout, stripe, range, known_missing, copy).map_err(|_| ())?;
-                    piece.writes.extend(plan.reads().iter().filter(again));
-                }
-            }
-            return Ok(());
-        }
-        if !unreadable.is_empty() && kind != OpKind::Trim && layout.level().parities() > 0 {
-            // All data of the rows is recovered: what can't be read is whole again after this write.
-            self.read_rows(number, &self.offsets(&range), missing, false)?;
-            self.plan.write(&layout, stripe, range, absent).map_err(|_| ())?;
-            let piece = &mut self.pieces[number];
-            piece.writes.extend_from_slice(self.plan.writes());
-            piece.computes = true;
-            return Ok(());
-        }
-        plan.write(&layout, stripe, range.clone(), missing).map_err(|_| ())?;
-        // A trim computes nothing: parity of what holds nothing is nothing.
-        piece.computes = false;
-        if kind != OpKind::Trim {
-            piece.reads.extend_from_slice(plan.reads());
-            let recovers = plan.rows().iter().any(|row| row.method == Method::Recover);
-            let has_parity = plan.writes().iter().any(|w| !matches!(w.role, Role::Data(_)));
-            piece.computes = recovers || has_parity;
-        }
-        if missing != absent {
-            // A member that is rebuilt is written; its parity when it is rebuilt, for it may not be known before.
-            plan.write(&layout, stripe, range, absent).map_err(|_| ())?;
-        }
-        let is_known = |access: &&Access| {
-            matches!(access.role, Role::Data(_)) || !missing.contains(usize::from(access.member))
-        };
-        piece.writes.extend(plan.writes().iter().filter(is_known));
-        Ok(())
-    }
-
-    /// The offsets within strips that a range of a stripe's data has.
-    fn offsets(&self, range: &Range<u64>) -> Range<u64> {
-        let strip = self.layout.strip_sectors();
-        let is_one = range.start / strip == (range.end - 1) / strip;
-        if is_one { range.start % strip..(range.end - 1) % strip + 1 } else { 0..strip }
     }
 
     /// Asks a member on behalf of a piece.
@@ -475,7 +421,7 @@ impl Array {
                 _ => OpKind::Write,
             };
             let child = self.ask(core, slot, access, kind);
-            self.give_values(core, number, child, access);
+            self.give_values(core, slot, child, access);
         }
         self.pieces[number].writes = writes;
         if core.slab[slot].pending == 0 {
@@ -492,6 +438,7 @@ impl Array {
             self.phases.end(&mut piece.since_ns, core, slot, phase);
         }
         self.record_end(core, slot, failed);
+        self.free_names(core, number);
         if self.continues(number, failed) {
             self.plan(core, slot);
             return;

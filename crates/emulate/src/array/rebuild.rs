@@ -16,6 +16,8 @@ const CHUNK_SECTORS: u64 = 128;
 /// A rebuild that is under way.
 #[derive(Clone, Debug)]
 pub(super) struct Rebuild {
+    /// Of all rebuilds of the array.
+    pub number: u64,
     pub member: usize,
     /// Sectors of the member that hold what they should.
     pub cursor: u64,
@@ -30,9 +32,9 @@ pub(super) struct Rebuild {
 }
 
 impl Rebuild {
-    fn new(member: usize) -> Self {
+    fn new(number: u64, member: usize) -> Self {
         let (piece, timer) = (None, NIL);
-        Self { member, cursor: 0, durable: 0, piece, next: 0, next_ns: 0, timer }
+        Self { number, member, cursor: 0, durable: 0, piece, next: 0, next_ns: 0, timer }
     }
 
     /// The power fails.
@@ -69,7 +71,8 @@ impl Array {
         if self.rebuild.is_none() {
             let waiting = self.replaced.iter().next().or_else(|| self.take_spare());
             let Some(member) = waiting else { return };
-            self.rebuild = Some(Rebuild::new(member));
+            self.rebuilds += 1;
+            self.rebuild = Some(Rebuild::new(self.rebuilds, member));
         }
         if let Some(rebuild) = &mut self.rebuild
             && rebuild.timer == NIL

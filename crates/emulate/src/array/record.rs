@@ -33,8 +33,8 @@ struct Dirty {
 struct Flush {
     slot: u32,
     sequence: u64,
-    /// The rebuilt member, and how far.
-    rebuilt: Option<(usize, u64)>,
+    /// The number of the rebuild that is under way, and how far it is.
+    rebuilt: Option<(u64, u64)>,
 }
 
 /// See the module.
@@ -78,10 +78,10 @@ impl Array {
         let first = stripe * self.strip_units();
         let journal = self.journal && self.has_parity();
         let is_trim = request.kind == OpKind::Trim;
-        // What members held that are missing now is old after this write.
-        let (strips, absent) = (self.strips(stripe), self.absent());
+        // What members held that are missing now, or not rebuilt, is old after this write.
+        let (strips, missing) = (self.strips(stripe), self.missing);
         let is_old =
-            |role| strips.iter().any(|(of, place)| *of == role && absent.contains(place.member));
+            |role| strips.iter().any(|(of, place)| *of == role && missing.contains(place.member));
         let Some(record) = &mut self.record else { return };
         for unit in units {
             let is_new = !record.rows.contains_key(&(first + unit));
@@ -113,7 +113,8 @@ impl Array {
             return;
         }
         let (stripe, range) = (piece.stripe, piece.range.clone());
-        if piece.purpose == Purpose::Operation && !failed {
+        // (A device may ignore a trim.)
+        if piece.purpose == Purpose::Operation && !failed && kind != OpKind::Trim {
             self.heal(stripe, &range);
         }
         if !self.keeps_record() {
@@ -174,7 +175,7 @@ impl Array {
 
     /// A flush begins.
     pub(super) fn flush_begins(&mut self, slot: u32) {
-        let rebuilt = self.rebuild.as_ref().map(|rebuild| (rebuild.member, rebuild.cursor));
+        let rebuilt = self.rebuild.as_ref().map(|rebuild| (rebuild.number, rebuild.cursor));
         if let Some(record) = &mut self.record {
             let sequence = record.sequence;
             record.flushes.push(Flush { slot, sequence, rebuilt });
@@ -196,8 +197,8 @@ impl Array {
             let units = layout.strip_sectors() / UNIT_SECTORS;
             rows.contains_key(&(at.stripe * units + at.offset / UNIT_SECTORS))
         });
-        if let (Some(rebuild), Some((member, to))) = (&mut self.rebuild, flush.rebuilt)
-            && rebuild.member == member
+        if let (Some(rebuild), Some((number, to))) = (&mut self.rebuild, flush.rebuilt)
+            && rebuild.number == number
         {
             rebuild.durable = rebuild.durable.max(to.min(rebuild.cursor));
         }

@@ -132,7 +132,7 @@ impl Array {
     }
 
     /// The rows that a piece restores, as they will be.
-    pub(super) fn compute_restored(&mut self, number: usize) {
+    pub(super) fn compute_restored(&mut self, core: &mut Core, number: usize) {
         let Piece { purpose, stripe, offsets, lost, .. } = self.pieces[number].clone();
         if purpose == Purpose::Settle {
             return;
@@ -143,17 +143,19 @@ impl Array {
             if purpose == Purpose::Resync {
                 self.journalled(stripe, unit).iter().for_each(|&(role, v)| row.set(role, Some(v)));
             }
-            let differs = self.layout.copies() > 1 && self.copies_differ(number, unit);
-            if purpose == Purpose::Scrub && (differs || row.contradicts()) {
-                self.counts.contradictions += 1;
+            // (Names say nothing about the bytes.)
+            if purpose == Purpose::Scrub && !core.names_values() {
+                let differs = self.layout.copies() > 1 && self.copies_differ(number, unit);
+                let contradicts = row.contradicts(&mut |terms| core.combine(terms));
+                self.counts.contradictions += u64::from(differs || contradicts);
             }
             if lost {
                 row.zero_unknown();
             } else {
-                let is_recovered = row.recover();
+                let is_recovered = row.recover(&mut |terms| core.combine(terms));
                 debug_assert!(is_recovered, "it was planned");
             }
-            row.compute_parity();
+            row.compute_parity(&mut |terms| core.combine(terms));
             found.insert(unit, row);
         }
         self.pieces[number].rows = found;
