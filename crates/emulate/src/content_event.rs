@@ -6,7 +6,8 @@ use crate::part_id::PartId;
 /// Bytes of a content unit: what [`ContentEvent`] speaks of, and what the translation layer maps.
 pub const UNIT_BYTES: u64 = 4096;
 
-/// One step, of one part. Units are 4 KiB; a write that covers a part of one changes that unit.
+/// One step, of one part, or of the bytes that an array works with: a name stands for the bytes of one unit, zeroes at
+/// first, until it is [`Self::Freed`]. Units are 4 KiB; a write that covers a part of one changes that unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentEvent {
     /// From now on a read of the unit gives the data of `token`.
@@ -61,24 +62,116 @@ pub enum ContentEvent {
         /// On which part.
         part: PartId,
     },
-    /// Nothing is left on the part: it was memory without power.
+    /// Nothing is left on the part: it was memory without power, or it is a new device.
     Emptied {
         /// Which.
         part: PartId,
     },
+    /// A name stands for what a part's unit holds now.
+    Fetched {
+        /// Which part.
+        part: PartId,
+        /// Which unit.
+        unit: u64,
+        /// The name.
+        name: u64,
+    },
+    /// A name's bytes change by those of another one, multiplied in GF(2^8).
+    Added {
+        /// The name.
+        name: u64,
+        /// By this.
+        factor: u8,
+        /// The other.
+        term: u64,
+    },
+    /// A name stands for the bytes of `onto`, and over them those of a host's write to the array.
+    Taken {
+        /// The write.
+        token: u64,
+        /// The unit of the array.
+        unit: u64,
+        /// The name of what was there; 0: the write covers all of the unit.
+        onto: u64,
+        /// The name.
+        name: u64,
+    },
+    /// A read of the array returns these bytes.
+    Returned {
+        /// The read.
+        token: u64,
+        /// The unit of the array.
+        unit: u64,
+        /// The name; 0: zeroes.
+        name: u64,
+    },
+    /// A part is given a unit to write, as a write `token` of its own.
+    Given {
+        /// Which part.
+        part: PartId,
+        /// Which unit.
+        unit: u64,
+        /// Its write.
+        token: u64,
+        /// The name of the bytes; 0: zeroes.
+        name: u64,
+    },
+    /// A part is given what a host's write has for a unit of the array, or for a part of that unit.
+    Passed {
+        /// Which part.
+        part: PartId,
+        /// Which unit.
+        unit: u64,
+        /// Its write.
+        token: u64,
+        /// The host's write.
+        from: u64,
+        /// The unit of the array.
+        of: u64,
+    },
+    /// A part is told to zero or trim a range, as a write `token` of its own.
+    Cleared {
+        /// Which part.
+        part: PartId,
+        /// First byte.
+        offset_bytes: u64,
+        /// Length.
+        len_bytes: u32,
+        /// Whole units only.
+        trim: bool,
+        /// Its write.
+        token: u64,
+    },
+    /// A write that a part was given has ended.
+    Ended {
+        /// Which part.
+        part: PartId,
+        /// Its write.
+        token: u64,
+        /// It failed.
+        failed: bool,
+    },
+    /// Names that are not used any more.
+    Freed {
+        /// The first.
+        name: u64,
+        /// Their number.
+        count: u64,
+    },
 }
 
 impl ContentEvent {
-    /// On which part.
+    /// On which part; None: it is about bytes that an array works with.
     #[inline]
-    pub fn part(&self) -> PartId {
-        match *self {
+    pub fn part(&self) -> Option<PartId> {
+        Some(match *self {
             Self::Accepted { part, .. }
             | Self::Landed { part, .. }
             | Self::Written { part, .. }
             | Self::Dropped { part, .. }
             | Self::PowerCut { part }
             | Self::Emptied { part } => part,
-        }
+            _ => return None,
+        })
     }
 }

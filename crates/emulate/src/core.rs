@@ -3,12 +3,13 @@
 
 use crate::adapter::Pair;
 use crate::completion::Completion;
-use crate::content_event::ContentEvent;
+use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::event::Queue;
 use crate::part_id::PartId;
 use crate::request::{NIL, Origin, Slab, State};
 use crate::server::Server;
 use crate::spec::Host;
+use crate::values::Values;
 use iodyno_units::rng::{self, Generator};
 use iodyno_units::{IoError, Op};
 use std::collections::VecDeque;
@@ -51,6 +52,8 @@ pub(crate) struct Core {
     pub failed: u64,
     /// Events of written data, where the owner follows them.
     pub changes: Option<Vec<ContentEvent>>,
+    /// Values on their way, where content is kept.
+    pub values: Option<Box<Values>>,
 }
 
 impl Core {
@@ -72,6 +75,7 @@ impl Core {
             completed: 0,
             failed: 0,
             changes: None,
+            values: None,
         }
     }
 
@@ -81,6 +85,25 @@ impl Core {
         if let Some(changes) = &mut self.changes {
             changes.push(change);
         }
+    }
+
+    /// The value that a write gives the unit, where content is kept.
+    pub(crate) fn value(&self, slot: u32, unit: u64) -> u64 {
+        let request = &self.slab[slot];
+        let own = self.values.as_ref().and_then(|v| v.of(slot, unit - request.at / UNIT_BYTES));
+        own.unwrap_or(request.token)
+    }
+
+    /// The next completion that the owner has not collected.
+    #[inline]
+    pub(crate) fn collect(&mut self) -> Option<Completion> {
+        let done = self.done.pop_front();
+        if let Some(values) = &mut self.values
+            && done.is_some()
+        {
+            values.collected(self.completed - self.done.len() as u64);
+        }
+        done
     }
 
     /// The request acts in `state` at `time_ns`.
@@ -93,12 +116,18 @@ impl Core {
 
     /// The power fails: no request survives, and every core drops its committed time.
     pub(crate) fn power_cut(&mut self) {
+        if self.names_values() {
+            self.end_given();
+        }
         self.failed += self.submitted - self.completed;
         self.completed = self.submitted;
         self.queue.clear();
         self.slab = Slab::new();
         self.done.clear();
         self.ended.clear();
+        if let Some(values) = &mut self.values {
+            values.power_cut();
+        }
         for core in &mut self.cores {
             core.reset(self.now);
         }
@@ -185,6 +214,9 @@ impl Core {
         let token = request.token;
         self.done.push_back(Completion { at_ns: self.now, token, volume, worker, failure });
         self.completed += 1;
+        if let Some(values) = &mut self.values {
+            values.completed(slot, self.completed, failure.is_some());
+        }
         self.failed += u64::from(failure.is_some());
         self.slab.remove(slot);
     }

@@ -70,6 +70,12 @@ pub enum Fault {
         /// Which device.
         part: PartId,
     },
+    /// Another device of the kind is in the place of this one, which is lost if it was not before: it holds nothing,
+    /// and has no other fault. An array rebuilds it. (Not for flash DIMMs.)
+    Replace {
+        /// Which device.
+        part: PartId,
+    },
     /// A range can't be read, as with latent sector errors: a read that touches a 4 KiB unit of it
     /// fails, after its usual time; a flash device with parity stripes rebuilds the page, which is
     /// readable again then. A write that touches a unit, or a trim of all of it, repairs it: on
@@ -103,6 +109,7 @@ impl Fault {
             | Self::Errors { part, .. }
             | Self::Hang { part }
             | Self::Lose { part }
+            | Self::Replace { part }
             | Self::Latent { part, .. }
             | Self::Clear { part } => Some(part),
         }

@@ -9,7 +9,7 @@ use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::part_id::PartId;
 use crate::ranges::Ranges;
-use crate::request::{Origin, Slab, State};
+use crate::request::{Origin, Request, Slab, State};
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::{Generator, stream, unit_open_closed};
@@ -204,7 +204,7 @@ impl FaultStates {
 
     /// The device is gone. Of its requests, those that were asked for and handed over fail; all others
     /// go, but for those that are handed over later and fail then (`later` says which).
-    pub(crate) fn lose(&mut self, core: &mut Core, part: PartId, later: impl Fn(State) -> bool) {
+    pub(crate) fn lose(&mut self, core: &mut Core, part: PartId, later: impl Fn(&Request) -> bool) {
         let illness = &mut self.parts[part.index()];
         illness.state.lost = true;
         let parked = std::mem::take(&mut illness.parked);
@@ -212,7 +212,7 @@ impl FaultStates {
             .filter(|slot| {
                 let request = &core.slab[*slot];
                 let was_handed = self.put_off.contains(slot) || parked.contains(slot);
-                let waits = later(request.state) && !was_handed;
+                let waits = later(request) && !was_handed;
                 request.state != State::Free && request.part == part && !waits
             })
             .collect();
@@ -241,6 +241,16 @@ impl FaultStates {
         }
         self.parts[part.index()].state.off = was.state.off;
         was.state.lost && !was.state.off
+    }
+
+    /// Another device is in the part's place.
+    pub(crate) fn replace(&mut self, core: &mut Core, part: PartId) {
+        // What reaches the new device later is from hosts.
+        let is_host = |request: &Request| matches!(request.origin, Origin::Host { .. });
+        self.lose(core, part, |request| request.state == State::Issued && is_host(request));
+        let off = self.parts[part.index()].state.off;
+        self.parts[part.index()] = PartFaults::default();
+        self.parts[part.index()].state.off = off;
     }
 
     /// Whether no fault is in effect.

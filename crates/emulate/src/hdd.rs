@@ -112,9 +112,9 @@ impl Hdd {
             match step {
                 Step::Accepted { id, seq } => {
                     let r = &core.slab[id];
-                    content.accepted(r.at, u64::from(r.len), r.token, seq);
-                    let token = r.token;
                     for unit in content::units(r.at, u64::from(r.len)) {
+                        let token = core.value(id, unit);
+                        content.accepted(unit, token, seq);
                         core.tell(ContentEvent::Accepted { part, unit, token, kept: false });
                     }
                 }
@@ -124,17 +124,17 @@ impl Hdd {
                 }),
                 Step::Written { id, seq } => {
                     let r = &core.slab[id];
-                    let token = r.token;
-                    let value = (r.kind == OpKind::Write).then_some(token);
-                    let (at, len) = (r.at, u64::from(r.len));
-                    content.written(at, len, value, seq, |unit, overtaken| {
+                    let (token, is_write) = (r.token, r.kind == OpKind::Write);
+                    for unit in content::written_units(r.at, u64::from(r.len), is_write) {
+                        let value = is_write.then(|| core.value(id, unit));
+                        let overtaken = content.written(unit, value, seq);
                         core.tell(match value {
                             Some(token) => ContentEvent::Written { part, unit, token, overtaken },
                             None => {
                                 ContentEvent::Dropped { part, unit, count: 1, token, overtaken }
                             }
                         });
-                    });
+                    }
                 }
             }
         }

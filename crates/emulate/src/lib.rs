@@ -40,7 +40,9 @@ mod request;
 mod server;
 pub mod spec;
 pub mod usage;
+mod values;
 
+pub use array::{ArrayCounts, ArrayState};
 #[doc(hidden)]
 pub use bug_injection::InjectedBug;
 pub use completion::Completion;

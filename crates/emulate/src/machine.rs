@@ -8,6 +8,7 @@ mod apply_fault;
 mod tests;
 
 use crate::adapter::Pair;
+use crate::array::ArrayState;
 use crate::bug_injection::InjectedBug;
 use crate::completion::Completion;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
@@ -21,7 +22,8 @@ use crate::request::Origin;
 use crate::server::{PerByte, ticks};
 use crate::spec::System;
 use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
-use iodyno_units::Op;
+use crate::values::FIRST_NAME;
+use iodyno_units::{IoError, Op, OpKind};
 use std::collections::BTreeMap;
 
 /// See the module. A clone continues as the machine itself would.
@@ -41,6 +43,7 @@ pub struct Machine {
     faults: BTreeMap<(u64, u64), Fault>,
     faults_made: u64,
     seed: u64,
+    represent: Option<u32>,
     /// When the next is due; `u64::MAX`: none.
     fault_ns: u64,
     /// The present faults; None: none.
@@ -91,6 +94,7 @@ impl Machine {
             faults: BTreeMap::new(),
             faults_made: 0,
             seed,
+            represent,
             fault_ns: u64::MAX,
             fault_states: None,
         })
@@ -198,7 +202,7 @@ impl Machine {
     #[inline(never)]
     pub fn next_completion(&mut self, until_ns: u64) -> Option<Completion> {
         loop {
-            if let Some(done) = self.core.done.pop_front() {
+            if let Some(done) = self.core.collect() {
                 return Some(done);
             }
             if !self.advance(until_ns) {
@@ -209,7 +213,7 @@ impl Machine {
 
     /// A completion that exists already, if any.
     pub fn completed(&mut self) -> Option<Completion> {
-        self.core.done.pop_front()
+        self.core.collect()
     }
 
     /// Runs one event, or a fault, not later than `until_ns`. False: there is none,
@@ -258,9 +262,33 @@ impl Machine {
             let Origin::Parent(parent) = self.core.slab[child].origin else {
                 unreachable!("what ended has a parent")
             };
+            if self.core.values.is_some() {
+                self.sample(child, failure);
+            }
             let part = self.core.slab[parent].part;
             self.parts[part.index()].child_completed(&mut self.core, parent, child, failure);
+            if self.core.values.is_some() {
+                self.core.end_values(child, failure.is_some());
+            }
             self.core.slab.remove(child);
+        }
+    }
+
+    /// A child has ended: what it read is what its part holds now, unless the part said so itself.
+    #[cold]
+    fn sample(&mut self, child: u32, failure: Option<IoError>) {
+        let request = &self.core.slab[child];
+        let Some(values) = &mut self.core.values else { return };
+        if request.kind != OpKind::Read || failure.is_some() || values.of_mut(child).is_some() {
+            return;
+        }
+        let end = (request.at + u64::from(request.len)).div_ceil(UNIT_BYTES);
+        let part = &self.parts[request.part.index()];
+        let (id, units) = (request.part, request.at / UNIT_BYTES..end);
+        let held: Vec<_> = units.map(|unit| (unit, part.unit_value(unit, &self.parts))).collect();
+        let read = held.into_iter().map(|(unit, held)| self.core.fetch(id, unit, held)).collect();
+        if let Some(values) = &mut self.core.values {
+            values.set(child, read);
         }
     }
 
@@ -287,13 +315,19 @@ impl Machine {
     /// Stores the content of writes from now on: each 4 KiB unit as the token of its last write. Costs
     /// time and memory, and changes no event.
     pub fn keep_content(&mut self) {
+        self.core.values.get_or_insert_default();
         self.parts.iter_mut().for_each(Part::keep_content);
     }
 
-    /// Stores content as [`Self::keep_content`] does, and reports content events from now on.
+    /// Stores content as [`Self::keep_content`] does, and reports content events from now on. (Arrays then have no
+    /// journal, and scrubs compare nothing: the owner has the bytes. An array is of devices.)
     pub fn follow_content(&mut self) {
         self.keep_content();
         self.core.changes.get_or_insert_default();
+        if let Some(values) = &mut self.core.values {
+            values.next_name.get_or_insert(FIRST_NAME);
+        }
+        self.parts.iter_mut().for_each(Part::follow_content);
     }
 
     /// Moves the content events since the last call to the end of `into`, in the order of
@@ -309,7 +343,25 @@ impl Machine {
     /// write. None: nothing was written there since content is kept, or it is lost.
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
         let root = self.system.volumes[volume as usize].root;
-        self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES)
+        self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES, &self.parts)
+    }
+
+    /// What the read of an array that was collected last has returned, by unit, where content is kept: 0 where
+    /// nothing was written. None: it was no such read. (A single device holds at its completion what it returns.)
+    pub fn values_read(&self) -> Option<&[u64]> {
+        self.core.values.as_ref()?.last.as_deref()
+    }
+
+    /// The state of an array that is a volume; None: the volume is none.
+    pub fn array_state(&self, volume: u32) -> Option<ArrayState> {
+        self.parts[self.system.volumes[volume as usize].root.index()].array_state()
+    }
+
+    /// An array that is a volume reads all its stripes from now on, at the rate of its rebuilds: it writes again what
+    /// can't be read, and counts where parity or copies contradict the data. Without effect on other volumes.
+    pub fn scrub(&mut self, volume: u32) {
+        let root = self.system.volumes[volume as usize].root;
+        self.parts[root.index()].scrub(&mut self.core);
     }
 
     /// Checks the invariants: each submitted operation is done, failed or in flight; no resource

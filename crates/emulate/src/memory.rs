@@ -77,8 +77,8 @@ impl MemoryDevice {
 
     /// The submitter carries it out on its core, beginning at `issued_ns`.
     pub(crate) fn submit(&mut self, core: &mut Core, slot: u32, issued_ns: u64) {
-        let worker = core.worker_of(slot).expect("memory is asked for a host");
-        let on = core.worker_cores[worker as usize];
+        // (Work of an array's own is done by the first core.)
+        let on = core.worker_of(slot).map_or(0, |worker| core.worker_cores[worker as usize]);
         let request = &mut core.slab[slot];
         let len = u64::from(request.len);
         let beyond = request.at + len > self.capacity_bytes && request.kind != OpKind::Flush;
@@ -129,9 +129,9 @@ impl MemoryDevice {
             match request.kind {
                 OpKind::Write => {
                     let units = from / UNIT_BYTES..to.div_ceil(UNIT_BYTES);
-                    content.extend(units.clone().map(|unit| (unit, token)));
                     for unit in units {
-                        let kept = self.protected;
+                        let (token, kept) = (core.value(slot, unit), self.protected);
+                        content.insert(unit, token);
                         core.tell(ContentEvent::Accepted { part, unit, token, kept });
                     }
                 }

@@ -9,7 +9,7 @@
 mod mirror;
 
 use crate::adapter::AdapterPath;
-use crate::array::Array;
+use crate::array::{Array, ArrayState};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::flash::{Counts, FlashDevice, Population};
@@ -135,8 +135,43 @@ impl Part {
 
     /// The power is back.
     pub(crate) fn power_on(&mut self, core: &mut Core) {
-        if let Self::Flash(flash) = self {
-            flash.power_on(core);
+        match self {
+            Self::Flash(flash) => flash.power_on(core),
+            Self::Array(array) => array.power_on(core),
+            _ => {}
+        }
+    }
+
+    /// Another part is lost.
+    pub(crate) fn part_lost(&mut self, core: &mut Core, part: PartId) {
+        if let Self::Array(array) = self {
+            array.part_lost(core, part);
+        }
+    }
+
+    /// Another part is a new device from now on.
+    pub(crate) fn part_replaced(&mut self, core: &mut Core, part: PartId) {
+        if let Self::Array(array) = self {
+            array.part_replaced(core, part);
+        }
+    }
+
+    /// The owner has the bytes of content.
+    pub(crate) fn follow_content(&mut self) {
+        if let Self::Array(array) = self {
+            array.follow_content();
+        }
+    }
+
+    /// The state of an array.
+    pub(crate) fn array_state(&self) -> Option<ArrayState> {
+        if let Self::Array(array) = self { Some(array.state()) } else { None }
+    }
+
+    /// An array reads all its stripes.
+    pub(crate) fn scrub(&mut self, core: &mut Core) {
+        if let Self::Array(array) = self {
+            array.scrub(core);
         }
     }
 
@@ -175,8 +210,18 @@ impl Part {
 
     /// The result of a read of a 4 KiB unit; None: nothing was written there since content is kept, or
     /// it is lost.
-    pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
-        each!(self, part => part.unit_value(unit))
+    pub(crate) fn unit_value(&self, unit: u64, parts: &[Self]) -> Option<u64> {
+        match self {
+            Self::Flash(flash) => flash.unit_value(unit),
+            Self::Disk(disk) => disk.unit_value(unit),
+            Self::Memory(memory) => memory.unit_value(unit),
+            Self::Array(array) => {
+                array.unit_value(unit, |part, unit| parts[part.index()].unit_value(unit, parts))
+            }
+            Self::AdapterPath(_) => AdapterPath::unit_value(unit),
+            #[cfg(test)]
+            Self::Mirror(mirror) => mirror.unit_value(unit),
+        }
     }
 
     /// Checks the invariants of this part alone.

@@ -55,6 +55,7 @@ impl Follower {
                 self.newer.clear();
                 self.kept.clear();
             }
+            other => unreachable!("there is no array: {other:?}"),
         }
     }
 

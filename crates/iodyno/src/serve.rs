@@ -178,10 +178,10 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
-    if system.has_arrays() {
+    if system.lacks_content() {
         return Err(Failure::input(format!(
-            "`{name}` is an array: arrays are emulated in virtual time (`iodyno run --on {name}`), and can't be \
-             served in this version, for their members have no content yet"
+            "`{name}` is behind RAID adapters: these are emulated in virtual time (`iodyno run --on {name}`), and \
+             can't be served in this version, for their caches keep no content yet; an array without adapters can"
         )));
     }
     system.host.generator_ns = 0;

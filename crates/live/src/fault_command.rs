@@ -4,10 +4,11 @@
 //! power-cut    power-off         slow x10 [VOLUME]        latent 1GiB..+64KiB [VOLUME]
 //! power-on     lose [VOLUME]     hang [VOLUME]            corrupt 1GiB..+64KiB [VOLUME]
 //! page 1GiB [VOLUME]             block 1GiB [VOLUME]      clear [VOLUME]
-//! full [VOLUME]                  resize 1GiB [VOLUME]
+//! full [VOLUME]                  resize 1GiB [VOLUME]      replace [VOLUME]
 //! delay 5ms [KIND] [VOLUME]      error 1% [KIND] [VOLUME]
 //! ```
 //! A kind is reads, writes, flushes, trims or zeroes; without one it is all of them. A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
+//! A member of an array is named as `device 3`.
 
 use iodyno_emulate::{Fault, PartId};
 use iodyno_units::OpKind;
@@ -48,7 +49,7 @@ const DELAY_NS_MAX: u64 = 3_600_000_000_000;
 /// Sizes are multiples of this, bytes.
 const SECTOR_BYTES: u64 = 512;
 
-const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0";
+const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0";
 
 /// The words for kinds of operations.
 pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
@@ -89,6 +90,10 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         (kind, behind) = (Some(*named), rest);
     }
     let volume = match behind {
+        ["device", number @ ..] if !number.is_empty() => number,
+        _ => behind,
+    };
+    let volume = match volume {
         [] => None,
         [number] => {
             let or_kind = if takes_kind && kind.is_none() {
@@ -120,6 +125,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         }
         "error" => Fault::Errors { part, percent: percent(own[0])?, kind },
         "lose" => Fault::Lose { part },
+        "replace" => Fault::Replace { part },
         "hang" => Fault::Hang { part },
         "clear" => match volume {
             Some(_) => Fault::Clear { part },
@@ -212,6 +218,7 @@ pub fn in_words(fault: &Fault) -> String {
             format!("error {percent}% {}{part}", of_kind(kind))
         }
         Fault::Lose { part } => format!("lose {part}"),
+        Fault::Replace { part } => format!("replace {part}"),
         Fault::Hang { part } => format!("hang {part}"),
         Fault::Clear { part } => format!("clear {part}"),
         Fault::Slow { part, factor } => format!("slow x{factor} {part}"),
@@ -238,6 +245,7 @@ mod tests {
             Fault::Errors { part: PartId(1), percent: 7.0, kind: Some(OpKind::Read) },
             Fault::Errors { part: PartId(0), percent: 100.0 / 3.0, kind: None },
             Fault::Lose { part: PartId(3) },
+            Fault::Replace { part: PartId(3) },
             Fault::Hang { part: PartId(0) },
             Fault::Clear { part: PartId(1) },
             Fault::Slow { part: PartId(2), factor: 12.5 },

@@ -12,17 +12,19 @@
 //!   its own time. A request that had to wake a thread was there before.
 //! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read gives
 //!   the device's content of that time, as any device may that is read while it is written to.
+//!   A read of an array is the exception: its bytes come with its completion, and only into the sink's buffer.
 //! * **A power cut** fails what was in flight.
 //! * **Bytes that the host refuses** change nothing about what the machine has decided: see
 //!   [`store`](crate::store). While it refuses some, operations that need space there are refused too.
 
+mod array_bytes;
 mod limits;
 mod operations;
 mod shutdown;
 
 use crate::counts::{Counts, Late, Looks, Taken};
 use crate::record::Recorder;
-use crate::store::Store;
+use crate::store::{Dropped, Store};
 use crate::transport::{Followed, Transport};
 use iodyno_emulate::{Fault, Machine};
 use iodyno_units::{IoError, Op};
@@ -62,7 +64,7 @@ pub trait Sink: Send {
 /// The bytes of an operation.
 #[derive(Debug)]
 pub enum Payload<'a> {
-    /// Read into here. After a failed read its content is undefined.
+    /// Read into here. After a failed read its content is undefined. (A read of an array fails: its bytes come later.)
     Read(&'a mut [u8]),
     /// Into the sink's own buffer.
     ReadIntoSink,
@@ -101,16 +103,18 @@ pub struct Live<S> {
 }
 
 impl<S: Sink> Live<S> {
-    /// Serves a machine from now on. `stores` holds the bytes of each volume, or is empty; a volume is as large
-    /// as its store, which may be smaller than the device.
+    /// Serves a machine from now on. `stores` holds the bytes of each device, or is empty; a volume that is one device
+    /// is as large as its store, which may be smaller than the device. Stores of an array's members are as large as
+    /// they.
     ///
     /// # Panics
-    /// With stores of another number than the machine has volumes.
+    /// With stores of another number than the machine has devices.
     pub fn new(machine: Machine, stores: Vec<Store>, options: &Options, now: Now) -> Self {
         let volumes = machine.volumes();
         let of_machine = (0..volumes).map(|v| machine.capacity_bytes(v));
-        let of_stores = stores.iter().map(Store::capacity_bytes).map(Some);
-        let of_both = of_machine.zip(of_stores.chain(std::iter::repeat(None)));
+        let of_stores =
+            (0..volumes).map(|v| store_of(&machine, &stores, v).map(Store::capacity_bytes));
+        let of_both = of_machine.zip(of_stores);
         let capacities_bytes: Vec<u64> = of_both
             .map(|(device, store)| store.map_or(device, |bytes| bytes.min(device)))
             .collect();
@@ -357,10 +361,15 @@ impl<S: Sink> Live<S> {
         if let Some(error) = cut {
             inner.fail_all(error, &mut completed);
         }
-        let Inner { counts, stores, .. } = &mut *inner;
-        let mut stores = stores.iter_mut();
-        let taken = counts.iter_mut().zip(before).map(|(counts, before)| {
-            let dropped = stores.next().map(Store::take_dropped).unwrap_or_default();
+        let Inner { counts, stores, machine, .. } = &mut *inner;
+        let system = machine.system();
+        let taken = (0..).zip(counts.iter_mut().zip(before)).map(|(volume, (counts, before))| {
+            let mut dropped = Dropped::default();
+            for part in system.parts_of(volume) {
+                if let Some(store) = stores.get_mut(part.index()) {
+                    dropped.add(store.take_dropped());
+                }
+            }
             counts.dropped.add(dropped);
             Taken { failed: errors(counts) - before, dropped }
         });
@@ -383,6 +392,11 @@ impl<S: Sink> Live<S> {
         deliver(completed);
         seen
     }
+}
+
+/// The store of a volume that is one device.
+pub fn store_of<'a>(machine: &Machine, stores: &'a [Store], volume: u32) -> Option<&'a Store> {
+    stores.get(machine.system().volumes[volume as usize].root.index())
 }
 
 fn deliver<S: Sink>(completed: Completed<S>) {

@@ -292,8 +292,7 @@ impl AdapterPath {
     pub(crate) fn keep_content(&mut self) {}
 
     /// None: its content is not kept yet.
-    #[expect(clippy::unused_self, reason = "every kind of part has this method")]
-    pub(crate) fn unit_value(&self, _: u64) -> Option<u64> {
+    pub(crate) fn unit_value(_: u64) -> Option<u64> {
         None
     }
 }

@@ -1,10 +1,12 @@
 //! Members of an array as they answer: what a failure of one means, and which are missing. A member that is lost or
 //! refuses a write is missing from then on; one that can't read some sectors is not, and they are written again.
 
-use super::{Array, Phase, piece_ended};
+use super::{Array, Phase, Purpose};
 use crate::core::Core;
 use crate::part_id::PartId;
+use iodyno_raid::MemberSet;
 use iodyno_units::{IoError, OpKind};
+use std::ops::Range;
 
 impl Array {
     /// A member has ended what it was asked for.
@@ -16,13 +18,24 @@ impl Array {
         failure: Option<IoError>,
     ) {
         let is_flush = !core.slab[parent].internal;
-        let failed = failure.is_some_and(|failure| {
-            let member = self.member(core.slab[child].part);
-            if is_flush { !self.lacks(member) } else { self.fails(core, parent, member, failure) }
-        });
+        let part = core.slab[child].part;
+        let member = self.members.iter().position(|&member| member == part);
+        let failed = match (failure, member) {
+            (None, _) => false,
+            (Some(_), Some(member)) if is_flush => !self.lacks(member),
+            (Some(failure), Some(member)) => self.fails(core, parent, member, failure),
+            (Some(_), None) => self.former_fails(core, parent),
+        };
         if is_flush {
-            piece_ended(core, parent, failed);
+            self.flush_ended(core, parent, failed);
+            self.tend(core);
             return;
+        }
+        let number = core.slab[parent].at as usize;
+        if failure.is_none() && core.slab[child].kind == OpKind::Read && self.record.is_some() {
+            let former = || self.former.iter().find(|former| former.0 == part).map(|f| f.1);
+            let member = member.or_else(former).expect("it was asked");
+            self.receive(core, number, child, member);
         }
         let request = &mut core.slab[parent];
         request.failed |= failed;
@@ -30,14 +43,15 @@ impl Array {
         if request.pending > 0 {
             return;
         }
-        let (failed, piece) = (request.failed, &self.pieces[request.at as usize]);
+        let (failed, piece) = (request.failed, &self.pieces[number]);
         match piece.phase {
             _ if failed => self.end(core, parent, true),
-            Phase::Reads if piece.again => self.plan(core, parent),
+            Phase::Reads if piece.again => self.begin(core, parent),
             Phase::Reads => self.have_read(core, parent),
             Phase::Writes => self.end(core, parent, false),
             Phase::Stripe | Phase::Parity => unreachable!("it asks no member then"),
         }
+        self.tend(core);
     }
 
     /// A member failed a piece. Gives whether the piece fails too.
@@ -53,10 +67,22 @@ impl Array {
         if !self.lacks(member) {
             return true;
         }
-        self.pieces[number].again |= reads;
-        let stripe = self.layout.stripe(self.pieces[number].stripe);
+        let piece = &mut self.pieces[number];
+        piece.again |= reads;
+        let is_operation = piece.purpose == Purpose::Operation;
+        let stripe = self.layout.stripe(piece.stripe);
         // What was read for a piece is planned again, and fails there if too much is missing.
-        !reads && (core.slab[slot].kind != OpKind::Read && !stripe.survives(self.missing))
+        let is_write = !reads && core.slab[slot].kind != OpKind::Read;
+        is_write && is_operation && !stripe.survives(self.missing)
+    }
+
+    /// A part failed that is no member any more.
+    fn former_fails(&mut self, core: &Core, slot: u32) -> bool {
+        if core.slab[slot].internal {
+            let piece = &mut self.pieces[core.slab[slot].at as usize];
+            piece.again |= piece.phase == Phase::Reads;
+        }
+        false
     }
 
     /// A member does not answer, or lacks a write: from now on it is missing. Gives whether the array can do without
@@ -64,33 +90,93 @@ impl Array {
     fn lacks(&mut self, member: usize) -> bool {
         if self.is_redundant() {
             self.missing = self.missing.with(member);
+            self.replaced = self.replaced.without(member);
+            if self.rebuild.as_ref().is_some_and(|rebuild| rebuild.member == member) {
+                self.rebuild = None;
+            }
         }
         self.is_redundant()
     }
 
-    fn is_redundant(&self) -> bool {
+    pub(super) fn is_redundant(&self) -> bool {
         self.layout.copies() > 1 || self.has_parity()
     }
 
-    fn member(&self, part: PartId) -> usize {
-        self.members.iter().position(|&member| member == part).expect("it was asked")
+    /// Members that are not even written.
+    pub(super) fn absent(&self) -> MemberSet {
+        let rebuilt = self.rebuild.as_ref();
+        rebuilt.map_or(self.missing, |rebuild| self.missing.without(rebuild.member))
+    }
+
+    /// Members that don't hold what they should at these offsets of a stripe's strips.
+    pub(super) fn untrusted(&self, stripe: u64, offsets: &Range<u64>) -> MemberSet {
+        let Some(rebuild) = &self.rebuild else { return self.missing };
+        let end = if self.has_parity() { self.layout.strip_sectors() } else { offsets.end };
+        match self.strip_on(stripe, rebuild.member) {
+            Some(begin) if begin + end > rebuild.cursor => self.missing,
+            _ => self.missing.without(rebuild.member),
+        }
+    }
+
+    /// The first sector of a stripe's strip on a member, if it has one.
+    fn strip_on(&self, stripe: u64, member: usize) -> Option<u64> {
+        if self.layout.copies() == 1 {
+            return Some(stripe * self.layout.strip_sectors());
+        }
+        let of = self.layout.stripe(stripe);
+        let places = (0..self.layout.copies()).map(|copy| of.data(0, copy));
+        places.into_iter().find(|place| place.member == member).map(|place| place.sector)
+    }
+
+    /// A part is lost: an array that can do without members notices at once.
+    pub(crate) fn part_lost(&mut self, core: &mut Core, part: PartId) {
+        self.spares.retain(|&spare| spare != part);
+        if let Some(member) = self.members.iter().position(|&member| member == part) {
+            self.lacks(member);
+        }
+        self.tend(core);
+    }
+
+    /// Another device is in the place of a part: it holds nothing of the array. An array that can't do without
+    /// members never takes it.
+    pub(crate) fn part_replaced(&mut self, core: &mut Core, part: PartId) {
+        if let Some(member) = self.members.iter().position(|&member| member == part) {
+            self.lacks(member);
+            self.missing = self.missing.with(member);
+            if self.is_redundant() {
+                self.replaced = self.replaced.with(member);
+            }
+        } else if let Some(at) = self.former.iter().position(|former| former.0 == part) {
+            self.former.swap_remove(at);
+            self.spares.push(part);
+        }
+        self.tend(core);
     }
 
     /// The power fails: every request is gone. (Which members are missing is kept on the others.)
     pub(crate) fn power_off(&mut self, core: &mut Core) {
+        for number in 0..self.pieces.len() {
+            self.free_names(core, number);
+        }
         self.pieces.clear();
         self.pieces_free.clear();
-        self.stripes.clear();
+        self.locks.clear();
         self.processor.reset(core.now);
+        self.is_powered = false;
+        self.scrub = None;
+        self.resyncs = 0;
+        self.record_power_off();
+        if let Some(rebuild) = &mut self.rebuild {
+            rebuild.power_off();
+        }
     }
 
-    /// Its members keep their content.
-    #[expect(clippy::unused_self, reason = "every kind of part has this method")]
-    pub(crate) fn keep_content(&mut self) {}
-
-    /// None: its content is in its members.
-    #[expect(clippy::unused_self, reason = "every kind of part has this method")]
-    pub(crate) fn unit_value(&self, _: u64) -> Option<u64> {
-        None
+    /// The power is back.
+    pub(crate) fn power_on(&mut self, core: &mut Core) {
+        self.is_powered = true;
+        for (stripe, rows) in self.begin_resync() {
+            self.resync(core, stripe, rows);
+        }
+        self.tend(core);
     }
 }

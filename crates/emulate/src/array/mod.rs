@@ -3,27 +3,57 @@
 //!
 //! An operation is split at the borders of stripes; each piece is a request of the array's own, with its plan
 //! ([`iodyno_raid::Plan`]): reads of members first, then parity, then writes. Writes to a stripe with parity follow
-//! each other, for each computes parity from what the one before wrote.
+//! each other, for each computes parity from what the one before wrote; so do writes to the same sectors of copies.
+//! Members of an array with parity all read zeroes where they were trimmed, or all ignore trims.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `member` | what a member's failure means; which members are missing, replaced, spare |
+//! | `plan` | what a piece of an operation reads and writes |
+//! | `locks` | which rows of stripes a piece has for itself |
+//! | `row` | values of a row of a stripe: parity, recovery |
+//! | `content` | values of pieces: what reads return, what members are given |
+//! | `record` | rows that a power cut may leave in contradiction; the journal |
+//! | `restore` | pieces of the array's own: resync after a power cut, rebuild, scrub |
+//! | `rebuild` | which rows are restored when: cursor, rate, spares |
+//! | `usage` | resources, phases, state |
 
+mod content;
+mod locks;
 mod member;
+mod plan;
+mod rebuild;
+mod record;
+mod restore;
+mod row;
 mod usage;
 
+use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::part_id::PartId;
-use crate::request::{List, NIL, Origin, State};
+use crate::ranges::Ranges;
+use crate::request::{NIL, Origin, Slab, State};
 use crate::server::{PerByte, Server, ticks};
 use crate::spec;
 use crate::spec::SECTOR_BYTES;
-use iodyno_raid::{Access, Layout, MemberSet, Method, Plan, Role};
+use iodyno_raid::{Access, Layout, MemberSet, Plan};
 use iodyno_units::{IoError, Op, OpKind};
+use locks::Locks;
+use rebuild::{Rebuild, Scrub};
+use record::Record;
+use row::Row;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use usage::Phases;
+pub use usage::{ArrayCounts, ArrayState};
+
+/// Sectors of a content unit.
+const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
 
 /// What a piece waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Its stripe, which another piece writes.
+    /// Its rows, which another piece changes.
     #[default]
     Stripe,
     /// Reads of members.
@@ -34,21 +64,59 @@ enum Phase {
     Writes,
 }
 
-/// The part of an operation that lies in one stripe.
+/// What a piece is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Purpose {
+    /// A part of an operation.
+    #[default]
+    Operation,
+    /// Makes parity and copies agree with the data after a power cut.
+    Resync,
+    /// Writes what a replaced member holds.
+    Rebuild,
+    /// Makes a rebuilt member's writes durable.
+    Settle,
+    /// Checks.
+    Scrub,
+}
+
+/// The part of an operation that lies in one stripe, or rows of a stripe that the array restores.
 #[derive(Clone, Debug, Default)]
 struct Piece {
+    purpose: Purpose,
     stripe: u64,
-    /// Sectors of the stripe's data.
+    /// Sectors of the stripe's data; of a strip, where the array restores rows.
     range: Range<u64>,
+    /// The rows that are restored now, as sectors of a strip, and the end of those to come.
+    offsets: Range<u64>,
+    limit: u64,
+    /// Before it goes on, the piece of an operation restores rows one by one: more members could not read than the
+    /// others can recover, though perhaps not in one row.
+    mends: bool,
+    mended: bool,
     phase: Phase,
     since_ns: u64,
-    plan: Plan,
-    /// It has its stripe for itself.
+    reads: Vec<Access>,
+    writes: Vec<Access>,
+    /// The processor computes what it writes or returns.
+    computes: bool,
+    /// Of several copies it reads this one.
+    copy: usize,
+    /// It has its rows for itself, from this one on.
     locks: bool,
+    first_row: u64,
     /// Members whose sectors it could not read: it recovers them, and writes them again.
     unreadable: MemberSet,
     /// A read has failed: the piece is planned again.
     again: bool,
+    /// The rows can't be recovered.
+    lost: bool,
+    /// What members returned, by member and unit of it.
+    got: BTreeMap<(usize, u64), u64>,
+    /// What the rows hold after it, by their unit within a strip.
+    rows: BTreeMap<u64, Row>,
+    /// Names of values that it has made.
+    names: Range<u64>,
 }
 
 /// See the module.
@@ -57,12 +125,25 @@ pub(crate) struct Array {
     part: PartId,
     layout: Layout,
     members: Vec<PartId>,
-    /// Members that are lost, or have lacked a write since they were.
+    spares: Vec<PartId>,
+    /// Parts that were members before a spare took their place.
+    former: Vec<(PartId, usize)>,
+    /// Members that are lost, or have lacked a write since they were, or are not rebuilt yet.
     missing: MemberSet,
+    /// Of these, those with another device in their place.
+    replaced: MemberSet,
+    rebuild: Option<Rebuild>,
+    /// Rebuilds so far.
+    rebuilds: u64,
+    rebuild_bytes_per_s: f64,
+    scrub: Option<Scrub>,
+    /// Pieces that resync rows.
+    resyncs: u32,
+    is_powered: bool,
     pieces: Vec<Piece>,
     pieces_free: Vec<u32>,
-    /// Stripes that a piece has for itself, and the pieces that wait for them.
-    stripes: BTreeMap<u64, List>,
+    plan: Plan,
+    locks: Locks,
     /// Of several copies the next read takes this one.
     copy: usize,
     /// Its path through adapters, whose processors serve it then.
@@ -71,6 +152,12 @@ pub(crate) struct Array {
     stripe_ticks: u64,
     parity: PerByte,
     phases: Phases,
+    counts: ArrayCounts,
+    /// Units of the array that are lost: a read of them fails until they are written.
+    bad: Ranges,
+    journal: bool,
+    /// Only while content is kept.
+    record: Option<Record>,
 }
 
 impl Array {
@@ -79,16 +166,30 @@ impl Array {
             part,
             layout: spec.layout,
             members: spec.members.clone(),
+            spares: spec.spares.clone(),
+            former: Vec::new(),
             missing: MemberSet::NONE,
+            replaced: MemberSet::NONE,
+            rebuild: None,
+            rebuilds: 0,
+            rebuild_bytes_per_s: spec.rebuild_bytes_per_s,
+            scrub: None,
+            resyncs: 0,
+            is_powered: true,
             pieces: Vec::new(),
             pieces_free: Vec::new(),
-            stripes: BTreeMap::new(),
+            plan: Plan::new(),
+            locks: Locks::default(),
             copy: 0,
             path: spec.path,
             processor: Server::default(),
             stripe_ticks: ticks(spec.stripe_ns),
             parity: PerByte::new(1e9 / spec.parity_bytes_per_s),
             phases: Phases::default(),
+            counts: ArrayCounts::default(),
+            bad: Ranges::default(),
+            journal: spec.journal,
+            record: None,
         }
     }
 
@@ -99,6 +200,7 @@ impl Array {
             (State::Issued, false) => self.issued(core, slot),
             (State::Issued, true) => self.begin(core, slot),
             (State::Processed, _) => self.write(core, slot),
+            (State::Wake, _) => self.woken(core, slot),
             (State::Done, _) => {
                 let failed = request.failed;
                 core.complete(slot, failed.then_some(IoError::Io));
@@ -120,11 +222,12 @@ impl Array {
             core.complete(slot, Some(IoError::OutOfRange));
             return;
         }
-        let kind = request.kind;
+        let (kind, fua) = (request.kind, request.fua);
         let sectors = at / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES);
         let layout = self.layout;
         // One more than there are pieces, until all have begun.
         request.pending = 1;
+        self.expect_values(core, slot);
         for (stripe, range) in layout.split(sectors) {
             let whole = range.end - range.start == layout.stripe_sectors();
             if kind == OpKind::Trim && self.has_parity() && !whole {
@@ -132,13 +235,10 @@ impl Array {
                 continue;
             }
             core.slab[slot].pending += 1;
-            let piece = self.new_piece(stripe, range);
-            let own = core.add(self.part);
-            let (kind, fua) = (core.slab[slot].kind, core.slab[slot].fua);
+            self.copy += usize::from(kind == OpKind::Read);
+            let own = self.new_piece(core, stripe, range, Purpose::Operation);
             let request = &mut core.slab[own];
-            (request.internal, request.origin, request.parent) = (true, Origin::Own, slot);
-            (request.at, request.kind, request.fua) = (u64::from(piece), kind, fua);
-            request.state = State::Waiting;
+            (request.parent, request.kind, request.fua) = (slot, kind, fua);
             self.begin(core, own);
         }
         piece_ended(core, slot, false);
@@ -146,88 +246,136 @@ impl Array {
 
     /// All members make their writes durable.
     fn flush(&mut self, core: &mut Core, slot: u32) {
-        let present = |member: &usize| !self.missing.contains(*member);
-        let to: Vec<usize> = (0..self.members.len()).filter(present).collect();
+        let absent = self.absent();
+        let to: Vec<usize> = (0..self.members.len()).filter(|&m| !absent.contains(m)).collect();
         core.slab[slot].pending = to.len() as u32 + 1;
+        self.flush_begins(slot);
         for member in to {
-            let op = Op { offset_bytes: 0, len_bytes: 0, kind: OpKind::Flush, fua: false };
-            core.ask(self.members[member], slot, &op, 0);
+            core.ask(self.members[member], slot, &Op::FLUSH, 0);
         }
-        piece_ended(core, slot, false);
+        self.flush_ended(core, slot, false);
+    }
+
+    /// One of a flush's members, or the asking itself, has ended.
+    fn flush_ended(&mut self, core: &mut Core, slot: u32, failed: bool) {
+        let request = &core.slab[slot];
+        if request.pending == 1 {
+            self.is_flushed(slot, failed || request.failed);
+        }
+        piece_ended(core, slot, failed);
     }
 
     fn has_parity(&self) -> bool {
         self.layout.level().parities() > 0
     }
 
-    fn new_piece(&mut self, stripe: u64, range: Range<u64>) -> u32 {
+    /// A new piece, and the request that carries it out.
+    fn new_piece(
+        &mut self,
+        core: &mut Core,
+        stripe: u64,
+        range: Range<u64>,
+        purpose: Purpose,
+    ) -> u32 {
         let number = self.pieces_free.pop().unwrap_or_else(|| {
             self.pieces.push(Piece::default());
             self.pieces.len() as u32 - 1
         });
-        let plan = std::mem::take(&mut self.pieces[number as usize].plan);
-        self.pieces[number as usize] = Piece { stripe, range, plan, ..Piece::default() };
-        number
+        let piece = &mut self.pieces[number as usize];
+        let (reads, writes) = (std::mem::take(&mut piece.reads), std::mem::take(&mut piece.writes));
+        let copy = self.copy;
+        *piece = Piece { purpose, stripe, range, reads, writes, copy, ..Piece::default() };
+        let slot = core.add(self.part);
+        let request = &mut core.slab[slot];
+        (request.internal, request.origin, request.parent) = (true, Origin::Own, NIL);
+        (request.at, request.kind) = (u64::from(number), OpKind::Flush);
+        request.state = State::Waiting;
+        slot
     }
 
-    /// A piece begins, at once or when its stripe is free.
+    /// The rows that a piece may change.
+    fn rows_of(layout: &Layout, piece: &Piece) -> Range<u64> {
+        let strip = layout.strip_sectors();
+        let begin = piece.stripe * strip;
+        if layout.level().parities() > 0 {
+            return begin..begin + strip;
+        }
+        let end = piece.range.end.next_multiple_of(UNIT_SECTORS);
+        begin + piece.range.start / UNIT_SECTORS * UNIT_SECTORS..begin + end
+    }
+
+    /// A piece begins, at once or when its rows are free.
     fn begin(&mut self, core: &mut Core, slot: u32) {
+        let reads = core.slab[slot].kind == OpKind::Read;
         let piece = &mut self.pieces[core.slab[slot].at as usize];
+        let phase = piece.phase;
         if !piece.locks {
-            piece.since_ns = core.now;
-            let reads = core.slab[slot].kind == OpKind::Read;
-            // Without all members, a read may need the stripe's parity as well.
-            if self.layout.level().parities() > 0 && (!reads || !self.missing.is_empty()) {
-                if let Some(waiting) = self.stripes.get_mut(&piece.stripe) {
+            if phase == Phase::Stripe {
+                piece.since_ns = core.now;
+            }
+            // What a read recovers, or writes again, must not change meanwhile; copies agree
+            // again after a resync, and a journal is replayed then.
+            let is_settled = piece.purpose == Purpose::Settle;
+            let must_lock = !is_settled
+                && match (self.layout.level().parities() > 0, reads) {
+                    (true, true) => {
+                        let is_replayed = self.journal && self.resyncs > 0;
+                        is_replayed || !self.missing.is_empty() || !piece.unreadable.is_empty()
+                    }
+                    (false, true) => self.resyncs > 0 || !piece.unreadable.is_empty(),
+                    (true, false) => true,
+                    (false, false) => self.layout.copies() > 1,
+                };
+            if must_lock {
+                let rows = Self::rows_of(&self.layout, piece);
+                if !self.locks.take(&mut core.slab, &rows, slot) {
                     core.slab[slot].state = State::Waiting;
-                    waiting.push(&mut core.slab, slot);
                     return;
                 }
-                self.stripes.insert(piece.stripe, List::EMPTY);
-                piece.locks = true;
+                (piece.locks, piece.first_row) = (true, rows.start);
             }
         }
-        self.phases.end(&mut piece.since_ns, core, slot, Phase::Stripe);
+        self.phases.end(&mut piece.since_ns, core, slot, phase);
         self.plan(core, slot);
     }
 
     /// Plans a piece with the members that there are, and reads what it needs.
     fn plan(&mut self, core: &mut Core, slot: u32) {
-        let kind = core.slab[slot].kind;
-        let piece = &mut self.pieces[core.slab[slot].at as usize];
-        let missing = piece.unreadable.iter().fold(self.missing, MemberSet::with);
-        let (stripe, range) = (piece.stripe, piece.range.clone());
-        let planned = if kind == OpKind::Read {
-            self.copy = self.copy.wrapping_add(1);
-            piece.plan.read(&self.layout, stripe, range, missing, self.copy)
-        } else {
-            piece.plan.write(&self.layout, stripe, range, missing)
+        let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
+        self.free_names(core, number);
+        let piece = &mut self.pieces[number];
+        (piece.again, piece.phase) = (false, Phase::Reads);
+        piece.reads.clear();
+        piece.writes.clear();
+        piece.got.clear();
+        piece.rows.clear();
+        let planned = match piece.purpose {
+            Purpose::Operation if !piece.mends => self.plan_operation(number, kind),
+            _ => self.plan_restore(number),
         };
-        piece.again = false;
-        piece.phase = Phase::Reads;
         if planned.is_err() {
-            self.end(core, slot, true);
+            if self.begins_to_mend(number) {
+                self.plan(core, slot);
+            } else {
+                self.end(core, slot, true);
+            }
             return;
         }
-        // A trim computes nothing: parity of what holds nothing is nothing.
-        let plan = std::mem::take(&mut piece.plan);
-        let reads = if kind == OpKind::Trim { &[] } else { plan.reads() };
-        core.slab[slot].pending = reads.len() as u32;
+        core.slab[slot].pending = self.pieces[number].reads.len() as u32;
         core.slab[slot].state = State::Waiting;
-        for access in reads {
-            self.ask(core, slot, access, OpKind::Read);
+        for at in 0..self.pieces[number].reads.len() {
+            let access = self.pieces[number].reads[at];
+            self.ask(core, slot, &access, OpKind::Read);
         }
-        let none = reads.is_empty();
-        self.pieces[core.slab[slot].at as usize].plan = plan;
-        if none {
+        if self.pieces[number].reads.is_empty() {
             self.have_read(core, slot);
         }
     }
 
     /// Asks a member on behalf of a piece.
-    fn ask(&self, core: &mut Core, slot: u32, access: &Access, kind: OpKind) {
+    fn ask(&self, core: &mut Core, slot: u32, access: &Access, kind: OpKind) -> u32 {
         let request = &core.slab[slot];
-        let token = core.slab[request.parent].token;
+        let token = if request.parent == NIL { 0 } else { core.slab[request.parent].token };
         let op = Op {
             offset_bytes: access.sector * SECTOR_BYTES,
             len_bytes: (access.sectors * SECTOR_BYTES) as u32,
@@ -239,17 +387,16 @@ impl Array {
             (Some(path), Some(adapters)) => adapters.device(core.now, path, member, &op),
             _ => core.now,
         };
-        core.ask_at(at_ns, member, slot, &op, token);
+        core.ask_at(at_ns, member, slot, &op, token)
     }
 
     /// A piece has what it reads: the processor computes parity, where there is any.
     fn have_read(&mut self, core: &mut Core, slot: u32) {
+        let is_read = core.slab[slot].kind == OpKind::Read;
         let piece = &mut self.pieces[core.slab[slot].at as usize];
         self.phases.end(&mut piece.since_ns, core, slot, Phase::Reads);
         piece.phase = Phase::Parity;
-        let recovers = piece.plan.rows().iter().any(|row| row.method == Method::Recover);
-        let writes_parity = piece.plan.writes().iter().any(|w| !matches!(w.role, Role::Data(_)));
-        if !recovers && !writes_parity || core.slab[slot].kind == OpKind::Trim {
+        if !piece.computes {
             self.write(core, slot);
             return;
         }
@@ -259,7 +406,8 @@ impl Array {
             let with_q = self.layout.level().parities() == 2;
             adapters.parity(core.now, path, data_bytes, with_q)
         } else {
-            let all = piece.plan.reads().iter().chain(piece.plan.writes());
+            let written = if is_read { &[] } else { &piece.writes[..] };
+            let all = piece.reads.iter().chain(written);
             let bytes = bytes(all.map(|access| access.sectors).sum());
             self.processor.take(core.now, self.stripe_ticks + self.parity.ticks(bytes))
         };
@@ -272,61 +420,72 @@ impl Array {
         let piece = &mut self.pieces[number];
         self.phases.end(&mut piece.since_ns, core, slot, Phase::Parity);
         piece.phase = Phase::Writes;
-        let mut plan = std::mem::take(&mut piece.plan);
-        if kind == OpKind::Read && !piece.unreadable.is_empty() {
-            // What was recovered is written where it could not be read.
-            let (stripe, range) = (piece.stripe, piece.range.clone());
-            let planned = plan.read(&self.layout, stripe, range, self.missing, self.copy);
-            debug_assert!(planned.is_ok(), "it was planned with fewer members");
-        }
-        let again = piece.unreadable;
-        let writes = || {
-            let of_read = plan.reads().iter().filter(|a| again.contains(usize::from(a.member)));
-            let of_write = plan.writes().iter().filter(|_| kind != OpKind::Read);
-            of_read.filter(|_| kind == OpKind::Read).chain(of_write)
-        };
-        core.slab[slot].pending = writes().count() as u32;
+        self.compute(core, slot);
+        self.record_writes(core, slot);
+        let piece = &mut self.pieces[number];
+        let writes = std::mem::take(&mut piece.writes);
+        core.slab[slot].pending = writes.len() as u32;
         core.slab[slot].state = State::Waiting;
-        for access in writes() {
+        let (has_parity, purpose) = (self.has_parity(), self.pieces[number].purpose);
+        for access in &writes {
             let kind = match kind {
-                OpKind::Trim => OpKind::Trim,
-                OpKind::WriteZeroes if matches!(access.role, Role::Data(_)) => kind,
+                OpKind::Trim => kind,
+                // With parity, zeroes are data as any other, as with md.
+                OpKind::WriteZeroes if !has_parity => kind,
+                _ if purpose == Purpose::Settle => OpKind::Flush,
                 _ => OpKind::Write,
             };
-            self.ask(core, slot, access, kind);
+            let child = self.ask(core, slot, access, kind);
+            self.give_values(core, slot, child, access);
         }
-        self.pieces[number].plan = plan;
+        self.pieces[number].writes = writes;
         if core.slab[slot].pending == 0 {
             self.end(core, slot, false);
         }
     }
 
-    /// A piece has ended; the next that waits for its stripe begins.
+    /// A piece has ended; the next that waits for its rows begins.
     fn end(&mut self, core: &mut Core, slot: u32, failed: bool) {
-        let request = &core.slab[slot];
-        let (parent, number) = (request.parent, request.at as usize);
+        let (parent, number) = (core.slab[slot].parent, core.slab[slot].at as usize);
         let piece = &mut self.pieces[number];
         if !failed {
             let phase = piece.phase;
             self.phases.end(&mut piece.since_ns, core, slot, phase);
         }
+        self.record_end(core, slot, failed);
+        self.free_names(core, number);
+        if self.continues(number, failed) {
+            self.plan(core, slot);
+            return;
+        }
+        let piece = &self.pieces[number];
         if piece.locks {
-            let waiting = self.stripes.get_mut(&piece.stripe).expect("it is locked");
-            match waiting.pop(&core.slab) {
-                Some(next) => {
-                    let next_piece = core.slab[next].at as usize;
-                    self.pieces[next_piece].locks = true;
-                    core.at(core.now, next, State::Issued);
-                }
-                None => {
-                    self.stripes.remove(&self.pieces[number].stripe);
-                }
+            let (layout, pieces) = (&self.layout, &self.pieces);
+            let rows_of =
+                |slab: &Slab, slot: u32| Self::rows_of(layout, &pieces[slab[slot].at as usize]);
+            if let Some(next) = self.locks.release(&mut core.slab, piece.first_row, rows_of) {
+                let next_piece = core.slab[next].at as usize;
+                let first_row = Self::rows_of(&self.layout, &self.pieces[next_piece]).start;
+                self.pieces[next_piece].locks = true;
+                self.pieces[next_piece].first_row = first_row;
+                core.at(core.now, next, State::Issued);
             }
         }
         self.pieces_free.push(number as u32);
         core.slab.remove(slot);
-        piece_ended(core, parent, failed);
+        if parent == NIL {
+            self.restored(core, number, failed);
+        } else {
+            piece_ended(core, parent, failed);
+        }
     }
+}
+
+/// The units of the array that a range of a stripe's data touches.
+fn units_of(layout: &Layout, stripe: u64, range: &Range<u64>) -> Range<u64> {
+    let begin = stripe * layout.stripe_sectors();
+    let (start, end) = (begin + range.start, begin + range.end);
+    start / UNIT_SECTORS..end.div_ceil(UNIT_SECTORS)
 }
 
 /// One of an operation's pieces, or the splitting itself, has ended.

@@ -2,8 +2,46 @@
 
 use super::{Array, Phase};
 use crate::core::Core;
+use crate::part_id::PartId;
 use crate::usage::{self, Of, Resource};
+use iodyno_raid::MemberSet;
 use iodyno_units::OpKind;
+
+/// What an array has done to restore its members' data, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArrayCounts {
+    /// Members that were rebuilt to their end.
+    pub rebuilt_members: u64,
+    /// Bytes that were written to members that are rebuilt.
+    pub rebuilt_bytes: u64,
+    /// Rows of 4 KiB units that were restored after power cuts.
+    pub resynced_units: u64,
+    /// Units of data that could not be recovered: each was reported from then on, until it was written.
+    pub lost_units: u64,
+    /// Scrubs that ended.
+    pub scrubs: u64,
+    /// Rows whose parity or copies contradicted the data in a scrub, where content is kept.
+    pub contradictions: u64,
+}
+
+/// The state of an array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrayState {
+    /// The parts that are its members now.
+    pub members: Vec<PartId>,
+    /// Members that are missing, or not rebuilt yet.
+    pub missing: MemberSet,
+    /// The one that is rebuilt, and how much of it is.
+    pub rebuilt: Option<(usize, f64)>,
+    /// Runs of rows that are restored after a power cut.
+    pub resyncs: u32,
+    /// It reads all stripes.
+    pub scrubs: bool,
+    /// Some data is lost, and reported as unreadable.
+    pub lost: bool,
+    /// Since the start.
+    pub counts: ArrayCounts,
+}
 
 /// Time of the pieces by phase, ns, and their number: of reads, and of writes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +68,19 @@ impl Phases {
 }
 
 impl Array {
+    /// Its state.
+    pub(crate) fn state(&self) -> ArrayState {
+        ArrayState {
+            members: self.members.clone(),
+            missing: self.missing,
+            rebuilt: self.rebuild.as_ref().map(|r| r.member).zip(self.share_rebuilt()),
+            resyncs: self.resyncs,
+            scrubs: self.scrub.is_some(),
+            lost: !self.bad.is_empty(),
+            counts: self.counts,
+        }
+    }
+
     /// Its resources, since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         if !self.has_parity() || self.path.is_some() {

@@ -29,21 +29,23 @@ impl FlashDevice {
 
     /// Puts as much of a write into the buffer as fits; acknowledges it when all of it is in.
     fn fill_buffer(&mut self, core: &mut Core, slot: u32) {
-        let request = &mut core.slab[slot];
+        let request = core.slab[slot];
         let units = request.pending.min(self.buffer_free);
         let end = (request.at + u64::from(request.len) - 1) / UNIT_BYTES + 1;
         let first = end - u64::from(request.pending);
         for unit in first..first + u64::from(units) {
             self.drain.push_back(unit);
             if let Some(content) = &mut self.content {
-                content.accept(unit, request.token);
+                let token = core.value(slot, unit);
+                content.accept(unit, token);
                 if let Some(changes) = &mut core.changes {
-                    let (part, token) = (self.part, request.token);
+                    let part = self.part;
                     let kept = self.buffer_protected;
                     changes.push(ContentEvent::Accepted { part, unit, token, kept });
                 }
             }
         }
+        let request = &mut core.slab[slot];
         request.pending -= units;
         self.buffer_free -= units;
         self.units_in += u64::from(units);

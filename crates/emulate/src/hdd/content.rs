@@ -22,10 +22,19 @@ pub(super) fn units(offset_bytes: u64, len_bytes: u64) -> Range<u64> {
     offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
 }
 
+/// The units that a write changes, or zeroes: zeroes over a part of a unit leave the rest, and the unit keeps the
+/// value of its last write.
+pub(super) fn written_units(offset_bytes: u64, len_bytes: u64, is_write: bool) -> Range<u64> {
+    if is_write {
+        return units(offset_bytes, len_bytes);
+    }
+    offset_bytes.div_ceil(UNIT_BYTES)..(offset_bytes + len_bytes) / UNIT_BYTES
+}
+
 impl Content {
-    /// A write of `value` is acknowledged from the buffer, as number `seq`.
-    pub(super) fn accepted(&mut self, offset_bytes: u64, len_bytes: u64, value: u64, seq: u64) {
-        self.buffer.extend(units(offset_bytes, len_bytes).map(|unit| (unit, (value, seq))));
+    /// A unit of a write is acknowledged from the buffer, as number `seq`.
+    pub(super) fn accepted(&mut self, unit: u64, value: u64, seq: u64) {
+        self.buffer.insert(unit, (value, seq));
     }
 
     /// The heads begin to write a range of the buffer.
@@ -45,32 +54,17 @@ impl Content {
         self.medium.append(&mut self.moving);
     }
 
-    /// A write that bypassed the buffer is on the medium, and replaces everything that was
-    /// acknowledged before number `seq`. None: zeroes. `tell` receives each unit, and whether the
-    /// buffer holds a newer version.
-    pub(super) fn written(
-        &mut self,
-        offset_bytes: u64,
-        len_bytes: u64,
-        value: Option<u64>,
-        seq: u64,
-        mut tell: impl FnMut(u64, bool),
-    ) {
-        // Zeroes over a part of a unit leave the rest: the unit keeps the value of its last write.
-        let range = match value {
-            Some(_) => units(offset_bytes, len_bytes),
-            None => offset_bytes.div_ceil(UNIT_BYTES)..(offset_bytes + len_bytes) / UNIT_BYTES,
-        };
-        for unit in range {
-            if self.buffer.get(&unit).is_some_and(|b| b.1 < seq) {
-                self.buffer.remove(&unit);
-            }
-            match value {
-                Some(value) => self.medium.insert(unit, value),
-                None => self.medium.remove(&unit),
-            };
-            tell(unit, self.buffer.contains_key(&unit));
+    /// A unit of a write that bypassed the buffer is on the medium, and replaces everything that was acknowledged
+    /// before number `seq`. None: zeroes. Gives whether the buffer holds a newer version.
+    pub(super) fn written(&mut self, unit: u64, value: Option<u64>, seq: u64) -> bool {
+        if self.buffer.get(&unit).is_some_and(|b| b.1 < seq) {
+            self.buffer.remove(&unit);
         }
+        match value {
+            Some(value) => self.medium.insert(unit, value),
+            None => self.medium.remove(&unit),
+        };
+        self.buffer.contains_key(&unit)
     }
 
     /// The value that a read of the unit gives.

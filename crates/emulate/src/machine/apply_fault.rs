@@ -1,11 +1,14 @@
 //! Faults: when each takes effect, and its effect on the parts of the machine.
 
 use super::Machine;
-use crate::content_event::UNIT_BYTES;
+use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::fault::Fault;
 use crate::fault_state::{FaultState, FaultStates, Verdict};
+use crate::flash::Population;
+use crate::part::Part;
 use crate::part_id::PartId;
-use crate::request::State;
+use crate::request::{Request, State};
+use crate::spec::{Preconditioned, Written};
 
 impl Machine {
     /// Schedules a fault at `at_ns` (now, if that is past), after the other events at that instant.
@@ -75,6 +78,7 @@ impl Machine {
             Fault::Errors { part, percent, kind } => self.fault_states().fail(part, percent, kind),
             Fault::Hang { part } => self.fault_states().hang(part),
             Fault::Lose { part } => self.lose(part),
+            Fault::Replace { part } => self.replace(part),
             Fault::Latent { part, offset_bytes, len_bytes } => {
                 let end = offset_bytes.saturating_add(len_bytes).div_ceil(UNIT_BYTES);
                 let units = offset_bytes / UNIT_BYTES..end;
@@ -143,7 +147,41 @@ impl Machine {
         }
     }
 
+    /// Another device takes the place of a part.
+    fn replace(&mut self, part: PartId) {
+        if !self.fault_state_of(part).lost {
+            self.lose(part);
+            self.end_children();
+        }
+        self.fault_states().lose_without_power(part);
+        if let Some(fault_states) = &mut self.fault_states {
+            fault_states.replace(&mut self.core, part);
+        }
+        self.end_children();
+        let spec = &self.system.parts[part.index()];
+        let mut population = Population::new(&self.system, self.seed, self.represent);
+        let before = Preconditioned { how: Written::Fresh, fill: 0.0 };
+        let (host, core) = ((&self.system.host, self.seed), &mut self.core);
+        let made = Part::new((part, spec), &before, host, &mut population, core);
+        let mut made = made.expect("such a device was built before");
+        if core.values.is_some() {
+            made.keep_content();
+        }
+        core.tell(ContentEvent::Emptied { part });
+        self.parts[part.index()] = made;
+        for other in &mut self.parts {
+            other.part_replaced(&mut self.core, part);
+        }
+    }
+
     fn lose(&mut self, part: PartId) {
+        self.lose_part(part);
+        for other in &mut self.parts {
+            other.part_lost(&mut self.core, part);
+        }
+    }
+
+    fn lose_part(&mut self, part: PartId) {
         let state = self.fault_states().of(part);
         if state.lost || state.off {
             self.fault_states().lose_without_power(part);
@@ -151,7 +189,10 @@ impl Machine {
         }
         // An operation that is not yet handed over fails at the handover.
         let is_synchronous = self.parts[part.index()].is_synchronous();
-        let later = |state| state == State::Issued || (is_synchronous && state == State::Done);
+        let later = |request: &Request| {
+            let state = request.state;
+            state == State::Issued || (is_synchronous && state == State::Done)
+        };
         if let Some(fault_states) = &mut self.fault_states {
             fault_states.lose(&mut self.core, part, later);
         }

@@ -1,5 +1,6 @@
 //! The specification of an array: its layout over its members, and the time that its software or firmware takes.
 
+use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
 use iodyno_raid::{Layout, LayoutError, Level, Rotation};
 
@@ -21,6 +22,14 @@ pub struct Array {
     pub path: Option<u32>,
     /// That processor computes parity of this many bytes a second: those read and those written.
     pub parity_bytes_per_s: f64,
+    /// Parts that take the places of members that are lost, in this order. At least as large as a member.
+    pub spares: Vec<PartId>,
+    /// A rebuild writes to its member so many bytes a second, and a scrub reads each member so fast, if the members
+    /// can.
+    pub rebuild_bytes_per_s: f64,
+    /// Non-volatile memory keeps what is written to stripes with parity until the members have it durably: then a
+    /// power cut loses nothing where members are missing.
+    pub journal: bool,
 }
 
 /// How many devices make an array of which level.
@@ -46,6 +55,9 @@ const MD_STRIPE_NS: u64 = 6_000;
 /// Assumed of one core that xors data in memory; `bench/runs/2026-11-23-parity` has the measured rates.
 const MD_PARITY_BYTES_PER_S: f64 = 8e9;
 
+/// The most that Linux md gives a resync or rebuild unless it is told otherwise (`speed_limit_max`).
+const MD_REBUILD_BYTES_PER_S: f64 = 200e6;
+
 impl ArrayShape {
     /// An array as Linux md makes it, of members of `member_bytes` each.
     ///
@@ -56,7 +68,9 @@ impl ArrayShape {
         members: Vec<PartId>,
         member_bytes: &[u64],
     ) -> Result<Array, LayoutError> {
-        let sectors: Vec<u64> = member_bytes.iter().map(|bytes| bytes / SECTOR_BYTES).collect();
+        // Members have whole 4 KiB units.
+        let sectors = |bytes: &u64| bytes / UNIT_BYTES * (UNIT_BYTES / SECTOR_BYTES);
+        let sectors: Vec<u64> = member_bytes.iter().map(sectors).collect();
         let layout = Layout::new(self.level, &sectors, self.strip_bytes / SECTOR_BYTES)?;
         Ok(Array {
             members,
@@ -64,6 +78,9 @@ impl ArrayShape {
             path: None,
             stripe_ns: MD_STRIPE_NS,
             parity_bytes_per_s: MD_PARITY_BYTES_PER_S,
+            spares: Vec::new(),
+            rebuild_bytes_per_s: MD_REBUILD_BYTES_PER_S,
+            journal: false,
         })
     }
 }

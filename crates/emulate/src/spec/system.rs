@@ -64,14 +64,15 @@ pub struct PlacedDevice {
 
 impl Part {
     /// The parts to which it sends requests.
-    pub fn children(&self) -> &[PartId] {
-        match self {
-            Self::Device(_) => &[],
-            Self::Array(array) => &array.members,
-            Self::AdapterPath(path) => std::slice::from_ref(&path.child),
+    pub fn children(&self) -> impl Iterator<Item = PartId> {
+        let (children, more): (&[PartId], &[PartId]) = match self {
+            Self::Device(_) => (&[], &[]),
+            Self::Array(array) => (&array.members, &array.spares),
+            Self::AdapterPath(path) => (std::slice::from_ref(&path.child), &[]),
             #[cfg(test)]
-            Self::Mirror(children) => children,
-        }
+            Self::Mirror(children) => (children, &[]),
+        };
+        children.iter().chain(more).copied()
     }
 
     fn device(&self) -> Option<&PlacedDevice> {
@@ -164,9 +165,9 @@ impl System {
         })
     }
 
-    /// Whether a volume of it is an array. Arrays have no content yet: what a host would read from one is unknown.
-    pub fn has_arrays(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Array(_)))
+    /// Whether what a host would read from its volumes is unknown: adapters and their caches keep no content yet.
+    pub fn lacks_content(&self) -> bool {
+        self.adapters.is_some()
     }
 
     /// A volume's tree: each part once, children before their parents.
@@ -255,7 +256,7 @@ impl System {
     /// The part or volume that names a part that does not exist, or not before it.
     pub(crate) fn check_trees(&self) -> Result<(), String> {
         for (number, part) in self.parts.iter().enumerate() {
-            if let Some(child) = part.children().iter().find(|child| child.index() >= number) {
+            if let Some(child) = part.children().find(|child| child.index() >= number) {
                 return Err(format!("part {number} is before part {child}, its child"));
             }
         }

@@ -141,6 +141,7 @@ pub(super) fn in_effect(ask: &Ask, was_off: bool) -> String {
                 Fault::PowerOn => "the power is on".to_owned(),
                 Fault::Lose { .. } if was_off => "gone until clear; the power is off".to_owned(),
                 Fault::Lose { .. } => "gone until clear: everything fails".to_owned(),
+                Fault::Replace { .. } => "another device, which holds nothing".to_owned(),
                 Fault::Hang { .. } => "nothing completes until clear".to_owned(),
                 Fault::Slow { factor, .. } if factor <= 1.0 => "as fast as usual".to_owned(),
                 Fault::Slow { factor, .. } => {

@@ -11,7 +11,7 @@
 use super::nbd::WORKERS;
 use super::{Served, Waiter};
 use crate::metrics;
-use crate::served::{Payload, Sink};
+use crate::served::{Payload, Sink, store_of};
 use crate::store::UNIT_BYTES;
 use fuser::{
     BackgroundSession, Config, Errno as Code, FileAttr, FileHandle, FileType, Filesystem,
@@ -413,10 +413,11 @@ impl Filesystem for Files {
             return reply.error(Code::ENXIO);
         };
         while at < end {
-            let extents = self.live.look(|_, stores, _| match stores.get(volume as usize) {
-                Some(store) => store.extents(at, end - at, EXTENTS_MAX).unwrap_or_default(),
-                None => Vec::new(),
-            });
+            let extents =
+                self.live.look(|machine, stores, _| match store_of(machine, stores, volume) {
+                    Some(store) => store.extents(at, end - at, EXTENTS_MAX).unwrap_or_default(),
+                    None => Vec::new(),
+                });
             if extents.is_empty() {
                 break;
             }

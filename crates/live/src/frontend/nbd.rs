@@ -6,7 +6,7 @@
 use super::{Served, Waiter};
 use crate::counts::Looks;
 use crate::poller::Lead;
-use crate::served::{Payload, Sink};
+use crate::served::{Payload, Sink, store_of};
 use crate::store::Store;
 use iodyno_emulate::UNIT_BYTES;
 use iodyno_nbd::{Answer, Batch, DeferredReply, Export, Info, Io, Peer, Session};
@@ -196,11 +196,12 @@ impl Session for Client {
             Kind::Flush => self.start(&Op::FLUSH, Payload::None, Reply::Done(io.later())),
             Kind::BlockStatus => {
                 let len = len_bytes.min(STATUS_BYTES_MAX);
-                let extents =
-                    self.live.look(|_, stores, _| match stores.get(self.volume as usize) {
+                let extents = self.live.look(|machine, stores, _| {
+                    match store_of(machine, stores, self.volume) {
                         Some(store) => extents(store, offset_bytes, len),
                         None => vec![(len, 0)],
-                    });
+                    }
+                });
                 io.answer(&Answer::Extents(&extents));
             }
             Kind::Cache | Kind::Disc => io.answer(&Answer::Done),

@@ -3,7 +3,7 @@
 //! below a thin one runs out, without it.
 
 use super::operations::Inner;
-use super::{Live, Sink};
+use super::{Live, Sink, store_of};
 use crate::store::Store;
 use iodyno_units::{IoError, Op, OpKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,7 +55,8 @@ impl<S: Sink> Live<S> {
             return Some(if writes { IoError::NoSpace } else { IoError::OutOfRange });
         }
         let needs_space = op.kind == OpKind::Write && self.is_full(volume);
-        let store = needs_space.then(|| inner.stores.get(volume as usize)).flatten()?;
+        let store =
+            needs_space.then(|| store_of(&inner.machine, &inner.stores, volume)).flatten()?;
         (!has_data(store, op.offset_bytes, op.len_bytes)).then_some(IoError::NoSpace)
     }
 }

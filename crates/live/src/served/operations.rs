@@ -1,6 +1,7 @@
 //! The operations in the machine and their bytes: taken in when they are submitted, moved with the machine's
 //! content events, and completed at the end. Uses the machine's time and no other.
 
+use super::array_bytes::{ArrayBytes, Operation};
 use super::{Payload, Sink};
 use crate::counts::{Counts, Late};
 use crate::record::Recorder;
@@ -38,7 +39,7 @@ struct Waiting<S> {
 #[derive(Debug)]
 pub(super) struct Inner<S> {
     pub(super) machine: Machine,
-    /// One for each volume; none where no bytes are kept.
+    /// One for each device; none where no bytes are kept.
     pub(super) stores: Vec<Store>,
     /// By the number in the token.
     waiting: Vec<Option<Waiting<S>>>,
@@ -53,6 +54,10 @@ pub(super) struct Inner<S> {
     /// The first failure of the bytes.
     pub(super) trouble: Option<String>,
     changes: Vec<ContentEvent>,
+    /// What arrays do with bytes.
+    arrays: ArrayBytes,
+    /// By part: its volume.
+    volume_of: Vec<usize>,
     pub(super) counts: Vec<Counts>,
     pub(super) recorder: Option<Recorder>,
 }
@@ -61,10 +66,14 @@ pub(super) struct Inner<S> {
 pub(super) type Completed<S> = Vec<(S, Result<(), IoError>)>;
 
 impl<S: Sink> Inner<S> {
-    /// No operations yet. Panics with stores of another number than the machine has volumes, but none.
+    /// No operations yet. Panics with stores of another number than the machine has devices, but none.
     pub(super) fn new(mut machine: Machine, stores: Vec<Store>) -> Self {
         let (system, volumes) = (machine.system(), machine.volumes());
-        assert!(stores.is_empty() || stores.len() == volumes as usize);
+        assert!(stores.is_empty() || stores.len() == system.devices().count());
+        let mut volume_of = vec![0; system.parts.len()];
+        for volume in 0..volumes {
+            system.parts_of(volume).for_each(|part| volume_of[part.index()] = volume as usize);
+        }
         let rebuilds = (0..volumes).map(|volume| system.rebuilds(volume)).collect();
         if !stores.is_empty() {
             machine.follow_content();
@@ -84,6 +93,8 @@ impl<S: Sink> Inner<S> {
             submitted_ns: 0,
             trouble: None,
             changes: Vec::new(),
+            arrays: ArrayBytes::new(),
+            volume_of,
             recorder: None,
         }
     }
@@ -107,7 +118,13 @@ impl<S: Sink> Inner<S> {
         let token = (self.sequence << NUMBER_BITS) | u64::from(number);
         let mut holds = false;
         let mut failed = None;
-        if let Some(store) = self.stores.get_mut(volume as usize) {
+        let root = self.root(volume);
+        if root >= self.stores.len() && !self.stores.is_empty() {
+            self.begin_on_array(token, op, &payload);
+            if matches!(payload, Payload::Read(_)) {
+                failed = Some(IoError::Io);
+            }
+        } else if let Some(store) = self.stores.get_mut(root) {
             let (at, len) = (op.offset_bytes, u64::from(op.len_bytes));
             let begun = match (op.kind, payload) {
                 (OpKind::Read, Payload::Read(into)) => {
@@ -151,14 +168,15 @@ impl<S: Sink> Inner<S> {
     fn read(&mut self, at_ns: u64, volume: u32, op: &Op, into: &mut [u8]) -> Option<IoError> {
         let mut healed = None;
         loop {
-            let unit = match self.stores[volume as usize].read(op.offset_bytes, into) {
+            let root = self.root(volume);
+            let unit = match self.stores[root].read(op.offset_bytes, into) {
                 Ok(()) => return None,
                 Err(ReadError::Corrupt { unit }) => unit,
                 Err(other) => return Some(IoError::from(&other)),
             };
             self.counts[volume as usize].corruptions_found += 1;
             let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES);
-            let fault = Fault::Latent { part: PartId(volume), offset_bytes, len_bytes };
+            let fault = Fault::Latent { part: PartId(root as u32), offset_bytes, len_bytes };
             if let Some(recorder) = &mut self.recorder {
                 recorder.fault(at_ns, &fault);
             }
@@ -166,7 +184,7 @@ impl<S: Sink> Inner<S> {
             if !self.rebuilds[volume as usize] || healed == Some(unit) {
                 return Some(IoError::Io);
             }
-            self.stores[volume as usize].heal(unit);
+            self.stores[root].heal(unit);
             healed = Some(unit);
         }
     }
@@ -174,20 +192,81 @@ impl<S: Sink> Inner<S> {
     /// Moves bytes as the machine has moved the content that they stand for.
     pub(super) fn settle(&mut self) {
         self.machine.changes(&mut self.changes);
-        // Each volume is one device here, whose number is the volume's.
         for of_one in self.changes.chunk_by(|a, b| a.part() == b.part()) {
-            let volume = of_one[0].part().index();
-            let store = &mut self.stores[volume];
+            let Some(part) = of_one[0].part() else {
+                for change in of_one {
+                    self.arrays.change(change, &mut self.stores);
+                }
+                continue;
+            };
+            let (store, volume) = (&mut self.stores[part.index()], self.volume_of[part.index()]);
             store.changes(of_one);
             note_refusals(store, &mut self.counts[volume], &mut self.trouble);
         }
         self.changes.clear();
+        for (part, unit) in std::mem::take(&mut self.arrays.corrupt) {
+            self.is_corrupt(part, unit);
+        }
+    }
+
+    /// A member's unit does not hold what was written: from now on the machine can't read it, and its array recovers
+    /// it.
+    fn is_corrupt(&mut self, part: PartId, unit: u64) {
+        self.counts[self.volume_of[part.index()]].corruptions_found += 1;
+        let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES);
+        let fault = Fault::Latent { part, offset_bytes, len_bytes };
+        let at_ns = self.machine.now_ns();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.fault(at_ns, &fault);
+        }
+        self.machine.inject(at_ns, fault);
+    }
+
+    /// The part at the root of a volume.
+    fn root(&self, volume: u32) -> usize {
+        self.machine.system().volumes[volume as usize].root.index()
+    }
+
+    /// An operation on an array begins: its members move the bytes.
+    fn begin_on_array(&mut self, token: u64, op: &Op, payload: &Payload<'_>) {
+        let bytes = match (op.kind, payload) {
+            (OpKind::Read, _) => vec![0; op.len_bytes as usize],
+            (OpKind::Write, Payload::Write(bytes)) => bytes.to_vec(),
+            _ => Vec::new(),
+        };
+        let (offset_bytes, len_bytes) = (op.offset_bytes, u64::from(op.len_bytes));
+        let operation = Operation { offset_bytes, bytes, len_bytes, failed: false };
+        self.arrays.operations.insert(token, operation);
+    }
+
+    /// An operation on an array has ended. Gives its error.
+    fn end_on_array(&mut self, waiting: &mut Waiting<S>) -> Option<IoError> {
+        if self.arrays.operations.is_empty() {
+            return None;
+        }
+        let operation = self.arrays.operations.remove(&waiting.token)?;
+        if waiting.kind == OpKind::Read && !operation.failed {
+            let into = waiting.sink.buffer();
+            let len = into.len().min(operation.bytes.len());
+            into[..len].copy_from_slice(&operation.bytes[..len]);
+        }
+        let mut failed = operation.failed.then_some(IoError::Io);
+        if waiting.kind == OpKind::Flush || waiting.forced {
+            for part in self.machine.system().parts_of(waiting.volume) {
+                let Some(store) = self.stores.get_mut(part.index()) else { continue };
+                if let Err(error) = store.settle() {
+                    failed = Some(IoError::from(&error));
+                    self.trouble.get_or_insert_with(|| error.to_string());
+                }
+            }
+        }
+        failed
     }
 
     /// Why an operation can't be taken: the host refuses bytes that the volume holds already.
     pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<IoError> {
-        let volume = volume as usize;
-        let store = self.stores.get_mut(volume)?;
+        let (root, volume) = (self.root(volume), volume as usize);
+        let store = self.stores.get_mut(root)?;
         let refused = store.refuses(op, self.stranded_bytes_max[volume]);
         note_refusals(store, &mut self.counts[volume], &mut self.trouble);
         refused.map(|why| IoError::from(&why))
@@ -200,11 +279,13 @@ impl<S: Sink> Inner<S> {
         completed: &mut Completed<S>,
     ) {
         let number = (done.token & NUMBER_MASK) as u32;
-        let Some(waiting) = self.waiting[number as usize].take() else { return };
+        let Some(mut waiting) = self.waiting[number as usize].take() else { return };
         self.free.push(number);
         let volume = waiting.volume as usize;
-        let mut failed = done.failure.or(waiting.failed);
-        if let Some(store) = self.stores.get_mut(volume) {
+        let of_array = self.end_on_array(&mut waiting);
+        let mut failed = done.failure.or(waiting.failed).or(of_array);
+        let root = self.root(waiting.volume);
+        if let Some(store) = self.stores.get_mut(root) {
             let kept = match (waiting.holds, failed, waiting.kind) {
                 (true, Some(_), _) => {
                     store.cancel_write(done.token);
@@ -246,8 +327,10 @@ impl<S: Sink> Inner<S> {
             let Some(waiting) = slot.take() else { continue };
             self.free.push(number);
             let volume = waiting.volume as usize;
+            self.arrays.operations.remove(&waiting.token);
             if waiting.holds {
-                self.stores[volume].cancel_write(waiting.token);
+                let root = self.machine.system().volumes[volume].root.index();
+                self.stores[root].cancel_write(waiting.token);
             }
             self.counts[volume].errors[waiting.kind.index()] += 1;
             completed.push((waiting.sink, Err(error)));

@@ -175,6 +175,7 @@ impl Store {
                     // What the host refuses of it is stranded, and reported as it is settled.
                     let _ = self.durable.empty();
                 }
+                _ => unreachable!("a step of an array: {change:?}"),
             }
         }
     }

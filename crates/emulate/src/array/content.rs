@@ -1,0 +1,311 @@
+//! Values of an array's pieces, where content is kept: what members return, what parity and recovery make of it, and
+//! what members are given. The units of content are 4 KiB; an array whose strips are not of whole units keeps none.
+
+use super::row::Row;
+use super::{Array, Purpose, UNIT_SECTORS, units_of};
+use crate::content_event::{ContentEvent, UNIT_BYTES};
+use crate::core::Core;
+use crate::part_id::PartId;
+use crate::values::combine;
+use iodyno_raid::{Access, MemberSet, Plan, Role};
+use iodyno_units::OpKind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+impl Array {
+    /// Its members keep their content; it keeps the record of its rows.
+    pub(crate) fn keep_content(&mut self) {
+        if self.layout.strip_sectors().is_multiple_of(UNIT_SECTORS) {
+            self.record.get_or_insert_default();
+        }
+    }
+
+    /// The owner has the bytes: there is no journal of them.
+    pub(crate) fn follow_content(&mut self) {
+        assert!(self.record.is_some(), "strips are of whole units of 4 KiB");
+        self.journal = false;
+    }
+
+    /// A read begins, whose values its pieces find.
+    pub(super) fn expect_values(&self, core: &mut Core, slot: u32) {
+        let request = &core.slab[slot];
+        if self.record.is_some()
+            && request.kind == OpKind::Read
+            && let Some(values) = &mut core.values
+        {
+            let end = (request.at + u64::from(request.len)).div_ceil(UNIT_BYTES);
+            values.set(slot, vec![0; (end - request.at / UNIT_BYTES) as usize]);
+        }
+    }
+
+    /// A member has returned what it holds.
+    pub(super) fn receive(&mut self, core: &mut Core, number: usize, child: u32, member: usize) {
+        let first = core.slab[child].at / UNIT_BYTES;
+        if let Some(values) = core.values.as_mut().and_then(|values| values.take(child)) {
+            let units = (first..).zip(values).map(|(unit, value)| ((member, unit), value));
+            self.pieces[number].got.extend(units);
+        }
+    }
+
+    /// What is known of a row by a piece's reads.
+    pub(super) fn known(&self, number: usize, unit: u64) -> Row {
+        let piece = &self.pieces[number];
+        known(&self.layout, piece.stripe, unit, |member, unit| {
+            piece.got.get(&(member, unit)).copied()
+        })
+    }
+
+    /// A piece has read: what does it return, or write?
+    pub(super) fn compute(&mut self, core: &mut Core, slot: u32) {
+        let number = core.slab[slot].at as usize;
+        let (kind, parent) = (core.slab[slot].kind, core.slab[slot].parent);
+        if self.record.is_none() || kind == OpKind::Trim || core.values.is_none() {
+            return;
+        }
+        let names = core.names_values();
+        let first_name = if names { core.new_name() } else { 0 };
+        let piece = &self.pieces[number];
+        if piece.purpose != Purpose::Operation || piece.mends {
+            self.compute_restored(core, number);
+        } else if kind == OpKind::Read {
+            self.compute_read(core, number, parent);
+        } else if self.has_parity() || !names {
+            self.compute_write(core, number, parent);
+        }
+        if names {
+            self.pieces[number].names = first_name..core.new_name();
+        }
+    }
+
+    /// The units of the array that a piece of an operation touches, the first of its stripe, and the rows.
+    fn touched(&self, number: usize) -> (Range<u64>, u64, BTreeSet<u64>) {
+        let piece = &self.pieces[number];
+        let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
+        let first = piece.stripe * self.layout.data_strips() as u64 * strip_units;
+        let touched = units_of(&self.layout, piece.stripe, &piece.range);
+        let mut rows: BTreeSet<u64> = touched.clone().map(|u| (u - first) % strip_units).collect();
+        rows.extend(piece.writes.iter().flat_map(units_in));
+        (touched, first, rows)
+    }
+
+    /// What a read returns, and writes again where it could not be read.
+    fn compute_read(&mut self, core: &mut Core, number: usize, parent: u32) {
+        let (touched, first, rows) = self.touched(number);
+        let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
+        let mut found = BTreeMap::new();
+        let address = |strip: usize, unit: u64| first + strip as u64 * strip_units + unit;
+        for unit in rows {
+            let mut row = self.known(number, unit);
+            let strips = 0..self.layout.data_strips();
+            let wanted = || strips.clone().filter(|&strip| touched.contains(&address(strip, unit)));
+            let lacks = wanted().any(|strip| row.get(Role::Data(strip as u8)).is_none());
+            if lacks || !self.pieces[number].unreadable.is_empty() {
+                let is_recovered = row.recover(&mut |terms| core.combine(terms));
+                debug_assert!(is_recovered || !lacks, "it was planned");
+                if is_recovered {
+                    row.compute_parity(&mut |terms| core.combine(terms));
+                }
+            }
+            for strip in wanted() {
+                let value = row.get(Role::Data(strip as u8)).unwrap_or(0);
+                let (token, unit) = (core.slab[parent].token, address(strip, unit));
+                let index = unit - core.slab[parent].at / UNIT_BYTES;
+                if core.names_values() {
+                    core.tell(ContentEvent::Returned { token, unit, name: value });
+                } else if let Some(v) = core.values.as_mut().and_then(|v| v.of_mut(parent)) {
+                    v[index as usize] = value;
+                }
+            }
+            found.insert(unit, row);
+        }
+        self.pieces[number].rows = found;
+    }
+
+    /// What a write gives to members.
+    fn compute_write(&mut self, core: &mut Core, number: usize, parent: u32) {
+        let (touched, first, rows) = self.touched(number);
+        let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
+        let mut found = BTreeMap::new();
+        for unit in rows {
+            let address = |strip: usize| first + strip as u64 * strip_units + unit;
+            let strips = 0..self.layout.data_strips();
+            let changed: Vec<bool> =
+                strips.clone().map(|strip| touched.contains(&address(strip))).collect();
+            let is_part = |strip: usize| changed[strip] && !is_whole(core, parent, address(strip));
+            let mut row = self.known(number, unit);
+            if core.names_values() && strips.clone().any(is_part) {
+                // The bytes of the rest of a unit are needed, whatever sectors were read.
+                row = self.fetch_row(core, number, unit);
+                row.recover(&mut |terms| core.combine(terms));
+            }
+            if !self.pieces[number].unreadable.is_empty() {
+                row.recover(&mut |terms| core.combine(terms));
+            }
+            let new: Vec<Option<u64>> = strips
+                .map(|strip| {
+                    let old = row.get(Role::Data(strip as u8));
+                    changed[strip].then(|| new_value(core, parent, address(strip), old))
+                })
+                .collect();
+            row = row.written(&new, &mut |terms| core.combine(terms));
+            found.insert(unit, row);
+        }
+        self.pieces[number].rows = found;
+    }
+
+    /// What the members hold of a row now.
+    fn fetch_row(&self, core: &mut Core, number: usize, unit: u64) -> Row {
+        let piece = &self.pieces[number];
+        let offsets = unit * UNIT_SECTORS..(unit + 1) * UNIT_SECTORS;
+        let untrusted = self.untrusted(piece.stripe, &offsets);
+        let without = piece.unreadable.iter().fold(untrusted, MemberSet::with);
+        let mut row = self.known(number, unit);
+        for (role, place) in self.strips(piece.stripe) {
+            let at = place.sector / UNIT_SECTORS + unit;
+            let is_got = piece.got.contains_key(&(place.member, at));
+            if !is_got && !without.contains(place.member) {
+                row.set(role, Some(core.fetch(self.members[place.member], at, None)));
+            }
+        }
+        row
+    }
+
+    /// A member is asked on behalf of a piece: the values of what it writes.
+    pub(super) fn give_values(&self, core: &mut Core, slot: u32, child: u32, access: &Access) {
+        let names = core.names_values();
+        let kind = core.slab[child].kind;
+        if names && matches!(kind, OpKind::Trim | OpKind::WriteZeroes) {
+            let token = core.new_name();
+            let request = &mut core.slab[child];
+            request.token = token;
+            let (part, offset_bytes, len_bytes) = (request.part, request.at, request.len);
+            let trim = kind == OpKind::Trim;
+            core.tell(ContentEvent::Cleared { part, offset_bytes, len_bytes, trim, token });
+            return;
+        }
+        let piece = &self.pieces[core.slab[slot].at as usize];
+        let rows = &piece.rows;
+        if kind != OpKind::Write || self.record.is_none() || (rows.is_empty() && !names) {
+            return;
+        }
+        let (part, first) = (core.slab[child].part, core.slab[child].at / UNIT_BYTES);
+        let mut given = Vec::new();
+        for (at, unit) in (first..).zip(units_in(access)) {
+            let value = rows.get(&unit).and_then(|row: &Row| row.get(access.role));
+            debug_assert!(value.is_some() || rows.is_empty(), "{access:?} was not computed");
+            if !names {
+                given.push(value.unwrap_or(0));
+                continue;
+            }
+            let token = core.new_name();
+            given.push(token);
+            core.tell(if let Some(name) = value {
+                ContentEvent::Given { part, unit: at, token, name }
+            } else {
+                let from = core.slab[core.slab[slot].parent].token;
+                let Role::Data(strip) = access.role else { unreachable!("no parity") };
+                let strips = piece.stripe * self.layout.data_strips() as u64 + u64::from(strip);
+                let of = strips * (self.layout.strip_sectors() / UNIT_SECTORS) + unit;
+                ContentEvent::Passed { part, unit: at, token, from, of }
+            });
+        }
+        if let Some(values) = &mut core.values {
+            values.set(child, given);
+        }
+    }
+
+    /// A piece ends, or begins again: its names are not used any more.
+    pub(super) fn free_names(&mut self, core: &mut Core, number: usize) {
+        if !core.names_values() {
+            return;
+        }
+        let piece = &mut self.pieces[number];
+        let names = std::mem::take(&mut piece.names);
+        for name in std::mem::take(&mut piece.got).into_values() {
+            core.tell(ContentEvent::Freed { name, count: 1 });
+        }
+        if !names.is_empty() {
+            let count = names.end - names.start;
+            core.tell(ContentEvent::Freed { name: names.start, count });
+        }
+    }
+
+    /// The value of a unit by what the members hold now (`held`); None: nothing was written there, or it is lost.
+    /// While a piece writes the unit's rows, it may be neither old nor new.
+    pub(crate) fn unit_value(
+        &self,
+        unit: u64,
+        held: impl Fn(PartId, u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let sector = unit * UNIT_SECTORS;
+        self.record.as_ref()?;
+        if sector + UNIT_SECTORS > self.layout.sectors() || self.bad.contains(unit) {
+            return None;
+        }
+        let at = self.layout.locate(sector);
+        let begin = at.stripe * self.layout.stripe_sectors();
+        let range = sector - begin..sector - begin + UNIT_SECTORS;
+        let missing: MemberSet = self.untrusted(at.stripe, &self.offsets(&range));
+        let mut plan = Plan::new();
+        plan.read(&self.layout, at.stripe, range, missing, 0).ok()?;
+        let is_read = |member, unit| {
+            let reads = |access: &Access| {
+                usize::from(access.member) == member && access.sector / UNIT_SECTORS == unit
+            };
+            let value = || held(self.members[member], unit).unwrap_or(0);
+            plan.reads().iter().any(reads).then(value)
+        };
+        let mut row = known(&self.layout, at.stripe, at.offset / UNIT_SECTORS, is_read);
+        if row.get(at.role).is_none() {
+            row.recover(&mut combine);
+        }
+        row.get(at.role).filter(|&value| value != 0)
+    }
+}
+
+/// Whether an operation covers all of a unit.
+fn is_whole(core: &Core, slot: u32, unit: u64) -> bool {
+    let request = &core.slab[slot];
+    let (from, to) = (request.at, request.at + u64::from(request.len));
+    unit * UNIT_BYTES >= from && (unit + 1) * UNIT_BYTES <= to
+}
+
+/// The value that an operation gives a unit: of zeroes where it zeroes all of it.
+fn new_value(core: &mut Core, parent: u32, unit: u64, old: Option<u64>) -> u64 {
+    let whole = is_whole(core, parent, unit);
+    if core.slab[parent].kind == OpKind::WriteZeroes && whole {
+        return 0;
+    }
+    if !core.names_values() {
+        return core.value(parent, unit);
+    }
+    let (token, name) = (core.slab[parent].token, core.new_name());
+    debug_assert!(whole || old.is_some(), "the rest of the unit is known");
+    let onto = if whole { 0 } else { old.unwrap_or(0) };
+    core.tell(ContentEvent::Taken { token, unit, onto, name });
+    name
+}
+
+/// Units within a strip that an access touches.
+pub(super) fn units_in(access: &Access) -> std::ops::Range<u64> {
+    access.offset / UNIT_SECTORS..(access.offset + access.sectors).div_ceil(UNIT_SECTORS)
+}
+
+/// What is known of a row (a unit within a strip), where `got` gives what is known of a member's unit.
+fn known(
+    layout: &iodyno_raid::Layout,
+    stripe: u64,
+    unit: u64,
+    got: impl Fn(usize, u64) -> Option<u64>,
+) -> Row {
+    let stripe = layout.stripe(stripe);
+    let mut row = Row::new(&stripe, layout.data_strips(), layout.level().parities());
+    let value = |place: iodyno_raid::Place| got(place.member, place.sector / UNIT_SECTORS + unit);
+    for strip in 0..layout.data_strips() {
+        let copy = (0..layout.copies()).find_map(|copy| value(stripe.data(strip, copy)));
+        row.set(Role::Data(strip as u8), copy);
+    }
+    row.set(Role::P, stripe.p().and_then(value));
+    row.set(Role::Q, stripe.q().and_then(value));
+    row
+}

@@ -1,0 +1,75 @@
+//! What the piece of an operation reads and writes, with the members that there are.
+
+use super::{Array, units_of};
+use iodyno_raid::{Access, MemberSet, Method, Role};
+use iodyno_units::OpKind;
+use std::ops::Range;
+
+impl Array {
+    /// Plans a piece of an operation.
+    pub(super) fn plan_operation(&mut self, number: usize, kind: OpKind) -> Result<(), ()> {
+        let piece = &self.pieces[number];
+        let (stripe, range, unreadable) = (piece.stripe, piece.range.clone(), piece.unreadable);
+        let (copy, layout) = (piece.copy, self.layout);
+        let known_missing = self.untrusted(stripe, &self.offsets(&range));
+        let missing = unreadable.iter().fold(known_missing, MemberSet::with);
+        let absent = self.absent();
+        let plan = &mut self.plan;
+        let piece = &mut self.pieces[number];
+        if kind == OpKind::Read {
+            let units = units_of(&layout, stripe, &range);
+            if !self.bad.is_empty() && self.bad.first_in(units).is_some() {
+                return Err(());
+            }
+            plan.read(&layout, stripe, range.clone(), missing, copy).map_err(|_| ())?;
+            piece.reads.extend_from_slice(plan.reads());
+            piece.computes = plan.rows().iter().any(|row| row.method == Method::Recover);
+            if !unreadable.is_empty() {
+                // What was recovered is written where it could not be read.
+                let again = |access: &&Access| unreadable.contains(usize::from(access.member));
+                if layout.copies() > 1 {
+                    plan.write(&layout, stripe, range, absent).map_err(|_| ())?;
+                    piece.writes.extend(plan.writes().iter().filter(again));
+                } else {
+                    plan.read(&layout, stripe, range, known_missing, copy).map_err(|_| ())?;
+                    piece.writes.extend(plan.reads().iter().filter(again));
+                }
+            }
+            return Ok(());
+        }
+        if !unreadable.is_empty() && kind != OpKind::Trim && layout.level().parities() > 0 {
+            // All data of the rows is recovered: what can't be read is whole again after this write.
+            self.read_rows(number, &self.offsets(&range), missing, false)?;
+            self.plan.write(&layout, stripe, range, absent).map_err(|_| ())?;
+            let piece = &mut self.pieces[number];
+            piece.writes.extend_from_slice(self.plan.writes());
+            piece.computes = true;
+            return Ok(());
+        }
+        plan.write(&layout, stripe, range.clone(), missing).map_err(|_| ())?;
+        // A trim computes nothing: parity of what holds nothing is nothing.
+        piece.computes = false;
+        if kind != OpKind::Trim {
+            piece.reads.extend_from_slice(plan.reads());
+            let recovers = plan.rows().iter().any(|row| row.method == Method::Recover);
+            let has_parity = plan.writes().iter().any(|w| !matches!(w.role, Role::Data(_)));
+            piece.computes = recovers || has_parity;
+        }
+        if missing != absent {
+            // A member that is rebuilt is written; its parity when it is rebuilt, for it may not be known before.
+            plan.write(&layout, stripe, range, absent).map_err(|_| ())?;
+        }
+        let is_known = |access: &&Access| {
+            matches!(access.role, Role::Data(_)) || !missing.contains(usize::from(access.member))
+        };
+        piece.writes.extend(plan.writes().iter().filter(is_known));
+        Ok(())
+    }
+
+    /// The offsets within strips that a range of a stripe's data has.
+    pub(super) fn offsets(&self, range: &Range<u64>) -> Range<u64> {
+        let strip = self.layout.strip_sectors();
+        let is_one = range.start / strip == (range.end - 1) / strip;
+        if is_one { range.start % strip..(range.end - 1) % strip + 1 } else { 0..strip }
+    }
+}

@@ -1,0 +1,216 @@
+//! Which rows an array restores when: the rebuild of a member on another device, from its first sector to its last at
+//! a set rate, and a scrub of all stripes. A lost member's place is taken by a spare, if there is one.
+//!
+//! A rebuilt member is written from the begin on, and read up to the cursor. A power cut sets the cursor back to where
+//! the last flush found it. At the end the member's writes are made durable, and it is a member as any other.
+
+use super::{Array, Purpose};
+use crate::core::Core;
+use crate::request::{NIL, Origin, State};
+use iodyno_raid::layout::InStripe;
+use iodyno_raid::{Level, Place};
+
+/// Sectors that are restored at once where strips are large: 64 KiB, as md does with copies.
+const CHUNK_SECTORS: u64 = 128;
+
+/// A rebuild that is under way.
+#[derive(Clone, Debug)]
+pub(super) struct Rebuild {
+    /// Of all rebuilds of the array.
+    pub number: u64,
+    pub member: usize,
+    /// Sectors of the member that hold what they should.
+    pub cursor: u64,
+    /// How many of them a power cut leaves so.
+    pub durable: u64,
+    /// The piece that restores the next.
+    pub piece: Option<usize>,
+    /// Where the piece ends, and when the next begins.
+    next: u64,
+    next_ns: u64,
+    timer: u32,
+}
+
+impl Rebuild {
+    fn new(number: u64, member: usize) -> Self {
+        let (piece, timer) = (None, NIL);
+        Self { number, member, cursor: 0, durable: 0, piece, next: 0, next_ns: 0, timer }
+    }
+
+    /// The power fails.
+    pub(super) fn power_off(&mut self) {
+        self.cursor = self.durable;
+        (self.piece, self.timer) = (None, NIL);
+    }
+}
+
+/// A scrub that is under way.
+#[derive(Clone, Debug)]
+pub(super) struct Scrub {
+    /// In the order of rows.
+    at: u64,
+    piece: Option<usize>,
+    next_ns: u64,
+    timer: u32,
+}
+
+impl Array {
+    /// Starts a rebuild, or goes on with it, if there is something to rebuild.
+    #[inline]
+    pub(super) fn tend(&mut self, core: &mut Core) {
+        if !self.missing.is_empty() {
+            self.tend_missing(core);
+        }
+    }
+
+    #[cold]
+    fn tend_missing(&mut self, core: &mut Core) {
+        if !self.is_powered || !self.is_redundant() {
+            return;
+        }
+        if self.rebuild.is_none() {
+            let waiting = self.replaced.iter().next().or_else(|| self.take_spare());
+            let Some(member) = waiting else { return };
+            self.rebuilds += 1;
+            self.rebuild = Some(Rebuild::new(self.rebuilds, member));
+        }
+        if let Some(rebuild) = &mut self.rebuild
+            && rebuild.timer == NIL
+            && rebuild.piece.is_none()
+        {
+            let next_ns = rebuild.next_ns.max(core.now);
+            rebuild.timer = wake(core, self.part, next_ns);
+        }
+    }
+
+    /// Puts a spare in the place of a missing member.
+    fn take_spare(&mut self) -> Option<usize> {
+        let member = self.missing.iter().next()?;
+        let spare = if self.spares.is_empty() { None } else { Some(self.spares.remove(0)) }?;
+        let former = std::mem::replace(&mut self.members[member], spare);
+        self.former.push((former, member));
+        self.replaced = self.replaced.with(member);
+        Some(member)
+    }
+
+    /// It is time for the next piece of a rebuild or a scrub.
+    pub(super) fn woken(&mut self, core: &mut Core, slot: u32) {
+        core.slab.remove(slot);
+        if let Some(rebuild) = &mut self.rebuild
+            && rebuild.timer == slot
+        {
+            rebuild.timer = NIL;
+            self.rebuild_more(core);
+        } else if let Some(scrub) = &mut self.scrub
+            && scrub.timer == slot
+        {
+            scrub.timer = NIL;
+            self.scrub_more(core);
+        }
+    }
+
+    /// So long restoring these sectors takes at the set rate.
+    fn paced_ns(&self, sectors: u64) -> u64 {
+        let bytes = (sectors * crate::spec::SECTOR_BYTES) as f64;
+        (bytes * 1e9 / self.rebuild_bytes_per_s) as u64
+    }
+
+    /// Rows of a strip from an offset on that are restored at once: where there is parity, all.
+    fn chunk(&self, offset: u64) -> std::ops::Range<u64> {
+        let strip = self.layout.strip_sectors();
+        offset..if self.has_parity() { strip } else { strip.min(offset + CHUNK_SECTORS) }
+    }
+
+    fn rebuild_more(&mut self, core: &mut Core) {
+        let Some(rebuild) = &self.rebuild else { return };
+        let (member, sector) = (rebuild.member, rebuild.cursor);
+        let at = self.layout.contents(Place { member, sector });
+        let (piece, next, after_ns) = if let Some(InStripe { stripe, offset, .. }) = at {
+            let rows = self.chunk(offset);
+            let sectors = rows.end - rows.start;
+            let piece = self.restore(core, stripe, rows, Purpose::Rebuild);
+            (piece, sector + sectors, self.paced_ns(sectors))
+        } else {
+            (self.restore(core, 0, 0..0, Purpose::Settle), sector, 0)
+        };
+        if let Some(rebuild) = &mut self.rebuild {
+            (rebuild.piece, rebuild.next) = (Some(piece), next);
+            rebuild.next_ns = core.now + after_ns;
+        }
+    }
+
+    /// A piece of the array's own has ended.
+    pub(super) fn restored(&mut self, core: &mut Core, number: usize, failed: bool) {
+        let purpose = self.pieces[number].purpose;
+        match (&mut self.rebuild, &mut self.scrub) {
+            _ if purpose == Purpose::Resync => self.resyncs -= 1,
+            (_, Some(scrub)) if scrub.piece == Some(number) => {
+                scrub.piece = None;
+                let next_ns = scrub.next_ns.max(core.now);
+                scrub.timer = wake(core, self.part, next_ns);
+            }
+            (Some(rebuild), _) if rebuild.piece == Some(number) => {
+                rebuild.piece = None;
+                if purpose == Purpose::Settle && !failed {
+                    let member = rebuild.member;
+                    self.missing = self.missing.without(member);
+                    self.replaced = self.replaced.without(member);
+                    self.rebuild = None;
+                    self.counts.rebuilt_members += 1;
+                } else if !failed {
+                    self.counts.rebuilt_bytes +=
+                        (rebuild.next - rebuild.cursor) * crate::spec::SECTOR_BYTES;
+                    rebuild.cursor = rebuild.next;
+                }
+            }
+            _ => {}
+        }
+        self.tend(core);
+    }
+
+    /// Begins to read all stripes.
+    pub(crate) fn scrub(&mut self, core: &mut Core) {
+        let is_possible = self.is_redundant() && self.is_powered && self.scrub.is_none();
+        if is_possible {
+            self.scrub = Some(Scrub { at: 0, piece: None, next_ns: core.now, timer: NIL });
+            self.scrub_more(core);
+        }
+    }
+
+    fn scrub_more(&mut self, core: &mut Core) {
+        let Some(scrub) = &self.scrub else { return };
+        let strip = self.layout.strip_sectors();
+        let (stripe, offset, at) = (scrub.at / strip, scrub.at % strip, scrub.at);
+        if stripe >= self.layout.stripes() {
+            self.scrub = None;
+            self.counts.scrubs += 1;
+            return;
+        }
+        let rows = self.chunk(offset);
+        let sectors = rows.end - rows.start;
+        let piece = self.restore(core, stripe, rows, Purpose::Scrub);
+        let next_ns = core.now + self.paced_ns(sectors);
+        let (at, timer) = (at + sectors, NIL);
+        self.scrub = Some(Scrub { at, piece: Some(piece), next_ns, timer });
+    }
+
+    /// How much of the rebuilt member holds what it should.
+    pub(super) fn share_rebuilt(&self) -> Option<f64> {
+        let rebuild = self.rebuild.as_ref()?;
+        let (strip, stripes) = (self.layout.strip_sectors(), self.layout.stripes());
+        let sectors = match self.layout.level() {
+            Level::Raid10 => stripes * 2 * strip / self.layout.members() as u64,
+            _ => stripes * strip,
+        };
+        Some(rebuild.cursor as f64 / sectors as f64)
+    }
+}
+
+/// A request of the array's own that only acts at `at_ns`.
+fn wake(core: &mut Core, part: crate::part_id::PartId, at_ns: u64) -> u32 {
+    let slot = core.add(part);
+    let request = &mut core.slab[slot];
+    (request.internal, request.origin) = (true, Origin::Own);
+    core.at(at_ns, slot, State::Wake);
+    slot
+}

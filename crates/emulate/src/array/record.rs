@@ -1,0 +1,233 @@
+//! The record of rows that a power cut may leave in contradiction: parity that is not of the data, or copies that
+//! differ. It is kept with content, on the members, and costs no time (md's write-intent bitmap). A row is in it from
+//! before it is written until a flush that began after its last write has succeeded, or its write was forced.
+//!
+//! With a journal in non-volatile memory, it holds the values themselves as well, and they are written again when the
+//! power is back; its size is not limited. Without one, data of such a row that no member holds is lost then: a
+//! missing member's, since the parity of the row may be of other data (the write hole). It is reported, never
+//! computed from such parity.
+
+use super::content::units_in;
+use super::{Array, Phase, Purpose, UNIT_SECTORS, units_of};
+use crate::core::Core;
+use iodyno_raid::Role;
+use iodyno_units::OpKind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// A row of the record.
+#[derive(Clone, Debug, Default)]
+struct Dirty {
+    /// A piece writes it.
+    is_written: bool,
+    /// The number of its last write.
+    sequence: u64,
+    /// Its write is forced, and it was not in the record before.
+    is_forced: bool,
+    /// The journal: what was written.
+    journal: Vec<(Role, u64)>,
+}
+
+/// A flush that is under way: what it makes durable.
+#[derive(Clone, Debug)]
+struct Flush {
+    slot: u32,
+    sequence: u64,
+    /// The number of the rebuild that is under way, and how far it is.
+    rebuilt: Option<(u64, u64)>,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record {
+    /// By row: stripe times units of a strip, and the unit.
+    rows: BTreeMap<u64, Dirty>,
+    sequence: u64,
+    flushes: Vec<Flush>,
+    /// Units that were lost, and have been written since, but not durably.
+    healed: BTreeSet<u64>,
+}
+
+impl Array {
+    fn strip_units(&self) -> u64 {
+        self.layout.strip_sectors() / UNIT_SECTORS
+    }
+
+    fn keeps_record(&self) -> bool {
+        self.record.is_some() && self.is_redundant()
+    }
+
+    /// Units within a strip that a piece writes.
+    fn written_units(&self, number: usize) -> BTreeSet<u64> {
+        self.pieces[number].writes.iter().flat_map(units_in).collect()
+    }
+
+    /// A piece is about to write: its rows may contradict themselves from now on.
+    pub(super) fn record_writes(&mut self, core: &Core, slot: u32) {
+        let (request, number) = (&core.slab[slot], core.slab[slot].at as usize);
+        let piece = &self.pieces[number];
+        let changes = match piece.purpose {
+            Purpose::Operation => request.kind != OpKind::Read && !piece.mends,
+            Purpose::Resync => true,
+            Purpose::Rebuild | Purpose::Settle | Purpose::Scrub => piece.lost,
+        };
+        if !changes || !self.keeps_record() {
+            return;
+        }
+        let (units, stripe) = (self.written_units(number), piece.stripe);
+        let first = stripe * self.strip_units();
+        let journal = self.journal && self.has_parity();
+        let is_trim = request.kind == OpKind::Trim;
+        // What members held that are missing now, or not rebuilt, is old after this write.
+        let (strips, missing) = (self.strips(stripe), self.missing);
+        let is_old =
+            |role| strips.iter().any(|(of, place)| *of == role && missing.contains(place.member));
+        let Some(record) = &mut self.record else { return };
+        for unit in units {
+            let is_new = !record.rows.contains_key(&(first + unit));
+            let dirty = record.rows.entry(first + unit).or_default();
+            dirty.is_written = true;
+            dirty.is_forced = is_new && request.fua;
+            dirty.journal.retain(|(role, _)| !is_old(*role));
+            let piece = &self.pieces[number];
+            for access in piece.writes.iter().filter(|_| journal) {
+                let row = piece.rows.get(&unit);
+                let value =
+                    if is_trim { Some(0) } else { row.and_then(|row| row.get(access.role)) };
+                let sectors = access.offset..access.offset + access.sectors;
+                let touches =
+                    sectors.start < (unit + 1) * UNIT_SECTORS && sectors.end > unit * UNIT_SECTORS;
+                if let Some(value) = value.filter(|_| touches) {
+                    dirty.journal.retain(|(role, _)| *role != access.role);
+                    dirty.journal.push((access.role, value));
+                }
+            }
+        }
+    }
+
+    /// A piece has ended.
+    pub(super) fn record_end(&mut self, core: &Core, slot: u32, failed: bool) {
+        let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
+        let piece = &self.pieces[number];
+        if piece.phase != Phase::Writes || kind == OpKind::Read || piece.mends {
+            return;
+        }
+        let (stripe, range) = (piece.stripe, piece.range.clone());
+        // (A device may ignore a trim.)
+        if piece.purpose == Purpose::Operation && !failed && kind != OpKind::Trim {
+            self.heal(stripe, &range);
+        }
+        if !self.keeps_record() {
+            return;
+        }
+        let mut units = self.written_units(number);
+        let piece = &self.pieces[number];
+        if piece.purpose == Purpose::Resync {
+            units.extend(piece.offsets.start / UNIT_SECTORS..piece.offsets.end / UNIT_SECTORS);
+        }
+        let first = stripe * self.strip_units();
+        let Some(record) = &mut self.record else { return };
+        record.sequence += 1;
+        for row in units.into_iter().map(|unit| first + unit) {
+            let Some(dirty) = record.rows.get_mut(&row).filter(|dirty| dirty.is_written) else {
+                continue;
+            };
+            if dirty.is_forced && !failed {
+                record.rows.remove(&row);
+                continue;
+            }
+            (dirty.is_written, dirty.sequence) = (false, record.sequence);
+        }
+    }
+
+    /// Units that were lost are written as a whole.
+    fn heal(&mut self, stripe: u64, range: &Range<u64>) {
+        if self.bad.is_empty() {
+            return;
+        }
+        let begin = stripe * self.layout.stripe_sectors();
+        let (start, end) = (begin + range.start, begin + range.end);
+        let mut units = start.div_ceil(UNIT_SECTORS)..end / UNIT_SECTORS;
+        while let Some(unit) = self.bad.first_in(units.clone()) {
+            self.bad.remove(unit..unit + 1);
+            units.start = unit + 1;
+            if let Some(record) = &mut self.record {
+                record.healed.insert(unit);
+            }
+        }
+    }
+
+    /// Data of a row that can't be had any more is reported from now on.
+    pub(super) fn report_lost(&mut self, stripe: u64, offsets: &Range<u64>, strip: usize) {
+        let size = self.layout.strip_sectors();
+        let range = strip as u64 * size + offsets.start..strip as u64 * size + offsets.end;
+        let units = units_of(&self.layout, stripe, &range);
+        self.counts.lost_units += units.end - units.start;
+        self.bad.add(units);
+    }
+
+    /// What was written to a row, where a journal has it.
+    pub(super) fn journalled(&self, stripe: u64, unit: u64) -> &[(Role, u64)] {
+        let row = stripe * self.strip_units() + unit;
+        let rows = self.record.as_ref().and_then(|record| record.rows.get(&row));
+        rows.map_or(&[], |dirty| &dirty.journal[..])
+    }
+
+    /// A flush begins.
+    pub(super) fn flush_begins(&mut self, slot: u32) {
+        let rebuilt = self.rebuild.as_ref().map(|rebuild| (rebuild.number, rebuild.cursor));
+        if let Some(record) = &mut self.record {
+            let sequence = record.sequence;
+            record.flushes.push(Flush { slot, sequence, rebuilt });
+        }
+    }
+
+    /// A flush has ended.
+    pub(super) fn is_flushed(&mut self, slot: u32, failed: bool) {
+        let Some(record) = &mut self.record else { return };
+        let Some(at) = record.flushes.iter().position(|flush| flush.slot == slot) else { return };
+        let flush = record.flushes.swap_remove(at);
+        if failed {
+            return;
+        }
+        record.rows.retain(|_, dirty| dirty.is_written || dirty.sequence > flush.sequence);
+        let (layout, rows) = (self.layout, &record.rows);
+        record.healed.retain(|unit| {
+            let at = layout.locate(unit * UNIT_SECTORS);
+            let units = layout.strip_sectors() / UNIT_SECTORS;
+            rows.contains_key(&(at.stripe * units + at.offset / UNIT_SECTORS))
+        });
+        if let (Some(rebuild), Some((number, to))) = (&mut self.rebuild, flush.rebuilt)
+            && rebuild.number == number
+        {
+            rebuild.durable = rebuild.durable.max(to.min(rebuild.cursor));
+        }
+    }
+
+    /// The power fails.
+    pub(super) fn record_power_off(&mut self) {
+        let Some(record) = &mut self.record else { return };
+        record.flushes.clear();
+        let healed = std::mem::take(&mut record.healed);
+        let is_kept = self.journal && self.layout.level().parities() > 0;
+        for unit in healed.into_iter().filter(|_| !is_kept) {
+            self.bad.add(unit..unit + 1);
+        }
+    }
+
+    /// The stripes and runs of rows to resync when the power is back, in sectors of a strip. No flush makes them durable
+    /// before.
+    pub(super) fn begin_resync(&mut self) -> Vec<(u64, Range<u64>)> {
+        let (units, mut runs) = (self.strip_units(), Vec::<(u64, Range<u64>)>::new());
+        let Some(record) = &mut self.record else { return runs };
+        for (row, dirty) in &mut record.rows {
+            dirty.is_written = true;
+            let (stripe, from) = (row / units, row % units * UNIT_SECTORS);
+            match runs.last_mut() {
+                Some((last, run)) if *last == stripe && run.end == from => run.end += UNIT_SECTORS,
+                _ => runs.push((stripe, from..from + UNIT_SECTORS)),
+            }
+        }
+        runs
+    }
+}

@@ -1,0 +1,273 @@
+//! Arrays with bytes: random operations, losses, replacements and power cuts on members that keep what they have
+//! acknowledged; each read returns the bytes that were written last.
+
+#[path = "../../emulate/tests/common/mod.rs"]
+mod common;
+
+use common::{flash, host, memory};
+use iodyno_emulate::spec::{ArrayShape, Device, Kind, Preconditioned, Written};
+use iodyno_emulate::{Fault, Machine, PartId, System};
+use iodyno_live::counts::Looks;
+use iodyno_live::served::{Live, Options, Payload, Sink};
+use iodyno_live::store::Store;
+use iodyno_raid::{Level, Rotation};
+use iodyno_units::rng::{Generator, below, stream};
+use iodyno_units::{IoError, Op, OpKind};
+use std::cell::Cell;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+const UNIT: u64 = 4096;
+
+/// Sends the result and the bytes of a read.
+struct Reply {
+    bytes: Vec<u8>,
+    to: Sender<(Result<(), IoError>, Vec<u8>)>,
+}
+
+impl Sink for Reply {
+    fn done(self, result: Result<(), IoError>) {
+        self.to.send((result, self.bytes)).unwrap();
+    }
+
+    fn buffer(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+thread_local! {
+    static NOW_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A served array of small devices, and what it should hold.
+struct Rig {
+    live: Live<Reply>,
+    bytes: Vec<u8>,
+    members: u32,
+    tolerates: usize,
+}
+
+fn device(kind: u64) -> Kind {
+    if let (0, Kind::Memory(mut memory)) = (kind, memory(true)) {
+        memory.capacity_bytes = 32 * UNIT;
+        return Kind::Memory(memory);
+    }
+    let mut flash = flash();
+    flash.capacity_bytes = 64 * UNIT;
+    flash.nand.channels = 2;
+    flash.nand.pages_per_block = 8;
+    flash.nand.raw_bytes = 192 * UNIT;
+    flash.nand.parity_stripe = 0;
+    flash.buffer.protected = true;
+    flash.buffer.bytes = 16 * UNIT;
+    Kind::Flash(Box::new(flash))
+}
+
+impl Rig {
+    fn new(level: Level, members: u32, kind: u64, strip_units: u64) -> Self {
+        let mut system = System::new("test", host());
+        for _ in 0..members {
+            let device = Device { name: "device".to_owned(), kind: device(kind) };
+            system.add_device(device, Preconditioned { how: Written::Fresh, fill: 0.0 }, 0);
+        }
+        let rotation = Rotation::LeftSymmetric;
+        let shape = ArrayShape { level, members, strip_bytes: strip_units * UNIT, rotation };
+        system.group(vec![(0..members as usize, Some((shape, "array".to_owned())))]).unwrap();
+        let mut machine = Machine::represented(&system, 1, 1).unwrap();
+        machine.add_worker(0);
+        let sizes = system.devices().map(|placed| placed.device.capacity_bytes());
+        let stores = sizes
+            .map(|bytes| Store::in_memory(bytes, 1 << 30, iodyno_live::store::Options::default()))
+            .collect();
+        let live = Live::new(machine, stores, &Options::default(), || NOW_NS.get());
+        let bytes = vec![0; live.capacity_bytes(0) as usize];
+        let tolerates = match level {
+            Level::Raid0 | Level::Jbod => 0,
+            Level::Raid1 => members as usize - 1,
+            Level::Raid6 => 2,
+            Level::Raid5 | Level::Raid10 => 1,
+        };
+        Self { live, bytes, members, tolerates }
+    }
+
+    fn begin(&self, op: &Op, payload: Payload<'_>) -> Receiver<(Result<(), IoError>, Vec<u8>)> {
+        let (to, from) = channel();
+        let bytes = vec![0xEE; op.len_bytes as usize];
+        self.live.submit(0, 0, op, payload, Reply { bytes, to });
+        from
+    }
+
+    /// Time passes until the answer is there.
+    fn wait(
+        &self,
+        from: &Receiver<(Result<(), IoError>, Vec<u8>)>,
+    ) -> (Result<(), IoError>, Vec<u8>) {
+        loop {
+            if let Ok(answer) = from.try_recv() {
+                return answer;
+            }
+            let next_ns = self.live.next_ns();
+            assert!(next_ns < u64::MAX, "the operation is left");
+            NOW_NS.set(NOW_NS.get().max(next_ns));
+            self.live.poll(Looks::default());
+        }
+    }
+
+    /// Everything that the array does by itself ends.
+    fn settle(&self) {
+        while self.live.next_ns() < u64::MAX {
+            NOW_NS.set(NOW_NS.get().max(self.live.next_ns()));
+            self.live.poll(Looks::default());
+        }
+    }
+
+    fn any_op(&self, random: &mut Generator) -> Op {
+        let sectors = self.bytes.len() as u64 / 512;
+        let len = [1, 3, 8, 8, 16, 40, 100][below(random, 7) as usize].min(sectors);
+        let mut at = below(random, sectors - len + 1);
+        if below(random, 2) == 0 {
+            at = at / 8 * 8;
+        }
+        let kinds = [OpKind::Read, OpKind::Write, OpKind::Write, OpKind::WriteZeroes];
+        let kind = kinds[below(random, 4) as usize];
+        Op { offset_bytes: at * 512, len_bytes: len as u32 * 512, kind, fua: false }
+    }
+
+    fn run(&mut self, op: &Op, random: &mut Generator) {
+        if std::env::var_os("HISTORY").is_some() {
+            println!("{op:?}");
+        }
+        let range = op.offset_bytes as usize..(op.offset_bytes + u64::from(op.len_bytes)) as usize;
+        let (result, bytes) = match op.kind {
+            OpKind::Read => self.wait(&self.begin(op, Payload::ReadIntoSink)),
+            OpKind::Write => {
+                let data: Vec<u8> = range.clone().map(|_| below(random, 256) as u8).collect();
+                self.bytes[range.clone()].copy_from_slice(&data);
+                self.wait(&self.begin(op, Payload::Write(&data)))
+            }
+            _ => {
+                self.bytes[range.clone()].fill(0);
+                self.wait(&self.begin(op, Payload::None))
+            }
+        };
+        assert_eq!(result, Ok(()), "{op:?}");
+        if op.kind == OpKind::Read {
+            assert!(bytes == self.bytes[range], "{op:?}: other bytes");
+        }
+    }
+
+    fn read_all(&mut self, random: &mut Generator) {
+        for at in (0..self.bytes.len() as u64).step_by(5 * UNIT as usize) {
+            let len_bytes = (self.bytes.len() as u64 - at).min(5 * UNIT) as u32;
+            let op = Op { offset_bytes: at, len_bytes, kind: OpKind::Read, fua: false };
+            self.run(&op, random);
+        }
+    }
+}
+
+#[test]
+fn every_read_returns_the_bytes_that_were_written_last() {
+    let mut rebuilt = 0;
+    let only = std::env::var("HISTORY").ok().and_then(|seed| seed.parse::<u64>().ok());
+    for seed in only.map_or(0..300, |seed| seed..seed + 1) {
+        let mut random = stream(seed, "live-arrays", 0);
+        let level = Level::ALL[below(&mut random, 6) as usize];
+        let members = level.least_members() as u32 + below(&mut random, 3) as u32;
+        let (kind, strip) = (below(&mut random, 2), 1 + below(&mut random, 3));
+        NOW_NS.set(1_000);
+        println!("HISTORY={seed}: {level} of {members}, strips of {strip}, kind {kind}");
+        let mut rig = Rig::new(level, members, kind, strip);
+        let mut lost: Vec<u32> = Vec::new();
+        for _ in 0..60 {
+            match below(&mut random, 12) {
+                0 if lost.len() < rig.tolerates => {
+                    let member = below(&mut random, u64::from(rig.members)) as u32;
+                    if !lost.contains(&member) {
+                        rig.live.inject(Fault::Lose { part: PartId(member) });
+                        lost.push(member);
+                    }
+                }
+                1 => {
+                    if let Some(member) = lost.pop() {
+                        rig.live.inject(Fault::Replace { part: PartId(member) });
+                        for _ in 0..3 {
+                            let op = rig.any_op(&mut random);
+                            rig.run(&op, &mut random);
+                        }
+                        rig.settle();
+                        let missing =
+                            rig.live.look(|m, _, _| m.array_state(0).unwrap().missing.len());
+                        assert_eq!(missing, lost.len(), "seed {seed}");
+                        rebuilt += 1;
+                    }
+                }
+                2 => {
+                    // Without a flush, data of members that are missing before the resync would be lost: the write
+                    // hole.
+                    if !lost.is_empty() {
+                        let flushed = rig.wait(&rig.begin(&Op::FLUSH, Payload::None));
+                        assert_eq!(flushed.0, Ok(()));
+                    }
+                    rig.live.inject(Fault::PowerCut);
+                    rig.settle();
+                }
+                3 if level.parities() > 0 && lost.is_empty() && kind == 0 => {
+                    // Bits flip on a member: it can't be read there, and is recovered.
+                    rig.settle();
+                    let member = below(&mut random, u64::from(rig.members)) as usize;
+                    let range = 8 * UNIT..9 * UNIT;
+                    rig.live.look(|_, stores, _| stores[member].corrupt(&range, seed));
+                    let len_bytes = rig.bytes.len().min(64 * UNIT as usize) as u32;
+                    let all = Op { offset_bytes: 0, len_bytes, kind: OpKind::Read, fua: false };
+                    let _ = rig.wait(&rig.begin(&all, Payload::ReadIntoSink));
+                    rig.settle();
+                    rig.run(&all, &mut random);
+                    rig.live.look(|machine, stores, _| {
+                        stores[member].clear_corruption();
+                        machine.apply_fault(&Fault::Clear { part: PartId(member as u32) });
+                    });
+                }
+                _ => {
+                    let op = rig.any_op(&mut random);
+                    rig.run(&op, &mut random);
+                }
+            }
+        }
+        rig.read_all(&mut random);
+        // As many members as the level survives are lost at last.
+        for member in 0..rig.members {
+            if lost.len() < rig.tolerates && !lost.contains(&member) {
+                rig.live.inject(Fault::Lose { part: PartId(member) });
+                lost.push(member);
+            }
+        }
+        rig.read_all(&mut random);
+    }
+    assert!(only.is_some() || rebuilt > 100, "{rebuilt}");
+}
+
+/// What a level does not survive is an error, and stays one until it is written.
+#[test]
+fn bytes_that_are_lost_are_reported() {
+    let mut random = stream(1, "lost", 0);
+    for (level, members) in [(Level::Raid0, 3), (Level::Raid5, 3), (Level::Raid6, 4)] {
+        NOW_NS.set(1_000);
+        let mut rig = Rig::new(level, members, 1, 1);
+        let all = rig.bytes.len() as u32;
+        let op = |kind| Op { offset_bytes: 0, len_bytes: all, kind, fua: false };
+        rig.run(&op(OpKind::Write), &mut random);
+        for member in 0..=rig.tolerates as u32 {
+            rig.live.inject(Fault::Lose { part: PartId(member) });
+        }
+        let read = |rig: &Rig| rig.wait(&rig.begin(&op(OpKind::Read), Payload::ReadIntoSink)).0;
+        assert_eq!(read(&rig), Err(IoError::Io), "{level}");
+        for member in 0..=rig.tolerates as u32 {
+            rig.live.inject(Fault::Replace { part: PartId(member) });
+        }
+        rig.settle();
+        assert_eq!(read(&rig), Err(IoError::Io), "{level}");
+        if level != Level::Raid0 {
+            rig.run(&op(OpKind::Write), &mut random);
+            rig.run(&op(OpKind::Read), &mut random);
+        }
+    }
+}
