@@ -85,6 +85,11 @@ fn the_devices_of_the_studies_exist() {
         "exflash-400g",
         "iodrive2-785g",
         "hdd-10k-300g",
+        "ssd-gen1-emlc",
+        "ssd-gen2-emlc",
+        "ssd-gen3-emlc",
+        "ssd-gen4-emlc",
+        "hdd-15k-300g",
     ];
     for name in printed {
         assert!(names.contains(name), "{name}");

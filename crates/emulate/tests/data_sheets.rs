@@ -20,6 +20,8 @@ const READS: Loop = Loop {
     time_s: 0.05,
 };
 const WRITES: Loop = Loop { read_share: 0.0, ramp_s: 0.3, time_s: 0.5, ..READS };
+/// Of drives that take longer to fill their buffer.
+const SLOW_WRITES: Loop = Loop { ramp_s: 1.0, time_s: 2.0, ..WRITES };
 const BURST: Loop = Loop { before: Fresh, ramp_s: 0.02, time_s: 0.05, ..WRITES };
 const READ_ALONE: Loop = Loop { threads: 1, depth: 1, time_s: 0.1, ..READS };
 const WRITE_ALONE: Loop = Loop { read_share: 0.0, before: Fresh, ..READ_ALONE };
@@ -45,7 +47,7 @@ const MEAN_US: fn(&Outcome) -> f64 = |o| o.mean_ms * 1e3;
 /// Device, load, measure, and the maker's figure.
 type Figure = (&'static str, Loop, fn(&Outcome) -> f64, f64);
 
-const FIGURES: [Figure; 23] = [
+const FIGURES: [Figure; 37] = [
     ("nvme-tlc-3840g", STREAM, MB_PER_S, 6_800.0),
     ("nvme-tlc-3840g", WRITE_STREAM, MB_PER_S, 5_300.0),
     ("nvme-tlc-3840g", READS, PER_S, 1_000_000.0),
@@ -69,6 +71,21 @@ const FIGURES: [Figure; 23] = [
     ("hdd-nearline-20t", DISK_WRITES, PER_S, 550.0),
     ("hdd-10k-300g", Loop { ramp_s: 1.0, time_s: 10.0, ..STREAM }, MB_PER_S, 124.0),
     ("hdd-10k-300g", Loop { depth: 1, ..DISK_READS }, MEAN_US, 7_000.0),
+    // The third generation has a data sheet; the others are shares of it (docs/catalog.md).
+    ("ssd-gen3-emlc", STREAM, MB_PER_S, 495.0),
+    ("ssd-gen3-emlc", WRITE_STREAM, MB_PER_S, 385.0),
+    ("ssd-gen3-emlc", READS, PER_S, 56_000.0),
+    ("ssd-gen3-emlc", SLOW_WRITES, PER_S, 24_000.0),
+    ("ssd-gen2-emlc", STREAM, MB_PER_S, 247.5),
+    ("ssd-gen2-emlc", READS, PER_S, 28_000.0),
+    ("ssd-gen2-emlc", SLOW_WRITES, PER_S, 12_000.0),
+    ("ssd-gen4-emlc", STREAM, MB_PER_S, 643.5),
+    ("ssd-gen4-emlc", READS, PER_S, 72_800.0),
+    ("ssd-gen4-emlc", SLOW_WRITES, PER_S, 31_200.0),
+    ("ssd-gen1-emlc", STREAM, MB_PER_S, 96.25),
+    ("ssd-gen1-emlc", READS, PER_S, 10_889.0),
+    ("ssd-gen1-emlc", SLOW_WRITES, PER_S, 4_667.0),
+    ("hdd-15k-300g", Loop { ramp_s: 1.0, time_s: 10.0, ..STREAM }, MB_PER_S, 202.0),
 ];
 
 #[test]
