@@ -178,6 +178,12 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
+    if system.has_arrays() {
+        return Err(Failure::input(format!(
+            "`{name}` is an array: arrays are emulated in virtual time (`iodyno run --on {name}`), and can't be \
+             served in this version, for their members have no content yet"
+        )));
+    }
     system.host.generator_ns = 0;
     system.host.wake_ns = 0;
     // Every possible connection has a worker: they must not compete with the driver's threads.

@@ -116,6 +116,11 @@ impl Emulated {
             }
         }
         let stores = match cell.spec.content() {
+            Content::Verifiable if system.has_arrays() => {
+                return Err("emulated arrays have no content in this version: leave `--content \
+                            verifiable` out, or run on single devices"
+                    .to_owned());
+            }
             Content::Verifiable => volumes.clone().map(|volume| store(system, volume)).collect(),
             _ => Vec::new(),
         };

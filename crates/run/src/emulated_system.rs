@@ -8,9 +8,11 @@ use crate::files::Files;
 use crate::outcome::RunError;
 use iodyno_catalog::{File, Problem};
 use iodyno_emulate::System;
-use iodyno_emulate::describe::{DescribedDevice, DescribedSystem};
-use iodyno_emulate::spec::{Attach, Device, Kind, Preconditioned, Written};
-use iodyno_target::{ModelName, TargetName};
+use iodyno_emulate::describe::{DescribedDevice, DescribedSystem, VolumesOf};
+use iodyno_emulate::spec::{
+    ArrayShape, Attach, Device, Kind, Preconditioned, STRIP_BYTES, Written,
+};
+use iodyno_target::{ArrayName, ModelName, TargetName};
 use iodyno_units::Precondition;
 pub use look_up::catalog_entries;
 use look_up::{Found, look_up};
@@ -62,9 +64,9 @@ pub fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, RunError> {
     let mut files = Files::default();
     match look_up(&name.what, &mut files)? {
         Found::Device(device) => all.push(*device),
-        Found::System(system, _) => {
+        Found::System(system, file) => {
             for of in &system.volumes {
-                let device = look_up::device(&of.device, &mut files)?;
+                let device = look_up::device(&listed(of, &file)?.what, &mut files)?;
                 if all.iter().all(|d| d.device.name != device.device.name) {
                     all.push(device);
                 }
@@ -91,26 +93,46 @@ fn whole_system(
             name.what
         )));
     }
-    let mut devices = Vec::new();
+    let mut wanted = Vec::new();
     for of in &described.volumes {
-        let Found::Device(device) = look_up(&of.device, files)? else {
-            let message = format!("`{}` is a system, not a device", of.device);
+        let its = listed(of, file)?;
+        let Found::Device(device) = look_up(&its.what, files)? else {
+            let message = format!("`{}` is a system, not a device", its.what);
             return Err(Problem::at(file, of.span.clone(), message, None).into());
         };
         let mut device = device.device;
         settle(&mut device, name)?;
-        devices.extend((0..of.count).map(|_| device.clone()));
+        let count = of.count * its.count;
+        wanted.extend((0..count).map(|_| Wanted {
+            device: device.clone(),
+            array: its.array,
+            name,
+        }));
     }
-    let count = devices.len();
-    let volumes = (1..=count as u32).map(|n| volume(name, (count > 1).then_some(n))).collect();
-    populate(described, file, devices, volumes)
+    populate(described, file, wanted)
+}
+
+/// The devices or arrays of an entry in a system's list.
+fn listed(of: &VolumesOf, file: &File) -> Result<ModelName, RunError> {
+    let wrong = |message| Problem::at(file, of.span.clone(), message, None);
+    match TargetName::parse(&format!("model:{}", of.device)) {
+        Ok(TargetName::Model(name)) if !of.device.contains(['@', '?']) => Ok(name),
+        Err(error) => Err(wrong(error.to_string()).into()),
+        Ok(_) => Err(wrong("name a device or an array, without `@` and `?`".to_owned()).into()),
+    }
+}
+
+/// A volume that is wanted: a device, or several as an array.
+struct Wanted<'a> {
+    device: Device,
+    array: Option<ArrayName>,
+    name: &'a ModelName,
 }
 
 /// Individually named devices, in the system that all of them name or are in by default.
 fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emulated, RunError> {
-    let mut devices = Vec::new();
+    let mut wanted = Vec::new();
     let mut host: Option<(String, &ModelName)> = None;
-    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for name in names {
         let Found::Device(found) = look_up(&name.what, files)? else {
             return Err(not_beside_others(name));
@@ -126,26 +148,14 @@ fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emul
         }
         let mut device = found.device;
         settle(&mut device, name)?;
-        *counts.entry(name.volume(None)).or_default() += name.count;
-        devices.push((device, *name));
+        let array = name.array;
+        wanted.extend((0..name.count).map(|_| Wanted { device: device.clone(), array, name }));
     }
     let Some((host_name, _)) = host else {
         return Err(RunError::Impossible("there is no target".to_owned()));
     };
     let (described, file) = look_up::system(&host_name, files)?;
-    let mut volumes = Vec::new();
-    let mut all = Vec::new();
-    let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
-    for (device, name) in devices {
-        let alike = name.volume(None);
-        for _ in 0..name.count {
-            let number = numbers.entry(alike.clone()).or_default();
-            *number += 1;
-            all.push(device.clone());
-            volumes.push(volume(name, (counts[&alike] > 1).then_some(*number)));
-        }
-    }
-    populate(&described, &file, all, volumes)
+    populate(&described, &file, wanted)
 }
 
 fn not_beside_others(name: &ModelName) -> RunError {
@@ -155,17 +165,41 @@ fn not_beside_others(name: &ModelName) -> RunError {
     ))
 }
 
-/// Places the devices in the server, if its rules allow it.
+/// Places the devices in the server, if its rules allow it, and makes the arrays.
 fn populate(
     described: &DescribedSystem,
     file: &File,
-    devices: Vec<Device>,
-    volumes: Vec<EmulatedVolume>,
+    wanted: Vec<Wanted<'_>>,
 ) -> Result<Emulated, RunError> {
-    let fresh = |fill| Preconditioned { how: Written::Fresh, fill };
-    let devices = devices.into_iter().zip(&volumes).map(|(d, v)| (d, fresh(v.fill))).collect();
-    let system = System::populate(described.name.as_str(), described.host.clone(), devices)
+    let mut alike: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    for Wanted { name, .. } in &wanted {
+        alike.entry(name.volume(None)).or_default().1 += 1;
+    }
+    let (mut volumes, mut devices, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+    for Wanted { device, array, name } in wanted {
+        let (number, all) = alike.entry(name.volume(None)).or_default();
+        *number += 1;
+        let volume = volume(name, (*all > 1).then_some(*number));
+        let members = array.map_or(1, |array| array.members as usize);
+        let shape = array.map(|array| {
+            let shape = ArrayShape {
+                level: array.level,
+                members: array.members,
+                strip_bytes: array.strip_bytes.unwrap_or(STRIP_BYTES),
+                rotation: array.rotation,
+            };
+            (shape, array.text(&device.name))
+        });
+        groups.push((devices.len()..devices.len() + members, shape));
+        let state = Preconditioned { how: Written::Fresh, fill: volume.fill };
+        devices.extend((0..members).map(|_| (device.clone(), state)));
+        volumes.push(volume);
+    }
+    let mut system = System::populate(described.name.as_str(), described.host.clone(), devices)
         .map_err(|broken| look_up::refused(described, file, &broken))?;
+    system.group(groups).map_err(|(volume, broken)| {
+        RunError::Impossible(format!("`{}`: {broken}", volumes[volume].name))
+    })?;
     Ok(Emulated { system, volumes, live: false })
 }
 

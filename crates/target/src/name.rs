@@ -6,6 +6,7 @@
 //! PATH[?size=SIZE&direct=no]           a file, a block device, or a character device
 //! scratch:[SIZE][@DIR][?direct=no]     a file that iodyno makes and removes
 //! model:DEVICE[*N][@SYSTEM][?OPTIONS]  emulated storage in virtual time, see [`ModelName`]
+//! model:raid5(DEVICE*N)[*M][@SYSTEM]   an array of N devices, M such arrays, see [`ArrayName`]
 //! live:DEVICE[*N][@SYSTEM][?OPTIONS]   the same in real time
 //! nbd://HOST[:PORT]/EXPORT             an export of an NBD server; nbds:// over TLS
 //! nbd+unix:///EXPORT?socket=PATH       the same by a unix socket; nbds+unix:// over TLS
@@ -15,6 +16,7 @@
 //! end: `odd?name?`. A path whose first part looks like a scheme is written with `./` before it.
 //! [`TargetName`]'s `Display` prints the canonical form, which parses back to the same name.
 
+mod array;
 mod model;
 
 use core::fmt;
@@ -28,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TargetError;
 
+pub use array::ArrayName;
 pub use model::{MODEL_COUNT_MAX, ModelName};
 
 /// The nominal size of `null:` without a size: 1 TiB.
@@ -365,6 +368,7 @@ impl From<TargetName> for String {
 mod tests {
     use super::*;
     use iodyno_nbd::client::Address;
+    use iodyno_raid::{Level, MAX_MEMBERS, Rotation};
     use iodyno_units::Precondition;
     use proptest::prelude::*;
 
@@ -422,6 +426,7 @@ mod tests {
                 TargetName::Model(ModelName {
                     live: false,
                     what: "a".to_owned(),
+                    array: None,
                     count: 32,
                     system: Some("b".to_owned()),
                     state: Precondition::Random { block_bytes: Some(16 << 10) },
@@ -457,6 +462,16 @@ mod tests {
             ("model:x*0", "1 to 1024"),
             ("model:x*many", "1 to 1024"),
             ("model:x@", "no system follows"),
+            ("model:raid7(x*3)", "`raid7` is no level"),
+            ("model:raid5(x*3", "no `)` follows"),
+            ("model:raid5(x)", "how many devices"),
+            ("model:raid5(x*999)", "at most"),
+            ("model:raid5(x*3)2", "`2` follows the array"),
+            ("model:raid5(*3)", "no device"),
+            ("model:raid5(x*3,strip=1000)", "multiple of 4KiB"),
+            ("model:raid1(x*2,strip=64KiB)", "RAID 1 has no strips"),
+            ("model:raid0(x*2,layout=left-symmetric)", "no layout of a RAID 0"),
+            ("model:raid5(x*3,chunk=64KiB)", "not an option of an array"),
             ("model:x#3", "`x#3` can't hold `#`"),
             ("model:x@a@b", "`a@b` can't hold `@`"),
             ("model:x?state=old", "state=sequential"),
@@ -540,11 +555,33 @@ mod tests {
         let system = proptest::option::of(name);
         let near = proptest::option::of(any::<bool>());
         let flags = (any::<bool>(), any::<bool>());
-        (name, 1..=MODEL_COUNT_MAX, system, state, 1..=1_000_000_u32, flags, near).prop_map(
-            |(what, count, system, state, fill_ppm, (live, max_occupancy), workers_near)| {
+        let array = (
+            proptest::sample::select(&Level::ALL[..]),
+            1..=MAX_MEMBERS as u32,
+            proptest::option::of(1_u64..1 << 20),
+            proptest::sample::select(&Rotation::ALL[..]),
+        )
+            .prop_map(|(level, members, strip, rotation)| ArrayName {
+                level,
+                members,
+                strip_bytes: strip.filter(|_| level.has_strips()).map(|units| units * 4096),
+                rotation: if level.parities() > 0 { rotation } else { Rotation::default() },
+            });
+        let what = (name, proptest::option::of(array));
+        (what, 1..=MODEL_COUNT_MAX, system, state, 1..=1_000_000_u32, flags, near).prop_map(
+            |(
+                (what, array),
+                count,
+                system,
+                state,
+                fill_ppm,
+                (live, max_occupancy),
+                workers_near,
+            )| {
                 ModelName {
                     live,
                     what,
+                    array,
                     count,
                     system,
                     state,

@@ -94,17 +94,17 @@ impl System {
     /// are in order and take all volumes; a range without a shape is one volume, and stays.
     ///
     /// # Errors
-    /// The rule that an array breaks.
-    pub fn group(&mut self, ranges: Vec<Group>) -> Result<(), LayoutError> {
+    /// The rule that an array breaks, and its number among the ranges.
+    pub fn group(&mut self, ranges: Vec<Group>) -> Result<(), (usize, LayoutError)> {
         let alone = std::mem::take(&mut self.volumes);
-        for (range, shape) in ranges {
+        for (number, (range, shape)) in ranges.into_iter().enumerate() {
             let Some((shape, name)) = shape else {
                 self.volumes.extend_from_slice(&alone[range]);
                 continue;
             };
             let members: Vec<PartId> = alone[range.clone()].iter().map(|v| v.root).collect();
             let bytes: Vec<u64> = members.iter().map(|&m| self.part_capacity_bytes(m)).collect();
-            let array = shape.in_host(members, &bytes)?;
+            let array = shape.in_host(members, &bytes).map_err(|broken| (number, broken))?;
             let root = PartId(self.parts.len() as u32);
             self.parts.push(Part::Array(array));
             self.volumes.push(Volume { name, root, state: alone[range.start].state });
@@ -125,6 +125,11 @@ impl System {
             #[cfg(test)]
             Part::Mirror(_) => None,
         })
+    }
+
+    /// Whether a volume of it is an array. Arrays have no content yet: what a host would read from one is unknown.
+    pub fn has_arrays(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Array(_)))
     }
 
     /// A volume's tree: each part once, children before their parents.

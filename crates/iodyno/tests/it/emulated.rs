@@ -151,3 +151,43 @@ fn an_interruption_keeps_the_simulated_results() {
     assert_eq!(cell["ended"], "interrupted");
     assert!(codes(cell).contains(&"INTERRUPTED") && whole(&cell["read"]["ops"]) > 0);
 }
+
+#[test]
+fn arrays_are_volumes_of_several_devices() {
+    let place = Place::new();
+    let of = |what: &str, words: &str| {
+        let target = format!("model:{what}@workstation");
+        place.document(&format!("run {words} --on {target} --time 100ms --ramp 20ms"))
+    };
+    let iops = |what: &str, words: &str| number(&cells(&of(what, words))[0]["total"]["iops"]);
+    // A workload that saturates four devices gets four times the rate of one, and of a mirror half of that in writes.
+    let read = "random-read --threads 8 --depth 32";
+    let write = "random-write --threads 8 --depth 32";
+    let one = (iops("ssd-sas12-mlc-800g", read), iops("ssd-sas12-mlc-800g", write));
+    for (array, reads, writes) in [("raid0", 4.0, 4.0), ("raid10", 4.0, 2.0), ("jbod", 4.0, 4.0)] {
+        let what = format!("{array}(ssd-sas12-mlc-800g*4)");
+        for (words, one, times) in [(read, one.0, reads), (write, one.1, writes)] {
+            let off = iops(&what, words) / (times * one);
+            assert!((0.9..1.05).contains(&off), "{what} {words}: {off} of {times} times one");
+        }
+    }
+    // An array of one volume each; the second is another one.
+    let two = of("raid5(ssd-sas12-mlc-800g*3,strip=64KiB)*2", "oltp1");
+    let target = &two["run"]["targets"][0];
+    assert_eq!(target["facts"]["emulated"]["device"], "raid5(ssd-sas12-mlc-800g*3,strip=64KiB)");
+    assert_eq!(two["run"]["targets"].as_array().unwrap().len(), 2);
+    assert_eq!(target["facts"]["size_bytes"], 2 * (800_000_000_000_u64 / 65536 * 65536));
+    let explained = place.iodyno("explain model:raid5(ssd-sas12-mlc-800g*3)@workstation oltp1");
+    let shown = &explained.succeeds().stdout;
+    assert!(shown.contains("members read") && shown.contains("array's processor"), "{shown}");
+    for (words, message) in [
+        ("run oltp1 --on model:raid5(ssd-sas12-mlc-800g*2)", "at least 3 members"),
+        (
+            "run oltp1 --on live:raid1(ssd-sas12-mlc-800g*2) --content verifiable --time 1s",
+            "no content",
+        ),
+        ("serve raid1(ssd-sas12-mlc-800g*2) --nbd unix:nbd.sock", "can't be served"),
+    ] {
+        place.iodyno(words).exits(2).says(&[message]);
+    }
+}

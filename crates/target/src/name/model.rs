@@ -1,10 +1,11 @@
-//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]` (`live:` for real time), and `model:SYSTEM`
-//! for a system that lists its own volumes. Whether the first word is a device or a system is not known here:
+//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]` (`live:` for real time), the same with an array
+//! in place of the device, and `model:SYSTEM` for a system that lists its own volumes. Whether the first word is a device or a system is not known here:
 //! the catalog decides that.
 //!
 //! ```text
 //! model:exflash-400g                         one device in its default host
 //! model:exflash-400g*32@x3850-x6             32 of them in one server
+//! model:raid5(ssd-sas12-mlc-800g*8)@rtp      an array of 8 of them, one volume; `*2` after it: two such arrays
 //! model:./mine.toml?state=random:16KiB       a file of one's own, in a state of one's own
 //! ```
 //!
@@ -19,6 +20,7 @@ use core::fmt;
 
 use iodyno_units::{Precondition, PreconditionError, parse_percent};
 
+use super::array::ArrayName;
 use super::{TargetError, bad, once_each};
 
 /// The most devices of one name.
@@ -37,7 +39,9 @@ pub struct ModelName {
     pub live: bool,
     /// A device, or a system that lists its own volumes: a name of the catalog, or a path.
     pub what: String,
-    /// How many such devices, 1 to [`MODEL_COUNT_MAX`].
+    /// The array that such devices make; None: each device is a volume.
+    pub array: Option<ArrayName>,
+    /// How many such devices, or arrays, 1 to [`MODEL_COUNT_MAX`].
     pub count: u32,
     /// The system that they are in: a name of the catalog, or a path. The device's default host
     /// where absent.
@@ -60,9 +64,14 @@ impl ModelName {
             Some((body, system)) => (body, Some(system)),
             None => (body, None),
         };
-        let (what, count) = match body.split_once('*') {
-            Some((what, count)) => (what, parse_count(name, count)?),
-            None => (body, 1),
+        let (array, what, count) = ArrayName::take(name, body)?.unwrap_or_else(|| {
+            let (what, count) = body.split_at(body.find('*').unwrap_or(body.len()));
+            (None, what, count)
+        });
+        let count = match count.strip_prefix('*') {
+            Some(count) => parse_count(name, count)?,
+            None if count.is_empty() => 1,
+            None => return bad(name, format!("`{count}` follows the array."), FORMS),
         };
         if what.is_empty() {
             return bad(name, "it names no device and no system.", FORMS);
@@ -84,6 +93,7 @@ impl ModelName {
         let mut model = Self {
             live,
             what: what.to_owned(),
+            array,
             count,
             system: system.map(str::to_owned),
             state: Precondition::Workload,
@@ -168,7 +178,8 @@ impl ModelName {
     /// The canonical form, with the count or the number after the first name.
     fn text(&self, suffix: &str) -> String {
         let scheme = if self.live { "live" } else { "model" };
-        let mut text = format!("{scheme}:{}{suffix}", self.what);
+        let what = self.array.map_or_else(|| self.what.clone(), |array| array.text(&self.what));
+        let mut text = format!("{scheme}:{what}{suffix}");
         if let Some(system) = &self.system {
             text.push('@');
             text.push_str(system);

@@ -1,0 +1,122 @@
+//! Names of emulated arrays, the word before `*`, `@` and `?` of a `model:` name: `raid5(DEVICE*N)`, with
+//! `strip=` and `layout=` after commas. Whether there can be such an array is the emulator's question.
+
+use iodyno_raid::{Level, MAX_MEMBERS, Rotation};
+use iodyno_units::human::exact_size;
+use iodyno_units::parse_size;
+
+use super::{TargetError, bad};
+
+const FORMS: &str = "write raid5(exflash-400g*8), or raid6(exflash-400g*8,strip=64KiB): the levels are raid0, \
+                     raid1, raid5, raid6, raid10 and jbod. (A shell wants quotes around it.)";
+
+/// An array of equal devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayName {
+    /// Its level.
+    pub level: Level,
+    /// Its members.
+    pub members: u32,
+    /// Bytes of a strip; None leaves it to what makes the array: Linux md, or an adapter.
+    pub strip_bytes: Option<u64>,
+    /// The order of its parity.
+    pub rotation: Rotation,
+}
+
+impl ArrayName {
+    /// Takes an array off the begin of a name's body: the array, its device, and what follows the parenthesis.
+    /// None: the body names no array.
+    pub(super) fn take<'a>(
+        name: &str,
+        body: &'a str,
+    ) -> Result<Option<(Option<Self>, &'a str, &'a str)>, TargetError> {
+        let Some((word, rest)) = body.split_once('(') else { return Ok(None) };
+        if !word.chars().all(|c| c.is_ascii_alphanumeric()) {
+            // A path.
+            return Ok(None);
+        }
+        let Some(level) = Level::ALL.into_iter().find(|level| level_word(*level) == word) else {
+            return bad(name, format!("`{word}` is no level of an array."), FORMS);
+        };
+        let Some((inside, after)) = rest.rsplit_once(')') else {
+            return bad(name, format!("no `)` follows `{word}(`."), FORMS);
+        };
+        let mut words = inside.split(',');
+        let Some((device, members)) = words.next().and_then(|word| word.split_once('*')) else {
+            return bad(name, format!("`{inside}` does not say how many devices."), FORMS);
+        };
+        let members = match members.parse() {
+            Ok(members) if (1..=MAX_MEMBERS).contains(&(members as usize)) => members,
+            _ => {
+                let problem = format!("`*{members}` does not say how many devices.");
+                return bad(name, problem, format!("an array has at most {MAX_MEMBERS}: {FORMS}"));
+            }
+        };
+        let (strip_bytes, rotation) = (None, Rotation::default());
+        let mut array = Self { level, members, strip_bytes, rotation };
+        for word in words {
+            array.set(name, word.trim())?;
+        }
+        Ok(Some((Some(array), device, after)))
+    }
+
+    /// One option.
+    fn set(&mut self, name: &str, word: &str) -> Result<(), TargetError> {
+        match word.split_once('=') {
+            Some(("strip", size)) => match parse_size(size) {
+                Ok(bytes) if bytes > 0 && bytes.is_multiple_of(4096) && self.level.has_strips() => {
+                    self.strip_bytes = Some(bytes);
+                }
+                Ok(_) if !self.level.has_strips() => {
+                    return bad(
+                        name,
+                        format!("{} has no strips.", self.level),
+                        "leave strip= out.",
+                    );
+                }
+                _ => {
+                    let problem = format!("`{word}` is no size of a strip.");
+                    return bad(name, problem, "write a multiple of 4KiB, such as strip=64KiB.");
+                }
+            },
+            Some(("layout", layout)) => {
+                let known = Rotation::ALL.into_iter().find(|r| r.to_string() == layout);
+                let Some(rotation) = known.filter(|_| self.level.parities() > 0) else {
+                    return bad(
+                        name,
+                        format!("`{word}` is no layout of a {}.", self.level),
+                        "RAID 5 and 6 have left-symmetric, left-asymmetric, right-symmetric and \
+                         right-asymmetric, as mdadm calls them.",
+                    );
+                };
+                self.rotation = rotation;
+            }
+            _ => {
+                let problem = format!("`{word}` is not an option of an array.");
+                return bad(name, problem, "after the devices write strip= or layout=.");
+            }
+        }
+        Ok(())
+    }
+
+    /// `raid5(DEVICE*8)`, with the options that are not the default.
+    pub fn text(&self, device: &str) -> String {
+        let strip = self.strip_bytes.map(|bytes| format!(",strip={}", exact_size(bytes)));
+        let layout =
+            (self.rotation != Rotation::default()).then(|| format!(",layout={}", self.rotation));
+        let (strip, layout) = (strip.unwrap_or_default(), layout.unwrap_or_default());
+        format!("{}({device}*{}{strip}{layout})", level_word(self.level), self.members)
+    }
+}
+
+/// The word of a level in names.
+fn level_word(level: Level) -> &'static str {
+    match level {
+        Level::Raid0 => "raid0",
+        Level::Raid1 => "raid1",
+        Level::Raid5 => "raid5",
+        Level::Raid6 => "raid6",
+        Level::Raid10 => "raid10",
+        Level::Jbod => "jbod",
+    }
+}
