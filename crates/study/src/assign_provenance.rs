@@ -39,7 +39,9 @@ pub(crate) fn assign(
             return Err(Problem::at(file, entry.place("is"), message, Some(help)));
         }
     }
-    for (row, _) in rows.iter_mut().zip(said).filter(|(row, said)| !said && row.at.is_some()) {
+    for (row, _) in
+        rows.iter_mut().zip(said).filter(|(row, said)| !said && row.basis == Provenance::Predicted)
+    {
         let of = |recipe: &Recipe| known.iter().find(|(known, ..)| known == recipe);
         if let Some((_, basis, by)) = of(&row.recipe) {
             (row.basis, row.by) = (*basis, by.clone());

@@ -53,6 +53,36 @@ pub(super) fn figure(
     })
 }
 
+/// Latency over rate, one line for each line of the panel, where it has both by depth.
+pub(super) fn over_load(outcome: &Outcome<'_>, lines: &[Line]) -> Option<Figure> {
+    let of = |metric| {
+        lines.iter().filter(move |l| l.metric == metric && l.axis == Along::Depth && l.x.len() > 1)
+    };
+    let mut all = Vec::new();
+    for (color, rates) in of(Metric::Iops).take(LINES_MAX).enumerate() {
+        let times = of(Metric::LatencyMean).find(|line| line.label == rates.label)?;
+        let points = rates.rows.iter().zip(&times.rows).filter_map(|(&rate, &time)| {
+            Some(Point::at(ours(outcome, rate)?, ours(outcome, time)?))
+        });
+        let (name, points) = (rates.label.clone(), points.collect());
+        all.push(Series { name, mark: Mark::Line, color, points });
+    }
+    let first = lines.first().filter(|_| !all.is_empty())?;
+    let panel = Panel::new(Axis::from_zero("latency", Quantity::LatencyNs), all);
+    let x = Axis::from_zero("IOPS", Quantity::Iops);
+    Some(Figure {
+        id: format!("p{}-over-load", first.panel + 1),
+        title: "Response time over load".to_owned(),
+        summary: "From the fewest outstanding operations to the most; the further to the right and down, the better.".to_owned(),
+        conditions: format!(
+            "{} · {} · simulated",
+            outcome.study.name, outcome.study.panels[first.panel].figure
+        ),
+        shape: Shape::Plot(Plot { x, panels: vec![panel], spans: Vec::new() }),
+        notes: Vec::new(),
+    })
+}
+
 pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())

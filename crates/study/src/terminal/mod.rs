@@ -105,14 +105,17 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
             others.join(", ")
         ),
     );
-    note(
-        "to read",
-        "behind our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
+    let arrays = if study.members.is_empty() {
+        ""
+    } else {
+        " Of arrays it is members × n with the textbook's write penalties, at most what the links carry."
+    };
+    let legend = "behind our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
          d derived from such; all others are predicted. Errors are relative to the print; the part \
          outside is what lies beyond its rounding, or on the wrong side of `>=` and `<=`; the null \
          model's is in the line below. The null model is one device × n, one thread × n, time-sharing of pure reads and writes, or no \
-         change by think time. ! marks figures that can't be right: not scored.",
-    );
+         change by think time. ! marks figures that can't be right: not scored.";
+    note("to read", &format!("{legend}{arrays}"));
     lines
 }
 
@@ -291,7 +294,7 @@ const fn mark(wanted: &Wanted) -> &'static str {
     }
 }
 
-/// The values taken from the paper unchanged.
+/// What belongs to no panel: values taken from the paper unchanged, and its sentences.
 fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for (wanted, row) in outcome.study.rows.iter().zip(&outcome.rows) {
@@ -300,11 +303,19 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
             continue;
         };
         if lines.is_empty() {
-            lines.extend([String::new(), paint("Inputs", Role::Bold, style)]);
+            let all = outcome.study.rows.iter().filter(|row| row.panel.is_none());
+            let only = all.into_iter().all(|row| row.basis == Provenance::Input);
+            let title = if only { "Inputs" } else { "In the text" };
+            lines.extend([String::new(), paint(title, Role::Bold, style)]);
         }
+        let digits = if ours.fract() == 0.0 || ours.abs() < 1.0 {
+            ours
+        } else {
+            (ours * 100.0).round() / 100.0
+        };
         let key = &wanted.key;
         let text = format!(
-            "{} of {} ({}): printed {} {}, ours {ours}{}",
+            "{} of {} ({}): printed {} {}, ours {digits}{}",
             key.metric,
             key.system,
             key.figure,
