@@ -45,6 +45,28 @@ pub struct Study {
     pub parameters: Vec<Owned>,
 }
 
+impl Study {
+    /// Leaves out all rows but these; what the others need is not simulated.
+    pub fn retain(&mut self, keep: impl Fn(&Key) -> bool) {
+        self.rows.retain(|row| keep(&row.key));
+    }
+
+    /// Leaves out all tables and figures but those of these names.
+    ///
+    /// # Errors
+    /// A name that the study does not have, in a sentence.
+    pub fn only(&mut self, figures: &[String]) -> Result<(), String> {
+        let names: BTreeSet<&str> = self.rows.iter().map(|row| row.key.figure.as_str()).collect();
+        if let Some(unknown) = figures.iter().find(|name| !names.contains(name.as_str())) {
+            let all: Vec<&str> = names.into_iter().collect();
+            let (study, all) = (&self.name, all.join("`, `"));
+            return Err(format!("{study} has no figure `{unknown}`; it has `{all}`"));
+        }
+        self.retain(|key| figures.contains(&key.figure));
+        Ok(())
+    }
+}
+
 /// Reads a study of the catalog by its name, or a file by its path, with all files that it names.
 ///
 /// # Errors
@@ -119,7 +141,7 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
     let members = raw.records("members").map(MemberRates::read).collect();
     implausible::flag(&systems, &workloads, &mut printed);
     match_up(figures, &printed, &mut rows)?;
-    assign_provenance::assign(file, raw, &parameters, &mut rows)?;
+    assign_provenance::assign(file, raw, &parameters, &printed, &mut rows)?;
     Ok(Study {
         name: file.name.clone(),
         title: raw.said("title").to_owned(),
