@@ -76,6 +76,11 @@ pub struct Owned {
 }
 
 impl Bench {
+    /// Its device or its array, for people.
+    pub fn device_or_array(&self) -> &str {
+        if self.array.is_some() { &self.volume } else { &self.device.name }
+    }
+
     /// Devices of each volume.
     pub fn members(&self) -> u32 {
         self.array.map_or(1, |array| array.members)

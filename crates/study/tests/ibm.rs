@@ -274,6 +274,8 @@ fn every_printed_figure_has_ours() {
     }
     assert_eq!(seen.len(), study.printed.len());
     let document = json::document(&outcome);
+    let schema = serde_json::from_str(json::SCHEMA_STUDY).unwrap();
+    assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&document));
     let printed = document["rows"].as_array().unwrap().iter().filter(|row| !row["value"].is_null());
     assert_eq!(printed.count(), study.printed.len());
     let page = iodyno_study::page::document(&outcome, &[], "iodyno");

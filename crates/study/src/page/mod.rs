@@ -186,7 +186,10 @@ fn model(outcome: &Outcome<'_>) -> Section {
         let options =
             if bench.options.is_empty() { String::new() } else { format!(", {}", bench.options) };
         let note = if bench.note.is_empty() { String::new() } else { format!("; {}", bench.note) };
-        (bench.name.clone(), format!("{} in {}{options}{note}", bench.device.name, bench.host_name))
+        (
+            bench.name.clone(),
+            format!("{} in {}{options}{note}", bench.device_or_array(), bench.host_name),
+        )
     });
     let parameters = Source::ALL
         .into_iter()

@@ -15,6 +15,7 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{self, Role, hanging, pad, paint, paragraph, wrap};
 use iodyno_units::human;
 use number::Scale;
+use std::collections::BTreeSet;
 
 /// The narrowest width for a paper's tables; a narrower terminal is treated as this wide.
 const COLUMNS_MIN: usize = 60;
@@ -85,11 +86,23 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let mut note = |label: &str, text: &str| {
         lines.extend(hanging(&pad(label, LABEL, false), LABEL, &clean(text, style), style));
     };
-    for bench in &study.systems {
+    let many = study.systems.len() > SYSTEMS_MAX;
+    for bench in study.systems.iter().filter(|_| !many) {
         let options =
             if bench.options.is_empty() { String::new() } else { format!(", {}", bench.options) };
         let more = if bench.note.is_empty() { String::new() } else { format!("; {}", bench.note) };
-        note("system", &format!("{} in {}{options}{more}", bench.device.name, bench.host_name));
+        note(
+            "system",
+            &format!("{} in {}{options}{more}", bench.device_or_array(), bench.host_name),
+        );
+    }
+    if many {
+        let hosts: BTreeSet<&str> = study.systems.iter().map(|b| b.host_name.as_str()).collect();
+        let devices: BTreeSet<&str> =
+            study.systems.iter().map(|b| b.device.name.as_str()).collect();
+        let join = |all: BTreeSet<&str>| all.into_iter().collect::<Vec<_>>().join(", ");
+        let count = study.systems.len();
+        note("systems", &format!("{count}, of {} in {}", join(devices), join(hosts)));
     }
     let free = outcome.parameters(Source::Fitted);
     let others: Vec<String> = Source::ALL
@@ -118,6 +131,9 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     note("to read", &format!("{legend}{arrays}"));
     lines
 }
+
+/// The most systems that are listed one by one.
+const SYSTEMS_MAX: usize = 12;
 
 /// Columns of the words before a text.
 const LABEL: usize = 9;
