@@ -55,7 +55,8 @@ impl NullModel {
 pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
     let (metric, at) = (row.metric?, row.at?);
     let (model, value) = if let Some(array) = study.systems[at.system].array {
-        (NullModel::Members, of_members(study, metric, &at, array)?)
+        let without_think = Some(array).filter(|_| at.think_ns == 0)?;
+        (NullModel::Members, of_members(study, metric, &at, without_think)?)
     } else if at.devices > 1 {
         (NullModel::Devices, several(study, row, metric, at.devices)?)
     } else if at.think_ns > 0 {

@@ -103,6 +103,12 @@ fn combinations() -> BTreeSet<(String, Point)> {
                     }
                 }
                 put(figure, system(), workload, None, None, None, "iops_max");
+                for pause in ["100us", "300us", "1000us"] {
+                    let workload = format!("{workload}+thinktime{pause}");
+                    for metric in ["iops", "latency_mean"] {
+                        put(figure, system(), &workload, None, Some(1), None, metric);
+                    }
+                }
             }
         }
     }

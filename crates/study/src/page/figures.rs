@@ -53,19 +53,36 @@ pub(super) fn figure(
     })
 }
 
-/// Latency over rate, one line for each line of the panel, where it has both by depth.
+/// Latency over rate, one line for each line of the panel, where it has both by depth; with what other panels of the same
+/// figure have of the same system and workload.
 pub(super) fn over_load(outcome: &Outcome<'_>, lines: &[Line]) -> Option<Figure> {
-    let of = |metric| {
-        lines.iter().filter(move |l| l.metric == metric && l.axis == Along::Depth && l.x.len() > 1)
-    };
+    let study = outcome.study;
+    let has = |metric| lines.iter().any(|line| line.metric == metric);
+    let by_depth =
+        |line: &&Line| line.metric == Metric::Iops && line.axis == Along::Depth && line.x.len() > 1;
     let mut all = Vec::new();
-    for (color, rates) in of(Metric::Iops).take(LINES_MAX).enumerate() {
-        let times = of(Metric::LatencyMean).find(|line| line.label == rates.label)?;
-        let points = rates.rows.iter().zip(&times.rows).filter_map(|(&rate, &time)| {
-            Some(Point::at(ours(outcome, rate)?, ours(outcome, time)?))
-        });
-        let (name, points) = (rates.label.clone(), points.collect());
-        all.push(Series { name, mark: Mark::Line, color, points });
+    let lines_of_rates = lines.iter().filter(by_depth).take(LINES_MAX);
+    for (color, line) in lines_of_rates.enumerate().filter(|_| has(Metric::LatencyMean)) {
+        let like = &study.rows[line.rows[0]];
+        let same = |row: &Wanted, metric| {
+            row.metric == Some(metric)
+                && row.key.figure == like.key.figure
+                && row.at.zip(like.at).is_some_and(|(a, b)| {
+                    let point = |at: CellKey| CellKey { depth: 0, think_ns: 0, ..at };
+                    point(a) == point(b)
+                })
+        };
+        let rows = |metric| (0..study.rows.len()).filter(move |&i| same(&study.rows[i], metric));
+        let mut points: Vec<Point> = rows(Metric::Iops)
+            .filter_map(|rate| {
+                let time = rows(Metric::LatencyMean)
+                    .find(|&time| study.rows[time].at == study.rows[rate].at)?;
+                Some(Point::at(ours(outcome, rate)?, ours(outcome, time)?))
+            })
+            .collect();
+        // In the order of the time, which more load never shortens.
+        points.sort_by(|a, b| a.y.total_cmp(&b.y));
+        all.push(Series { name: line.label.clone(), mark: Mark::Line, color, points });
     }
     let first = lines.first().filter(|_| !all.is_empty())?;
     let panel = Panel::new(Axis::from_zero("latency", Quantity::LatencyNs), all);

@@ -4,6 +4,7 @@
 mod number;
 
 use crate::error_strata::Stratum;
+use crate::metric::Recipe;
 use crate::outcome::Outcome;
 use crate::provenance::Provenance;
 use crate::row::Nearer;
@@ -330,8 +331,12 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
             (ours * 100.0).round() / 100.0
         };
         let key = &wanted.key;
+        let workload = match wanted.recipe {
+            Recipe::Given(_) => String::new(),
+            _ => format!(", {}", key.workload),
+        };
         let text = format!(
-            "{} of {} ({}): printed {} {}, ours {digits}{}",
+            "{} of {}{workload} ({}): printed {} {}, ours {digits}{}",
             key.metric,
             key.system,
             key.figure,
