@@ -47,8 +47,8 @@ pub struct Study {
 
 impl Study {
     /// Leaves out all rows but these; what the others need is not simulated.
-    pub fn retain(&mut self, keep: impl Fn(&Key) -> bool) {
-        self.rows.retain(|row| keep(&row.key));
+    pub fn retain(&mut self, keep: impl Fn(&Wanted) -> bool) {
+        self.rows.retain(keep);
     }
 
     /// Leaves out all tables and figures but those of these names.
@@ -62,7 +62,7 @@ impl Study {
             let (study, all) = (&self.name, all.join("`, `"));
             return Err(format!("{study} has no figure `{unknown}`; it has `{all}`"));
         }
-        self.retain(|key| figures.contains(&key.figure));
+        self.retain(|row| figures.contains(&row.key.figure));
         Ok(())
     }
 }
