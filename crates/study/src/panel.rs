@@ -23,7 +23,7 @@ pub struct Panel {
     pub metrics: Vec<Metric>,
 }
 
-/// The panel and its rows: for each metric, system, workload, block size, think time, threads,
+/// The panel and its rows; `built` are the systems, with their numbers of devices, that are known to be possible. For each metric, system, workload, block size, think time, threads,
 /// depth and number of devices.
 pub(crate) fn panel(
     file: &File,
@@ -31,6 +31,7 @@ pub(crate) fn panel(
     index: usize,
     systems: &[Bench],
     workloads: &[Workload],
+    built: &mut BTreeSet<(usize, u32)>,
 ) -> Result<(Panel, Vec<Wanted>), Problem> {
     let positions = |path: &str, what: &str, all: &[&str]| {
         let names = raw.items(path).iter();
@@ -122,7 +123,7 @@ pub(crate) fn panel(
             }
         }
     }
-    check(file, raw, &rows, systems, workloads)?;
+    check(file, raw, &rows, systems, workloads, built)?;
     let panel = Panel {
         figure: raw.said("figure").to_owned(),
         title: raw.said("title").to_owned(),
@@ -333,6 +334,7 @@ fn check(
     rows: &[Wanted],
     systems: &[Bench],
     workloads: &[Workload],
+    built: &mut BTreeSet<(usize, u32)>,
 ) -> Result<(), Problem> {
     let cells: BTreeSet<CellKey> = rows.iter().flat_map(|row| row.recipe.cells()).collect();
     for cell in &cells {
@@ -354,7 +356,7 @@ fn check(
         *most = cell.devices.max(*most);
     }
     for (system, most) in sizes {
-        let Some(written) = written else { continue };
+        let Some(written) = written.filter(|_| built.insert((system, most))) else { continue };
         if let Err(why) = systems[system].system(most, written) {
             let message = format!("{most} devices can't be in `{}`: {why}", systems[system].name);
             return Err(Problem::at(file, raw.place("devices"), message, None));

@@ -120,9 +120,9 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
     }
     let mut panels = Vec::new();
     let mut rows = Vec::new();
-    let mut keys = BTreeSet::new();
+    let (mut keys, mut built) = (BTreeSet::new(), BTreeSet::new());
     for raw in raw.records("panels") {
-        let (panel, wanted) = panel(file, raw, panels.len(), &systems, &workloads)?;
+        let (panel, wanted) = panel(file, raw, panels.len(), &systems, &workloads, &mut built)?;
         if let Some(twice) = wanted.iter().find(|row| !keys.insert(row.key.clone())) {
             let key = &twice.key;
             let message = format!("`{}` tells `{}` twice", key.figure, key.metric);
