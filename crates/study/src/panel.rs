@@ -23,8 +23,8 @@ pub struct Panel {
     pub metrics: Vec<Metric>,
 }
 
-/// The panel and its rows; `built` are the systems, with their numbers of devices, that are known to be possible. For each metric, system, workload, block size, think time, threads,
-/// depth and number of devices.
+/// The panel and its rows: for each metric, system, workload, block size, think time, threads, depth and number of
+/// devices. `built` are the systems, with their numbers of devices, that are known to be possible.
 pub(crate) fn panel(
     file: &File,
     raw: &Record,
