@@ -361,6 +361,9 @@ pub struct Study {
     /// A tenth of the operations: faster, with standard errors about three times as large.
     #[arg(long)]
     pub quick: bool,
+    /// Only this table or figure of the paper, by its name in the results; may be given again.
+    #[arg(long, value_name = "NAME")]
+    pub figure: Vec<String>,
     /// Seed of all random streams.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -25,7 +25,10 @@ pub(crate) fn command(
     let page_at = flags.report.as_ref().map(|file| report::Place::check(file.as_deref()));
     let page_at = page_at.transpose()?;
     let stop = signals::stop_flag();
-    let study = load(&flags.study)?;
+    let mut study = load(&flags.study)?;
+    if !flags.figure.is_empty() {
+        study.only(&flags.figure).map_err(Failure::input)?;
+    }
     let effort = if flags.quick { Options::QUICK } else { Options::FULL };
     let options =
         Options { threads: flags.threads.map_or(0, usize::from), seed: flags.seed, ..effort };

@@ -3,6 +3,7 @@
 
 use crate::metric::Recipe;
 use crate::provenance::Provenance;
+use crate::published::Figure;
 use crate::testbed::Owned;
 use crate::wanted::Wanted;
 use iodyno_catalog::{Entry, File, Problem, Record};
@@ -14,6 +15,7 @@ pub(crate) fn assign(
     file: &File,
     raw: &Record,
     parameters: &[Owned],
+    printed: &[Figure],
     rows: &mut [Wanted],
 ) -> Result<(), Problem> {
     let mut known: Vec<(Recipe, Provenance, Vec<String>)> = Vec::new();
@@ -39,7 +41,18 @@ pub(crate) fn assign(
             return Err(Problem::at(file, entry.place("is"), message, Some(help)));
         }
     }
-    for (row, _) in rows.iter_mut().zip(said).filter(|(row, said)| !said && row.at.is_some()) {
+    // The most that can be attached is no property of an adapter.
+    for (row, said) in rows.iter_mut().zip(&mut said).filter(|(_, said)| !**said) {
+        let Some(figure) = row.printed.map(|i| &printed[i]) else { continue };
+        if let Recipe::Saturation(_, all) = row.recipe
+            && figure.value >= f64::from(all.devices)
+        {
+            (row.basis, *said) = (Provenance::Input, true);
+        }
+    }
+    for (row, _) in
+        rows.iter_mut().zip(said).filter(|(row, said)| !said && row.basis == Provenance::Predicted)
+    {
         let of = |recipe: &Recipe| known.iter().find(|(known, ..)| known == recipe);
         if let Some((_, basis, by)) = of(&row.recipe) {
             (row.basis, row.by) = (*basis, by.clone());

@@ -25,7 +25,7 @@ pub fn document(outcome: &Outcome<'_>) -> Value {
         "systems": study.systems.iter().map(|bench| json!({
             "name": bench.name,
             "host": bench.host_name,
-            "device": bench.device.name,
+            "device": bench.device_or_array(),
             "options": bench.options,
             "note": bench.note,
         })).collect::<Vec<_>>(),

@@ -113,7 +113,7 @@ pub fn run<'a>(
 ) -> Result<Outcome<'a>, StudyError> {
     let wanted: BTreeSet<CellKey> = study.rows.iter().flat_map(|row| row.recipe.cells()).collect();
     let cells: BTreeSet<CellKey> = wanted.iter().map(short).collect();
-    let pilots: BTreeSet<CellKey> = cells.iter().map(pilot_of).collect();
+    let pilots: BTreeSet<CellKey> = cells.iter().map(|key| pilot_of(study, key)).collect();
     let known = pilots.len() + cells.len();
     let lab = Lab {
         study,
@@ -125,8 +125,13 @@ pub fn run<'a>(
         units_done: AtomicU64::new(0),
         units_total: AtomicU64::new(u64::MAX),
     };
+    let pilot_of = |key: &CellKey| pilot_of(study, key);
     let jobs = pilots.iter().map(|key| lab.pilot(key)).collect();
-    let rate = |m: &Modelled| m.cells.iter().map(|c| c.per_second(c.total().ops() as f64)).sum();
+    // Of each volume.
+    let rate = |m: &Modelled| {
+        let rates = m.cells.iter().map(|c| c.per_second(c.total().ops() as f64));
+        rates.sum::<f64>() / m.cells.len().max(1) as f64
+    };
     let rates: BTreeMap<CellKey, f64> = lab.work(jobs, |job| Ok(rate(&lab.cell(job)?)))?;
     let jobs: Vec<Job> = cells.iter().map(|key| lab.measured(key, rates[&pilot_of(key)])).collect();
     let units = |jobs: &[Job]| jobs.iter().map(|job| job.units).sum::<u64>();
@@ -139,7 +144,7 @@ pub fn run<'a>(
     let at_optima = study.rows.iter().flat_map(|row| row.recipe.long_cells(&taken));
     let long: BTreeSet<CellKey> =
         at_optima.chain(wanted.into_iter().filter(|key| key.long)).collect();
-    let rate = |key: &CellKey| taken[&short(key)].iops / f64::from(key.devices);
+    let rate = |key: &CellKey| taken[&short(key)].iops / volumes(study, key);
     let jobs: Vec<Job> = long.iter().map(|key| lab.measured(key, rate(key))).collect();
     let so_far = lab.units_done.load(Ordering::Relaxed);
     lab.units_total.store(so_far + units(&jobs), Ordering::Relaxed);
@@ -149,11 +154,17 @@ pub fn run<'a>(
     Ok(Outcome::new(study, &taken))
 }
 
-/// The pilot that estimates the rate of one device in a cell. It is short, with no more operations outstanding
-/// than complete in that time.
-fn pilot_of(key: &CellKey) -> CellKey {
+/// The pilot that estimates the rate of one volume in a cell. It is short, with no more operations outstanding
+/// than complete in that time, on one device; arrays, which share adapters, are all there.
+fn pilot_of(study: &Study, key: &CellKey) -> CellKey {
     let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
-    CellKey { devices: 1, depth, long: false, ..*key }
+    let devices = if study.systems[key.system].array.is_some() { key.devices } else { 1 };
+    CellKey { devices, depth, long: false, ..*key }
+}
+
+/// The number of volumes in a cell.
+fn volumes(study: &Study, key: &CellKey) -> f64 {
+    f64::from(key.devices / study.systems[key.system].members())
 }
 
 /// The cell that estimates the rate of a long one.
@@ -197,7 +208,7 @@ struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// A short cell that estimates the rate of one device.
+    /// A short cell that estimates the rate of one volume.
     fn pilot(&self, key: &CellKey) -> Job {
         let workload = &self.study.workloads[key.workload];
         let ramp_ns = (workload.ramp_ns as f64 * self.options.ramp_share / 4.0) as u64;
@@ -214,14 +225,14 @@ impl Lab<'_> {
         }
     }
 
-    /// The cell itself, for a device of about this rate.
+    /// The cell itself, for volumes of about this rate.
     fn measured(&self, key: &CellKey, rate_iops: f64) -> Job {
         let workload = &self.study.workloads[key.workload];
         let block = u64::from(key.block_bytes).max(1);
         let wanted = if key.long { workload.long_ops } else { workload.ops };
         let asked = wanted.min(workload.bytes_max / block) as f64 * self.options.ops_share;
-        let devices = f64::from(key.devices);
-        let ops = (asked / devices).max(OPS_MIN);
+        let volumes = volumes(self.study, key);
+        let ops = (asked / volumes).max(OPS_MIN);
         let residence_ns = f64::from(key.oio()) / rate_iops * 1e9;
         let of_system_ns = self.study.systems[key.system].ramp_ns;
         let of_system_ns = if workload.read < 1.0 { of_system_ns } else { 0 };
@@ -240,7 +251,7 @@ impl Lab<'_> {
             (window_ns / BATCHES as f64).ceil().max(1.0) as u64 * BATCHES
         };
         let ramp_ns = ramp_ns as u64;
-        let operations = (window_ns + ramp_ns) as f64 * 1e-9 * rate_iops * devices;
+        let operations = (window_ns + ramp_ns) as f64 * 1e-9 * rate_iops * volumes;
         let units = (operations * block.div_ceil(4096) as f64) as u64;
         let interval_ns = window_ns / BATCHES;
         let settles = self.study.in_rounds && !key.long;

@@ -5,6 +5,8 @@
 //! as axes, every combination of which becomes a row. [`run`] simulates the cells that the rows need and
 //! returns an [`Outcome`], which [`json`] and [`terminal`] show.
 //!
+//! Printed figures that break a law of arrays are found by rules (`implausible.rs`) and not scored.
+//!
 //! **Invariants:** a study can't tune anything: parameters come from device and system files, and the study's
 //! own file only names the figures that they were chosen by. An outcome depends on the files and the seed
 //! alone, not on threads or time. Nothing is printed here.
@@ -13,6 +15,7 @@ mod assign_provenance;
 mod cell;
 pub mod demerit;
 mod error_strata;
+mod implausible;
 pub mod json;
 mod lab;
 mod metric;
@@ -43,6 +46,6 @@ pub use provenance::Provenance;
 pub use row::{Nearer, Null, Row};
 pub use score::{Score, score};
 pub use study::{Study, load, title};
-pub use testbed::{Bench, Owned};
+pub use testbed::{Bench, MemberRates, Owned};
 pub use unit::{Dimension, Unit};
 pub use wanted::{Wanted, Workload};

@@ -57,6 +57,8 @@ pub enum Metric {
     ThreadsBest,
     /// Outstanding operations of each thread there.
     DepthBest,
+    /// The number of devices at which a system is saturated.
+    UsefulDevices,
 }
 
 /// The share of the largest rate that [`Metric::Depth95`] requires.
@@ -84,6 +86,9 @@ pub enum Recipe {
     Highest(Vec<Recipe>),
     /// Their mean.
     Mean(Vec<Recipe>),
+    /// Where the straight line through the rate of the first cell's devices reaches the rate of the second's: a
+    /// number of devices, at most the second's.
+    Saturation(CellKey, CellKey),
     /// A number that the model takes from the paper.
     Given(f64),
 }
@@ -139,7 +144,7 @@ impl Optimum {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::IopsMax,
         Self::Iops,
         Self::Bandwidth,
@@ -164,6 +169,7 @@ impl Metric {
         Self::OioBest,
         Self::ThreadsBest,
         Self::DepthBest,
+        Self::UsefulDevices,
     ];
 
     /// The names of all, in the same order.
@@ -209,6 +215,7 @@ impl Metric {
             Self::OioBest => "oio",
             Self::ThreadsBest => "oio_threads",
             Self::DepthBest => "oio_queue_depth",
+            Self::UsefulDevices => "useful_devices",
         }
     }
 
@@ -239,6 +246,7 @@ impl Metric {
             Self::OioBest => "outstanding I/Os at the optimum",
             Self::ThreadsBest => "threads at the optimum",
             Self::DepthBest => "queue depth at the optimum",
+            Self::UsefulDevices => "devices that saturate the system",
         }
     }
 
@@ -269,9 +277,12 @@ impl Metric {
             | Self::IopsMaxVsOne
             | Self::BandwidthVsOne
             | Self::LatencyVsOne => Unit::Ratio,
-            Self::Knee | Self::Depth95 | Self::OioBest | Self::ThreadsBest | Self::DepthBest => {
-                Unit::One
-            }
+            Self::Knee
+            | Self::Depth95
+            | Self::OioBest
+            | Self::ThreadsBest
+            | Self::DepthBest
+            | Self::UsefulDevices => Unit::One,
         }
     }
 
@@ -327,13 +338,19 @@ impl Metric {
         }
     }
 
-    /// Its recipe at `cell`; `depths` are those of the panel, ascending. None for properties of an optimum.
-    pub fn recipe(self, cell: CellKey, depths: &[u32]) -> Option<Recipe> {
+    /// Whether one value stands for all numbers of devices.
+    pub const fn over_devices(self) -> bool {
+        matches!(self, Self::UsefulDevices)
+    }
+
+    /// Its recipe at `cell`; `depths` are those of the panel, ascending, and `smallest` the devices of the system's
+    /// smallest volume. None for properties of an optimum.
+    pub fn recipe(self, cell: CellKey, depths: &[u32], smallest: u32) -> Option<Recipe> {
         let all = |cell: CellKey| depths.iter().map(|&depth| CellKey { depth, ..cell }).collect();
         let max = |cell: CellKey| Recipe::MaxIops(all(cell));
         let of = Recipe::Of;
         let ratio = |a: Recipe, b: Recipe| Recipe::Ratio(Box::new(a), Box::new(b));
-        let one = CellKey { devices: 1, ..cell };
+        let one = CellKey { devices: smallest, ..cell };
         let no_think = CellKey { think_ns: 0, ..cell };
         let shallow = CellKey { depth: 1, ..cell };
         Some(match self {
@@ -345,6 +362,7 @@ impl Metric {
             Self::Knee => {
                 Recipe::Little(Box::new(of(Quantity::Mean, shallow)), Box::new(max(cell)))
             }
+            Self::UsefulDevices => Recipe::Saturation(one, cell),
             Self::Depth95 => Recipe::DepthReached(REACHED_SHARE, all(cell)),
             Self::IopsMaxVsOne => ratio(max(cell), max(one)),
             Self::BandwidthVsOne => {
@@ -376,6 +394,7 @@ impl Recipe {
             Self::Lowest(all) | Self::Highest(all) | Self::Mean(all) => {
                 all.iter().flat_map(Self::cells).collect()
             }
+            Self::Saturation(one, all) => vec![*one, *all],
             Self::Given(_) => Vec::new(),
         }
     }

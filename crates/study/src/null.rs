@@ -2,6 +2,9 @@
 //! this is worthless.
 //!
 //! * Several devices: the printed figure of one × n for rates, the same for latencies.
+//! * Arrays: the rates of one member alone, as its maker prints them, × n, with the textbook's operations of members for
+//!   each write (RAID 10: two; RAID 5: two reads and two writes; RAID 6: three and three), in order the share of data
+//!   in a stripe; at most what the links carry.
 //! * A mix of reads and writes on one device: time-sharing of the printed pure reads and writes of
 //!   the same block size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
 //! * Threads on memory: the printed latency of one thread that has one operation outstanding; rates as
@@ -17,6 +20,8 @@ use crate::study::Study;
 use crate::unit::Dimension;
 use crate::wanted::{Wanted, Workload};
 use iodyno_emulate::spec::Kind;
+use iodyno_raid::Level;
+use iodyno_target::ArrayName;
 
 /// The kinds of null model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +34,8 @@ pub enum NullModel {
     NoThink,
     /// One thread × n.
     Threads,
+    /// Members × n by the textbook, at most the link.
+    Members,
 }
 
 impl NullModel {
@@ -39,6 +46,7 @@ impl NullModel {
             Self::TimeSharing => "time-sharing of reads and writes",
             Self::NoThink => "as without think time",
             Self::Threads => "one thread times n",
+            Self::Members => "members times n with write penalties, at most the link",
         }
     }
 }
@@ -46,7 +54,10 @@ impl NullModel {
 /// The null model's value for a row, in the row's unit.
 pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
     let (metric, at) = (row.metric?, row.at?);
-    let (model, value) = if at.devices > 1 {
+    let (model, value) = if let Some(array) = study.systems[at.system].array {
+        let without_think = Some(array).filter(|_| at.think_ns == 0)?;
+        (NullModel::Members, of_members(study, metric, &at, without_think)?)
+    } else if at.devices > 1 {
         (NullModel::Devices, several(study, row, metric, at.devices)?)
     } else if at.think_ns > 0 {
         (NullModel::NoThink, thinking(study, row, metric, at.think_ns as f64)?)
@@ -73,6 +84,49 @@ fn printed(study: &Study, key: &Key) -> Option<f64> {
         other == *key && !f.is_flagged()
     };
     study.printed.iter().find(same).map(|f| f.value * f.unit.scale())
+}
+
+fn of_members(study: &Study, metric: Metric, at: &CellKey, array: ArrayName) -> Option<f64> {
+    let (bench, workload) = (&study.systems[at.system], &study.workloads[at.workload]);
+    let rates = study.members.iter().find(|rates| rates.device == bench.device.name)?;
+    let block = f64::from(at.block_bytes);
+    let a_device = if workload.random {
+        // Reads and writes of members for each write.
+        let (reads, writes) = match array.level {
+            Level::Raid1 => (0.0, f64::from(array.members)),
+            Level::Raid10 => (0.0, 2.0),
+            Level::Raid5 => (2.0, 2.0),
+            Level::Raid6 => (3.0, 3.0),
+            Level::Raid0 | Level::Jbod => (0.0, 1.0),
+        };
+        let share = 1.0 - workload.read;
+        let (read_iops, write_iops) = rates.random_iops;
+        1.0 / ((workload.read + share * reads) / read_iops + share * writes / write_iops)
+    } else {
+        let n = f64::from(array.members);
+        // Reads leave parity out; flash skips it at no cost.
+        let data = match array.level {
+            Level::Raid5 => (n - 1.0) / n,
+            Level::Raid6 => (n - 2.0) / n,
+            _ => 1.0,
+        };
+        let copies = match array.level {
+            Level::Raid1 => n,
+            Level::Raid10 => 2.0,
+            _ => 1.0,
+        };
+        let (read, write) = rates.bytes_per_s;
+        1.0 / (workload.read / read + (1.0 - workload.read) * copies / (write * data)) / block
+    };
+    let link_iops = bench.link_bytes_per_s.map_or(f64::INFINITY, |link| link / block);
+    let devices = f64::from(at.devices);
+    let iops = (devices * a_device).min(link_iops);
+    match metric {
+        Metric::Iops | Metric::IopsMax | Metric::IopsSteady => Some(iops),
+        Metric::Bandwidth => Some(iops * block),
+        Metric::UsefulDevices => Some((link_iops / a_device).min(devices)),
+        _ => None,
+    }
 }
 
 fn several(study: &Study, row: &Wanted, metric: Metric, devices: u32) -> Option<f64> {

@@ -148,6 +148,12 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
                 cells.iter().map(|cell| (f64::from(cell.depth), taken[cell].iops)).collect();
             reached(&points, *share).map(|depth| (depth, None))
         }
+        Recipe::Saturation(one, all) => {
+            let (a, b) = (&taken[one], &taken[all]);
+            let of_one = a.iops / f64::from(one.devices);
+            let reached = (b.iops / of_one).min(f64::from(all.devices));
+            (of_one > 0.0).then_some((reached, Some(a.iops_error.hypot(b.iops_error))))
+        }
         Recipe::Given(value) => Some((*value, None)),
     }
 }

@@ -8,7 +8,7 @@ use crate::testbed::Bench;
 use crate::wanted::{Wanted, Workload};
 use iodyno_catalog::{Entry, File, Problem, Record};
 use iodyno_units::{Precondition, nearest};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A table or figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,24 +23,21 @@ pub struct Panel {
     pub metrics: Vec<Metric>,
 }
 
-/// The panel and its rows: for each metric, system, workload, block size, think time, threads,
-/// depth and number of devices.
+/// The panel and its rows: for each metric, system, workload, block size, think time, threads, depth and number of
+/// devices. `built` are the systems, with their numbers of devices, that are known to be possible.
 pub(crate) fn panel(
     file: &File,
     raw: &Record,
     index: usize,
     systems: &[Bench],
     workloads: &[Workload],
+    built: &mut BTreeSet<(usize, u32)>,
 ) -> Result<(Panel, Vec<Wanted>), Problem> {
     let positions = |path: &str, what: &str, all: &[&str]| {
         let names = raw.items(path).iter();
         names.map(|name| position(file, name, what, all)).collect::<Result<Vec<usize>, _>>()
     };
-    let system_names: Vec<&str> = systems.iter().map(|s| s.name.as_str()).collect();
-    let named_systems = match raw.get("systems") {
-        Some(_) => positions("systems", "system", &system_names)?,
-        None => (0..systems.len()).collect(),
-    };
+    let named_systems = named_systems(file, raw, systems)?;
     let workload_names: Vec<&str> = workloads.iter().map(|w| w.name.as_str()).collect();
     let named_workloads = positions("workloads", "workload", &workload_names)?;
     let blocks = axis(file, raw, "block", Entry::whole)?;
@@ -63,7 +60,7 @@ pub(crate) fn panel(
     for &metric in &metrics {
         let is_best = raw.get("optimum_within").is_some();
         let over_depths = is_best || metric.over_depths();
-        let row_depths = if over_depths { &depths[..1] } else { &depths };
+        let row_depths = if over_depths { depths.get(..1).unwrap_or(&[]) } else { &depths };
         let row_threads = match threads.as_slice() {
             [] => &[1][..],
             all if is_best => &all[..1],
@@ -72,7 +69,13 @@ pub(crate) fn panel(
         let thinks = if thinks.is_empty() { &[0][..] } else { &thinks };
         for &system in &named_systems {
             for &set in &sets {
-                for point in points(&blocks, thinks, row_threads, row_depths, &devices) {
+                for point in points(
+                    or_none(&blocks, &0),
+                    thinks,
+                    row_threads,
+                    or_none(row_depths, &0),
+                    or_none(&devices, &0),
+                ) {
                     let before = match raw.word("written") {
                         Some("fresh") => Precondition::Fresh,
                         Some("sequential") => Precondition::Sequential,
@@ -86,6 +89,22 @@ pub(crate) fn panel(
                         ramp_ns: raw.whole("ramp"),
                         ..point
                     };
+                    for &workload in set {
+                        let at = completed(raw, CellKey { workload, ..at }, systems, workloads);
+                        let missing = |axis: &&str| raw.get(axis).is_none() && of(&at, axis) == 0;
+                        if let Some(axis) = ["block", "depth", "devices"].into_iter().find(missing)
+                        {
+                            let message = format!("`{axis}` is missing");
+                            let help =
+                                "a panel names it, or its systems or workloads do".to_owned();
+                            return Err(Problem::at(
+                                file,
+                                raw.place("figure"),
+                                message,
+                                Some(help),
+                            ));
+                        }
+                    }
                     let row = row(
                         raw,
                         index,
@@ -104,7 +123,7 @@ pub(crate) fn panel(
             }
         }
     }
-    check(file, raw, &rows, systems, workloads)?;
+    check(file, raw, &rows, systems, workloads, built)?;
     let panel = Panel {
         figure: raw.said("figure").to_owned(),
         title: raw.said("title").to_owned(),
@@ -112,6 +131,53 @@ pub(crate) fn panel(
         metrics,
     };
     Ok((panel, rows))
+}
+
+/// The values of an axis; of one that the panel lacks, the given one.
+const fn or_none<'a, T>(values: &'a [T], other: &'a T) -> &'a [T] {
+    if values.is_empty() { core::slice::from_ref(other) } else { values }
+}
+
+/// The cell with what the panel leaves to its system and its workload; 0 where these name nothing.
+fn completed(raw: &Record, at: CellKey, systems: &[Bench], workloads: &[Workload]) -> CellKey {
+    let (system, workload) = (&systems[at.system], &workloads[at.workload]);
+    let other = |axis: &str, named: u32, own: Option<u32>| {
+        if raw.get(axis).is_some() { named } else { own.unwrap_or(0) }
+    };
+    CellKey {
+        block_bytes: other("block", at.block_bytes, workload.block_bytes),
+        depth: other("depth", at.depth, workload.depth.or(system.depth)),
+        devices: other("devices", at.devices, system.devices),
+        ..at
+    }
+}
+
+/// The value of an axis in a cell.
+fn of(at: &CellKey, axis: &str) -> u32 {
+    match axis {
+        "block" => at.block_bytes,
+        "depth" => at.depth,
+        _ => at.devices,
+    }
+}
+
+/// The systems that a panel names, all if it names none. The name of an entry with several arrays means all of them.
+fn named_systems(file: &File, raw: &Record, systems: &[Bench]) -> Result<Vec<usize>, Problem> {
+    if raw.get("systems").is_none() {
+        return Ok((0..systems.len()).collect());
+    }
+    let all: Vec<&str> = systems.iter().map(|s| s.name.as_str()).collect();
+    let mut found = Vec::new();
+    for name in raw.items("systems") {
+        let text = name.text().unwrap_or_default();
+        let entry = |of: &Bench| of.array.is_some() && of.entry == text && of.name != text;
+        let before = found.len();
+        found.extend((0..systems.len()).filter(|&i| entry(&systems[i])));
+        if found.len() == before {
+            found.push(position(file, name, "system", &all)?);
+        }
+    }
+    Ok(found)
 }
 
 /// Every combination of the axes, without system and workload.
@@ -158,9 +224,10 @@ fn row(
     (systems, workloads): (&[Bench], &[Workload]),
 ) -> Option<Wanted> {
     let recipe_of = |workload: usize| {
-        let cell = CellKey { workload, ..at };
+        let cell = completed(raw, CellKey { workload, ..at }, systems, workloads);
+        let depths = or_none(depths, &cell.depth);
         let Some(ceiling_ns) = raw.whole("optimum_within") else {
-            return metric.recipe(cell, depths);
+            return metric.recipe(cell, depths, systems[cell.system].members());
         };
         let at_depths =
             |threads: u32| depths.iter().map(move |&depth| CellKey { threads, depth, ..cell });
@@ -169,6 +236,7 @@ fn row(
         let optimum = Optimum { cells, ceiling_ns };
         Some(Recipe::AtOptimum(metric.at_optimum()?, optimum))
     };
+    let at = completed(raw, at, systems, workloads);
     let recipe = match set {
         [one] => recipe_of(*one)?,
         several => metric.together(several.iter().map(|&w| recipe_of(w)).collect::<Option<_>>()?),
@@ -185,10 +253,13 @@ fn row(
             figure: raw.said("figure").to_owned(),
             system: systems[at.system].name.clone(),
             workload: names.join("/") + &thinking.unwrap_or_default(),
-            block_bytes: Some(at.block_bytes),
-            queue_depth: (!is_best && !metric.over_depths()).then_some(at.depth),
+            block_bytes: raw.get("block").map(|_| at.block_bytes),
+            queue_depth: raw
+                .get("depth")
+                .filter(|_| !is_best && !metric.over_depths())
+                .map(|_| at.depth),
             threads: (!is_best && !threads.is_empty()).then_some(at.threads),
-            devices: Some(at.devices),
+            devices: raw.get("devices").filter(|_| !metric.over_devices()).map(|_| at.devices),
             metric: metric.name().to_owned(),
         },
         panel: Some(panel),
@@ -263,6 +334,7 @@ fn check(
     rows: &[Wanted],
     systems: &[Bench],
     workloads: &[Workload],
+    built: &mut BTreeSet<(usize, u32)>,
 ) -> Result<(), Problem> {
     let cells: BTreeSet<CellKey> = rows.iter().flat_map(|row| row.recipe.cells()).collect();
     for cell in &cells {
@@ -276,11 +348,15 @@ fn check(
             return Err(Problem::at(file, raw.place("devices"), message, None));
         }
     }
-    let most = raw.items("devices").iter().filter_map(small).max().unwrap_or(1);
     let (any, workload) = (cells.first(), |cell: &CellKey| &workloads[cell.workload]);
     let written = any.map(|cell| workload(cell).written(cell));
-    for system in cells.iter().map(|cell| cell.system).collect::<BTreeSet<_>>() {
-        let Some(written) = written else { continue };
+    let mut sizes = BTreeMap::new();
+    for cell in &cells {
+        let most: &mut u32 = sizes.entry(cell.system).or_default();
+        *most = cell.devices.max(*most);
+    }
+    for (system, most) in sizes {
+        let Some(written) = written.filter(|_| built.insert((system, most))) else { continue };
         if let Err(why) = systems[system].system(most, written) {
             let message = format!("{most} devices can't be in `{}`: {why}", systems[system].name);
             return Err(Problem::at(file, raw.place("devices"), message, None));

@@ -23,6 +23,8 @@ const STUDY: &[Key] = &[
     Key::required("systems", ValueType::Tables(SYSTEM)),
     Key::required("workloads", ValueType::Tables(WORKLOAD)),
     Key::required("panels", ValueType::Tables(PANEL)),
+    Key::optional("members", ValueType::Tables(MEMBER)),
+    Key::optional("claims", ValueType::Tables(CLAIM)),
     Key::optional("inputs", ValueType::Tables(INPUT)),
     Key::optional("basis", ValueType::Tables(BASIS)),
     Key::optional("flagged", ValueType::Tables(FLAG)),
@@ -42,7 +44,16 @@ const OPS: ValueType = ValueType::Count(100, 1_000_000_000);
 const SYSTEM: &[Key] = &[
     text("name"),
     text("host"),
-    text("device"),
+    // A device, or an array of devices; or several arrays, each of which is a system by itself.
+    Key::optional("device", ValueType::Text),
+    names("arrays"),
+    // Options of the target's name, such as `cache=off`.
+    Key::optional("options", ValueType::Text),
+    Key::optional("devices", NUMBER),
+    Key::optional("depth", NUMBER),
+    Key::optional("depth_a_device", NUMBER),
+    // The most that its links carry, for the null model and for rules.
+    Key::optional("link", ValueType::Bandwidth(1e6, 1e12)),
     // The flash DIMM driver's threads: those of the device file, or one for each module.
     Key::optional("occupancy", ValueType::Word(&["default", "max"])),
     Key::optional("ramp", TIME),
@@ -51,9 +62,13 @@ const SYSTEM: &[Key] = &[
 
 const WORKLOAD: &[Key] = &[
     text("name"),
-    Key::required("read", ValueType::Percent),
+    // A workload of the catalog, in place of `read` and `addresses`.
+    Key::optional("like", ValueType::Text),
+    Key::optional("read", ValueType::Percent),
     // The device was written in the same way before.
-    Key::required("addresses", ValueType::Word(&["random", "sequential"])),
+    Key::optional("addresses", ValueType::Word(&["random", "sequential"])),
+    Key::optional("block", ValueType::Bytes),
+    Key::optional("depth", NUMBER),
     Key::required("ops", OPS),
     Key::optional("long_ops", OPS),
     Key::optional("bytes", ValueType::Bytes),
@@ -65,10 +80,10 @@ const PANEL: &[Key] = &[
     text("title"),
     names("systems"),
     Key { required: true, ..names("workloads") },
-    Key::required("block", ValueType::List(&ValueType::Bytes)),
+    Key::optional("block", ValueType::List(&ValueType::Bytes)),
     Key::optional("threads", NUMBERS),
-    Key::required("depth", NUMBERS),
-    Key::required("devices", NUMBERS),
+    Key::optional("depth", NUMBERS),
+    Key::optional("devices", NUMBERS),
     Key::optional("think", ValueType::List(&TIME)),
     // The writes before its cells.
     Key::optional("written", ValueType::Word(&["workload", "fresh", "sequential"])),
@@ -79,7 +94,36 @@ const PANEL: &[Key] = &[
     Key::required("metrics", ValueType::List(&ValueType::Word(&Metric::NAMES))),
 ];
 
-const INPUT: &[Key] = &[text("figure"), text("system"), text("workload"), text("metric")];
+const INPUT: &[Key] = &[
+    text("figure"),
+    text("system"),
+    text("workload"),
+    text("metric"),
+    // The system of the study that has it, where that is another name.
+    Key::optional("of", ValueType::Text),
+];
+
+/// A rate of one device alone, as its maker prints it, for the null model.
+const MEMBER: &[Key] = &[
+    text("device"),
+    Key::required("reads", ValueType::Count(1, 1_000_000_000)),
+    Key::required("writes", ValueType::Count(1, 1_000_000_000)),
+    Key::required("read", ValueType::Bandwidth(1e6, 1e12)),
+    Key::required("write", ValueType::Bandwidth(1e6, 1e12)),
+];
+
+/// A sentence of the paper: arithmetic on rows of the panels.
+const CLAIM: &[Key] = &[
+    text("figure"),
+    text("system"),
+    text("workload"),
+    text("metric"),
+    text("of"),
+    Key::optional("against", ValueType::Text),
+    text("of_figure"),
+    names("of_workloads"),
+    text("of_metric"),
+];
 
 const BASIS: &[Key] = &[
     Key::required("is", ValueType::Word(&["input", "fitted", "derived"])),

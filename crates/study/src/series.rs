@@ -92,8 +92,16 @@ pub fn series(study: &Study) -> Vec<Series> {
 
 /// The first of devices, depth, think time, threads and block size that has more than one value.
 fn axis(rows: &[(usize, &Wanted)], metric: Metric) -> Axis {
+    // What systems and workloads give is no axis of the panel.
+    let in_key = |row: &Wanted, axis: Axis| match axis {
+        Axis::Devices => row.key.devices.is_some(),
+        Axis::Depth => row.key.queue_depth.is_some(),
+        Axis::Block => row.key.block_bytes.is_some(),
+        _ => true,
+    };
     let varies = |axis: Axis| {
-        let mut all = rows.iter().map(|(_, row)| position(row, axis));
+        let on_axis = rows.iter().filter(|(_, row)| in_key(row, axis));
+        let mut all = on_axis.map(|(_, row)| position(row, axis));
         let first = all.next();
         all.any(|x| Some(x) != first)
     };

@@ -2,16 +2,19 @@
 //! the file, the printed figures and all files that these name, and creates every row of the study.
 
 use crate::assign_provenance;
-use crate::metric::{Metric, Recipe};
+use crate::implausible;
+use crate::metric::Recipe;
 use crate::panel::{Panel, panel};
 use crate::provenance::Provenance;
 use crate::published::{self, Figure, Key};
 use crate::schema;
-use crate::testbed::{self, Bench, Owned};
-use crate::unit::{Dimension, Unit};
+use crate::testbed::{self, Bench, MemberRates, Owned};
+use crate::unit::Unit;
 use crate::wanted::{Wanted, Workload};
-use iodyno_catalog::{File, Kind, Problem, Record, find};
+use iodyno_catalog::{Entry, File, Kind, Problem, Record, find};
 use iodyno_emulate::spec::Host;
+use iodyno_units::OpKind;
+use iodyno_workload::Spec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -30,6 +33,8 @@ pub struct Study {
     pub systems: Vec<Bench>,
     /// The workloads.
     pub workloads: Vec<Workload>,
+    /// The rates of one device alone, for the null model.
+    pub members: Vec<MemberRates>,
     /// The tables and figures, in the order of the file.
     pub panels: Vec<Panel>,
     /// The printed figures of the paper.
@@ -38,6 +43,28 @@ pub struct Study {
     pub rows: Vec<Wanted>,
     /// Every parameter of every device and server in it.
     pub parameters: Vec<Owned>,
+}
+
+impl Study {
+    /// Leaves out all rows but these; what the others need is not simulated.
+    pub fn retain(&mut self, keep: impl Fn(&Wanted) -> bool) {
+        self.rows.retain(keep);
+    }
+
+    /// Leaves out all tables and figures but those of these names.
+    ///
+    /// # Errors
+    /// A name that the study does not have, in a sentence.
+    pub fn only(&mut self, figures: &[String]) -> Result<(), String> {
+        let names: BTreeSet<&str> = self.rows.iter().map(|row| row.key.figure.as_str()).collect();
+        if let Some(unknown) = figures.iter().find(|name| !names.contains(name.as_str())) {
+            let all: Vec<&str> = names.into_iter().collect();
+            let (study, all) = (&self.name, all.join("`, `"));
+            return Err(format!("{study} has no figure `{unknown}`; it has `{all}`"));
+        }
+        self.retain(|row| figures.contains(&row.key.figure));
+        Ok(())
+    }
 }
 
 /// Reads a study of the catalog by its name, or a file by its path, with all files that it names.
@@ -81,20 +108,21 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
     let mut parameters = Vec::new();
     let mut systems: Vec<Bench> = Vec::new();
     for system in raw.records("systems") {
-        let built = testbed::bench(file, system, &mut parameters)?;
-        refuse_twice(file, system, systems.iter().map(|s| s.name.as_str()))?;
-        systems.push(built);
+        for built in testbed::benches(file, system, &mut parameters)? {
+            refuse_twice(file, system, &built.name, systems.iter().map(|s| s.name.as_str()))?;
+            systems.push(built);
+        }
     }
     let mut workloads: Vec<Workload> = Vec::new();
     for raw in raw.records("workloads") {
-        refuse_twice(file, raw, workloads.iter().map(|w| w.name.as_str()))?;
+        refuse_twice(file, raw, raw.said("name"), workloads.iter().map(|w| w.name.as_str()))?;
         workloads.push(workload(file, raw)?);
     }
     let mut panels = Vec::new();
     let mut rows = Vec::new();
-    let mut keys = BTreeSet::new();
+    let (mut keys, mut built) = (BTreeSet::new(), BTreeSet::new());
     for raw in raw.records("panels") {
-        let (panel, wanted) = panel(file, raw, panels.len(), &systems, &workloads)?;
+        let (panel, wanted) = panel(file, raw, panels.len(), &systems, &workloads, &mut built)?;
         if let Some(twice) = wanted.iter().find(|row| !keys.insert(row.key.clone())) {
             let key = &twice.key;
             let message = format!("`{}` tells `{}` twice", key.figure, key.metric);
@@ -104,11 +132,16 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
         panels.push(panel);
         rows.extend(wanted);
     }
-    for raw in raw.records("inputs") {
-        rows.push(input(file, raw, &mut parameters)?);
+    for raw in raw.records("claims") {
+        rows.push(claim(file, raw, &rows)?);
     }
+    for raw in raw.records("inputs") {
+        rows.push(input(file, raw, &systems, &mut parameters)?);
+    }
+    let members = raw.records("members").map(MemberRates::read).collect();
+    implausible::flag(&systems, &workloads, &mut printed);
     match_up(figures, &printed, &mut rows)?;
-    assign_provenance::assign(file, raw, &parameters, &mut rows)?;
+    assign_provenance::assign(file, raw, &parameters, &printed, &mut rows)?;
     Ok(Study {
         name: file.name.clone(),
         title: raw.said("title").to_owned(),
@@ -116,6 +149,7 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
         in_rounds: raw.word("method") == Some("pts"),
         systems,
         workloads,
+        members,
         panels,
         printed,
         rows,
@@ -126,9 +160,9 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
 fn refuse_twice<'a>(
     file: &File,
     raw: &Record,
+    name: &str,
     mut before: impl Iterator<Item = &'a str>,
 ) -> Result<(), Problem> {
-    let name = raw.said("name");
     if before.any(|b| b == name) {
         let message = format!("`{name}` is named twice");
         return Err(Problem::at(file, raw.place("name"), message, None));
@@ -143,15 +177,37 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
         let message = format!("`long_ops` is at least `ops`, {ops}, not {long_ops}");
         return Err(Problem::at(file, raw.place("long_ops"), message, None));
     }
+    let (read, addresses) = (raw.real("read"), raw.word("addresses"));
+    let like = match raw.text("like") {
+        Some(name) => Some(catalogued(file, raw, name)?),
+        None if read.is_none() || addresses.is_none() => {
+            let message = "a workload has `read` and `addresses`, or is `like` one of the catalog";
+            return Err(Problem::at(file, raw.place("name"), message, None));
+        }
+        None => None,
+    };
+    let share = |spec: &Spec| spec.kinds().find(|k| k.0 == OpKind::Read).map_or(0.0, |k| k.1);
+    let small = |key: &str| raw.whole(key).and_then(|n| u32::try_from(n).ok());
     Ok(Workload {
         name: raw.said("name").to_owned(),
-        read: raw.real("read").unwrap_or_default(),
-        random: raw.word("addresses") == Some("random"),
+        read: read.or(like.as_ref().map(share)).unwrap_or_default(),
+        random: addresses != Some("sequential"),
+        like,
+        block_bytes: small("block"),
+        depth: small("depth"),
         ops,
         long_ops,
         bytes_max: raw.whole("bytes").unwrap_or(u64::MAX),
         ramp_ns: raw.whole("ramp").unwrap_or_default(),
     })
+}
+
+/// A single workload of the catalog.
+fn catalogued(file: &File, raw: &Record, name: &str) -> Result<Spec, Problem> {
+    let at = |message: String| Problem::at(file, raw.place("like"), message, None);
+    let found = find(Kind::Workload, name).map_err(|p| at(p.message().to_owned()))?;
+    Spec::from_toml(&found.text)
+        .map_err(|errors| at(errors.first().map_or_else(String::new, |e| e.message.clone())))
 }
 
 /// Excludes printed figures from the scores.
@@ -175,13 +231,37 @@ fn flag(file: &File, raw: &Record, printed: &mut [Figure]) -> Result<(), Problem
 }
 
 /// A row that the model took from the paper: the printed figure went into a server's file.
-fn input(file: &File, raw: &Record, parameters: &mut Vec<Owned>) -> Result<Wanted, Problem> {
+fn input(
+    file: &File,
+    raw: &Record,
+    systems: &[Bench],
+    parameters: &mut Vec<Owned>,
+) -> Result<Wanted, Problem> {
     let (name, metric) = (raw.said("system"), raw.said("metric"));
-    let host = testbed::host(file, name, raw.place("system"), parameters)?.host;
-    let Some(given) = given(metric, &host) else {
-        let message = format!("no parameter of a server is `{metric}`");
-        let help = format!("the only such metric is `{UNBALANCED}`");
-        return Err(Problem::at(file, raw.place("metric"), message, Some(help)));
+    let (given, unit, by) = if let Some(of) = raw.text("of") {
+        let bench = systems.iter().find(|bench| bench.name == of);
+        let number = match metric {
+            MAX_SSDS => bench.and_then(|bench| bench.devices).map(f64::from),
+            LINK => bench.and_then(|bench| bench.link_bytes_per_s),
+            _ => None,
+        };
+        let unit = if metric == LINK { Unit::GigabytesPerSecond } else { Unit::One };
+        let Some(number) = number else {
+            let message = format!("`{of}` states no `{metric}`");
+            let help = format!(
+                "a system of the study states `{MAX_SSDS}` and `{LINK}`, by `devices` and `link`"
+            );
+            return Err(Problem::at(file, raw.place("of"), message, Some(help)));
+        };
+        (number, unit, Vec::new())
+    } else {
+        let host = testbed::host(file, name, raw.place("system"), parameters)?.host;
+        let Some(given) = given(metric, &host) else {
+            let message = format!("no parameter of a server is `{metric}`");
+            let help = format!("the only such metric is `{UNBALANCED}`");
+            return Err(Problem::at(file, raw.place("metric"), message, Some(help)));
+        };
+        (given, Unit::Ratio, vec!["host.unbalanced".to_owned()])
     };
     Ok(Wanted {
         key: Key {
@@ -195,14 +275,71 @@ fn input(file: &File, raw: &Record, parameters: &mut Vec<Owned>) -> Result<Wante
         metric: None,
         at: None,
         recipe: Recipe::Given(given),
-        unit: Unit::Ratio,
+        unit,
         printed: None,
         basis: Provenance::Input,
-        by: vec!["host.unbalanced".to_owned()],
+        by,
+    })
+}
+
+/// A sentence of the paper: the mean over workloads of a row of one system, or of its ratio to the same of another.
+fn claim(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Wanted, Problem> {
+    let workloads: Vec<&str> = match raw.items("of_workloads") {
+        [] => vec![raw.said("workload")],
+        named => named.iter().filter_map(Entry::text).collect(),
+    };
+    let row = |system: &str, workload: &str, at: &str| {
+        let is_it = |row: &&Wanted| {
+            let key = &row.key;
+            key.figure == raw.said("of_figure")
+                && (&*key.system, &*key.workload) == (system, workload)
+                && key.metric == raw.said("of_metric")
+        };
+        let found: Vec<&Wanted> = rows.iter().filter(is_it).collect();
+        let [one] = found.as_slice() else {
+            let message = format!(
+                "{} rows are `{}` of `{system}`, `{workload}`, in `{}`, not one",
+                found.len(),
+                raw.said("of_metric"),
+                raw.said("of_figure")
+            );
+            return Err(Problem::at(file, raw.place(at), message, None));
+        };
+        Ok(*one)
+    };
+    let (mut all, mut unit) = (Vec::new(), Unit::Ratio);
+    for workload in workloads {
+        let of = row(raw.said("of"), workload, "of")?;
+        all.push(if let Some(other) = raw.text("against") {
+            let other = row(other, workload, "against")?;
+            Recipe::Ratio(Box::new(of.recipe.clone()), Box::new(other.recipe.clone()))
+        } else {
+            unit = of.unit;
+            of.recipe.clone()
+        });
+    }
+    Ok(Wanted {
+        key: Key {
+            figure: raw.said("figure").to_owned(),
+            system: raw.said("system").to_owned(),
+            workload: raw.said("workload").to_owned(),
+            metric: raw.said("metric").to_owned(),
+            ..Key::default()
+        },
+        panel: None,
+        metric: None,
+        at: None,
+        recipe: if all.len() == 1 { all.remove(0) } else { Recipe::Mean(all) },
+        unit,
+        printed: None,
+        basis: Provenance::Predicted,
+        by: Vec::new(),
     })
 }
 
 const UNBALANCED: &str = "unbalanced_memory_slowdown";
+const MAX_SSDS: &str = "max_ssds";
+const LINK: &str = "bandwidth_limit";
 
 /// The value of a metric in a server's file.
 fn given(metric: &str, host: &Host) -> Option<f64> {
@@ -221,7 +358,7 @@ fn match_up(file: &File, printed: &[Figure], rows: &mut [Wanted]) -> Result<(), 
             return Err(Problem::at(file, figure.span.clone(), message, Some(help.to_owned())));
         };
         let row = &mut rows[row];
-        let dimension = row.metric.map_or(Dimension::Number, Metric::dimension);
+        let dimension = row.unit.dimension();
         if figure.unit.dimension() != dimension {
             let message = format!("`{}` can't be in `{}`", figure.key.metric, figure.unit.name());
             return Err(Problem::at(file, figure.span.clone(), message, None));

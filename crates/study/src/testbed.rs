@@ -1,10 +1,12 @@
 //! The test bench: a server and a device of the catalog, combined and set as a study needs them.
 
 use core::ops::Range;
-use iodyno_catalog::{File, FileError, Kind, Problem, Record, find};
+use iodyno_catalog::{Entry, File, FileError, Kind, Problem, Record, find};
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{self, DescribedSystem, Parameter};
 use iodyno_emulate::spec::{self, Attach, Device, Host, Preconditioned, Written};
+use iodyno_run::{Files, emulated};
+use iodyno_target::{ArrayName, TargetName};
 use std::sync::Arc;
 
 /// A server that may hold any number of one device.
@@ -12,12 +14,26 @@ use std::sync::Arc;
 pub struct Bench {
     /// Its name in the paper.
     pub name: String,
+    /// The name of its entry in the study: of several arrays, the same.
+    pub entry: String,
+    /// The server as the study names it: by its name in the catalog, or by a path.
+    pub host_file: String,
     /// The server's name in the catalog.
     pub host_name: String,
     /// The server.
     pub host: Host,
     /// One device.
     pub device: Device,
+    /// The array that several of them make; None: each is a volume.
+    pub array: Option<ArrayName>,
+    /// The name of such a volume, without a number.
+    pub volume: String,
+    /// Number of devices where the panel names none; of a sizing table, the most that can be attached.
+    pub devices: Option<u32>,
+    /// Outstanding operations of each volume where the panel names none.
+    pub depth: Option<u32>,
+    /// The most bytes a second that the links between host and devices carry, where it is known.
+    pub link_bytes_per_s: Option<f64>,
     /// Minimum time before the measurement of a workload that writes, ns: as long as earlier writes have an
     /// effect.
     pub ramp_ns: u64,
@@ -25,6 +41,29 @@ pub struct Bench {
     pub note: String,
     /// The study's settings that differ from the files, in words; empty without any.
     pub options: String,
+}
+
+/// The rates of one device alone, as its maker prints them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberRates {
+    /// Its name in the catalog.
+    pub device: String,
+    /// Random reads and writes of 4 KiB a second.
+    pub random_iops: (f64, f64),
+    /// Bytes a second of reads and writes in order.
+    pub bytes_per_s: (f64, f64),
+}
+
+impl MemberRates {
+    pub(crate) fn read(raw: &Record) -> Self {
+        let count = |key| raw.whole(key).unwrap_or(1) as f64;
+        let rate = |key| raw.real(key).unwrap_or(1.0);
+        Self {
+            device: raw.said("device").to_owned(),
+            random_iops: (count("reads"), count("writes")),
+            bytes_per_s: (rate("read"), rate("write")),
+        }
+    }
 }
 
 /// A parameter and the file that contains it.
@@ -37,12 +76,31 @@ pub struct Owned {
 }
 
 impl Bench {
+    /// Its device or its array, for people.
+    pub fn device_or_array(&self) -> &str {
+        if self.array.is_some() { &self.volume } else { &self.device.name }
+    }
+
+    /// Devices of each volume.
+    pub fn members(&self) -> u32 {
+        self.array.map_or(1, |array| array.members)
+    }
+
     /// This number of devices in the server, all written in the same way before, over their whole capacity.
     ///
     /// # Errors
     /// The rules of population that this number of devices breaks, in a sentence.
     pub fn system(&self, devices: u32, written: Written) -> Result<Arc<System>, String> {
         let state = Preconditioned { how: written, fill: 1.0 };
+        if self.array.is_some() {
+            let members = self.members();
+            if devices == 0 || !devices.is_multiple_of(members) {
+                return Err(format!("they are no whole number of arrays of {members}"));
+            }
+            let mut system = self.arrays(devices / members)?;
+            system.volumes.iter_mut().for_each(|volume| volume.state = state);
+            return Ok(Arc::new(system));
+        }
         let devices = vec![(self.device.clone(), state); devices as usize];
         let system = System::populate(self.name.as_str(), self.host.clone(), devices);
         system.map(Arc::new).map_err(|broken| {
@@ -50,18 +108,69 @@ impl Bench {
             all.join("; ")
         })
     }
+
+    /// A number of arrays, as the target's name would have them.
+    fn arrays(&self, count: u32) -> Result<System, String> {
+        let query = if self.options.is_empty() { "" } else { "?" };
+        let name =
+            format!("model:{}*{count}@{}{query}{}", self.volume, self.host_file, self.options);
+        let target = TargetName::parse(&name).map_err(|e| e.to_string())?;
+        let found = emulated(&[target], &mut Files::default()).map_err(|e| e.to_string())?;
+        found.map(|found| found.system).ok_or_else(|| format!("`{name}` is not emulated"))
+    }
+}
+
+/// Reads an entry of the study's systems: one, or one for each of its arrays, each with the level behind its name.
+/// Their parameters go into `all`.
+pub(crate) fn benches(
+    file: &File,
+    raw: &Record,
+    all: &mut Vec<Owned>,
+) -> Result<Vec<Bench>, Problem> {
+    let arrays = raw.items("arrays");
+    if raw.get("device").is_some() != arrays.is_empty() {
+        let message = "a system has either a `device` or `arrays`";
+        return Err(Problem::at(file, raw.place("name"), message, None));
+    }
+    if arrays.is_empty() {
+        return Ok(vec![bench(file, raw, raw.said("device"), raw.place("device"), all)?]);
+    }
+    let one = |entry: &Entry| {
+        let volume = entry.text().unwrap_or_default();
+        let mut bench = bench(file, raw, volume, entry.span.clone(), all)?;
+        let level = volume.split('(').next().unwrap_or_default();
+        bench.name = format!("{}-{level}", bench.name);
+        Ok(bench)
+    };
+    arrays.iter().map(one).collect()
 }
 
 /// Reads the server and the device of one system of the study, and their parameters into `all`.
-pub(crate) fn bench(file: &File, raw: &Record, all: &mut Vec<Owned>) -> Result<Bench, Problem> {
+fn bench(
+    file: &File,
+    raw: &Record,
+    volume: &str,
+    place: Range<usize>,
+    all: &mut Vec<Owned>,
+) -> Result<Bench, Problem> {
     let host = host(file, raw.said("host"), raw.place("host"), all)?;
-    let found = find(Kind::Device, raw.said("device"))
-        .map_err(|p| named_in(file, raw.place("device"), &p))?;
+    let (array, device) = match TargetName::parse(&format!("model:{volume}")) {
+        Ok(TargetName::Model(name)) if name.array.is_some() => (name.array, name.what),
+        Err(error) if volume.contains('(') => {
+            return Err(Problem::at(file, place, error.to_string(), None));
+        }
+        _ => (None, volume.to_owned()),
+    };
+    if array.is_none() && raw.get("options").is_some() {
+        let message = "only arrays take `options`";
+        return Err(Problem::at(file, raw.place("options"), message, None));
+    }
+    let found = find(Kind::Device, &device).map_err(|p| named_in(file, place, &p))?;
     let described = describe::device(&found.name, &found.text)
         .map_err(|errors| Problem::of(&found, &errors))?;
     note(all, &found.name, described.parameters);
     let mut device = described.device;
-    let mut options = String::new();
+    let mut options = raw.text("options").unwrap_or_default().to_owned();
     if raw.word("occupancy") == Some("max") {
         let at = || raw.place("occupancy");
         let spec::Kind::Flash(flash) = &mut device.kind else {
@@ -73,11 +182,21 @@ pub(crate) fn bench(file: &File, raw: &Record, all: &mut Vec<Owned>) -> Result<B
         *devices_per_thread = 1;
         "a driver thread for each device".clone_into(&mut options);
     }
+    let small = |key: &str| raw.whole(key).and_then(|n| u32::try_from(n).ok());
+    let members = array.map_or(1, |array| array.members);
+    let a_device = small("depth_a_device").map(|depth| depth * members);
     Ok(Bench {
         name: raw.said("name").to_owned(),
+        entry: raw.said("name").to_owned(),
+        host_file: raw.said("host").to_owned(),
         host_name: host.name.clone(),
         host: host.host,
         device,
+        array,
+        volume: volume.to_owned(),
+        devices: small("devices"),
+        depth: small("depth").or(a_device),
+        link_bytes_per_s: raw.real("link"),
         ramp_ns: raw.whole("ramp").unwrap_or(0),
         note: raw.text("note").unwrap_or_default().to_owned(),
         options,

@@ -6,7 +6,7 @@ use crate::provenance::Provenance;
 use crate::published::Key;
 use crate::unit::Unit;
 use iodyno_emulate::spec::Written;
-use iodyno_workload::Spec;
+use iodyno_workload::{Block, Spec};
 use std::fmt::Write as _;
 
 /// One workload, before its block size, depth and think time are chosen.
@@ -14,6 +14,12 @@ use std::fmt::Write as _;
 pub struct Workload {
     /// Its name in the paper's figures.
     pub name: String,
+    /// The workload of the catalog that it is, in place of what follows from `read` and `random`.
+    pub like: Option<Spec>,
+    /// Bytes of one operation where the panel names none.
+    pub block_bytes: Option<u32>,
+    /// Outstanding operations of each volume where the panel names none; before the system's.
+    pub depth: Option<u32>,
     /// Share of reads, 0 to 1.
     pub read: f64,
     /// At random, or one block after the other; the device was written in the same way before.
@@ -63,6 +69,12 @@ impl Workload {
     /// # Errors
     /// The rule that it breaks.
     pub fn spec(&self, cell: &CellKey) -> Result<Spec, String> {
+        if let Some(like) = &self.like {
+            let block = vec![Block { bytes: cell.block_bytes, share: 1.0 }];
+            let spec = like.clone().with_block(block)?.with_depth(cell.depth)?;
+            let spec = spec.with_threads(cell.threads)?;
+            return if cell.think_ns > 0 { spec.with_think_time(cell.think_ns) } else { Ok(spec) };
+        }
         let addresses = if self.random { "uniform" } else { "sequential" };
         let mut text = format!(
             "schema = 1\ndepth = {}\nblock = {}\nall = {{ addresses = \"{addresses}\" }}\n",

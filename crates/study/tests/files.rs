@@ -119,6 +119,31 @@ fn studies_are_refused_at_their_place() {
         ),
         ("[\"memory.read\"]", "[\"memory.reed\"]", 87, "has a parameter `memory.reed`"),
         ("devices = 1\n\n[[basis]]", "devices = 9\n\n[[basis]]", 86, "no printed figure is meant"),
+        ("device = \"ramdisk-ddr3-16g\"\n", "", 8, "either a `device` or `arrays`"),
+        ("ramdisk-ddr3-16g", "raid7(ssd-gen3-emlc*3)", 10, "`raid7` is no level of an array"),
+        (
+            "host = \"rtp\"",
+            "host = \"rtp\"\noptions = \"cache=off\"",
+            10,
+            "only arrays take `options`",
+        ),
+        ("addresses = \"random\"\n", "", 13, "a workload has `read` and `addresses`"),
+        ("read = \"100%\"", "like = \"oltp9\"", 14, "no workload named `oltp9`"),
+        ("block = [\"4KiB\"]\n", "", 34, "`block` is missing"),
+        ("depth = [1, 2, 4]\n", "", 34, "`depth` is missing"),
+        ("devices = [1, 2]\n", "", 34, "`devices` is missing"),
+        (
+            "[[inputs]]",
+            "[[claims]]\nfigure = \"prose\"\nsystem = \"a\"\nworkload = \"randread\"\nmetric = \"m\"\nof = \"ram\"\nof_figure = \"Table 1\"\nof_metric = \"iops_max\"\n\n[[inputs]]",
+            84,
+            "2 rows are `iops_max`",
+        ),
+        (
+            "metric = \"unbalanced_memory_slowdown\"",
+            "metric = \"max_ssds\"\nof = \"ram\"",
+            84,
+            "`ram` states no `max_ssds`",
+        ),
     ] {
         assert!(STUDY.contains(from), "{from}");
         let problem = study(&STUDY.replacen(from, to, 1), &figures).expect_err(to);

@@ -53,6 +53,24 @@ fn a_study_is_one_document_or_a_page() {
     assert!(output.stderr.is_empty(), "{}", output.stderr);
 }
 
+/// `--figure` takes tables and figures by their names; the others are not simulated.
+#[test]
+fn one_figure_of_a_study() {
+    let place = Place::new();
+    let one = STUDY.replace("Table 1", "one");
+    let panel = one[one.find("[[panels]]").unwrap()..].replace("\"one\"", "\"two\"");
+    place.write("my.toml", format!("{one}\n{panel}"));
+    place.write("figures.csv", FIGURES.replace("Table 1", "one"));
+    for (flags, rows, cells) in
+        [("", 8, 8), ("--figure two", 4, 8), ("--figure one --figure two", 8, 8)]
+    {
+        let document = place.iodyno(&format!("study my.toml --json {flags}")).succeeds().json();
+        assert_eq!(document["rows"].as_array().unwrap().len(), rows, "{flags}");
+        assert_eq!(document["simulated"]["cells"], cells, "{flags}");
+    }
+    place.iodyno("study my.toml --figure none").fails(2, &["no figure `none`", "`one`, `two`"]);
+}
+
 #[test]
 fn errors_are_reported_at_their_position() {
     let place = Place::new();

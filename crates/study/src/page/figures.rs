@@ -53,6 +53,53 @@ pub(super) fn figure(
     })
 }
 
+/// Latency over rate, one line for each line of the panel, where it has both by depth; with what other panels of the same
+/// figure have of the same system and workload.
+pub(super) fn over_load(outcome: &Outcome<'_>, lines: &[Line]) -> Option<Figure> {
+    let study = outcome.study;
+    let has = |metric| lines.iter().any(|line| line.metric == metric);
+    let by_depth =
+        |line: &&Line| line.metric == Metric::Iops && line.axis == Along::Depth && line.x.len() > 1;
+    let mut all = Vec::new();
+    let lines_of_rates = lines.iter().filter(by_depth).take(LINES_MAX);
+    for (color, line) in lines_of_rates.enumerate().filter(|_| has(Metric::LatencyMean)) {
+        let like = &study.rows[line.rows[0]];
+        let same = |row: &Wanted, metric| {
+            row.metric == Some(metric)
+                && row.key.figure == like.key.figure
+                && row.at.zip(like.at).is_some_and(|(a, b)| {
+                    let point = |at: CellKey| CellKey { depth: 0, think_ns: 0, ..at };
+                    point(a) == point(b)
+                })
+        };
+        let rows = |metric| (0..study.rows.len()).filter(move |&i| same(&study.rows[i], metric));
+        let mut points: Vec<Point> = rows(Metric::Iops)
+            .filter_map(|rate| {
+                let time = rows(Metric::LatencyMean)
+                    .find(|&time| study.rows[time].at == study.rows[rate].at)?;
+                Some(Point::at(ours(outcome, rate)?, ours(outcome, time)?))
+            })
+            .collect();
+        // In the order of the time, which more load never shortens.
+        points.sort_by(|a, b| a.y.total_cmp(&b.y));
+        all.push(Series { name: line.label.clone(), mark: Mark::Line, color, points });
+    }
+    let first = lines.first().filter(|_| !all.is_empty())?;
+    let panel = Panel::new(Axis::from_zero("latency", Quantity::LatencyNs), all);
+    let x = Axis::from_zero("IOPS", Quantity::Iops);
+    Some(Figure {
+        id: format!("p{}-over-load", first.panel + 1),
+        title: "Response time over load".to_owned(),
+        summary: "From the fewest outstanding operations to the most; the further to the right and down, the better.".to_owned(),
+        conditions: format!(
+            "{} · {} · simulated",
+            outcome.study.name, outcome.study.panels[first.panel].figure
+        ),
+        shape: Shape::Plot(Plot { x, panels: vec![panel], spans: Vec::new() }),
+        notes: Vec::new(),
+    })
+}
+
 pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())

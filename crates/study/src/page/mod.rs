@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::provenance::Provenance;
 use crate::row::Nearer;
 use crate::series::{Series as Line, series};
-use crate::unit::Dimension;
+use crate::unit::{Dimension, Unit};
 use iodyno_emulate::describe::Source;
 use iodyno_measure::Summary;
 use iodyno_page::document::{Headline, Verdict};
@@ -65,6 +65,7 @@ pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> D
             blocks.extend(figures::figure(outcome, lines, overlays).map(Block::Figure));
             blocks.push(Block::Table(tables::table(outcome, lines)));
         }
+        blocks.splice(0..0, figures::over_load(outcome, of_panel).map(Block::Figure));
         sections.push(Section {
             id: format!("panel-{}", first.panel + 1),
             title: if panel.title.is_empty() {
@@ -76,6 +77,7 @@ pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> D
             folded: false,
         });
     }
+    sections.extend(sentences(outcome));
     sections.push(model(outcome));
     Document {
         title: study.title.clone(),
@@ -151,9 +153,25 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     Section { id: "result".to_owned(), title: "Result".to_owned(), blocks, folded: false }
 }
 
+/// The figures that belong to no table or plot of the paper.
+fn sentences(outcome: &Outcome<'_>) -> Option<Section> {
+    let rows: Vec<usize> =
+        (0..outcome.rows.len()).filter(|&row| outcome.study.rows[row].panel.is_none()).collect();
+    (!rows.is_empty()).then(|| Section {
+        id: "sentences".to_owned(),
+        title: "In the text".to_owned(),
+        blocks: vec![Block::Table(tables::sentences(outcome, &rows))],
+        folded: false,
+    })
+}
+
 /// The quantity of a metric, whose values are in the program's own unit.
 const fn quantity(metric: Metric) -> Quantity {
-    match metric.unit().dimension() {
+    quantity_of(metric.unit())
+}
+
+const fn quantity_of(unit: Unit) -> Quantity {
+    match unit.dimension() {
         Dimension::Rate => Quantity::Iops,
         Dimension::Throughput => Quantity::Throughput,
         Dimension::Time => Quantity::LatencyNs,
@@ -168,7 +186,10 @@ fn model(outcome: &Outcome<'_>) -> Section {
         let options =
             if bench.options.is_empty() { String::new() } else { format!(", {}", bench.options) };
         let note = if bench.note.is_empty() { String::new() } else { format!("; {}", bench.note) };
-        (bench.name.clone(), format!("{} in {}{options}{note}", bench.device.name, bench.host_name))
+        (
+            bench.name.clone(),
+            format!("{} in {}{options}{note}", bench.device_or_array(), bench.host_name),
+        )
     });
     let parameters = Source::ALL
         .into_iter()

@@ -1,7 +1,7 @@
 //! The tables of a study: printed, ours and the difference, row by row; and the errors by strata.
 
 use super::figures::{capital, ours};
-use super::quantity;
+use super::quantity_of;
 use crate::error_strata::Stratum;
 use crate::outcome::Outcome;
 use crate::row::Nearer;
@@ -16,14 +16,7 @@ pub(super) fn table(outcome: &Outcome<'_>, lines: &[Line]) -> Table {
     if along != Along::None {
         columns.push(Column::numbers(along.name().unwrap_or("").replace('_', " "), ""));
     }
-    columns.extend([
-        Column::numbers("printed", ""),
-        Column::numbers("ours", ""),
-        Column::words("ours is"),
-        Column::numbers("difference", "share"),
-        Column::numbers("outside the print", "share"),
-        Column::numbers("null model, outside", "share"),
-    ]);
+    columns.extend(comparison());
     let mut rows = Vec::new();
     for line in lines {
         for (x, &index) in line.x.iter().zip(&line.rows) {
@@ -41,13 +34,44 @@ pub(super) fn table(outcome: &Outcome<'_>, lines: &[Line]) -> Table {
         caption: lines.first().map_or(String::new(), |l| capital(l.metric.title())),
         columns,
         rows,
-        notes: vec!["Differences are relative to the print; “outside” is the part beyond its rounding, or on the wrong side of ≥ and ≤. The null model is one device × n, one thread × n, time-sharing, or no change by think time.".to_owned()],
+        notes: vec!["Differences are relative to the print; “outside” is the part beyond its rounding, or on the wrong side of ≥ and ≤. The null model is one device × n, members × n with write penalties and at most the link, one thread × n, time-sharing, or no change by think time.".to_owned()],
+    }
+}
+
+/// The columns of [`compared`].
+fn comparison() -> [Column; 6] {
+    [
+        Column::numbers("printed", ""),
+        Column::numbers("ours", ""),
+        Column::words("ours is"),
+        Column::numbers("difference", "share"),
+        Column::numbers("outside the print", "share"),
+        Column::numbers("null model, outside", "share"),
+    ]
+}
+
+/// Inputs and sentences, which belong to no panel.
+pub(super) fn sentences(outcome: &Outcome<'_>, rows: &[usize]) -> Table {
+    let row = |&index: &usize| {
+        let key = &outcome.study.rows[index].key;
+        let name = format!("{}: {}, {}", key.metric, key.system, key.workload);
+        let mut cells = vec![Field::words(name)];
+        cells.extend(compared(outcome, index));
+        Row::from(cells)
+    };
+    let mut columns = vec![Column::words("of")];
+    columns.extend(comparison());
+    Table {
+        caption: "Figures of the text".to_owned(),
+        columns,
+        rows: rows.iter().map(row).collect(),
+        notes: Vec::new(),
     }
 }
 
 fn compared(outcome: &Outcome<'_>, index: usize) -> Vec<Field> {
     let (wanted, row) = (&outcome.study.rows[index], &outcome.rows[index]);
-    let quantity = wanted.metric.map_or(Quantity::Ratio, quantity);
+    let quantity = quantity_of(wanted.unit);
     let print = outcome.printed(wanted).map_or_else(Field::none, |figure| {
         let value = figure.value * figure.unit.scale();
         let relation = match figure.relation.symbol() {

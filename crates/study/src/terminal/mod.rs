@@ -4,6 +4,7 @@
 mod number;
 
 use crate::error_strata::Stratum;
+use crate::metric::Recipe;
 use crate::outcome::Outcome;
 use crate::provenance::Provenance;
 use crate::row::Nearer;
@@ -15,6 +16,7 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{self, Role, hanging, pad, paint, paragraph, wrap};
 use iodyno_units::human;
 use number::Scale;
+use std::collections::BTreeSet;
 
 /// The narrowest width for a paper's tables; a narrower terminal is treated as this wide.
 const COLUMNS_MIN: usize = 60;
@@ -85,11 +87,23 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let mut note = |label: &str, text: &str| {
         lines.extend(hanging(&pad(label, LABEL, false), LABEL, &clean(text, style), style));
     };
-    for bench in &study.systems {
+    let many = study.systems.len() > SYSTEMS_MAX;
+    for bench in study.systems.iter().filter(|_| !many) {
         let options =
             if bench.options.is_empty() { String::new() } else { format!(", {}", bench.options) };
         let more = if bench.note.is_empty() { String::new() } else { format!("; {}", bench.note) };
-        note("system", &format!("{} in {}{options}{more}", bench.device.name, bench.host_name));
+        note(
+            "system",
+            &format!("{} in {}{options}{more}", bench.device_or_array(), bench.host_name),
+        );
+    }
+    if many {
+        let hosts: BTreeSet<&str> = study.systems.iter().map(|b| b.host_name.as_str()).collect();
+        let devices: BTreeSet<&str> =
+            study.systems.iter().map(|b| b.device.name.as_str()).collect();
+        let join = |all: BTreeSet<&str>| all.into_iter().collect::<Vec<_>>().join(", ");
+        let count = study.systems.len();
+        note("systems", &format!("{count}, of {} in {}", join(devices), join(hosts)));
     }
     let free = outcome.parameters(Source::Fitted);
     let others: Vec<String> = Source::ALL
@@ -105,16 +119,22 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
             others.join(", ")
         ),
     );
-    note(
-        "to read",
-        "behind our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
+    let arrays = if study.members.is_empty() {
+        ""
+    } else {
+        " Of arrays it is members × n with the textbook's write penalties, at most what the links carry."
+    };
+    let legend = "behind our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
          d derived from such; all others are predicted. Errors are relative to the print; the part \
          outside is what lies beyond its rounding, or on the wrong side of `>=` and `<=`; the null \
          model's is in the line below. The null model is one device × n, one thread × n, time-sharing of pure reads and writes, or no \
-         change by think time. ! marks figures that can't be right: not scored.",
-    );
+         change by think time. ! marks figures that can't be right: not scored.";
+    note("to read", &format!("{legend}{arrays}"));
     lines
 }
+
+/// The most systems that are listed one by one.
+const SYSTEMS_MAX: usize = 12;
 
 /// Columns of the words before a text.
 const LABEL: usize = 9;
@@ -291,7 +311,7 @@ const fn mark(wanted: &Wanted) -> &'static str {
     }
 }
 
-/// The values taken from the paper unchanged.
+/// What belongs to no panel: values taken from the paper unchanged, and its sentences.
 fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     for (wanted, row) in outcome.study.rows.iter().zip(&outcome.rows) {
@@ -300,11 +320,23 @@ fn inputs(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
             continue;
         };
         if lines.is_empty() {
-            lines.extend([String::new(), paint("Inputs", Role::Bold, style)]);
+            let all = outcome.study.rows.iter().filter(|row| row.panel.is_none());
+            let only = all.into_iter().all(|row| row.basis == Provenance::Input);
+            let title = if only { "Inputs" } else { "In the text" };
+            lines.extend([String::new(), paint(title, Role::Bold, style)]);
         }
+        let digits = if ours.fract() == 0.0 || ours.abs() < 1.0 {
+            ours
+        } else {
+            (ours * 100.0).round() / 100.0
+        };
         let key = &wanted.key;
+        let workload = match wanted.recipe {
+            Recipe::Given(_) => String::new(),
+            _ => format!(", {}", key.workload),
+        };
         let text = format!(
-            "{} of {} ({}): printed {} {}, ours {ours}{}",
+            "{} of {}{workload} ({}): printed {} {}, ours {digits}{}",
             key.metric,
             key.system,
             key.figure,

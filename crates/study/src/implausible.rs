@@ -1,0 +1,150 @@
+//! Printed figures that can't be right, found by rules: laws that hold for every RAID adapter, whatever its
+//! parameters are. The rules look at printed figures alone, before anything is simulated.
+//!
+//! 1. *Redundancy costs.* On one system no corner of a level with more parity is above that of one with less: RAID 0,
+//!    then 5, then 6. A small write of RAID 5 needs two reads and two writes of members where one of RAID 0 is one
+//!    write; a large one writes parity besides; a read is a read of one member at every level. The figure of the level
+//!    with more parity is marked.
+//! 2. *A link bounds.* No rate is above what the system's links carry.
+//! 3. *Two tables are one system.* A number of devices that saturates a system in order implies a throughput: one
+//!    device's share of a slower slot's link, where that binds, times the number. It is marked where that is more than
+//!    a tenth above the system's own printed throughput.
+//!
+//! All comparisons allow for the rounding of both figures.
+
+use crate::published::{Figure, Key, Relation};
+use crate::testbed::Bench;
+use crate::wanted::Workload;
+use iodyno_raid::Level;
+
+/// The tolerance of rule 3, that of the sizing table's score.
+const AGREES_SHARE: f64 = 0.1;
+
+/// Marks what breaks a rule, with the reason; figures with a reason keep it.
+pub(crate) fn flag(systems: &[Bench], workloads: &[Workload], printed: &mut [Figure]) {
+    let reasons: Vec<Option<String>> = printed
+        .iter()
+        .map(|figure| {
+            let bench = systems.iter().find(|bench| bench.name == figure.key.system)?;
+            let rules = Rules { systems, workloads, printed };
+            rules
+                .redundancy(figure, bench)
+                .or_else(|| Rules::link(figure, bench))
+                .or_else(|| rules.two_tables(figure, bench))
+        })
+        .collect();
+    for (figure, reason) in printed.iter_mut().zip(reasons) {
+        if let Some(reason) = reason.filter(|_| figure.flag.is_empty()) {
+            figure.flag = reason;
+        }
+    }
+}
+
+struct Rules<'a> {
+    systems: &'a [Bench],
+    workloads: &'a [Workload],
+    printed: &'a [Figure],
+}
+
+/// Parity strips; None for mirrors, which no rule compares.
+fn parity(bench: &Bench) -> Option<u32> {
+    match bench.array?.level {
+        Level::Raid0 => Some(0),
+        Level::Raid5 => Some(1),
+        Level::Raid6 => Some(2),
+        _ => None,
+    }
+}
+
+/// The lowest and the highest value that the print allows, in the program's own unit.
+fn low(figure: &Figure) -> f64 {
+    let rounding = if figure.relation == Relation::AtLeast { 0.0 } else { figure.rounding() };
+    (figure.value - rounding) * figure.unit.scale()
+}
+fn high(figure: &Figure) -> f64 {
+    (figure.value + figure.rounding()) * figure.unit.scale()
+}
+
+impl Rules<'_> {
+    fn bench(&self, figure: &Figure) -> Option<&Bench> {
+        self.systems.iter().find(|bench| bench.name == figure.key.system)
+    }
+
+    fn redundancy(&self, figure: &Figure, bench: &Bench) -> Option<String> {
+        if !matches!(figure.key.metric.as_str(), "iops" | "iops_max" | "bandwidth") {
+            return None;
+        }
+        let mine = parity(bench)?;
+        let less = self.printed.iter().find(|other| {
+            let Some(of) = self.bench(other) else { return false };
+            let same = of.entry == bench.entry
+                && of.device.name == bench.device.name
+                && Key { system: figure.key.system.clone(), ..other.key.clone() } == figure.key;
+            same && parity(of).is_some_and(|parity| parity < mine) && low(figure) > high(other)
+        })?;
+        Some(format!(
+            "implausible by rule 1: above {} {} of {}, which has less parity",
+            less.value,
+            less.unit.name(),
+            less.key.system
+        ))
+    }
+
+    fn link(figure: &Figure, bench: &Bench) -> Option<String> {
+        let link = bench.link_bytes_per_s?;
+        let bytes = match figure.key.metric.as_str() {
+            "iops" | "iops_max" => low(figure) * f64::from(figure.key.block_bytes?),
+            "bandwidth" => low(figure),
+            _ => return None,
+        };
+        (bytes > link).then(|| {
+            let (gb, most) = (bytes / 1e9, link / 1e9);
+            format!("implausible by rule 2: {gb:.2} GB/s, and the links carry {most:.2} GB/s")
+        })
+    }
+
+    /// A system and device, in another slot, of which fewer devices than can be attached fill the link.
+    fn two_tables(&self, figure: &Figure, bench: &Bench) -> Option<String> {
+        let key = &figure.key;
+        let in_order = self.workloads.iter().find(|w| w.name == key.workload)?;
+        if key.metric != "useful_devices" || in_order.random || in_order.read < 1.0 {
+            return None;
+        }
+        let adapter = |bench: &Bench| bench.host_name.split('-').next().unwrap_or("").to_owned();
+        let fills = |(other, of): &(&Figure, &Bench)| {
+            other.key.metric == key.metric
+                && other.key.workload == key.workload
+                && of.device.name == bench.device.name
+                && adapter(of) == adapter(bench)
+                && of.devices.is_some_and(|most| other.value < f64::from(most))
+                && of.link_bytes_per_s.is_some()
+        };
+        let all = || self.printed.iter().filter_map(|f| Some((f, self.bench(f)?)));
+        // The slowest link, which binds first.
+        let link = |(_, of): &(&Figure, &Bench)| of.link_bytes_per_s.unwrap_or(f64::INFINITY);
+        let (other, of) = all().filter(fills).min_by(|a, b| link(a).total_cmp(&link(b)))?;
+        let implied = figure.value * of.link_bytes_per_s? / other.value;
+        let level = bench.array?.level;
+        let (own, _) = all().find(|(own, of)| {
+            let workload = self.workloads.iter().find(|w| w.name == own.key.workload);
+            own.key.metric == "bandwidth"
+                && workload.is_some_and(|w| !w.random && w.read >= 1.0)
+                && of.host_name == bench.host_name
+                && of.options == bench.options
+                && of.array.is_some_and(|array| array.level == level)
+        })?;
+        (implied > high(own) * (1.0 + AGREES_SHARE)).then(|| {
+            format!(
+                "implausible by rule 3: {} devices where {} fill {:.2} GB/s are {:.1} GB/s, and {} \
+                 prints {} {}",
+                figure.value,
+                other.value,
+                of.link_bytes_per_s.unwrap_or(0.0) / 1e9,
+                implied / 1e9,
+                own.key.system,
+                own.value,
+                own.unit.name()
+            )
+        })
+    }
+}
