@@ -33,6 +33,7 @@ mod gauge;
 mod hdd;
 pub mod machine;
 mod memory;
+mod names;
 mod part;
 mod part_id;
 mod ranges;

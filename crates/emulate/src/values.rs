@@ -8,12 +8,7 @@
 //! Where the owner follows content, it has the bytes, and a value that an array works with is a name for those of one
 //! unit. Each step that makes such a value is a content event, and the owner does the same with bytes.
 
-use crate::content_event::ContentEvent;
-use crate::core::Core;
-use crate::part_id::PartId;
-use crate::request::{Origin, Request, State};
 use iodyno_raid::gf;
-use iodyno_units::OpKind;
 use std::collections::{BTreeMap, VecDeque};
 
 /// See the module.
@@ -72,71 +67,6 @@ impl Values {
 
 /// Names of values are not tokens of hosts, nor 0.
 pub(crate) const FIRST_NAME: u64 = 1 << 63;
-
-impl Core {
-    /// Whether values are names, and the owner has the bytes.
-    pub(crate) fn names_values(&self) -> bool {
-        self.values.as_ref().is_some_and(|values| values.next_name.is_some())
-    }
-
-    /// A name that no value had before.
-    pub(crate) fn new_name(&mut self) -> u64 {
-        let next = self.values.as_mut().and_then(|values| values.next_name.as_mut());
-        let next = next.expect("values are names");
-        *next += 1;
-        *next - 1
-    }
-
-    /// What a part was given for a request ends with it.
-    pub(crate) fn end_values(&mut self, slot: u32, failed: bool) {
-        let Some(values) = &mut self.values else { return };
-        let tokens = values.take(slot).unwrap_or_default();
-        if !self.names_values() {
-            return;
-        }
-        let Request { kind, part, token, .. } = self.slab[slot];
-        let tokens = match kind {
-            OpKind::Write => tokens,
-            OpKind::WriteZeroes | OpKind::Trim => vec![token],
-            OpKind::Read | OpKind::Flush => return,
-        };
-        for token in tokens {
-            self.tell(ContentEvent::Ended { part, token, failed });
-        }
-    }
-
-    /// The power fails: no request survives.
-    pub(crate) fn end_given(&mut self) {
-        for slot in 0..self.slab.len() as u32 {
-            let request = &self.slab[slot];
-            if request.state != State::Free && matches!(request.origin, Origin::Parent(_)) {
-                self.end_values(slot, true);
-            }
-        }
-    }
-
-    /// The sum of values in GF(2^8), each multiplied by its factor.
-    pub(crate) fn combine(&mut self, terms: &[(u8, u64)]) -> u64 {
-        if !self.names_values() {
-            return combine(terms);
-        }
-        let name = self.new_name();
-        for &(factor, term) in terms.iter().filter(|(_, term)| *term != 0) {
-            self.tell(ContentEvent::Added { name, factor, term });
-        }
-        name
-    }
-
-    /// What a part returns of a unit that holds `value`.
-    pub(crate) fn fetch(&mut self, part: PartId, unit: u64, value: Option<u64>) -> u64 {
-        if !self.names_values() {
-            return value.unwrap_or(0);
-        }
-        let name = self.new_name();
-        self.tell(ContentEvent::Fetched { part, unit, name });
-        name
-    }
-}
 
 /// The sum of values in GF(2^8), each multiplied by its factor.
 pub(crate) fn combine(terms: &[(u8, u64)]) -> u64 {

@@ -1,6 +1,7 @@
 //! Random histories of arrays with content: operations, losses, replacements, spares, unreadable sectors, power cuts,
 //! scrubs. Each read must return what the operations before it allow, or fail where more was lost than the level
-//! survives; see [`Shadow`] for the rules. A history follows from its seed alone: `HISTORY=seed` runs one.
+//! survives; see [`Shadow`] for the rules. A history follows from its seed alone: `HISTORY=seed` runs one and prints it,
+//! `HISTORIES=n` so many.
 
 mod common;
 

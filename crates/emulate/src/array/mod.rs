@@ -420,6 +420,12 @@ impl Array {
         let piece = &mut self.pieces[number];
         self.phases.end(&mut piece.since_ns, core, slot, Phase::Parity);
         piece.phase = Phase::Writes;
+        // Units that were lost meanwhile hold zeroes now.
+        let is_read = kind == OpKind::Read && !piece.mends;
+        if is_read && self.has_lost(number) {
+            self.end(core, slot, true);
+            return;
+        }
         self.compute(core, slot);
         self.record_writes(core, slot);
         let piece = &mut self.pieces[number];

@@ -6,6 +6,13 @@ use iodyno_units::OpKind;
 use std::ops::Range;
 
 impl Array {
+    /// Whether a piece touches units that are lost.
+    pub(super) fn has_lost(&self, number: usize) -> bool {
+        let piece = &self.pieces[number];
+        let units = || units_of(&self.layout, piece.stripe, &piece.range);
+        !self.bad.is_empty() && self.bad.first_in(units()).is_some()
+    }
+
     /// Plans a piece of an operation.
     pub(super) fn plan_operation(&mut self, number: usize, kind: OpKind) -> Result<(), ()> {
         let piece = &self.pieces[number];
@@ -13,12 +20,11 @@ impl Array {
         let (copy, layout) = (piece.copy, self.layout);
         let known_missing = self.untrusted(stripe, &self.offsets(&range));
         let missing = unreadable.iter().fold(known_missing, MemberSet::with);
-        let absent = self.absent();
+        let (absent, has_lost) = (self.absent(), self.has_lost(number));
         let plan = &mut self.plan;
         let piece = &mut self.pieces[number];
         if kind == OpKind::Read {
-            let units = units_of(&layout, stripe, &range);
-            if !self.bad.is_empty() && self.bad.first_in(units).is_some() {
+            if has_lost {
                 return Err(());
             }
             plan.read(&layout, stripe, range.clone(), missing, copy).map_err(|_| ())?;
