@@ -1,6 +1,7 @@
 //! The shared state of a machine's parts: time, the queue of events, the requests, the host's
 //! cores and driver threads, and completions that are not yet collected.
 
+use crate::adapter::Pair;
 use crate::completion::Completion;
 use crate::content_event::ContentEvent;
 use crate::event::Queue;
@@ -37,6 +38,8 @@ pub(crate) struct Core {
     pub ended: VecDeque<(u32, Option<IoError>)>,
     pub cores: Vec<Server>,
     pub threads: Vec<Thread>,
+    /// The RAID adapters, where the system has some.
+    pub adapters: Option<Box<Pair>>,
     /// By worker: its core.
     pub worker_cores: Vec<usize>,
     /// The time to wake a sleeping worker, ns.
@@ -61,6 +64,7 @@ impl Core {
             ended: VecDeque::new(),
             cores: vec![Server::default(); (host.sockets * host.cores_per_socket) as usize],
             threads: Vec::new(),
+            adapters: None,
             worker_cores: Vec::new(),
             wake_ns: host.wake_ns,
             poll_rng: rng::stream(seed, "poll", 0),
@@ -125,8 +129,20 @@ impl Core {
     /// Sends a request to another part now, on behalf of the request `parent`: it reaches that part
     /// by an event of its own, and the parent's part is notified when it has ended.
     pub(crate) fn ask(&mut self, part: PartId, parent: u32, op: &Op, token: u64) -> u32 {
+        self.ask_at(self.now, part, parent, op, token)
+    }
+
+    /// The same, where the request is under way until `at_ns`.
+    pub(crate) fn ask_at(
+        &mut self,
+        at_ns: u64,
+        part: PartId,
+        parent: u32,
+        op: &Op,
+        token: u64,
+    ) -> u32 {
         let child = self.request(part, Origin::Parent(parent), op, token);
-        self.at(self.now, child, State::Issued);
+        self.at(at_ns, child, State::Issued);
         child
     }
 

@@ -13,6 +13,7 @@
 #[cfg(test)]
 extern crate self as iodyno_emulate;
 
+mod adapter;
 mod array;
 mod bug_injection;
 mod calendar;

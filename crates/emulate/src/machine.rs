@@ -7,6 +7,7 @@ mod apply_fault;
 #[cfg(test)]
 mod tests;
 
+use crate::adapter::Pair;
 use crate::bug_injection::InjectedBug;
 use crate::completion::Completion;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
@@ -69,6 +70,8 @@ impl Machine {
         system.check_trees()?;
         let host = &system.host;
         let mut core = Core::new(host, seed);
+        let devices = system.devices().count() as u32;
+        core.adapters = system.adapters.as_ref().map(|a| Box::new(Pair::new(a, devices, seed)));
         let mut population = Population::new(system, seed, represent);
         let states = system.states();
         let mut parts = Vec::new();
@@ -334,6 +337,9 @@ impl Machine {
             if r.busy_ns > most {
                 return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));
             }
+        }
+        if let Some(adapters) = &core.adapters {
+            adapters.check()?;
         }
         self.parts.iter().try_for_each(Part::check)
     }

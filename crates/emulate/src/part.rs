@@ -8,6 +8,7 @@
 #[path = "machine/tests/mirror.rs"]
 mod mirror;
 
+use crate::adapter::AdapterPath;
 use crate::array::Array;
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
@@ -28,6 +29,7 @@ pub(crate) enum Part {
     Disk(Box<Hdd>),
     Memory(MemoryDevice),
     Array(Box<Array>),
+    AdapterPath(AdapterPath),
     #[cfg(test)]
     Mirror(mirror::Mirror),
 }
@@ -40,6 +42,7 @@ macro_rules! each {
             Self::Disk($part) => $of_one,
             Self::Memory($part) => $of_one,
             Self::Array($part) => $of_one,
+            Self::AdapterPath($part) => $of_one,
             #[cfg(test)]
             Self::Mirror($part) => $of_one,
         }
@@ -58,6 +61,9 @@ impl Part {
         let placed = match spec {
             spec::Part::Device(placed) => placed,
             spec::Part::Array(array) => return Ok(Self::Array(Box::new(Array::new(array, id)))),
+            spec::Part::AdapterPath(path) => {
+                return Ok(Self::AdapterPath(AdapterPath::new(path, id, before, core)));
+            }
             #[cfg(test)]
             spec::Part::Mirror(children) => {
                 return Ok(Self::Mirror(mirror::Mirror::new(children.clone())));
@@ -110,6 +116,7 @@ impl Part {
     ) {
         match self {
             Self::Array(array) => array.child_completed(core, parent, child, failure),
+            Self::AdapterPath(path) => path.child_completed(core, parent, failure),
             #[cfg(test)]
             Self::Mirror(_) => mirror::Mirror::child_completed(core, parent, failure),
             _ => unreachable!("a device has no child: {child} of {parent}, {failure:?}, {core:?}"),

@@ -3,10 +3,12 @@
 //!
 //! All times are ns, all sizes bytes, all rates bytes a second, unless the name says otherwise.
 
+mod adapter;
 mod array;
 mod system;
 
 use crate::disk::DiskSpec;
+pub use adapter::{AdapterPath, Adapters, Cache, Drawers, ParityEngine, Processor, Slot};
 pub use array::{Array, ArrayShape, SECTOR_BYTES, STRIP_BYTES};
 use core::fmt;
 use iodyno_units::{Precondition, human};

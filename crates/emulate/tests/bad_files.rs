@@ -654,7 +654,7 @@ count = 32
     (
         SYSTEM,
         &[("[slots]", "[slot]")],
-        "start [] the table `[slots]` is missing (it has the keys `flash_dimms_per_socket`, `channels_per_socket`, `rdimms_per_channel`, `memory_kind`, `memory_mode`)\n[slot] [slot] unknown key `slot` (did you mean `slots`? the keys here are `schema`, `kind`, `summary`, `volumes`, `host`, `slots`)",
+        "start [] table [slots] is missing, and there is no `base` that has it\n[slot] [slot] unknown key `slot` (did you mean `slots`? the keys here are `schema`, `kind`, `summary`, `base`, `pcie`, `volumes`, `host`, `slots`, `adapters`, `gen1`, `gen2`, `gen3`, `cache`, `drawers`)",
     ),
 ];
 

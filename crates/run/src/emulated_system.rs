@@ -171,6 +171,8 @@ fn populate(
     file: &File,
     wanted: Vec<Wanted<'_>>,
 ) -> Result<Emulated, RunError> {
+    let cache_off = one_cache(&wanted)?;
+    let strip_bytes = described.adapters.as_ref().map_or(STRIP_BYTES, |a| a.strip_bytes);
     let mut alike: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     for Wanted { name, .. } in &wanted {
         alike.entry(name.volume(None)).or_default().1 += 1;
@@ -185,7 +187,7 @@ fn populate(
             let shape = ArrayShape {
                 level: array.level,
                 members: array.members,
-                strip_bytes: array.strip_bytes.unwrap_or(STRIP_BYTES),
+                strip_bytes: array.strip_bytes.unwrap_or(strip_bytes),
                 rotation: array.rotation,
             };
             (shape, array.text(&device.name))
@@ -197,10 +199,34 @@ fn populate(
     }
     let mut system = System::populate(described.name.as_str(), described.host.clone(), devices)
         .map_err(|broken| look_up::refused(described, file, &broken))?;
+    if let Some(mut adapters) = described.adapters.clone() {
+        if cache_off {
+            adapters.cache = None;
+        }
+        system.attach(adapters).map_err(|broken| look_up::refused(described, file, &broken))?;
+    }
+    if cache_off && system.adapters.is_none() {
+        return Err(RunError::Impossible(format!(
+            "cache=off is about the write cache of RAID adapters, and {} has none: leave it out",
+            described.name
+        )));
+    }
     system.group(groups).map_err(|(volume, broken)| {
         RunError::Impossible(format!("`{}`: {broken}", volumes[volume].name))
     })?;
     Ok(Emulated { system, volumes, live: false })
+}
+
+/// Whether the adapters' write cache is off, in which all names must agree.
+fn one_cache(wanted: &[Wanted<'_>]) -> Result<bool, RunError> {
+    let off = wanted.first().is_some_and(|first| first.name.cache_off);
+    if wanted.iter().any(|other| other.name.cache_off != off) {
+        return Err(RunError::Impossible(
+            "cache=off is one choice for the adapters of the whole system: give it to all targets"
+                .to_owned(),
+        ));
+    }
+    Ok(off)
 }
 
 /// One volume as its name describes it.

@@ -422,7 +422,7 @@ mod tests {
                 }),
             ),
             (
-                "model:a*32@b?workers=near&fill=12.5%&occupancy=max&state=random:16KiB",
+                "model:a*32@b?workers=near&fill=12.5%&occupancy=max&cache=off&state=random:16KiB",
                 TargetName::Model(ModelName {
                     live: false,
                     what: "a".to_owned(),
@@ -432,6 +432,7 @@ mod tests {
                     state: Precondition::Random { block_bytes: Some(16 << 10) },
                     fill_ppm: 125_000,
                     max_occupancy: true,
+                    cache_off: true,
                     workers_near: Some(true),
                 }),
             ),
@@ -477,6 +478,7 @@ mod tests {
             ("model:x?state=old", "state=sequential"),
             ("model:x?state=random:5000", "multiple of 512"),
             ("model:x?state=random:4GiB", "under 4GiB"),
+            ("model:x?cache=none", "write cache=off"),
             ("model:x?fill=0%", "state=fresh"),
             ("model:x?fill=half", "percentage"),
             ("model:x?state=fresh&fill=50%", "holds nothing"),
@@ -554,7 +556,7 @@ mod tests {
         let name = "[a-z./:& A-Z0-9é%=-]{1,12}";
         let system = proptest::option::of(name);
         let near = proptest::option::of(any::<bool>());
-        let flags = (any::<bool>(), any::<bool>());
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>());
         let array = (
             proptest::sample::select(&Level::ALL[..]),
             1..=MAX_MEMBERS as u32,
@@ -575,7 +577,7 @@ mod tests {
                 system,
                 state,
                 fill_ppm,
-                (live, max_occupancy),
+                (live, max_occupancy, cache_off),
                 workers_near,
             )| {
                 ModelName {
@@ -587,6 +589,7 @@ mod tests {
                     state,
                     fill_ppm,
                     max_occupancy,
+                    cache_off,
                     workers_near,
                 }
             },

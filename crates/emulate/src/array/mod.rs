@@ -65,6 +65,8 @@ pub(crate) struct Array {
     stripes: BTreeMap<u64, List>,
     /// Of several copies the next read takes this one.
     copy: usize,
+    /// Its path through adapters, whose processors serve it then.
+    path: Option<u32>,
     processor: Server,
     stripe_ticks: u64,
     parity: PerByte,
@@ -82,6 +84,7 @@ impl Array {
             pieces_free: Vec::new(),
             stripes: BTreeMap::new(),
             copy: 0,
+            path: spec.path,
             processor: Server::default(),
             stripe_ticks: ticks(spec.stripe_ns),
             parity: PerByte::new(1e9 / spec.parity_bytes_per_s),
@@ -231,7 +234,12 @@ impl Array {
             kind,
             fua: request.fua && kind != OpKind::Read,
         };
-        core.ask(self.members[usize::from(access.member)], slot, &op, token);
+        let member = self.members[usize::from(access.member)];
+        let at_ns = match (self.path, &mut core.adapters) {
+            (Some(path), Some(adapters)) => adapters.device(core.now, path, member, &op),
+            _ => core.now,
+        };
+        core.ask_at(at_ns, member, slot, &op, token);
     }
 
     /// A piece has what it reads: the processor computes parity, where there is any.
@@ -245,10 +253,16 @@ impl Array {
             self.write(core, slot);
             return;
         }
-        let all = piece.plan.reads().iter().chain(piece.plan.writes());
-        let sectors: u64 = all.map(|access| access.sectors).sum();
-        let bytes = u32::try_from(sectors * SECTOR_BYTES).unwrap_or(u32::MAX);
-        let end_ns = self.processor.take(core.now, self.stripe_ticks + self.parity.ticks(bytes));
+        let bytes = |sectors: u64| u32::try_from(sectors * SECTOR_BYTES).unwrap_or(u32::MAX);
+        let end_ns = if let (Some(path), Some(adapters)) = (self.path, &mut core.adapters) {
+            let data_bytes = bytes(piece.range.end - piece.range.start);
+            let with_q = self.layout.level().parities() == 2;
+            adapters.parity(core.now, path, data_bytes, with_q)
+        } else {
+            let all = piece.plan.reads().iter().chain(piece.plan.writes());
+            let bytes = bytes(all.map(|access| access.sectors).sum());
+            self.processor.take(core.now, self.stripe_ticks + self.parity.ticks(bytes))
+        };
         core.at(end_ns, slot, State::Processed);
     }
 

@@ -32,7 +32,7 @@ impl Phases {
 impl Array {
     /// Its resources, since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
-        if !self.has_parity() {
+        if !self.has_parity() || self.path.is_some() {
             return Vec::new();
         }
         let busy_ns = self.processor.busy_ns(core.now);

@@ -4,7 +4,7 @@
 //! flash DIMMs alone are spread evenly, as the memory channels that they share require.
 
 use super::rules::{FLASH_DIMMS, RuleBroken, VOLUMES_MAX, is_flash_dimm};
-use crate::spec::{Device, Host, Preconditioned, System};
+use crate::spec::{Adapters, Device, Host, Kind, Preconditioned, System};
 
 impl System {
     /// A server with these devices in this order, each in its state. The i-th flash DIMM is attached to
@@ -42,5 +42,47 @@ impl System {
             system.add_device(device, state, socket);
         }
         Ok(system)
+    }
+
+    /// Puts RAID adapters between the host and its devices; [`Self::group`] leads its volumes through them.
+    ///
+    /// # Errors
+    /// All violated rules of attachment.
+    pub fn attach(&mut self, adapters: Adapters) -> Result<(), Vec<RuleBroken>> {
+        let kinds = || self.devices().map(|placed| &placed.device.kind);
+        let (devices, ssds) =
+            (kinds().count(), kinds().filter(|kind| matches!(kind, Kind::Flash(_))).count());
+        let drawers = adapters.drawers;
+        let bays = drawers.count as usize * drawers.bays as usize;
+        let mut broken = Vec::new();
+        let mut rule = |is_broken: bool, rule, path, message: String| {
+            if is_broken {
+                broken.push(RuleBroken { rule, path, message });
+            }
+        };
+        rule(
+            kinds().any(|kind| matches!(kind, Kind::Memory(_)))
+                || self.devices().any(|placed| is_flash_dimm(&placed.device)),
+            "drives-only",
+            "adapters",
+            "only SSDs and disks can be attached to adapters".to_owned(),
+        );
+        let most = adapters.devices_max as usize;
+        let message = format!("{devices} devices on adapters that take {most}");
+        rule(devices > most, "adapter-devices", "adapters.devices_max", message);
+        let most = adapters.ssds_max as usize;
+        let message = format!("{ssds} SSDs on adapters that take {most}");
+        rule(ssds > most, "adapter-ssds", "adapters.ssds_max", message);
+        let message = format!(
+            "{devices} devices in {} drawers of {}, which hold {bays}",
+            drawers.count, drawers.bays
+        );
+        rule(devices > bays, "drawer-bays", "drawers.bays", message);
+        if broken.is_empty() {
+            self.adapters = Some(adapters);
+            Ok(())
+        } else {
+            Err(broken)
+        }
     }
 }

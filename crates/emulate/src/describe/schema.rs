@@ -227,32 +227,28 @@ const VOLUMES: &[Key] = &[
     Key::optional("count", ValueType::Count(1, VOLUMES_MAX as u64)),
 ];
 
+/// A slot of one PCIe generation, as the adapters use it.
+macro_rules! slot {
+    ($table:literal, $read:literal, $write:literal, $fetch:literal) => {
+        Key::optional(
+            $table,
+            ValueType::Table(&[bandwidth($read), bandwidth($write), time($fetch, 0..=MS)]),
+        )
+    };
+}
+
 /// A server.
 pub(super) const SYSTEM: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::optional("kind", ValueType::Header),
     SUMMARY,
+    Key::optional("base", ValueType::Text).such_as("\"power7-57ce\""),
+    Key::optional("pcie", ValueType::Word(&GENERATIONS)),
     Key::optional("volumes", ValueType::Tables(VOLUMES)),
-    required(
-        &[],
-        "host",
-        &[
-            count("host.sockets", 1..=64),
-            count("host.cores_per_socket", 1..=1024),
-            time("host.generator", 0..=MS),
-            time("host.wake", 0..=MS),
-            parameter("host.memory", ValueType::Bandwidth(1e8, 1e13)),
-            parameter("host.memory_channel", ValueType::Bandwidth(1e8, 1e13)),
-            flag("host.memory_balanced"),
-            share("host.unbalanced", 1.0),
-            number("host.remote_copy_factor", 1.0, 100.0),
-            flag("host.workers_near"),
-        ],
-    ),
-    required(
-        &[],
+    Key::optional("host", ValueType::Table(HOST)),
+    Key::optional(
         "slots",
-        &[
+        ValueType::Table(&[
             count("slots.flash_dimms_per_socket", 0..=64),
             count("slots.channels_per_socket", 1..=64),
             count("slots.rdimms_per_channel", 0..=16),
@@ -261,16 +257,79 @@ pub(super) const SYSTEM: &[Key] = &[
                 "slots.memory_mode",
                 ValueType::Word(&["independent", "lockstep", "sparing", "mirroring"]),
             ),
-        ],
+        ]),
+    ),
+    Key::optional(
+        "adapters",
+        ValueType::Table(&[
+            count("adapters.count", 1..=2),
+            count("adapters.commands_max", 1..=1 << 20),
+            time("adapters.read", 0..=MS),
+            time("adapters.write", 0..=MS),
+            time("adapters.device", 0..=MS),
+            time("adapters.raid6", 0..=MS),
+            bandwidth("adapters.xor"),
+            bandwidth("adapters.gf"),
+            time("adapters.latency", 0..=S),
+            size("adapters.strip", 4 * KIB..=TIB),
+            count("adapters.devices_max", 1..=1024),
+            count("adapters.ssds_max", 0..=1024),
+        ]),
+    ),
+    slot!("gen1", "gen1.read", "gen1.write", "gen1.fetch"),
+    slot!("gen2", "gen2.read", "gen2.write", "gen2.fetch"),
+    slot!("gen3", "gen3.read", "gen3.write", "gen3.fetch"),
+    Key::optional(
+        "cache",
+        ValueType::Table(&[
+            size("cache.size", MIB..=TIB),
+            time("cache.write", 0..=MS),
+            time("cache.mirror", 0..=MS),
+            bandwidth("cache.mirror_rate"),
+            time("cache.mirror_latency", 0..=S),
+            share("cache.destage", 1.0),
+            size("cache.ramp", 4 * KIB..=TIB),
+            count("cache.depth", 1..=1024),
+            flag("cache.keeps_reads"),
+        ]),
+    ),
+    Key::optional(
+        "drawers",
+        ValueType::Table(&[
+            count("drawers.count", 1..=64),
+            count("drawers.bays", 1..=1024),
+            bandwidth("drawers.rate"),
+        ]),
     ),
 ];
 
-/// Every key of the files that is a parameter, with the family of devices that has it, or `system`:
+/// The server itself.
+const HOST: &[Key] = &[
+    count("host.sockets", 1..=64),
+    count("host.cores_per_socket", 1..=1024),
+    time("host.generator", 0..=MS),
+    time("host.wake", 0..=MS),
+    parameter("host.memory", ValueType::Bandwidth(1e8, 1e13)),
+    parameter("host.memory_channel", ValueType::Bandwidth(1e8, 1e13)),
+    flag("host.memory_balanced"),
+    share("host.unbalanced", 1.0),
+    number("host.remote_copy_factor", 1.0, 100.0),
+    flag("host.workers_near"),
+];
+
+/// PCIe generations of the adapters' slots.
+pub(super) const GENERATIONS: [&str; 3] = ["gen1", "gen2", "gen3"];
+
+/// Every key of the files that is a parameter, with the family of devices that has it, `system`, or `adapters`:
 /// `("flash", "nand.read")`. In the order of the schema.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     [("flash", DEVICE), ("disk", DEVICE), ("memory", DEVICE), ("system", SYSTEM)]
         .into_iter()
         .flat_map(|(of, schema)| parameters(schema, of).into_iter().map(move |k| (of, k.path)))
+        .map(|(of, path)| {
+            let of_host = path.starts_with("host.") || path.starts_with("slots.");
+            (if of == "system" && !of_host { "adapters" } else { of }, path)
+        })
 }
 
 #[cfg(test)]
@@ -334,7 +393,16 @@ mod tests {
         assert_eq!(listed(&page("device.md")), device);
         let mut system: BTreeSet<String> = names(&[rules::SYSTEM]);
         system.extend(rules::FLASH_DIMMS.iter().map(|rule| rule.name.to_owned()));
-        system.insert("device-count".to_owned());
+        for rule in [
+            "device-count",
+            "whole-system",
+            "drives-only",
+            "adapter-devices",
+            "adapter-ssds",
+            "drawer-bays",
+        ] {
+            system.insert(rule.to_owned());
+        }
         assert_eq!(listed(&page("system.md")), system);
     }
 }

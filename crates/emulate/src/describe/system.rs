@@ -7,7 +7,9 @@ use iodyno_catalog::{FileError, Kind, Parameter, Reader, Record};
 use super::check;
 use super::rules::{self, RuleBroken};
 use super::schema;
-use crate::spec::{Host, MemoryKind, MemoryMode, Slots};
+use crate::spec::{
+    Adapters, Cache, Drawers, Host, MemoryKind, MemoryMode, ParityEngine, Processor, Slot, Slots,
+};
 
 /// A server, and its file's data besides the numbers.
 #[derive(Clone, Debug)]
@@ -16,13 +18,16 @@ pub struct DescribedSystem {
     pub name: String,
     /// The server.
     pub host: Host,
+    /// Its RAID adapters, if it has some.
+    pub adapters: Option<Adapters>,
     /// The devices in the file; none where it describes a server only.
     pub volumes: Vec<VolumesOf>,
     /// A description in one line.
     pub summary: String,
     /// Every parameter with its source, in the order of the schema.
     pub parameters: Vec<Parameter>,
-    record: Record,
+    /// Of its file, then of its base, of the base of that, and so on.
+    records: Vec<Record>,
 }
 
 /// `[[volumes]]`: some devices of one kind.
@@ -39,34 +44,203 @@ pub struct VolumesOf {
 impl DescribedSystem {
     /// A rule of population that this server violates, at its position in the server's file.
     pub fn error(&self, broken: &RuleBroken) -> FileError {
-        let error = FileError::new(self.record.place(broken.path), broken.to_string());
+        let table = table_of(broken.path);
+        let own = &self.records[0];
+        let path = if own.get(table).is_some() { broken.path } else { "base" };
+        let error = FileError::new(own.place(path), broken.to_string());
         FileError { rule: Some(broken.rule), ..error }
     }
 }
 
-/// Converts a system file; `name` is its name in the catalog.
+/// Converts a system file that stands on no other; `name` is its name in the catalog.
 ///
 /// # Errors
 /// All its errors, in the order of the file.
 pub fn system(name: &str, text: &str) -> Result<DescribedSystem, Vec<FileError>> {
+    system_on(name, text, |base| Err(format!("there is no `{base}` here for it to stand on")))
+}
+
+/// Converts a system file. What it leaves out has the file that it names as its `base`, which `resolve` returns.
+///
+/// # Errors
+/// All its errors, in the order of the file; and that of `resolve`, at the name.
+pub fn system_on(
+    name: &str,
+    text: &str,
+    resolve: impl FnOnce(&str) -> Result<DescribedSystem, String>,
+) -> Result<DescribedSystem, Vec<FileError>> {
     let mut reader = Reader::default();
-    let record = reader.file(text, Some(Kind::System), schema::SYSTEM).unwrap_or_default();
+    let read = reader.file(text, Some(Kind::System), schema::SYSTEM);
+    let is_system = read.is_some();
+    let record = read.unwrap_or_default();
     check(&mut reader, &record, rules::SYSTEM);
-    let parameters = reader.finish()?;
-    let (Some(host), Some(summary)) = (host(&record), record.text("summary").map(str::to_owned))
+    let base = record.text("base").map(resolve);
+    if let Some(Err(why)) = &base {
+        reader.errors.push(FileError::new(record.place("base"), why.clone()));
+    }
+    let knows_base = !matches!(base, Some(Err(_)));
+    let base = base.and_then(Result::ok);
+    let bases = base.as_ref().map_or(&[][..], |base| &base.records);
+    let tables = Tables([&record].into_iter().chain(bases).collect());
+    if is_system && knows_base {
+        tables.check(&mut reader);
+    }
+    let own = reader.finish()?;
+    let (Some(host), Some(summary)) = (host(&tables), record.text("summary").map(str::to_owned))
     else {
         unreachable!("what is missing is an error");
     };
+    let adapters = adapters(&tables);
     let volumes = record.records("volumes").filter_map(|volumes| {
         let device = volumes.text("device")?.to_owned();
         let count = volumes.whole("count").map_or(1, |count| count as u32);
         Some(VolumesOf { device, count, span: volumes.place("device") })
     });
-    let (name, volumes) = (name.to_owned(), volumes.collect());
-    Ok(DescribedSystem { name, host, volumes, summary, parameters, record })
+    let volumes = volumes.collect();
+    let (mut parameters, mut records) = (own, vec![record]);
+    if let Some(base) = base {
+        let lacks = |key: &str| records[0].get(table_of(key)).is_none();
+        parameters.extend(base.parameters.into_iter().filter(|p| lacks(p.key)));
+        records.extend(base.records);
+    }
+    let name = name.to_owned();
+    Ok(DescribedSystem { name, host, adapters, volumes, summary, parameters, records })
 }
 
-fn host(v: &Record) -> Option<Host> {
+/// The table of a key.
+fn table_of(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
+}
+
+/// The tables of a file, and of its bases for those that it has not itself: the file first.
+struct Tables<'a>(Vec<&'a Record>);
+
+impl Tables<'_> {
+    /// The record that has a key's table.
+    fn of(&self, path: &str) -> &Record {
+        let has = |record: &&&Record| record.get(table_of(path)).is_some();
+        self.0.iter().find(has).unwrap_or(&self.0[0])
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.of(path).get(path).is_some()
+    }
+
+    fn whole(&self, path: &str) -> Option<u64> {
+        self.of(path).whole(path)
+    }
+
+    fn real(&self, path: &str) -> Option<f64> {
+        self.of(path).real(path)
+    }
+
+    fn flag(&self, path: &str) -> Option<bool> {
+        self.of(path).flag(path)
+    }
+
+    fn word(&self, path: &str) -> Option<&'static str> {
+        self.of(path).word(path)
+    }
+
+    /// What a system must have, in its file or in its base.
+    fn check(&self, reader: &mut Reader) {
+        let mut missing = |path: &str, message: String| {
+            let error = FileError::new(self.0[0].place(path), message);
+            reader.errors.push(FileError { rule: Some("whole-system"), ..error });
+        };
+        for table in ["host", "slots"] {
+            if !self.has(table) {
+                missing(
+                    table,
+                    format!("table [{table}] is missing, and there is no `base` that has it"),
+                );
+            }
+        }
+        let has_adapters = self.has("adapters");
+        for table in ["cache", "drawers", "pcie"].into_iter().chain(schema::GENERATIONS) {
+            if self.has(table) && !has_adapters {
+                missing(
+                    table,
+                    format!("`{table}` is about adapters, and there is no table [adapters]"),
+                );
+            }
+        }
+        if has_adapters {
+            if !self.has("drawers") {
+                missing(
+                    "adapters",
+                    "table [drawers] is missing: adapters have their devices there".to_owned(),
+                );
+            }
+            match self.word("pcie") {
+                None => missing(
+                    "adapters",
+                    "`pcie` is missing, which names the generation of the adapters' slots, such as \"gen3\""
+                        .to_owned(),
+                ),
+                Some(slot) if !self.has(slot) => {
+                    missing(
+                        "slot",
+                        format!(
+                            "table [{slot}] is missing: it says what adapters reach in such a slot"
+                        ),
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// The adapters of a system; None: it has none.
+fn adapters(v: &Tables<'_>) -> Option<Adapters> {
+    let slot = v.word("pcie")?;
+    let of = |key: &str| format!("{slot}.{key}");
+    let cache = || {
+        Some(Cache {
+            bytes: v.whole("cache.size")?,
+            write_ns: v.whole("cache.write")?,
+            mirror_ns: v.whole("cache.mirror")?,
+            mirror_bytes_per_s: v.real("cache.mirror_rate")?,
+            mirror_latency_ns: v.whole("cache.mirror_latency")?,
+            destage_share: v.real("cache.destage")?,
+            destage_ramp_bytes: v.whole("cache.ramp")?,
+            destage_depth: v.whole("cache.depth")? as u32,
+            keeps_reads: v.flag("cache.keeps_reads")?,
+        })
+    };
+    Some(Adapters {
+        count: v.whole("adapters.count")? as u32,
+        commands_max: v.whole("adapters.commands_max")? as u32,
+        slot: Slot {
+            read_bytes_per_s: v.real(&of("read"))?,
+            write_bytes_per_s: v.real(&of("write"))?,
+            fetch_ns: v.whole(&of("fetch"))?,
+        },
+        processor: Processor {
+            read_ns: v.whole("adapters.read")?,
+            write_ns: v.whole("adapters.write")?,
+            device_ns: v.whole("adapters.device")?,
+            raid6_ns: v.whole("adapters.raid6")?,
+        },
+        parity: ParityEngine {
+            xor_bytes_per_s: v.real("adapters.xor")?,
+            gf_bytes_per_s: v.real("adapters.gf")?,
+        },
+        latency_ns: v.whole("adapters.latency")?,
+        strip_bytes: v.whole("adapters.strip")?,
+        cache: cache(),
+        devices_max: v.whole("adapters.devices_max")? as u32,
+        ssds_max: v.whole("adapters.ssds_max")? as u32,
+        drawers: Drawers {
+            count: v.whole("drawers.count")? as u32,
+            bays: v.whole("drawers.bays")? as u32,
+            bytes_per_s: v.real("drawers.rate")?,
+        },
+    })
+}
+
+fn host(v: &Tables<'_>) -> Option<Host> {
     let slots = Slots {
         flash_dimms_per_socket: v.whole("slots.flash_dimms_per_socket")? as u32,
         channels_per_socket: v.whole("slots.channels_per_socket")? as u32,

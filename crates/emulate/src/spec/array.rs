@@ -16,6 +16,9 @@ pub struct Array {
     /// The processor that serves stripes is occupied for this long by a write to a stripe with parity, and by a read
     /// or write that recovers what a missing member holds. One stripe at a time.
     pub stripe_ns: u64,
+    /// Where it is behind adapters, the number of its path: their processors, parity engines and drawers serve it then,
+    /// and `stripe_ns` and `parity_bytes_per_s` have no effect.
+    pub path: Option<u32>,
     /// That processor computes parity of this many bytes a second: those read and those written.
     pub parity_bytes_per_s: f64,
 }
@@ -58,6 +61,7 @@ impl ArrayShape {
         Ok(Array {
             members,
             layout: layout.rotated(self.rotation),
+            path: None,
             stripe_ns: MD_STRIPE_NS,
             parity_bytes_per_s: MD_PARITY_BYTES_PER_S,
         })

@@ -1,9 +1,11 @@
 //! A system: its host, its parts, and the volumes, each of which is a tree of parts.
 
 use super::ArrayShape;
-use super::{Array, Attach, Device, Host, Kind, Preconditioned, SECTOR_BYTES, Written};
+use super::{
+    AdapterPath, Adapters, Array, Attach, Device, Host, Kind, Preconditioned, SECTOR_BYTES, Written,
+};
 use crate::part_id::PartId;
-use iodyno_raid::LayoutError;
+use iodyno_raid::{LayoutError, Level};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -14,6 +16,8 @@ pub struct System {
     pub name: String,
     /// The server.
     pub host: Host,
+    /// The RAID adapters through which all volumes are reached; None: devices are attached to the host.
+    pub adapters: Option<Adapters>,
     /// The parts, by their [`PartId`]. Devices come first, so that a device's number is its
     /// part's; every other part comes after its children.
     pub parts: Vec<Part>,
@@ -39,6 +43,8 @@ pub enum Part {
     Device(PlacedDevice),
     /// Several parts as one address space.
     Array(Array),
+    /// The way through adapters to one of the others.
+    AdapterPath(AdapterPath),
     /// Sends reads to the children in turn, all else to all of them.
     #[cfg(test)]
     Mirror(Vec<PartId>),
@@ -62,6 +68,7 @@ impl Part {
         match self {
             Self::Device(_) => &[],
             Self::Array(array) => &array.members,
+            Self::AdapterPath(path) => std::slice::from_ref(&path.child),
             #[cfg(test)]
             Self::Mirror(children) => children,
         }
@@ -70,7 +77,7 @@ impl Part {
     fn device(&self) -> Option<&PlacedDevice> {
         match self {
             Self::Device(placed) => Some(placed),
-            Self::Array(_) => None,
+            Self::Array(_) | Self::AdapterPath(_) => None,
             #[cfg(test)]
             Self::Mirror(_) => None,
         }
@@ -80,7 +87,7 @@ impl Part {
 impl System {
     /// A server without parts.
     pub fn new(name: impl Into<String>, host: Host) -> Self {
-        Self { name: name.into(), host, parts: Vec::new(), volumes: Vec::new() }
+        Self { name: name.into(), host, adapters: None, parts: Vec::new(), volumes: Vec::new() }
     }
 
     /// Adds a device that is a volume by itself (JBOD), with this preconditioning.
@@ -91,7 +98,8 @@ impl System {
     }
 
     /// Makes arrays of the volumes: of each range of them one volume, named so, in the state of the first. The ranges
-    /// are in order and take all volumes; a range without a shape is one volume, and stays.
+    /// are in order and take all volumes; a range without a shape is one volume, and stays. Where the system has
+    /// adapters, all volumes are behind them then.
     ///
     /// # Errors
     /// The rule that an array breaks, and its number among the ranges.
@@ -109,7 +117,36 @@ impl System {
             self.parts.push(Part::Array(array));
             self.volumes.push(Volume { name, root, state: alone[range.start].state });
         }
+        if self.adapters.is_some() {
+            (0..self.volumes.len()).for_each(|volume| self.lead_through_adapters(volume));
+        }
         Ok(())
+    }
+
+    /// Puts a volume behind the adapters.
+    fn lead_through_adapters(&mut self, volume: usize) {
+        let child = self.volumes[volume].root;
+        let capacity_bytes = self.part_capacity_bytes(child);
+        let number = volume as u32;
+        let (mut is_raid6, mut stripe_bytes) = (false, 0);
+        if let Part::Array(array) = &mut self.parts[child.index()] {
+            array.path = Some(number);
+            is_raid6 = array.layout.level() == Level::Raid6;
+            stripe_bytes = array.layout.stripe_sectors() * SECTOR_BYTES;
+        }
+        let is_device = stripe_bytes == 0;
+        if is_device {
+            stripe_bytes = self.adapters.as_ref().map_or(0, |adapters| adapters.strip_bytes);
+        }
+        self.volumes[volume].root = PartId(self.parts.len() as u32);
+        self.parts.push(Part::AdapterPath(AdapterPath {
+            child,
+            is_device,
+            number,
+            is_raid6,
+            capacity_bytes,
+            stripe_bytes,
+        }));
     }
 
     /// All devices, in order.
@@ -121,7 +158,7 @@ impl System {
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut PlacedDevice> {
         self.parts.iter_mut().filter_map(|part| match part {
             Part::Device(placed) => Some(placed),
-            Part::Array(_) => None,
+            Part::Array(_) | Part::AdapterPath(_) => None,
             #[cfg(test)]
             Part::Mirror(_) => None,
         })
@@ -159,6 +196,7 @@ impl System {
         match &self.parts[part.index()] {
             Part::Device(placed) => placed.device.capacity_bytes(),
             Part::Array(array) => array.layout.sectors() * SECTOR_BYTES,
+            Part::AdapterPath(path) => path.capacity_bytes,
             #[cfg(test)]
             Part::Mirror(children) => {
                 children.iter().map(|&c| self.part_capacity_bytes(c)).min().unwrap_or(0)

@@ -23,13 +23,13 @@ pub struct ArrayName {
     pub rotation: Rotation,
 }
 
+/// An array, its device, and what follows both.
+type Taken<'a> = (Option<ArrayName>, &'a str, &'a str);
+
 impl ArrayName {
     /// Takes an array off the begin of a name's body: the array, its device, and what follows the parenthesis.
     /// None: the body names no array.
-    pub(super) fn take<'a>(
-        name: &str,
-        body: &'a str,
-    ) -> Result<Option<(Option<Self>, &'a str, &'a str)>, TargetError> {
+    pub(super) fn take<'a>(name: &str, body: &'a str) -> Result<Option<Taken<'a>>, TargetError> {
         let Some((word, rest)) = body.split_once('(') else { return Ok(None) };
         if !word.chars().all(|c| c.is_ascii_alphanumeric()) {
             // A path.

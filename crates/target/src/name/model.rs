@@ -14,6 +14,7 @@
 //! | `state` | `auto` (as each cell's workload would leave it), `fresh`, `sequential`, `random`, `random:16KiB` |
 //! | `fill` | the share of the capacity that was written before: `50%`; `100%` where absent |
 //! | `occupancy` | `max` gives each flash DIMM a driver thread of its own, `shared` is the device file's number |
+//! | `cache` | `off` turns the write cache of the system's RAID adapters off; as in the system's file where absent |
 //! | `workers` | `near` their device, on its socket, or `anywhere`; the host's own way where absent |
 
 use core::fmt;
@@ -52,6 +53,8 @@ pub struct ModelName {
     pub fill_ppm: u32,
     /// Each flash DIMM has a driver thread of its own; otherwise as the device file has it.
     pub max_occupancy: bool,
+    /// The write cache of the system's RAID adapters is off.
+    pub cache_off: bool,
     /// Workers run on their device's socket (or on any); None leaves it to the host.
     pub workers_near: Option<bool>,
 }
@@ -99,6 +102,7 @@ impl ModelName {
             state: Precondition::Workload,
             fill_ppm: FILL_ALL_PPM,
             max_occupancy: false,
+            cache_off: false,
             workers_near: None,
         };
         once_each(name, query)?;
@@ -134,6 +138,8 @@ impl ModelName {
             },
             ("occupancy", "max") => self.max_occupancy = true,
             ("occupancy", "shared") => self.max_occupancy = false,
+            ("cache", "off") => self.cache_off = true,
+            ("cache", "on") => self.cache_off = false,
             ("workers", "near") => self.workers_near = Some(true),
             ("workers", "anywhere") => self.workers_near = Some(false),
             ("occupancy", _) => {
@@ -142,6 +148,13 @@ impl ModelName {
                     format!("`{pair}` is not a choice."),
                     "write occupancy=max for a driver thread on each flash DIMM, or \
                      occupancy=shared for as many as the device's file says.",
+                );
+            }
+            ("cache", _) => {
+                return bad(
+                    name,
+                    format!("`{pair}` is not a choice."),
+                    "write cache=off to turn the write cache of the system's adapters off, or cache=on.",
                 );
             }
             ("workers", _) => {
@@ -155,7 +168,7 @@ impl ModelName {
                 return bad(
                     name,
                     format!("`{key}` is not an option of emulated storage."),
-                    "after `?` write state=, fill=, occupancy= or workers=, joined by `&`, such as \
+                    "after `?` write state=, fill=, occupancy=, cache= or workers=, joined by `&`, such as \
                      ?state=random:16KiB&fill=50%.",
                 );
             }
@@ -193,6 +206,9 @@ impl ModelName {
         }
         if self.max_occupancy {
             options.push("occupancy=max".to_owned());
+        }
+        if self.cache_off {
+            options.push("cache=off".to_owned());
         }
         match self.workers_near {
             None => {}

@@ -1,0 +1,296 @@
+//! What an adapter's write cache holds: dirty units, which are not on the devices yet, oldest first, and clean ones,
+//! which reads may find. It ends where units are written: [`AdapterPath`](super::AdapterPath) destages them.
+//!
+//! A cache that a workload has used for long begins with as many dirty units as it destages at. Where those lie is
+//! not known one by one: they are written back first, each at a place that is drawn then.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// A unit: of which path, and its number there.
+type Place = (u32, u64);
+
+/// What is known of a unit that the cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// Written since it was last destaged, as the so manieth.
+    Dirty(u64),
+    /// A destage of it is in progress.
+    Destaging,
+    /// The same, and it was written again meanwhile.
+    Again,
+    /// On the device too; used as the so manieth.
+    Clean(u64),
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cache {
+    units_max: u64,
+    held: BTreeMap<Place, Held>,
+    /// Dirty units by age; an entry whose number is not the unit's is void.
+    dirty: VecDeque<(Place, u64)>,
+    clean: VecDeque<(Place, u64)>,
+    /// Dirty units from before the machine started.
+    unplaced: u64,
+    /// Units that hold what is not on the devices.
+    dirty_units: u64,
+    /// Of these, units that a destage has taken.
+    open_units: u64,
+    clean_units: u64,
+    sequence: u64,
+}
+
+impl Cache {
+    /// An empty cache.
+    pub(super) fn new(units_max: u64) -> Self {
+        Self { units_max, ..Self::default() }
+    }
+
+    /// Before the machine starts it holds so many units that are not on the devices.
+    pub(super) fn begin_with(&mut self, unplaced: u64) {
+        (self.unplaced, self.dirty_units) = (unplaced, unplaced);
+    }
+
+    /// Units that hold what is not on the devices.
+    pub(super) fn dirty_units(&self) -> u64 {
+        self.dirty_units
+    }
+
+    /// Dirty units that no destage has taken.
+    pub(super) fn waiting_units(&self) -> u64 {
+        self.dirty_units - self.open_units
+    }
+
+    /// A host writes these units.
+    pub(super) fn write(&mut self, path: u32, units: Range<u64>) {
+        for unit in units {
+            self.sequence += 1;
+            let (place, now) = ((path, unit), self.sequence);
+            let held = match self.held.get(&place) {
+                // It keeps its age: what is written again and again is written back now and then.
+                Some(Held::Dirty(_) | Held::Again) => continue,
+                Some(Held::Destaging) => {
+                    self.held.insert(place, Held::Again);
+                    continue;
+                }
+                Some(Held::Clean(_)) => {
+                    self.clean_units -= 1;
+                    self.dirty_units += 1;
+                    Held::Dirty(now)
+                }
+                None => {
+                    self.dirty_units += 1;
+                    Held::Dirty(now)
+                }
+            };
+            self.dirty.push_back((place, now));
+            self.held.insert(place, held);
+        }
+        self.evict();
+    }
+
+    /// Whether it holds all of these units.
+    pub(super) fn holds(&self, path: u32, mut units: Range<u64>) -> bool {
+        units.all(|unit| self.held.contains_key(&(path, unit)))
+    }
+
+    /// A host used these units: they are on the devices too, or dirty.
+    pub(super) fn used(&mut self, path: u32, units: Range<u64>) {
+        for unit in units {
+            self.sequence += 1;
+            let place = (path, unit);
+            match self.held.get(&place) {
+                Some(Held::Clean(_)) => {}
+                Some(_) => continue,
+                None => self.clean_units += 1,
+            }
+            self.held.insert(place, Held::Clean(self.sequence));
+            self.clean.push_back((place, self.sequence));
+        }
+        self.evict();
+    }
+
+    /// Takes the oldest dirty unit with its dirty neighbours: the longest run around it within `within(unit)`. None:
+    /// nothing placed is dirty.
+    pub(super) fn take(
+        &mut self,
+        within: impl Fn(Place) -> Range<u64>,
+    ) -> Option<(u32, Range<u64>)> {
+        let (path, unit) = loop {
+            let (place, at) = self.dirty.pop_front()?;
+            if self.held.get(&place) == Some(&Held::Dirty(at)) {
+                break place;
+            }
+        };
+        let is_dirty = |unit: u64| matches!(self.held.get(&(path, unit)), Some(Held::Dirty(_)));
+        let within = within((path, unit));
+        let (mut from, mut to) = (unit, unit + 1);
+        while from > within.start && is_dirty(from - 1) {
+            from -= 1;
+        }
+        while to < within.end && is_dirty(to) {
+            to += 1;
+        }
+        for unit in from..to {
+            self.held.insert((path, unit), Held::Destaging);
+        }
+        self.open_units += to - from;
+        Some((path, from..to))
+    }
+
+    /// Whether it holds units from before the machine started that no destage has taken.
+    pub(super) fn has_unplaced(&self) -> bool {
+        self.unplaced > 0
+    }
+
+    /// A destage takes so many of them, or as many as there are. Gives how many.
+    pub(super) fn take_unplaced(&mut self, units: u64) -> u64 {
+        let taken = units.min(self.unplaced);
+        self.unplaced -= taken;
+        self.open_units += taken;
+        taken
+    }
+
+    /// So many of them are on the devices.
+    pub(super) fn destaged_unplaced(&mut self, units: u64) {
+        self.dirty_units -= units;
+        self.open_units -= units;
+    }
+
+    /// A destage has ended; or it `failed`, and what it took is dirty again.
+    pub(super) fn destaged(&mut self, path: u32, units: Range<u64>, failed: bool) {
+        self.open_units -= units.end - units.start;
+        for unit in units {
+            let place = (path, unit);
+            match self.held.get(&place) {
+                Some(Held::Again) => self.dirty_again(place),
+                Some(Held::Destaging) if failed => self.dirty_again(place),
+                Some(Held::Destaging) => {
+                    self.dirty_units -= 1;
+                    self.clean_units += 1;
+                    self.sequence += 1;
+                    self.held.insert(place, Held::Clean(self.sequence));
+                    self.clean.push_back((place, self.sequence));
+                }
+                _ => {}
+            }
+        }
+        self.evict();
+    }
+
+    /// The power failed: what was being destaged is dirty, for nothing says how far it came.
+    pub(super) fn power_off(&mut self) {
+        let open: Vec<Place> = self
+            .held
+            .iter()
+            .filter(|(_, held)| matches!(held, Held::Destaging | Held::Again))
+            .map(|(&place, _)| place)
+            .collect();
+        for place in open {
+            self.dirty_again(place);
+        }
+        let placed = self.held.values().filter(|held| matches!(held, Held::Dirty(_))).count();
+        self.unplaced = self.dirty_units - placed as u64;
+        self.open_units = 0;
+    }
+
+    /// A destage of a unit that is still dirty is over.
+    fn dirty_again(&mut self, place: Place) {
+        self.sequence += 1;
+        self.held.insert(place, Held::Dirty(self.sequence));
+        self.dirty.push_back((place, self.sequence));
+    }
+
+    /// Clean units make space for dirty ones, the least recently used first.
+    fn evict(&mut self) {
+        while self.dirty_units + self.clean_units > self.units_max
+            && let Some((place, at)) = self.clean.pop_front()
+        {
+            if self.held.get(&place) == Some(&Held::Clean(at)) {
+                self.held.remove(&place);
+                self.clean_units -= 1;
+            }
+        }
+    }
+
+    /// Checks the counts against the units.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let clean = self.held.values().filter(|held| matches!(held, Held::Clean(_))).count() as u64;
+        let placed = self.held.len() as u64 - clean;
+        if clean != self.clean_units || placed > self.dirty_units {
+            return Err(format!(
+                "the cache counts {} dirty and {} clean units, and holds {placed} and {clean}",
+                self.dirty_units, self.clean_units
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_units::rng::{below, stream};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// A plain model of the same: what is dirty by place, with the number of its last write.
+    #[test]
+    fn a_write_is_lost_only_by_a_destage_that_began_after_it() {
+        for seed in 0..200 {
+            let rng = &mut stream(seed, "cache", 0);
+            let mut cache = Cache::new(24);
+            let mut version: BTreeMap<Place, u64> = BTreeMap::new();
+            let mut on_device: BTreeMap<Place, u64> = BTreeMap::new();
+            let mut open: Vec<(u32, Range<u64>, Vec<u64>)> = Vec::new();
+            let mut writes = 0;
+            for _ in 0..400 {
+                let path = below(rng, 2) as u32;
+                let from = below(rng, 16);
+                let units = from..from + 1 + below(rng, 3);
+                match below(rng, 5) {
+                    0 | 1 if cache.dirty_units() < 20 => {
+                        cache.write(path, units.clone());
+                        for unit in units {
+                            writes += 1;
+                            version.insert((path, unit), writes);
+                        }
+                    }
+                    2 => cache.used(path, units),
+                    3 => {
+                        if let Some((path, units)) = cache.take(|(_, u)| u / 8 * 8..u / 8 * 8 + 8) {
+                            assert!(units.start / 8 == (units.end - 1) / 8);
+                            let taken = units.clone().map(|u| version[&(path, u)]).collect();
+                            open.push((path, units, taken));
+                        }
+                    }
+                    _ if !open.is_empty() => {
+                        let index = below(rng, open.len() as u64) as usize;
+                        let (path, units, taken) = open.swap_remove(index);
+                        let failed = below(rng, 4) == 0;
+                        cache.destaged(path, units.clone(), failed);
+                        if !failed {
+                            on_device.extend(units.map(|u| (path, u)).zip(taken));
+                        }
+                    }
+                    _ => {}
+                }
+                assert_eq!(cache.check(), Ok(()), "seed {seed}");
+            }
+            for (path, units, taken) in open.drain(..) {
+                cache.destaged(path, units.clone(), false);
+                on_device.extend(units.map(|u| (path, u)).zip(taken));
+            }
+            let mut places = BTreeSet::new();
+            while let Some((path, units)) = cache.take(|(_, u)| u / 8 * 8..u / 8 * 8 + 8) {
+                for unit in units.clone() {
+                    assert!(places.insert((path, unit)), "seed {seed}: taken twice");
+                    on_device.insert((path, unit), version[&(path, unit)]);
+                }
+                cache.destaged(path, units, false);
+            }
+            assert_eq!(on_device, version, "seed {seed}");
+            assert_eq!((cache.dirty_units(), cache.check()), (0, Ok(())), "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What all paths through a system's adapters share: processors, links, parity engines, caches, drawers. It ends
+//! where an operation takes its way through them, which is [`AdapterPath`](super::AdapterPath).
+
+use super::cache::Cache;
+use crate::content_event::UNIT_BYTES;
+use crate::part_id::PartId;
+use crate::request::List;
+use crate::server::{PerByte, Server, ticks};
+use crate::spec::{self, Adapters, Preconditioned, Written};
+use iodyno_units::rng::{self, Generator};
+use iodyno_units::{Op, OpKind};
+
+/// One adapter.
+#[derive(Clone, Debug)]
+pub(crate) struct Adapter {
+    pub(super) processor: Server,
+    /// Of that, the writes of its partner, one after the other.
+    pub(super) mirrored: Server,
+    pub(super) parity: Server,
+    pub(super) to_host: Server,
+    pub(super) from_host: Server,
+    /// The link by which it mirrors its writes to its partner.
+    pub(super) mirror: Server,
+    /// Commands of hosts that it has, and those that wait for it.
+    pub(super) commands: u32,
+    pub(super) waiting: List,
+    pub(super) cache: Option<Cache>,
+    /// Destages in progress.
+    pub(super) destages: u32,
+    /// Writes that wait for space in the cache.
+    pub(super) full: List,
+    /// The numbers of the paths that it serves.
+    pub(super) paths: Vec<u32>,
+}
+
+/// A path, as the others see it.
+#[derive(Clone, Debug)]
+pub(crate) struct PathUnits {
+    /// Units of the volume.
+    pub(super) units: u64,
+    /// Units of a stripe, within which neighbours are destaged together.
+    pub(super) stripe_units: u64,
+    /// Its earlier writes.
+    pub(super) before: Preconditioned,
+    /// The next unit of earlier writes in order.
+    pub(super) next: u64,
+    /// Its part, and the array or device behind it.
+    pub(super) part: PartId,
+    pub(super) child: PartId,
+    /// It is a device, not an array that sends operations to devices itself.
+    pub(super) is_device: bool,
+}
+
+/// Costs in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costs {
+    pub(super) read: u64,
+    pub(super) write: u64,
+    pub(super) raid6: u64,
+    device: u64,
+    xor: PerByte,
+    gf: PerByte,
+    pub(super) to_host: PerByte,
+    pub(super) from_host: PerByte,
+    drawer: PerByte,
+    pub(super) cache_write: u64,
+    pub(super) cache_mirror: u64,
+    pub(super) mirror: PerByte,
+    pub(super) mirror_latency_ns: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    pub(super) adapters: Vec<Adapter>,
+    pub(super) paths: Vec<PathUnits>,
+    drawers: Vec<[Server; 2]>,
+    pub(super) costs: Costs,
+    pub(super) latency_ns: u64,
+    pub(super) commands_max: u32,
+    /// Of one adapter's cache: units at which it begins to destage, and the next ones, over which it hurries.
+    pub(super) destage_units: u64,
+    pub(super) ramp_units: u64,
+    pub(super) destages_max: u32,
+    pub(super) keeps_reads: bool,
+    pub(super) rng: Generator,
+}
+
+impl Pair {
+    /// Of these adapters, with so many devices, before there are paths.
+    pub(crate) fn new(spec: &Adapters, devices: u32, seed: u64) -> Self {
+        let per_byte = |bytes_per_s: f64| PerByte::new(1e9 / bytes_per_s);
+        let (p, slot) = (&spec.processor, &spec.slot);
+        let cache = spec.cache.unwrap_or(spec::Cache::NONE);
+        let costs = Costs {
+            read: ticks(p.read_ns + slot.fetch_ns),
+            write: ticks(p.write_ns + 2 * slot.fetch_ns),
+            raid6: ticks(p.raid6_ns),
+            device: ticks(p.device_ns),
+            xor: per_byte(spec.parity.xor_bytes_per_s),
+            gf: per_byte(spec.parity.gf_bytes_per_s),
+            to_host: per_byte(slot.read_bytes_per_s),
+            from_host: per_byte(slot.write_bytes_per_s),
+            drawer: per_byte(spec.drawers.bytes_per_s),
+            cache_write: ticks(cache.write_ns),
+            cache_mirror: ticks(cache.mirror_ns),
+            mirror: per_byte(cache.mirror_bytes_per_s),
+            mirror_latency_ns: cache.mirror_latency_ns,
+        };
+        let bytes = cache.bytes / u64::from(spec.count);
+        let destage_units = (bytes as f64 * cache.destage_share) as u64 / UNIT_BYTES;
+        let adapter = Adapter {
+            processor: Server::default(),
+            mirrored: Server::default(),
+            parity: Server::default(),
+            to_host: Server::default(),
+            from_host: Server::default(),
+            mirror: Server::default(),
+            commands: 0,
+            waiting: List::EMPTY,
+            cache: spec.cache.map(|_| Cache::new(bytes / UNIT_BYTES)),
+            destages: 0,
+            full: List::EMPTY,
+            paths: Vec::new(),
+        };
+        Self {
+            adapters: vec![adapter; spec.count as usize],
+            paths: Vec::new(),
+            drawers: vec![<[Server; 2]>::default(); spec.drawers.count as usize],
+            costs,
+            latency_ns: spec.latency_ns,
+            commands_max: spec.commands_max,
+            destage_units,
+            ramp_units: (cache.destage_ramp_bytes / UNIT_BYTES).max(1),
+            destages_max: cache.destage_depth * devices.div_ceil(spec.count),
+            keeps_reads: cache.keeps_reads,
+            rng: rng::stream(seed, "cache", 0),
+        }
+    }
+
+    /// The next path: its adapters' cache holds what the volume's earlier writes left in it.
+    pub(super) fn add(&mut self, path: PathUnits) {
+        let number = self.paths.len() as u32;
+        let at = number as usize % self.adapters.len();
+        let adapter = &mut self.adapters[at];
+        adapter.paths.push(number);
+        if path.before.how != Written::Fresh
+            && let Some(cache) = &mut adapter.cache
+        {
+            cache.begin_with(self.destage_units);
+        }
+        self.paths.push(path);
+    }
+
+    /// The adapter that serves a path.
+    pub(super) fn serves(&self, path: u32) -> usize {
+        path as usize % self.adapters.len()
+    }
+
+    /// When an operation on a device, asked for now on behalf of a path, reaches it. (Its drawer's ports carry reads
+    /// from then on as well: they are granted with the command.)
+    pub(crate) fn device(&mut self, now_ns: u64, path: u32, device: PartId, op: &Op) -> u64 {
+        let at = self.serves(path);
+        let sent_ns = self.adapters[at].processor.take(now_ns, self.costs.device);
+        let drawer = device.index() % self.drawers.len();
+        let port = &mut self.drawers[drawer][usize::from(op.kind == OpKind::Read)];
+        let carried_ns = port.take(now_ns, self.costs.drawer.ticks(op.len_bytes));
+        sent_ns.max(carried_ns)
+    }
+
+    /// When the parity of so many bytes of a stripe's data is computed.
+    pub(crate) fn parity(&mut self, now_ns: u64, path: u32, bytes: u32, with_q: bool) -> u64 {
+        let at = self.serves(path);
+        let q = if with_q { self.costs.gf.ticks(bytes) } else { 0 };
+        self.adapters[at].parity.take(now_ns, self.costs.xor.ticks(bytes) + q)
+    }
+
+    /// Busy times: of all adapters, then of all drawers, with their numbers.
+    pub(super) fn busy(&self, now_ns: u64) -> [(&'static str, u32, u64); 6] {
+        let count = self.adapters.len() as u32;
+        let of = |server: fn(&Adapter) -> &Server| {
+            self.adapters.iter().map(|a| server(a).busy_ns(now_ns)).sum::<u64>()
+        };
+        let drawers = self.drawers.iter().flatten().map(|d| d.busy_ns(now_ns)).sum();
+        [
+            ("adapters' processors", count, of(|a| &a.processor)),
+            ("adapters' parity engines", count, of(|a| &a.parity)),
+            ("slots, adapter to host", count, of(|a| &a.to_host)),
+            ("slots, host to adapter", count, of(|a| &a.from_host)),
+            ("links between adapters", count, of(|a| &a.mirror)),
+            ("drawers' ports", 2 * self.drawers.len() as u32, drawers),
+        ]
+    }
+
+    /// The power fails: every request is gone; the caches keep what they hold.
+    pub(super) fn power_off(&mut self, now_ns: u64) {
+        for a in &mut self.adapters {
+            let servers = [
+                &mut a.processor,
+                &mut a.mirrored,
+                &mut a.parity,
+                &mut a.to_host,
+                &mut a.from_host,
+                &mut a.mirror,
+            ];
+            for server in servers {
+                server.reset(now_ns);
+            }
+            (a.commands, a.destages) = (0, 0);
+            (a.waiting, a.full) = (List::EMPTY, List::EMPTY);
+            if let Some(cache) = &mut a.cache {
+                cache.power_off();
+            }
+        }
+        for port in self.drawers.iter_mut().flatten() {
+            port.reset(now_ns);
+        }
+    }
+
+    /// Checks the caches.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.adapters.iter().filter_map(|a| a.cache.as_ref()).try_for_each(Cache::check)
+    }
+}
