@@ -178,10 +178,10 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
-    if system.lacks_content() {
+    if system.lacks_content() || system.has_arrays() {
         return Err(Failure::input(format!(
-            "`{name}` is behind RAID adapters: these are emulated in virtual time (`iodyno run --on {name}`), and \
-             can't be served in this version, for their caches keep no content yet; an array without adapters can"
+            "`{name}` has arrays or RAID adapters: these are emulated in virtual time (`iodyno run --on {name}`), and \
+             can't be served in this version"
         )));
     }
     system.host.generator_ns = 0;

@@ -116,9 +116,9 @@ impl Emulated {
             }
         }
         let stores = match cell.spec.content() {
-            Content::Verifiable if system.lacks_content() => {
-                return Err("RAID adapters keep no content in this version: leave `--content verifiable` out, or run \
-                            without them"
+            Content::Verifiable if system.lacks_content() || system.has_arrays() => {
+                return Err("emulated arrays and RAID adapters can't hold verifiable content in this version: leave \
+                            `--content verifiable` out, or run on single devices"
                     .to_owned());
             }
             Content::Verifiable => volumes.clone().map(|volume| store(system, volume)).collect(),

@@ -18,20 +18,22 @@ fn ibm() -> &'static Study {
     STUDY.get_or_init(|| read("ibm", |figures| figures))
 }
 
-/// The study with other printed figures. While the catalog has no systems of these names, each is a workstation.
+/// The study with other printed figures. While the catalog lacks a system of these names, it is a workstation.
 fn read(folder: &str, figures: impl Fn(String) -> String) -> Study {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     fs::create_dir_all(&folder).unwrap();
     let workstation = find(Kind::System, "workstation").unwrap().text;
-    let exist = find(Kind::System, "57ce-gen1").is_ok();
+    let exists = |name: &str| find(Kind::System, name).is_ok();
+    let all = ["57ce-gen3", "57b4-gen3", "57b5-gen2", "57c4-gen2"].into_iter().all(exists);
     let host = |line: &str| {
-        let name = line.strip_prefix("host = \"")?.strip_suffix('"').filter(|_| !exist)?;
+        let name =
+            line.strip_prefix("host = \"")?.strip_suffix('"').filter(|name| !exists(name))?;
         let path = folder.join(format!("{name}.toml"));
         fs::write(&path, workstation.as_ref()).unwrap();
         Some(format!("host = \"{}\"", path.display()))
     };
     let file = find(Kind::Study, "ibm-sas-raid").unwrap();
-    let lines = file.text.lines().filter(|line| exist || !line.starts_with("options = "));
+    let lines = file.text.lines().filter(|line| all || !line.starts_with("options = "));
     let lines = lines.map(|line| host(line).unwrap_or_else(|| line.to_owned()));
     let text = lines.collect::<Vec<_>>().join("\n");
     let path = folder.join("ibm-sas-raid.toml");

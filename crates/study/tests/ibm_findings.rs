@@ -12,8 +12,8 @@ use std::sync::atomic::AtomicBool;
 
 /// The rows of a study, simulated; None while the catalog lacks the adapters.
 fn simulated<T>(keep: impl Fn(&Wanted) -> bool, read: impl Fn(&Outcome<'_>) -> T) -> Option<T> {
-    if find(Kind::System, "57ce-gen1").is_err() {
-        eprintln!("the catalog has no 57ce-gen1 yet: nothing was simulated");
+    if find(Kind::System, "57b5-gen1").is_err() {
+        eprintln!("the catalog has no 57b5-gen1 yet: nothing was simulated");
         return None;
     }
     let mut study: Study = load("ibm-sas-raid").unwrap_or_else(|problem| panic!("{problem}"));

@@ -170,6 +170,11 @@ impl System {
         self.adapters.is_some()
     }
 
+    /// Whether a volume of it is an array.
+    pub fn has_arrays(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Array(_)))
+    }
+
     /// A volume's tree: each part once, children before their parents.
     pub fn parts_of(&self, volume: u32) -> impl Iterator<Item = PartId> {
         let mut found = BTreeSet::new();

@@ -184,7 +184,7 @@ fn arrays_are_volumes_of_several_devices() {
         ("run oltp1 --on model:raid5(ssd-sas12-mlc-800g*2)", "at least 3 members"),
         (
             "run oltp1 --on live:raid1(ssd-sas12-mlc-800g*2) --content verifiable --time 1s",
-            "no content",
+            "verifiable content",
         ),
         ("serve raid1(ssd-sas12-mlc-800g*2) --nbd unix:nbd.sock", "can't be served"),
     ] {
