@@ -236,7 +236,11 @@ fn few_figures_are_inputs() {
     let count =
         |basis| study.rows.iter().filter(|r| r.printed.is_some() && r.basis == basis).count();
     let inputs = count(Provenance::Input);
-    assert_eq!(inputs, 10 + 2 + 19, "attach limits, links, and counts that are all one can attach");
+    assert_eq!(
+        inputs,
+        10 + 2 + 6 + 19,
+        "attach limits, links, and counts that are all one can attach"
+    );
     assert!(count(Provenance::Fitted) * 4 < study.printed.len());
 }
 
