@@ -22,7 +22,7 @@ use crate::core::Core;
 use crate::part_id::PartId;
 use crate::request::{Origin, Request, State};
 use crate::spec::{self, Preconditioned, Written};
-use cache::Cache;
+use cache::{Cache, Place};
 use iodyno_units::rng::below;
 use iodyno_units::{IoError, Op, OpKind};
 use pair::{Adapter, PathUnits};
@@ -378,9 +378,9 @@ impl Pair {
             return Some((path, units.start..units.start + taken, UNPLACED));
         }
         let paths = &self.paths;
-        let stripe = |(path, unit): (u32, u64)| {
-            let stripe_units = paths[path as usize].stripe_units;
-            let from = unit / stripe_units * stripe_units;
+        let stripe = |at: Place| {
+            let stripe_units = paths[at.path() as usize].stripe_units;
+            let from = at.unit() / stripe_units * stripe_units;
             from..from + stripe_units
         };
         let Some((path, units)) = cache.take(stripe) else {
