@@ -186,7 +186,6 @@ fn arrays_are_volumes_of_several_devices() {
             "run oltp1 --on live:raid1(ssd-sas12-mlc-800g*2) --content verifiable --time 1s",
             "verifiable content",
         ),
-        ("serve raid1(ssd-sas12-mlc-800g*2) --nbd unix:nbd.sock", "can't be served"),
     ] {
         place.iodyno(words).exits(2).says(&[message]);
     }

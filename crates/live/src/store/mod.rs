@@ -181,6 +181,20 @@ impl Store {
         self.base().remove_made(self.options.sums_until_end);
     }
 
+    /// Whether the server that had the file before, if any, ended in order.
+    pub fn was_ended(&self) -> bool {
+        self.base().was_ended()
+    }
+
+    /// Leaves the volume as it was when it was opened: for a server that could not start.
+    pub fn abandon(&self) {
+        self.remove_made();
+        if self.was_ended() && self.overlay.is_empty() {
+            // The next server would take it for one that was killed, and that has effect on arrays alone.
+            let _ = self.base().sync(true);
+        }
+    }
+
     fn base(&self) -> &Base {
         &self.durable.base
     }
