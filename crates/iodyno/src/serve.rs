@@ -104,7 +104,9 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
 
     let mut machine = Machine::new(&system, flags.seed).map_err(|why| {
         stores.iter().for_each(Store::abandon);
-        folders.iter().for_each(|(_, folder)| folder.remove_made());
+        for (_, folder) in &folders {
+            folder.remove_made();
+        }
         Failure::input(why)
     })?;
     let transport = if flags.no_floor { None } else { transport_calibration::measure() };

@@ -121,7 +121,9 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
                     stores[part.index()].clear_corruption();
                     machine.system().volumes.iter().position(|volume| volume.root == part)
                 });
-                volume.iter().for_each(|&volume| live.set_full(volume as u32, false));
+                if let Some(volume) = volume {
+                    live.set_full(volume as u32, false);
+                }
             }
         }
         Ask::Full { volume } => {

@@ -107,7 +107,9 @@ impl Volumes {
             };
             if let Err(why) = opened {
                 stores.iter().for_each(Store::abandon);
-                folders.iter().for_each(|(_, folder)| folder.remove_made());
+                for (_, folder) in &folders {
+                    folder.remove_made();
+                }
                 return Err(Failure::target(why));
             }
         }
