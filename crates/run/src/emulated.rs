@@ -123,7 +123,10 @@ impl Emulated {
                         .to_owned(),
                 );
             }
-            Content::Verifiable => system.devices().map(|placed| store(&placed.device)).collect(),
+            Content::Verifiable => {
+                let holes_for_zeroes = system.has_arrays();
+                system.devices().map(|placed| store(&placed.device, holes_for_zeroes)).collect()
+            }
             _ => Vec::new(),
         };
         let live = Live::new(machine, stores, &Options::default(), || Clock::new().now_ns());
@@ -157,9 +160,10 @@ impl Emulated {
 }
 
 /// The bytes of a device, in memory.
-fn store(device: &Device) -> Store {
+fn store(device: &Device, holes_for_zeroes: bool) -> Store {
     let emptied_by_power_failure = matches!(&device.kind, Kind::Memory(m) if !m.protected);
-    let options = store::Options { emptied_by_power_failure, ..store::Options::default() };
+    let options =
+        store::Options { emptied_by_power_failure, holes_for_zeroes, ..store::Options::default() };
     Store::in_memory(device.capacity_bytes(), LIVE_BYTES_MAX, options)
 }
 

@@ -230,7 +230,12 @@ fn in_use(path: &str) -> Result<Vec<String>, Failure> {
 
 fn options(system: &System, volume: u32) -> store::Options {
     let emptied = system.is_emptied_by_power_failure(volume);
-    store::Options { emptied_by_power_failure: emptied, ..store::Options::default() }
+    let holes_for_zeroes = described(system, volume).is_some();
+    store::Options {
+        emptied_by_power_failure: emptied,
+        holes_for_zeroes,
+        ..store::Options::default()
+    }
 }
 
 /// Refuses memory that is too small for writes, and warns if it exceeds the machine's free memory.

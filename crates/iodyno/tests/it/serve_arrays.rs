@@ -7,6 +7,7 @@ use iodyno_nbd::client::Blocking;
 use iodyno_nbd::{CmdFlags, Kind};
 use iodyno_units::rng::{below, stream};
 use serde_json::Value;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 /// Data of three members.
@@ -81,7 +82,7 @@ fn wait_until_whole(server: &Served<'_>) {
 #[test]
 fn an_array_serves_what_lost_members_held() {
     let place = place();
-    let server = Served::start(&place, RAID5);
+    let server = Served::start(&place, &format!("{RAID5} --record array.rec"));
     let (mut client, mut expected) = (server.client(), Expected::new());
     expected.write(&mut client, 1);
     let said = server.fault("lose device 3");
@@ -109,6 +110,8 @@ fn an_array_serves_what_lost_members_held() {
     assert_eq!(array(&server)["data_lost"], true);
     assert!(expected.check(&mut client, true) > 100);
     server.stop();
+    let replayed = place.iodyno("replay array.rec").succeeds().stdout.clone();
+    assert!(replayed.contains("6 faults") && replayed.contains("the same events"), "{replayed}");
     // And another server can't know which data that is.
     let refused = place.iodyno(&format!("serve {RAID5} --nbd unix:nbd.sock"));
     refused.exits(4).says(&["some data of this array was lost"]);
@@ -163,6 +166,12 @@ fn a_folder_keeps_an_array() {
     expected.check(&mut server.client(), false);
     server.fault("replace device 2");
     wait_until_whole(&server);
+    // Where nothing was written, a rebuilt member takes no space.
+    let taken = |member: u32| {
+        let path = place.path(&format!("array/member-{member}"));
+        std::fs::metadata(path).unwrap().blocks() * 512
+    };
+    assert!(taken(2) < SIZE * 3 / 4 && taken(2) < 2 * taken(1), "{} {}", taken(2), taken(1));
     expected.write(&mut server.client(), 3);
     // A kill in mid-write: parity agrees with the data again, so every member can be lost.
     let mut crowd = server.crowd(16);

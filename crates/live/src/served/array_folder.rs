@@ -193,8 +193,8 @@ impl ArrayFolder {
         }
         if layout.copies() == 1 && !self.health.missing.is_empty() {
             return Err(format!(
-                "{}: the server was killed while a member was missing, so its data can't be computed: parity may be of \
-                 other data (the write hole). Use another folder",
+                "{}: the last server did not end in order, and a member was missing: its data can't be computed, since \
+                 parity may be of other data (the write hole). Use another folder",
                 self.path.display()
             ));
         }
