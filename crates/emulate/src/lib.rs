@@ -43,7 +43,7 @@ pub mod spec;
 pub mod usage;
 mod values;
 
-pub use array::{ArrayCounts, ArrayState};
+pub use array::{ArrayCounts, ArrayHealth, ArrayState};
 #[doc(hidden)]
 pub use bug_injection::InjectedBug;
 pub use completion::Completion;

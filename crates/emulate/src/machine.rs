@@ -8,7 +8,7 @@ mod apply_fault;
 mod tests;
 
 use crate::adapter::Pair;
-use crate::array::ArrayState;
+use crate::array::{ArrayHealth, ArrayState};
 use crate::bug_injection::InjectedBug;
 use crate::completion::Completion;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
@@ -355,6 +355,25 @@ impl Machine {
     /// The state of an array that is a volume; None: the volume is none.
     pub fn array_state(&self, volume: u32) -> Option<ArrayState> {
         self.parts[self.system.volumes[volume as usize].root.index()].array_state()
+    }
+
+    /// What the members of an array that is a volume hold; None: the volume is none.
+    #[inline]
+    pub fn array_health(&self, volume: u32) -> Option<ArrayHealth> {
+        let root = self.system.volumes[volume as usize].root;
+        self.parts[root.index()].array_health().map(|health| health.0)
+    }
+
+    /// Whether a power cut could leave rows of an array that is a volume in contradiction: what was written there was
+    /// not made durable by a flush since. Only while content is kept.
+    pub fn has_unflushed_rows(&self, volume: u32) -> bool {
+        let root = self.system.volumes[volume as usize].root;
+        self.parts[root.index()].array_health().is_some_and(|health| health.1)
+    }
+
+    /// The present faults of a device.
+    pub fn device_fault_state(&self, device: PartId) -> FaultState {
+        self.fault_state_of(device)
     }
 
     /// An array that is a volume reads all its stripes from now on, at the rate of its rebuilds: it writes again what

@@ -9,7 +9,7 @@
 mod mirror;
 
 use crate::adapter::AdapterPath;
-use crate::array::{Array, ArrayState};
+use crate::array::{Array, ArrayHealth, ArrayState};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::flash::{Counts, FlashDevice, Population};
@@ -166,6 +166,12 @@ impl Part {
     /// The state of an array.
     pub(crate) fn array_state(&self) -> Option<ArrayState> {
         if let Self::Array(array) = self { Some(array.state()) } else { None }
+    }
+
+    /// What an array's members hold, and whether a power cut could leave some of its rows in contradiction.
+    pub(crate) fn array_health(&self) -> Option<(ArrayHealth, bool)> {
+        let Self::Array(array) = self else { return None };
+        Some((array.health(), array.has_unflushed_rows()))
     }
 
     /// An array reads all its stripes.

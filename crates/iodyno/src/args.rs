@@ -205,8 +205,8 @@ pub struct Serve {
     /// `model` (the default) or `native`.
     #[arg(long, value_name = "SPEED")]
     pub speed: Option<Speed>,
-    /// Keep the bytes in this file, sparse, made if it is not there; one for each volume. Without, they
-    /// are in memory.
+    /// Keep the bytes in this file, sparse, made if it is not there; one for each volume. Of an array, in this
+    /// folder, with a file for each member. Without, they are in memory.
     #[arg(long, value_name = "FILE")]
     pub backing: Vec<PathBuf>,
     /// Begin with an existing image, one for each volume: a raw file, or an export that another NBD server has

@@ -113,6 +113,7 @@ fn in_words(status: &Value) -> String {
                 time("lateness_p99_ns"),
             );
         }
+        text += &array_in_words(&volume["array"]);
         let bytes = |key: &str| volume[key].as_u64();
         if let (Some(size), Some(capacity)) = (bytes("size_bytes"), bytes("capacity_bytes"))
             && size != capacity
@@ -153,6 +154,30 @@ fn in_words(status: &Value) -> String {
                 let _ = writeln!(text, "  !             {n} {words}");
             }
         }
+    }
+    text
+}
+
+/// The members of an array, where not all are there, and its rebuild.
+fn array_in_words(array: &Value) -> String {
+    let mut text = String::new();
+    let members = array["members"].as_array().into_iter().flatten();
+    for (number, member) in members.enumerate().filter(|(_, member)| member["state"] != "present") {
+        let device = &member["device"];
+        let what = match (member["state"].as_str(), array["rebuilt_share"].as_f64()) {
+            (Some("rebuilt"), Some(share)) => format!("rebuilt to {:.1} %", share * 100.0),
+            (word, _) => word.unwrap_or_default().to_owned(),
+        };
+        let _ = writeln!(text, "  !             member {number} (device {device}): {what}");
+    }
+    if let Some(runs @ 1..) = array["resyncs"].as_u64() {
+        let _ = writeln!(text, "  !             resync after a power cut: {runs} runs of rows");
+    }
+    if array["data_lost"] == true {
+        let _ = writeln!(
+            text,
+            "  !             some data is lost: it can't be read until it is written"
+        );
     }
     text
 }

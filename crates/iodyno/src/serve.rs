@@ -15,7 +15,6 @@ mod volumes;
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
 use crate::{complain, remark, signals};
-use apply_fault::on_a_volume;
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
@@ -61,16 +60,17 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
     native_only(flags)?;
     let mut system = system(&flags.device)?;
+    single_devices_only(flags, &system)?;
     let endpoints = endpoints(flags)?;
     let config = config(flags)?;
     let metrics_at = metrics_address(flags)?;
     let plan = flags.scenario.as_deref().map(scenario::read).transpose()?.unwrap_or_default();
     let mut volumes = Volumes::open(flags, &mut system)?;
     for (number, _, ask) in &plan {
-        on_a_volume(ask, &volumes.sizes_bytes)
-            .map_err(|why| scenario::wrong(flags, *number, &why))?;
+        let checked = volumes.numbered(&system).check(ask);
+        checked.map_err(|why| scenario::wrong(flags, *number, &why))?;
     }
-    let mut stores = volumes.stores(flags, &system)?;
+    let (mut stores, folders) = volumes.stores(flags, &system)?;
     let stop = signals::stop_flag();
     let names = names(&system);
 
@@ -103,7 +103,10 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     }
 
     let mut machine = Machine::new(&system, flags.seed).map_err(|why| {
-        stores.iter().for_each(Store::remove_made);
+        stores.iter().for_each(Store::abandon);
+        for (_, folder) in &folders {
+            folder.remove_made();
+        }
         Failure::input(why)
     })?;
     let transport = if flags.no_floor { None } else { transport_calibration::measure() };
@@ -123,8 +126,9 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "sizes_bytes": volumes.sizes_bytes,
         });
         let recorder = Recorder::create(path, &head).map_err(Failure::input);
-        live.record(recorder.inspect_err(|_| remove_files(&live))?);
+        live.record(recorder.inspect_err(|_| live.abandon())?);
     }
+    live.keep_arrays(folders);
     let exports = Arc::new(Exports::default());
     for (volume, name) in (0..).zip(&names) {
         let export = Volume::new(Arc::clone(&live), volume, volume * WORKERS, flags.read_only);
@@ -178,10 +182,10 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
-    if system.lacks_content() || system.has_arrays() {
+    if system.lacks_content() {
         return Err(Failure::input(format!(
-            "`{name}` has arrays or RAID adapters: these are emulated in virtual time (`iodyno run --on {name}`), and \
-             can't be served in this version"
+            "`{name}` has RAID adapters: these are emulated in virtual time (`iodyno run --on {name}`), and can't be \
+             served in this version"
         )));
     }
     system.host.generator_ns = 0;
@@ -204,14 +208,9 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     Ok(system)
 }
 
-/// Removes the files of a server that could not start.
-fn remove_files(live: &Served) {
-    live.look(|_, stores, _| stores.iter().for_each(Store::remove_made));
-}
-
-/// The same, and the record, whose existence would refuse the next server.
+/// Removes the files of a server that could not start, and its record, whose existence would refuse the next server.
 fn clean_up(flags: &Serve, live: &Served) {
-    remove_files(live);
+    live.abandon();
     if let Some(path) = &flags.record {
         remove_begun(path, b"iodyno record 2");
     }
@@ -318,6 +317,22 @@ fn native_only(flags: &Serve) -> Result<(), Failure> {
             "{flag} concerns the model's times, and --speed native has none: leave one of them out"
         ))),
         None => Ok(()),
+    }
+}
+
+/// Arrays have no flags that are about the content or the size of one device.
+fn single_devices_only(flags: &Serve, system: &System) -> Result<(), Failure> {
+    let given = [
+        ("--image", !flags.image.is_empty()),
+        ("--size", flags.size.is_some()),
+        ("--speed native", flags.speed == Some(Speed::Native)),
+    ];
+    match given.iter().find(|g| g.1) {
+        Some((flag, _)) if system.has_arrays() => Err(Failure::input(format!(
+            "{flag} is for volumes of a single device, and {} has an array: leave it out",
+            flags.device
+        ))),
+        _ => Ok(()),
     }
 }
 

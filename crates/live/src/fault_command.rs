@@ -8,7 +8,7 @@
 //! delay 5ms [KIND] [VOLUME]      error 1% [KIND] [VOLUME]
 //! ```
 //! A kind is reads, writes, flushes, trims or zeroes; without one it is all of them. A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
-//! A member of an array is named as `device 3`.
+//! Where there are arrays, the number is that of a device: `device 3`. (After `full` and `resize` it is a volume's.)
 
 use iodyno_emulate::{Fault, PartId};
 use iodyno_units::OpKind;

@@ -5,8 +5,8 @@ use crate::admin_socket::{self, Timed};
 use crate::counts::{Counts, LATE_NS};
 use crate::served::{Live, Sink};
 use crate::transport::Transport;
-use iodyno_emulate::FaultState;
 use iodyno_emulate::usage::Resource;
+use iodyno_emulate::{ArrayState, FaultState, Machine};
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
 use serde_json::{Map, Value, json};
@@ -36,6 +36,9 @@ struct Seen {
     flash: Option<iodyno_emulate::flash::Counts>,
     worn: Option<f64>,
     buffered: Option<(u64, u64)>,
+    array: Option<ArrayState>,
+    /// Its devices that are gone.
+    lost_devices: Vec<u32>,
 }
 
 /// The state of all volumes at one instant.
@@ -61,9 +64,42 @@ fn snapshot<S: Sink>(live: &Live<S>) -> Snapshot {
             flash: machine.flash_counts(v),
             worn: machine.worn(v),
             buffered: machine.buffered_bytes(v),
+            array: machine.array_state(v),
+            lost_devices: lost_devices(machine, v),
         });
         let (at_ns, events) = (machine.now_ns(), machine.events());
         Snapshot { at_ns, events, transport, volumes: volumes.collect() }
+    })
+}
+
+fn lost_devices(machine: &Machine, volume: u32) -> Vec<u32> {
+    let parts = machine.system().parts_of(volume);
+    parts.filter(|&part| machine.device_fault_state(part).lost).map(|part| part.0).collect()
+}
+
+/// An array, as far as it differs from a volume of one device.
+fn of_array(state: &ArrayState, lost_devices: &[u32]) -> Value {
+    let members = (0..).zip(&state.members).map(|(number, part)| {
+        let is_rebuilt = state.rebuilt.is_some_and(|(member, _)| member == number);
+        let word = match (state.missing.contains(number), is_rebuilt) {
+            (_, true) => "rebuilt",
+            (true, _) if lost_devices.contains(&part.0) => "lost",
+            (true, _) => "missing",
+            _ if lost_devices.contains(&part.0) => "lost",
+            _ => "present",
+        };
+        json!({ "device": part.0, "state": word })
+    });
+    json!({
+        "members": members.collect::<Vec<_>>(),
+        "missing": state.missing.len(),
+        "rebuilt_share": state.rebuilt.map(|rebuilt| rebuilt.1),
+        "resyncs": state.resyncs,
+        "data_lost": state.lost,
+        "rebuilt_members": state.counts.rebuilt_members,
+        "rebuilt_bytes": state.counts.rebuilt_bytes,
+        "resynced_units": state.counts.resynced_units,
+        "lost_units": state.counts.lost_units,
     })
 }
 
@@ -125,6 +161,7 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
             "dropped_writes": c.dropped.writes,
             "dropped_bytes": c.dropped.bytes,
             "torn_writes": c.dropped.torn,
+            "array": v.array.as_ref().map(|state| of_array(state, &v.lost_devices)),
         })
     });
     json!({
@@ -228,6 +265,18 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
         "gauge",
         "Pages programmed for each page that hosts wrote, since the start.",
         &each(&|v| v.flash.map(|f| f.write_amplification())),
+    );
+    family(
+        "array_missing_members",
+        "gauge",
+        "Members of an array that are missing, or not rebuilt yet.",
+        &each(&|v| v.array.as_ref().map(|state| state.missing.len() as f64)),
+    );
+    family(
+        "array_rebuilt_bytes_total",
+        "counter",
+        "Bytes written to members of an array that are rebuilt.",
+        &each(&|v| v.array.as_ref().map(|state| state.counts.rebuilt_bytes as f64)),
     );
     family(
         "erases_total",

@@ -15,7 +15,7 @@
 
 use crate::fault_command::{self, Ask};
 use crate::store::remove_made;
-use iodyno_emulate::{Completion, Fault, Machine};
+use iodyno_emulate::{Completion, Fault, Machine, PartId};
 use iodyno_units::text::quoted;
 use iodyno_units::{Op, OpKind};
 use std::cell::Cell;
@@ -291,9 +291,12 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
     if at_ns > AT_NS_MAX {
         return Err(format!("its time is beyond {AT_NS_MAX} ns"));
     }
-    let volumes = machine.volumes();
-    if let Some(volume) = volume.filter(|&volume| volume >= volumes) {
-        return Err(format!("there is no volume {volume}, they are 0 to {}", volumes - 1));
+    let (what, all) = match line {
+        Line::Fault { .. } => ("device", machine.system().devices().count() as u32),
+        _ => ("volume", machine.volumes()),
+    };
+    if let Some(number) = volume.filter(|&number| number >= all) {
+        return Err(format!("there is no {what} {number}, they are 0 to {}", all - 1));
     }
     let (offset_bytes, len_bytes) = match line {
         Line::Operation { worker, op, .. } => {
@@ -321,7 +324,11 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
         },
         Line::End { .. } => return Ok(()),
     };
-    let capacity_bytes = machine.capacity_bytes(volume.unwrap_or(0));
+    let number = volume.unwrap_or(0);
+    let capacity_bytes = match line {
+        Line::Fault { .. } => machine.system().part_capacity_bytes(PartId(number)),
+        _ => machine.capacity_bytes(number),
+    };
     if offset_bytes.checked_add(len_bytes).is_none_or(|end_bytes| end_bytes > capacity_bytes) {
         return Err(format!("it goes beyond the volume's end, {capacity_bytes}"));
     }

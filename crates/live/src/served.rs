@@ -18,9 +18,12 @@
 //!   [`store`](crate::store). While it refuses some, operations that need space there are refused too.
 
 mod array_bytes;
+mod array_folder;
 mod limits;
 mod operations;
 mod shutdown;
+
+pub use array_folder::{ArrayFolder, DescribedArray};
 
 use crate::counts::{Counts, Late, Looks, Taken};
 use crate::record::Recorder;
@@ -136,6 +139,36 @@ impl<S: Sink> Live<S> {
     /// Records the inputs from now on.
     pub fn record(&self, recorder: Recorder) {
         self.lock().recorder = Some(recorder);
+    }
+
+    /// Keeps what arrays know of their members in their folders from now on, each with its volume's number. Members
+    /// that are missing there are lost at once.
+    pub fn keep_arrays(&self, folders: Vec<(u32, ArrayFolder)>) {
+        let mut lost = Vec::new();
+        for (volume, folder) in &folders {
+            self.look(|machine, _, _| {
+                let members = machine.array_state(*volume).map(|state| state.members);
+                lost.extend(
+                    folder.missing().iter().filter_map(|m| members.as_ref()?.get(m).copied()),
+                );
+            });
+        }
+        // A folder that has a missing member already need not change.
+        for part in lost {
+            self.inject(Fault::Lose { part });
+        }
+        self.lock().folders = folders;
+    }
+
+    /// The folders of a server that could not start.
+    pub fn abandon(&self) {
+        let inner = self.lock();
+        let machine = &inner.machine;
+        let is_clean = (0..machine.volumes()).all(|volume| !machine.has_unflushed_rows(volume));
+        for store in &inner.stores {
+            if is_clean { store.abandon() } else { store.remove_made() }
+        }
+        inner.folders.iter().for_each(|(_, folder)| folder.remove_made());
     }
 
     /// Failures beneath the machine since it began, each the first of its kind: bytes that the backing has
@@ -363,11 +396,14 @@ impl<S: Sink> Live<S> {
         }
         let Inner { counts, stores, machine, .. } = &mut *inner;
         let system = machine.system();
+        // What a replaced device held is not lost in a power cut.
+        let is_replaced = matches!(fault, Fault::Replace { .. });
         let taken = (0..).zip(counts.iter_mut().zip(before)).map(|(volume, (counts, before))| {
             let mut dropped = Dropped::default();
             for part in system.parts_of(volume) {
                 if let Some(store) = stores.get_mut(part.index()) {
-                    dropped.add(store.take_dropped());
+                    let of_store = store.take_dropped();
+                    dropped.add(if is_replaced { Dropped::default() } else { of_store });
                 }
             }
             counts.dropped.add(dropped);

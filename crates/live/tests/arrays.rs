@@ -75,9 +75,9 @@ impl Rig {
         let mut machine = Machine::represented(&system, 1, 1).unwrap();
         machine.add_worker(0);
         let sizes = system.devices().map(|placed| placed.device.capacity_bytes());
-        let stores = sizes
-            .map(|bytes| Store::in_memory(bytes, 1 << 30, iodyno_live::store::Options::default()))
-            .collect();
+        let default = iodyno_live::store::Options::default();
+        let options = iodyno_live::store::Options { holes_for_zeroes: true, ..default };
+        let stores = sizes.map(|bytes| Store::in_memory(bytes, 1 << 30, options)).collect();
         let live = Live::new(machine, stores, &Options::default(), || NOW_NS.get());
         let bytes = vec![0; live.capacity_bytes(0) as usize];
         let tolerates = match level {

@@ -10,7 +10,7 @@
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
 use iodyno_drive::{Medium, blocks};
-use iodyno_emulate::spec::{Preconditioned, Written};
+use iodyno_emulate::spec::{Device, Kind, Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::served::{Live, Options};
 use iodyno_live::store::{self, Store};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// The block of random writes where a workload gives none: the unit of most mapping tables.
 const BLOCK_BYTES_DEFAULT: u32 = 4096;
-/// Most memory for the bytes of one volume in real time.
+/// Most memory for the bytes of one device in real time.
 const LIVE_BYTES_MAX: u64 = 4 << 30;
 
 /// The emulated system that all targets of a run are volumes of.
@@ -116,12 +116,17 @@ impl Emulated {
             }
         }
         let stores = match cell.spec.content() {
-            Content::Verifiable if system.lacks_content() || system.has_arrays() => {
-                return Err("emulated arrays and RAID adapters can't hold verifiable content in this version: leave \
-                            `--content verifiable` out, or run on single devices"
-                    .to_owned());
+            Content::Verifiable if system.lacks_content() => {
+                return Err(
+                    "emulated RAID adapters can't hold verifiable content in this version: leave \
+                            `--content verifiable` out, or run on devices and arrays without them"
+                        .to_owned(),
+                );
             }
-            Content::Verifiable => volumes.clone().map(|volume| store(system, volume)).collect(),
+            Content::Verifiable => {
+                let holes_for_zeroes = system.has_arrays();
+                system.devices().map(|placed| store(&placed.device, holes_for_zeroes)).collect()
+            }
             _ => Vec::new(),
         };
         let live = Live::new(machine, stores, &Options::default(), || Clock::new().now_ns());
@@ -154,11 +159,12 @@ impl Emulated {
     }
 }
 
-/// The bytes of a volume, in memory.
-fn store(system: &System, volume: u32) -> Store {
-    let emptied_by_power_failure = system.is_emptied_by_power_failure(volume);
-    let options = store::Options { emptied_by_power_failure, ..store::Options::default() };
-    Store::in_memory(system.capacity_bytes(volume), LIVE_BYTES_MAX, options)
+/// The bytes of a device, in memory.
+fn store(device: &Device, holes_for_zeroes: bool) -> Store {
+    let emptied_by_power_failure = matches!(&device.kind, Kind::Memory(m) if !m.protected);
+    let options =
+        store::Options { emptied_by_power_failure, holes_for_zeroes, ..store::Options::default() };
+    Store::in_memory(device.capacity_bytes(), LIVE_BYTES_MAX, options)
 }
 
 /// The kinds of operation that decide the state of a device, with their shares.

@@ -11,7 +11,7 @@ use iodyno_live::served::{Live, NEVER, Payload, Sink};
 use iodyno_units::{IoError, Op, OpKind};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The last part of a wait is spun, ns: a sleep ends up to 70 µs late.
@@ -24,6 +24,8 @@ const SLEEP_MAX_NS: u64 = 10_000_000;
 pub struct Mailbox {
     count: AtomicUsize,
     done: Mutex<Vec<(u32, i32)>>,
+    /// What reads of an array have returned.
+    read: Mutex<Vec<(u32, Vec<u8>)>>,
 }
 
 /// Identifies the worker and slot that wait for one operation.
@@ -32,6 +34,8 @@ pub struct CompletionHandle {
     to: Arc<Mailbox>,
     slot: u32,
     len_bytes: u32,
+    /// Of a read of an array whose bytes are kept: they come with the completion.
+    bytes: Vec<u8>,
 }
 
 impl Sink for CompletionHandle {
@@ -40,9 +44,20 @@ impl Sink for CompletionHandle {
             Ok(()) => self.len_bytes as i32,
             Err(error) => -error.errno(),
         };
-        self.to.done.lock().unwrap_or_else(PoisonError::into_inner).push((self.slot, result));
+        if !self.bytes.is_empty() {
+            held(&self.to.read).push((self.slot, self.bytes));
+        }
+        held(&self.to.done).push((self.slot, result));
         self.to.count.fetch_add(1, Ordering::Release);
     }
+
+    fn buffer(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// See the module.
@@ -54,6 +69,8 @@ pub struct LiveEngine<'a> {
     buffers: &'a Buffers,
     mailbox: Arc<Mailbox>,
     taken: Vec<(u32, i32)>,
+    /// The volume is an array whose bytes are kept.
+    reads_late: bool,
 }
 
 impl<'a> LiveEngine<'a> {
@@ -68,8 +85,12 @@ impl<'a> LiveEngine<'a> {
         let mailbox = Arc::new(Mailbox {
             count: AtomicUsize::new(0),
             done: Mutex::new(Vec::with_capacity(buffers.slots() as usize)),
+            read: Mutex::default(),
         });
-        Self { live, volume, worker, buffers, mailbox, taken }
+        let reads_late = live.look(|machine, stores, _| {
+            !stores.is_empty() && machine.array_health(volume).is_some()
+        });
+        Self { live, volume, worker, buffers, mailbox, taken, reads_late }
     }
 
     /// Processes what is due; gives the time of the next event, and now. `looks` counts the polls
@@ -107,15 +128,24 @@ impl<'a> LiveEngine<'a> {
 impl Engine for LiveEngine<'_> {
     fn queue(&mut self, slot: u32, op: &Op) {
         let len = op.len_bytes as usize;
+        let mut bytes = Vec::new();
         let payload = match op.kind {
+            OpKind::Read if self.reads_late => {
+                bytes = vec![0; len];
+                Payload::ReadIntoSink
+            }
             // SAFETY: the slot is this engine's until its completion is drained.
             OpKind::Read => Payload::Read(unsafe { self.buffers.bytes(slot, len) }),
             // SAFETY: as above.
             OpKind::Write => Payload::Write(unsafe { self.buffers.bytes(slot, len) }),
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => Payload::None,
         };
-        let completion =
-            CompletionHandle { to: Arc::clone(&self.mailbox), slot, len_bytes: op.len_bytes };
+        let completion = CompletionHandle {
+            to: Arc::clone(&self.mailbox),
+            slot,
+            len_bytes: op.len_bytes,
+            bytes,
+        };
         let issued_ns = self.live.submit(self.worker, self.volume, op, payload, completion);
         let mut looks = Looks::default();
         while self.advance(&mut looks).1 < issued_ns {
@@ -142,9 +172,15 @@ impl Engine for LiveEngine<'_> {
         if self.mailbox.count.swap(0, Ordering::Acquire) == 0 {
             return;
         }
-        let mut mail = self.mailbox.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mail = held(&self.mailbox.done);
         std::mem::swap(&mut self.taken, &mut mail);
         drop(mail);
+        if self.reads_late {
+            for (slot, bytes) in held(&self.mailbox.read).drain(..) {
+                // SAFETY: the slot is this engine's until its completion is drained, which is below, or next.
+                unsafe { self.buffers.bytes(slot, bytes.len()) }.copy_from_slice(&bytes);
+            }
+        }
         for (slot, result) in self.taken.drain(..) {
             done(slot, result);
         }

@@ -45,7 +45,7 @@ use row::Row;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use usage::Phases;
-pub use usage::{ArrayCounts, ArrayState};
+pub use usage::{ArrayCounts, ArrayHealth, ArrayState};
 
 /// Sectors of a content unit.
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;

@@ -53,6 +53,16 @@ impl Array {
         self.layout.strip_sectors() / UNIT_SECTORS
     }
 
+    /// Units that were lost are written again, but not durably.
+    pub(super) fn heals(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| !record.healed.is_empty())
+    }
+
+    /// Whether a power cut could leave some row in contradiction, as far as content is kept.
+    pub(crate) fn has_unflushed_rows(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| !record.rows.is_empty())
+    }
+
     fn keeps_record(&self) -> bool {
         self.record.is_some() && self.is_redundant()
     }

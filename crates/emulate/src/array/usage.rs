@@ -67,7 +67,23 @@ impl Phases {
     }
 }
 
+/// What an array's members hold, as far as the array knows and a new machine can't: to be kept beside the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayHealth {
+    /// Members that are missing, or not rebuilt yet.
+    pub missing: MemberSet,
+    /// Some data is lost, or was and is written again, but not durably.
+    pub lost: bool,
+}
+
 impl Array {
+    /// What its members hold.
+    #[inline]
+    pub(crate) fn health(&self) -> ArrayHealth {
+        let lost = !self.bad.is_empty() || self.heals();
+        ArrayHealth { missing: self.missing, lost }
+    }
+
     /// Its state.
     pub(crate) fn state(&self) -> ArrayState {
         ArrayState {

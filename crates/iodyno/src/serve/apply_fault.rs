@@ -1,7 +1,8 @@
 //! The control socket's answers for a served machine: carries out fault commands, and says what is in effect from
 //! then on and what a loss of power took.
 
-use iodyno_emulate::{Fault, PartId};
+use iodyno_emulate::spec::{self, Part};
+use iodyno_emulate::{Fault, PartId, System};
 use iodyno_live::control::Answer;
 use iodyno_live::counts::Taken;
 use iodyno_live::fault_command::{self, Ask, KINDS};
@@ -40,42 +41,74 @@ pub(super) fn done(text: &str) -> Value {
     json!({ "ok": true, "text": text })
 }
 
-/// Checks that a request concerns an existing volume and lies within it.
-pub(super) fn on_a_volume(ask: &Ask, capacities_bytes: &[u64]) -> Result<(), String> {
-    use Fault::{Block, Latent, Page};
-    let (volume, end_bytes) = match *ask {
-        Ask::Fault(fault) => {
-            let end_bytes = match fault {
-                Latent { offset_bytes, len_bytes, .. } => offset_bytes + len_bytes,
-                Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
-                _ => 0,
-            };
-            (fault.part().map_or(0, |part| part.0), end_bytes)
+/// What the numbers in fault commands name: a device, or, of commands that are no faults of a device, a volume. Where
+/// every volume is one device, they are the same.
+pub(super) struct Numbered {
+    devices_bytes: Vec<u64>,
+    volumes_bytes: Vec<u64>,
+    /// What a device is called.
+    pub(super) device: &'static str,
+}
+
+impl Numbered {
+    /// Of a system whose volumes have these sizes.
+    pub(super) fn of(system: &System, volumes_bytes: Vec<u64>) -> Self {
+        if !system.has_arrays() {
+            return Self::alone(volumes_bytes);
         }
-        Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
-        Ask::Resize { volume, size_bytes } => (volume, size_bytes),
-        Ask::Full { volume } => (volume, 0),
-        Ask::ClearAll => return Ok(()),
-    };
-    match capacities_bytes.get(volume as usize) {
-        None if capacities_bytes.len() == 1 => {
-            Err(format!("there is no volume {volume}: there is one, and its number is 0"))
+        let devices_bytes = system.devices().map(|placed| placed.device.capacity_bytes()).collect();
+        Self { devices_bytes, volumes_bytes, device: "device" }
+    }
+
+    /// Of volumes that are one device each.
+    pub(super) fn alone(sizes_bytes: Vec<u64>) -> Self {
+        Self { devices_bytes: sizes_bytes.clone(), volumes_bytes: sizes_bytes, device: "volume" }
+    }
+
+    /// Checks that a request concerns an existing device or volume, and lies within it.
+    pub(super) fn check(&self, ask: &Ask) -> Result<(), String> {
+        use Fault::{Block, Latent, Page};
+        let (number, end_bytes) = match *ask {
+            Ask::Fault(fault) => {
+                let end_bytes = match fault {
+                    Latent { offset_bytes, len_bytes, .. } => offset_bytes + len_bytes,
+                    Page { offset_bytes, .. } | Block { offset_bytes, .. } => offset_bytes + 1,
+                    _ => 0,
+                };
+                (fault.part().map_or(0, |part| part.0), end_bytes)
+            }
+            Ask::Corrupt { volume, offset_bytes, len_bytes } => (volume, offset_bytes + len_bytes),
+            Ask::Resize { volume, size_bytes } => (volume, size_bytes),
+            Ask::Full { volume } => (volume, 0),
+            Ask::ClearAll => return Ok(()),
+        };
+        let (what, sizes_bytes) = match ask {
+            Ask::Resize { .. } | Ask::Full { .. } => ("volume", &self.volumes_bytes),
+            _ => (self.device, &self.devices_bytes),
+        };
+        match sizes_bytes.get(number as usize) {
+            None if sizes_bytes.len() == 1 => {
+                Err(format!("there is no {what} {number}: there is one, and its number is 0"))
+            }
+            None => {
+                let last = sizes_bytes.len() - 1;
+                Err(format!("there is no {what} {number}: they are 0 to {last}"))
+            }
+            Some(capacity) if end_bytes > *capacity => {
+                Err(format!("beyond the end: {what} {number} has {capacity} bytes"))
+            }
+            Some(_) => Ok(()),
         }
-        None => {
-            let last = capacities_bytes.len() - 1;
-            Err(format!("there is no volume {volume}: they are 0 to {last}"))
-        }
-        Some(capacity) if end_bytes > *capacity => {
-            Err(format!("beyond the end: volume {volume} has {capacity} bytes"))
-        }
-        Some(_) => Ok(()),
     }
 }
 
 /// Applies a request to a served system; gives the answer.
 pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
-    on_a_volume(ask, live.capacities_bytes())?;
-    let is_off = live.look(|machine, _, _| machine.fault_state(0).off);
+    let (numbered, is_off, devices) = live.look(|machine, _, _| {
+        let numbered = Numbered::of(machine.system(), live.capacities_bytes().to_vec());
+        (numbered, machine.fault_state(0).off, machine.system().devices().count() as u32)
+    });
+    numbered.check(ask)?;
     let mut taken = Vec::new();
     match ask {
         Ask::Fault(Fault::PowerCut) if is_off => {
@@ -84,33 +117,54 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         Ask::Fault(fault) => {
             taken = live.inject(*fault);
             if let Fault::Clear { part } = *fault {
-                live.set_full(part.0, false);
-                live.look(|_, stores, _| stores[part.index()].clear_corruption());
+                let volume = live.look(|machine, stores, _| {
+                    stores[part.index()].clear_corruption();
+                    machine.system().volumes.iter().position(|volume| volume.root == part)
+                });
+                if let Some(volume) = volume {
+                    live.set_full(volume as u32, false);
+                }
             }
         }
-        Ask::Full { volume } => live.set_full(*volume, true),
+        Ask::Full { volume } => {
+            if live.look(|machine, _, _| machine.array_health(*volume)).is_some() {
+                return Err(format!("volume {volume} is an array: full is for a single device"));
+            }
+            live.set_full(*volume, true);
+        }
         Ask::Resize { volume, size_bytes } => live.resize(*volume, *size_bytes),
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
             let range = *offset_bytes..offset_bytes + len_bytes;
             live.look(|_, stores, _| stores[*volume as usize].corrupt(&range, seed));
         }
         Ask::ClearAll => {
-            for volume in 0..live.volumes() {
-                live.inject(Fault::Clear { part: PartId(volume) });
-                live.set_full(volume, false);
+            for part in (0..devices).map(PartId) {
+                live.inject(Fault::Clear { part });
             }
+            (0..live.volumes()).for_each(|volume| live.set_full(volume, false));
             if is_off {
                 live.inject(Fault::PowerOn);
             }
             live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
         }
     }
-    let mut answer = done(&in_effect(ask, is_off));
+    let mut text = in_effect(ask, is_off, numbered.device);
+    let array = match ask {
+        Ask::Fault(fault) => fault.part().and_then(|part| array_in_words(live, part)),
+        _ => None,
+    };
+    if let Some(array) = &array {
+        text = format!("{text}\n{array}");
+    }
+    let mut answer = done(&text);
     let loses = |fault: &Fault| {
         matches!(fault, Fault::PowerCut | Fault::PowerOff | Fault::Lose { .. }) && !is_off
     };
     if matches!(ask, Ask::Fault(fault) if loses(fault)) {
-        answer["text"] = format!("{}\n{}", in_effect(ask, is_off), losses(&taken)).into();
+        // (What a member of an array loses, the others have.)
+        if array.is_none() {
+            answer["text"] = format!("{text}\n{}", losses(&taken)).into();
+        }
         let of_volume = |(volume, taken): (usize, &Taken)| {
             json!({
                 "volume": volume,
@@ -125,8 +179,34 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     Ok(answer)
 }
 
-/// What holds after a command.
-pub(super) fn in_effect(ask: &Ask, was_off: bool) -> String {
+/// The state of the array that a device is a member of.
+fn array_in_words(live: &Served, device: PartId) -> Option<String> {
+    live.look(|machine, _, _| {
+        let system = machine.system();
+        let mut volumes = (0..).zip(&system.volumes);
+        let (volume, spec::Volume { name, root, .. }) =
+            volumes.find(|(volume, _)| system.parts_of(*volume).any(|part| part == device))?;
+        let Part::Array(array) = &system.parts[root.index()] else { return None };
+        let (layout, state) = (array.layout, machine.array_state(volume)?);
+        let (missing, all) = (state.missing.len(), state.members.len());
+        let is_lost = machine.device_fault_state(device).lost;
+        let what = match (missing, state.rebuilt) {
+            (0, _) if is_lost => "a member is gone, without which it can't do: what it held can't be read".to_owned(),
+            (0, _) => "all members are there".to_owned(),
+            _ if !layout.survives(state.missing) => {
+                format!("{missing} of {all} members are missing, more than it survives: what they held can't be read")
+            }
+            (_, None) => format!("{missing} of {all} members missing, and their data is read from the others"),
+            (_, Some((member, _))) => {
+                format!("{missing} of {all} members missing, and member {member} is rebuilt")
+            }
+        };
+        Some(format!("{name}: {what}"))
+    })
+}
+
+/// What holds after a command. `device`: what a device is called.
+pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str) -> String {
     let of = |kind: Option<OpKind>| {
         let word = KINDS.iter().find(|k| Some(k.0) == kind).map(|k| k.1);
         word.unwrap_or("operations")
@@ -134,12 +214,14 @@ pub(super) fn in_effect(ask: &Ask, was_off: bool) -> String {
     let size = human::size;
     match *ask {
         Ask::Fault(fault) => {
-            let volume = fault.part().map_or(String::new(), |part| format!("volume {part}: "));
+            let named = fault.part().map_or(String::new(), |part| format!("{device} {part}: "));
             let what = match fault {
                 Fault::PowerCut => "the power failed, and is back".to_owned(),
                 Fault::PowerOff => "the power is off until power-on: everything fails".to_owned(),
                 Fault::PowerOn => "the power is on".to_owned(),
                 Fault::Lose { .. } if was_off => "gone until clear; the power is off".to_owned(),
+                // (An array does not take it back.)
+                Fault::Lose { .. } if device == "device" => "gone until replace".to_owned(),
                 Fault::Lose { .. } => "gone until clear: everything fails".to_owned(),
                 Fault::Replace { .. } => "another device, which holds nothing".to_owned(),
                 Fault::Hang { .. } => "nothing completes until clear".to_owned(),
@@ -169,7 +251,7 @@ pub(super) fn in_effect(ask: &Ask, was_off: bool) -> String {
                 Fault::Clear { .. } if was_off => "no fault but the power, which is off".to_owned(),
                 Fault::Clear { .. } => "no fault".to_owned(),
             };
-            volume + &what
+            named + &what
         }
         Ask::Full { volume } => {
             format!("volume {volume}: full until clear: writes where there is no data fail")
@@ -179,7 +261,7 @@ pub(super) fn in_effect(ask: &Ask, was_off: bool) -> String {
         }
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
             let (at, len) = (size(offset_bytes), size(len_bytes));
-            format!("volume {volume}: {len} at {at} are corrupt until written again, or clear")
+            format!("{device} {volume}: {len} at {at} are corrupt until written again, or clear")
         }
         Ask::ClearAll => "no fault is in effect".to_owned(),
     }
@@ -244,7 +326,7 @@ mod tests {
             ("clear", "no fault is in effect"),
         ] {
             let words: Vec<&str> = command.split(' ').collect();
-            assert_eq!(in_effect(&fault_command::parse(&words).unwrap(), false), says);
+            assert_eq!(in_effect(&fault_command::parse(&words).unwrap(), false, "volume"), says);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `--speed native`: the store without a machine. Acknowledged writes are in the base, as in a
 //! device with a protected buffer: killing the server loses none.
 
-use super::apply_fault::{STOPS, done, in_effect, on_a_volume};
+use super::apply_fault::{Numbered, STOPS, done, in_effect};
 use iodyno_emulate::{Fault, System};
 use iodyno_live::control::Answer as ControlAnswer;
 use iodyno_live::fault_command::{self, Ask};
@@ -113,8 +113,8 @@ pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<Contr
 
 /// Applies a request to the stored bytes.
 fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<Value, String> {
-    let capacities: Vec<u64> = stores.iter().map(|s| s.capacity_bytes()).collect();
-    on_a_volume(ask, &capacities)?;
+    let numbered = Numbered::alone(stores.iter().map(|s| s.capacity_bytes()).collect());
+    numbered.check(ask)?;
     match *ask {
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
             stores[volume as usize].corrupt(&(offset_bytes..offset_bytes + len_bytes), 1);
@@ -126,5 +126,5 @@ fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<Value, String> {
             return Err(why.to_owned());
         }
     }
-    Ok(done(&in_effect(ask, false)))
+    Ok(done(&in_effect(ask, false, numbered.device)))
 }

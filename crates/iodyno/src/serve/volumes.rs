@@ -1,10 +1,13 @@
 //! The volumes of a server: their sizes, the existing images that they begin with, and the memory or the files that hold
 //! their bytes.
 
+use super::apply_fault::Numbered;
 use crate::args::Serve;
 use crate::failure::Failure;
 use crate::{complain, remark};
 use iodyno_emulate::System;
+use iodyno_emulate::spec::{self, Part};
+use iodyno_live::served::{ArrayFolder, DescribedArray};
 use iodyno_live::store::{self, Image, Store};
 use iodyno_nbd::client::Uri;
 use iodyno_target::{Direct, RefusalCode, SysRoot, TargetName, check_writable, inspect};
@@ -61,48 +64,110 @@ impl Volumes {
         Ok(Self { sizes_bytes, images, words })
     }
 
-    /// The bytes of each volume.
-    pub(super) fn stores(&mut self, flags: &Serve, system: &System) -> Result<Vec<Store>, Failure> {
+    /// The bytes of each device, and the folders of arrays, with their volumes.
+    pub(super) fn stores(&mut self, flags: &Serve, system: &System) -> Result<Opened, Failure> {
         one_for_each(system, "--backing", flags.backing.len())?;
         let in_place: Vec<PathBuf> = flags.image.iter().map(PathBuf::from).collect();
         let files = if flags.write_image { &in_place } else { &flags.backing };
-        let volumes = numbers(system).zip(&self.sizes_bytes);
         if files.is_empty() {
-            let count = self.sizes_bytes.len().max(1) as u64;
+            let count = system.devices().count().max(1) as u64;
             let share = flags.memory.unwrap_or_else(|| free_bytes() / 2) / count;
             if let Some(memory) = flags.memory {
                 check_memory(memory, count)?;
             }
             let mut images = self.images.drain(..);
-            let store = |(v, &size)| match images.next() {
-                Some(image) => Store::over_image(image, size, share, options(system, v)),
-                None => Store::in_memory(size, share, options(system, v)),
-            };
-            return Ok(volumes.map(store).collect());
-        }
-        let mut stores: Vec<Store> = Vec::new();
-        for ((v, &size), path) in volumes.zip(files) {
-            let sums_until_end = flags.write_image;
-            let options = store::Options { sums_until_end, ..options(system, v) };
-            match Store::in_file(path, size, options) {
-                Ok(store) => stores.push(store),
-                Err(why) => {
-                    stores.iter().for_each(Store::remove_made);
-                    return Err(Failure::target(why.to_string()));
+            let mut stores = Vec::new();
+            for (volume, &size) in numbers(system).zip(&self.sizes_bytes) {
+                let options = options(system, volume);
+                if let Some(array) = described(system, volume) {
+                    let store = |_| Store::in_memory(array.member_bytes, share, options);
+                    stores.extend((0..array.layout.members()).map(store));
+                    continue;
                 }
+                stores.push(match images.next() {
+                    Some(image) => Store::over_image(image, size, share, options),
+                    None => Store::in_memory(size, share, options),
+                });
+            }
+            return Ok((stores, Vec::new()));
+        }
+        let (mut stores, mut folders): Opened = Default::default();
+        for ((volume, &size), path) in numbers(system).zip(&self.sizes_bytes).zip(files) {
+            let sums_until_end = flags.write_image;
+            let options = store::Options { sums_until_end, ..options(system, volume) };
+            let opened = match described(system, volume) {
+                Some(array) => ArrayFolder::open(path, array, options).map(|(folder, of)| {
+                    self.words += &array_in_words(path, &array, &folder);
+                    folders.push((volume, folder));
+                    stores.extend(of);
+                }),
+                None => Store::in_file(path, size, options)
+                    .map(|store| stores.push(store))
+                    .map_err(|e| e.to_string()),
+            };
+            if let Err(why) = opened {
+                stores.iter().for_each(Store::abandon);
+                for (_, folder) in &folders {
+                    folder.remove_made();
+                }
+                return Err(Failure::target(why));
             }
         }
-        Ok(stores)
+        Ok((stores, folders))
+    }
+
+    /// The address spaces that fault commands number: volumes, and devices.
+    pub(super) fn numbered(&self, system: &System) -> Numbered {
+        Numbered::of(system, self.sizes_bytes.clone())
     }
 }
 
-/// Makes devices large enough for volumes of these sizes.
+/// The bytes of each device, and the folders of arrays, with their volumes.
+pub(super) type Opened = (Vec<Store>, Vec<(u32, ArrayFolder)>);
+
+/// A volume that is an array, for its folder.
+fn described(system: &System, volume: u32) -> Option<DescribedArray<'_>> {
+    let spec::Volume { name, root, .. } = &system.volumes[volume as usize];
+    let Part::Array(array) = &system.parts[root.index()] else { return None };
+    let members = array.members.iter().map(|&member| system.part_capacity_bytes(member));
+    let member_bytes = members.max().unwrap_or(0);
+    Some(DescribedArray { name, layout: &array.layout, member_bytes })
+}
+
+/// What was found in an array's folder.
+fn array_in_words(path: &Path, array: &DescribedArray<'_>, folder: &ArrayFolder) -> String {
+    let mut words = String::new();
+    let path = path.display();
+    if folder.resynced_units() > 0 {
+        let units = folder.resynced_units();
+        let _ = writeln!(
+            words,
+            "array   {path}: its server was killed; {units} units of 4 KiB were made to agree"
+        );
+    }
+    let missing: Vec<String> = folder.missing().iter().map(|m| m.to_string()).collect();
+    if !missing.is_empty() {
+        let (missing, all) = (missing.join(" and "), array.layout.members());
+        let _ = writeln!(
+            words,
+            "array   {path}: of {all} members, {missing} is missing until it is replaced"
+        );
+    }
+    words
+}
+
+/// Makes devices that are volumes large enough for these sizes.
 ///
 /// # Errors
 /// The device that can't be.
 pub(crate) fn enlarge(system: &mut System, sizes_bytes: &[u64]) -> Result<(), String> {
-    let mut devices = system.devices_mut().zip(sizes_bytes);
-    devices.try_for_each(|(placed, &size)| placed.device.enlarge(size))
+    let System { volumes, parts, .. } = system;
+    for (volume, &size) in volumes.iter().zip(sizes_bytes) {
+        if let Part::Device(placed) = &mut parts[volume.root.index()] {
+            placed.device.enlarge(size)?;
+        }
+    }
+    Ok(())
 }
 
 /// The numbers of the volumes.
@@ -165,7 +230,12 @@ fn in_use(path: &str) -> Result<Vec<String>, Failure> {
 
 fn options(system: &System, volume: u32) -> store::Options {
     let emptied = system.is_emptied_by_power_failure(volume);
-    store::Options { emptied_by_power_failure: emptied, ..store::Options::default() }
+    let holes_for_zeroes = described(system, volume).is_some();
+    store::Options {
+        emptied_by_power_failure: emptied,
+        holes_for_zeroes,
+        ..store::Options::default()
+    }
 }
 
 /// Refuses memory that is too small for writes, and warns if it exceeds the machine's free memory.

@@ -62,6 +62,25 @@ fn live_writes_are_read_back() {
     assert!(text.contains("were whole, of this cell, and each"), "{text}");
 }
 
+/// The same of arrays, whose reads come with their completion.
+#[test]
+fn arrays_are_read_back() {
+    let place = Place::new();
+    let limits = "--ops 3000 --ramp 0s --threads 2 --depth 4 --active 0..4MiB";
+    for array in ["raid5(exflash-400g*3,strip=64KiB)", "raid1(exflash-400g*2)"] {
+        let words = format!("run db-oltp --on live:{array} --content verifiable {limits}");
+        let document = place.document(&words);
+        let cell = &cells(&document)[0];
+        for kind in ["read", "write"] {
+            assert_eq!(cell[kind]["errors"], 0, "{cell}");
+            assert!(whole(&cell[kind]["ops"]) > 700, "{cell}");
+        }
+        assert!(cell["evidence"]["first_corruption"].is_null(), "{cell}");
+        let found = codes(cell);
+        assert!(found.contains(&"VERIFIED"), "{array}: {found:?}");
+    }
+}
+
 /// No read is faster than the model has it, to the histogram's resolution.
 #[test]
 fn no_live_time_is_shorter_than_the_model_s() {

@@ -330,7 +330,10 @@ fn invalid_commands_are_refused_with_the_right_form() {
     flash(&place, "device.toml", true, 0);
     let server = Served::start(&place, "./device.toml --no-floor");
     for (words, says) in [
-        ("explode", &["no fault `explode`", "say power-cut, power-off, power-on, lose, hang"][..]),
+        (
+            "explode",
+            &["no fault `explode`", "say power-cut, power-off, power-on, lose, replace, hang"][..],
+        ),
         ("error 1", &["no share of the operations: take 0% to 100%"]),
         ("error 1% seeks", &["no kind of operation: reads, writes, flushes, trims or zeroes"]),
         ("delay 5ms reads 1", &["there is no volume 1"]),

@@ -96,10 +96,10 @@ impl ArrayBytes {
                 let store = &mut stores[part.index()];
                 // What can't be read can't be read there either.
                 let bytes = page.as_deref().unwrap_or(&[0; UNIT]);
-                let begun = store.begin_write(token, unit * UNIT_BYTES, bytes);
+                let at = unit * UNIT_BYTES;
+                let begun = store.begin_write(token, at, bytes);
                 debug_assert!(begun.is_ok(), "a member is as large as its store");
                 if page.is_none() {
-                    let at = unit * UNIT_BYTES;
                     store.corrupt(&(at..at + UNIT_BYTES), token);
                 }
             }

@@ -2,7 +2,7 @@
 //! content events, and completed at the end. Uses the machine's time and no other.
 
 use super::array_bytes::{ArrayBytes, Operation};
-use super::{Payload, Sink};
+use super::{ArrayFolder, Payload, Sink};
 use crate::counts::{Counts, Late};
 use crate::record::Recorder;
 use crate::store::{ReadError, Store, UNIT_BYTES};
@@ -56,8 +56,10 @@ pub(super) struct Inner<S> {
     changes: Vec<ContentEvent>,
     /// What arrays do with bytes.
     arrays: ArrayBytes,
+    /// Of arrays, with the volume: kept in step with the machine.
+    pub(super) folders: Vec<(u32, ArrayFolder)>,
     /// By part: its volume.
-    volume_of: Vec<usize>,
+    pub(super) volume_of: Vec<usize>,
     pub(super) counts: Vec<Counts>,
     pub(super) recorder: Option<Recorder>,
 }
@@ -94,6 +96,7 @@ impl<S: Sink> Inner<S> {
             trouble: None,
             changes: Vec::new(),
             arrays: ArrayBytes::new(),
+            folders: Vec::new(),
             volume_of,
             recorder: None,
         }
@@ -191,6 +194,13 @@ impl<S: Sink> Inner<S> {
 
     /// Moves bytes as the machine has moved the content that they stand for.
     pub(super) fn settle(&mut self) {
+        // Before any bytes that a missing member lacks.
+        for (volume, folder) in &mut self.folders {
+            let Some(health) = self.machine.array_health(*volume) else { continue };
+            if let Err(why) = folder.follow(health) {
+                self.trouble.get_or_insert(why);
+            }
+        }
         self.machine.changes(&mut self.changes);
         for of_one in self.changes.chunk_by(|a, b| a.part() == b.part()) {
             let Some(part) = of_one[0].part() else {
@@ -266,9 +276,25 @@ impl<S: Sink> Inner<S> {
     /// Why an operation can't be taken: the host refuses bytes that the volume holds already.
     pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<IoError> {
         let (root, volume) = (self.root(volume), volume as usize);
+        if root >= self.stores.len() {
+            return self.members_refuse(volume, op);
+        }
         let store = self.stores.get_mut(root)?;
         let refused = store.refuses(op, self.stranded_bytes_max[volume]);
         note_refusals(store, &mut self.counts[volume], &mut self.trouble);
+        refused.map(|why| IoError::from(&why))
+    }
+
+    /// The same of an array: the host refuses bytes of a member, wherever they are.
+    fn members_refuse(&mut self, volume: usize, op: &Op) -> Option<IoError> {
+        if self.stores.is_empty() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
+            return None;
+        }
+        let mut refused = None;
+        for store in of_volume(&mut self.stores, &self.volume_of, volume) {
+            refused = refused.or(store.is_stranded());
+            note_refusals(store, &mut self.counts[volume], &mut self.trouble);
+        }
         refused.map(|why| IoError::from(&why))
     }
 
@@ -336,6 +362,15 @@ impl<S: Sink> Inner<S> {
             completed.push((waiting.sink, Err(error)));
         }
     }
+}
+
+/// The stores of a volume's devices.
+pub(super) fn of_volume<'a>(
+    stores: &'a mut [Store],
+    volume_of: &'a [usize],
+    volume: usize,
+) -> impl Iterator<Item = &'a mut Store> {
+    stores.iter_mut().zip(volume_of).filter(move |(_, of)| **of == volume).map(|(store, _)| store)
 }
 
 /// Counts the host's refusals.

@@ -3,10 +3,9 @@
 //!
 //! No client waits any more, so the last flushes take no real time: the machine runs ahead to their ends.
 
-use super::operations::{NUMBER_BITS, NUMBER_MASK};
+use super::operations::{Inner, NUMBER_BITS, NUMBER_MASK, of_volume};
 use super::{Live, Sink, deliver};
 use crate::counts::{Late, Looks};
-use crate::store::Store;
 use iodyno_units::Op;
 
 /// Time limit of a device's flush, ns of the machine's time.
@@ -58,16 +57,23 @@ impl<S: Sink> Live<S> {
         let mut troubles = Vec::new();
         for (volume, why) in unflushed {
             // A buffer that is protected, or empty, loses nothing.
-            let lost = inner.stores.get(volume as usize).map_or(0, Store::volatile_units);
+            let Inner { stores, volume_of, .. } = &mut *inner;
+            let stores = of_volume(stores, volume_of, volume as usize);
+            let lost: usize = stores.map(|store| store.volatile_units()).sum();
             if lost > 0 {
                 troubles.push(format!(
                     "volume {volume} {why}: {lost} units of 4 KiB that its buffer held are lost, as in a power cut"
                 ));
             }
         }
-        for (volume, store) in inner.stores.iter_mut().enumerate() {
+        let Inner { stores, volume_of, machine, .. } = &mut *inner;
+        for (store, &volume) in stores.iter_mut().zip(volume_of.iter()) {
             // What the host refuses of it does not prevent the rest from being written.
-            let (settled, ended) = (store.settle(), store.end());
+            let settled = store.settle();
+            // Rows of an array that may contradict themselves must agree before another server serves them.
+            let is_array = machine.array_health(volume as u32).is_some();
+            let is_clean = settled.is_ok() && !machine.has_unflushed_rows(volume as u32);
+            let ended = if is_clean || !is_array { store.end() } else { store.sync() };
             troubles.extend(settled.as_ref().err().map(ToString::to_string));
             troubles.extend(
                 ended.err().filter(|e| settled.as_ref().err() != Some(e)).map(|e| e.to_string()),

@@ -162,6 +162,14 @@ impl Base {
         }
     }
 
+    /// Whether the server that had it before, if any, ended in order.
+    pub(super) fn was_ended(&self) -> bool {
+        match &self.medium {
+            Medium::Memory(_) => true,
+            Medium::File(f) => f.was_ended,
+        }
+    }
+
     pub(super) fn sync(&self, ended: bool) -> Result<(), WriteError> {
         match &self.medium {
             Medium::Memory(_) => Ok(()),

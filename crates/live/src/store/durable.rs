@@ -72,11 +72,14 @@ pub(super) struct Durable {
     refusals: u64,
     /// Bytes of an acknowledged write lie in a corrupt unit, and no flush has reported it.
     late: Option<WriteError>,
+    /// Whole units of zeroes that are written become holes.
+    holes_for_zeroes: bool,
 }
 
 impl Durable {
-    pub(super) fn over(base: Base) -> Self {
-        Self { base, units: BTreeMap::new(), zeroes: BTreeMap::new(), refusals: 0, late: None }
+    pub(super) fn over(base: Base, holes_for_zeroes: bool) -> Self {
+        let (units, zeroes) = (BTreeMap::new(), BTreeMap::new());
+        Self { base, units, zeroes, refusals: 0, late: None, holes_for_zeroes }
     }
 
     /// Nothing is stranded.
@@ -168,6 +171,10 @@ impl Durable {
 
     /// Writes. What the host refuses is stranded, and the error returned.
     pub(super) fn write(&mut self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
+        if self.holes_for_zeroes && is_zeroes(offset_bytes, data) {
+            let begin = offset_bytes / UNIT_BYTES;
+            return self.drop_units(&(begin..begin + data.len() as u64 / UNIT_BYTES));
+        }
         let mut refused = None;
         if self.is_clear() {
             match self.base.write(offset_bytes, data) {
@@ -407,4 +414,13 @@ impl Durable {
         }
         true
     }
+}
+
+/// Whether data is of whole units, and zeroes.
+fn is_zeroes(offset_bytes: u64, data: &[u8]) -> bool {
+    let (units, rest) = data.as_chunks::<UNIT>();
+    offset_bytes.is_multiple_of(UNIT_BYTES)
+        && !units.is_empty()
+        && rest.is_empty()
+        && units.iter().all(|unit| *unit == ZEROES)
 }

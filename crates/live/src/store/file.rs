@@ -54,6 +54,8 @@ pub(super) struct File {
     generations: Mutex<Generations>,
     /// As they were when it was opened.
     opened: Generations,
+    /// The server that had it before, if any, ended in order.
+    pub(super) was_ended: bool,
     /// The generation of what is written now.
     generation: AtomicU64,
     /// Something was written in it.
@@ -95,7 +97,7 @@ impl File {
     ) -> Result<Self, OpenError> {
         let mut made = Made::default();
         let data = lock_plain(path, &mut made)?;
-        let (sums, generations) =
+        let (sums, generations, was_ended) =
             match open_sums(path, &data, capacity_bytes, faults.clone(), &mut made) {
                 Ok(opened) => opened,
                 Err(why) => {
@@ -114,6 +116,7 @@ impl File {
             locks,
             generation: AtomicU64::new(generations.closed + 1),
             opened: generations.clone(),
+            was_ended,
             generations: Mutex::new(generations),
             is_dirty: AtomicBool::new(false),
             doubtful: Mutex::default(),
@@ -416,7 +419,7 @@ fn open_sums(
     capacity_bytes: u64,
     faults: Faults,
     made: &mut Made,
-) -> Result<(Sums, Generations), OpenError> {
+) -> Result<(Sums, Generations, bool), OpenError> {
     let failed = |doing, source| OpenError::Io { path: path.to_owned(), doing, source };
     let too_large = || OpenError::TooLarge { path: path.to_owned(), wanted_bytes: capacity_bytes };
     let found_bytes = data.metadata().map_err(|e| failed("reading its metadata", e))?.len();
@@ -431,6 +434,7 @@ fn open_sums(
     }
     let (sums, mut generations) =
         Sums::open(&sums_path(path), capacity_bytes, is_new, faults, made)?;
+    let was_ended = generations.is_ended();
     generations.open();
     write_generations(&sums, &generations)
         .and_then(|()| sums.host().sync())
@@ -441,7 +445,7 @@ fn open_sums(
             _ => failed("giving it its size", source),
         })?;
     }
-    Ok((sums, generations))
+    Ok((sums, generations, was_ended))
 }
 
 /// A range cut at the ends of stripes: where each piece begins on the volume, and its position in the range.

@@ -82,11 +82,18 @@ pub struct Options {
     /// The file is another program's image: its sums are removed at an orderly end, since they would be wrong once
     /// that program writes to it.
     pub sums_until_end: bool,
+    /// Whole units of zeroes that are written become holes: a rebuild of an array's member writes all of it.
+    pub holes_for_zeroes: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { check_reads: true, emptied_by_power_failure: false, sums_until_end: false }
+        Self {
+            check_reads: true,
+            emptied_by_power_failure: false,
+            sums_until_end: false,
+            holes_for_zeroes: false,
+        }
     }
 }
 
@@ -171,7 +178,8 @@ impl Store {
     }
 
     fn over(base: Base, options: Options) -> Self {
-        let (durable, overlay) = (Durable::over(base), Overlay::default());
+        let (durable, overlay) =
+            (Durable::over(base, options.holes_for_zeroes), Overlay::default());
         Self { durable, overlay, options, dropped: Dropped::default() }
     }
 
@@ -179,6 +187,20 @@ impl Store {
     /// that could not start.
     pub fn remove_made(&self) {
         self.base().remove_made(self.options.sums_until_end);
+    }
+
+    /// Whether the server that had the file before, if any, ended in order.
+    pub fn was_ended(&self) -> bool {
+        self.base().was_ended()
+    }
+
+    /// Leaves the volume as it was when it was opened: for a server that could not start.
+    pub fn abandon(&self) {
+        self.remove_made();
+        if self.was_ended() && self.overlay.is_empty() {
+            // The next server would take it for one that was killed, and that has effect on arrays alone.
+            let _ = self.base().sync(true);
+        }
     }
 
     fn base(&self) -> &Base {

@@ -371,16 +371,22 @@ impl Store {
         self.durable.take_refusals()
     }
 
+    /// Why the host refuses something, also when it is tried again.
+    pub fn is_stranded(&mut self) -> Option<WriteError> {
+        if self.durable.is_clear() || self.durable.settle_some() {
+            return None;
+        }
+        self.trouble().cloned()
+    }
+
     /// Why an operation can't be taken now: the host refuses something, also when it is tried again, and the
     /// operation needs space there, or memory beyond `memory_bytes_max` if the host refuses it, too. To be
     /// called before it is submitted.
     pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
-        if self.durable.is_clear() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
+        if matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;
         }
-        if self.durable.settle_some() {
-            return None;
-        }
+        self.is_stranded()?;
         let (offset, len) = (op.offset_bytes, u64::from(op.len_bytes));
         let is_taken = match op.kind {
             OpKind::Write => {

@@ -1,0 +1,318 @@
+//! The folder that keeps the bytes of an array: a file for each member (`member-0` is the first), and `array.json`,
+//! which holds what the members alone don't show: which of them are missing, and whether data is lost.
+//!
+//! A member that is missing has old content. So `array.json` names it before anything is written that it lacks, and
+//! after it has been rebuilt; a server that opens the folder begins without that member. A member whose file was removed
+//! is missing too.
+//!
+//! Which rows are being written is known to the running server alone. After one that did not end in order, rows may
+//! contradict themselves: [`ArrayFolder::open`] makes parity and copies agree with the data then. It can't do that for
+//! parity while a member is missing, whose data would be computed from it (the write hole), and refuses.
+
+use crate::store::{self, Store, UNIT_BYTES};
+use iodyno_emulate::ArrayHealth;
+use iodyno_emulate::spec::SECTOR_BYTES;
+use iodyno_raid::layout::{InStripe, Role};
+use iodyno_raid::{Layout, MemberSet, Place, Simd, gf};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+const UNIT: usize = UNIT_BYTES as usize;
+const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
+/// Extents of a member that are asked for at once.
+const EXTENTS_MAX: usize = 4096;
+
+/// An array as it is described to its folder.
+#[derive(Clone, Copy, Debug)]
+pub struct DescribedArray<'a> {
+    /// Its name, such as `raid5(exflash-400g*4)`.
+    pub name: &'a str,
+    /// Its layout.
+    pub layout: &'a Layout,
+    /// Bytes of each member.
+    pub member_bytes: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ArrayFolder {
+    path: PathBuf,
+    name: String,
+    strip_bytes: u64,
+    health: ArrayHealth,
+    /// It was made when it was opened.
+    is_new: bool,
+    /// Units that were written to make rows agree.
+    resynced_units: u64,
+}
+
+impl ArrayFolder {
+    /// Opens a folder, or makes it, and the members' files in it.
+    ///
+    /// # Errors
+    /// It holds another array, or none that can be served; a file can't be opened. No file is left that this created.
+    pub fn open(
+        path: &Path,
+        array: DescribedArray<'_>,
+        options: store::Options,
+    ) -> Result<(Self, Vec<Store>), String> {
+        let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let strip_bytes = array.layout.strip_sectors() * SECTOR_BYTES;
+        let members = array.layout.members();
+        let is_there =
+            |m: usize| std::fs::metadata(member_file(path, m)).is_ok_and(|f| f.len() > 0);
+        let absent = (0..members).filter(|&m| !is_there(m)).fold(MemberSet::NONE, MemberSet::with);
+        let mut folder = Self {
+            path: path.to_owned(),
+            name: array.name.to_owned(),
+            strip_bytes,
+            health: ArrayHealth { missing: MemberSet::NONE, lost: false },
+            is_new: false,
+            resynced_units: 0,
+        };
+        match std::fs::read_to_string(folder.file()) {
+            Ok(text) => {
+                folder.health = folder.read(&text).map_err(|why| failed(&why))?;
+                let missing = absent.iter().fold(folder.health.missing, MemberSet::with);
+                if !missing.is_empty() && !is_redundant(array.layout) {
+                    let level = array.layout.level();
+                    return Err(failed(&format!(
+                        "a member is missing, and {level} can't do without"
+                    )));
+                }
+                folder.follow(ArrayHealth { missing, ..folder.health })?;
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                if absent.len() < members {
+                    return Err(failed(&"it has files of members, and no array.json beside them"));
+                }
+                folder.is_new = true;
+                std::fs::create_dir_all(path).map_err(|e| failed(&e))?;
+            }
+            Err(e) => return Err(failed(&e)),
+        }
+        let mut stores: Vec<Store> = Vec::new();
+        let opened = (0..members).try_for_each(|member| {
+            let store = Store::in_file(&member_file(path, member), array.member_bytes, options);
+            stores.push(store.map_err(|e| e.to_string())?);
+            Ok(())
+        });
+        let agree = opened.and_then(|()| folder.agree(array.layout, &stores));
+        let written = agree.and_then(|()| if folder.is_new { folder.write() } else { Ok(()) });
+        match written {
+            Ok(()) => Ok((folder, stores)),
+            Err(why) => {
+                stores.iter().for_each(Store::abandon);
+                folder.remove_made();
+                Err(why)
+            }
+        }
+    }
+
+    /// The members that are missing, by their number in the array.
+    pub fn missing(&self) -> MemberSet {
+        self.health.missing
+    }
+
+    /// Units of members that differed from the others' after a server that did not end in order, and were written.
+    pub fn resynced_units(&self) -> u64 {
+        self.resynced_units
+    }
+
+    /// Removes what was made when it was opened, after its stores did: for a server that could not start.
+    pub fn remove_made(&self) {
+        if self.is_new && !(0..64).any(|member| member_file(&self.path, member).exists()) {
+            let _ = std::fs::remove_file(self.file());
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Keeps what the array knows of its members, if it is new.
+    ///
+    /// # Errors
+    /// It can't be written.
+    #[inline]
+    pub(super) fn follow(&mut self, health: ArrayHealth) -> Result<(), String> {
+        if health == self.health {
+            return Ok(());
+        }
+        self.health = health;
+        self.write()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.path.join("array.json")
+    }
+
+    fn read(&self, text: &str) -> Result<ArrayHealth, String> {
+        let wrong = || "array.json can't be read".to_owned();
+        let found: Value = serde_json::from_str(text).map_err(|_| wrong())?;
+        let name = found["array"].as_str().ok_or_else(wrong)?;
+        if name != self.name || found["strip_bytes"].as_u64() != Some(self.strip_bytes) {
+            return Err(format!("it holds {name}, and not {}", self.name));
+        }
+        let numbers = found["missing"].as_array().ok_or_else(wrong)?.iter().map(Value::as_u64);
+        let missing = numbers
+            .map(|n| n.filter(|&n| n < 64).map(|n| n as usize))
+            .try_fold(MemberSet::NONE, |set, n| n.map(|n| set.with(n)));
+        let lost = found["lost"].as_bool().ok_or_else(wrong)?;
+        if lost {
+            return Err(
+                "some data of this array was lost, and which is known to the server that ended alone: use another folder"
+                    .to_owned(),
+            );
+        }
+        Ok(ArrayHealth { missing: missing.ok_or_else(wrong)?, lost })
+    }
+
+    #[cold]
+    fn write(&self) -> Result<(), String> {
+        let missing: Vec<usize> = self.health.missing.iter().collect();
+        let text = json!({
+            "array": self.name,
+            "strip_bytes": self.strip_bytes,
+            "missing": missing,
+            "lost": self.health.lost,
+        });
+        let new = self.path.join("array.json.new");
+        let write = || {
+            let mut file = std::fs::File::create(&new)?;
+            writeln!(file, "{text}")?;
+            file.sync_all()?;
+            std::fs::rename(&new, self.file())
+        };
+        write().map_err(|e| format!("{}: {e}", self.file().display()))
+    }
+
+    /// After a server that did not end in order: makes parity and copies agree with the data.
+    fn agree(&mut self, layout: &Layout, stores: &[Store]) -> Result<(), String> {
+        if !is_redundant(layout) || stores.iter().all(Store::was_ended) {
+            return Ok(());
+        }
+        if layout.copies() == 1 && !self.health.missing.is_empty() {
+            return Err(format!(
+                "{}: the last server did not end in order, and a member was missing: its data can't be computed, since \
+                 parity may be of other data (the write hole). Use another folder",
+                self.path.display()
+            ));
+        }
+        let mut resync = Resync { layout, stores, simd: Simd::best(), written_units: 0 };
+        let missing = self.health.missing;
+        let present = (0..layout.members()).filter(|&member| !missing.contains(member));
+        let done = if layout.copies() > 1 {
+            present.clone().try_for_each(|member| resync.copies_of(member, missing))
+        } else {
+            resync.parity()
+        };
+        self.resynced_units = resync.written_units;
+        done.map_err(|why| format!("{}: {why}", self.path.display()))
+    }
+}
+
+fn is_redundant(layout: &Layout) -> bool {
+    layout.copies() > 1 || layout.level().parities() > 0
+}
+
+fn member_file(path: &Path, member: usize) -> PathBuf {
+    path.join(format!("member-{member}"))
+}
+
+/// A resync of all rows that hold data.
+struct Resync<'a> {
+    layout: &'a Layout,
+    stores: &'a [Store],
+    simd: Simd,
+    written_units: u64,
+}
+
+type Page = [u8; UNIT];
+
+impl Resync<'_> {
+    /// Runs of units of a member that hold data, in order.
+    fn data_of(&self, member: usize) -> Result<Vec<Range<u64>>, String> {
+        let (store, mut at, mut runs) = (&self.stores[member], 0, Vec::new());
+        let end = store.capacity_bytes();
+        while at < end {
+            let extents = store.extents(at, end - at, EXTENTS_MAX).map_err(|e| e.to_string())?;
+            for extent in extents {
+                let to = at + extent.len_bytes;
+                if extent.data {
+                    runs.push(at / UNIT_BYTES..to / UNIT_BYTES);
+                }
+                at = to;
+            }
+        }
+        Ok(runs)
+    }
+
+    fn read(&self, member: usize, unit: u64) -> Result<Page, String> {
+        let mut page = [0; UNIT];
+        let read = self.stores[member].read(unit * UNIT_BYTES, &mut page);
+        read.map(|()| page).map_err(|e| format!("member {member}: {e}"))
+    }
+
+    /// Makes a unit of a member what it should be.
+    fn make(&mut self, member: usize, unit: u64, page: &Page) -> Result<(), String> {
+        // (One that can't be read is written, too.)
+        if self.read(member, unit).is_ok_and(|found| found == *page) {
+            return Ok(());
+        }
+        self.written_units += 1;
+        let written = self.stores[member].write_now(unit * UNIT_BYTES, page);
+        written.map_err(|e| format!("member {member}: {e}"))
+    }
+
+    /// Makes parity that of the data, in each row of which a member holds data.
+    fn parity(&mut self) -> Result<(), String> {
+        let layout = self.layout;
+        let mut runs = Vec::new();
+        for member in 0..layout.members() {
+            runs.extend(self.data_of(member)?);
+        }
+        runs.sort_unstable_by_key(|run| run.start);
+        let (strip_units, mut next) = (layout.strip_sectors() / UNIT_SECTORS, 0);
+        for unit in runs.into_iter().flatten() {
+            // Runs of several members overlap.
+            if unit < next || unit / strip_units >= layout.stripes() {
+                continue;
+            }
+            next = unit + 1;
+            let of = layout.stripe(unit / strip_units);
+            let (mut p, mut q) = ([0; UNIT], [0; UNIT]);
+            for strip in 0..layout.data_strips() {
+                let data = self.read(of.data(strip, 0).member, unit)?;
+                self.simd.xor_into(&mut p, &data);
+                self.simd.mul_into(&mut q, &data, gf::power_of_2(of.exponent(strip)));
+            }
+            for (place, page) in [(of.p(), &p), (of.q(), &q)] {
+                let Some(place) = place else { continue };
+                self.make(place.member, unit, page)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the copies of what a member holds equal the first.
+    fn copies_of(&mut self, member: usize, missing: MemberSet) -> Result<(), String> {
+        for unit in self.data_of(member)?.into_iter().flatten() {
+            let at = Place { member, sector: unit * UNIT_SECTORS };
+            let Some(InStripe { stripe, role: Role::Data(strip), offset }) =
+                self.layout.contents(at)
+            else {
+                continue;
+            };
+            let of = self.layout.stripe(stripe);
+            let copies = (0..self.layout.copies()).map(|copy| of.data(usize::from(strip), copy));
+            let mut copies = copies.filter(|place| !missing.contains(place.member));
+            let unit_of = |place: Place| (place.sector + offset) / UNIT_SECTORS;
+            let Some(first) = copies.next() else { continue };
+            let page = self.read(first.member, unit_of(first))?;
+            for place in copies {
+                self.make(place.member, unit_of(place), &page)?;
+            }
+        }
+        Ok(())
+    }
+}
