@@ -41,12 +41,7 @@ impl Hdd {
                     core.complete(slot, Some(IoError::OutOfRange));
                     return;
                 }
-                let op = Op {
-                    offset_bytes: request.at,
-                    len_bytes: request.len,
-                    kind: request.kind,
-                    fua: request.fua,
-                };
+                let op = request.op();
                 core.slab[slot].state = State::Waiting;
                 // Internal events of this instant come first.
                 self.wake(core);

@@ -5,7 +5,7 @@
 //! request has at most one event pending, and is in at most one list.
 
 use crate::part_id::PartId;
-use iodyno_units::OpKind;
+use iodyno_units::{Op, OpKind};
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -103,6 +103,13 @@ pub(crate) struct Request {
 }
 
 const _: () = assert!(size_of::<Request>() == 64);
+
+impl Request {
+    /// What a host or another part asks for.
+    pub(crate) fn op(&self) -> Op {
+        Op { offset_bytes: self.at, len_bytes: self.len, kind: self.kind, fua: self.fua }
+    }
+}
 
 const IDLE: Request = Request {
     token: 0,

@@ -14,7 +14,7 @@ fn file(text: &str) -> File {
 fn read(text: &str) -> Vec<FileError> {
     let system = text.contains("kind = \"system\"");
     let read = if system {
-        describe::system("mine", text).err()
+        describe::system("mine", text, &mut |_| Err(String::new())).err()
     } else {
         describe::device("mine", text).err()
     };
@@ -99,7 +99,7 @@ error: unknown key `flash`
 fn a_device_is_no_system() {
     let first_error = |errors: Vec<FileError>| errors[0].to_string();
     assert_eq!(
-        first_error(describe::system("mine", MEMORY).unwrap_err()),
+        first_error(describe::system("mine", MEMORY, &mut |_| Err(String::new())).unwrap_err()),
         "this file is a device, not a system; give the file of a system"
     );
     let system = "schema = 1\nkind = \"system\"";
@@ -127,6 +127,41 @@ fn every_rule_of_systems_is_reported_at_its_key() {
     check("S", SYSTEMS);
 }
 
+/// A system with what others have, which `base` names.
+#[test]
+fn systems_stand_on_others() {
+    let texts = |name: &str| match name {
+        "server" => Ok(SYSTEM.to_owned()),
+        "circle" => {
+            Ok("schema = 1\nkind = \"system\"\nsummary = \"x\"\nbase = \"circle\"".to_owned())
+        }
+        "wrong" => Ok("schema = 1\nkind = \"system\"".to_owned()),
+        _ => Err(format!("there is no `{name}`")),
+    };
+    let on = |base: &str, more: &str| {
+        let text =
+            format!("schema = 1\nkind = \"system\"\nsummary = \"x\"\nbase = \"{base}\"\n{more}");
+        describe::system("mine", &text, &mut |base| texts(base))
+    };
+    let server = describe::system("mine", SYSTEM, &mut |base| texts(base)).unwrap();
+    let based = on("server", "").unwrap();
+    assert_eq!((&based.host, &based.adapters), (&server.host, &None));
+    assert_eq!(based.parameters, server.parameters);
+    let drawers = "[drawers]\ncount = { is = 1, from = \"assumed: x\" }\nbays = { is = 2, from = \"assumed: x\" }\n\
+                   rate = { is = \"1 GB/s\", from = \"assumed: x\" }";
+    for (base, more, expected) in [
+        ("nothing", "", "there is no `nothing`"),
+        ("circle", "", "one base too many"),
+        ("wrong", "", "`wrong` is wrong: the key `summary` is missing"),
+        ("server", "pcie = \"gen3\"", "`pcie` is about adapters"),
+        ("server", drawers, "`drawers` is about adapters"),
+        ("server", "pcie = \"gen4\"", "`pcie` is one of"),
+    ] {
+        let errors = on(base, more).unwrap_err();
+        assert!(errors[0].message.contains(expected), "{base} {more}: {errors:?}");
+    }
+}
+
 fn check(letter: &str, cases: &[Case]) {
     let mut wrong = String::new();
     for (i, (text, changes, expected)) in cases.iter().enumerate() {
@@ -146,7 +181,7 @@ fn every_rule_of_population_is_reported_at_its_line() {
     let half = changed(FLASH, &[("\"400GB\"", "\"200GB\""), ("\"512GiB\"", "\"256GiB\"")]);
     for (i, (changes, large, small, expected)) in POPULATED.iter().enumerate() {
         let text = changed(SYSTEM, changes);
-        let system = describe::system("mine", &text).unwrap();
+        let system = describe::system("mine", &text, &mut |_| Err(String::new())).unwrap();
         let mut devices = vec![flash_dimm("large", FLASH); *large];
         devices.extend(vec![flash_dimm("small", &half); *small]);
         let broken = System::populate("mine", system.host.clone(), devices).unwrap_err();
@@ -170,7 +205,7 @@ fn compare(wrong: &mut String, case: &str, found: &str, expected: &str) {
 /// Flash DIMMs are spread evenly whatever is between them; so are the others.
 #[test]
 fn devices_are_spread_over_the_sockets_by_their_kind() {
-    let system = describe::system("mine", SYSTEM).unwrap();
+    let system = describe::system("mine", SYSTEM, &mut |_| Err(String::new())).unwrap();
     let state = Preconditioned { how: Written::Fresh, fill: 0.0 };
     let memory = describe::device("memory", MEMORY).unwrap().device;
     let pair = [flash_dimm("dimm", FLASH), (memory, state)];

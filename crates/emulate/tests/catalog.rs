@@ -26,7 +26,9 @@ fn system(name: &str) -> DescribedSystem {
 
 /// With what the system has from those that it stands on.
 fn on_bases(name: &str, text: &str) -> Result<DescribedSystem, Vec<FileError>> {
-    describe::system_on(name, text, |base| Ok(system(base)))
+    describe::system(name, text, &mut |base| {
+        Ok(find(Kind::System, base).unwrap_or_else(|problem| panic!("{problem}")).text.to_string())
+    })
 }
 
 const FRESH: Preconditioned = Preconditioned { how: Written::Fresh, fill: 0.0 };

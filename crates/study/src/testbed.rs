@@ -1,7 +1,7 @@
 //! The test bench: a server and a device of the catalog, combined and set as a study needs them.
 
 use core::ops::Range;
-use iodyno_catalog::{Entry, File, FileError, Kind, Problem, Record, find};
+use iodyno_catalog::{Entry, File, Kind, Problem, Record, find};
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{self, DescribedSystem, Parameter};
 use iodyno_emulate::spec::{self, Attach, Device, Host, Preconditioned, Written};
@@ -211,17 +211,13 @@ pub(crate) fn host(
     all: &mut Vec<Owned>,
 ) -> Result<DescribedSystem, Problem> {
     let found = find(Kind::System, name).map_err(|p| named_in(file, span, &p))?;
-    let described = on_bases(&found).map_err(|errors| Problem::of(&found, &errors))?;
+    let described = describe::system(&found.name, &found.text, &mut |base| {
+        let base = find(Kind::System, base).map_err(|problem| problem.message().to_owned())?;
+        Ok(base.text.to_string())
+    });
+    let described = described.map_err(|errors| Problem::of(&found, &errors))?;
     note(all, &found.name, described.parameters.clone());
     Ok(described)
-}
-
-/// A server with what it has from those that it stands on.
-fn on_bases(file: &File) -> Result<DescribedSystem, Vec<FileError>> {
-    describe::system_on(&file.name, &file.text, |base| {
-        let base = find(Kind::System, base).map_err(|problem| problem.message().to_owned())?;
-        on_bases(&base).map_err(|errors| format!("`{}` is wrong: {}", base.name, errors[0].message))
-    })
 }
 
 /// Adds a file's parameters once, however many systems use it.

@@ -159,13 +159,7 @@ impl AdapterPath {
 
     /// Asks the array, or the device, for what the host asked for.
     fn pass_on(&self, core: &mut Core, slot: u32) {
-        let request = &core.slab[slot];
-        let op = Op {
-            offset_bytes: request.at,
-            len_bytes: request.len,
-            kind: request.kind,
-            fua: request.fua,
-        };
+        let op = core.slab[slot].op();
         core.slab[slot].state = State::Waiting;
         ask(core, slot, self.number, &op);
     }

@@ -21,7 +21,7 @@ pub use device::{DescribedDevice, device};
 pub use iodyno_catalog::{Parameter, Source, count_by_source};
 pub use rules::RuleBroken;
 pub use schema::keys;
-pub use system::{DescribedSystem, VolumesOf, system, system_on};
+pub use system::{DescribedSystem, VolumesOf, system};
 
 use iodyno_catalog::{FileError, Reader, Record};
 use rules::Rule;

@@ -52,29 +52,42 @@ impl DescribedSystem {
     }
 }
 
-/// Converts a system file that stands on no other; `name` is its name in the catalog.
-///
-/// # Errors
-/// All its errors, in the order of the file.
-pub fn system(name: &str, text: &str) -> Result<DescribedSystem, Vec<FileError>> {
-    system_on(name, text, |base| Err(format!("there is no `{base}` here for it to stand on")))
-}
+/// The most bases below one another; more are a circle.
+const BASES_MAX: u32 = 4;
 
-/// Converts a system file. What it leaves out has the file that it names as its `base`, which `resolve` returns.
+/// Converts a system file; `name` is its name in the catalog. What it leaves out has the file that it names as its `base`,
+/// whose text `find` returns.
 ///
 /// # Errors
-/// All its errors, in the order of the file; and that of `resolve`, at the name.
-pub fn system_on(
+/// All its errors, in the order of the file, and those of its base, at the base's name.
+pub fn system(
     name: &str,
     text: &str,
-    resolve: impl FnOnce(&str) -> Result<DescribedSystem, String>,
+    find: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<DescribedSystem, Vec<FileError>> {
+    on_bases(name, text, find, BASES_MAX)
+}
+
+fn on_bases(
+    name: &str,
+    text: &str,
+    find: &mut dyn FnMut(&str) -> Result<String, String>,
+    bases_max: u32,
+) -> Result<DescribedSystem, Vec<FileError>> {
+    let mut resolve = |base: &str| {
+        if bases_max == 0 {
+            return Err(format!("`{base}` is one base too many: do they stand on each other?"));
+        }
+        let text = find(base)?;
+        on_bases(base, &text, find, bases_max - 1)
+            .map_err(|errors| format!("`{base}` is wrong: {}", errors[0].message))
+    };
     let mut reader = Reader::default();
     let read = reader.file(text, Some(Kind::System), schema::SYSTEM);
     let is_system = read.is_some();
     let record = read.unwrap_or_default();
     check(&mut reader, &record, rules::SYSTEM);
-    let base = record.text("base").map(resolve);
+    let base = record.text("base").map(&mut resolve);
     if let Some(Err(why)) = &base {
         reader.errors.push(FileError::new(record.place("base"), why.clone()));
     }

@@ -52,7 +52,7 @@ impl Files {
     /// Parses them.
     pub(crate) fn read(&self) -> (Device, Host) {
         let device = describe::device("any", &self.device);
-        let system = describe::system("any", &self.system);
+        let system = describe::system("any", &self.system, &mut |_| Err(String::new()));
         (device.unwrap_or_else(|e| panic!("{e:?}")).device, system.unwrap().host)
     }
 }

@@ -42,26 +42,13 @@ pub(crate) fn device(what: &str, files: &mut Files) -> Result<DescribedDevice, R
 /// A system from the catalog, or from a file, with what the files have that it stands on.
 pub(crate) fn system(what: &str, files: &mut Files) -> Result<(DescribedSystem, File), RunError> {
     let file = files.find(Kind::System, what)?;
-    let system = on_bases(&file, files, BASES_MAX).map_err(|errors| Problem::of(&file, &errors))?;
+    let system = describe::system(&file.name, &file.text, &mut |base| {
+        let base =
+            files.find(Kind::System, base).map_err(|problem| problem.message().to_owned())?;
+        Ok(base.text.to_string())
+    });
+    let system = system.map_err(|errors| Problem::of(&file, &errors))?;
     Ok((system, file))
-}
-
-/// The most bases below one another; more are a circle.
-const BASES_MAX: u32 = 4;
-
-fn on_bases(
-    file: &File,
-    files: &mut Files,
-    bases_max: u32,
-) -> Result<DescribedSystem, Vec<FileError>> {
-    describe::system_on(&file.name, &file.text, |base| {
-        if bases_max == 0 {
-            return Err(format!("`{base}` is one base too many: do they stand on each other?"));
-        }
-        let base = files.find(Kind::System, base).map_err(|p| p.message().to_owned())?;
-        on_bases(&base, files, bases_max - 1)
-            .map_err(|errors| format!("`{}` is wrong: {}", base.name, errors[0].message))
-    })
 }
 
 /// The catalog's devices, then its systems, with one line about each.
