@@ -299,6 +299,10 @@ const WRITERS: &[(&str, &str)] = &[
         "live/src/store/",
         "images and sums: plain files only, by descriptor; `live` can't import `target`",
     ),
+    (
+        "live/src/served/array_folder.rs",
+        "its own folder: a new file, which takes the place of its own array.json alone",
+    ),
     ("live/src/frontend/ublk/", "the kernel's own devices, which it makes for this server"),
     ("run/src/persist.rs", "a new folder for a run that the notebook could not take"),
     ("iodyno/src/serve/transport_calibration.rs", "a new folder for one socket"),

@@ -292,7 +292,10 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
         return Err(format!("its time is beyond {AT_NS_MAX} ns"));
     }
     let (what, all) = match line {
-        Line::Fault { .. } => ("device", machine.system().devices().count() as u32),
+        // (Where every volume is one device, it is called that.)
+        Line::Fault { .. } if machine.system().has_arrays() => {
+            ("device", machine.system().devices().count() as u32)
+        }
         _ => ("volume", machine.volumes()),
     };
     if let Some(number) = volume.filter(|&number| number >= all) {

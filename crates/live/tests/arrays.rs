@@ -5,11 +5,11 @@
 mod common;
 
 use common::{flash, host, memory};
-use iodyno_emulate::spec::{ArrayShape, Device, Kind, Preconditioned, Written};
+use iodyno_emulate::spec::{ArrayShape, Device, Kind, Part, Preconditioned, Written};
 use iodyno_emulate::{Fault, Machine, PartId, System};
 use iodyno_live::counts::Looks;
-use iodyno_live::served::{Live, Options, Payload, Sink};
-use iodyno_live::store::Store;
+use iodyno_live::served::{ArrayFolder, DescribedArray, Live, Options, Payload, Sink};
+use iodyno_live::store::{self, Store};
 use iodyno_raid::{Level, Rotation};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{IoError, Op, OpKind};
@@ -62,22 +62,34 @@ fn device(kind: u64) -> Kind {
     Kind::Flash(Box::new(flash))
 }
 
+fn system(level: Level, members: u32, kind: u64, strip_units: u64) -> System {
+    let mut system = System::new("test", host());
+    for _ in 0..members {
+        let device = Device { name: "device".to_owned(), kind: device(kind) };
+        system.add_device(device, Preconditioned { how: Written::Fresh, fill: 0.0 }, 0);
+    }
+    let rotation = Rotation::LeftSymmetric;
+    let shape = ArrayShape { level, members, strip_bytes: strip_units * UNIT, rotation };
+    system.group(vec![(0..members as usize, Some((shape, "array".to_owned())))]).unwrap();
+    system
+}
+
+fn options() -> store::Options {
+    store::Options { holes_for_zeroes: true, ..store::Options::default() }
+}
+
 impl Rig {
     fn new(level: Level, members: u32, kind: u64, strip_units: u64) -> Self {
-        let mut system = System::new("test", host());
-        for _ in 0..members {
-            let device = Device { name: "device".to_owned(), kind: device(kind) };
-            system.add_device(device, Preconditioned { how: Written::Fresh, fill: 0.0 }, 0);
-        }
-        let rotation = Rotation::LeftSymmetric;
-        let shape = ArrayShape { level, members, strip_bytes: strip_units * UNIT, rotation };
-        system.group(vec![(0..members as usize, Some((shape, "array".to_owned())))]).unwrap();
-        let mut machine = Machine::represented(&system, 1, 1).unwrap();
-        machine.add_worker(0);
+        let system = system(level, members, kind, strip_units);
         let sizes = system.devices().map(|placed| placed.device.capacity_bytes());
-        let default = iodyno_live::store::Options::default();
-        let options = iodyno_live::store::Options { holes_for_zeroes: true, ..default };
-        let stores = sizes.map(|bytes| Store::in_memory(bytes, 1 << 30, options)).collect();
+        let stores = sizes.map(|bytes| Store::in_memory(bytes, 1 << 30, options())).collect();
+        Self::over(&system, stores, level)
+    }
+
+    fn over(system: &System, stores: Vec<Store>, level: Level) -> Self {
+        let members = stores.len() as u32;
+        let mut machine = Machine::represented(system, 1, 1).unwrap();
+        machine.add_worker(0);
         let live = Live::new(machine, stores, &Options::default(), || NOW_NS.get());
         let bytes = vec![0; live.capacity_bytes(0) as usize];
         let tolerates = match level {
@@ -269,5 +281,49 @@ fn bytes_that_are_lost_are_reported() {
             rig.run(&op(OpKind::Write), &mut random);
             rig.run(&op(OpKind::Read), &mut random);
         }
+    }
+}
+
+/// A server that is killed leaves data without its parity, or one copy without the others.
+#[test]
+fn a_folder_agrees_after_a_kill() {
+    let levels = [(Level::Raid1, 3), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Raid10, 4)];
+    for (level, members) in levels {
+        NOW_NS.set(1_000);
+        let mut random = stream(3, "kill", 0);
+        let place = tempfile::tempdir().unwrap();
+        let system = system(level, members, 0, 2);
+        let Some(Part::Array(array)) = system.parts.last() else { panic!("an array") };
+        let layout = &array.layout;
+        let described = DescribedArray { name: "array", layout, member_bytes: 32 * UNIT };
+        let path = place.path().join("array");
+        let open = || ArrayFolder::open(&path, described, options()).unwrap();
+        let (_, stores) = open();
+        let mut bytes = vec![0; (layout.sectors() * 512) as usize];
+        for _ in 0..layout.sectors() / 16 {
+            let unit = below(&mut random, layout.sectors() / 8) as usize;
+            let range = unit * UNIT as usize..(unit + 1) * UNIT as usize;
+            bytes[range.clone()].fill_with(|| below(&mut random, 256) as u8);
+            let at = layout.place(unit as u64 * 8);
+            stores[at.member].write_now(at.sector * 512, &bytes[range]).unwrap();
+        }
+        drop(stores);
+        let (folder, stores) = open();
+        assert!(folder.resynced_units() > 0 && folder.missing().is_empty(), "{level}");
+        let mut rig = Rig::over(&system, stores, level);
+        rig.live.keep_arrays(vec![(0, folder)]);
+        rig.bytes = bytes;
+        for member in 0..rig.tolerates as u32 {
+            rig.live.inject(Fault::Lose { part: PartId(member) });
+        }
+        rig.read_all(&mut random);
+        rig.live.end(|_| 0).unwrap();
+        let Rig { live, .. } = rig;
+        drop(live);
+        // It ended in order, without those members.
+        let (folder, _) = open();
+        assert_eq!(folder.resynced_units(), 0, "{level}");
+        assert!(folder.missing().iter().eq(0..folder.missing().len()), "{level}");
+        assert!(!folder.missing().is_empty(), "{level}");
     }
 }

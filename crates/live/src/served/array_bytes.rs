@@ -8,6 +8,7 @@ use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::{ContentEvent, PartId};
 use iodyno_raid::Simd;
 use std::collections::HashMap;
+use std::ops::Range;
 
 const UNIT: usize = UNIT_BYTES as usize;
 
@@ -29,8 +30,11 @@ pub(super) struct Operation {
 #[derive(Debug)]
 pub(super) struct ArrayBytes {
     simd: Simd,
-    /// By name.
+    /// By name; one without a page is of zeroes.
     pages: HashMap<u64, Page>,
+    /// By device: units that nothing was written to, as far as known. So a rebuild of what was never written costs
+    /// nothing on this host.
+    holes: Vec<Range<u64>>,
     /// By the host's token.
     pub operations: HashMap<u64, Operation>,
     /// Units of members that turned out to be corrupt.
@@ -38,10 +42,11 @@ pub(super) struct ArrayBytes {
 }
 
 impl ArrayBytes {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(devices: usize) -> Self {
         Self {
             simd: Simd::best(),
             pages: HashMap::new(),
+            holes: vec![0..0; devices],
             operations: HashMap::new(),
             corrupt: Vec::new(),
         }
@@ -51,14 +56,24 @@ impl ArrayBytes {
     pub(super) fn change(&mut self, change: &ContentEvent, stores: &mut [Store]) {
         match *change {
             ContentEvent::Fetched { part, unit, name } => {
+                let (hole, store) = (&mut self.holes[part.index()], &stores[part.index()]);
+                if hole.contains(&unit) {
+                    return;
+                }
                 let mut page = zeroes();
-                let read = stores[part.index()].read(unit * UNIT_BYTES, &mut page[..]);
+                let read = store.read(unit * UNIT_BYTES, &mut page[..]);
                 if read.is_err() {
                     self.corrupt.push((part, unit));
+                } else if *page == [0; UNIT] {
+                    *hole = unit..unit + store.hole_units(unit);
+                    return;
                 }
                 self.pages.insert(name, read.is_ok().then_some(page));
             }
             ContentEvent::Added { name, factor, term } => {
+                if !self.pages.contains_key(&term) {
+                    return;
+                }
                 let mut sum = self.pages.remove(&name).unwrap_or_else(|| Some(zeroes()));
                 match (&mut sum, self.pages.get(&term)) {
                     (Some(sum), Some(Some(term))) => {
@@ -136,6 +151,11 @@ impl ArrayBytes {
             }
             _ => unreachable!("a step of one device: {change:?}"),
         }
+    }
+
+    /// A device takes, or loses, something.
+    pub(super) fn device_changes(&mut self, part: PartId) {
+        self.holes[part.index()] = 0..0;
     }
 
     fn page(&self, name: u64) -> Page {

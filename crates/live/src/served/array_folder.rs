@@ -15,7 +15,8 @@ use iodyno_emulate::spec::SECTOR_BYTES;
 use iodyno_raid::layout::{InStripe, Role};
 use iodyno_raid::{Layout, MemberSet, Place, Simd, gf};
 use serde_json::{Value, json};
-use std::io::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -42,8 +43,10 @@ pub struct ArrayFolder {
     name: String,
     strip_bytes: u64,
     health: ArrayHealth,
-    /// It was made when it was opened.
+    /// It held no array when it was opened.
     is_new: bool,
+    /// It was made then.
+    is_made: bool,
     /// Units that were written to make rows agree.
     resynced_units: u64,
 }
@@ -61,8 +64,7 @@ impl ArrayFolder {
         let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let strip_bytes = array.layout.strip_sectors() * SECTOR_BYTES;
         let members = array.layout.members();
-        let is_there =
-            |m: usize| std::fs::metadata(member_file(path, m)).is_ok_and(|f| f.len() > 0);
+        let is_there = |m: usize| fs::metadata(member_file(path, m)).is_ok_and(|f| f.len() > 0);
         let absent = (0..members).filter(|&m| !is_there(m)).fold(MemberSet::NONE, MemberSet::with);
         let mut folder = Self {
             path: path.to_owned(),
@@ -70,9 +72,10 @@ impl ArrayFolder {
             strip_bytes,
             health: ArrayHealth { missing: MemberSet::NONE, lost: false },
             is_new: false,
+            is_made: false,
             resynced_units: 0,
         };
-        match std::fs::read_to_string(folder.file()) {
+        match fs::read_to_string(folder.file()) {
             Ok(text) => {
                 folder.health = folder.read(&text).map_err(|why| failed(&why))?;
                 let missing = absent.iter().fold(folder.health.missing, MemberSet::with);
@@ -84,12 +87,16 @@ impl ArrayFolder {
                 }
                 folder.follow(ArrayHealth { missing, ..folder.health })?;
             }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
                 if absent.len() < members {
                     return Err(failed(&"it has files of members, and no array.json beside them"));
                 }
                 folder.is_new = true;
-                std::fs::create_dir_all(path).map_err(|e| failed(&e))?;
+                match std::fs::create_dir(path) {
+                    Ok(()) => folder.is_made = true,
+                    Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                    Err(e) => return Err(failed(&e)),
+                }
             }
             Err(e) => return Err(failed(&e)),
         }
@@ -124,8 +131,10 @@ impl ArrayFolder {
     /// Removes what was made when it was opened, after its stores did: for a server that could not start.
     pub fn remove_made(&self) {
         if self.is_new && !(0..64).any(|member| member_file(&self.path, member).exists()) {
-            let _ = std::fs::remove_file(self.file());
-            let _ = std::fs::remove_dir(&self.path);
+            let _ = fs::remove_file(self.file());
+            if self.is_made {
+                let _ = fs::remove_dir(&self.path);
+            }
         }
     }
 
@@ -178,10 +187,15 @@ impl ArrayFolder {
         });
         let new = self.path.join("array.json.new");
         let write = || {
-            let mut file = std::fs::File::create(&new)?;
+            // What a server left that was killed meanwhile; a link goes, and not what it leads to.
+            match fs::remove_file(&new) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+            let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
             writeln!(file, "{text}")?;
             file.sync_all()?;
-            std::fs::rename(&new, self.file())
+            fs::rename(&new, self.file())
         };
         write().map_err(|e| format!("{}: {e}", self.file().display()))
     }

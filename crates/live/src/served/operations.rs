@@ -76,6 +76,7 @@ impl<S: Sink> Inner<S> {
         for volume in 0..volumes {
             system.parts_of(volume).for_each(|part| volume_of[part.index()] = volume as usize);
         }
+        let devices = system.devices().count();
         let rebuilds = (0..volumes).map(|volume| system.rebuilds(volume)).collect();
         if !stores.is_empty() {
             machine.follow_content();
@@ -95,7 +96,7 @@ impl<S: Sink> Inner<S> {
             submitted_ns: 0,
             trouble: None,
             changes: Vec::new(),
-            arrays: ArrayBytes::new(),
+            arrays: ArrayBytes::new(devices),
             folders: Vec::new(),
             volume_of,
             recorder: None,
@@ -211,6 +212,7 @@ impl<S: Sink> Inner<S> {
             };
             let (store, volume) = (&mut self.stores[part.index()], self.volume_of[part.index()]);
             store.changes(of_one);
+            self.arrays.device_changes(part);
             note_refusals(store, &mut self.counts[volume], &mut self.trouble);
         }
         self.changes.clear();

@@ -74,12 +74,14 @@ pub(super) struct Durable {
     late: Option<WriteError>,
     /// Whole units of zeroes that are written become holes.
     holes_for_zeroes: bool,
+    /// Units that are holes already, as far as known.
+    hole: Range<u64>,
 }
 
 impl Durable {
     pub(super) fn over(base: Base, holes_for_zeroes: bool) -> Self {
         let (units, zeroes) = (BTreeMap::new(), BTreeMap::new());
-        Self { base, units, zeroes, refusals: 0, late: None, holes_for_zeroes }
+        Self { base, units, zeroes, refusals: 0, late: None, holes_for_zeroes, hole: 0..0 }
     }
 
     /// Nothing is stranded.
@@ -173,8 +175,9 @@ impl Durable {
     pub(super) fn write(&mut self, offset_bytes: u64, data: &[u8]) -> Result<(), WriteError> {
         if self.holes_for_zeroes && is_zeroes(offset_bytes, data) {
             let begin = offset_bytes / UNIT_BYTES;
-            return self.drop_units(&(begin..begin + data.len() as u64 / UNIT_BYTES));
+            return self.write_zeroes(&(begin..begin + data.len() as u64 / UNIT_BYTES));
         }
+        self.hole = 0..0;
         let mut refused = None;
         if self.is_clear() {
             match self.base.write(offset_bytes, data) {
@@ -197,6 +200,18 @@ impl Durable {
         outcome
     }
 
+    fn write_zeroes(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
+        if self.hole.start <= units.start && units.end <= self.hole.end && self.is_clear() {
+            return Ok(());
+        }
+        self.drop_units(units)?;
+        let run = self.base.run(units.start, self.base.units());
+        if !run.data {
+            self.hole = units.start..run.end;
+        }
+        Ok(())
+    }
+
     fn write_part(&mut self, part: Part, bytes: &[u8]) -> Result<(), WriteError> {
         if part.is_whole() || !self.is_stranded(part.unit) {
             return match self.base.write(part.offset_bytes(), bytes) {
@@ -215,6 +230,7 @@ impl Durable {
 
     /// Zeroes a part of a unit, or all of it.
     pub(super) fn zero_part(&mut self, part: Part) -> Result<(), WriteError> {
+        self.hole = 0..0;
         if part.is_whole() {
             return self.drop_units(&(part.unit..part.unit + 1));
         }
@@ -351,6 +367,7 @@ impl Durable {
     /// whole ranges, so some beyond it may go too.) Of several errors, that of a corrupt unit comes first: no
     /// retry follows for it.
     pub(super) fn settle(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
+        self.hole = 0..0;
         if self.is_clear() {
             return Ok(());
         }

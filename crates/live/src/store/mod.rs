@@ -300,6 +300,14 @@ impl Store {
         Ok(extents)
     }
 
+    /// Units from this one on to which nothing was written.
+    pub(crate) fn hole_units(&self, unit: u64) -> u64 {
+        let offset_bytes = unit * UNIT_BYTES;
+        let first = self.extents(offset_bytes, self.capacity_bytes() - offset_bytes, 1);
+        let first = first.ok().and_then(|extents| extents.first().copied());
+        first.filter(|first| !first.data).map_or(0, |first| first.len_bytes / UNIT_BYTES)
+    }
+
     /// Reads every unit of the base that is held, and checks it against its sum; `corrupt` is called for each
     /// that fails. Other threads may read and write meanwhile.
     ///
