@@ -1,7 +1,7 @@
 //! The shared state of a machine's parts: time, the queue of events, the requests, the host's
 //! cores and driver threads, and completions that are not yet collected.
 
-use crate::adapter::Pair;
+use crate::adapters::Pair;
 use crate::completion::Completion;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::event::Queue;

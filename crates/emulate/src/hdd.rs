@@ -11,7 +11,7 @@ use crate::request::State;
 use crate::usage::{Of, Phase, Resource};
 use content::Content;
 use iodyno_units::IoError;
-use iodyno_units::{Op, OpKind};
+use iodyno_units::OpKind;
 
 /// See the module.
 #[derive(Clone, Debug)]

@@ -13,7 +13,8 @@
 #[cfg(test)]
 extern crate self as iodyno_emulate;
 
-mod adapter;
+mod adapter_path;
+mod adapters;
 mod array;
 mod bug_injection;
 mod calendar;

@@ -7,7 +7,7 @@ mod apply_fault;
 #[cfg(test)]
 mod tests;
 
-use crate::adapter::Pair;
+use crate::adapters::Pair;
 use crate::array::{ArrayHealth, ArrayState};
 use crate::bug_injection::InjectedBug;
 use crate::completion::Completion;

@@ -8,7 +8,7 @@
 #[path = "machine/tests/mirror.rs"]
 mod mirror;
 
-use crate::adapter::AdapterPath;
+use crate::adapter_path::AdapterPath;
 use crate::array::{Array, ArrayHealth, ArrayState};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;

@@ -331,8 +331,13 @@ fn every_parameter_has_an_effect() {
     // twice that.
     let mirror = Cache { mirror_ns: 100_000, ..cache() };
     let adapters = Adapters { cache: Some(mirror), ..adapters() };
-    let is = period_ns(&mut machine(adapters, Level::Jbod, 1, 4), OpKind::Write, UNIT, 32);
+    let mut m = machine(adapters, Level::Jbod, 1, 4);
+    let is = period_ns(&mut m, OpKind::Write, UNIT, 32);
     assert!((50_000.0..100_000.0).contains(&is), "{is}");
+    let busy_ns = |name| {
+        m.resources(0).iter().find(|r| r.name == name).map_or(0, |resource| resource.busy_ns)
+    };
+    assert!(busy_ns("adapters' processors") >= 2900 * 100_000);
     tested.insert("cache.mirror");
     // `latency` and the strip: one operation alone; what the cache holds: `the_cache_*`; the rules: `rules`.
     tested.extend(["adapters.latency", "adapters.strip", "cache.size", "cache.destage"]);

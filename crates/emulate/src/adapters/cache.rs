@@ -1,5 +1,5 @@
 //! What an adapter's write cache holds: dirty units, which are not on the devices yet, oldest first, and clean ones,
-//! which reads may find. It ends where units are written: [`AdapterPath`](super::AdapterPath) destages them.
+//! which reads may find. It ends where units are written: [`AdapterPath`](crate::adapter_path::AdapterPath) destages them.
 //!
 //! A cache that a workload has used for long begins with as many dirty units as it destages at. Where those lie is
 //! not known one by one: they are written back first, each at a place that is drawn then.
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// A unit: of which path, and its number there, in one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place(u64);
+pub(crate) struct Place(u64);
 
 /// Bits of a unit's number in a place: 2^48 units are 1 EiB.
 const UNIT_BITS: u32 = 48;
@@ -21,11 +21,11 @@ impl Place {
         Self(u64::from(path) << UNIT_BITS | unit)
     }
 
-    pub(super) fn path(self) -> u32 {
+    pub(crate) fn path(self) -> u32 {
         (self.0 >> UNIT_BITS) as u32
     }
 
-    pub(super) fn unit(self) -> u64 {
+    pub(crate) fn unit(self) -> u64 {
         self.0 & ((1 << UNIT_BITS) - 1)
     }
 }
@@ -66,7 +66,7 @@ enum Held {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     units_max: u64,
     held: HashMap<Place, Held, BuildHasherDefault<PlaceHasher>>,
     /// Dirty units by age; an entry whose number is not the unit's is void.
@@ -84,27 +84,27 @@ pub(super) struct Cache {
 
 impl Cache {
     /// An empty cache.
-    pub(super) fn new(units_max: u64) -> Self {
+    pub(crate) fn new(units_max: u64) -> Self {
         Self { units_max, ..Self::default() }
     }
 
     /// Before the machine starts it holds so many units that are not on the devices.
-    pub(super) fn begin_with(&mut self, unplaced: u64) {
+    pub(crate) fn begin_with(&mut self, unplaced: u64) {
         (self.unplaced, self.dirty_units) = (unplaced, unplaced);
     }
 
     /// Units that hold what is not on the devices.
-    pub(super) fn dirty_units(&self) -> u64 {
+    pub(crate) fn dirty_units(&self) -> u64 {
         self.dirty_units
     }
 
     /// Dirty units that no destage has taken.
-    pub(super) fn waiting_units(&self) -> u64 {
+    pub(crate) fn waiting_units(&self) -> u64 {
         self.dirty_units - self.open_units
     }
 
     /// A host writes these units.
-    pub(super) fn write(&mut self, path: u32, units: Range<u64>) {
+    pub(crate) fn write(&mut self, path: u32, units: Range<u64>) {
         for unit in units {
             self.sequence += 1;
             let (place, now) = (Place::new(path, unit), self.sequence);
@@ -132,12 +132,12 @@ impl Cache {
     }
 
     /// Whether it holds all of these units.
-    pub(super) fn holds(&self, path: u32, mut units: Range<u64>) -> bool {
+    pub(crate) fn holds(&self, path: u32, mut units: Range<u64>) -> bool {
         units.all(|unit| self.held.contains_key(&Place::new(path, unit)))
     }
 
     /// A host used these units: they are on the devices too, or dirty.
-    pub(super) fn used(&mut self, path: u32, units: Range<u64>) {
+    pub(crate) fn used(&mut self, path: u32, units: Range<u64>) {
         for unit in units {
             self.sequence += 1;
             let place = Place::new(path, unit);
@@ -154,7 +154,7 @@ impl Cache {
 
     /// Takes the oldest dirty unit with its dirty neighbours: the longest run around it within `within(unit)`. None:
     /// nothing placed is dirty.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         within: impl Fn(Place) -> Range<u64>,
     ) -> Option<(u32, Range<u64>)> {
@@ -183,12 +183,12 @@ impl Cache {
     }
 
     /// Whether it holds units from before the machine started that no destage has taken.
-    pub(super) fn has_unplaced(&self) -> bool {
+    pub(crate) fn has_unplaced(&self) -> bool {
         self.unplaced > 0
     }
 
     /// A destage takes so many of them, or as many as there are. Gives how many.
-    pub(super) fn take_unplaced(&mut self, units: u64) -> u64 {
+    pub(crate) fn take_unplaced(&mut self, units: u64) -> u64 {
         let taken = units.min(self.unplaced);
         self.unplaced -= taken;
         self.open_units += taken;
@@ -196,13 +196,13 @@ impl Cache {
     }
 
     /// So many of them are on the devices.
-    pub(super) fn destaged_unplaced(&mut self, units: u64) {
+    pub(crate) fn destaged_unplaced(&mut self, units: u64) {
         self.dirty_units -= units;
         self.open_units -= units;
     }
 
     /// A destage has ended; or it `failed`, and what it took is dirty again.
-    pub(super) fn destaged(&mut self, path: u32, units: Range<u64>, failed: bool) {
+    pub(crate) fn destaged(&mut self, path: u32, units: Range<u64>, failed: bool) {
         self.open_units -= units.end - units.start;
         for unit in units {
             let place = Place::new(path, unit);
@@ -223,7 +223,7 @@ impl Cache {
     }
 
     /// The power failed: what was being destaged is dirty, for nothing says how far it came.
-    pub(super) fn power_off(&mut self) {
+    pub(crate) fn power_off(&mut self) {
         let mut open: Vec<Place> = self
             .held
             .iter()
@@ -259,7 +259,7 @@ impl Cache {
     }
 
     /// Checks the counts against the units.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let clean = self.held.values().filter(|held| matches!(held, Held::Clean(_))).count() as u64;
         let placed = self.held.len() as u64 - clean;
         if clean != self.clean_units || placed > self.dirty_units {

@@ -11,26 +11,17 @@
 //!
 //! A host sends each operation to the adapter on which the volume is optimized. Trims end at the adapter.
 
-mod cache;
-mod pair;
 mod usage;
 
-pub(crate) use pair::Pair;
-
+use crate::adapters::{Adapter, Pair, PathUnits, UNPLACED};
 use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::part_id::PartId;
 use crate::request::{Origin, Request, State};
-use crate::spec::{self, Preconditioned, Written};
-use cache::{Cache, Place};
-use iodyno_units::rng::below;
+use crate::spec::{self, Preconditioned};
 use iodyno_units::{IoError, Op, OpKind};
-use pair::{Adapter, PathUnits};
 use std::ops::Range;
 use usage::{Phase, Phases};
-
-/// The token of a destage of units from before the machine started.
-const UNPLACED: u64 = 1;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -332,55 +323,5 @@ fn destage(core: &mut Core, at: usize) {
         (request.internal, request.origin, request.state) = (true, Origin::Own, State::Waiting);
         (request.at, request.len, request.token) = (op.offset_bytes, op.len_bytes, token);
         ask(core, slot, path, &op);
-    }
-}
-
-impl Pair {
-    /// Units that hosts may write to an adapter's cache before something is destaged.
-    fn space_units(&self, at: usize) -> u64 {
-        let dirty_units = self.adapters[at].cache.as_ref().map_or(0, Cache::dirty_units);
-        (self.destage_units + self.ramp_units).saturating_sub(dirty_units)
-    }
-
-    /// The next units that an adapter destages, if its cache holds enough: of which path, and with which token.
-    fn next_destage(&mut self, at: usize) -> Option<(u32, Range<u64>, u64)> {
-        let adapter = &mut self.adapters[at];
-        let cache = adapter.cache.as_mut()?;
-        if cache.waiting_units() <= self.destage_units {
-            return None;
-        }
-        let over = cache.dirty_units() - self.destage_units;
-        let share = over.min(self.ramp_units) as f64 / self.ramp_units as f64;
-        if f64::from(adapter.destages) >= f64::from(self.destages_max) * share {
-            return None;
-        }
-        adapter.destages += 1;
-        if cache.has_unplaced() {
-            let path = adapter.paths[below(&mut self.rng, adapter.paths.len() as u64) as usize];
-            let of = &mut self.paths[path as usize];
-            let units = if let Written::Random { block_bytes } = of.before.how {
-                let block = (u64::from(block_bytes) / UNIT_BYTES).clamp(1, of.units);
-                let from = below(&mut self.rng, of.units / block) * block;
-                from..from + block
-            } else {
-                let from = of.next;
-                let to = (from + of.stripe_units).min(of.units);
-                of.next = if to == of.units { 0 } else { to };
-                from..to
-            };
-            let taken = cache.take_unplaced(units.end - units.start);
-            return Some((path, units.start..units.start + taken, UNPLACED));
-        }
-        let paths = &self.paths;
-        let stripe = |at: Place| {
-            let stripe_units = paths[at.path() as usize].stripe_units;
-            let from = at.unit() / stripe_units * stripe_units;
-            from..from + stripe_units
-        };
-        let Some((path, units)) = cache.take(stripe) else {
-            adapter.destages -= 1;
-            return None;
-        };
-        Some((path, units, 0))
     }
 }

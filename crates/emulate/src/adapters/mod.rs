@@ -1,89 +1,97 @@
 //! What all paths through a system's adapters share: processors, links, parity engines, caches, drawers. It ends
-//! where an operation takes its way through them, which is [`AdapterPath`](super::AdapterPath).
+//! where an operation takes its way through them, which is [`AdapterPath`](crate::adapter_path::AdapterPath).
 
-use super::cache::Cache;
+mod cache;
+
+pub(crate) use cache::Cache;
+
 use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
 use crate::request::List;
 use crate::server::{PerByte, Server, ticks};
 use crate::spec::{self, Adapters, Preconditioned, Written};
-use iodyno_units::rng::{self, Generator};
+use cache::Place;
+use iodyno_units::rng::{self, Generator, below};
 use iodyno_units::{Op, OpKind};
+use std::ops::Range;
+
+/// The token of a destage of units from before the machine started.
+pub(crate) const UNPLACED: u64 = 1;
 
 /// One adapter.
 #[derive(Clone, Debug)]
 pub(crate) struct Adapter {
-    pub(super) processor: Server,
+    pub(crate) processor: Server,
     /// Of that, the writes of its partner, one after the other.
-    pub(super) mirrored: Server,
-    pub(super) parity: Server,
-    pub(super) to_host: Server,
-    pub(super) from_host: Server,
+    pub(crate) mirrored: Server,
+    pub(crate) parity: Server,
+    pub(crate) to_host: Server,
+    pub(crate) from_host: Server,
     /// The link by which it mirrors its writes to its partner.
-    pub(super) mirror: Server,
+    pub(crate) mirror: Server,
     /// Commands of hosts that it has, and those that wait for it.
-    pub(super) commands: u32,
-    pub(super) waiting: List,
-    pub(super) cache: Option<Cache>,
+    pub(crate) commands: u32,
+    pub(crate) waiting: List,
+    pub(crate) cache: Option<Cache>,
     /// Destages in progress.
-    pub(super) destages: u32,
+    pub(crate) destages: u32,
     /// Writes that wait for space in the cache.
-    pub(super) full: List,
+    pub(crate) full: List,
     /// The numbers of the paths that it serves.
-    pub(super) paths: Vec<u32>,
+    pub(crate) paths: Vec<u32>,
 }
 
 /// A path, as the others see it.
 #[derive(Clone, Debug)]
 pub(crate) struct PathUnits {
     /// Units of the volume.
-    pub(super) units: u64,
+    pub(crate) units: u64,
     /// Units of a stripe, within which neighbours are destaged together.
-    pub(super) stripe_units: u64,
+    pub(crate) stripe_units: u64,
     /// Its earlier writes.
-    pub(super) before: Preconditioned,
+    pub(crate) before: Preconditioned,
     /// The next unit of earlier writes in order.
-    pub(super) next: u64,
+    pub(crate) next: u64,
     /// Its part, and the array or device behind it.
-    pub(super) part: PartId,
-    pub(super) child: PartId,
+    pub(crate) part: PartId,
+    pub(crate) child: PartId,
     /// It is a device, not an array that sends operations to devices itself.
-    pub(super) is_device: bool,
+    pub(crate) is_device: bool,
 }
 
 /// Costs in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    pub(super) read: u64,
-    pub(super) write: u64,
-    pub(super) raid6: u64,
+    pub(crate) read: u64,
+    pub(crate) write: u64,
+    pub(crate) raid6: u64,
     device: u64,
     xor: PerByte,
     gf: PerByte,
-    pub(super) to_host: PerByte,
-    pub(super) from_host: PerByte,
+    pub(crate) to_host: PerByte,
+    pub(crate) from_host: PerByte,
     drawer: PerByte,
-    pub(super) cache_write: u64,
-    pub(super) cache_mirror: u64,
-    pub(super) mirror: PerByte,
-    pub(super) mirror_latency_ns: u64,
+    pub(crate) cache_write: u64,
+    pub(crate) cache_mirror: u64,
+    pub(crate) mirror: PerByte,
+    pub(crate) mirror_latency_ns: u64,
 }
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
-    pub(super) adapters: Vec<Adapter>,
-    pub(super) paths: Vec<PathUnits>,
+    pub(crate) adapters: Vec<Adapter>,
+    pub(crate) paths: Vec<PathUnits>,
     drawers: Vec<[Server; 2]>,
-    pub(super) costs: Costs,
-    pub(super) latency_ns: u64,
-    pub(super) commands_max: u32,
+    pub(crate) costs: Costs,
+    pub(crate) latency_ns: u64,
+    pub(crate) commands_max: u32,
     /// Of one adapter's cache: units at which it begins to destage, and the next ones, over which it hurries.
-    pub(super) destage_units: u64,
-    pub(super) ramp_units: u64,
-    pub(super) destages_max: u32,
-    pub(super) keeps_reads: bool,
-    pub(super) rng: Generator,
+    pub(crate) destage_units: u64,
+    pub(crate) ramp_units: u64,
+    pub(crate) destages_max: u32,
+    pub(crate) keeps_reads: bool,
+    pub(crate) rng: Generator,
 }
 
 impl Pair {
@@ -139,7 +147,7 @@ impl Pair {
     }
 
     /// The next path: its adapters' cache holds what the volume's earlier writes left in it.
-    pub(super) fn add(&mut self, path: PathUnits) {
+    pub(crate) fn add(&mut self, path: PathUnits) {
         let number = self.paths.len() as u32;
         let at = number as usize % self.adapters.len();
         let adapter = &mut self.adapters[at];
@@ -153,7 +161,7 @@ impl Pair {
     }
 
     /// The adapter that serves a path.
-    pub(super) fn serves(&self, path: u32) -> usize {
+    pub(crate) fn serves(&self, path: u32) -> usize {
         path as usize % self.adapters.len()
     }
 
@@ -176,7 +184,7 @@ impl Pair {
     }
 
     /// Busy times: of all adapters, then of all drawers, with their numbers.
-    pub(super) fn busy(&self, now_ns: u64) -> [(&'static str, u32, u64); 6] {
+    pub(crate) fn busy(&self, now_ns: u64) -> [(&'static str, u32, u64); 6] {
         let count = self.adapters.len() as u32;
         let of = |server: fn(&Adapter) -> &Server| {
             self.adapters.iter().map(|a| server(a).busy_ns(now_ns)).sum::<u64>()
@@ -193,7 +201,7 @@ impl Pair {
     }
 
     /// The power fails: every request is gone; the caches keep what they hold.
-    pub(super) fn power_off(&mut self, now_ns: u64) {
+    pub(crate) fn power_off(&mut self, now_ns: u64) {
         for a in &mut self.adapters {
             let servers = [
                 &mut a.processor,
@@ -220,5 +228,53 @@ impl Pair {
     /// Checks the caches.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.adapters.iter().filter_map(|a| a.cache.as_ref()).try_for_each(Cache::check)
+    }
+
+    /// Units that hosts may write to an adapter's cache before something is destaged.
+    pub(crate) fn space_units(&self, at: usize) -> u64 {
+        let dirty_units = self.adapters[at].cache.as_ref().map_or(0, Cache::dirty_units);
+        (self.destage_units + self.ramp_units).saturating_sub(dirty_units)
+    }
+
+    /// The next units that an adapter destages, if its cache holds enough: of which path, and with which token.
+    pub(crate) fn next_destage(&mut self, at: usize) -> Option<(u32, Range<u64>, u64)> {
+        let adapter = &mut self.adapters[at];
+        let cache = adapter.cache.as_mut()?;
+        if cache.waiting_units() <= self.destage_units {
+            return None;
+        }
+        let over = cache.dirty_units() - self.destage_units;
+        let share = over.min(self.ramp_units) as f64 / self.ramp_units as f64;
+        if f64::from(adapter.destages) >= f64::from(self.destages_max) * share {
+            return None;
+        }
+        adapter.destages += 1;
+        if cache.has_unplaced() {
+            let path = adapter.paths[below(&mut self.rng, adapter.paths.len() as u64) as usize];
+            let of = &mut self.paths[path as usize];
+            let units = if let Written::Random { block_bytes } = of.before.how {
+                let block = (u64::from(block_bytes) / UNIT_BYTES).clamp(1, of.units);
+                let from = below(&mut self.rng, of.units / block) * block;
+                from..from + block
+            } else {
+                let from = of.next;
+                let to = (from + of.stripe_units).min(of.units);
+                of.next = if to == of.units { 0 } else { to };
+                from..to
+            };
+            let taken = cache.take_unplaced(units.end - units.start);
+            return Some((path, units.start..units.start + taken, UNPLACED));
+        }
+        let paths = &self.paths;
+        let stripe = |at: Place| {
+            let stripe_units = paths[at.path() as usize].stripe_units;
+            let from = at.unit() / stripe_units * stripe_units;
+            from..from + stripe_units
+        };
+        let Some((path, units)) = cache.take(stripe) else {
+            adapter.destages -= 1;
+            return None;
+        };
+        Some((path, units, 0))
     }
 }
