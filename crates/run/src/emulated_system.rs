@@ -88,8 +88,13 @@ fn whole_system(
         return Err(not_beside_others(name));
     }
     if described.volumes.is_empty() {
+        let device = match described.adapters {
+            Some(_) => "raid5(ssd-gen3-emlc*3)*16",
+            None if described.host.slots.flash_dimms_per_socket > 0 => "exflash-400g*8",
+            None => "nvme-tlc-3840g*8",
+        };
         return Err(RunError::Impossible(format!(
-            "the system `{0}` lists no devices of its own: say which, such as model:exflash-400g*8@{0}",
+            "the system `{0}` lists no devices of its own: say which, such as 'model:{device}@{0}'",
             name.what
         )));
     }
