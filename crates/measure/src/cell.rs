@@ -79,6 +79,12 @@ impl CellKey {
         self.target.starts_with("all (")
     }
 
+    /// How many targets it is of.
+    pub fn targets(&self) -> u32 {
+        let number = self.target.strip_prefix("all (").and_then(|rest| rest.split(' ').next());
+        number.and_then(|number| number.parse().ok()).unwrap_or(1)
+    }
+
     /// The block size with the largest share, bytes.
     pub fn block_bytes(&self) -> u32 {
         self.blocks.first().map_or(0, |b| b.0)

@@ -37,6 +37,10 @@ pub struct Figures {
     /// Outstanding operations over all workers of a target: as requested in a closed loop, the
     /// measured mean in an open one.
     pub oio: u32,
+    /// Offered operations a second, on all targets together; None in a closed loop.
+    pub offered_iops: Option<f64>,
+    /// The targets that worked at once; 0 is one.
+    pub targets: u32,
     /// No verdict forbids their use.
     pub sound: bool,
 }
@@ -61,8 +65,15 @@ impl Figures {
                 Some(_) => cell.oio_mean().ceil() as u32,
                 None => cell.key.threads.saturating_mul(cell.key.depth),
             },
+            offered_iops: cell.key.offered_iops,
+            targets: cell.key.targets(),
             sound: cell.level() < Some(Level::Invalid),
         }
+    }
+
+    /// A rate of all targets together as the workload of each has it.
+    pub(crate) fn each_target(&self, rate_iops: f64) -> f64 {
+        rate_iops / f64::from(self.targets.max(1))
     }
 
     /// One figure, over all kinds of operation; None where the samples do not support it.

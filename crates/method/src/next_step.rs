@@ -187,7 +187,7 @@ impl Method {
             let of = grid.rate_of.unwrap_or_default();
             let most = of_stage(done, step.place.subject, of)
                 .filter_map(|d| d.figures.as_ref())
-                .map(|f| f.summary.ops_per_s)
+                .map(|f| f.each_target(f.summary.ops_per_s))
                 .fold(0.0, f64::max);
             if most <= 0.0 {
                 let stage = &self.stages[of].name;
@@ -420,8 +420,9 @@ fn rate_search_next(
         return Ok(Some(Step::Cell(Box::new(step))));
     }
     let figures: Option<Vec<&Figures>> = mine.iter().map(|d| d.figures.as_ref()).collect();
-    let rate_iops = figures.and_then(|figures| search.next_iops(&figures));
-    let Some(rate_iops) = rate_iops else { return Ok(None) };
+    let rate =
+        |figures: Vec<&Figures>| Some(figures.first()?.each_target(search.next_iops(&figures)?));
+    let Some(rate_iops) = figures.and_then(rate) else { return Ok(None) };
     let name = &step.cell.name;
     let rate = format!("{}/s", human::count(rate_iops));
     step.place.at.push(("rate".to_owned(), rate.clone()));

@@ -113,7 +113,7 @@ pub struct RateSearch {
     pub limit: LatencyLimit,
 }
 
-/// What the finished cells of a search tell.
+/// What the finished cells of a search tell, in rates of all targets together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bracket {
     /// The rate of the closed loop, operations of all kinds a second, as an offered rate counts them.
@@ -148,7 +148,7 @@ impl RateSearch {
             unknown: None,
         };
         for figures in probes {
-            let rate_iops = bracket.middle();
+            let rate_iops = figures.offered_iops.unwrap_or_else(|| bracket.middle());
             let is_met = figures.summary.ops_per_s >= MET_SHARE * rate_iops;
             if self.limit.of(figures).is_none() && is_met {
                 // Of one kind there are fewer: in proportion.
@@ -171,7 +171,7 @@ impl RateSearch {
         Some(bracket)
     }
 
-    /// The rate to try after these cells; None at the end.
+    /// The rate to try after these cells, on all targets together; None at the end.
     pub(crate) fn next_iops(&self, figures: &[&Figures]) -> Option<f64> {
         let bracket = self.bracket(figures)?;
         let near = bracket.fails_iops - bracket.holds_iops <= PRECISION_SHARE * bracket.holds_iops;

@@ -435,6 +435,24 @@ fn a_resumed_run_keeps_the_device_that_it_began_with() {
 
 /// The search ends between a rate that holds and one that does not, near each other; where the samples are too few,
 /// it says how long a cell must be, and that is enough.
+/// A share of the most that was reached is a share on several targets too.
+#[test]
+fn loads_of_several_targets() {
+    let place = Place::new();
+    let document = place.document("run load-latency --on model:exflash-400g*2 --scale 5%");
+    let cells = document["cells"].as_array().unwrap();
+    let all = cells.iter().filter(|cell| cell["target"].as_str().unwrap().starts_with("all ("));
+    let (mut most, mut offered) = (0.0_f64, Vec::new());
+    for cell in all {
+        match cell["offered_iops"].as_f64() {
+            None => most = most.max(number(&cell["total"]["ops_per_s"])),
+            Some(rate) => offered.push(rate / most),
+        }
+    }
+    assert!(offered.len() > 3 && offered.iter().all(|share| *share < 1.001), "{offered:?}");
+    assert!(offered.iter().any(|share| *share > 0.9), "{offered:?}");
+}
+
 #[test]
 fn the_highest_rate_under_a_latency() {
     let place = Place::new();
@@ -455,6 +473,16 @@ fn the_highest_rate_under_a_latency() {
     let page = place.path("page.html");
     place.iodyno(&format!("report last -o {}", page.display())).succeeds();
     assert!(std::fs::read_to_string(page).unwrap().contains("Latency by offered rate"));
+
+    // Several targets: all rates are those of all together.
+    let two = search.replace("exflash-400g", "exflash-400g*2");
+    let two = place.document(&format!("{two} p99<500us --time 1s"));
+    let both = &two["findings"]["subjects"][0]["stages"][0]["showed"];
+    let of_both = |key: &str| number(&both[key]);
+    let off = of_both("holds_iops") / (2.0 * of("holds_iops"));
+    assert!((0.9..1.1).contains(&off), "{both}");
+    assert!(of_both("surely_holds_iops") <= of_both("holds_iops"), "{both}");
+    assert!(of_both("holds_iops") < of_both("capacity_iops"), "{both}");
 
     let short = place.iodyno(&format!("{search} p99.9<10ms --time 20ms -q"));
     let said = short.succeeds().stdout.replace('\n', " ");
