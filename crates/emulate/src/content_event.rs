@@ -129,7 +129,7 @@ pub enum ContentEvent {
         /// The unit of the array.
         of: u64,
     },
-    /// A part is told to zero or trim a range, as a write `token` of its own.
+    /// A part receives a trim or zeroes for a range, as a write `token` of its own.
     Cleared {
         /// Which part.
         part: PartId,

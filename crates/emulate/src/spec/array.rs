@@ -55,7 +55,7 @@ const MD_STRIPE_NS: u64 = 6_000;
 /// Assumed of one core that xors data in memory; `bench/runs/2026-11-23-parity` has the measured rates.
 const MD_PARITY_BYTES_PER_S: f64 = 8e9;
 
-/// The most that Linux md gives a resync or rebuild unless it is told otherwise (`speed_limit_max`).
+/// The most that Linux md gives a resync or rebuild where nothing else is set (`speed_limit_max`).
 const MD_REBUILD_BYTES_PER_S: f64 = 200e6;
 
 impl ArrayShape {

@@ -2,7 +2,7 @@
 //! each step, and names the bytes of a unit; this does the same with them, in the stores of the members.
 //!
 //! A member's unit that is corrupt in its store can't be read: what is made of it can't be either, until the member is
-//! read again, which the machine is told to find unreadable, and recovers.
+//! read again, which the machine then finds unreadable, and recovers.
 
 use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::{ContentEvent, PartId};
