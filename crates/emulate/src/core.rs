@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub ended: VecDeque<(u32, Option<IoError>)>,
     pub cores: Vec<Server>,
     pub threads: Vec<Thread>,
+    /// The number of devices, which are the first parts.
+    pub devices: usize,
     /// The RAID adapters, where the system has some.
     pub adapters: Option<Box<Pair>>,
     /// By worker: its core.
@@ -67,6 +69,7 @@ impl Core {
             ended: VecDeque::new(),
             cores: vec![Server::default(); (host.sockets * host.cores_per_socket) as usize],
             threads: Vec::new(),
+            devices: 0,
             adapters: None,
             worker_cores: Vec::new(),
             wake_ns: host.wake_ns,

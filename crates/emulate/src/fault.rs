@@ -89,6 +89,8 @@ pub enum Fault {
         /// Length.
         len_bytes: u64,
     },
+    /// A fault of the system's RAID adapters.
+    Adapters(AdapterFault),
     /// All is well again with this device: no longer slow, delayed, failing, hung or gone, and everything that
     /// it holds can be read. (Power that is off stays off.)
     Clear {
@@ -98,10 +100,10 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The device that it concerns; None: all.
+    /// The device that it concerns; None: all, or adapters.
     pub fn part(&self) -> Option<PartId> {
         match *self {
-            Self::PowerCut | Self::PowerOff | Self::PowerOn => None,
+            Self::PowerCut | Self::PowerOff | Self::PowerOn | Self::Adapters(_) => None,
             Self::Page { part, .. }
             | Self::Block { part, .. }
             | Self::Slow { part, .. }
@@ -114,4 +116,42 @@ impl Fault {
             | Self::Clear { part } => Some(part),
         }
     }
+}
+
+/// A fault of RAID adapters. Numbers count from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdapterFault {
+    /// An adapter is lost. Its partner takes over its volumes, if it holds what the cache holds, or the cache holds
+    /// nothing that is not on the devices; otherwise, or without a partner, operations fail until it is back.
+    Lose {
+        /// Which.
+        adapter: u32,
+    },
+    /// Another adapter is in the place of this one, which is lost if it was not before; its cache is empty. What no
+    /// adapter holds any more is reported as unreadable until it is written.
+    Replace {
+        /// Which.
+        adapter: u32,
+    },
+    /// The adapter is back, with its cache, and its battery is well.
+    Clear {
+        /// Which.
+        adapter: u32,
+    },
+    /// The battery of an adapter's cache fails: a power cut takes what that cache holds. Until it is cleared, writes are
+    /// acknowledged when they are on the devices.
+    BatteryFails {
+        /// Whose.
+        adapter: u32,
+    },
+    /// A link between two adapters is down. With none left, writes are acknowledged when they are on the devices.
+    LinkDown {
+        /// Which.
+        link: u32,
+    },
+    /// It is up again.
+    LinkUp {
+        /// Which.
+        link: u32,
+    },
 }

@@ -74,6 +74,7 @@ impl Machine {
         let host = &system.host;
         let mut core = Core::new(host, seed);
         let devices = system.devices().count() as u32;
+        core.devices = devices as usize;
         core.adapters = system.adapters.as_ref().map(|a| Box::new(Pair::new(a, devices, seed)));
         let mut population = Population::new(system, seed, represent);
         let states = system.states();
@@ -285,7 +286,8 @@ impl Machine {
         let end = (request.at + u64::from(request.len)).div_ceil(UNIT_BYTES);
         let part = &self.parts[request.part.index()];
         let (id, units) = (request.part, request.at / UNIT_BYTES..end);
-        let held: Vec<_> = units.map(|unit| (unit, part.unit_value(unit, &self.parts))).collect();
+        let value = |unit| part.unit_value(unit, &self.parts, &self.core);
+        let held: Vec<_> = units.map(|unit| (unit, value(unit))).collect();
         let read = held.into_iter().map(|(unit, held)| self.core.fetch(id, unit, held)).collect();
         if let Some(values) = &mut self.core.values {
             values.set(child, read);
@@ -316,7 +318,7 @@ impl Machine {
     /// time and memory, and changes no event.
     pub fn keep_content(&mut self) {
         self.core.values.get_or_insert_default();
-        self.parts.iter_mut().for_each(Part::keep_content);
+        self.parts.iter_mut().for_each(|part| part.keep_content(&mut self.core));
     }
 
     /// Stores content as [`Self::keep_content`] does, and reports content events from now on. (Arrays then have no
@@ -343,7 +345,7 @@ impl Machine {
     /// write. None: nothing was written there since content is kept, or it is lost.
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
         let root = self.system.volumes[volume as usize].root;
-        self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES, &self.parts)
+        self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES, &self.parts, &self.core)
     }
 
     /// What the read of an array that was collected last has returned, by unit, where content is kept: 0 where

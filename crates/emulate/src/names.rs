@@ -21,6 +21,11 @@ impl Core {
         *next - 1
     }
 
+    /// A name for the same bytes, which ends by itself; without names, the value.
+    pub(crate) fn copy(&mut self, value: u64) -> u64 {
+        if value == 0 || !self.names_values() { value } else { self.combine(&[(1, value)]) }
+    }
+
     /// What a part was given for a request ends with it.
     pub(crate) fn end_values(&mut self, slot: u32, failed: bool) {
         let Some(values) = &mut self.values else { return };
@@ -30,9 +35,17 @@ impl Core {
         }
         let Request { kind, part, token, .. } = self.slab[slot];
         let tokens = match kind {
+            // (What a read returned, and nothing takes.)
+            OpKind::Read | OpKind::Flush => {
+                for name in tokens.into_iter().filter(|name| *name != 0) {
+                    self.tell(ContentEvent::Freed { name, count: 1 });
+                }
+                return;
+            }
+            // An array has its bytes in its members.
+            _ if part.index() >= self.devices => return,
             OpKind::Write => tokens,
             OpKind::WriteZeroes | OpKind::Trim => vec![token],
-            OpKind::Read | OpKind::Flush => return,
         };
         for token in tokens {
             self.tell(ContentEvent::Ended { part, token, failed });
@@ -46,6 +59,10 @@ impl Core {
             if request.state != State::Free && matches!(request.origin, Origin::Parent(_)) {
                 self.end_values(slot, true);
             }
+        }
+        let names = self.values.as_mut().map(|values| values.take_all()).unwrap_or_default();
+        for name in names.into_iter().filter(|name| *name != 0) {
+            self.tell(ContentEvent::Freed { name, count: 1 });
         }
     }
 

@@ -116,7 +116,7 @@ impl Part {
     ) {
         match self {
             Self::Array(array) => array.child_completed(core, parent, child, failure),
-            Self::AdapterPath(path) => path.child_completed(core, parent, failure),
+            Self::AdapterPath(path) => path.child_completed(core, parent, child, failure),
             #[cfg(test)]
             Self::Mirror(_) => mirror::Mirror::child_completed(core, parent, failure),
             _ => unreachable!("a device has no child: {child} of {parent}, {failure:?}, {core:?}"),
@@ -210,21 +210,30 @@ impl Part {
     }
 
     /// Stores the content of writes from now on.
-    pub(crate) fn keep_content(&mut self) {
-        each!(self, part => part.keep_content());
+    pub(crate) fn keep_content(&mut self, core: &mut Core) {
+        match self {
+            Self::Flash(flash) => flash.keep_content(),
+            Self::Disk(disk) => disk.keep_content(),
+            Self::Memory(memory) => memory.keep_content(),
+            Self::Array(array) => array.keep_content(),
+            Self::AdapterPath(path) => path.keep_content(core),
+            #[cfg(test)]
+            Self::Mirror(mirror) => mirror.keep_content(),
+        }
     }
 
     /// The result of a read of a 4 KiB unit; None: nothing was written there since content is kept, or
     /// it is lost.
-    pub(crate) fn unit_value(&self, unit: u64, parts: &[Self]) -> Option<u64> {
+    pub(crate) fn unit_value(&self, unit: u64, parts: &[Self], core: &Core) -> Option<u64> {
         match self {
             Self::Flash(flash) => flash.unit_value(unit),
             Self::Disk(disk) => disk.unit_value(unit),
             Self::Memory(memory) => memory.unit_value(unit),
             Self::Array(array) => {
-                array.unit_value(unit, |part, unit| parts[part.index()].unit_value(unit, parts))
+                let of = |part: PartId, unit| parts[part.index()].unit_value(unit, parts, core);
+                array.unit_value(unit, of)
             }
-            Self::AdapterPath(_) => AdapterPath::unit_value(unit),
+            Self::AdapterPath(path) => path.unit_value(unit, parts, core),
             #[cfg(test)]
             Self::Mirror(mirror) => mirror.unit_value(unit),
         }

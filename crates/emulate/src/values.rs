@@ -44,6 +44,11 @@ impl Values {
         if self.of.is_empty() { None } else { self.of.remove(&slot) }
     }
 
+    /// Those of all requests.
+    pub(crate) fn take_all(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.of).into_values().flatten().collect()
+    }
+
     /// The request of a host in `slot` ends as completion `number`.
     pub(crate) fn completed(&mut self, slot: u32, number: u64, failed: bool) {
         if let Some(values) = self.take(slot)

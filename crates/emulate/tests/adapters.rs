@@ -33,6 +33,8 @@ fn adapters() -> Adapters {
         cache: None,
         devices_max: 96,
         ssds_max: 48,
+        aa_links: 1,
+        failover_ns: 0,
         drawers: Drawers { count: 2, bays: 24, bytes_per_s: FAST },
     }
 }
@@ -343,6 +345,8 @@ fn every_parameter_has_an_effect() {
     tested.extend(["adapters.latency", "adapters.strip", "cache.size", "cache.destage"]);
     tested.extend(["cache.ramp", "cache.depth", "cache.keeps_reads"]);
     tested.extend(["adapters.devices_max", "adapters.ssds_max", "drawers.bays"]);
+    // `an_adapter_is_lost_and_comes_back`.
+    tested.extend(["adapters.aa_links", "adapters.failover"]);
     let all = describe::keys().filter(|(of, key)| *of == "adapters" && !key.starts_with("gen"));
     let slots = ["gen1.read", "gen1.write", "gen1.fetch"];
     assert_eq!(tested, all.map(|(_, key)| key).chain(slots).collect());

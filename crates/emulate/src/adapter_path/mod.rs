@@ -9,9 +9,20 @@
 //!                                └ later: array ─▶ processor, drawer ─▶ device
 //! ```
 //!
-//! A host sends each operation to the adapter on which the volume is optimized. Trims end at the adapter.
+//! A host sends each operation to the adapter that serves the volume. Trims end at the adapter. The cache holds units of
+//! 4 KiB: a write of a part of one that it lacks reads that one first.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `content` | values of units in the cache, where content is kept |
+//! | `failover` | faults of adapters, and the operations that a lost adapter had |
+//! | `usage` | resources, phases |
 
+mod content;
+mod failover;
 mod usage;
+
+pub(crate) use failover::apply_fault;
 
 use crate::adapters::{Adapter, Pair, PathUnits, UNPLACED};
 use crate::content_event::UNIT_BYTES;
@@ -20,6 +31,7 @@ use crate::part_id::PartId;
 use crate::request::{Origin, Request, State};
 use crate::spec::{self, Preconditioned};
 use iodyno_units::{IoError, Op, OpKind};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use usage::{Phase, Phases};
 
@@ -31,6 +43,8 @@ pub(crate) struct AdapterPath {
     capacity_bytes: u64,
     is_raid6: bool,
     phases: Phases,
+    /// Where content is kept: what the cache held of the units of a read when it began, by slot, with their numbers.
+    held: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
 /// The units that a request touches.
@@ -49,16 +63,14 @@ impl AdapterPath {
         before: &Preconditioned,
         core: &mut Core,
     ) -> Self {
-        let units = spec.capacity_bytes / UNIT_BYTES;
-        let stripe_units = (spec.stripe_bytes / UNIT_BYTES).max(1);
-        let (before, child, is_device) = (*before, spec.child, spec.is_device);
-        pair(core).add(PathUnits { units, stripe_units, before, next: 0, part, child, is_device });
+        pair(core).add(spec, part, *before);
         Self {
             part,
             number: spec.number,
             capacity_bytes: spec.capacity_bytes,
             is_raid6: spec.is_raid6,
             phases: Phases::default(),
+            held: BTreeMap::new(),
         }
     }
 
@@ -91,9 +103,22 @@ impl AdapterPath {
             return;
         }
         request.state = State::Waiting;
+        let now_ns = core.now;
         let pair = core.adapters.as_mut().expect("a path leads through adapters");
-        let at = pair.serves(self.number);
+        let (at, group) = (pair.serves(self.number), &pair.groups[pair.group_of(self.number)]);
+        if !group.is_up {
+            core.complete(slot, Some(IoError::Gone));
+            return;
+        }
+        if now_ns < group.ready_ns {
+            let ready_ns = group.ready_ns;
+            core.at(ready_ns, slot, State::Issued);
+            return;
+        }
         let adapter = &mut pair.adapters[at];
+        // Where it is, and how often that was lost until then.
+        let request = &mut core.slab[slot];
+        (request.die, request.pending) = (at as u16, adapter.losses);
         if adapter.commands == pair.commands_max {
             adapter.waiting.push(&mut core.slab, slot);
             return;
@@ -106,7 +131,7 @@ impl AdapterPath {
     fn begin(&mut self, core: &mut Core, slot: u32) {
         self.phases.end(core, slot, Phase::Commands);
         let kind = core.slab[slot].kind;
-        let costs = pair(core).costs;
+        let (costs, is_caching) = (pair(core).costs, pair(core).is_caching);
         let now_ns = core.now;
         let is_raid6 = self.is_raid6;
         let adapter = self.adapter(core);
@@ -114,7 +139,7 @@ impl AdapterPath {
         if is_raid6 {
             cost_ticks += costs.raid6;
         }
-        if matches!(kind, OpKind::Write | OpKind::WriteZeroes) && adapter.cache.is_some() {
+        if matches!(kind, OpKind::Write | OpKind::WriteZeroes) && is_caching {
             cost_ticks += costs.cache_write;
         }
         let end_ns = adapter.processor.take(now_ns, cost_ticks);
@@ -127,23 +152,30 @@ impl AdapterPath {
         let (kind, len) = (core.slab[slot].kind, core.slab[slot].len);
         let touched = units(&core.slab[slot]);
         let (number, now_ns) = (self.number, core.now);
-        let from_host = pair(core).costs.from_host;
-        let adapter = self.adapter(core);
+        let pair = pair(core);
+        let (from_host, has_cache) = (pair.costs.from_host, pair.cache(number).is_some());
         match kind {
             OpKind::Read => {
-                if adapter.cache.as_ref().is_some_and(|cache| cache.holds(number, touched)) {
+                let since = pair.cache(number).map_or(0, |cache| cache.now());
+                if pair.cache(number).is_some_and(|cache| cache.holds(number, touched.clone())) {
+                    self.return_held(core, slot);
                     self.deliver(core, slot);
+                } else if pair.paths[number as usize].lost.first_in(touched).is_some() {
+                    core.slab[slot].failed = true;
+                    answer(core, slot, now_ns);
                 } else {
+                    self.remember_held(core, slot);
+                    core.slab[slot].next = since;
                     self.pass_on(core, slot);
                 }
             }
             OpKind::Write | OpKind::WriteZeroes => {
                 let len = if kind == OpKind::Write { len } else { 0 };
-                let end_ns = adapter.from_host.take(now_ns, from_host.ticks(len));
+                let end_ns = self.adapter(core).from_host.take(now_ns, from_host.ticks(len));
                 core.at(end_ns, slot, State::Transferred);
             }
-            // What the cache holds is durable.
-            OpKind::Flush if adapter.cache.is_none() => self.pass_on(core, slot),
+            // With a cache, what was acknowledged is durable.
+            OpKind::Flush if !has_cache => self.pass_on(core, slot),
             OpKind::Flush | OpKind::Trim => answer(core, slot, now_ns),
         }
     }
@@ -152,31 +184,49 @@ impl AdapterPath {
     fn pass_on(&self, core: &mut Core, slot: u32) {
         let op = core.slab[slot].op();
         core.slab[slot].state = State::Waiting;
-        ask(core, slot, self.number, &op);
+        let child = ask(core, slot, self.number, &op);
+        self.give_passed(core, slot, child);
     }
 
     /// A write's data are in the adapter: it goes to the cache, when that has space, or to the devices.
     fn received(&mut self, core: &mut Core, slot: u32) {
-        let now_ns = core.now;
+        let (now_ns, number) = (core.now, self.number);
         let (len, touched) = (core.slab[slot].len, units(&core.slab[slot]));
         let pair = core.adapters.as_mut().expect("a path leads through adapters");
-        let at = pair.serves(self.number);
-        let costs = pair.costs;
-        let is_full = pair.space_units(at) == 0;
-        let Some(cache) = &mut pair.adapters[at].cache else {
+        let (at, group) = (pair.serves(number), pair.group_of(number));
+        let (costs, is_caching) = (pair.costs, pair.is_caching);
+        let has_space = pair.space_units(group) > 0;
+        let Some(cache) = &mut pair.groups[group].cache else {
             self.phases.end(core, slot, Phase::FromHost);
             self.pass_on(core, slot);
             return;
         };
-        if is_full {
+        let must_wait = if is_caching {
+            !has_space
+        } else {
+            // (What is lost now may be written by a destage that is under way.)
+            cache.is_dirty(number, touched.clone()) || pair.groups[group].void_destages > 0
+        };
+        if must_wait {
             core.slab[slot].state = State::Waiting;
-            pair.adapters[at].full.push(&mut core.slab, slot);
-            destage(core, at);
+            pair.groups[group].full.push(&mut core.slab, slot);
+            destage(core, group);
             return;
         }
-        cache.write(self.number, touched);
+        if !is_caching {
+            self.phases.end(core, slot, Phase::FromHost);
+            self.write_past(core, slot);
+            wake(core, group);
+            return;
+        }
+        if let Some(lacks) = self.lacks(core, slot) {
+            self.fill(core, slot, lacks);
+            return;
+        }
+        self.keep_written(core, slot);
+        let pair = core.adapters.as_mut().expect("a path leads through adapters");
         let mut end_ns = now_ns;
-        if pair.adapters.len() > 1 {
+        if pair.is_mirrored {
             let sent_ns = pair.adapters[at].mirror.take(now_ns, costs.mirror.ticks(len));
             // The partner's processor takes these before the commands that wait there.
             let partner = &mut pair.adapters[1 - at];
@@ -186,8 +236,43 @@ impl AdapterPath {
         }
         self.phases.end(core, slot, Phase::FromHost);
         answer(core, slot, end_ns);
-        wake(core, at);
-        destage(core, at);
+        wake(core, group);
+        destage(core, group);
+    }
+
+    /// A write goes to the devices, past a cache that may not hold it.
+    fn write_past(&self, core: &mut Core, slot: u32) {
+        let touched = units(&core.slab[slot]);
+        self.pass_by(core, touched);
+        // As in the cache, what is acknowledged survives a power cut.
+        core.slab[slot].fua = true;
+        self.pass_on(core, slot);
+    }
+
+    /// A unit of which a write has a part, and that the cache lacks.
+    fn lacks(&self, core: &mut Core, slot: u32) -> Option<u64> {
+        let request = &core.slab[slot];
+        let (from, to) = (request.at, request.at + u64::from(request.len));
+        let ends = [from / UNIT_BYTES, (to - 1) / UNIT_BYTES];
+        let is_part = |unit: u64| unit * UNIT_BYTES < from || (unit + 1) * UNIT_BYTES > to;
+        let cache = pair(core).cache(self.number)?;
+        ends.into_iter().find(|&unit| is_part(unit) && !cache.holds(self.number, unit..unit + 1))
+    }
+
+    /// Reads a unit for the cache, of which a write has a part.
+    fn fill(&self, core: &mut Core, slot: u32, unit: u64) {
+        let (now, paths) =
+            (pair(core).cache(self.number).map_or(0, |c| c.now()), &pair(core).paths);
+        if paths[self.number as usize].lost.contains(unit) {
+            self.not_filled(core, slot);
+            return;
+        }
+        let request = &mut core.slab[slot];
+        request.state = State::Waiting;
+        request.next = now;
+        let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES as u32);
+        let op = Op { offset_bytes, len_bytes, kind: OpKind::Read, fua: false };
+        ask(core, slot, self.number, &op);
     }
 
     /// The array or the device has ended what it was asked for.
@@ -195,48 +280,101 @@ impl AdapterPath {
         &mut self,
         core: &mut Core,
         parent: u32,
+        child: u32,
         failure: Option<IoError>,
     ) {
         if core.slab[parent].internal {
             self.destaged(core, parent, failure.is_some());
             return;
         }
-        self.phases.end(core, parent, Phase::Devices);
-        core.slab[parent].failed = failure.is_some();
-        if failure.is_none() && core.slab[parent].kind == OpKind::Read {
-            let touched = units(&core.slab[parent]);
-            let (number, keeps) = (self.number, pair(core).keeps_reads);
-            if keeps && let Some(cache) = &mut self.adapter(core).cache {
-                cache.used(number, touched);
-            }
-            self.deliver(core, parent);
-        } else {
-            answer(core, parent, core.now);
+        if self.begins_again(core, parent) {
+            return;
         }
+        let (kind, touched) = (core.slab[parent].kind, units(&core.slab[parent]));
+        if kind != OpKind::Read && core.slab[child].kind == OpKind::Read {
+            self.filled(core, parent, child, failure.is_some());
+            return;
+        }
+        self.phases.end(core, parent, Phase::Devices);
+        let lost = &mut pair(core).paths[self.number as usize].lost;
+        let is_lost = kind == OpKind::Read && lost.first_in(touched.clone()).is_some();
+        core.slab[parent].failed = failure.is_some() || is_lost;
+        if core.slab[parent].failed {
+            self.forget_held(core, parent);
+        } else if kind == OpKind::Read {
+            self.return_read(core, parent, child);
+            self.deliver(core, parent);
+            return;
+        }
+        if matches!(kind, OpKind::Write | OpKind::WriteZeroes) {
+            // What was read meanwhile may be old.
+            self.pass_by(core, touched);
+            if failure.is_none() {
+                let whole = content::whole_units(&core.slab[parent]);
+                pair(core).paths[self.number as usize].lost.remove(whole);
+            }
+        }
+        answer(core, parent, core.now);
+    }
+
+    /// The cache is given a unit of which a write has a part.
+    fn filled(&self, core: &mut Core, slot: u32, child: u32, failed: bool) {
+        if failed {
+            self.not_filled(core, slot);
+            return;
+        }
+        let (number, unit, since) =
+            (self.number, core.slab[child].at / UNIT_BYTES, core.slab[slot].next);
+        let is_new = pair(core)
+            .cache(number)
+            .is_some_and(|cache| !cache.is_written_since(number, unit..unit + 1, since));
+        let values = core.values.as_mut().and_then(|values| values.take(child));
+        let values = values.unwrap_or_default();
+        if is_new {
+            self.keep_read(core, unit..unit + 1, &values);
+        }
+        content::free_all(core, values);
+        core.at(core.now, slot, State::Transferred);
+    }
+
+    /// A unit of which a write has a part can't be read: the write fails, and the next that waits for space goes on.
+    fn not_filled(&self, core: &mut Core, slot: u32) {
+        core.slab[slot].failed = true;
+        answer(core, slot, core.now);
+        let group = pair(core).group_of(self.number);
+        wake(core, group);
     }
 
     /// A destage has ended: writes that wait for space go on.
     fn destaged(&self, core: &mut Core, slot: u32, failed: bool) {
+        Self::free_destaged(core, slot);
         let (token, touched) = (core.slab[slot].token, units(&core.slab[slot]));
         core.slab.remove(slot);
         let number = self.number;
         let pair = core.adapters.as_mut().expect("a path leads through adapters");
-        let at = pair.serves(number);
-        let adapter = &mut pair.adapters[at];
-        adapter.destages -= 1;
-        let cache = adapter.cache.as_mut().expect("it destages");
-        if token == UNPLACED {
+        let at = pair.group_of(number);
+        let group = &mut pair.groups[at];
+        group.destages -= 1;
+        let cache = group.cache.as_mut().expect("it destages");
+        if group.void_destages > 0 {
+            group.void_destages -= 1;
+        } else if token == UNPLACED {
             cache.destaged_unplaced(touched.end - touched.start);
         } else {
             cache.destaged(number, touched, failed);
         }
+        self.forget(core);
         if !failed {
             wake(core, at);
             destage(core, at);
-        } else if adapter.destages == 0 {
+            return;
+        }
+        let pair = core.adapters.as_mut().expect("a path leads through adapters");
+        let group = &mut pair.groups[at];
+        if group.destages == 0 {
             // There will be no space: those that wait for it fail with what refuses their predecessors. The next write
             // tries again.
-            let mut full = std::mem::take(&mut adapter.full);
+            let mut full = std::mem::take(&mut group.full);
             while let Some(next) = full.pop(&core.slab) {
                 core.slab[next].failed = true;
                 core.at(core.now, next, State::Done);
@@ -254,9 +392,8 @@ impl AdapterPath {
 
     fn done(&mut self, core: &mut Core, slot: u32) {
         self.phases.end(core, slot, Phase::Answer);
-        let failed = core.slab[slot].failed;
+        let (failed, at) = (core.slab[slot].failed, usize::from(core.slab[slot].die));
         let pair = core.adapters.as_mut().expect("a path leads through adapters");
-        let at = pair.serves(self.number);
         let adapter = &mut pair.adapters[at];
         match adapter.waiting.pop(&core.slab) {
             Some(next) => core.at(core.now, next, State::Admitted),
@@ -266,19 +403,11 @@ impl AdapterPath {
     }
 
     /// The power fails.
-    #[expect(clippy::unused_self, reason = "every kind of part has this method")]
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         let now_ns = core.now;
+        self.held.clear();
         pair(core).power_off(now_ns);
-    }
-
-    /// Its content is not kept yet.
-    #[expect(clippy::unused_self, reason = "every kind of part has this method")]
-    pub(crate) fn keep_content(&mut self) {}
-
-    /// None: its content is not kept yet.
-    pub(crate) fn unit_value(_: u64) -> Option<u64> {
-        None
+        self.forget(core);
     }
 }
 
@@ -289,39 +418,41 @@ fn answer(core: &mut Core, slot: u32, end_ns: u64) {
     core.at(end_ns, slot, State::Done);
 }
 
-/// Asks the array or the device behind a path.
-fn ask(core: &mut Core, slot: u32, path: u32, op: &Op) {
+/// Asks the array or the device behind a path. Gives the request.
+fn ask(core: &mut Core, slot: u32, path: u32, op: &Op) -> u32 {
     let (now_ns, token) = (core.now, core.slab[slot].token);
     let pair = pair(core);
     let PathUnits { child, is_device, .. } = pair.paths[path as usize];
     let at_ns = if is_device { pair.device(now_ns, path, child, op) } else { now_ns };
-    core.ask_at(at_ns, child, slot, op, token);
+    core.ask_at(at_ns, child, slot, op, token)
 }
 
 /// The first of the writes that wait for space in a cache goes on, if there is some; when it has taken its own, the next.
-fn wake(core: &mut Core, at: usize) {
+fn wake(core: &mut Core, group: usize) {
     let pair = core.adapters.as_mut().expect("a path leads through adapters");
-    if pair.space_units(at) > 0
-        && let Some(next) = pair.adapters[at].full.pop(&core.slab)
+    if (pair.space_units(group) > 0 || !pair.is_caching)
+        && let Some(next) = pair.groups[group].full.pop(&core.slab)
     {
         core.at(core.now, next, State::Transferred);
     }
 }
 
-/// An adapter writes to devices what its cache holds, as fast as its fill asks for.
-fn destage(core: &mut Core, at: usize) {
-    while let Some((path, units, token)) = pair(core).next_destage(at) {
+/// A group's cache writes to devices what it holds, as fast as its fill asks for. Devices must not hold it in volatile
+/// memory.
+fn destage(core: &mut Core, group: usize) {
+    while let Some((path, units, token)) = pair(core).next_destage(group) {
         let part = pair(core).paths[path as usize].part;
         let op = Op {
             offset_bytes: units.start * UNIT_BYTES,
             len_bytes: ((units.end - units.start) * UNIT_BYTES) as u32,
             kind: OpKind::Write,
-            fua: false,
+            fua: true,
         };
         let slot = core.add(part);
         let request = &mut core.slab[slot];
         (request.internal, request.origin, request.state) = (true, Origin::Own, State::Waiting);
         (request.at, request.len, request.token) = (op.offset_bytes, op.len_bytes, token);
-        ask(core, slot, path, &op);
+        let child = ask(core, slot, path, &op);
+        content::give_destaged(core, (part, path), slot, child);
     }
 }

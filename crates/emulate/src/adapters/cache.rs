@@ -1,6 +1,8 @@
 //! What an adapter's write cache holds: dirty units, which are not on the devices yet, oldest first, and clean ones,
 //! which reads may find. It ends where units are written: [`AdapterPath`](crate::adapter_path::AdapterPath) destages them.
 //!
+//! Where content is kept, the cache has a value for each unit that it holds, or its owner has the bytes.
+//!
 //! A cache that a workload has used for long begins with as many dirty units as it destages at. Where those lie is
 //! not known one by one: they are written back first, each at a place that is drawn then.
 
@@ -80,12 +82,99 @@ pub(crate) struct Cache {
     open_units: u64,
     clean_units: u64,
     sequence: u64,
+    /// By hash of a place: the number of the last write to one of these places, which wraps.
+    written: Vec<u32>,
+    /// Where content is kept.
+    values: Option<HashMap<Place, u64, BuildHasherDefault<PlaceHasher>>>,
+    /// Where content is kept: places that it does not hold any more, for the owner of their bytes.
+    forgotten: Vec<Place>,
+}
+
+/// Places are told apart by so many hashes. Where two have the same, a read is not kept now and then.
+const WRITTEN: usize = 1 << 16;
+
+/// The index of a place among [`WRITTEN`].
+fn written_at(place: Place) -> usize {
+    (place.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize
 }
 
 impl Cache {
     /// An empty cache.
     pub(crate) fn new(units_max: u64) -> Self {
-        Self { units_max, ..Self::default() }
+        Self { units_max, written: vec![0; WRITTEN], ..Self::default() }
+    }
+
+    /// It stores the values of units from now on, and begins empty.
+    pub(crate) fn keep_values(&mut self) {
+        *self = Self { values: Some(HashMap::default()), ..Self::new(self.units_max) };
+    }
+
+    /// The value of a unit that it holds.
+    pub(crate) fn value(&self, path: u32, unit: u64) -> u64 {
+        let values = self.values.as_ref();
+        values.and_then(|values| values.get(&Place::new(path, unit)).copied()).unwrap_or(0)
+    }
+
+    /// Sets the value of a unit that it holds.
+    pub(crate) fn set_value(&mut self, path: u32, unit: u64, value: u64) {
+        if let Some(values) = &mut self.values {
+            values.insert(Place::new(path, unit), value);
+        }
+    }
+
+    /// Places that it does not hold any more, since the last call, where content is kept. (It may hold some again.)
+    pub(crate) fn take_forgotten(&mut self) -> Vec<Place> {
+        std::mem::take(&mut self.forgotten)
+    }
+
+    /// It does not hold a place any more.
+    fn forget(&mut self, place: Place) {
+        self.held.remove(&place);
+        if let Some(values) = &mut self.values {
+            values.remove(&place);
+            self.forgotten.push(place);
+        }
+    }
+
+    /// The number of the last write, for [`Self::is_written_since`].
+    pub(crate) fn now(&self) -> u32 {
+        self.sequence as u32
+    }
+
+    /// Whether one of these units was written since write number `since`, or perhaps: what was read then may be old.
+    pub(crate) fn is_written_since(&self, path: u32, mut units: Range<u64>, since: u32) -> bool {
+        units.any(|unit| {
+            let at = self.written[written_at(Place::new(path, unit))];
+            at.wrapping_sub(since) as i32 > 0
+        })
+    }
+
+    /// These units are written on the devices, past the cache: what is clean is old now.
+    pub(crate) fn pass_by(&mut self, path: u32, units: Range<u64>) {
+        for unit in units {
+            self.sequence += 1;
+            let place = Place::new(path, unit);
+            self.written[written_at(place)] = self.sequence as u32;
+            if let Some(Held::Clean(_)) = self.held.get(&place) {
+                self.clean_units -= 1;
+                self.forget(place);
+            }
+        }
+    }
+
+    /// Everything that it held is lost. Gives the places of what was not on the devices, in order.
+    pub(crate) fn lose(&mut self) -> Vec<Place> {
+        let is_dirty = |held: &Held| !matches!(held, Held::Clean(_));
+        let dirty = self.held.iter().filter(|(_, held)| is_dirty(held)).map(|(&place, _)| place);
+        let mut lost: Vec<Place> = dirty.collect();
+        lost.sort_unstable();
+        let mut all: Vec<Place> = self.held.keys().copied().collect();
+        all.sort_unstable();
+        all.into_iter().for_each(|place| self.forget(place));
+        self.dirty.clear();
+        self.clean.clear();
+        (self.unplaced, self.dirty_units, self.open_units, self.clean_units) = (0, 0, 0, 0);
+        lost
     }
 
     /// Before the machine starts it holds so many units that are not on the devices.
@@ -108,6 +197,7 @@ impl Cache {
         for unit in units {
             self.sequence += 1;
             let (place, now) = (Place::new(path, unit), self.sequence);
+            self.written[written_at(place)] = now as u32;
             let held = match self.held.get(&place) {
                 // It keeps its age: what is written again and again is written back now and then.
                 Some(Held::Dirty(_) | Held::Again) => continue,
@@ -129,6 +219,14 @@ impl Cache {
             self.held.insert(place, held);
         }
         self.evict();
+    }
+
+    /// Whether one of these units is not on the devices as it is here.
+    pub(crate) fn is_dirty(&self, path: u32, mut units: Range<u64>) -> bool {
+        units.any(|unit| {
+            let held = self.held.get(&Place::new(path, unit));
+            held.is_some_and(|held| !matches!(held, Held::Clean(_)))
+        })
     }
 
     /// Whether it holds all of these units.
@@ -222,8 +320,15 @@ impl Cache {
         self.evict();
     }
 
-    /// The power failed: what was being destaged is dirty, for nothing says how far it came.
+    /// The power failed: what was being destaged is dirty, for nothing says how far it came. What is clean is forgotten.
     pub(crate) fn power_off(&mut self) {
+        let is_clean = |held: &Held| matches!(held, Held::Clean(_));
+        let clean = self.held.iter().filter(|(_, held)| is_clean(held)).map(|(&place, _)| place);
+        let mut clean: Vec<Place> = clean.collect();
+        clean.sort_unstable();
+        clean.into_iter().for_each(|place| self.forget(place));
+        self.clean.clear();
+        self.clean_units = 0;
         let mut open: Vec<Place> = self
             .held
             .iter()
@@ -252,8 +357,8 @@ impl Cache {
             && let Some((place, at)) = self.clean.pop_front()
         {
             if self.held.get(&place) == Some(&Held::Clean(at)) {
-                self.held.remove(&place);
                 self.clean_units -= 1;
+                self.forget(place);
             }
         }
     }

@@ -1,16 +1,22 @@
 //! What all paths through a system's adapters share: processors, links, parity engines, caches, drawers. It ends
 //! where an operation takes its way through them, which is [`AdapterPath`](crate::adapter_path::AdapterPath).
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `cache` | what a write cache holds |
+//! | `availability` | which adapter serves a path; what the loss of adapters, links and batteries takes |
 
+mod availability;
 mod cache;
 
-pub(crate) use cache::Cache;
+pub(crate) use cache::{Cache, Place};
 
 use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
+use crate::ranges::Ranges;
 use crate::request::List;
 use crate::server::{PerByte, Server, ticks};
 use crate::spec::{self, Adapters, Preconditioned, Written};
-use cache::Place;
 use iodyno_units::rng::{self, Generator, below};
 use iodyno_units::{Op, OpKind};
 use std::ops::Range;
@@ -32,13 +38,32 @@ pub(crate) struct Adapter {
     /// Commands of hosts that it has, and those that wait for it.
     pub(crate) commands: u32,
     pub(crate) waiting: List,
+    is_lost: bool,
+    /// Its cache would lose its content with the power.
+    battery_failed: bool,
+    /// How often it was lost: a command that it had before is not there any more.
+    pub(crate) losses: u32,
+}
+
+/// The paths that are optimized on one adapter, and their half of the write cache. Both adapters of a pair hold what is
+/// in it, and either can serve it.
+#[derive(Clone, Debug)]
+pub(crate) struct PathGroup {
     pub(crate) cache: Option<Cache>,
     /// Destages in progress.
     pub(crate) destages: u32,
-    /// Writes that wait for space in the cache.
+    /// Of these, destages of what the cache has lost meanwhile.
+    pub(crate) void_destages: u32,
+    /// Writes that wait for space in the cache, or for what it destages.
     pub(crate) full: List,
-    /// The numbers of the paths that it serves.
+    /// The numbers of its paths.
     pub(crate) paths: Vec<u32>,
+    /// By adapter: it holds what the cache holds.
+    holds: [bool; 2],
+    /// Some adapter can serve the paths.
+    pub(crate) is_up: bool,
+    /// From then on; another adapter has taken them over.
+    pub(crate) ready_ns: u64,
 }
 
 /// A path, as the others see it.
@@ -57,6 +82,11 @@ pub(crate) struct PathUnits {
     pub(crate) child: PartId,
     /// It is a device, not an array that sends operations to devices itself.
     pub(crate) is_device: bool,
+    /// The adapter on which it is optimized, and the one that serves it.
+    pub(crate) optimized: usize,
+    pub(crate) server: usize,
+    /// Units that were in a cache that is lost: a read of them fails until they are written.
+    pub(crate) lost: Ranges,
 }
 
 /// Costs in ticks.
@@ -81,6 +111,8 @@ pub(crate) struct Costs {
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) adapters: Vec<Adapter>,
+    /// One for each adapter.
+    pub(crate) groups: Vec<PathGroup>,
     pub(crate) paths: Vec<PathUnits>,
     drawers: Vec<[Server; 2]>,
     pub(crate) costs: Costs,
@@ -92,6 +124,16 @@ pub(crate) struct Pair {
     pub(crate) destages_max: u32,
     pub(crate) keeps_reads: bool,
     pub(crate) rng: Generator,
+    /// By link between the adapters: it is down.
+    aa_down: Vec<bool>,
+    mirror_bytes_per_s: f64,
+    failover_ns: u64,
+    /// Writes are copied to the partner.
+    pub(crate) is_mirrored: bool,
+    /// Writes are acknowledged in the cache; without, on the devices.
+    pub(crate) is_caching: bool,
+    /// What caches hold has values.
+    pub(crate) keeps_content: bool,
 }
 
 impl Pair {
@@ -112,7 +154,7 @@ impl Pair {
             drawer: per_byte(spec.drawers.bytes_per_s),
             cache_write: ticks(cache.write_ns),
             cache_mirror: ticks(cache.mirror_ns),
-            mirror: per_byte(cache.mirror_bytes_per_s),
+            mirror: per_byte(cache.mirror_bytes_per_s * f64::from(spec.aa_links)),
             mirror_latency_ns: cache.mirror_latency_ns,
         };
         let bytes = cache.bytes / u64::from(spec.count);
@@ -126,13 +168,23 @@ impl Pair {
             mirror: Server::default(),
             commands: 0,
             waiting: List::EMPTY,
+            is_lost: false,
+            battery_failed: false,
+            losses: 0,
+        };
+        let group = PathGroup {
             cache: spec.cache.map(|_| Cache::new(bytes / UNIT_BYTES)),
             destages: 0,
+            void_destages: 0,
             full: List::EMPTY,
             paths: Vec::new(),
+            holds: [true; 2],
+            is_up: true,
+            ready_ns: 0,
         };
         Self {
             adapters: vec![adapter; spec.count as usize],
+            groups: vec![group; spec.count as usize],
             paths: Vec::new(),
             drawers: vec![<[Server; 2]>::default(); spec.drawers.count as usize],
             costs,
@@ -143,26 +195,64 @@ impl Pair {
             destages_max: cache.destage_depth * devices.div_ceil(spec.count),
             keeps_reads: cache.keeps_reads,
             rng: rng::stream(seed, "cache", 0),
+            aa_down: vec![false; spec.aa_links as usize],
+            mirror_bytes_per_s: cache.mirror_bytes_per_s,
+            failover_ns: spec.failover_ns,
+            is_mirrored: spec.count > 1,
+            is_caching: spec.cache.is_some(),
+            keeps_content: false,
         }
     }
 
-    /// The next path: its adapters' cache holds what the volume's earlier writes left in it.
-    pub(crate) fn add(&mut self, path: PathUnits) {
-        let number = self.paths.len() as u32;
-        let at = number as usize % self.adapters.len();
-        let adapter = &mut self.adapters[at];
-        adapter.paths.push(number);
-        if path.before.how != Written::Fresh
-            && let Some(cache) = &mut adapter.cache
+    /// The next path, behind this part: its adapters' cache holds what the volume's earlier writes left in it.
+    pub(crate) fn add(&mut self, spec: &spec::AdapterPath, part: PartId, before: Preconditioned) {
+        let number = self.paths.len();
+        debug_assert_eq!(number as u32, spec.number);
+        let optimized = number % self.adapters.len();
+        let group = &mut self.groups[optimized];
+        group.paths.push(spec.number);
+        if before.how != Written::Fresh
+            && let Some(cache) = &mut group.cache
         {
             cache.begin_with(self.destage_units);
         }
-        self.paths.push(path);
+        self.paths.push(PathUnits {
+            units: spec.capacity_bytes / UNIT_BYTES,
+            stripe_units: (spec.stripe_bytes / UNIT_BYTES).max(1),
+            before,
+            next: 0,
+            part,
+            child: spec.child,
+            is_device: spec.is_device,
+            optimized,
+            server: optimized,
+            lost: Ranges::default(),
+        });
+    }
+
+    /// The number of a path's group.
+    pub(crate) fn group_of(&self, path: u32) -> usize {
+        path as usize % self.groups.len()
     }
 
     /// The adapter that serves a path.
     pub(crate) fn serves(&self, path: u32) -> usize {
-        path as usize % self.adapters.len()
+        self.paths[path as usize].server
+    }
+
+    /// The cache that holds units of a path.
+    pub(crate) fn cache(&mut self, path: u32) -> Option<&mut Cache> {
+        let group = self.group_of(path);
+        self.groups[group].cache.as_mut()
+    }
+
+    /// The caches store what they hold from now on. They begin empty: what they held before has no place.
+    pub(crate) fn keep_content(&mut self) {
+        self.keeps_content = true;
+        self.groups
+            .iter_mut()
+            .filter_map(|group| group.cache.as_mut())
+            .for_each(Cache::keep_values);
     }
 
     /// When an operation on a device, asked for now on behalf of a path, reaches it. (Its drawer's ports carry reads
@@ -203,54 +293,52 @@ impl Pair {
     /// The power fails: every request is gone; the caches keep what they hold.
     pub(crate) fn power_off(&mut self, now_ns: u64) {
         for a in &mut self.adapters {
-            let servers = [
-                &mut a.processor,
-                &mut a.mirrored,
-                &mut a.parity,
-                &mut a.to_host,
-                &mut a.from_host,
-                &mut a.mirror,
-            ];
-            for server in servers {
-                server.reset(now_ns);
-            }
-            (a.commands, a.destages) = (0, 0);
-            (a.waiting, a.full) = (List::EMPTY, List::EMPTY);
-            if let Some(cache) = &mut a.cache {
+            a.reset(now_ns);
+        }
+        for group in &mut self.groups {
+            (group.destages, group.void_destages, group.full) = (0, 0, List::EMPTY);
+            if let Some(cache) = &mut group.cache {
                 cache.power_off();
             }
         }
         for port in self.drawers.iter_mut().flatten() {
             port.reset(now_ns);
         }
+        self.batteries_hold();
     }
 
     /// Checks the caches.
     pub(crate) fn check(&self) -> Result<(), String> {
-        self.adapters.iter().filter_map(|a| a.cache.as_ref()).try_for_each(Cache::check)
+        self.groups.iter().filter_map(|group| group.cache.as_ref()).try_for_each(Cache::check)
     }
 
-    /// Units that hosts may write to an adapter's cache before something is destaged.
-    pub(crate) fn space_units(&self, at: usize) -> u64 {
-        let dirty_units = self.adapters[at].cache.as_ref().map_or(0, Cache::dirty_units);
+    /// Units that hosts may write to a group's cache before something is destaged.
+    pub(crate) fn space_units(&self, group: usize) -> u64 {
+        let dirty_units = self.groups[group].cache.as_ref().map_or(0, Cache::dirty_units);
         (self.destage_units + self.ramp_units).saturating_sub(dirty_units)
     }
 
-    /// The next units that an adapter destages, if its cache holds enough: of which path, and with which token.
+    /// The next units that a group's cache writes to devices, if it holds enough: of which path, and with which token.
     pub(crate) fn next_destage(&mut self, at: usize) -> Option<(u32, Range<u64>, u64)> {
-        let adapter = &mut self.adapters[at];
-        let cache = adapter.cache.as_mut()?;
-        if cache.waiting_units() <= self.destage_units {
+        let group = &mut self.groups[at];
+        let cache = group.cache.as_mut()?;
+        // What may not stay in the cache leaves it as fast as it can.
+        let keeps_units = if self.is_caching { self.destage_units } else { 0 };
+        if cache.waiting_units() <= keeps_units || !group.is_up || group.void_destages > 0 {
             return None;
         }
-        let over = cache.dirty_units() - self.destage_units;
-        let share = over.min(self.ramp_units) as f64 / self.ramp_units as f64;
-        if f64::from(adapter.destages) >= f64::from(self.destages_max) * share {
+        let over = cache.dirty_units() - keeps_units;
+        let share = if self.is_caching {
+            over.min(self.ramp_units) as f64 / self.ramp_units as f64
+        } else {
+            1.0
+        };
+        if f64::from(group.destages) >= f64::from(self.destages_max) * share {
             return None;
         }
-        adapter.destages += 1;
+        group.destages += 1;
         if cache.has_unplaced() {
-            let path = adapter.paths[below(&mut self.rng, adapter.paths.len() as u64) as usize];
+            let path = group.paths[below(&mut self.rng, group.paths.len() as u64) as usize];
             let of = &mut self.paths[path as usize];
             let units = if let Written::Random { block_bytes } = of.before.how {
                 let block = (u64::from(block_bytes) / UNIT_BYTES).clamp(1, of.units);
@@ -272,9 +360,31 @@ impl Pair {
             from..from + stripe_units
         };
         let Some((path, units)) = cache.take(stripe) else {
-            adapter.destages -= 1;
+            group.destages -= 1;
             return None;
         };
         Some((path, units, 0))
+    }
+}
+
+impl Adapter {
+    /// Whether it is lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Everything that it was doing is gone.
+    fn reset(&mut self, now_ns: u64) {
+        for server in [
+            &mut self.processor,
+            &mut self.mirrored,
+            &mut self.parity,
+            &mut self.to_host,
+            &mut self.from_host,
+            &mut self.mirror,
+        ] {
+            server.reset(now_ns);
+        }
+        (self.commands, self.waiting) = (0, List::EMPTY);
     }
 }

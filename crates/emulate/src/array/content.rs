@@ -6,6 +6,7 @@ use super::{Array, Purpose, UNIT_SECTORS, units_of};
 use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::core::Core;
 use crate::part_id::PartId;
+use crate::request::{NIL, Origin};
 use crate::values::combine;
 use iodyno_raid::{Access, MemberSet, Plan, Role};
 use iodyno_units::OpKind;
@@ -74,6 +75,25 @@ impl Array {
         }
         if names {
             self.pieces[number].names = first_name..core.new_name();
+            self.name_returned(core, number, parent);
+        }
+    }
+
+    /// A part that reads the array is given names of its own, which outlast the piece.
+    fn name_returned(&self, core: &mut Core, number: usize, parent: u32) {
+        let piece = &self.pieces[number];
+        let of_host = parent == NIL || matches!(core.slab[parent].origin, Origin::Host { .. });
+        if of_host || core.slab[parent].kind != OpKind::Read || piece.mends {
+            return;
+        }
+        let (touched, first) = (self.touched(number).0, core.slab[parent].at / UNIT_BYTES);
+        for unit in touched {
+            let index = unit - first;
+            let name = core.values.as_ref().and_then(|values| values.of(parent, index));
+            let name = core.copy(name.unwrap_or(0));
+            if let Some(values) = core.values.as_mut().and_then(|values| values.of_mut(parent)) {
+                values[index as usize] = name;
+            }
         }
     }
 
@@ -110,7 +130,8 @@ impl Array {
                 let value = row.get(Role::Data(strip as u8)).unwrap_or(0);
                 let (token, unit) = (core.slab[parent].token, address(strip, unit));
                 let index = unit - core.slab[parent].at / UNIT_BYTES;
-                if core.names_values() {
+                let of_host = matches!(core.slab[parent].origin, Origin::Host { .. });
+                if core.names_values() && of_host {
                     core.tell(ContentEvent::Returned { token, unit, name: value });
                 } else if let Some(v) = core.values.as_mut().and_then(|v| v.of_mut(parent)) {
                     v[index as usize] = value;
@@ -202,11 +223,15 @@ impl Array {
             core.tell(if let Some(name) = value {
                 ContentEvent::Given { part, unit: at, token, name }
             } else {
-                let from = core.slab[core.slab[slot].parent].token;
+                let parent = core.slab[slot].parent;
+                let from = core.slab[parent].token;
                 let Role::Data(strip) = access.role else { unreachable!("no parity") };
                 let strips = piece.stripe * self.layout.data_strips() as u64 + u64::from(strip);
                 let of = strips * (self.layout.strip_sectors() / UNIT_SECTORS) + unit;
-                ContentEvent::Passed { part, unit: at, token, from, of }
+                match given_name(core, parent, of) {
+                    Some(name) => ContentEvent::Given { part, unit: at, token, name },
+                    None => ContentEvent::Passed { part, unit: at, token, from, of },
+                }
             });
         }
         if let Some(values) = &mut core.values {
@@ -263,6 +288,11 @@ impl Array {
     }
 }
 
+/// What a part has given the array to write, where it was no host.
+fn given_name(core: &Core, slot: u32, unit: u64) -> Option<u64> {
+    core.values.as_ref()?.of(slot, unit - core.slab[slot].at / UNIT_BYTES)
+}
+
 /// Whether an operation covers all of a unit.
 fn is_whole(core: &Core, slot: u32, unit: u64) -> bool {
     let request = &core.slab[slot];
@@ -278,6 +308,9 @@ fn new_value(core: &mut Core, parent: u32, unit: u64, old: Option<u64>) -> u64 {
     }
     if !core.names_values() {
         return core.value(parent, unit);
+    }
+    if let Some(name) = given_name(core, parent, unit) {
+        return name;
     }
     let (token, name) = (core.slab[parent].token, core.new_name());
     debug_assert!(whole || old.is_some(), "the rest of the unit is known");

@@ -274,6 +274,8 @@ pub(super) const SYSTEM: &[Key] = &[
             size("adapters.strip", 4 * KIB..=TIB),
             count("adapters.devices_max", 1..=1024),
             count("adapters.ssds_max", 0..=1024),
+            count("adapters.aa_links", 1..=2),
+            time("adapters.failover", 0..=60 * S),
         ]),
     ),
     slot!("gen1", "gen1.read", "gen1.write", "gen1.fetch"),

@@ -245,6 +245,8 @@ fn adapters(v: &Tables<'_>) -> Option<Adapters> {
         cache: cache(),
         devices_max: v.whole("adapters.devices_max")? as u32,
         ssds_max: v.whole("adapters.ssds_max")? as u32,
+        aa_links: v.whole("adapters.aa_links")? as u32,
+        failover_ns: v.whole("adapters.failover")?,
         drawers: Drawers {
             count: v.whole("drawers.count")? as u32,
             bays: v.whole("drawers.bays")? as u32,

@@ -1,6 +1,7 @@
 //! Faults: when each takes effect, and its effect on the parts of the machine.
 
 use super::Machine;
+use crate::adapter_path::apply_fault as apply_adapter_fault;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::fault::Fault;
 use crate::fault_state::{FaultState, FaultStates, Verdict};
@@ -86,6 +87,7 @@ impl Machine {
                     self.fault_states().damage(part, units);
                 }
             }
+            Fault::Adapters(fault) => apply_adapter_fault(&mut self.core, fault),
             Fault::Clear { part } => {
                 self.parts[part.index()].mend();
                 if let Some(fault_states) = &mut self.fault_states
@@ -165,7 +167,7 @@ impl Machine {
         let made = Part::new((part, spec), &before, host, &mut population, core);
         let mut made = made.expect("such a device was built before");
         if core.values.is_some() {
-            made.keep_content();
+            made.keep_content(core);
         }
         core.tell(ContentEvent::Emptied { part });
         self.parts[part.index()] = made;

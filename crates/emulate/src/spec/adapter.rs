@@ -25,6 +25,10 @@ pub struct Adapters {
     pub devices_max: u32,
     /// Of these SSDs, at most.
     pub ssds_max: u32,
+    /// Links between the adapters of a pair, by which they mirror their writes.
+    pub aa_links: u32,
+    /// After an adapter is lost, and after it is back, its volumes answer nothing for this long.
+    pub failover_ns: u64,
     /// The drawers, over which the devices are spread in turn.
     pub drawers: Drawers,
 }
@@ -71,7 +75,7 @@ pub struct Cache {
     pub write_ns: u64,
     /// A write of the partner occupies the processor for this long, before the commands that wait for it.
     pub mirror_ns: u64,
-    /// The links between the adapters of a pair carry this much, in each direction.
+    /// Each link between the adapters of a pair carries this much, in each direction.
     pub mirror_bytes_per_s: f64,
     /// From the end of that transfer to the partner's answer.
     pub mirror_latency_ns: u64,

@@ -130,8 +130,11 @@ impl System {
         let capacity_bytes = self.part_capacity_bytes(child);
         let number = volume as u32;
         let (mut is_raid6, mut stripe_bytes) = (false, 0);
+        let has_cache = self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some());
         if let Part::Array(array) = &mut self.parts[child.index()] {
             array.path = Some(number);
+            // In the cache's memory.
+            array.journal = has_cache;
             is_raid6 = array.layout.level() == Level::Raid6;
             stripe_bytes = array.layout.stripe_sectors() * SECTOR_BYTES;
         }

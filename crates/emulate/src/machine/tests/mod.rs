@@ -104,7 +104,7 @@ fn usage(machine: &Machine, devices: usize) -> Vec<(Vec<Resource>, Vec<Phase>)> 
 
 /// The content of a device's unit.
 fn value(machine: &Machine, part: usize, unit: u64) -> Option<u64> {
-    machine.parts[part].unit_value(unit, &machine.parts)
+    machine.parts[part].unit_value(unit, &machine.parts, &machine.core)
 }
 
 /// Runs a history on a tree of mirrors and on the devices alone, to which `to` sends the mirrors' requests,

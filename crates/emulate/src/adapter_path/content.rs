@@ -1,0 +1,346 @@
+//! Values of units on a path, where content is kept: what the write cache holds, over what the devices hold. Where the
+//! owner of the machine has the bytes, the cache of a volume is a part like a device, in non-volatile memory: a name
+//! stands for the bytes of a unit only while an operation is under way.
+
+use super::{AdapterPath, pair, units};
+use crate::adapters::Cache;
+use crate::content_event::{ContentEvent, UNIT_BYTES};
+use crate::core::Core;
+use crate::part::Part;
+use crate::part_id::PartId;
+use crate::request::{Origin, Request};
+use iodyno_units::OpKind;
+use std::ops::Range;
+
+/// Whether an operation covers all of a unit.
+fn is_whole(request: &Request, unit: u64) -> bool {
+    let (from, to) = (request.at, request.at + u64::from(request.len));
+    unit * UNIT_BYTES >= from && (unit + 1) * UNIT_BYTES <= to
+}
+
+/// The units that a request covers.
+pub(super) fn whole_units(request: &Request) -> Range<u64> {
+    let (from, to) = (request.at, request.at + u64::from(request.len));
+    let first = from.div_ceil(UNIT_BYTES);
+    first..(to / UNIT_BYTES).max(first)
+}
+
+fn keeps_content(core: &mut Core) -> bool {
+    pair(core).keeps_content
+}
+
+fn free(core: &mut Core, name: u64) {
+    if name != 0 && core.names_values() {
+        core.tell(ContentEvent::Freed { name, count: 1 });
+    }
+}
+
+impl AdapterPath {
+    /// The caches store what they hold from now on.
+    #[expect(clippy::unused_self, reason = "every kind of part has this method")]
+    pub(crate) fn keep_content(&mut self, core: &mut Core) {
+        if !keeps_content(core) {
+            pair(core).keep_content();
+        }
+    }
+
+    fn cache<'a>(&self, core: &'a mut Core) -> Option<&'a mut Cache> {
+        pair(core).cache(self.number)
+    }
+
+    /// The value of a unit that the cache holds.
+    fn value(&self, core: &mut Core, unit: u64) -> u64 {
+        held_value(core, (self.part, self.number), unit)
+    }
+
+    /// The cache is given the value of a unit.
+    fn put(&self, core: &mut Core, unit: u64, value: u64) {
+        if !core.names_values() {
+            let number = self.number;
+            if let Some(cache) = self.cache(core) {
+                cache.set_value(number, unit, value);
+            }
+            return;
+        }
+        let (part, token) = (self.part, core.new_name());
+        core.tell(ContentEvent::Given { part, unit, token, name: value });
+        core.tell(ContentEvent::Accepted { part, unit, token, kept: true });
+        core.tell(ContentEvent::Ended { part, token, failed: false });
+    }
+
+    /// What the cache does not hold any more has no bytes there. Of all paths of the cache: it is one.
+    pub(super) fn forget(&self, core: &mut Core) {
+        if !keeps_content(core) {
+            return;
+        }
+        let places = self.cache(core).map(Cache::take_forgotten).unwrap_or_default();
+        if !core.names_values() {
+            return;
+        }
+        for place in places {
+            let (part, unit) = (pair(core).paths[place.path() as usize].part, place.unit());
+            let (token, offset_bytes) = (core.new_name(), unit * UNIT_BYTES);
+            let len_bytes = UNIT_BYTES as u32;
+            core.tell(ContentEvent::Cleared { part, offset_bytes, len_bytes, trim: true, token });
+            let overtaken = false;
+            core.tell(ContentEvent::Dropped { part, unit, count: 1, token, overtaken });
+            core.tell(ContentEvent::Ended { part, token, failed: false });
+        }
+    }
+
+    /// A read returns the value of a unit.
+    fn give(&self, core: &mut Core, slot: u32, unit: u64, value: u64) {
+        let Request { at, len, token, origin, .. } = core.slab[slot];
+        if core.names_values() && matches!(origin, Origin::Host { .. }) {
+            core.tell(ContentEvent::Returned { token, unit, name: value });
+            return;
+        }
+        let value = core.copy(value);
+        let first = at / UNIT_BYTES;
+        let Some(values) = &mut core.values else { return };
+        if values.of_mut(slot).is_none() {
+            let end = (at + u64::from(len)).div_ceil(UNIT_BYTES);
+            values.set(slot, vec![0; (end - first) as usize]);
+        }
+        if let Some(values) = values.of_mut(slot) {
+            values[(unit - first) as usize] = value;
+        }
+    }
+
+    /// A read returns what the cache holds.
+    pub(super) fn return_held(&self, core: &mut Core, slot: u32) {
+        if !keeps_content(core) {
+            return;
+        }
+        for unit in units(&core.slab[slot]) {
+            let value = self.value(core, unit);
+            self.give(core, slot, unit, value);
+            free(core, value);
+        }
+    }
+
+    /// A read begins, of which the cache holds a part: the devices may be given that before they return what they hold.
+    pub(super) fn remember_held(&mut self, core: &mut Core, slot: u32) {
+        if !keeps_content(core) {
+            return;
+        }
+        let (number, mut held) = (self.number, Vec::new());
+        for unit in units(&core.slab[slot]) {
+            if self.cache(core).is_some_and(|cache| cache.holds(number, unit..unit + 1)) {
+                held.push((unit, self.value(core, unit)));
+            }
+        }
+        self.held.insert(slot, held);
+    }
+
+    /// A read is not under way any more.
+    pub(super) fn forget_held(&mut self, core: &mut Core, slot: u32) {
+        for (_, value) in self.held.remove(&slot).unwrap_or_default() {
+            free(core, value);
+        }
+    }
+
+    /// The devices have returned what they hold: a read returns that, but for what the cache holds, or held when it
+    /// began.
+    pub(super) fn return_read(&mut self, core: &mut Core, slot: u32, child: u32) {
+        if !keeps_content(core) {
+            self.keep_returned(core, slot, &[]);
+            return;
+        }
+        let returned = take(core, child);
+        let number = self.number;
+        for (index, unit) in units(&core.slab[slot]).enumerate() {
+            let is_held = |cache: &mut Cache| cache.holds(number, unit..unit + 1);
+            let held = self.held.get(&slot).and_then(|held| held.iter().find(|h| h.0 == unit));
+            let held = held.map(|held| held.1);
+            if self.cache(core).is_some_and(is_held) {
+                let value = self.value(core, unit);
+                self.give(core, slot, unit, value);
+                free(core, value);
+            } else {
+                let value = held.or_else(|| returned.get(index).copied()).unwrap_or(0);
+                self.give(core, slot, unit, value);
+            }
+        }
+        self.keep_returned(core, slot, &returned);
+        self.forget_held(core, slot);
+        free_all(core, returned);
+    }
+
+    /// The cache keeps what a host has read, where it does, unless it was written meanwhile.
+    fn keep_returned(&self, core: &mut Core, slot: u32, returned: &[u64]) {
+        let (request, number) = (&core.slab[slot], self.number);
+        let (first, since) = (request.at / UNIT_BYTES, request.next);
+        let whole = whole_units(request);
+        let keeps = pair(core).keeps_reads;
+        if keeps
+            && self.cache(core).is_some_and(|c| !c.is_written_since(number, whole.clone(), since))
+        {
+            // (Without content there are no values.)
+            let values = returned.get((whole.start - first) as usize..).unwrap_or(&[]);
+            self.keep_read(core, whole, values);
+        }
+    }
+
+    /// The cache holds these units, which are on the devices, from now on.
+    pub(super) fn keep_read(&self, core: &mut Core, units: Range<u64>, values: &[u64]) {
+        let number = self.number;
+        for (unit, &value) in units.clone().zip(values) {
+            if self.cache(core).is_some_and(|cache| !cache.holds(number, unit..unit + 1)) {
+                self.put(core, unit, value);
+            }
+        }
+        if let Some(cache) = self.cache(core) {
+            cache.used(number, units);
+        }
+        self.forget(core);
+    }
+
+    /// The cache holds what a host writes.
+    pub(super) fn keep_written(&self, core: &mut Core, slot: u32) {
+        let touched = units(&core.slab[slot]);
+        if keeps_content(core) {
+            for unit in touched.clone() {
+                self.put_written(core, slot, unit);
+            }
+        }
+        let (number, whole) = (self.number, whole_units(&core.slab[slot]));
+        let pair = pair(core);
+        pair.paths[number as usize].lost.remove(whole);
+        if let Some(cache) = pair.cache(number) {
+            cache.write(number, touched);
+        }
+        self.forget(core);
+    }
+
+    fn put_written(&self, core: &mut Core, slot: u32, unit: u64) {
+        let request = core.slab[slot];
+        let is_whole = is_whole(&request, unit);
+        let given = core.values.as_ref().and_then(|v| v.of(slot, unit - request.at / UNIT_BYTES));
+        if request.kind == OpKind::WriteZeroes && is_whole {
+            self.put(core, unit, 0);
+        } else if let Some(given) = given {
+            self.put(core, unit, given);
+        } else if core.names_values() {
+            let onto = if is_whole { 0 } else { self.value(core, unit) };
+            let (token, name) = (request.token, core.new_name());
+            core.tell(ContentEvent::Taken { token, unit, onto, name });
+            self.put(core, unit, name);
+            free(core, onto);
+            free(core, name);
+        } else {
+            self.put(core, unit, request.token);
+        }
+    }
+
+    /// A write passes by the cache, which holds nothing of these units that is not on the devices.
+    pub(super) fn pass_by(&self, core: &mut Core, units: Range<u64>) {
+        let number = self.number;
+        if let Some(cache) = self.cache(core) {
+            cache.pass_by(number, units);
+            self.forget(core);
+        }
+    }
+
+    /// The array or the device is given what the host writes.
+    pub(super) fn give_passed(&self, core: &mut Core, slot: u32, child: u32) {
+        if !keeps_content(core)
+            || !matches!(core.slab[slot].kind, OpKind::Write | OpKind::WriteZeroes)
+        {
+            return;
+        }
+        let given = core.values.as_mut().and_then(|values| values.of_mut(slot).cloned());
+        if let Some(values) = given {
+            give_child(core, self.number, child, values);
+            return;
+        }
+        if !core.names_values() || !pair(core).paths[self.number as usize].is_device {
+            return;
+        }
+        let Request { kind, part, at, len, token: from, .. } = core.slab[child];
+        if kind == OpKind::WriteZeroes {
+            let token = core.new_name();
+            core.slab[child].token = token;
+            let (offset_bytes, len_bytes, trim) = (at, len, false);
+            core.tell(ContentEvent::Cleared { part, offset_bytes, len_bytes, trim, token });
+            return;
+        }
+        let mut tokens = Vec::new();
+        for unit in units(&core.slab[child]) {
+            let token = core.new_name();
+            tokens.push(token);
+            core.tell(ContentEvent::Passed { part, unit, token, from, of: unit });
+        }
+        if let Some(values) = &mut core.values {
+            values.set(child, tokens);
+        }
+    }
+
+    /// A destage has ended: what it was given is on the device.
+    pub(super) fn free_destaged(core: &mut Core, slot: u32) {
+        let values = take(core, slot);
+        free_all(core, values);
+    }
+
+    /// What a read of a unit gives; None: nothing was written there since content is kept, or it is lost.
+    pub(crate) fn unit_value(&self, unit: u64, parts: &[Part], core: &Core) -> Option<u64> {
+        let pair = core.adapters.as_ref()?;
+        let path = &pair.paths[self.number as usize];
+        let cache = pair.groups[pair.group_of(self.number)].cache.as_ref();
+        if let Some(cache) = cache.filter(|cache| cache.holds(self.number, unit..unit + 1)) {
+            return Some(cache.value(self.number, unit)).filter(|&value| value != 0);
+        }
+        if path.lost.contains(unit) {
+            return None;
+        }
+        parts[path.child.index()].unit_value(unit, parts, core)
+    }
+}
+
+/// The values of a request.
+fn take(core: &mut Core, slot: u32) -> Vec<u64> {
+    core.values.as_mut().and_then(|values| values.take(slot)).unwrap_or_default()
+}
+
+/// These values are not used any more.
+pub(super) fn free_all(core: &mut Core, values: Vec<u64>) {
+    values.into_iter().for_each(|value| free(core, value));
+}
+
+/// The value of a unit of a path that the cache holds.
+fn held_value(core: &mut Core, (part, path): (PartId, u32), unit: u64) -> u64 {
+    if core.names_values() {
+        return core.fetch(part, unit, None);
+    }
+    pair(core).cache(path).map_or(0, |cache| cache.value(path, unit))
+}
+
+/// The array or the device behind a path is given what the cache holds.
+pub(super) fn give_destaged(core: &mut Core, path: (PartId, u32), slot: u32, child: u32) {
+    if !keeps_content(core) {
+        return;
+    }
+    let units = units(&core.slab[slot]);
+    let values: Vec<u64> = units.map(|unit| held_value(core, path, unit)).collect();
+    if core.names_values()
+        && let Some(of_core) = &mut core.values
+    {
+        of_core.set(slot, values.clone());
+    }
+    give_child(core, path.1, child, values);
+}
+
+/// A child is given whole units to write: a device by tokens of its own.
+fn give_child(core: &mut Core, path: u32, child: u32, mut values: Vec<u64>) {
+    if core.names_values() && pair(core).paths[path as usize].is_device {
+        let (part, first) = (core.slab[child].part, core.slab[child].at / UNIT_BYTES);
+        for (unit, value) in (first..).zip(&mut values) {
+            let token = core.new_name();
+            core.tell(ContentEvent::Given { part, unit, token, name: *value });
+            *value = token;
+        }
+    }
+    if let Some(of_core) = &mut core.values {
+        of_core.set(child, values);
+    }
+}

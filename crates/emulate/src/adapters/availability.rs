@@ -1,0 +1,135 @@
+//! Which adapter of a pair serves a path, whether it may cache writes, and which adapters hold what a cache holds: after
+//! the loss of adapters, of links between them, and of batteries. It ends where the operations are that an adapter had:
+//! `adapter_path::failover`.
+//!
+//! * A pair copies each write to the partner over an AA link, so either adapter can take over all paths, with the
+//!   cache.
+//! * While a partner is there that can't be reached, or a battery has failed, writes are acknowledged when they are on
+//!   the devices, and the cache writes out what it holds. An adapter whose partner is lost goes on caching alone.
+//! * An adapter that comes back is given what the cache holds before it serves again. One that is replaced holds
+//!   nothing.
+//! * What no adapter holds any more is lost: it is reported as unreadable until it is written.
+
+use super::Pair;
+use crate::content_event::UNIT_BYTES;
+use crate::server::PerByte;
+
+impl Pair {
+    fn is_present(&self, adapter: usize) -> bool {
+        self.adapters.get(adapter).is_some_and(|a| !a.is_lost)
+    }
+
+    /// An adapter is lost, with all that it was doing. It keeps what its cache holds.
+    pub(crate) fn lose(&mut self, adapter: usize, now_ns: u64) {
+        let lost = &mut self.adapters[adapter];
+        lost.is_lost = true;
+        lost.losses += 1;
+        lost.reset(now_ns);
+        self.assign(now_ns);
+    }
+
+    /// It is back, as it was, and its battery is well.
+    pub(crate) fn restore(&mut self, adapter: usize, now_ns: u64) {
+        let back = &mut self.adapters[adapter];
+        (back.is_lost, back.battery_failed) = (false, false);
+        self.assign(now_ns);
+    }
+
+    /// Another adapter is in its place, whose cache is empty. (It was lost before.)
+    pub(crate) fn replace(&mut self, adapter: usize, now_ns: u64) {
+        for group in 0..self.groups.len() {
+            self.groups[group].holds[adapter] = false;
+            self.lose_unheld(group);
+        }
+        self.restore(adapter, now_ns);
+    }
+
+    /// The battery of an adapter's cache has failed.
+    pub(crate) fn fail_battery(&mut self, adapter: usize, now_ns: u64) {
+        self.adapters[adapter].battery_failed = true;
+        self.assign(now_ns);
+    }
+
+    /// A link between the adapters is down, or up again.
+    pub(crate) fn set_link(&mut self, link: usize, is_down: bool, now_ns: u64) {
+        self.aa_down[link] = is_down;
+        self.assign(now_ns);
+    }
+
+    /// The power is gone: only adapters whose battery is well hold what their cache held.
+    pub(super) fn batteries_hold(&mut self) {
+        if self.adapters.iter().all(|adapter| !adapter.battery_failed) {
+            return;
+        }
+        for group in 0..self.groups.len() {
+            for (adapter, of) in self.adapters.iter().enumerate() {
+                self.groups[group].holds[adapter] &= !of.battery_failed;
+            }
+            self.lose_unheld(group);
+        }
+    }
+
+    /// If no adapter holds what a cache held, it is lost.
+    fn lose_unheld(&mut self, number: usize) {
+        let adapters = self.adapters.len();
+        let group = &mut self.groups[number];
+        if group.holds[..adapters].contains(&true) {
+            return;
+        }
+        group.holds = [true; 2];
+        group.void_destages = group.destages;
+        let Some(cache) = &mut group.cache else { return };
+        for place in cache.lose() {
+            self.paths[place.path() as usize].lost.add(place.unit()..place.unit() + 1);
+        }
+    }
+
+    /// Decides anew which adapters serve which paths, and whether they cache writes.
+    fn assign(&mut self, now_ns: u64) {
+        let present: Vec<usize> =
+            (0..self.adapters.len()).filter(|&a| self.is_present(a)).collect();
+        let links_up = self.aa_down.iter().filter(|is_down| !**is_down).count();
+        let has_cache = self.groups[0].cache.is_some();
+        self.is_mirrored = present.len() > 1 && links_up > 0;
+        let batteries = present.iter().all(|&a| !self.adapters[a].battery_failed);
+        self.is_caching = has_cache && batteries && (self.is_mirrored || present.len() < 2);
+        if links_up > 0 {
+            self.costs.mirror = PerByte::new(1e9 / (self.mirror_bytes_per_s * links_up as f64));
+        }
+        for number in 0..self.groups.len() {
+            let group = &mut self.groups[number];
+            let dirty_units = group.cache.as_ref().map_or(0, super::Cache::dirty_units);
+            if dirty_units == 0 {
+                group.holds = [true; 2];
+            }
+            let current = group.paths.first().map_or(number, |&p| self.paths[p as usize].server);
+            let able: Vec<usize> = present.iter().copied().filter(|&a| group.holds[a]).collect();
+            group.is_up = !able.is_empty();
+            if !group.is_up {
+                continue;
+            }
+            if self.is_mirrored {
+                // A partner that lacks some of it is given all.
+                if let Some(&lacks) = present.iter().find(|&&a| !group.holds[a]) {
+                    let bytes = u32::try_from(dirty_units * UNIT_BYTES).unwrap_or(u32::MAX);
+                    self.adapters[1 - lacks].mirror.take(now_ns, self.costs.mirror.ticks(bytes));
+                    group.holds[lacks] = true;
+                }
+            } else if self.adapters.len() > 1 {
+                // From now on the cache changes in one adapter alone.
+                let holder = if able.contains(&current) { current } else { able[0] };
+                group.holds = [holder == 0, holder == 1];
+            }
+            let able: Vec<usize> = present.iter().copied().filter(|&a| group.holds[a]).collect();
+            for path in &group.paths {
+                let path = &mut self.paths[*path as usize];
+                let optimized = path.optimized;
+                let server = if able.contains(&optimized) { optimized } else { able[0] };
+                if server != path.server {
+                    path.server = server;
+                    group.ready_ns = now_ns + self.failover_ns;
+                }
+            }
+        }
+    }
+}
