@@ -49,6 +49,7 @@ pub use array::{ArrayCounts, ArrayHealth, ArrayState};
 pub use bug_injection::InjectedBug;
 pub use completion::Completion;
 pub use content_event::{ContentEvent, UNIT_BYTES};
+pub use adapters::{AdapterState, AdaptersState};
 pub use fault::{AdapterFault, Fault};
 pub use fault_state::FaultState;
 pub use machine::Machine;

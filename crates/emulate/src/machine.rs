@@ -7,7 +7,8 @@ mod apply_fault;
 #[cfg(test)]
 mod tests;
 
-use crate::adapters::Pair;
+use crate::adapter_path;
+use crate::adapters::{AdaptersState, Pair};
 use crate::array::{ArrayHealth, ArrayState};
 use crate::bug_injection::InjectedBug;
 use crate::completion::Completion;
@@ -354,23 +355,43 @@ impl Machine {
         self.core.values.as_ref()?.last.as_deref()
     }
 
-    /// The state of an array that is a volume; None: the volume is none.
-    pub fn array_state(&self, volume: u32) -> Option<ArrayState> {
-        self.parts[self.system.volumes[volume as usize].root.index()].array_state()
+    /// The array of a volume.
+    fn array_of(&self, volume: u32) -> Option<&Part> {
+        self.system.array_of(volume).map(|(part, _)| &self.parts[part.index()])
     }
 
-    /// What the members of an array that is a volume hold; None: the volume is none.
+    /// The state of a volume's array; None: it has none.
+    pub fn array_state(&self, volume: u32) -> Option<ArrayState> {
+        self.array_of(volume)?.array_state()
+    }
+
+    /// What the members of a volume's array hold; None: it has none.
     #[inline]
     pub fn array_health(&self, volume: u32) -> Option<ArrayHealth> {
-        let root = self.system.volumes[volume as usize].root;
-        self.parts[root.index()].array_health().map(|health| health.0)
+        let mut health = self.array_of(volume)?.array_health()?.0;
+        health.lost |= self.has_lost(volume);
+        Some(health)
     }
 
-    /// Whether a power cut could leave rows of an array that is a volume in contradiction: what was written there was
+    /// Whether some data of a volume was in a cache of adapters that is lost.
+    fn has_lost(&self, volume: u32) -> bool {
+        self.core.adapters.as_ref().is_some_and(|adapters| !adapters.lost(volume).is_empty())
+    }
+
+    /// Whether a power cut could leave rows of a volume's array in contradiction: what was written there was
     /// not made durable by a flush since. Only while content is kept.
     pub fn has_unflushed_rows(&self, volume: u32) -> bool {
-        let root = self.system.volumes[volume as usize].root;
-        self.parts[root.index()].array_health().is_some_and(|health| health.1)
+        self.array_of(volume).and_then(Part::array_health).is_some_and(|health| health.1)
+    }
+
+    /// The state of the RAID adapters; None: there are none.
+    pub fn adapters(&self) -> Option<AdaptersState> {
+        self.core.adapters.as_ref().map(|adapters| adapters.state())
+    }
+
+    /// The adapters cache nothing from now on, and write to devices what they hold, as before an orderly end.
+    pub fn drain_caches(&mut self) {
+        adapter_path::drain_caches(&mut self.core);
     }
 
     /// The present faults of a device.
@@ -381,8 +402,9 @@ impl Machine {
     /// An array that is a volume reads all its stripes from now on, at the rate of its rebuilds: it writes again what
     /// can't be read, and counts where parity or copies contradict the data. Without effect on other volumes.
     pub fn scrub(&mut self, volume: u32) {
-        let root = self.system.volumes[volume as usize].root;
-        self.parts[root.index()].scrub(&mut self.core);
+        if let Some((part, _)) = self.system.array_of(volume) {
+            self.parts[part.index()].scrub(&mut self.core);
+        }
     }
 
     /// Checks the invariants: each submitted operation is done, failed or in flight; no resource

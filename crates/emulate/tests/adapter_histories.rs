@@ -60,8 +60,6 @@ struct Run {
     batteries: BTreeSet<u32>,
     down: BTreeSet<u32>,
     lost_devices: BTreeSet<u32>,
-    /// Flushed values, by flush.
-    flushes: BTreeMap<u64, Vec<Vec<Values>>>,
     is_dubious: bool,
     checked: u64,
     prints: bool,
@@ -168,7 +166,6 @@ impl Run {
             batteries: BTreeSet::new(),
             down: BTreeSet::new(),
             lost_devices: BTreeSet::new(),
-            flushes: BTreeMap::new(),
             is_dubious: false,
             checked: 0,
             prints,
@@ -227,10 +224,6 @@ impl Run {
                 }
             }
         }
-        if op.kind == OpKind::Flush {
-            let now = self.volumes.iter().map(|v| v.iter().map(|u| u.now.clone()).collect());
-            self.flushes.insert(token, now.collect());
-        }
         self.log(|| format!("{token}: {op:?} on {volume}"));
         self.machine.submit(self.machine.now_ns(), volume, volume, &op, token);
         self.open.insert(token, (volume, op, readable));
@@ -266,15 +259,9 @@ impl Run {
                 assert!(gone || may_be || self.is_dubious, "{what}");
             }
             OpKind::Flush => {
-                let then = self.flushes.remove(&token).unwrap();
-                if !failed {
-                    for (unit, then) in
-                        self.volumes[volume as usize].iter_mut().zip(&then[volume as usize])
-                    {
-                        // What was there then, or came since.
-                        if unit.now == *then {
-                            unit.before.clone_from(then);
-                        }
+                for unit in self.volumes[volume as usize].iter_mut().filter(|_| !failed) {
+                    if unit.written < token {
+                        unit.before.clone_from(&unit.now);
                     }
                 }
             }
@@ -329,7 +316,6 @@ impl Run {
         self.log(|| "power cut".to_owned());
         self.machine.apply_fault(&Fault::PowerCut);
         self.open.clear();
-        self.flushes.clear();
         for unit in self.volumes.iter_mut().flatten() {
             let mut all = unit.now.clone();
             all.extend(&unit.before);
@@ -370,6 +356,7 @@ impl Run {
                 self.is_dubious = true;
                 AdapterFault::BatteryFails { adapter }
             }
+            9 | 10 if self.adapters == 1 => return,
             9 => {
                 self.down.insert(link);
                 AdapterFault::LinkDown { link }
@@ -469,7 +456,7 @@ impl Run {
         for adapter in 0..self.adapters {
             self.machine.apply_fault(&Fault::Adapters(AdapterFault::Clear { adapter }));
         }
-        for link in 0..self.links {
+        for link in 0..if self.adapters == 1 { 0 } else { self.links } {
             self.machine.apply_fault(&Fault::Adapters(AdapterFault::LinkUp { link }));
         }
         (self.lost, self.batteries, self.down) = <_>::default();

@@ -182,12 +182,6 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
-    if system.lacks_content() {
-        return Err(Failure::input(format!(
-            "`{name}` has RAID adapters: these are emulated in virtual time (`iodyno run --on {name}`), and can't be \
-             served in this version"
-        )));
-    }
     system.host.generator_ns = 0;
     system.host.wake_ns = 0;
     // Every possible connection has a worker: they must not compete with the driver's threads.
@@ -328,10 +322,12 @@ fn single_devices_only(flags: &Serve, system: &System) -> Result<(), Failure> {
         ("--speed native", flags.speed == Some(Speed::Native)),
     ];
     match given.iter().find(|g| g.1) {
-        Some((flag, _)) if system.has_arrays() => Err(Failure::input(format!(
-            "{flag} is for volumes of a single device, and {} has an array: leave it out",
-            flags.device
-        ))),
+        Some((flag, _)) if (0..system.volumes.len()).any(|v| !system.is_device(v as u32)) => {
+            Err(Failure::input(format!(
+                "{flag} is for volumes of a single device, and {} has an array, or adapters: leave it out",
+                flags.device
+            )))
+        }
         _ => Ok(()),
     }
 }

@@ -6,11 +6,14 @@
 //! page 1GiB [VOLUME]             block 1GiB [VOLUME]      clear [VOLUME]
 //! full [VOLUME]                  resize 1GiB [VOLUME]      replace [VOLUME]
 //! delay 5ms [KIND] [VOLUME]      error 1% [KIND] [VOLUME]
+//!
+//! lose adapter N    replace adapter N    clear adapter N    cache-battery-fail [adapter N]
+//! link-down aa N    clear aa N
 //! ```
 //! A kind is reads, writes, flushes, trims or zeroes; without one it is all of them. A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
 //! Where there are arrays, the number is that of a device: `device 3`. (After `full` and `resize` it is a volume's.)
 
-use iodyno_emulate::{Fault, PartId};
+use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_units::OpKind;
 use iodyno_units::parse::{parse_duration_ns, parse_size};
 
@@ -49,7 +52,7 @@ const DELAY_NS_MAX: u64 = 3_600_000_000_000;
 /// Sizes are multiples of this, bytes.
 const SECTOR_BYTES: u64 = 512;
 
-const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0";
+const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0; of RAID adapters lose adapter 0, replace adapter 0, link-down aa 0, cache-battery-fail or clear adapter 0";
 
 /// The words for kinds of operations.
 pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
@@ -68,6 +71,9 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
     let Some((&verb, rest)) = words.split_first() else {
         return Err(format!("no fault is named: {EXAMPLE}"));
     };
+    if let Some(fault) = of_adapters(verb, rest) {
+        return fault.map(|fault| Ask::Fault(Fault::Adapters(fault)));
+    }
     let takes_range = matches!(verb, "latent" | "corrupt" | "page" | "block");
     let takes_kind = matches!(verb, "delay" | "error");
     let own = usize::from(takes_range || takes_kind || matches!(verb, "slow" | "resize"));
@@ -146,6 +152,30 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         _ => return Err(format!("there is no fault `{verb}`: {EXAMPLE}")),
     };
     Ok(Ask::Fault(fault))
+}
+
+/// A fault of adapters; None: it is about something else.
+fn of_adapters(verb: &str, rest: &[&str]) -> Option<Result<AdapterFault, String>> {
+    let is_about = |what: &str| rest.first() == Some(&what);
+    let number = |of: &str| match rest {
+        [word, number] if *word == of => number
+            .parse::<u32>()
+            .map_err(|_| format!("`{number}` is no number of {of}: they count from 0")),
+        [] if verb == "cache-battery-fail" => Ok(0),
+        _ => Err(format!("say `{verb} {of} 0`, with a number that counts from 0")),
+    };
+    let adapter = || number("adapter");
+    Some(match verb {
+        "lose" if is_about("adapter") => adapter().map(|adapter| AdapterFault::Lose { adapter }),
+        "replace" if is_about("adapter") => {
+            adapter().map(|adapter| AdapterFault::Replace { adapter })
+        }
+        "clear" if is_about("adapter") => adapter().map(|adapter| AdapterFault::Clear { adapter }),
+        "cache-battery-fail" => adapter().map(|adapter| AdapterFault::BatteryFails { adapter }),
+        "link-down" => number("aa").map(|link| AdapterFault::LinkDown { link }),
+        "clear" if is_about("aa") => number("aa").map(|link| AdapterFault::LinkUp { link }),
+        _ => return None,
+    })
 }
 
 /// `x10`, `×10` or `10`.
@@ -227,6 +257,14 @@ pub fn in_words(fault: &Fault) -> String {
         }
         Fault::Page { part, offset_bytes } => format!("page {offset_bytes} {part}"),
         Fault::Block { part, offset_bytes } => format!("block {offset_bytes} {part}"),
+        Fault::Adapters(fault) => match fault {
+            AdapterFault::Lose { adapter } => format!("lose adapter {adapter}"),
+            AdapterFault::Replace { adapter } => format!("replace adapter {adapter}"),
+            AdapterFault::Clear { adapter } => format!("clear adapter {adapter}"),
+            AdapterFault::BatteryFails { adapter } => format!("cache-battery-fail adapter {adapter}"),
+            AdapterFault::LinkDown { link } => format!("link-down aa {link}"),
+            AdapterFault::LinkUp { link } => format!("clear aa {link}"),
+        },
     }
 }
 
@@ -252,6 +290,12 @@ mod tests {
             Fault::Latent { part: PartId(1), offset_bytes: 512, len_bytes: 7 },
             Fault::Page { part: PartId(0), offset_bytes: 1 << 40 },
             Fault::Block { part: PartId(9), offset_bytes: 0 },
+            Fault::Adapters(AdapterFault::Lose { adapter: 1 }),
+            Fault::Adapters(AdapterFault::Replace { adapter: 0 }),
+            Fault::Adapters(AdapterFault::Clear { adapter: 1 }),
+            Fault::Adapters(AdapterFault::BatteryFails { adapter: 1 }),
+            Fault::Adapters(AdapterFault::LinkDown { link: 1 }),
+            Fault::Adapters(AdapterFault::LinkUp { link: 0 }),
         ] {
             let text = in_words(&fault);
             let words: Vec<&str> = text.split(' ').collect();
@@ -312,6 +356,10 @@ mod tests {
             ("lose first", "count from 0"),
             ("lose 1 2", "`2` is too much"),
             ("power-cut 1", "say `power-cut` alone"),
+            ("lose adapter", "say `lose adapter 0`"),
+            ("lose adapter one", "`one` is no number of adapter"),
+            ("link-down", "say `link-down aa 0`"),
+            ("cache-battery-fail 1", "say `cache-battery-fail adapter 0`"),
         ] {
             let said = parse(&text.split(' ').collect::<Vec<_>>()).unwrap_err();
             assert!(said.contains(says), "{text}: {said}");

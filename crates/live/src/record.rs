@@ -293,6 +293,10 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
     }
     let (what, all) = match line {
         // (Where every volume is one device, it is called that.)
+        Line::Fault { fault: Fault::Adapters(fault), .. } => {
+            let exists = machine.adapters().is_some_and(|adapters| adapters.has(*fault));
+            return if exists { Ok(()) } else { Err("there is no such adapter".to_owned()) };
+        }
         Line::Fault { .. } if machine.system().has_arrays() => {
             ("device", machine.system().devices().count() as u32)
         }

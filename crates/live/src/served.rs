@@ -29,7 +29,7 @@ use crate::counts::{Counts, Late, Looks, Taken};
 use crate::record::Recorder;
 use crate::store::{Dropped, Store};
 use crate::transport::{Followed, Transport};
-use iodyno_emulate::{Fault, Machine};
+use iodyno_emulate::{Fault, Machine, System};
 use iodyno_units::{IoError, Op};
 use limits::Limits;
 use operations::{Completed, Inner};
@@ -108,10 +108,10 @@ pub struct Live<S> {
 impl<S: Sink> Live<S> {
     /// Serves a machine from now on. `stores` holds the bytes of each device, or is empty; a volume that is one device
     /// is as large as its store, which may be smaller than the device. Stores of an array's members are as large as
-    /// they.
+    /// they. Where adapters have a cache, the stores of what it holds of each volume follow, as large as the volume.
     ///
     /// # Panics
-    /// With stores of another number than the machine has devices.
+    /// With stores of another number than [`stores_needed`] gives.
     pub fn new(machine: Machine, stores: Vec<Store>, options: &Options, now: Now) -> Self {
         let volumes = machine.volumes();
         let of_machine = (0..volumes).map(|v| machine.capacity_bytes(v));
@@ -430,8 +430,17 @@ impl<S: Sink> Live<S> {
     }
 }
 
+/// The stores that a system needs to be served with its bytes: one for each device and, where its adapters have a cache,
+/// one for each volume.
+pub fn stores_needed(system: &System) -> usize {
+    system.devices().count() + if system.has_cache() { system.volumes.len() } else { 0 }
+}
+
 /// The store of a volume that is one device.
 pub fn store_of<'a>(machine: &Machine, stores: &'a [Store], volume: u32) -> Option<&'a Store> {
+    if !machine.system().is_device(volume) {
+        return None;
+    }
     stores.get(machine.system().volumes[volume as usize].root.index())
 }
 

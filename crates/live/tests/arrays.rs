@@ -295,7 +295,7 @@ fn a_folder_agrees_after_a_kill() {
         let system = system(level, members, 0, 2);
         let Some(Part::Array(array)) = system.parts.last() else { panic!("an array") };
         let layout = &array.layout;
-        let described = DescribedArray { name: "array", layout, member_bytes: 32 * UNIT };
+        let described = DescribedArray { name: "array", layout: *layout, member_bytes: 32 * UNIT, cached_bytes: None };
         let path = place.path().join("array");
         let open = || ArrayFolder::open(&path, described, options()).unwrap();
         let (_, stores) = open();

@@ -116,16 +116,16 @@ impl Emulated {
             }
         }
         let stores = match cell.spec.content() {
-            Content::Verifiable if system.lacks_content() => {
-                return Err(
-                    "emulated RAID adapters can't hold verifiable content in this version: leave \
-                            `--content verifiable` out, or run on devices and arrays without them"
-                        .to_owned(),
-                );
-            }
             Content::Verifiable => {
                 let holes_for_zeroes = system.has_arrays();
-                system.devices().map(|placed| store(&placed.device, holes_for_zeroes)).collect()
+                let devices =
+                    system.devices().map(|placed| store(&placed.device, holes_for_zeroes));
+                let cached = volumes.clone().filter(|_| system.has_cache());
+                let options = store::Options::default();
+                let caches = cached.map(|volume| {
+                    Store::in_memory(system.capacity_bytes(volume), LIVE_BYTES_MAX, options)
+                });
+                devices.chain(caches).collect()
             }
             _ => Vec::new(),
         };

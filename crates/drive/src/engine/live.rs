@@ -88,7 +88,7 @@ impl<'a> LiveEngine<'a> {
             read: Mutex::default(),
         });
         let reads_late = live.look(|machine, stores, _| {
-            !stores.is_empty() && machine.array_health(volume).is_some()
+            !stores.is_empty() && !machine.system().is_device(volume)
         });
         Self { live, volume, worker, buffers, mailbox, taken, reads_late }
     }

@@ -24,7 +24,20 @@ pub(crate) fn apply_fault(core: &mut Core, fault: AdapterFault) {
         AdapterFault::LinkDown { link } => pair(core).set_link(link as usize, true, now_ns),
         AdapterFault::LinkUp { link } => pair(core).set_link(link as usize, false, now_ns),
     }
-    // Some writes may not wait any more, and some data may not stay in the caches.
+    wake_all(core);
+}
+
+/// The caches hold nothing from now on, and write to devices what they hold.
+pub(crate) fn drain_caches(core: &mut Core) {
+    if let Some(pair) = &mut core.adapters {
+        pair.is_caching = false;
+        wake_all(core);
+    }
+}
+
+/// Some writes may not wait any more, and some data may not stay in the caches.
+fn wake_all(core: &mut Core) {
+    let now_ns = core.now;
     for group in 0..pair(core).groups.len() {
         destage(core, group);
         while let Some(next) = {

@@ -22,7 +22,7 @@ mod content;
 mod failover;
 mod usage;
 
-pub(crate) use failover::apply_fault;
+pub(crate) use failover::{apply_fault, drain_caches};
 
 use crate::adapters::{Adapter, Pair, PathUnits, UNPLACED};
 use crate::content_event::UNIT_BYTES;
@@ -195,7 +195,12 @@ impl AdapterPath {
         let pair = core.adapters.as_mut().expect("a path leads through adapters");
         let (at, group) = (pair.serves(number), pair.group_of(number));
         let (costs, is_caching) = (pair.costs, pair.is_caching);
-        let has_space = pair.space_units(group) > 0;
+        let (has_space, is_up) = (pair.space_units(group) > 0, pair.groups[group].is_up);
+        if !is_up {
+            core.slab[slot].failed = true;
+            answer(core, slot, now_ns);
+            return;
+        }
         let Some(cache) = &mut pair.groups[group].cache else {
             self.phases.end(core, slot, Phase::FromHost);
             self.pass_on(core, slot);
@@ -287,17 +292,22 @@ impl AdapterPath {
             self.destaged(core, parent, failure.is_some());
             return;
         }
+        let (kind, touched) = (core.slab[parent].kind, units(&core.slab[parent]));
+        let is_fill = kind != OpKind::Read && core.slab[child].kind == OpKind::Read;
+        if matches!(kind, OpKind::Write | OpKind::WriteZeroes) && !is_fill {
+            // What was read meanwhile may be old.
+            self.pass_by(core, touched.clone());
+        }
         if self.begins_again(core, parent) {
             return;
         }
-        let (kind, touched) = (core.slab[parent].kind, units(&core.slab[parent]));
-        if kind != OpKind::Read && core.slab[child].kind == OpKind::Read {
+        if is_fill {
             self.filled(core, parent, child, failure.is_some());
             return;
         }
         self.phases.end(core, parent, Phase::Devices);
         let lost = &mut pair(core).paths[self.number as usize].lost;
-        let is_lost = kind == OpKind::Read && lost.first_in(touched.clone()).is_some();
+        let is_lost = kind == OpKind::Read && lost.first_in(touched).is_some();
         core.slab[parent].failed = failure.is_some() || is_lost;
         if core.slab[parent].failed {
             self.forget_held(core, parent);
@@ -306,13 +316,9 @@ impl AdapterPath {
             self.deliver(core, parent);
             return;
         }
-        if matches!(kind, OpKind::Write | OpKind::WriteZeroes) {
-            // What was read meanwhile may be old.
-            self.pass_by(core, touched);
-            if failure.is_none() {
-                let whole = content::whole_units(&core.slab[parent]);
-                pair(core).paths[self.number as usize].lost.remove(whole);
-            }
+        if matches!(kind, OpKind::Write | OpKind::WriteZeroes) && failure.is_none() {
+            let whole = content::whole_units(&core.slab[parent]);
+            pair(core).paths[self.number as usize].lost.remove(whole);
         }
         answer(core, parent, core.now);
     }

@@ -10,11 +10,90 @@
 //!   nothing.
 //! * What no adapter holds any more is lost: it is reported as unreadable until it is written.
 
-use super::Pair;
+use super::{Cache, Pair};
 use crate::content_event::UNIT_BYTES;
+use crate::fault::AdapterFault;
+use crate::ranges::Ranges;
 use crate::server::PerByte;
 
+/// One RAID adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdapterState {
+    /// It is lost.
+    pub lost: bool,
+    /// The battery of its cache has failed.
+    pub battery_failed: bool,
+    /// Volumes that it serves, by their number.
+    pub volumes: Vec<u32>,
+}
+
+/// The RAID adapters of a system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdaptersState {
+    /// Each.
+    pub adapters: Vec<AdapterState>,
+    /// By link between them: it is down.
+    pub links_down: Vec<bool>,
+    /// They have a write cache.
+    pub has_cache: bool,
+    /// Writes are acknowledged in the cache.
+    pub is_caching: bool,
+    /// Writes are in the caches of both.
+    pub is_mirrored: bool,
+    /// Bytes in the caches that are not on the devices.
+    pub dirty_bytes: u64,
+    /// Volumes that no adapter can serve.
+    pub volumes_down: Vec<u32>,
+}
+
+impl AdaptersState {
+    /// Whether a fault is about an adapter or a link that exists.
+    pub fn has(&self, fault: AdapterFault) -> bool {
+        match fault {
+            AdapterFault::Lose { adapter }
+            | AdapterFault::Replace { adapter }
+            | AdapterFault::Clear { adapter }
+            | AdapterFault::BatteryFails { adapter } => (adapter as usize) < self.adapters.len(),
+            AdapterFault::LinkDown { link } | AdapterFault::LinkUp { link } => {
+                (link as usize) < self.links_down.len()
+            }
+        }
+    }
+}
+
 impl Pair {
+    /// The state.
+    pub(crate) fn state(&self) -> AdaptersState {
+        let served = |adapter: Option<usize>| {
+            let numbers = 0..self.paths.len() as u32;
+            let of = |&path: &u32| {
+                let is_up = self.groups[self.group_of(path)].is_up;
+                adapter == is_up.then(|| self.serves(path))
+            };
+            numbers.filter(of).collect()
+        };
+        let adapters = self.adapters.iter().enumerate().map(|(number, of)| AdapterState {
+            lost: of.is_lost,
+            battery_failed: of.battery_failed,
+            volumes: served(Some(number)),
+        });
+        let dirty_units = self.groups.iter().filter_map(|group| group.cache.as_ref());
+        AdaptersState {
+            adapters: adapters.collect(),
+            links_down: if self.adapters.len() > 1 { self.aa_down.clone() } else { Vec::new() },
+            has_cache: self.groups[0].cache.is_some(),
+            is_caching: self.is_caching,
+            is_mirrored: self.is_mirrored,
+            dirty_bytes: dirty_units.map(Cache::dirty_units).sum::<u64>() * UNIT_BYTES,
+            volumes_down: served(None),
+        }
+    }
+
+    /// Units of a path that were in a cache that is lost.
+    pub(crate) fn lost(&self, path: u32) -> &Ranges {
+        &self.paths[path as usize].lost
+    }
+
     fn is_present(&self, adapter: usize) -> bool {
         self.adapters.get(adapter).is_some_and(|a| !a.is_lost)
     }
@@ -98,7 +177,7 @@ impl Pair {
         }
         for number in 0..self.groups.len() {
             let group = &mut self.groups[number];
-            let dirty_units = group.cache.as_ref().map_or(0, super::Cache::dirty_units);
+            let dirty_units = group.cache.as_ref().map_or(0, Cache::dirty_units);
             if dirty_units == 0 {
                 group.holds = [true; 2];
             }

@@ -82,7 +82,7 @@ pub(crate) struct Cache {
     open_units: u64,
     clean_units: u64,
     sequence: u64,
-    /// By hash of a place: the number of the last write to one of these places, which wraps.
+    /// By hash of a place: the number of the last write to one of these places, or of the end of its destage; it wraps.
     written: Vec<u32>,
     /// Where content is kept.
     values: Option<HashMap<Place, u64, BuildHasherDefault<PlaceHasher>>>,
@@ -141,7 +141,7 @@ impl Cache {
         self.sequence as u32
     }
 
-    /// Whether one of these units was written since write number `since`, or perhaps: what was read then may be old.
+    /// Whether one of these units was written, here or on the devices, since write number `since`, or perhaps: what was read then may be old.
     pub(crate) fn is_written_since(&self, path: u32, mut units: Range<u64>, since: u32) -> bool {
         units.any(|unit| {
             let at = self.written[written_at(Place::new(path, unit))];
@@ -304,13 +304,15 @@ impl Cache {
         self.open_units -= units.end - units.start;
         for unit in units {
             let place = Place::new(path, unit);
+            // The device may have returned what it held before.
+            self.sequence += 1;
+            self.written[written_at(place)] = self.sequence as u32;
             match self.held.get(&place) {
                 Some(Held::Again) => self.dirty_again(place),
                 Some(Held::Destaging) if failed => self.dirty_again(place),
                 Some(Held::Destaging) => {
                     self.dirty_units -= 1;
                     self.clean_units += 1;
-                    self.sequence += 1;
                     self.held.insert(place, Held::Clean(self.sequence));
                     self.clean.push_back((place, self.sequence));
                 }

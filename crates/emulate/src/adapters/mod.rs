@@ -9,6 +9,7 @@
 mod availability;
 mod cache;
 
+pub use availability::{AdapterState, AdaptersState};
 pub(crate) use cache::{Cache, Place};
 
 use crate::content_event::UNIT_BYTES;

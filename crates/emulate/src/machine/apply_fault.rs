@@ -1,7 +1,7 @@
 //! Faults: when each takes effect, and its effect on the parts of the machine.
 
 use super::Machine;
-use crate::adapter_path::apply_fault as apply_adapter_fault;
+use crate::adapter_path;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::fault::Fault;
 use crate::fault_state::{FaultState, FaultStates, Verdict};
@@ -15,7 +15,7 @@ impl Machine {
     /// Schedules a fault at `at_ns` (now, if that is past), after the other events at that instant.
     ///
     /// # Panics
-    /// If there is no such device.
+    /// If there is no such device or adapter.
     pub fn inject(&mut self, at_ns: u64, fault: Fault) {
         self.check_device(&fault);
         self.faults_made += 1;
@@ -27,6 +27,10 @@ impl Machine {
         let devices = self.system.devices().count();
         let known = fault.part().is_none_or(|part| part.index() < devices);
         assert!(known, "{fault:?}: there are {devices} devices");
+        if let Fault::Adapters(fault) = fault {
+            let known = self.adapters().is_some_and(|adapters| adapters.has(*fault));
+            assert!(known, "{fault:?}: there is no such adapter");
+        }
     }
 
     /// Applies the next fault, now.
@@ -87,7 +91,7 @@ impl Machine {
                     self.fault_states().damage(part, units);
                 }
             }
-            Fault::Adapters(fault) => apply_adapter_fault(&mut self.core, fault),
+            Fault::Adapters(fault) => adapter_path::apply_fault(&mut self.core, fault),
             Fault::Clear { part } => {
                 self.parts[part.index()].mend();
                 if let Some(fault_states) = &mut self.fault_states

@@ -168,9 +168,27 @@ impl System {
         })
     }
 
-    /// Whether what a host would read from its volumes is unknown: adapters and their caches keep no content yet.
-    pub fn lacks_content(&self) -> bool {
-        self.adapters.is_some()
+    /// Whether a volume is one device, without adapters before it.
+    pub fn is_device(&self, volume: u32) -> bool {
+        self.parts[self.volumes[volume as usize].root.index()].device().is_some()
+    }
+
+    /// The array that a volume is, or that is behind the adapters where it is.
+    pub fn array_of(&self, volume: u32) -> Option<(PartId, &Array)> {
+        let root = self.volumes[volume as usize].root;
+        let part = match &self.parts[root.index()] {
+            Part::AdapterPath(path) => path.child,
+            _ => root,
+        };
+        match &self.parts[part.index()] {
+            Part::Array(array) => Some((part, array)),
+            _ => None,
+        }
+    }
+
+    /// Whether its adapters have a write cache.
+    pub fn has_cache(&self) -> bool {
+        self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
     /// Whether a volume of it is an array.

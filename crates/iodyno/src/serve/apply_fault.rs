@@ -1,8 +1,8 @@
 //! The control socket's answers for a served machine: carries out fault commands, and says what is in effect from
 //! then on and what a loss of power took.
 
-use iodyno_emulate::spec::{self, Part};
-use iodyno_emulate::{Fault, PartId, System};
+use iodyno_emulate::spec;
+use iodyno_emulate::{AdapterFault, AdaptersState, Fault, PartId, System};
 use iodyno_live::control::Answer;
 use iodyno_live::counts::Taken;
 use iodyno_live::fault_command::{self, Ask, KINDS};
@@ -102,6 +102,35 @@ impl Numbered {
     }
 }
 
+/// Checks that a fault is about an existing adapter or link.
+pub(super) fn check_adapters(state: Option<AdaptersState>, fault: AdapterFault) -> Result<(), String> {
+    let Some(state) = state else {
+        return Err("this system has no RAID adapters".to_owned());
+    };
+    if state.has(fault) {
+        if matches!(fault, AdapterFault::BatteryFails { .. }) && !state.has_cache {
+            return Err("its adapters have no cache, or it is off".to_owned());
+        }
+        return Ok(());
+    }
+    let links = state.links_down.len();
+    Err(match fault {
+        AdapterFault::LinkDown { .. } | AdapterFault::LinkUp { .. } if links == 0 => {
+            "a single adapter has no link to another".to_owned()
+        }
+        AdapterFault::LinkDown { link } | AdapterFault::LinkUp { link } => {
+            format!("there is no link aa {link}: there are {links}, and they count from 0")
+        }
+        AdapterFault::Lose { adapter }
+        | AdapterFault::Replace { adapter }
+        | AdapterFault::Clear { adapter }
+        | AdapterFault::BatteryFails { adapter } => {
+            let adapters = state.adapters.len();
+            format!("there is no adapter {adapter}: there are {adapters}, and they count from 0")
+        }
+    })
+}
+
 /// Applies a request to a served system; gives the answer.
 pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
     let (numbered, is_off, devices) = live.look(|machine, _, _| {
@@ -109,6 +138,9 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         (numbered, machine.fault_state(0).off, machine.system().devices().count() as u32)
     });
     numbered.check(ask)?;
+    if let Ask::Fault(Fault::Adapters(fault)) = ask {
+        live.look(|machine, _, _| check_adapters(machine.adapters(), *fault))?;
+    }
     let mut taken = Vec::new();
     match ask {
         Ask::Fault(Fault::PowerCut) if is_off => {
@@ -127,8 +159,8 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
             }
         }
         Ask::Full { volume } => {
-            if live.look(|machine, _, _| machine.array_health(*volume)).is_some() {
-                return Err(format!("volume {volume} is an array: full is for a single device"));
+            if live.look(|machine, _, _| !machine.system().is_device(*volume)) {
+                return Err(format!("volume {volume} is no single device: full is for one"));
             }
             live.set_full(*volume, true);
         }
@@ -141,6 +173,9 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
             for part in (0..devices).map(PartId) {
                 live.inject(Fault::Clear { part });
             }
+            for fault in clear_adapters(live) {
+                live.inject(Fault::Adapters(fault));
+            }
             (0..live.volumes()).for_each(|volume| live.set_full(volume, false));
             if is_off {
                 live.inject(Fault::PowerOn);
@@ -150,6 +185,11 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     }
     let mut text = in_effect(ask, is_off, numbered.device);
     let array = match ask {
+        Ask::Fault(Fault::Adapters(_)) => {
+            let state = live.look(|machine, _, _| machine.adapters());
+            text = state.map_or(text, |state| adapters_in_words(&state));
+            None
+        }
         Ask::Fault(fault) => fault.part().and_then(|part| array_in_words(live, part)),
         _ => None,
     };
@@ -179,14 +219,61 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     Ok(answer)
 }
 
+/// What clears the faults of all adapters.
+fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
+    let Some(state) = live.look(|machine, _, _| machine.adapters()) else { return Vec::new() };
+    let adapters = (0..state.adapters.len() as u32).map(|adapter| AdapterFault::Clear { adapter });
+    let links = (0..state.links_down.len() as u32).map(|link| AdapterFault::LinkUp { link });
+    adapters.chain(links).collect()
+}
+
+/// The state of the adapters.
+fn adapters_in_words(state: &AdaptersState) -> String {
+    let mut lines = Vec::new();
+    for (number, adapter) in state.adapters.iter().enumerate() {
+        let served = match adapter.volumes.as_slice() {
+            [] => "serves no volume".to_owned(),
+            [one] => format!("serves volume {one}"),
+            all => format!("serves volumes {}", numbers_in_words(all)),
+        };
+        let what = if adapter.lost { "gone until clear or replace".to_owned() } else { served };
+        let battery =
+            if adapter.battery_failed { "; the battery of its cache has failed" } else { "" };
+        lines.push(format!("adapter {number}: {what}{battery}"));
+    }
+    for (number, _) in state.links_down.iter().enumerate().filter(|link| *link.1) {
+        lines.push(format!("aa {number}: down until clear"));
+    }
+    if !state.volumes_down.is_empty() {
+        let volumes = numbers_in_words(&state.volumes_down);
+        lines.push(format!("volumes {volumes}: no adapter can serve them, and everything fails"));
+    }
+    if state.has_cache {
+        let dirty = human::size(state.dirty_bytes);
+        lines.push(match (state.is_caching, state.is_mirrored) {
+            (true, true) => format!("cache: in both adapters; {dirty} are not on the devices yet"),
+            (true, false) => format!("cache: in one adapter; {dirty} are not on the devices yet"),
+            (false, _) => format!(
+                "cache: off: writes are acknowledged when they are on the devices; {dirty} are not there yet"
+            ),
+        });
+    }
+    lines.join("\n")
+}
+
+/// `0, 2, 4`.
+fn numbers_in_words(numbers: &[u32]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// The state of the array that a device is a member of.
 fn array_in_words(live: &Served, device: PartId) -> Option<String> {
     live.look(|machine, _, _| {
         let system = machine.system();
         let mut volumes = (0..).zip(&system.volumes);
-        let (volume, spec::Volume { name, root, .. }) =
+        let (volume, spec::Volume { name, .. }) =
             volumes.find(|(volume, _)| system.parts_of(*volume).any(|part| part == device))?;
-        let Part::Array(array) = &system.parts[root.index()] else { return None };
+        let (_, array) = system.array_of(volume)?;
         let (layout, state) = (array.layout, machine.array_state(volume)?);
         let (missing, all) = (state.missing.len(), state.members.len());
         let is_lost = machine.device_fault_state(device).lost;
@@ -248,6 +335,7 @@ pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                 Fault::Block { offset_bytes, .. } => {
                     format!("the erase block at {} can't be read", size(offset_bytes))
                 }
+                Fault::Adapters(_) => return String::new(),
                 Fault::Clear { .. } if was_off => "no fault but the power, which is off".to_owned(),
                 Fault::Clear { .. } => "no fault".to_owned(),
             };

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::{complain, remark};
 use iodyno_emulate::System;
 use iodyno_emulate::spec::{self, Part};
-use iodyno_live::served::{ArrayFolder, DescribedArray};
+use iodyno_live::served::{ArrayFolder, DescribedArray, stores_needed};
 use iodyno_live::store::{self, Image, Store};
 use iodyno_nbd::client::Uri;
 use iodyno_target::{Direct, RefusalCode, SysRoot, TargetName, check_writable, inspect};
@@ -66,11 +66,11 @@ impl Volumes {
 
     /// The bytes of each device, and the folders of arrays, with their volumes.
     pub(super) fn stores(&mut self, flags: &Serve, system: &System) -> Result<Opened, Failure> {
-        one_for_each(system, "--backing", flags.backing.len())?;
+        let backing = backing(flags, system)?;
         let in_place: Vec<PathBuf> = flags.image.iter().map(PathBuf::from).collect();
-        let files = if flags.write_image { &in_place } else { &flags.backing };
+        let files = if flags.write_image { &in_place } else { &backing };
         if files.is_empty() {
-            let count = system.devices().count().max(1) as u64;
+            let count = stores_needed(system).max(1) as u64;
             let share = flags.memory.unwrap_or_else(|| free_bytes() / 2) / count;
             if let Some(memory) = flags.memory {
                 check_memory(memory, count)?;
@@ -89,9 +89,15 @@ impl Volumes {
                     None => Store::in_memory(size, share, options),
                 });
             }
+            let cached = numbers(system).filter(|_| system.has_cache());
+            stores.extend(cached.map(|volume| {
+                let options = store::Options::default();
+                Store::in_memory(system.capacity_bytes(volume), share, options)
+            }));
             return Ok((stores, Vec::new()));
         }
         let (mut stores, mut folders): Opened = Default::default();
+        let mut caches = Vec::new();
         for ((volume, &size), path) in numbers(system).zip(&self.sizes_bytes).zip(files) {
             let sums_until_end = flags.write_image;
             let options = store::Options { sums_until_end, ..options(system, volume) };
@@ -99,20 +105,23 @@ impl Volumes {
                 Some(array) => ArrayFolder::open(path, array, options).map(|(folder, of)| {
                     self.words += &array_in_words(path, &array, &folder);
                     folders.push((volume, folder));
-                    stores.extend(of);
+                    let mut of = of.into_iter();
+                    stores.extend(of.by_ref().take(array.layout.members()));
+                    caches.extend(of);
                 }),
                 None => Store::in_file(path, size, options)
                     .map(|store| stores.push(store))
                     .map_err(|e| e.to_string()),
             };
             if let Err(why) = opened {
-                stores.iter().for_each(Store::abandon);
+                stores.iter().chain(&caches).for_each(Store::abandon);
                 for (_, folder) in &folders {
                     folder.remove_made();
                 }
                 return Err(Failure::target(why));
             }
         }
+        stores.extend(caches);
         Ok((stores, folders))
     }
 
@@ -125,13 +134,34 @@ impl Volumes {
 /// The bytes of each device, and the folders of arrays, with their volumes.
 pub(super) type Opened = (Vec<Store>, Vec<(u32, ArrayFolder)>);
 
-/// A volume that is an array, for its folder.
+/// A file or a folder for each volume. Behind adapters, one folder that is given holds one for each.
+fn backing(flags: &Serve, system: &System) -> Result<Vec<PathBuf>, Failure> {
+    let volumes = system.volumes.len();
+    if let [folder] = flags.backing.as_slice()
+        && volumes > 1
+        && system.adapters.is_some()
+    {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Failure::target(format!("--backing {}: {e}", folder.display())))?;
+        return Ok((0..volumes).map(|volume| folder.join(format!("volume-{volume}"))).collect());
+    }
+    one_for_each(system, "--backing", flags.backing.len())?;
+    Ok(flags.backing.clone())
+}
+
+/// A volume that is an array, or behind adapters, for its folder.
 fn described(system: &System, volume: u32) -> Option<DescribedArray<'_>> {
-    let spec::Volume { name, root, .. } = &system.volumes[volume as usize];
-    let Part::Array(array) = &system.parts[root.index()] else { return None };
-    let members = array.members.iter().map(|&member| system.part_capacity_bytes(member));
-    let member_bytes = members.max().unwrap_or(0);
-    Some(DescribedArray { name, layout: &array.layout, member_bytes })
+    let name = &system.volumes[volume as usize].name;
+    let cached_bytes = system.has_cache().then(|| system.capacity_bytes(volume));
+    if let Some((_, array)) = system.array_of(volume) {
+        let members = array.members.iter().map(|&member| system.part_capacity_bytes(member));
+        let member_bytes = members.max().unwrap_or(0);
+        return Some(DescribedArray { name, layout: array.layout, member_bytes, cached_bytes });
+    }
+    if system.is_device(volume) {
+        return None;
+    }
+    DescribedArray::of_device(name, system.capacity_bytes(volume), cached_bytes)
 }
 
 /// What was found in an array's folder.
@@ -143,6 +173,13 @@ fn array_in_words(path: &Path, array: &DescribedArray<'_>, folder: &ArrayFolder)
         let _ = writeln!(
             words,
             "array   {path}: its server was killed; {units} units of 4 KiB were made to agree"
+        );
+    }
+    if folder.cached_units() > 0 {
+        let units = folder.cached_units();
+        let _ = writeln!(
+            words,
+            "cache   {path}: the adapters' cache held {units} units of 4 KiB: they were written to the devices"
         );
     }
     let missing: Vec<String> = folder.missing().iter().map(|m| m.to_string()).collect();

@@ -1,4 +1,5 @@
-//! The bytes of arrays: those that members return and are given, and what parity makes of them. The machine decides
+//! The bytes of arrays and adapters: those that members return and are given, what parity makes of them, and what goes
+//! through an adapter's cache. The machine decides
 //! each step, and names the bytes of a unit; this does the same with them, in the stores of the members.
 //!
 //! A member's unit that is corrupt in its store can't be read: what is made of it can't be either, until the member is
@@ -32,7 +33,7 @@ pub(super) struct ArrayBytes {
     simd: Simd,
     /// By name; one without a page is of zeroes.
     pages: HashMap<u64, Page>,
-    /// By device: units that nothing was written to, as far as known. So a rebuild of what was never written costs
+    /// By part: units that nothing was written to, as far as known. So a rebuild of what was never written costs
     /// nothing on this host.
     holes: Vec<Range<u64>>,
     /// By the host's token.
@@ -42,11 +43,11 @@ pub(super) struct ArrayBytes {
 }
 
 impl ArrayBytes {
-    pub(super) fn new(devices: usize) -> Self {
+    pub(super) fn new(parts: usize) -> Self {
         Self {
             simd: Simd::best(),
             pages: HashMap::new(),
-            holes: vec![0..0; devices],
+            holes: vec![0..0; parts],
             operations: HashMap::new(),
             corrupt: Vec::new(),
         }

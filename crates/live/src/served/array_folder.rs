@@ -5,6 +5,9 @@
 //! after it has been rebuilt; a server that opens the folder begins without that member. A member whose file was removed
 //! is missing too.
 //!
+//! Behind adapters with a write cache, `cache` is a file of the volume's size, with what the cache holds, which survives
+//! the server as it would survive the power: [`ArrayFolder::open`] writes it to the members.
+//!
 //! Which rows are being written is known to the running server alone. After one that did not end in order, rows may
 //! contradict themselves: [`ArrayFolder::open`] makes parity and copies agree with the data then. It can't do that for
 //! parity while a member is missing, whose data would be computed from it (the write hole), and refuses.
@@ -13,7 +16,7 @@ use crate::store::{self, Store, UNIT_BYTES};
 use iodyno_emulate::ArrayHealth;
 use iodyno_emulate::spec::SECTOR_BYTES;
 use iodyno_raid::layout::{InStripe, Role};
-use iodyno_raid::{Layout, MemberSet, Place, Simd, gf};
+use iodyno_raid::{Layout, Level, MemberSet, Place, Simd, gf};
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -31,9 +34,20 @@ pub struct DescribedArray<'a> {
     /// Its name, such as `raid5(exflash-400g*4)`.
     pub name: &'a str,
     /// Its layout.
-    pub layout: &'a Layout,
+    pub layout: Layout,
     /// Bytes of each member.
     pub member_bytes: u64,
+    /// Bytes of the volume, where a cache of adapters is before it.
+    pub cached_bytes: Option<u64>,
+}
+
+impl<'a> DescribedArray<'a> {
+    /// A single device behind adapters, which is kept as an array of one member is. None: it is larger than arrays can
+    /// be.
+    pub fn of_device(name: &'a str, member_bytes: u64, cached_bytes: Option<u64>) -> Option<Self> {
+        let layout = Layout::new(Level::Jbod, &[member_bytes / SECTOR_BYTES], 0).ok()?;
+        Some(Self { name, layout, member_bytes, cached_bytes })
+    }
 }
 
 /// See the module.
@@ -49,10 +63,12 @@ pub struct ArrayFolder {
     is_made: bool,
     /// Units that were written to make rows agree.
     resynced_units: u64,
+    /// Units that were in the adapters' cache.
+    cached_units: u64,
 }
 
 impl ArrayFolder {
-    /// Opens a folder, or makes it, and the members' files in it.
+    /// Opens a folder, or makes it, and the members' files in it, and that of the cache, which is the last store.
     ///
     /// # Errors
     /// It holds another array, or none that can be served; a file can't be opened. No file is left that this created.
@@ -74,12 +90,13 @@ impl ArrayFolder {
             is_new: false,
             is_made: false,
             resynced_units: 0,
+            cached_units: 0,
         };
         match fs::read_to_string(folder.file()) {
             Ok(text) => {
                 folder.health = folder.read(&text).map_err(|why| failed(&why))?;
                 let missing = absent.iter().fold(folder.health.missing, MemberSet::with);
-                if !missing.is_empty() && !is_redundant(array.layout) {
+                if !missing.is_empty() && !is_redundant(&array.layout) {
                     let level = array.layout.level();
                     return Err(failed(&format!(
                         "a member is missing, and {level} can't do without"
@@ -106,7 +123,12 @@ impl ArrayFolder {
             stores.push(store.map_err(|e| e.to_string())?);
             Ok(())
         });
-        let agree = opened.and_then(|()| folder.agree(array.layout, &stores));
+        let replayed = opened.and_then(|()| folder.open_cache(&array, options, &stores));
+        let agree = replayed.and_then(|cache| {
+            folder.agree(&array.layout, &stores)?;
+            stores.extend(cache);
+            Ok(())
+        });
         let written = agree.and_then(|()| if folder.is_new { folder.write() } else { Ok(()) });
         match written {
             Ok(()) => Ok((folder, stores)),
@@ -126,6 +148,88 @@ impl ArrayFolder {
     /// Units of members that differed from the others' after a server that did not end in order, and were written.
     pub fn resynced_units(&self) -> u64 {
         self.resynced_units
+    }
+
+    /// Units that the adapters' cache held when the last server ended, and that were written to the members.
+    pub fn cached_units(&self) -> u64 {
+        self.cached_units
+    }
+
+    /// Opens the file of the cache, if there is one or a cache needs it, and writes what it holds to the members.
+    fn open_cache(
+        &mut self,
+        array: &DescribedArray<'_>,
+        options: store::Options,
+        members: &[Store],
+    ) -> Result<Option<Store>, String> {
+        let path = self.path.join("cache");
+        let found = fs::metadata(&path).map_or(0, |file| file.len());
+        let Some(bytes) = array.cached_bytes.or((found > 0).then_some(found)) else {
+            return Ok(None);
+        };
+        // (It must know units of zeroes.)
+        let options = store::Options { holes_for_zeroes: false, ..options };
+        let store = Store::in_file(&path, bytes, options).map_err(|e| e.to_string())?;
+        if let Err(why) = self.replay(&array.layout, &store, members) {
+            store.abandon();
+            return Err(format!("{}: {why}", path.display()));
+        }
+        if array.cached_bytes.is_some() {
+            return Ok(Some(store));
+        }
+        store.end().map_err(|e| e.to_string())?;
+        Ok(None)
+    }
+
+    /// Writes what a cache holds to the members; parity is made to agree later.
+    fn replay(&mut self, layout: &Layout, cache: &Store, members: &[Store]) -> Result<(), String> {
+        let units = cache.held_units().map_err(|e| e.to_string())?;
+        let missing = self.health.missing;
+        if !units.is_empty() && layout.copies() == 1 && !missing.is_empty() {
+            return Err(
+                "it holds data for an array that lacks a member, and whose server did not end in order: its parity can't \
+                 be computed. Use another folder"
+                    .to_owned(),
+            );
+        }
+        for &unit in &units {
+            let at = layout.locate(unit * UNIT_SECTORS);
+            let (stripe, Role::Data(strip)) = (layout.stripe(at.stripe), at.role) else {
+                unreachable!("hosts write data")
+            };
+            let mut page = [0; UNIT];
+            cache.read(unit * UNIT_BYTES, &mut page).map_err(|e| e.to_string())?;
+            for copy in 0..layout.copies() {
+                let Place { member, sector } = stripe.data(usize::from(strip), copy);
+                if missing.contains(member) {
+                    continue;
+                }
+                let offset_bytes = (sector + at.offset) * SECTOR_BYTES;
+                let written = members[member].write_now(offset_bytes, &page);
+                written.map_err(|e| format!("member {member}: {e}"))?;
+            }
+        }
+        self.cached_units = units.len() as u64;
+        if units.is_empty() {
+            return Ok(());
+        }
+        // The members first: what they lack is still here then.
+        members.iter().try_for_each(Store::sync).map_err(|e| e.to_string())?;
+        if is_redundant(layout) && layout.copies() == 1 {
+            self.make_parity(layout, members)?;
+        }
+        for unit in units {
+            cache.trim_now(unit * UNIT_BYTES, UNIT_BYTES).map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Makes the parity of all rows that of their data.
+    fn make_parity(&mut self, layout: &Layout, members: &[Store]) -> Result<(), String> {
+        let mut resync = Resync { layout, stores: members, simd: Simd::best(), written_units: 0 };
+        let made = resync.parity();
+        self.resynced_units += resync.written_units;
+        made
     }
 
     /// Removes what was made when it was opened, after its stores did: for a server that could not start.
@@ -220,7 +324,7 @@ impl ArrayFolder {
         } else {
             resync.parity()
         };
-        self.resynced_units = resync.written_units;
+        self.resynced_units += resync.written_units;
         done.map_err(|why| format!("{}: {why}", self.path.display()))
     }
 }

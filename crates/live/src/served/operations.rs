@@ -5,8 +5,9 @@ use super::array_bytes::{ArrayBytes, Operation};
 use super::{ArrayFolder, Payload, Sink};
 use crate::counts::{Counts, Late};
 use crate::record::Recorder;
-use crate::store::{ReadError, Store, UNIT_BYTES};
-use iodyno_emulate::{Completion, ContentEvent, Fault, Machine, PartId};
+use crate::store::{self, ReadError, Store, UNIT_BYTES};
+use iodyno_emulate::spec::Part;
+use iodyno_emulate::{Completion, ContentEvent, Fault, Machine, PartId, System};
 use iodyno_units::{IoError, Op, OpKind};
 
 /// A token is a sequence number, so that none comes twice (a buffer may hold what was acknowledged long ago),
@@ -39,8 +40,11 @@ struct Waiting<S> {
 #[derive(Debug)]
 pub(super) struct Inner<S> {
     pub(super) machine: Machine,
-    /// One for each device; none where no bytes are kept.
+    /// By part, as far as it has bytes: devices, and the caches of adapters, where a volume's is that of its path. None
+    /// where no bytes are kept.
     pub(super) stores: Vec<Store>,
+    /// The number of devices, which are the first parts.
+    devices: usize,
     /// By the number in the token.
     waiting: Vec<Option<Waiting<S>>>,
     free: Vec<u32>,
@@ -68,15 +72,16 @@ pub(super) struct Inner<S> {
 pub(super) type Completed<S> = Vec<(S, Result<(), IoError>)>;
 
 impl<S: Sink> Inner<S> {
-    /// No operations yet. Panics with stores of another number than the machine has devices, but none.
+    /// No operations yet. Panics with stores of another number than [`super::stores_needed`] gives, but none.
     pub(super) fn new(mut machine: Machine, stores: Vec<Store>) -> Self {
         let (system, volumes) = (machine.system(), machine.volumes());
-        assert!(stores.is_empty() || stores.len() == system.devices().count());
+        assert!(stores.is_empty() || stores.len() == super::stores_needed(system));
+        let stores = by_part(system, stores);
         let mut volume_of = vec![0; system.parts.len()];
         for volume in 0..volumes {
             system.parts_of(volume).for_each(|part| volume_of[part.index()] = volume as usize);
         }
-        let devices = system.devices().count();
+        let (devices, parts) = (system.devices().count(), system.parts.len());
         let rebuilds = (0..volumes).map(|volume| system.rebuilds(volume)).collect();
         if !stores.is_empty() {
             machine.follow_content();
@@ -90,13 +95,14 @@ impl<S: Sink> Inner<S> {
             counts: (0..machine.volumes()).map(|_| Counts::default()).collect(),
             machine,
             stores,
+            devices,
             waiting: Vec::new(),
             free: Vec::new(),
             sequence: 0,
             submitted_ns: 0,
             trouble: None,
             changes: Vec::new(),
-            arrays: ArrayBytes::new(devices),
+            arrays: ArrayBytes::new(parts),
             folders: Vec::new(),
             volume_of,
             recorder: None,
@@ -123,7 +129,7 @@ impl<S: Sink> Inner<S> {
         let mut holds = false;
         let mut failed = None;
         let root = self.root(volume);
-        if root >= self.stores.len() && !self.stores.is_empty() {
+        if root >= self.devices && !self.stores.is_empty() {
             self.begin_on_array(token, op, &payload);
             if matches!(payload, Payload::Read(_)) {
                 failed = Some(IoError::Io);
@@ -225,6 +231,10 @@ impl<S: Sink> Inner<S> {
     /// it.
     fn is_corrupt(&mut self, part: PartId, unit: u64) {
         self.counts[self.volume_of[part.index()]].corruptions_found += 1;
+        if part.index() >= self.devices {
+            // The cache of an adapter: what is made of the unit can't be read either.
+            return;
+        }
         let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES);
         let fault = Fault::Latent { part, offset_bytes, len_bytes };
         let at_ns = self.machine.now_ns();
@@ -278,7 +288,7 @@ impl<S: Sink> Inner<S> {
     /// Why an operation can't be taken: the host refuses bytes that the volume holds already.
     pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<IoError> {
         let (root, volume) = (self.root(volume), volume as usize);
-        if root >= self.stores.len() {
+        if root >= self.devices {
             return self.members_refuse(volume, op);
         }
         let store = self.stores.get_mut(root)?;
@@ -313,7 +323,7 @@ impl<S: Sink> Inner<S> {
         let of_array = self.end_on_array(&mut waiting);
         let mut failed = done.failure.or(waiting.failed).or(of_array);
         let root = self.root(waiting.volume);
-        if let Some(store) = self.stores.get_mut(root) {
+        if let Some(store) = self.stores.get_mut(root).filter(|_| root < self.devices) {
             let kept = match (waiting.holds, failed, waiting.kind) {
                 (true, Some(_), _) => {
                     store.cancel_write(done.token);
@@ -364,6 +374,22 @@ impl<S: Sink> Inner<S> {
             completed.push((waiting.sink, Err(error)));
         }
     }
+}
+
+/// Stores by part: those of devices, and the rest of the adapters' caches, by path. Other parts have an empty one.
+fn by_part(system: &System, stores: Vec<Store>) -> Vec<Store> {
+    let devices = system.devices().count();
+    if stores.len() <= devices {
+        return stores;
+    }
+    let mut given = stores.into_iter();
+    let mut all: Vec<Store> = given.by_ref().take(devices).collect();
+    for part in &system.parts[devices..] {
+        let is_path = matches!(part, Part::AdapterPath(_));
+        let own = if is_path { given.next() } else { None };
+        all.push(own.unwrap_or_else(|| Store::in_memory(0, 0, store::Options::default())));
+    }
+    all
 }
 
 /// The stores of a volume's devices.

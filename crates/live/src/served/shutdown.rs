@@ -3,13 +3,39 @@
 //!
 //! No client waits any more, so the last flushes take no real time: the machine runs ahead to their ends.
 
-use super::operations::{Inner, NUMBER_BITS, NUMBER_MASK, of_volume};
+use super::operations::{Completed, Inner, NUMBER_BITS, NUMBER_MASK, of_volume};
 use super::{Live, Sink, deliver};
 use crate::counts::{Late, Looks};
+use iodyno_emulate::Machine;
 use iodyno_units::Op;
 
 /// Time limit of a device's flush, ns of the machine's time.
 const FLUSH_TIMEOUT_NS: u64 = 3_600_000_000_000;
+
+/// What adapters hold in their caches goes to the devices.
+fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) {
+    let dirty_bytes =
+        |machine: &Machine| machine.adapters().map_or(0, |adapters| adapters.dirty_bytes);
+    if dirty_bytes(&inner.machine) == 0 {
+        return;
+    }
+    inner.machine.drain_caches();
+    let until_ns = inner.machine.now_ns().saturating_add(FLUSH_TIMEOUT_NS);
+    let mut steps = 0_u64;
+    while let Some(next_ns) = inner.machine.next_event()
+        && next_ns < until_ns
+    {
+        let done = inner.machine.next_completion(next_ns);
+        inner.settle();
+        if let Some(done) = done {
+            inner.completed(&done, Late::default(), completed);
+        }
+        steps += 1;
+        if steps.is_multiple_of(256) && dirty_bytes(&inner.machine) == 0 {
+            break;
+        }
+    }
+}
 
 impl<S: Sink> Live<S> {
     /// Flushes all volumes, syncs backing files so that a crash of this host keeps them, and ends the record.
@@ -23,6 +49,8 @@ impl<S: Sink> Live<S> {
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
         let begin_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
+        drain_caches(&mut inner, &mut completed);
+        let begin_ns = begin_ns.max(inner.machine.now_ns());
         let mut flushing = Vec::new();
         for volume in 0..self.volumes() {
             let worker = worker_of(volume);
@@ -67,11 +95,18 @@ impl<S: Sink> Live<S> {
             }
         }
         let Inner { stores, volume_of, machine, .. } = &mut *inner;
+        if machine.adapters().is_some_and(|adapters| adapters.dirty_bytes == 0) {
+            // What their caches hold is on the devices.
+            for cache in stores.iter_mut().skip(machine.system().devices().count()) {
+                let emptied = cache.trim_now(0, cache.capacity_bytes());
+                troubles.extend(emptied.err().map(|e| e.to_string()));
+            }
+        }
         for (store, &volume) in stores.iter_mut().zip(volume_of.iter()) {
             // What the host refuses of it does not prevent the rest from being written.
             let settled = store.settle();
             // Rows of an array that may contradict themselves must agree before another server serves them.
-            let is_array = machine.array_health(volume as u32).is_some();
+            let is_array = !machine.system().is_device(volume as u32);
             let is_clean = settled.is_ok() && !machine.has_unflushed_rows(volume as u32);
             let ended = if is_clean || !is_array { store.end() } else { store.sync() };
             troubles.extend(settled.as_ref().err().map(ToString::to_string));

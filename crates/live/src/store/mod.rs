@@ -300,6 +300,24 @@ impl Store {
         Ok(extents)
     }
 
+    /// The units that hold what was written, zeroes too, in order.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(crate) fn held_units(&self) -> Result<Vec<u64>, ReadError> {
+        let (mut held, mut at, all) = (Vec::new(), 0, self.base().units());
+        while at < all {
+            let run = self.base().run(at, all);
+            for unit in (at..run.end).filter(|_| run.data) {
+                if matches!(self.base().verify(unit)?, Soundness::Sound | Soundness::Corrupt) {
+                    held.push(unit);
+                }
+            }
+            at = run.end;
+        }
+        Ok(held)
+    }
+
     /// Units from this one on to which nothing was written.
     pub(crate) fn hole_units(&self, unit: u64) -> u64 {
         let offset_bytes = unit * UNIT_BYTES;
