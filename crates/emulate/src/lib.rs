@@ -44,12 +44,12 @@ pub mod spec;
 pub mod usage;
 mod values;
 
+pub use adapters::{AdapterState, AdaptersState};
 pub use array::{ArrayCounts, ArrayHealth, ArrayState};
 #[doc(hidden)]
 pub use bug_injection::InjectedBug;
 pub use completion::Completion;
 pub use content_event::{ContentEvent, UNIT_BYTES};
-pub use adapters::{AdapterState, AdaptersState};
 pub use fault::{AdapterFault, Fault};
 pub use fault_state::FaultState;
 pub use machine::Machine;

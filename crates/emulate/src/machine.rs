@@ -362,7 +362,9 @@ impl Machine {
 
     /// The state of a volume's array; None: it has none.
     pub fn array_state(&self, volume: u32) -> Option<ArrayState> {
-        self.array_of(volume)?.array_state()
+        let mut state = self.array_of(volume)?.array_state()?;
+        state.lost |= self.has_lost(volume);
+        Some(state)
     }
 
     /// What the members of a volume's array hold; None: it has none.

@@ -26,6 +26,13 @@ impl Core {
         if value == 0 || !self.names_values() { value } else { self.combine(&[(1, value)]) }
     }
 
+    /// A name is not used any more; without names, nothing.
+    pub(crate) fn free(&mut self, name: u64) {
+        if name != 0 && self.names_values() {
+            self.tell(ContentEvent::Freed { name, count: 1 });
+        }
+    }
+
     /// What a part was given for a request ends with it.
     pub(crate) fn end_values(&mut self, slot: u32, failed: bool) {
         let Some(values) = &mut self.values else { return };
@@ -37,9 +44,7 @@ impl Core {
         let tokens = match kind {
             // (What a read returned, and nothing takes.)
             OpKind::Read | OpKind::Flush => {
-                for name in tokens.into_iter().filter(|name| *name != 0) {
-                    self.tell(ContentEvent::Freed { name, count: 1 });
-                }
+                tokens.into_iter().for_each(|name| self.free(name));
                 return;
             }
             // An array has its bytes in its members.
@@ -61,9 +66,7 @@ impl Core {
             }
         }
         let names = self.values.as_mut().map(|values| values.take_all()).unwrap_or_default();
-        for name in names.into_iter().filter(|name| *name != 0) {
-            self.tell(ContentEvent::Freed { name, count: 1 });
-        }
+        names.into_iter().for_each(|name| self.free(name));
     }
 
     /// The sum of values in GF(2^8), each multiplied by its factor.

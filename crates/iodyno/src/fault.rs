@@ -72,6 +72,7 @@ fn in_words(status: &Value) -> String {
         }
         let _ = writeln!(text, "  errors        {:>8}", number("errors"));
     }
+    text += &adapters_in_words(&status["adapters"]);
     for volume in status["volumes"].as_array().into_iter().flatten() {
         let device = volume["device"].as_str().unwrap_or("native speed");
         let _ = writeln!(text, "{device}");
@@ -156,6 +157,38 @@ fn in_words(status: &Value) -> String {
         }
     }
     text
+}
+
+/// RAID adapters: their cache, and what is wrong with them.
+fn adapters_in_words(state: &Value) -> String {
+    let mut text = String::new();
+    if state["has_cache"] == true {
+        let dirty = human::size(state["dirty_bytes"].as_u64().unwrap_or(0));
+        let how = match (state["caching"] == true, state["mirrored"] == true) {
+            (true, true) => "in both adapters",
+            (true, false) => "in one adapter",
+            (false, _) => "off: writes are acknowledged when they are on the devices",
+        };
+        let _ = writeln!(text, "  cache         {how}; {dirty} are not on the devices");
+    }
+    for (number, adapter) in state["adapters"].as_array().into_iter().flatten().enumerate() {
+        for (key, words) in
+            [("lost", "lost"), ("battery_failed", "the battery of its cache has failed")]
+        {
+            if adapter[key] == true {
+                let _ = writeln!(text, "  !             adapter {number}: {words}");
+            }
+        }
+    }
+    for (number, is_down) in state["aa_down"].as_array().into_iter().flatten().enumerate() {
+        if *is_down == true {
+            let _ = writeln!(text, "  !             aa {number}: down");
+        }
+    }
+    for volume in state["volumes_down"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "  !             volume {volume}: no adapter can serve it");
+    }
+    if text.is_empty() { text } else { format!("adapters\n{text}") }
 }
 
 /// The members of an array, where not all are there, and its rebuild.

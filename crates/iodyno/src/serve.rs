@@ -4,6 +4,7 @@
 //! export without a name. Two speeds: `model` (each completion at the model's time) and `native` (as
 //! fast as this machine can; acknowledged writes survive the server). `ram:4GiB` is plain memory.
 
+mod adapters;
 mod apply_fault;
 mod frontends;
 mod native;

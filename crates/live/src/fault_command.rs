@@ -261,7 +261,9 @@ pub fn in_words(fault: &Fault) -> String {
             AdapterFault::Lose { adapter } => format!("lose adapter {adapter}"),
             AdapterFault::Replace { adapter } => format!("replace adapter {adapter}"),
             AdapterFault::Clear { adapter } => format!("clear adapter {adapter}"),
-            AdapterFault::BatteryFails { adapter } => format!("cache-battery-fail adapter {adapter}"),
+            AdapterFault::BatteryFails { adapter } => {
+                format!("cache-battery-fail adapter {adapter}")
+            }
             AdapterFault::LinkDown { link } => format!("link-down aa {link}"),
             AdapterFault::LinkUp { link } => format!("clear aa {link}"),
         },

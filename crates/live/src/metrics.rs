@@ -5,6 +5,7 @@ use crate::admin_socket::{self, Timed};
 use crate::counts::{Counts, LATE_NS};
 use crate::served::{Live, Sink};
 use crate::transport::Transport;
+use iodyno_emulate::AdaptersState;
 use iodyno_emulate::usage::Resource;
 use iodyno_emulate::{ArrayState, FaultState, Machine};
 use iodyno_measure::Histogram;
@@ -47,6 +48,7 @@ struct Snapshot {
     at_ns: u64,
     events: u64,
     transport: Option<Transport>,
+    adapters: Option<AdaptersState>,
     volumes: Vec<Seen>,
 }
 
@@ -68,7 +70,8 @@ fn snapshot<S: Sink>(live: &Live<S>) -> Snapshot {
             lost_devices: lost_devices(machine, v),
         });
         let (at_ns, events) = (machine.now_ns(), machine.events());
-        Snapshot { at_ns, events, transport, volumes: volumes.collect() }
+        let adapters = machine.adapters();
+        Snapshot { at_ns, events, transport, adapters, volumes: volumes.collect() }
     })
 }
 
@@ -100,6 +103,26 @@ fn of_array(state: &ArrayState, lost_devices: &[u32]) -> Value {
         "rebuilt_bytes": state.counts.rebuilt_bytes,
         "resynced_units": state.counts.resynced_units,
         "lost_units": state.counts.lost_units,
+    })
+}
+
+/// RAID adapters.
+fn of_adapters(state: &AdaptersState) -> Value {
+    let adapters = state.adapters.iter().map(|adapter| {
+        json!({
+            "lost": adapter.lost,
+            "battery_failed": adapter.battery_failed,
+            "volumes": adapter.volumes,
+        })
+    });
+    json!({
+        "adapters": adapters.collect::<Vec<_>>(),
+        "aa_down": state.links_down,
+        "has_cache": state.has_cache,
+        "caching": state.is_caching,
+        "mirrored": state.is_mirrored,
+        "dirty_bytes": state.dirty_bytes,
+        "volumes_down": state.volumes_down,
     })
 }
 
@@ -172,6 +195,7 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
             "taking_ns": t.taking_ns,
             "waking_ns": t.waking_ns,
         })),
+        "adapters": snapshot.adapters.as_ref().map(of_adapters),
         "volumes": volumes.collect::<Vec<_>>(),
     })
 }
@@ -278,6 +302,16 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
         "Bytes written to members of an array that are rebuilt.",
         &each(&|v| v.array.as_ref().map(|state| state.counts.rebuilt_bytes as f64)),
     );
+    if let Some(state) = &snapshot.adapters {
+        let all = state.adapters.iter().enumerate();
+        let lost: Vec<(String, f64)> = all
+            .map(|(number, of)| (format!("adapter=\"{number}\""), f64::from(u8::from(of.lost))))
+            .collect();
+        family("adapter_lost", "gauge", "1: the RAID adapter is lost.", &lost);
+        let dirty = [("cache=\"adapters\"".to_owned(), state.dirty_bytes as f64)];
+        let help = "Bytes in the caches of RAID adapters that are not on the devices.";
+        family("adapter_cache_dirty_bytes", "gauge", help, &dirty);
+    }
     family(
         "erases_total",
         "counter",

@@ -1,12 +1,15 @@
-//! Arrays with bytes: random operations, losses, replacements and power cuts on members that keep what they have
-//! acknowledged; each read returns the bytes that were written last.
+//! Arrays with bytes, alone and behind RAID adapters: random operations, losses, replacements and power cuts on members
+//! that keep what they have acknowledged; each read returns the bytes that were written last.
 
 #[path = "../../emulate/tests/common/mod.rs"]
 mod common;
 
 use common::{flash, host, memory};
-use iodyno_emulate::spec::{ArrayShape, Device, Kind, Part, Preconditioned, Written};
-use iodyno_emulate::{Fault, Machine, PartId, System};
+use iodyno_emulate::spec::{
+    Adapters, ArrayShape, Cache, Device, Drawers, Kind, ParityEngine, Part, Preconditioned,
+    Processor, Slot, Written,
+};
+use iodyno_emulate::{AdapterFault, Fault, Machine, PartId, System};
 use iodyno_live::counts::Looks;
 use iodyno_live::served::{ArrayFolder, DescribedArray, Live, Options, Payload, Sink};
 use iodyno_live::store::{self, Store};
@@ -44,6 +47,8 @@ struct Rig {
     bytes: Vec<u8>,
     members: u32,
     tolerates: usize,
+    /// It is behind a pair of adapters, with a cache or without.
+    adapters: Option<bool>,
 }
 
 fn device(kind: u64) -> Kind {
@@ -62,11 +67,49 @@ fn device(kind: u64) -> Kind {
     Kind::Flash(Box::new(flash))
 }
 
-fn system(level: Level, members: u32, kind: u64, strip_units: u64) -> System {
+/// Two adapters; their cache is small and destages at once.
+fn pair(is_cached: bool) -> Adapters {
+    Adapters {
+        count: 2,
+        commands_max: 8,
+        slot: Slot { read_bytes_per_s: 1e9, write_bytes_per_s: 1e9, fetch_ns: 300 },
+        processor: Processor { read_ns: 1000, write_ns: 1000, device_ns: 500, raid6_ns: 100 },
+        parity: ParityEngine { xor_bytes_per_s: 1e9, gf_bytes_per_s: 1e9 },
+        latency_ns: 5000,
+        strip_bytes: UNIT,
+        cache: is_cached.then_some(Cache {
+            bytes: 48 * UNIT,
+            write_ns: 400,
+            mirror_ns: 300,
+            mirror_bytes_per_s: 1e9,
+            mirror_latency_ns: 1000,
+            destage_share: 0.25,
+            destage_ramp_bytes: 2 * UNIT,
+            destage_depth: 2,
+            keeps_reads: true,
+        }),
+        devices_max: 96,
+        ssds_max: 96,
+        aa_links: 1,
+        failover_ns: 20_000,
+        drawers: Drawers { count: 1, bays: 96, bytes_per_s: 1e9 },
+    }
+}
+
+fn system(
+    level: Level,
+    members: u32,
+    kind: u64,
+    strip_units: u64,
+    adapters: Option<bool>,
+) -> System {
     let mut system = System::new("test", host());
     for _ in 0..members {
         let device = Device { name: "device".to_owned(), kind: device(kind) };
         system.add_device(device, Preconditioned { how: Written::Fresh, fill: 0.0 }, 0);
+    }
+    if let Some(is_cached) = adapters {
+        system.attach(pair(is_cached)).unwrap();
     }
     let rotation = Rotation::LeftSymmetric;
     let shape = ArrayShape { level, members, strip_bytes: strip_units * UNIT, rotation };
@@ -79,15 +122,26 @@ fn options() -> store::Options {
 }
 
 impl Rig {
-    fn new(level: Level, members: u32, kind: u64, strip_units: u64) -> Self {
-        let system = system(level, members, kind, strip_units);
+    fn new(
+        level: Level,
+        members: u32,
+        kind: u64,
+        strip_units: u64,
+        adapters: Option<bool>,
+    ) -> Self {
+        let system = system(level, members, kind, strip_units, adapters);
         let sizes = system.devices().map(|placed| placed.device.capacity_bytes());
-        let stores = sizes.map(|bytes| Store::in_memory(bytes, 1 << 30, options())).collect();
-        Self::over(&system, stores, level)
+        let mut stores: Vec<Store> =
+            sizes.map(|bytes| Store::in_memory(bytes, 1 << 30, options())).collect();
+        if system.has_cache() {
+            let bytes = system.capacity_bytes(0);
+            stores.push(Store::in_memory(bytes, 1 << 30, store::Options::default()));
+        }
+        Self { adapters, ..Self::over(&system, stores, level) }
     }
 
     fn over(system: &System, stores: Vec<Store>, level: Level) -> Self {
-        let members = stores.len() as u32;
+        let members = system.devices().count() as u32;
         let mut machine = Machine::represented(system, 1, 1).unwrap();
         machine.add_worker(0);
         let live = Live::new(machine, stores, &Options::default(), || NOW_NS.get());
@@ -98,7 +152,31 @@ impl Rig {
             Level::Raid6 => 2,
             Level::Raid5 | Level::Raid10 => 1,
         };
-        Self { live, bytes, members, tolerates }
+        Self { live, bytes, members, tolerates, adapters: None }
+    }
+
+    /// Something happens to adapters, from which the pair recovers.
+    fn adapters_fail(&self, random: &mut Generator) {
+        let adapter = below(random, 2) as u32;
+        let faults: &[AdapterFault] = match below(random, 5) {
+            0 => &[AdapterFault::Lose { adapter }],
+            1 => &[AdapterFault::Replace { adapter }],
+            2 => &[AdapterFault::LinkDown { link: 0 }],
+            3 if self.adapters == Some(true) => &[AdapterFault::BatteryFails { adapter }],
+            _ => &[
+                AdapterFault::Clear { adapter: 0 },
+                AdapterFault::Clear { adapter: 1 },
+                AdapterFault::LinkUp { link: 0 },
+            ],
+        };
+        let state = self.live.look(|machine, _, _| machine.adapters()).unwrap();
+        let is_whole = state.adapters.iter().all(|a| !a.lost && !a.battery_failed);
+        for &fault in faults {
+            let clears = matches!(fault, AdapterFault::Clear { .. } | AdapterFault::LinkUp { .. });
+            if clears || (is_whole && state.is_mirrored) {
+                self.live.inject(Fault::Adapters(fault));
+            }
+        }
     }
 
     fn begin(&self, op: &Op, payload: Payload<'_>) -> Receiver<(Result<(), IoError>, Vec<u8>)> {
@@ -163,7 +241,8 @@ impl Rig {
         };
         assert_eq!(result, Ok(()), "{op:?}");
         if op.kind == OpKind::Read {
-            assert!(bytes == self.bytes[range], "{op:?}: other bytes");
+            let differs = bytes.iter().zip(&self.bytes[range]).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "{op:?}: other bytes from there on");
         }
     }
 
@@ -180,14 +259,19 @@ impl Rig {
 fn every_read_returns_the_bytes_that_were_written_last() {
     let mut rebuilt = 0;
     let only = std::env::var("HISTORY").ok().and_then(|seed| seed.parse::<u64>().ok());
-    for seed in only.map_or(0..300, |seed| seed..seed + 1) {
+    for seed in only.map_or(0..400, |seed| seed..seed + 1) {
         let mut random = stream(seed, "live-arrays", 0);
         let level = Level::ALL[below(&mut random, 6) as usize];
         let members = level.least_members() as u32 + below(&mut random, 3) as u32;
-        let (kind, strip) = (below(&mut random, 2), 1 + below(&mut random, 3));
+        let adapters = [None, Some(false), Some(true), Some(true)][below(&mut random, 4) as usize];
+        // (Adapters take no memory.)
+        let kind = below(&mut random, 2).max(u64::from(adapters.is_some()));
+        let strip = 1 + below(&mut random, 3);
         NOW_NS.set(1_000);
-        println!("HISTORY={seed}: {level} of {members}, strips of {strip}, kind {kind}");
-        let mut rig = Rig::new(level, members, kind, strip);
+        println!(
+            "HISTORY={seed}: {level} of {members}, strips of {strip}, kind {kind}, {adapters:?}"
+        );
+        let mut rig = Rig::new(level, members, kind, strip, adapters);
         let mut lost: Vec<u32> = Vec::new();
         for _ in 0..60 {
             match below(&mut random, 12) {
@@ -213,9 +297,9 @@ fn every_read_returns_the_bytes_that_were_written_last() {
                     }
                 }
                 2 => {
-                    // Without a flush, data of members that are missing before the resync would be lost: the write
-                    // hole.
-                    if !lost.is_empty() {
+                    // Without a flush, or a journal in the adapters' memory, data of members that are missing before
+                    // the resync would be lost: the write hole.
+                    if !lost.is_empty() && adapters != Some(true) {
                         let flushed = rig.wait(&rig.begin(&Op::FLUSH, Payload::None));
                         assert_eq!(flushed.0, Ok(()));
                     }
@@ -238,10 +322,16 @@ fn every_read_returns_the_bytes_that_were_written_last() {
                         machine.apply_fault(&Fault::Clear { part: PartId(member as u32) });
                     });
                 }
+                4 | 5 if adapters.is_some() => rig.adapters_fail(&mut random),
                 _ => {
                     let op = rig.any_op(&mut random);
                     rig.run(&op, &mut random);
                 }
+            }
+        }
+        if adapters.is_some() {
+            for adapter in 0..2 {
+                rig.live.inject(Fault::Adapters(AdapterFault::Clear { adapter }));
             }
         }
         rig.read_all(&mut random);
@@ -263,7 +353,7 @@ fn bytes_that_are_lost_are_reported() {
     let mut random = stream(1, "lost", 0);
     for (level, members) in [(Level::Raid0, 3), (Level::Raid5, 3), (Level::Raid6, 4)] {
         NOW_NS.set(1_000);
-        let mut rig = Rig::new(level, members, 1, 1);
+        let mut rig = Rig::new(level, members, 1, 1, None);
         let all = rig.bytes.len() as u32;
         let op = |kind| Op { offset_bytes: 0, len_bytes: all, kind, fua: false };
         rig.run(&op(OpKind::Write), &mut random);
@@ -292,10 +382,15 @@ fn a_folder_agrees_after_a_kill() {
         NOW_NS.set(1_000);
         let mut random = stream(3, "kill", 0);
         let place = tempfile::tempdir().unwrap();
-        let system = system(level, members, 0, 2);
+        let system = system(level, members, 0, 2, None);
         let Some(Part::Array(array)) = system.parts.last() else { panic!("an array") };
         let layout = &array.layout;
-        let described = DescribedArray { name: "array", layout: *layout, member_bytes: 32 * UNIT, cached_bytes: None };
+        let described = DescribedArray {
+            name: "array",
+            layout: *layout,
+            member_bytes: 32 * UNIT,
+            cached_bytes: None,
+        };
         let path = place.path().join("array");
         let open = || ArrayFolder::open(&path, described, options()).unwrap();
         let (_, stores) = open();

@@ -87,9 +87,8 @@ impl<'a> LiveEngine<'a> {
             done: Mutex::new(Vec::with_capacity(buffers.slots() as usize)),
             read: Mutex::default(),
         });
-        let reads_late = live.look(|machine, stores, _| {
-            !stores.is_empty() && !machine.system().is_device(volume)
-        });
+        let reads_late = live
+            .look(|machine, stores, _| !stores.is_empty() && !machine.system().is_device(volume));
         Self { live, volume, worker, buffers, mailbox, taken, reads_late }
     }
 

@@ -29,12 +29,6 @@ fn keeps_content(core: &mut Core) -> bool {
     pair(core).keeps_content
 }
 
-fn free(core: &mut Core, name: u64) {
-    if name != 0 && core.names_values() {
-        core.tell(ContentEvent::Freed { name, count: 1 });
-    }
-}
-
 impl AdapterPath {
     /// The caches store what they hold from now on.
     #[expect(clippy::unused_self, reason = "every kind of part has this method")]
@@ -115,7 +109,7 @@ impl AdapterPath {
         for unit in units(&core.slab[slot]) {
             let value = self.value(core, unit);
             self.give(core, slot, unit, value);
-            free(core, value);
+            core.free(value);
         }
     }
 
@@ -136,7 +130,7 @@ impl AdapterPath {
     /// A read is not under way any more.
     pub(super) fn forget_held(&mut self, core: &mut Core, slot: u32) {
         for (_, value) in self.held.remove(&slot).unwrap_or_default() {
-            free(core, value);
+            core.free(value);
         }
     }
 
@@ -156,7 +150,7 @@ impl AdapterPath {
             if self.cache(core).is_some_and(is_held) {
                 let value = self.value(core, unit);
                 self.give(core, slot, unit, value);
-                free(core, value);
+                core.free(value);
             } else {
                 let value = held.or_else(|| returned.get(index).copied()).unwrap_or(0);
                 self.give(core, slot, unit, value);
@@ -226,8 +220,8 @@ impl AdapterPath {
             let (token, name) = (request.token, core.new_name());
             core.tell(ContentEvent::Taken { token, unit, onto, name });
             self.put(core, unit, name);
-            free(core, onto);
-            free(core, name);
+            core.free(onto);
+            core.free(name);
         } else {
             self.put(core, unit, request.token);
         }
@@ -304,7 +298,7 @@ fn take(core: &mut Core, slot: u32) -> Vec<u64> {
 
 /// These values are not used any more.
 pub(super) fn free_all(core: &mut Core, values: Vec<u64>) {
-    values.into_iter().for_each(|value| free(core, value));
+    values.into_iter().for_each(|value| core.free(value));
 }
 
 /// The value of a unit of a path that the cache holds.

@@ -21,10 +21,10 @@ impl Array {
         }
     }
 
-    /// The owner has the bytes: there is no journal of them.
+    /// The owner has the bytes: of a journal too, where it is in the memory of adapters.
     pub(crate) fn follow_content(&mut self) {
         assert!(self.record.is_some(), "strips are of whole units of 4 KiB");
-        self.journal = false;
+        self.journal &= self.path.is_some();
     }
 
     /// A read begins, whose values its pieces find.

@@ -260,7 +260,8 @@ impl Array {
     fn flush_ended(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let request = &core.slab[slot];
         if request.pending == 1 {
-            self.is_flushed(slot, failed || request.failed);
+            let failed = failed || request.failed;
+            self.is_flushed(core, slot, failed);
         }
         piece_ended(core, slot, failed);
     }

@@ -73,10 +73,11 @@ impl Array {
     }
 
     /// A piece is about to write: its rows may contradict themselves from now on.
-    pub(super) fn record_writes(&mut self, core: &Core, slot: u32) {
-        let (request, number) = (&core.slab[slot], core.slab[slot].at as usize);
+    pub(super) fn record_writes(&mut self, core: &mut Core, slot: u32) {
+        let (request, number) = (core.slab[slot], core.slab[slot].at as usize);
         let piece = &self.pieces[number];
-        let changes = match piece.purpose {
+        let piece_purpose = piece.purpose;
+        let changes = match piece_purpose {
             Purpose::Operation => request.kind != OpKind::Read && !piece.mends,
             Purpose::Resync => true,
             Purpose::Rebuild | Purpose::Settle | Purpose::Scrub => piece.lost,
@@ -93,12 +94,13 @@ impl Array {
         let is_old =
             |role| strips.iter().any(|(of, place)| *of == role && missing.contains(place.member));
         let Some(record) = &mut self.record else { return };
+        let mut dropped = Vec::new();
         for unit in units {
             let is_new = !record.rows.contains_key(&(first + unit));
             let dirty = record.rows.entry(first + unit).or_default();
             dirty.is_written = true;
-            dirty.is_forced = is_new && request.fua;
-            dirty.journal.retain(|(role, _)| !is_old(*role));
+            dirty.is_forced = (is_new || piece_purpose == Purpose::Resync) && request.fua;
+            dropped.extend(dirty.journal.extract_if(.., |(role, _)| is_old(*role)));
             let piece = &self.pieces[number];
             for access in piece.writes.iter().filter(|_| journal) {
                 let row = piece.rows.get(&unit);
@@ -108,15 +110,17 @@ impl Array {
                 let touches =
                     sectors.start < (unit + 1) * UNIT_SECTORS && sectors.end > unit * UNIT_SECTORS;
                 if let Some(value) = value.filter(|_| touches) {
-                    dirty.journal.retain(|(role, _)| *role != access.role);
-                    dirty.journal.push((access.role, value));
+                    let is_same = |of: &mut (Role, u64)| of.0 == access.role;
+                    dropped.extend(dirty.journal.extract_if(.., is_same));
+                    dirty.journal.push((access.role, core.copy(value)));
                 }
             }
         }
+        drop_journal(core, dropped);
     }
 
     /// A piece has ended.
-    pub(super) fn record_end(&mut self, core: &Core, slot: u32, failed: bool) {
+    pub(super) fn record_end(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
         let piece = &self.pieces[number];
         if piece.phase != Phase::Writes || kind == OpKind::Read || piece.mends {
@@ -143,7 +147,9 @@ impl Array {
                 continue;
             };
             if dirty.is_forced && !failed {
-                record.rows.remove(&row);
+                if let Some(dirty) = record.rows.remove(&row) {
+                    drop_journal(core, dirty.journal);
+                }
                 continue;
             }
             (dirty.is_written, dirty.sequence) = (false, record.sequence);
@@ -193,14 +199,22 @@ impl Array {
     }
 
     /// A flush has ended.
-    pub(super) fn is_flushed(&mut self, slot: u32, failed: bool) {
+    pub(super) fn is_flushed(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let Some(record) = &mut self.record else { return };
         let Some(at) = record.flushes.iter().position(|flush| flush.slot == slot) else { return };
         let flush = record.flushes.swap_remove(at);
         if failed {
             return;
         }
-        record.rows.retain(|_, dirty| dirty.is_written || dirty.sequence > flush.sequence);
+        let mut dropped = Vec::new();
+        record.rows.retain(|_, dirty| {
+            let stays = dirty.is_written || dirty.sequence > flush.sequence;
+            if !stays {
+                dropped.append(&mut dirty.journal);
+            }
+            stays
+        });
+        drop_journal(core, dropped);
         let (layout, rows) = (self.layout, &record.rows);
         record.healed.retain(|unit| {
             let at = layout.locate(unit * UNIT_SECTORS);
@@ -240,4 +254,9 @@ impl Array {
         }
         runs
     }
+}
+
+/// These values of a journal are not used any more.
+fn drop_journal(core: &mut Core, values: Vec<(Role, u64)>) {
+    values.into_iter().for_each(|(_, value)| core.free(value));
 }

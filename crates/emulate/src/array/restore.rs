@@ -141,7 +141,9 @@ impl Array {
         for unit in offsets.start / UNIT_SECTORS..offsets.end.div_ceil(UNIT_SECTORS) {
             let mut row = self.known(number, unit);
             if purpose == Purpose::Resync {
-                self.journalled(stripe, unit).iter().for_each(|&(role, v)| row.set(role, Some(v)));
+                for &(role, value) in self.journalled(stripe, unit) {
+                    row.set(role, Some(core.copy(value)));
+                }
             }
             // (Names say nothing about the bytes.)
             if purpose == Purpose::Scrub && !core.names_values() {
@@ -225,6 +227,8 @@ impl Array {
         let by_unit = self.journal && purpose == Purpose::Resync;
         let end = if by_unit { rows.end.min(rows.start + UNIT_SECTORS) } else { rows.end };
         let slot = self.new_piece(core, stripe, rows.clone(), purpose);
+        // No flush of a host reaches an array behind a cache.
+        core.slab[slot].fua = self.path.is_some() && self.journal;
         let number = core.slab[slot].at as usize;
         let piece = &mut self.pieces[number];
         (piece.offsets, piece.limit) = (rows.start..end, rows.end);

@@ -1,8 +1,9 @@
 //! The control socket's answers for a served machine: carries out fault commands, and says what is in effect from
 //! then on and what a loss of power took.
 
+use super::adapters::{Named, adapters_in_words, clear_adapters};
 use iodyno_emulate::spec;
-use iodyno_emulate::{AdapterFault, AdaptersState, Fault, PartId, System};
+use iodyno_emulate::{Fault, PartId, System};
 use iodyno_live::control::Answer;
 use iodyno_live::counts::Taken;
 use iodyno_live::fault_command::{self, Ask, KINDS};
@@ -46,6 +47,7 @@ pub(super) fn done(text: &str) -> Value {
 pub(super) struct Numbered {
     devices_bytes: Vec<u64>,
     volumes_bytes: Vec<u64>,
+    adapters: Named,
     /// What a device is called.
     pub(super) device: &'static str,
 }
@@ -53,21 +55,30 @@ pub(super) struct Numbered {
 impl Numbered {
     /// Of a system whose volumes have these sizes.
     pub(super) fn of(system: &System, volumes_bytes: Vec<u64>) -> Self {
+        let adapters = Named::of(system);
         if !system.has_arrays() {
-            return Self::alone(volumes_bytes);
+            return Self { adapters, ..Self::alone(volumes_bytes) };
         }
         let devices_bytes = system.devices().map(|placed| placed.device.capacity_bytes()).collect();
-        Self { devices_bytes, volumes_bytes, device: "device" }
+        Self { devices_bytes, volumes_bytes, adapters, device: "device" }
     }
 
     /// Of volumes that are one device each.
     pub(super) fn alone(sizes_bytes: Vec<u64>) -> Self {
-        Self { devices_bytes: sizes_bytes.clone(), volumes_bytes: sizes_bytes, device: "volume" }
+        Self {
+            devices_bytes: sizes_bytes.clone(),
+            volumes_bytes: sizes_bytes,
+            adapters: Named::default(),
+            device: "volume",
+        }
     }
 
     /// Checks that a request concerns an existing device or volume, and lies within it.
     pub(super) fn check(&self, ask: &Ask) -> Result<(), String> {
         use Fault::{Block, Latent, Page};
+        if let Ask::Fault(Fault::Adapters(fault)) = ask {
+            return self.adapters.check(*fault);
+        }
         let (number, end_bytes) = match *ask {
             Ask::Fault(fault) => {
                 let end_bytes = match fault {
@@ -102,35 +113,6 @@ impl Numbered {
     }
 }
 
-/// Checks that a fault is about an existing adapter or link.
-pub(super) fn check_adapters(state: Option<AdaptersState>, fault: AdapterFault) -> Result<(), String> {
-    let Some(state) = state else {
-        return Err("this system has no RAID adapters".to_owned());
-    };
-    if state.has(fault) {
-        if matches!(fault, AdapterFault::BatteryFails { .. }) && !state.has_cache {
-            return Err("its adapters have no cache, or it is off".to_owned());
-        }
-        return Ok(());
-    }
-    let links = state.links_down.len();
-    Err(match fault {
-        AdapterFault::LinkDown { .. } | AdapterFault::LinkUp { .. } if links == 0 => {
-            "a single adapter has no link to another".to_owned()
-        }
-        AdapterFault::LinkDown { link } | AdapterFault::LinkUp { link } => {
-            format!("there is no link aa {link}: there are {links}, and they count from 0")
-        }
-        AdapterFault::Lose { adapter }
-        | AdapterFault::Replace { adapter }
-        | AdapterFault::Clear { adapter }
-        | AdapterFault::BatteryFails { adapter } => {
-            let adapters = state.adapters.len();
-            format!("there is no adapter {adapter}: there are {adapters}, and they count from 0")
-        }
-    })
-}
-
 /// Applies a request to a served system; gives the answer.
 pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
     let (numbered, is_off, devices) = live.look(|machine, _, _| {
@@ -138,9 +120,6 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         (numbered, machine.fault_state(0).off, machine.system().devices().count() as u32)
     });
     numbered.check(ask)?;
-    if let Ask::Fault(Fault::Adapters(fault)) = ask {
-        live.look(|machine, _, _| check_adapters(machine.adapters(), *fault))?;
-    }
     let mut taken = Vec::new();
     match ask {
         Ask::Fault(Fault::PowerCut) if is_off => {
@@ -160,7 +139,9 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         }
         Ask::Full { volume } => {
             if live.look(|machine, _, _| !machine.system().is_device(*volume)) {
-                return Err(format!("volume {volume} is no single device: full is for one"));
+                return Err(format!(
+                    "volume {volume} is an array, or behind adapters: full is for a single device"
+                ));
             }
             live.set_full(*volume, true);
         }
@@ -217,53 +198,6 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         answer["taken"] = taken.iter().enumerate().map(of_volume).collect();
     }
     Ok(answer)
-}
-
-/// What clears the faults of all adapters.
-fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
-    let Some(state) = live.look(|machine, _, _| machine.adapters()) else { return Vec::new() };
-    let adapters = (0..state.adapters.len() as u32).map(|adapter| AdapterFault::Clear { adapter });
-    let links = (0..state.links_down.len() as u32).map(|link| AdapterFault::LinkUp { link });
-    adapters.chain(links).collect()
-}
-
-/// The state of the adapters.
-fn adapters_in_words(state: &AdaptersState) -> String {
-    let mut lines = Vec::new();
-    for (number, adapter) in state.adapters.iter().enumerate() {
-        let served = match adapter.volumes.as_slice() {
-            [] => "serves no volume".to_owned(),
-            [one] => format!("serves volume {one}"),
-            all => format!("serves volumes {}", numbers_in_words(all)),
-        };
-        let what = if adapter.lost { "gone until clear or replace".to_owned() } else { served };
-        let battery =
-            if adapter.battery_failed { "; the battery of its cache has failed" } else { "" };
-        lines.push(format!("adapter {number}: {what}{battery}"));
-    }
-    for (number, _) in state.links_down.iter().enumerate().filter(|link| *link.1) {
-        lines.push(format!("aa {number}: down until clear"));
-    }
-    if !state.volumes_down.is_empty() {
-        let volumes = numbers_in_words(&state.volumes_down);
-        lines.push(format!("volumes {volumes}: no adapter can serve them, and everything fails"));
-    }
-    if state.has_cache {
-        let dirty = human::size(state.dirty_bytes);
-        lines.push(match (state.is_caching, state.is_mirrored) {
-            (true, true) => format!("cache: in both adapters; {dirty} are not on the devices yet"),
-            (true, false) => format!("cache: in one adapter; {dirty} are not on the devices yet"),
-            (false, _) => format!(
-                "cache: off: writes are acknowledged when they are on the devices; {dirty} are not there yet"
-            ),
-        });
-    }
-    lines.join("\n")
-}
-
-/// `0, 2, 4`.
-fn numbers_in_words(numbers: &[u32]) -> String {
-    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The state of the array that a device is a member of.

@@ -6,7 +6,7 @@ use crate::args::Serve;
 use crate::failure::Failure;
 use crate::{complain, remark};
 use iodyno_emulate::System;
-use iodyno_emulate::spec::{self, Part};
+use iodyno_emulate::spec::Part;
 use iodyno_live::served::{ArrayFolder, DescribedArray, stores_needed};
 use iodyno_live::store::{self, Image, Store};
 use iodyno_nbd::client::Uri;

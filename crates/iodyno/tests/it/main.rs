@@ -37,6 +37,7 @@ mod reuse;
 mod safety;
 mod serve;
 mod serve_accept;
+mod serve_adapters;
 mod serve_arrays;
 mod serve_cuts;
 mod serve_faults;

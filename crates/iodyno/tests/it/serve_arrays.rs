@@ -20,20 +20,20 @@ fn place() -> Place {
     place
 }
 
-/// What an array should hold.
-struct Expected(Vec<u8>);
+/// What a volume should hold.
+pub(crate) struct Expected(Vec<u8>);
 
 impl Expected {
-    fn new() -> Self {
-        Self(vec![0; BYTES as usize])
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self(vec![0; bytes as usize])
     }
 
     /// Writes of random places and lengths, each with bytes of its own.
-    fn write(&mut self, client: &mut Blocking, seed: u64) {
+    pub(crate) fn write(&mut self, client: &mut Blocking, seed: u64) {
         let mut random = stream(seed, "serve-arrays", 0);
         for _ in 0..300 {
             let sectors = 1 + below(&mut random, 600);
-            let at = below(&mut random, BYTES / 512 - sectors) * 512;
+            let at = below(&mut random, self.0.len() as u64 / 512 - sectors) * 512;
             let range = at as usize..(at + sectors * 512) as usize;
             let mut byte = below(&mut random, 256) as u8;
             for to in &mut self.0[range.clone()] {
@@ -46,9 +46,9 @@ impl Expected {
 
     /// Everything reads as it should. `may_fail`: or it can't be read. Gives how many MiB could not.
     #[track_caller]
-    fn check(&self, client: &mut Blocking, may_fail: bool) -> u64 {
+    pub(crate) fn check(&self, client: &mut Blocking, may_fail: bool) -> u64 {
         let mut failed = 0;
-        for at in (0..BYTES).step_by(MIB as usize) {
+        for at in (0..self.0.len() as u64).step_by(MIB as usize) {
             let mut bytes = vec![0; MIB as usize];
             match client.read(at, &mut bytes) {
                 Ok(()) => {
@@ -83,7 +83,7 @@ fn wait_until_whole(server: &Served<'_>) {
 fn an_array_serves_what_lost_members_held() {
     let place = place();
     let server = Served::start(&place, &format!("{RAID5} --record array.rec"));
-    let (mut client, mut expected) = (server.client(), Expected::new());
+    let (mut client, mut expected) = (server.client(), Expected::new(BYTES));
     expected.write(&mut client, 1);
     let said = server.fault("lose device 3");
     assert!(said.contains("device 3: gone") && said.contains("1 of 4 members missing"), "{said}");
@@ -149,7 +149,7 @@ fn the_status_names_members_that_are_not_there() {
 #[test]
 fn a_folder_keeps_an_array() {
     let place = place();
-    let mut expected = Expected::new();
+    let mut expected = Expected::new(BYTES);
     let server = Served::start(&place, RAID5);
     expected.write(&mut server.client(), 1);
     server.stop();
@@ -191,7 +191,7 @@ fn a_folder_keeps_an_array() {
     let server = Served::start(&place, RAID5);
     let mut client = server.client();
     // What was not acknowledged may be old or new: it is what is read now.
-    let mut now = Expected::new();
+    let mut now = Expected::new(BYTES);
     for at in (0..BYTES).step_by(MIB as usize) {
         client.read(at, &mut now.0[at as usize..(at + MIB) as usize]).unwrap();
     }
@@ -217,7 +217,7 @@ fn a_folder_keeps_an_array() {
 #[test]
 fn a_member_whose_file_is_gone_is_missing() {
     let place = place();
-    let mut expected = Expected::new();
+    let mut expected = Expected::new(BYTES);
     let raid1 = "raid1(./device.toml*2) --no-floor --backing array";
     expected.0.truncate(SIZE as usize);
     let server = Served::start(&place, raid1);

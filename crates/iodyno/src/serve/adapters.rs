@@ -1,0 +1,97 @@
+//! Fault commands for RAID adapters: which ones they can name, what clears all, and what is in effect after one.
+
+use iodyno_emulate::{AdapterFault, AdaptersState, System};
+use iodyno_live::frontend::Served;
+use iodyno_units::human;
+
+/// The adapters of a system, as far as faults name them.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Named {
+    adapters: u32,
+    links: u32,
+    has_cache: bool,
+}
+
+impl Named {
+    /// Those of a system; none where it has none.
+    pub(super) fn of(system: &System) -> Self {
+        let Some(adapters) = &system.adapters else { return Self::default() };
+        let links = if adapters.count > 1 { adapters.aa_links } else { 0 };
+        Self { adapters: adapters.count, links, has_cache: adapters.cache.is_some() }
+    }
+
+    /// Checks that a fault is about an existing adapter, link or cache.
+    pub(super) fn check(self, fault: AdapterFault) -> Result<(), String> {
+        let Self { adapters, links, has_cache } = self;
+        if adapters == 0 {
+            return Err("this system has no RAID adapters".to_owned());
+        }
+        match fault {
+            AdapterFault::BatteryFails { .. } if !has_cache => {
+                Err("its adapters have no cache, or it is off".to_owned())
+            }
+            AdapterFault::LinkDown { .. } | AdapterFault::LinkUp { .. } if links == 0 => {
+                Err("a single adapter has no link to another".to_owned())
+            }
+            AdapterFault::LinkDown { link } | AdapterFault::LinkUp { link } if link >= links => {
+                Err(format!("there is no link aa {link}: there are {links}, counted from 0"))
+            }
+            AdapterFault::Lose { adapter }
+            | AdapterFault::Replace { adapter }
+            | AdapterFault::Clear { adapter }
+            | AdapterFault::BatteryFails { adapter }
+                if adapter >= adapters =>
+            {
+                Err(format!("there is no adapter {adapter}: there are {adapters}, counted from 0"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What clears the faults of all adapters.
+pub(super) fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
+    let Some(state) = live.look(|machine, _, _| machine.adapters()) else { return Vec::new() };
+    let adapters = (0..state.adapters.len() as u32).map(|adapter| AdapterFault::Clear { adapter });
+    let links = (0..state.links_down.len() as u32).map(|link| AdapterFault::LinkUp { link });
+    adapters.chain(links).collect()
+}
+
+/// The state of the adapters.
+pub(super) fn adapters_in_words(state: &AdaptersState) -> String {
+    let mut lines = Vec::new();
+    for (number, adapter) in state.adapters.iter().enumerate() {
+        let served = match adapter.volumes.as_slice() {
+            [] => "serves no volume".to_owned(),
+            [one] => format!("serves volume {one}"),
+            all => format!("serves volumes {}", numbers_in_words(all)),
+        };
+        let what = if adapter.lost { "gone until clear or replace".to_owned() } else { served };
+        let battery =
+            if adapter.battery_failed { "; the battery of its cache has failed" } else { "" };
+        lines.push(format!("adapter {number}: {what}{battery}"));
+    }
+    for (number, _) in state.links_down.iter().enumerate().filter(|link| *link.1) {
+        lines.push(format!("aa {number}: down until clear"));
+    }
+    if !state.volumes_down.is_empty() {
+        let volumes = numbers_in_words(&state.volumes_down);
+        lines.push(format!("volumes {volumes}: no adapter can serve them, and everything fails"));
+    }
+    if state.has_cache {
+        let dirty = human::size(state.dirty_bytes);
+        lines.push(match (state.is_caching, state.is_mirrored) {
+            (true, true) => format!("cache: in both adapters; {dirty} are not on the devices yet"),
+            (true, false) => format!("cache: in one adapter; {dirty} are not on the devices yet"),
+            (false, _) => format!(
+                "cache: off: writes are acknowledged when they are on the devices; {dirty} are not there yet"
+            ),
+        });
+    }
+    lines.join("\n")
+}
+
+/// `0, 2, 4`.
+fn numbers_in_words(numbers: &[u32]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

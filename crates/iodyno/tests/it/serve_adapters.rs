@@ -1,0 +1,137 @@
+//! Systems with RAID adapters that are served: adapters, links and batteries that fail while clients read and write, and
+//! what their caches hold over stops and kills of the server.
+
+use crate::place::Place;
+use crate::serve::{SIZE, Served, flash};
+use crate::serve_arrays::Expected;
+use serde_json::Value;
+
+const PAIR: &str = "raid5(./device.toml*3)@57ce-gen3 --no-floor --backing array";
+/// Data of two members.
+const BYTES: u64 = 2 * SIZE;
+
+fn place() -> Place {
+    let place = Place::new();
+    flash(&place, "device.toml", true, 0);
+    place
+}
+
+fn adapters(server: &Served<'_>) -> Value {
+    server.status()["adapters"].clone()
+}
+
+#[test]
+fn a_pair_serves_on_without_one() {
+    let place = place();
+    let server = Served::start(&place, &format!("{PAIR} --record pair.rec"));
+    let (mut client, mut expected) = (server.client(), Expected::new(BYTES));
+    expected.write(&mut client, 1);
+    assert_eq!(
+        (adapters(&server)["caching"].clone(), adapters(&server)["mirrored"].clone()),
+        (true.into(), true.into())
+    );
+    assert!(adapters(&server)["dirty_bytes"].as_u64() > Some(0));
+    // The cache is in its partner too.
+    let said = server.fault("lose adapter 0");
+    assert!(
+        said.contains("adapter 0: gone") && said.contains("adapter 1: serves volume 0"),
+        "{said}"
+    );
+    expected.check(&mut client, false);
+    expected.write(&mut client, 2);
+    server.fault("replace adapter 0");
+    assert_eq!(adapters(&server)["adapters"][0]["volumes"][0], 0);
+    expected.check(&mut client, false);
+    // Without a way to the partner nothing stays in the cache, and a power cut loses nothing.
+    let said = server.fault("link-down aa 0");
+    assert!(said.contains("cache: off"), "{said}");
+    expected.write(&mut client, 3);
+    assert_eq!(adapters(&server)["dirty_bytes"], 0);
+    server.fault("clear aa 0");
+    let said = server.fault("cache-battery-fail adapter 1");
+    assert!(said.contains("adapter 1: serves no volume; the battery"), "{said}");
+    expected.write(&mut client, 4);
+    server.fault("lose device 2");
+    server.fault("power-cut");
+    expected.check(&mut client, false);
+    let status = place.iodyno("status --control unix:ctl.sock").succeeds().stdout.clone();
+    assert!(status.contains("adapter 1: the battery of its cache has failed"), "{status}");
+    let metrics =
+        place.iodyno("status --metrics --control unix:ctl.sock").succeeds().stdout.clone();
+    assert!(metrics.contains("iodyno_adapter_lost{adapter=\"0\"} 0"), "{metrics}");
+    // Both: nothing serves any more, until one is back with what it held.
+    server.fault("clear");
+    expected.write(&mut client, 5);
+    server.fault("lose adapter 1");
+    expected.write(&mut client, 6);
+    let said = server.fault("lose adapter 0");
+    assert!(said.contains("volumes 0: no adapter can serve them"), "{said}");
+    assert!(expected.check(&mut client, true) > 100);
+    // (The other one's cache is old.)
+    let said = server.fault("clear adapter 1");
+    assert!(said.contains("no adapter can serve them"), "{said}");
+    server.fault("clear adapter 0");
+    expected.check(&mut client, false);
+    // With an empty cache in its place what that held is lost, and reported.
+    server.fault("lose adapter 1");
+    expected.write(&mut client, 7);
+    server.fault("replace adapter 0");
+    server.fault("clear adapter 1");
+    assert!(expected.check(&mut client, true) > 0);
+    assert_eq!(server.status()["volumes"][0]["array"]["data_lost"], true);
+    for (words, message) in [
+        ("lose adapter 2", "there is no adapter 2: there are 2"),
+        ("link-down aa 1", "there is no link aa 1: there are 1"),
+        ("link-down 1", "say `link-down aa 0`"),
+    ] {
+        server.try_fault(words).exits(2).says(&[message]);
+    }
+    server.stop();
+    let replayed = place.iodyno("replay pair.rec").succeeds().stdout.clone();
+    assert!(replayed.contains("the same events"), "{replayed}");
+}
+
+#[test]
+fn a_folder_keeps_what_the_cache_holds() {
+    let place = place();
+    let mut expected = Expected::new(BYTES);
+    let server = Served::start(&place, PAIR);
+    let mut client = server.client();
+    expected.write(&mut client, 1);
+    drop(client);
+    server.kill();
+    // What was acknowledged was in the cache's file, and is on the members when the next server begins.
+    let server = Served::start(&place, PAIR);
+    assert!(server.announced("cache ").contains("the adapters' cache held"));
+    assert_eq!(adapters(&server)["dirty_bytes"], 0);
+    let mut client = server.client();
+    expected.check(&mut client, false);
+    expected.write(&mut client, 2);
+    drop(client);
+    // An orderly end leaves nothing in the cache; parity is right, so a member can be lost.
+    server.stop();
+    let server = Served::start(&place, PAIR);
+    assert!(!server.said().contains("cache held"), "{}", server.said());
+    server.fault("lose device 1");
+    expected.check(&mut server.client(), false);
+    server.stop();
+}
+
+#[test]
+fn several_volumes_share_adapters_and_a_folder() {
+    let place = place();
+    let args = "raid1(./device.toml*2)*2@57ce-gen3 --no-floor --backing pair";
+    let server = Served::start(&place, args);
+    assert_eq!(adapters(&server)["adapters"][1]["volumes"][0], 1);
+    let mut expected = Expected::new(SIZE);
+    expected.write(&mut server.client(), 1);
+    server.stop();
+    assert!(
+        place.path("pair/volume-0/member-1").exists() && place.path("pair/volume-1/cache").exists()
+    );
+    let server = Served::start(&place, args);
+    expected.check(&mut server.client(), false);
+    server.stop();
+    let refused = place.iodyno(&format!("serve {args} --size 1GiB --nbd unix:nbd.sock"));
+    refused.exits(2).says(&["--size is for volumes of a single device"]);
+}
