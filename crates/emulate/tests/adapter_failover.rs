@@ -1,0 +1,178 @@
+//! How long the loss of an adapter, and of links between two, is felt, and which adapter does the work then. (What is
+//! read meanwhile: `adapter_histories`.)
+
+mod common;
+
+use common::{flash, host};
+use iodyno_emulate::spec::{
+    Adapters, Cache, Device, Drawers, Kind, ParityEngine, Preconditioned, Processor, Slot, Written,
+};
+use iodyno_emulate::{AdapterFault, Fault, Machine, System};
+use iodyno_units::{IoError, Op, OpKind};
+
+const UNIT: u64 = 4096;
+const FAILOVER_NS: u64 = 3_000_000;
+/// A host's read occupies an adapter's processor so long, and nothing else takes time but the device's 50 us.
+const READ_NS: u64 = 40_000;
+
+fn machine(count: u32, aa_links: u32) -> Machine {
+    let mut system = System::new("test", host());
+    for _ in 0..4 {
+        let mut flash = flash();
+        flash.nand.parity_stripe = 0;
+        let kind = Kind::Flash(Box::new(flash));
+        let state = Preconditioned { how: Written::Sequential, fill: 1.0 };
+        system.add_device(Device { name: "device".to_owned(), kind }, state, 0);
+    }
+    let adapters = Adapters {
+        count,
+        commands_max: 1 << 20,
+        slot: Slot { read_bytes_per_s: 1e12, write_bytes_per_s: 1e12, fetch_ns: 0 },
+        processor: Processor { read_ns: READ_NS, write_ns: 0, device_ns: 0, raid6_ns: 0 },
+        parity: ParityEngine { xor_bytes_per_s: 1e12, gf_bytes_per_s: 1e12 },
+        latency_ns: 0,
+        strip_bytes: 64 << 10,
+        cache: Some(Cache {
+            bytes: 64 << 20,
+            write_ns: 0,
+            mirror_ns: 0,
+            mirror_bytes_per_s: 4096e6 / 100.0,
+            mirror_latency_ns: 0,
+            destage_share: 0.0,
+            destage_ramp_bytes: 1 << 20,
+            destage_depth: 8,
+            keeps_reads: false,
+        }),
+        devices_max: 96,
+        ssds_max: 48,
+        aa_links,
+        failover_ns: FAILOVER_NS,
+        drawers: Drawers { count: 1, bays: 96, bytes_per_s: 1e12 },
+    };
+    system.attach(adapters).unwrap();
+    system.group((0..4).map(|n| (n..n + 1, None)).collect()).unwrap();
+    let mut machine = Machine::new(&system, 1).unwrap();
+    (0..4).for_each(|volume| _ = machine.add_worker(volume));
+    machine
+}
+
+fn fault(machine: &mut Machine, fault: AdapterFault) {
+    machine.apply_fault(&Fault::Adapters(fault));
+}
+
+/// The time of one operation.
+fn took_ns(machine: &mut Machine, volume: u32, kind: OpKind) -> Result<u64, IoError> {
+    let op = Op { offset_bytes: 8 * UNIT, len_bytes: UNIT as u32, kind, fua: false };
+    let begin_ns = machine.submit(machine.now_ns(), volume, volume, &op, 7);
+    let done = machine.next_completion(u64::MAX).unwrap();
+    done.failure.map_or(Ok(done.at_ns - begin_ns), Err)
+}
+
+fn near(is_ns: u64, expected_ns: u64) -> bool {
+    is_ns >= expected_ns && is_ns < expected_ns + 1000
+}
+
+#[test]
+fn an_adapter_is_lost_and_comes_back() {
+    let mut m = machine(2, 1);
+    let alone_ns = took_ns(&mut m, 0, OpKind::Read).unwrap();
+    // Volume 0 is optimized on adapter 0, volume 1 on adapter 1.
+    fault(&mut m, AdapterFault::Lose { adapter: 0 });
+    let other_ns = took_ns(&mut m, 1, OpKind::Read).unwrap();
+    assert!(near(other_ns, alone_ns), "{other_ns}: what the other served is not concerned");
+    let rest_ns = FAILOVER_NS - other_ns;
+    let taken_over_ns = took_ns(&mut m, 0, OpKind::Read).unwrap();
+    assert!(near(taken_over_ns, rest_ns + alone_ns), "{taken_over_ns}");
+    let later_ns = took_ns(&mut m, 0, OpKind::Read).unwrap();
+    assert!(near(later_ns, alone_ns), "{later_ns}");
+    // It is back, and takes its own again.
+    fault(&mut m, AdapterFault::Clear { adapter: 0 });
+    let back_ns = took_ns(&mut m, 0, OpKind::Read).unwrap();
+    assert!(near(back_ns, FAILOVER_NS + alone_ns), "{back_ns}");
+    let served = m.adapters().unwrap().adapters;
+    assert_eq!((&served[0].volumes[..], &served[1].volumes[..]), (&[0, 2][..], &[1, 3][..]));
+}
+
+/// What the adapter had in flight ends, later, wherever it was; what it had answered does not begin again.
+#[test]
+fn operations_of_a_lost_adapter_begin_again() {
+    let ends_ns = |lost_after_ns: Option<u64>| -> Vec<u64> {
+        let mut m = machine(2, 1);
+        let op = Op { offset_bytes: 0, len_bytes: UNIT as u32, kind: OpKind::Read, fua: false };
+        (0..3).for_each(|token| _ = m.submit(0, 0, 0, &op, token));
+        if let Some(at_ns) = lost_after_ns {
+            m.inject(at_ns, Fault::Adapters(AdapterFault::Lose { adapter: 0 }));
+        }
+        let done = std::iter::from_fn(|| m.next_completion(u64::MAX));
+        done.inspect(|done| assert_eq!(done.failure, None)).map(|done| done.at_ns).collect()
+    };
+    let usual = ends_ns(None);
+    for lost_after_ns in (0..=usual[2]).step_by(7000) {
+        let ends = ends_ns(Some(lost_after_ns));
+        let before: Vec<u64> = usual.iter().copied().filter(|&end| end <= lost_after_ns).collect();
+        let after = &ends[before.len()..];
+        assert_eq!((ends.len(), &ends[..before.len()]), (3, &before[..]), "{lost_after_ns}");
+        let first_ns = lost_after_ns + FAILOVER_NS;
+        assert!(after.iter().all(|&end| end > first_ns), "{lost_after_ns}: {ends:?}");
+    }
+}
+
+#[test]
+fn one_adapter_does_the_work_of_two() {
+    // 40 us of one of two processors a read, or of the only one.
+    for (lost, expected_ns) in [(None, 20_000.0), (Some(1), 40_000.0)] {
+        let mut m = machine(2, 1);
+        if let Some(adapter) = lost {
+            fault(&mut m, AdapterFault::Lose { adapter });
+        }
+        let op = |n: u64| Op {
+            offset_bytes: n * UNIT,
+            len_bytes: UNIT as u32,
+            kind: OpKind::Read,
+            fua: false,
+        };
+        let mut ends = Vec::new();
+        for n in 0..64 {
+            m.submit(0, n as u32 % 4, n as u32 % 4, &op(n), 0);
+        }
+        for n in 64..2000 {
+            let done = m.next_completion(u64::MAX).unwrap();
+            ends.push(done.at_ns);
+            m.submit(done.at_ns, done.worker, done.volume, &op(n), 0);
+        }
+        let period_ns = (ends[1900] - ends[900]) as f64 / 1000.0;
+        assert!((0.95..1.05).contains(&(period_ns / expected_ns)), "{lost:?}: {period_ns}");
+    }
+}
+
+#[test]
+fn links_carry_the_mirrored_writes() {
+    // A unit takes 100 us on one link.
+    let mut m = machine(2, 2);
+    let of = |m: &mut Machine| took_ns(m, 0, OpKind::Write).unwrap();
+    assert!(near(of(&mut m), 50_000));
+    fault(&mut m, AdapterFault::LinkDown { link: 1 });
+    assert!(near(of(&mut m), 100_000));
+    // Without a link the write is acknowledged on the device.
+    fault(&mut m, AdapterFault::LinkDown { link: 0 });
+    assert!(!m.adapters().unwrap().is_caching);
+    while m.step(u64::MAX) {}
+    assert!(of(&mut m) < 50_000);
+    assert_eq!(m.adapters().unwrap().dirty_bytes, 0);
+    fault(&mut m, AdapterFault::LinkUp { link: 0 });
+    assert!(near(of(&mut m), 100_000));
+    // An adapter alone mirrors nothing, and goes on caching.
+    fault(&mut m, AdapterFault::Lose { adapter: 1 });
+    assert!(of(&mut m) < 1000 && m.adapters().unwrap().is_caching);
+    // What is in its cache is in no other.
+    fault(&mut m, AdapterFault::Lose { adapter: 0 });
+    fault(&mut m, AdapterFault::Clear { adapter: 1 });
+    assert_eq!(took_ns(&mut m, 0, OpKind::Read), Err(IoError::Gone));
+    fault(&mut m, AdapterFault::Replace { adapter: 0 });
+    assert_eq!(took_ns(&mut m, 0, OpKind::Read), Err(IoError::Io), "the unit is lost");
+    assert!(took_ns(&mut m, 1, OpKind::Read).is_ok());
+    // A single adapter has no link.
+    let mut single = machine(1, 1);
+    assert!(of(&mut single) < 1000);
+    assert!(single.adapters().unwrap().links_down.is_empty());
+}
