@@ -22,7 +22,7 @@ use crate::part_id::PartId;
 use crate::request::Origin;
 use crate::server::{PerByte, ticks};
 use crate::spec::System;
-use crate::usage::{Phase, Resource, Snapshot, VolumeUsage};
+use crate::usage::{self, Phase, Resource, Snapshot, VolumeUsage};
 use crate::values::FIRST_NAME;
 use iodyno_units::{IoError, Op, OpKind};
 use std::collections::BTreeMap;
@@ -491,11 +491,30 @@ impl Machine {
         self.parts[root.index()].phases()
     }
 
+    /// The same of the parts below that: of each kind together, the uppermost first.
+    fn phases_below(&self, volume: u32) -> Vec<(&'static str, Vec<Phase>)> {
+        let root = self.system.volumes[volume as usize].root;
+        let mut below: Vec<(&'static str, Vec<Phase>)> = Vec::new();
+        let parts: Vec<PartId> =
+            self.system.parts_of(volume).filter(|&part| part != root).collect();
+        // (Children come before their parents.)
+        for part in parts.into_iter().rev().map(|part| &self.parts[part.index()]) {
+            let at = below.iter().position(|level| level.0 == part.level());
+            let at = at.unwrap_or_else(|| {
+                below.push((part.level(), Vec::new()));
+                below.len() - 1
+            });
+            usage::sum(&mut below[at].1, &part.phases());
+        }
+        below
+    }
+
     /// The usage of every volume since the start.
     pub fn snapshot(&self) -> Snapshot {
         let usage = |volume| VolumeUsage {
             resources: self.resources(volume),
             phases: self.phases(volume),
+            below: self.phases_below(volume),
             counts: self.flash_counts(volume),
         };
         Snapshot {

@@ -264,6 +264,17 @@ impl Part {
         each!(self, part => part.resources(core))
     }
 
+    /// What its kind is called below others: a device, an array, a path through adapters.
+    pub(crate) fn level(&self) -> &'static str {
+        match self {
+            Self::Flash(_) | Self::Disk(_) | Self::Memory(_) => "device",
+            Self::Array(_) => "array",
+            Self::AdapterPath(_) => "adapter",
+            #[cfg(test)]
+            Self::Mirror(_) => "mirror",
+        }
+    }
+
     /// The time of its I/Os by phase, since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         each!(self, part => part.phases())

@@ -48,8 +48,10 @@ pub struct Phase {
 pub struct VolumeUsage {
     /// The host's resources, which are the same for every volume, and those of its parts.
     pub resources: Vec<Resource>,
-    /// Phase times of its I/Os.
+    /// Phase times of its I/Os, in the part at its root.
     pub phases: Vec<Phase>,
+    /// What the parts below did, those of one kind together: `array`, `device`. Empty where the root is a device.
+    pub below: Vec<(&'static str, Vec<Phase>)>,
     /// What happened in the flash of all its flash devices, if it has any.
     pub counts: Option<Counts>,
 }
@@ -82,7 +84,16 @@ impl Snapshot {
 impl VolumeUsage {
     fn since(&self, before: &Self) -> Self {
         let resources = self.resources.iter().zip(&before.resources);
-        let phases = self.phases.iter().zip(&before.phases);
+        let since = |after: &[Phase], before: &[Phase]| -> Vec<Phase> {
+            let both = after.iter().zip(before);
+            let difference = |(a, b): (&Phase, &Phase)| Phase {
+                total_ns: a.total_ns - b.total_ns,
+                count: a.count - b.count,
+                ..a.clone()
+            };
+            both.map(difference).collect()
+        };
+        let below = self.below.iter().zip(&before.below);
         Self {
             // After a power cut, scheduled work is taken back.
             resources: resources
@@ -91,14 +102,22 @@ impl VolumeUsage {
                     ..a.clone()
                 })
                 .collect(),
-            phases: phases
-                .map(|(a, b)| Phase {
-                    total_ns: a.total_ns - b.total_ns,
-                    count: a.count - b.count,
-                    ..a.clone()
-                })
-                .collect(),
+            phases: since(&self.phases, &before.phases),
+            below: below.map(|(a, b)| (a.0, since(&a.1, &b.1))).collect(),
             counts: self.counts.zip(before.counts).map(|(after, before)| after.since(&before)),
+        }
+    }
+}
+
+/// Phases of several parts or volumes, those with the same name together.
+pub fn sum(all: &mut Vec<Phase>, more: &[Phase]) {
+    for phase in more {
+        match all.iter_mut().find(|p| p.name == phase.name && p.of == phase.of) {
+            Some(sum) => {
+                sum.total_ns += phase.total_ns;
+                sum.count += phase.count;
+            }
+            None => all.push(phase.clone()),
         }
     }
 }

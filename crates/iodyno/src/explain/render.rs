@@ -8,7 +8,7 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, hanging, pad, paint, shown, width, wrap};
 use iodyno_run::Emulated;
-use iodyno_run::explain::{Described, ExplainedCell, KindAccount, Share, percent};
+use iodyno_run::explain::{Described, ExplainedCell, KindAccount, PhaseAccount, Share, percent};
 use iodyno_units::human;
 
 /// Columns of a full bar.
@@ -209,6 +209,18 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     for kind in &cell.kinds {
         phases(&mut page, cell, kind);
     }
+    for level in &cell.below {
+        page.blank();
+        page.line(&format!(
+            "A {} of {} {} takes {}, {}/s",
+            level.kind.name(),
+            if level.level.starts_with('a') { "an" } else { "a" },
+            level.level,
+            human::time_ns(level.phases_ns()),
+            human::count(level.rate_iops)
+        ));
+        phase_rows(&mut page, &level.phases, level.pages, None, level.phases_ns());
+    }
     page.blank();
     resources(&mut page, cell);
     page.blank();
@@ -252,7 +264,6 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
 
 /// The time of one kind by phase.
 fn phases(page: &mut Page, cell: &ExplainedCell, kind: &KindAccount) {
-    let style = page.style;
     page.blank();
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
     page.line(&format!(
@@ -262,16 +273,26 @@ fn phases(page: &mut Page, cell: &ExplainedCell, kind: &KindAccount) {
         time(kind.p99_ns()),
         rate_of_kind(cell, &kind.summary)
     ));
-    let mut rows: Vec<(&str, f64, bool)> =
-        kind.phases.iter().map(|p| (p.name, p.mean_ns, p.of_page)).collect();
     let mean_ns = kind.mean_ns().unwrap_or(0.0);
-    if kind.beyond_ns > 0.01 * mean_ns {
-        rows.push(("beyond these, such as waking the worker", kind.beyond_ns, false));
-    }
+    let beyond_ns = (kind.beyond_ns > 0.01 * mean_ns).then_some(kind.beyond_ns);
     let whole_ns =
         if kind.pages.is_some() { kind.phases_ns() } else { mean_ns.max(kind.phases_ns()) };
+    phase_rows(page, &kind.phases, kind.pages, beyond_ns, whole_ns);
+}
+
+/// A row for each phase, and one for the time beyond them.
+fn phase_rows(
+    page: &mut Page,
+    phases: &[PhaseAccount],
+    mut pages: Option<f64>,
+    beyond_ns: Option<f64>,
+    whole_ns: f64,
+) {
+    let style = page.style;
+    let mut rows: Vec<(&str, f64, bool)> =
+        phases.iter().map(|p| (p.name, p.mean_ns, p.of_page)).collect();
+    rows.extend(beyond_ns.map(|ns| ("beyond these, such as waking the worker", ns, false)));
     let names = rows.iter().map(|r| width(r.0)).max().unwrap_or(0);
-    let mut pages = kind.pages;
     for (name, ns, of_page) in rows {
         if of_page && let Some(pages) = pages.take() {
             let words = format!(

@@ -45,6 +45,31 @@ fn the_time_of_an_io_adds_up() {
     }
 }
 
+/// Behind adapters: a small write to RAID 5 reads the rest of its stripe or what it replaces, and writes two members.
+#[test]
+fn the_parts_below_a_volume_have_their_own_accounts() {
+    let place = Place::new();
+    let cell = cell(&place, "raid5(ssd-gen3-emlc*3)@57ce-gen3 oltp1 --depth 8");
+    let of = |level: &str, kind: &str| {
+        let all = list(&cell, "below").iter();
+        let one = all.filter(|of| of["level"] == level && of["kind"] == kind).collect::<Vec<_>>();
+        let [one] = one[..] else { panic!("{level} {kind}: {cell}") };
+        let phases = list(one, "phases").iter().map(|phase| number(&phase["mean_ns"]));
+        (number(&one["iops"]), phases.sum::<f64>())
+    };
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.03;
+    let (reads, writes) = (of("array", "read"), of("array", "write"));
+    let (device_reads, device_writes) = (of("device", "read"), of("device", "write"));
+    let kinds = list(&cell, "kinds");
+    assert!(near(reads.0, number(&kinds[0]["iops"])), "{cell}");
+    assert!(near(writes.0, number(&kinds[1]["iops"])), "destaged as fast as written: {cell}");
+    assert!(
+        near(device_writes.0, 2.0 * writes.0) && near(device_reads.0, reads.0 + writes.0),
+        "{cell}"
+    );
+    assert!(device_reads.1 < reads.1 && device_reads.1 + device_writes.1 < writes.1, "{cell}");
+}
+
 /// The flags give what a file with these values gives, for each member of a group too.
 #[test]
 fn flags_replace_the_values_of_a_workload() {

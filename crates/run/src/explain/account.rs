@@ -2,7 +2,7 @@
 //! I/O by phase, and each resource's busy share with the rate that it would allow. Pure.
 
 use iodyno_emulate::System;
-use iodyno_emulate::usage::{Of, Phase, Snapshot};
+use iodyno_emulate::usage::{self, Of, Phase, Snapshot};
 use iodyno_measure::{KindSummary, Quantity, Summary};
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
@@ -31,6 +31,16 @@ pub struct PhaseAccount {
     pub of_page: bool,
 }
 
+impl PhaseAccount {
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "mean_ns": self.mean_ns,
+            "of": if self.of_page { "page" } else { "operation" },
+        })
+    }
+}
+
 impl KindAccount {
     /// Mean service time, ns.
     pub fn mean_ns(&self) -> Option<f64> {
@@ -49,13 +59,6 @@ impl KindAccount {
 
     /// As a document.
     pub fn json(&self) -> Value {
-        let phase = |p: &PhaseAccount| {
-            json!({
-                "name": p.name,
-                "mean_ns": p.mean_ns,
-                "of": if p.of_page { "page" } else { "operation" },
-            })
-        };
         json!({
             "kind": self.summary.kind.name(),
             "iops": self.summary.iops,
@@ -63,34 +66,94 @@ impl KindAccount {
             "mean_ns": self.mean_ns(),
             "p99_ns": self.p99_ns().map(|ns| ns as u64),
             "pages": self.pages,
-            "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
+            "phases": self.phases.iter().map(PhaseAccount::json).collect::<Vec<_>>(),
         })
     }
+}
+
+/// What one kind of part below the volumes did: arrays behind adapters, the devices of arrays.
+#[derive(Debug)]
+pub struct LevelAccount {
+    /// `array`, `device`.
+    pub level: &'static str,
+    /// Reads or writes: of an array, those of one stripe; also those that a cache or a rebuild asked for.
+    pub kind: OpKind,
+    /// Such operations a second.
+    pub rate_iops: f64,
+    /// Flash pages of one read, in parallel; None where the phases are of the whole operation.
+    pub pages: Option<f64>,
+    /// The time of one by phase; empty ones left out.
+    pub phases: Vec<PhaseAccount>,
+}
+
+impl LevelAccount {
+    /// All phases of an operation, or of one page on its way, ns.
+    pub fn phases_ns(&self) -> f64 {
+        self.phases.iter().map(|p| p.mean_ns).sum()
+    }
+
+    /// As a document.
+    pub fn json(&self) -> Value {
+        json!({
+            "level": self.level,
+            "kind": self.kind.name(),
+            "iops": self.rate_iops,
+            "pages": self.pages,
+            "phases": self.phases.iter().map(PhaseAccount::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// What the parts below the volumes did, the uppermost first.
+pub(super) fn levels(usage: &Snapshot) -> Vec<LevelAccount> {
+    let mut all: Vec<(&'static str, Vec<Phase>)> = Vec::new();
+    for (level, phases) in usage.volumes.iter().flat_map(|volume| &volume.below) {
+        let at = all.iter().position(|known| known.0 == *level).unwrap_or_else(|| {
+            all.push((level, Vec::new()));
+            all.len() - 1
+        });
+        usage::sum(&mut all[at].1, phases);
+    }
+    let of_level = |(level, phases): (&'static str, Vec<Phase>)| {
+        let of_kind = move |kind| {
+            let (pages, phases_of_kind) = by_phase(&phases, kind);
+            let unit = if kind == OpKind::Read { Of::Read } else { Of::Write };
+            let count = phases.iter().find(|p| p.of == unit).map_or(0, |p| p.count);
+            let rate_iops = count as f64 * 1e9 / usage.at_ns.max(1) as f64;
+            LevelAccount { level, kind, rate_iops, pages, phases: phases_of_kind }
+        };
+        [OpKind::Read, OpKind::Write].map(of_kind)
+    };
+    let all = all.into_iter().flat_map(of_level);
+    all.filter(|of| of.rate_iops > 0.0 && !of.phases.is_empty()).collect()
+}
+
+/// The phases of one kind, and the pages of one read where they go side by side.
+fn by_phase(phases: &[Phase], kind: OpKind) -> (Option<f64>, Vec<PhaseAccount>) {
+    let is_of = |of| match kind {
+        OpKind::Read => matches!(of, Of::Read | Of::PageRead),
+        OpKind::Write => of == Of::Write,
+        _ => false,
+    };
+    let count = |of| phases.iter().find(|p| p.of == of).map_or(0, |p| p.count);
+    let (reads, pages) = (count(Of::Read), count(Of::PageRead));
+    // Operations that cross the edges of the window are counted on one side only.
+    let side_by_side = kind == OpKind::Read && pages as f64 > 1.05 * reads as f64;
+    let pages = (side_by_side && reads > 0).then(|| pages as f64 / reads as f64);
+    let of_kind = phases.iter().filter(|p| is_of(p.of) && p.count > 0 && p.total_ns > 0);
+    let of_one = |p: &Phase| PhaseAccount {
+        name: p.name,
+        mean_ns: p.total_ns as f64 / p.count as f64,
+        of_page: p.of == Of::PageRead,
+    };
+    (pages, of_kind.map(of_one).collect())
 }
 
 /// The kinds of a cell with operations; only reads and writes have phases.
 pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
     let phases = summed(usage);
     let account = |summary: KindSummary| {
-        let kind = summary.kind;
-        let is_of = |of| match kind {
-            OpKind::Read => matches!(of, Of::Read | Of::PageRead),
-            OpKind::Write => of == Of::Write,
-            _ => false,
-        };
-        let count = |of| phases.iter().find(|p| p.of == of).map_or(0, |p| p.count);
-        let (reads, pages) = (count(Of::Read), count(Of::PageRead));
-        // Operations that cross the edges of the window are counted on one side only.
-        let side_by_side = kind == OpKind::Read && pages as f64 > 1.05 * reads as f64;
-        let pages = (side_by_side && reads > 0).then(|| pages as f64 / reads as f64);
-        let of_kind = phases.iter().filter(|p| is_of(p.of) && p.count > 0 && p.total_ns > 0);
-        let phases: Vec<_> = of_kind
-            .map(|p| PhaseAccount {
-                name: p.name,
-                mean_ns: p.total_ns as f64 / p.count as f64,
-                of_page: p.of == Of::PageRead,
-            })
-            .collect();
+        let (pages, phases) = by_phase(&phases, summary.kind);
         let mean_ns = summary.service_time().mean_ns;
         let phases_ns: f64 = phases.iter().map(|p| p.mean_ns).sum();
         let beyond_ns = match mean_ns {
@@ -104,15 +167,9 @@ pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
 
 /// The phases of all volumes together.
 fn summed(usage: &Snapshot) -> Vec<Phase> {
-    let mut all: Vec<Phase> = Vec::new();
-    for phase in usage.volumes.iter().flat_map(|v| &v.phases) {
-        match all.iter_mut().find(|p| p.name == phase.name && p.of == phase.of) {
-            Some(sum) => {
-                sum.total_ns += phase.total_ns;
-                sum.count += phase.count;
-            }
-            None => all.push(phase.clone()),
-        }
+    let mut all = Vec::new();
+    for volume in &usage.volumes {
+        usage::sum(&mut all, &volume.phases);
     }
     all
 }

@@ -1,6 +1,6 @@
 //! One cell in virtual time, as long as its figures need and no longer.
 
-use super::account::{KindAccount, Share, kinds, shares};
+use super::account::{KindAccount, LevelAccount, Share, kinds, levels, shares};
 use super::limit::{Limit, limit};
 use crate::{Emulated, RunError};
 use iodyno_drive::{CellPlan, Modelled, TargetPlan, Unobserved, drive_model};
@@ -38,6 +38,8 @@ pub struct ExplainedCell {
     pub bytes_per_s: f64,
     /// Those with operations.
     pub kinds: Vec<KindAccount>,
+    /// What arrays behind adapters and the devices of arrays did.
+    pub below: Vec<LevelAccount>,
     /// The busiest first.
     pub shares: Vec<Share>,
     /// The factor that limits its throughput.
@@ -147,6 +149,7 @@ fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String
         iops,
         bytes_per_s,
         kinds: kinds(summary, &m.usage),
+        below: levels(&m.usage),
         shares,
         limit,
         counts,
@@ -195,6 +198,7 @@ impl ExplainedCell {
             "iops": self.iops,
             "bytes_per_s": self.bytes_per_s,
             "kinds": self.kinds.iter().map(KindAccount::json).collect::<Vec<_>>(),
+            "below": self.below.iter().map(LevelAccount::json).collect::<Vec<_>>(),
             "resources": self.shares.iter().map(Share::json).collect::<Vec<_>>(),
             "limit": self.limit.json(),
             "flash": flash,
