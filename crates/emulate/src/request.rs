@@ -21,6 +21,8 @@ pub(crate) enum State {
     Admitted,
     /// A request from outside is acknowledged or its data are delivered.
     Done,
+    /// An adapter forwards a host's operation to its partner.
+    Forwarded,
     /// The data of a read have reached the host.
     Delivered,
     /// A page read has left the cells.

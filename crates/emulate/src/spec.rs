@@ -8,7 +8,9 @@ mod array;
 mod system;
 
 use crate::disk::DiskSpec;
-pub use adapter::{AdapterPath, Adapters, Cache, Drawers, ParityEngine, Processor, Slot};
+pub use adapter::{
+    Access, AdapterPath, Adapters, Cache, Drawers, HostPaths, ParityEngine, Processor, Slot,
+};
 pub use array::{Array, ArrayShape, SECTOR_BYTES, STRIP_BYTES};
 use core::fmt;
 use iodyno_units::{Precondition, human};

@@ -5,7 +5,8 @@ mod common;
 
 use common::{flash, host};
 use iodyno_emulate::spec::{
-    Adapters, Cache, Device, Drawers, Kind, ParityEngine, Preconditioned, Processor, Slot, Written,
+    Access, Adapters, Cache, Device, Drawers, HostPaths, Kind, ParityEngine, Preconditioned,
+    Processor, Slot, Written,
 };
 use iodyno_emulate::{AdapterFault, Fault, Machine, System};
 use iodyno_units::{IoError, Op, OpKind};
@@ -16,6 +17,10 @@ const FAILOVER_NS: u64 = 3_000_000;
 const READ_NS: u64 = 40_000;
 
 fn machine(count: u32, aa_links: u32) -> Machine {
+    with(count, aa_links, |_| ())
+}
+
+fn with(count: u32, aa_links: u32, change: impl Fn(&mut Adapters)) -> Machine {
     let mut system = System::new("test", host());
     for _ in 0..4 {
         let mut flash = flash();
@@ -24,11 +29,19 @@ fn machine(count: u32, aa_links: u32) -> Machine {
         let state = Preconditioned { how: Written::Sequential, fill: 1.0 };
         system.add_device(Device { name: "device".to_owned(), kind }, state, 0);
     }
-    let adapters = Adapters {
+    let mut adapters = Adapters {
         count,
+        access: Access::Balanced,
+        host_paths: HostPaths::Optimized,
         commands_max: 1 << 20,
         slot: Slot { read_bytes_per_s: 1e12, write_bytes_per_s: 1e12, fetch_ns: 0 },
-        processor: Processor { read_ns: READ_NS, write_ns: 0, device_ns: 0, raid6_ns: 0 },
+        processor: Processor {
+            read_ns: READ_NS,
+            write_ns: 0,
+            device_ns: 0,
+            raid6_ns: 0,
+            forward_ns: 0,
+        },
         parity: ParityEngine { xor_bytes_per_s: 1e12, gf_bytes_per_s: 1e12 },
         latency_ns: 0,
         strip_bytes: 64 << 10,
@@ -49,6 +62,7 @@ fn machine(count: u32, aa_links: u32) -> Machine {
         failover_ns: FAILOVER_NS,
         drawers: Drawers { count: 1, bays: 96, bytes_per_s: 1e12 },
     };
+    change(&mut adapters);
     system.attach(adapters).unwrap();
     system.group((0..4).map(|n| (n..n + 1, None)).collect()).unwrap();
     let mut machine = Machine::new(&system, 1).unwrap();
@@ -69,7 +83,7 @@ fn took_ns(machine: &mut Machine, volume: u32, kind: OpKind) -> Result<u64, IoEr
 }
 
 fn near(is_ns: u64, expected_ns: u64) -> bool {
-    is_ns >= expected_ns && is_ns < expected_ns + 1000
+    is_ns.abs_diff(expected_ns) < 1000
 }
 
 #[test]
@@ -175,4 +189,33 @@ fn links_carry_the_mirrored_writes() {
     let mut single = machine(1, 1);
     assert!(of(&mut single) < 1000);
     assert!(single.adapters().unwrap().links_down.is_empty());
+}
+
+/// A host that uses both adapters sends every other operation on a volume to the one that forwards it.
+#[test]
+fn an_adapter_forwards_what_its_partner_serves() {
+    let forwards = |adapters: &mut Adapters| {
+        adapters.host_paths = HostPaths::Both;
+        adapters.processor.forward_ns = 7000;
+    };
+    let mut m = with(2, 1, forwards);
+    let mut times = |kind| [0; 4].map(|_| took_ns(&mut m, 1, kind).unwrap());
+    // The command, and the data over the link: 100 us.
+    let [forwarded, direct, again, _] = times(OpKind::Read);
+    assert!(
+        near(forwarded, direct + 7000 + 100_000) && near(again, forwarded),
+        "{forwarded} {direct}"
+    );
+    let [forwarded, direct, ..] = times(OpKind::Write);
+    assert!(near(forwarded, direct + 7000 + 100_000), "{forwarded} {direct}");
+    // Over a link that is down nothing is forwarded.
+    fault(&mut m, AdapterFault::LinkDown { link: 0 });
+    let mut times = |kind| [0; 3].map(|_| took_ns(&mut m, 0, kind).unwrap());
+    let [first, second, third] = times(OpKind::Read);
+    assert!(near(first, second) && near(second, third), "{first} {second} {third}");
+    // A volume's share of the processors is not where it is served.
+    let volumes = |m: &Machine| m.adapters().unwrap().adapters.into_iter().map(|a| a.volumes);
+    assert_eq!(volumes(&m).collect::<Vec<_>>(), [vec![0, 2], vec![1, 3]]);
+    let cleared = with(2, 1, |adapters| adapters.access = Access::Cleared);
+    assert_eq!(volumes(&cleared).collect::<Vec<_>>(), [vec![0, 1, 2, 3], vec![]]);
 }

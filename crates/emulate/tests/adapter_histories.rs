@@ -6,8 +6,8 @@ mod common;
 
 use common::{disk, flash, host};
 use iodyno_emulate::spec::{
-    Adapters, ArrayShape, Cache, Device, Drawers, Kind, ParityEngine, Preconditioned, Processor,
-    Slot, Written,
+    Access, Adapters, ArrayShape, Cache, Device, Drawers, HostPaths, Kind, ParityEngine,
+    Preconditioned, Processor, Slot, Written,
 };
 use iodyno_emulate::{AdapterFault, Completion, Fault, Machine, PartId, System};
 use iodyno_raid::{Level, Rotation};
@@ -83,6 +83,8 @@ impl Run {
         let device = one(3);
         let spec = Adapters {
             count: adapters,
+            access: [Access::Balanced, Access::Balanced, Access::Cleared][one(3) as usize],
+            host_paths: [HostPaths::Optimized, HostPaths::Both][one(2) as usize],
             commands_max: 1 + one(12) as u32,
             slot: Slot { read_bytes_per_s: 1e9, write_bytes_per_s: 1e9, fetch_ns: one(2) * 500 },
             processor: Processor {
@@ -90,6 +92,7 @@ impl Run {
                 write_ns: one(3000),
                 device_ns: one(3000),
                 raid6_ns: 100,
+                forward_ns: 0,
             },
             parity: ParityEngine { xor_bytes_per_s: 1e9, gf_bytes_per_s: 1e9 },
             latency_ns: one(2) * 5000,

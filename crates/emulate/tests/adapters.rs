@@ -6,8 +6,8 @@ mod common;
 use common::{flash, host};
 use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
-    Adapters, ArrayShape, Cache, Device, Drawers, Kind, ParityEngine, Preconditioned, Processor,
-    Slot, Written,
+    Access, Adapters, ArrayShape, Cache, Device, Drawers, HostPaths, Kind, ParityEngine,
+    Preconditioned, Processor, Slot, Written,
 };
 use iodyno_emulate::{Fault, Machine, System};
 use iodyno_raid::{Level, Rotation};
@@ -24,9 +24,11 @@ const FAST: f64 = 1e12;
 fn adapters() -> Adapters {
     Adapters {
         count: 2,
+        access: Access::Balanced,
+        host_paths: HostPaths::Optimized,
         commands_max: 1 << 20,
         slot: Slot { read_bytes_per_s: FAST, write_bytes_per_s: FAST, fetch_ns: 0 },
-        processor: Processor { read_ns: 0, write_ns: 0, device_ns: 0, raid6_ns: 0 },
+        processor: Processor { read_ns: 0, write_ns: 0, device_ns: 0, raid6_ns: 0, forward_ns: 0 },
         parity: ParityEngine { xor_bytes_per_s: FAST, gf_bytes_per_s: FAST },
         latency_ns: 0,
         strip_bytes: STRIP,
@@ -122,7 +124,13 @@ const WRITE_NS: u64 = 2_000;
 fn one_operation_takes_its_way() {
     let slow = Adapters {
         slot: Slot { read_bytes_per_s: 1e9, write_bytes_per_s: 2e9, fetch_ns: 300 },
-        processor: Processor { read_ns: 1000, write_ns: 2000, device_ns: 400, raid6_ns: 5000 },
+        processor: Processor {
+            read_ns: 1000,
+            write_ns: 2000,
+            device_ns: 400,
+            raid6_ns: 5000,
+            forward_ns: 0,
+        },
         parity: ParityEngine { xor_bytes_per_s: 1e9, gf_bytes_per_s: 2e9 },
         latency_ns: 10_000,
         ..adapters()
@@ -346,7 +354,8 @@ fn every_parameter_has_an_effect() {
     tested.extend(["cache.ramp", "cache.depth", "cache.keeps_reads"]);
     tested.extend(["adapters.devices_max", "adapters.ssds_max", "drawers.bays"]);
     // `an_adapter_is_lost_and_comes_back`.
-    tested.extend(["adapters.aa_links", "adapters.failover"]);
+    tested.extend(["adapters.aa_links", "adapters.failover", "adapters.access"]);
+    tested.extend(["adapters.host_paths", "adapters.forward"]);
     let all = describe::keys().filter(|(of, key)| *of == "adapters" && !key.starts_with("gen"));
     let slots = ["gen1.read", "gen1.write", "gen1.fetch"];
     assert_eq!(tested, all.map(|(_, key)| key).chain(slots).collect());

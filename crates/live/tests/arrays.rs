@@ -6,8 +6,8 @@ mod common;
 
 use common::{flash, host, memory};
 use iodyno_emulate::spec::{
-    Adapters, ArrayShape, Cache, Device, Drawers, Kind, ParityEngine, Part, Preconditioned,
-    Processor, Slot, Written,
+    Access, Adapters, ArrayShape, Cache, Device, Drawers, HostPaths, Kind, ParityEngine, Part,
+    Preconditioned, Processor, Slot, Written,
 };
 use iodyno_emulate::{AdapterFault, Fault, Machine, PartId, System};
 use iodyno_live::counts::Looks;
@@ -71,9 +71,17 @@ fn device(kind: u64) -> Kind {
 fn pair(is_cached: bool) -> Adapters {
     Adapters {
         count: 2,
+        access: Access::Balanced,
+        host_paths: HostPaths::Optimized,
         commands_max: 8,
         slot: Slot { read_bytes_per_s: 1e9, write_bytes_per_s: 1e9, fetch_ns: 300 },
-        processor: Processor { read_ns: 1000, write_ns: 1000, device_ns: 500, raid6_ns: 100 },
+        processor: Processor {
+            read_ns: 1000,
+            write_ns: 1000,
+            device_ns: 500,
+            raid6_ns: 100,
+            forward_ns: 0,
+        },
         parity: ParityEngine { xor_bytes_per_s: 1e9, gf_bytes_per_s: 1e9 },
         latency_ns: 5000,
         strip_bytes: UNIT,

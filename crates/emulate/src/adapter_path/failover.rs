@@ -1,12 +1,42 @@
 //! Faults of a system's adapters, and what becomes of the operations that a lost adapter had: the host sends them again,
 //! to the partner, when that has taken over.
 
-use super::{AdapterPath, destage, pair};
+use super::{AdapterPath, destage, end_command, pair};
+use crate::adapters::Pair;
 use crate::core::Core;
 use crate::fault::AdapterFault;
 use crate::part_id::PartId;
-use crate::request::State;
+use crate::request::{Request, State};
 use std::collections::BTreeSet;
+
+/// The adapters that have a host's operation, kept in its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holder {
+    /// The one to which the host has sent it, of which it has a command.
+    pub(super) at: usize,
+    /// The one that serves the path.
+    server: usize,
+    /// How often each was lost before.
+    losses: [u16; 2],
+}
+
+impl Holder {
+    pub(super) fn now(pair: &Pair, at: usize, server: usize) -> Self {
+        let losses = |adapter: usize| pair.adapters[adapter].losses as u16;
+        Self { at, server, losses: [losses(at), losses(server)] }
+    }
+
+    pub(super) fn of(request: &Request) -> Self {
+        let (at, server) = (usize::from(request.die & 0xFF), usize::from(request.die >> 8));
+        let losses = [request.pending as u16, (request.pending >> 16) as u16];
+        Self { at, server, losses }
+    }
+
+    pub(super) fn keep(self, request: &mut Request) {
+        request.die = (self.at | self.server << 8) as u16;
+        request.pending = u32::from(self.losses[0]) | u32::from(self.losses[1]) << 16;
+    }
+}
 
 /// Applies a fault of adapters.
 pub(crate) fn apply_fault(core: &mut Core, fault: AdapterFault) {
@@ -58,13 +88,18 @@ fn lose(core: &mut Core, adapter: usize) {
     let was_there = |core: &Core, slot: u32| {
         let request = &core.slab[slot];
         let is_operation = paths.contains(&request.part) && !request.internal;
-        is_operation && usize::from(request.die) == adapter
+        let Holder { at, server, .. } = Holder::of(request);
+        is_operation && (at == adapter || server == adapter)
     };
     let mut again = BTreeSet::new();
     for slot in 0..core.slab.len() as u32 {
         let has_event = matches!(
             core.slab[slot].state,
-            State::Admitted | State::Processed | State::Transferred | State::Done
+            State::Admitted
+                | State::Forwarded
+                | State::Processed
+                | State::Transferred
+                | State::Done
         );
         if has_event && was_there(core, slot) {
             again.insert(slot);
@@ -72,13 +107,15 @@ fn lose(core: &mut Core, adapter: usize) {
     }
     core.queue.retain(|slot| !again.contains(&slot));
     let shared = core.adapters.as_mut().expect("there are adapters");
+    let mut waiting = BTreeSet::new();
     while let Some(slot) = shared.adapters[adapter].waiting.pop(&core.slab) {
-        again.insert(slot);
+        waiting.insert(slot);
     }
     for group in &mut shared.groups {
         let mut stay = Vec::new();
         while let Some(slot) = group.full.pop(&core.slab) {
-            if usize::from(core.slab[slot].die) == adapter {
+            let Holder { at, server, .. } = Holder::of(&core.slab[slot]);
+            if at == adapter || server == adapter {
                 again.insert(slot);
             } else {
                 stay.push(slot);
@@ -89,21 +126,34 @@ fn lose(core: &mut Core, adapter: usize) {
     let now_ns = core.now;
     pair(core).lose(adapter, now_ns);
     for slot in again {
-        core.slab[slot].failed = false;
-        core.at(core.now, slot, State::Issued);
+        let at = Holder::of(&core.slab[slot]).at;
+        if at != adapter {
+            end_command(core, at);
+        }
+        begin_again(core, slot);
     }
+    waiting.into_iter().for_each(|slot| begin_again(core, slot));
+}
+
+/// The host sends an operation again.
+fn begin_again(core: &mut Core, slot: u32) {
+    core.slab[slot].failed = false;
+    core.at(core.now, slot, State::Issued);
 }
 
 impl AdapterPath {
-    /// Whether the adapter that had an operation was lost meanwhile: then it begins again.
+    /// Whether an adapter that had an operation was lost meanwhile: then it begins again.
     pub(super) fn begins_again(&mut self, core: &mut Core, slot: u32) -> bool {
-        let (adapter, losses) = (core.slab[slot].die, core.slab[slot].pending);
-        if pair(core).adapters[usize::from(adapter)].losses == losses {
+        let had = Holder::of(&core.slab[slot]);
+        let now = Holder::now(pair(core), had.at, had.server);
+        if had == now {
             return false;
         }
         self.forget_held(core, slot);
-        core.slab[slot].failed = false;
-        core.at(core.now, slot, State::Issued);
+        if had.losses[0] == now.losses[0] {
+            end_command(core, had.at);
+        }
+        begin_again(core, slot);
         true
     }
 }

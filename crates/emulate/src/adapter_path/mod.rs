@@ -22,6 +22,7 @@ mod content;
 mod failover;
 mod usage;
 
+use failover::Holder;
 pub(crate) use failover::{apply_fault, drain_caches};
 
 use crate::adapters::{Adapter, Pair, PathUnits, UNPLACED};
@@ -86,6 +87,7 @@ impl AdapterPath {
         match core.slab[slot].state {
             State::Issued => self.arrive(core, slot),
             State::Admitted => self.begin(core, slot),
+            State::Forwarded => self.process(core, slot),
             State::Processed => self.processed(core, slot),
             State::Transferred => self.received(core, slot),
             State::Done => self.done(core, slot),
@@ -105,7 +107,7 @@ impl AdapterPath {
         request.state = State::Waiting;
         let now_ns = core.now;
         let pair = core.adapters.as_mut().expect("a path leads through adapters");
-        let (at, group) = (pair.serves(self.number), &pair.groups[pair.group_of(self.number)]);
+        let group = &pair.groups[pair.group_of(self.number)];
         if !group.is_up {
             core.complete(slot, Some(IoError::Gone));
             return;
@@ -115,10 +117,9 @@ impl AdapterPath {
             core.at(ready_ns, slot, State::Issued);
             return;
         }
+        let at = pair.host_sends_to(self.number);
+        Holder::now(pair, at, pair.serves(self.number)).keep(&mut core.slab[slot]);
         let adapter = &mut pair.adapters[at];
-        // Where it is, and how often that was lost until then.
-        let request = &mut core.slab[slot];
-        (request.die, request.pending) = (at as u16, adapter.losses);
         if adapter.commands == pair.commands_max {
             adapter.waiting.push(&mut core.slab, slot);
             return;
@@ -127,9 +128,22 @@ impl AdapterPath {
         self.begin(core, slot);
     }
 
-    /// The adapter's processor takes the command.
+    /// The adapter takes the command: it processes, or forwards it.
     fn begin(&mut self, core: &mut Core, slot: u32) {
         self.phases.end(core, slot, Phase::Commands);
+        let (now_ns, at) = (core.now, Holder::of(&core.slab[slot]).at);
+        let pair = pair(core);
+        if at == pair.serves(self.number) {
+            self.process(core, slot);
+            return;
+        }
+        let forward = pair.costs.forward;
+        let end_ns = pair.adapters[at].processor.take(now_ns, forward);
+        core.at(end_ns, slot, State::Forwarded);
+    }
+
+    /// The processor of the adapter that serves the path takes the command.
+    fn process(&mut self, core: &mut Core, slot: u32) {
         let kind = core.slab[slot].kind;
         let (costs, is_caching) = (pair(core).costs, pair(core).is_caching);
         let now_ns = core.now;
@@ -171,7 +185,9 @@ impl AdapterPath {
             }
             OpKind::Write | OpKind::WriteZeroes => {
                 let len = if kind == OpKind::Write { len } else { 0 };
-                let end_ns = self.adapter(core).from_host.take(now_ns, from_host.ticks(len));
+                let slot_of_host = &mut self.adapter_of_host(core, slot).from_host;
+                let end_ns = slot_of_host.take(now_ns, from_host.ticks(len));
+                let end_ns = self.forwarded_ns(core, slot, len, end_ns);
                 core.at(end_ns, slot, State::Transferred);
             }
             // With a cache, what was acknowledged is durable.
@@ -392,19 +408,37 @@ impl AdapterPath {
     fn deliver(&mut self, core: &mut Core, slot: u32) {
         let (now_ns, len) = (core.now, core.slab[slot].len);
         let to_host = pair(core).costs.to_host;
-        let end_ns = self.adapter(core).to_host.take(now_ns, to_host.ticks(len));
+        let end_ns = self.adapter_of_host(core, slot).to_host.take(now_ns, to_host.ticks(len));
+        let end_ns = self.forwarded_ns(core, slot, len, end_ns);
         answer(core, slot, end_ns);
+    }
+
+    /// The adapter to which the host has sent an operation.
+    fn adapter_of_host<'a>(&self, core: &'a mut Core, slot: u32) -> &'a mut Adapter {
+        let at = Holder::of(&core.slab[slot]).at;
+        &mut pair(core).adapters[at]
+    }
+
+    /// When an operation's data, which pass the slot until `end_ns`, have gone over the link between the adapters too,
+    /// if one forwards them: out of the one that has them.
+    fn forwarded_ns(&self, core: &mut Core, slot: u32, len: u32, end_ns: u64) -> u64 {
+        let (now_ns, at) = (core.now, Holder::of(&core.slab[slot]).at);
+        let is_read = core.slab[slot].kind == OpKind::Read;
+        let pair = pair(core);
+        let server = pair.serves(self.number);
+        if at == server {
+            return end_ns;
+        }
+        let from = if is_read { server } else { at };
+        let link = pair.costs.mirror.ticks(len);
+        let sent_ns = pair.adapters[from].mirror.take(now_ns, link);
+        end_ns.max(sent_ns) + pair.costs.mirror_latency_ns
     }
 
     fn done(&mut self, core: &mut Core, slot: u32) {
         self.phases.end(core, slot, Phase::Answer);
-        let (failed, at) = (core.slab[slot].failed, usize::from(core.slab[slot].die));
-        let pair = core.adapters.as_mut().expect("a path leads through adapters");
-        let adapter = &mut pair.adapters[at];
-        match adapter.waiting.pop(&core.slab) {
-            Some(next) => core.at(core.now, next, State::Admitted),
-            None => adapter.commands -= 1,
-        }
+        let (failed, at) = (core.slab[slot].failed, Holder::of(&core.slab[slot]).at);
+        end_command(core, at);
         core.complete(slot, failed.then_some(IoError::Io));
     }
 
@@ -414,6 +448,16 @@ impl AdapterPath {
         self.held.clear();
         pair(core).power_off(now_ns);
         self.forget(core);
+    }
+}
+
+/// An adapter has a command less: the next that waits for it goes on.
+fn end_command(core: &mut Core, at: usize) {
+    let pair = core.adapters.as_mut().expect("a path leads through adapters");
+    let adapter = &mut pair.adapters[at];
+    match adapter.waiting.pop(&core.slab) {
+        Some(next) => core.at(core.now, next, State::Admitted),
+        None => adapter.commands -= 1,
     }
 }
 

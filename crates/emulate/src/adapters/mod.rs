@@ -17,7 +17,7 @@ use crate::part_id::PartId;
 use crate::ranges::Ranges;
 use crate::request::List;
 use crate::server::{PerByte, Server, ticks};
-use crate::spec::{self, Adapters, Preconditioned, Written};
+use crate::spec::{self, Access, Adapters, HostPaths, Preconditioned, Written};
 use iodyno_units::rng::{self, Generator, below};
 use iodyno_units::{Op, OpKind};
 use std::ops::Range;
@@ -83,9 +83,11 @@ pub(crate) struct PathUnits {
     pub(crate) child: PartId,
     /// It is a device, not an array that sends operations to devices itself.
     pub(crate) is_device: bool,
-    /// The adapter on which it is optimized, and the one that serves it.
+    /// The adapter on which it is optimized, which is also the number of its group, and the one that serves it.
     pub(crate) optimized: usize,
     pub(crate) server: usize,
+    /// The host's next operation goes to the other one, where hosts use both.
+    to_other: bool,
     /// Units that were in a cache that is lost: a read of them fails until they are written.
     pub(crate) lost: Ranges,
 }
@@ -96,6 +98,7 @@ pub(crate) struct Costs {
     pub(crate) read: u64,
     pub(crate) write: u64,
     pub(crate) raid6: u64,
+    pub(crate) forward: u64,
     device: u64,
     xor: PerByte,
     gf: PerByte,
@@ -129,6 +132,9 @@ pub(crate) struct Pair {
     aa_down: Vec<bool>,
     mirror_bytes_per_s: f64,
     failover_ns: u64,
+    access: Access,
+    /// Hosts send operations to both adapters.
+    has_host_paths: bool,
     /// Writes are copied to the partner.
     pub(crate) is_mirrored: bool,
     /// Writes are acknowledged in the cache; without, on the devices.
@@ -147,6 +153,7 @@ impl Pair {
             read: ticks(p.read_ns + slot.fetch_ns),
             write: ticks(p.write_ns + 2 * slot.fetch_ns),
             raid6: ticks(p.raid6_ns),
+            forward: ticks(p.forward_ns),
             device: ticks(p.device_ns),
             xor: per_byte(spec.parity.xor_bytes_per_s),
             gf: per_byte(spec.parity.gf_bytes_per_s),
@@ -199,6 +206,8 @@ impl Pair {
             aa_down: vec![false; spec.aa_links as usize],
             mirror_bytes_per_s: cache.mirror_bytes_per_s,
             failover_ns: spec.failover_ns,
+            access: spec.access,
+            has_host_paths: spec.host_paths == HostPaths::Both,
             is_mirrored: spec.count > 1,
             is_caching: spec.cache.is_some(),
             keeps_content: false,
@@ -209,7 +218,10 @@ impl Pair {
     pub(crate) fn add(&mut self, spec: &spec::AdapterPath, part: PartId, before: Preconditioned) {
         let number = self.paths.len();
         debug_assert_eq!(number as u32, spec.number);
-        let optimized = number % self.adapters.len();
+        let optimized = match self.access {
+            Access::Balanced => number % self.adapters.len(),
+            Access::Cleared => 0,
+        };
         let group = &mut self.groups[optimized];
         group.paths.push(spec.number);
         if before.how != Written::Fresh
@@ -227,13 +239,22 @@ impl Pair {
             is_device: spec.is_device,
             optimized,
             server: optimized,
+            to_other: false,
             lost: Ranges::default(),
         });
     }
 
     /// The number of a path's group.
     pub(crate) fn group_of(&self, path: u32) -> usize {
-        path as usize % self.groups.len()
+        self.paths[path as usize].optimized
+    }
+
+    /// The adapter to which a host sends its next operation on a path.
+    pub(crate) fn host_sends_to(&mut self, path: u32) -> usize {
+        let can_forward = self.has_host_paths && self.is_mirrored;
+        let path = &mut self.paths[path as usize];
+        path.to_other = can_forward && !path.to_other;
+        if path.to_other { 1 - path.server } else { path.server }
     }
 
     /// The adapter that serves a path.

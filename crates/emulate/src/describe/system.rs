@@ -8,7 +8,8 @@ use super::check;
 use super::rules::{self, RuleBroken};
 use super::schema;
 use crate::spec::{
-    Adapters, Cache, Drawers, Host, MemoryKind, MemoryMode, ParityEngine, Processor, Slot, Slots,
+    Access, Adapters, Cache, Drawers, Host, HostPaths, MemoryKind, MemoryMode, ParityEngine,
+    Processor, Slot, Slots,
 };
 
 /// A server, and its file's data besides the numbers.
@@ -224,6 +225,14 @@ fn adapters(v: &Tables<'_>) -> Option<Adapters> {
     };
     Some(Adapters {
         count: v.whole("adapters.count")? as u32,
+        access: match v.word("adapters.access")? {
+            "balanced" => Access::Balanced,
+            _ => Access::Cleared,
+        },
+        host_paths: match v.word("adapters.host_paths")? {
+            "optimized" => HostPaths::Optimized,
+            _ => HostPaths::Both,
+        },
         commands_max: v.whole("adapters.commands_max")? as u32,
         slot: Slot {
             read_bytes_per_s: v.real(&of("read"))?,
@@ -235,6 +244,7 @@ fn adapters(v: &Tables<'_>) -> Option<Adapters> {
             write_ns: v.whole("adapters.write")?,
             device_ns: v.whole("adapters.device")?,
             raid6_ns: v.whole("adapters.raid6")?,
+            forward_ns: v.whole("adapters.forward")?,
         },
         parity: ParityEngine {
             xor_bytes_per_s: v.real("adapters.xor")?,

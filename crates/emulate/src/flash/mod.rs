@@ -283,7 +283,7 @@ impl FlashDevice {
             State::Erased => self.erased(core, slot),
             State::Processed => self.copies_processed(core, slot),
             State::Poll => self.poll(core, slot),
-            state @ (State::Free | State::Wake | State::Waiting) => {
+            state @ (State::Free | State::Wake | State::Waiting | State::Forwarded) => {
                 unreachable!("a flash device has no event in {state:?}")
             }
         }

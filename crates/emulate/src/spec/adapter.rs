@@ -5,8 +5,12 @@ use crate::part_id::PartId;
 /// One adapter, or two equal ones that serve the same arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapters {
-    /// 1, or 2: a pair. In a pair each array is optimized on one adapter, which serves it; the arrays take turns.
+    /// 1, or 2: a pair. In a pair each volume is optimized on one adapter, which serves it.
     pub count: u32,
+    /// Which.
+    pub access: Access,
+    /// The adapters to which hosts send operations on a volume.
+    pub host_paths: HostPaths,
     /// Outstanding commands of one adapter; more wait in the host.
     pub commands_max: u32,
     /// The slot of each adapter.
@@ -33,6 +37,24 @@ pub struct Adapters {
     pub drawers: Drawers,
 }
 
+/// On which adapter of a pair volumes are optimized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The first volume on the first adapter, the next on the other, in turn.
+    Balanced,
+    /// None is set: all are on the first.
+    Cleared,
+}
+
+/// The adapters to which hosts send operations on a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostPaths {
+    /// The one on which it is optimized.
+    Optimized,
+    /// Both, in turn: the other forwards its part over the links between them.
+    Both,
+}
+
 /// A PCIe slot as its adapter uses it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slot {
@@ -55,6 +77,8 @@ pub struct Processor {
     pub device_ns: u64,
     /// By a host's operation on a RAID 6 array, in addition.
     pub raid6_ns: u64,
+    /// By a host's operation on a volume that is not optimized there, which it forwards.
+    pub forward_ns: u64,
 }
 
 /// The engine that computes parity, one stripe after the other.
