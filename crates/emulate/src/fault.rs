@@ -71,7 +71,7 @@ pub enum Fault {
         part: PartId,
     },
     /// Another device of the kind is in the place of this one, which is lost if it was not before: it holds nothing,
-    /// and has no other fault. An array rebuilds it. (Not for flash DIMMs.)
+    /// and has no other fault. An array rebuilds it. (A server refuses it for what can't be replaced under power.)
     Replace {
         /// Which device.
         part: PartId,

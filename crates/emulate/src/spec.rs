@@ -142,6 +142,8 @@ pub struct Device {
     pub name: String,
     /// Its family and specification.
     pub kind: Kind,
+    /// It can be replaced while the system is on.
+    pub hot_swap: bool,
 }
 
 /// The families of devices.

@@ -299,7 +299,8 @@ impl Run {
         };
         let mut system = System::new("test", host());
         for _ in 0..setup.members + setup.spares {
-            let device = Device { name: "device".to_owned(), kind: device(setup.kind, 64) };
+            let device =
+                Device { name: "device".to_owned(), kind: device(setup.kind, 64), hot_swap: true };
             system.add_device(device, Preconditioned { how: Written::Fresh, fill: 0.0 }, 0);
         }
         let strip_bytes = setup.strip_units * UNIT;

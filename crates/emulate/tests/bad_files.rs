@@ -283,7 +283,7 @@ host [5] `host` is a text in quotes, not the integer 5 (write it such as `"x3850
     (
         MEMORY,
         &[("[memory]", "[memmory]")],
-        "family [\"memory\"] the table `[memory]` is missing (it has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)",
+        "family [\"memory\"] the table `[memory]` is missing (it has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)",
     ),
     (
         MEMORY,
@@ -295,7 +295,7 @@ host [5] `host` is a text in quotes, not the integer 5 (write it such as `"x3850
         )],
         r#"start [] the parameter `capacity` is missing (for example `capacity = { is = "8KiB", from = "assumed: why this value" }`)
 memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
-[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory`)"#,
+[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)"#,
     ),
     (
         MEMORY,
@@ -574,7 +574,7 @@ page = { is = "16KiB""#,
     (
         FLASH,
         &[("[memory_channel]", "[x]")],
-        "start [] the table `[memory_channel]` or `[link]` is missing (the first is in a memory slot, the second behind SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `memory_channel`, `link`, `controller`, `nand`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
+        "start [] the table `[memory_channel]` or `[link]` is missing (the first is in a memory slot, the second behind SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory_channel`, `link`, `controller`, `nand`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
     ),
     (
         FLASH,

@@ -14,7 +14,7 @@ mod load;
 use std::collections::BTreeSet;
 
 use effects::Effect::{
-    Capacity, Endurance, Faster, Kept, Lost, RecoveredLater, Refused, Slower, Unrecovered,
+    Capacity, Endurance, Faster, Kept, Lost, RecoveredLater, Refused, Service, Slower, Unrecovered,
 };
 use effects::{Case, failures};
 use iodyno_emulate::describe;
@@ -29,9 +29,15 @@ const LARGE_WRITES: Load = WRITE.deep(8).blocks(128 << 10);
 const SPLIT_READS: Load = READ.blocks(16 << 10).deep(512).count(3000);
 const READS_OF_MIX: Load = Load::new(Ops::ReadsOfMix).deep(16).count(20_000);
 const NONE: &[(&str, &str)] = &[];
+const ACTIVE: &[(&str, &str)] = &[("power.active_w", "5")];
+const IN_BAY: &[(&str, &str)] = &[("bay.kind", "\"memory-slot\""), ("bay.hot_swap", "false")];
 
 /// A flash DIMM.
 const DIMM: &[Case] = &[
+    ("bay.kind", "\"sas\"", NONE, Service),
+    ("bay.hot_swap", "true", NONE, Service),
+    ("power.idle_w", "77", ACTIVE, Service),
+    ("power.active_w", "78", NONE, Service),
     ("capacity", "\"380.928GB\"", NONE, Capacity),
     ("capacity", "\"380.928GB\"", NONE, Faster(DEEP_WRITES)),
     (
@@ -99,6 +105,10 @@ const SLC_BEFORE_SLOW: &[(&str, &str)] = &[SLC[0], SLC[1], ("nand.program_slow",
 
 /// A drive behind a link.
 const SSD: &[Case] = &[
+    ("bay.kind", "\"sas\"", NONE, Service),
+    ("bay.hot_swap", "false", NONE, Service),
+    ("power.idle_w", "77", ACTIVE, Service),
+    ("power.active_w", "78", NONE, Service),
     ("capacity", "\"3.6TB\"", NONE, Capacity),
     ("capacity", "\"3.6TB\"", NONE, Faster(DEEP_WRITES)),
     ("link.read", "\"1 GB/s\"", NONE, Slower(LARGE_READS)),
@@ -162,6 +172,10 @@ const CACHED: &[(&str, &str)] = &[("cache.write_cache", "true")];
 
 /// A disk.
 const DISK: &[Case] = &[
+    ("bay.kind", "\"nvme\"", NONE, Service),
+    ("bay.hot_swap", "true", NONE, Service),
+    ("power.idle_w", "77", ACTIVE, Service),
+    ("power.active_w", "78", NONE, Service),
     ("capacity", "\"450GB\"", NONE, Capacity),
     ("platters.rpm", "5400", NONE, Slower(SCATTERED)),
     ("platters.heads", "1", NONE, Slower(NEAR)),
@@ -195,6 +209,10 @@ const MANY_WRITES: Load = WRITE.blocks(1 << 20).workers(16);
 
 /// A RAM disk.
 const MEMORY: &[Case] = &[
+    ("bay.kind", "\"nvme\"", IN_BAY, Service),
+    ("bay.hot_swap", "true", IN_BAY, Service),
+    ("power.idle_w", "77", ACTIVE, Service),
+    ("power.active_w", "78", NONE, Service),
     ("capacity", "\"8GiB\"", NONE, Capacity),
     ("memory.io", "\"10us\"", NONE, Slower(READ)),
     ("memory.read", "\"1 GB/s\"", NONE, Slower(READ)),

@@ -2,6 +2,7 @@
 //! shell completions show. One definition makes them all.
 
 mod run;
+mod size;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use iodyno_measure::{Metric, Threshold};
@@ -11,6 +12,7 @@ use iodyno_units::{parse_percent, parse_size};
 use iodyno_workload::{Block, MAX_DEPTH, MAX_THREADS};
 use run::EXAMPLES;
 pub use run::Run;
+pub use size::Size;
 use std::path::PathBuf;
 
 /// A dynamometer for block storage: measures what storage really does, and says how far the
@@ -33,7 +35,7 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, target name, run id); \
 3 refused, for it would destroy something; 4 the target or an engine failed, too many operations did, the target stopped answering, \
 or verified content was not what had been written; \
-5 the notebook can't be used, or did not take all of a run that was made and printed; 6 a threshold (--require) was not held; 7 compare: something is slower; \
+5 the notebook can't be used, or did not take all of a run that was made and printed; 6 a threshold (--require) was not held, or size: nothing meets the demand; 7 compare: something is slower; \
 8 compare: nothing is shown to be slower, but not everything could be judged (with --strict, or where \
 nothing at all could be compared); 9 a method failed: its steady state was not reached, or a stage measured \
 nothing (the figures are kept); 130 interrupted (what was measured is kept).";
@@ -126,6 +128,10 @@ pub enum Command {
     },
     /// Run a published study again in virtual time, and show its figures beside the printed ones.
     Study(Study),
+    /// Say how many devices and adapters of which kind meet a demand, found by simulation; or how many
+    /// devices a pair of adapters can use fully.
+    #[command(after_help = size::EXAMPLES)]
+    Size(Box<Size>),
     /// List what the catalog holds, or show one entry.
     Catalog {
         /// The entry.

@@ -24,6 +24,7 @@ mod run;
 mod serve;
 mod show;
 mod signals;
+mod size;
 mod study;
 mod style;
 
@@ -87,6 +88,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Status(flags) => fault::status(flags),
         Command::Replay(flags) => fault::replay(flags),
         Command::Study(flags) => study::command(flags, cli.notebook.as_deref(), style),
+        Command::Size(flags) => size::command(flags, cli.notebook.as_deref(), style),
         Command::Catalog { name, json } => catalog_entries::command(name.as_deref(), *json),
         Command::Completions { shell } => {
             let mut text = Vec::new();

@@ -26,6 +26,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("drive", 4),
     ("run", 5),
     ("report", 6),
+    ("sizing", 6),
     ("study", 6),
     ("iodyno", 7),
 ];

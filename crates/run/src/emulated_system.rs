@@ -14,8 +14,8 @@ use iodyno_emulate::spec::{
 };
 use iodyno_target::{ArrayName, ModelName, TargetName};
 use iodyno_units::Precondition;
-pub use look_up::catalog_entries;
 use look_up::{Found, look_up};
+pub use look_up::{catalog_entries, device as described_device, system as described_system};
 use std::collections::BTreeMap;
 
 /// The system that a run's targets are volumes of; None where they are real.

@@ -40,7 +40,9 @@ mod verify_only;
 mod watch;
 
 pub use emulated::{Emulated, EmulatedVolume};
-pub use emulated_system::{catalog_entries, described, emulated, state_in_words};
+pub use emulated_system::{
+    catalog_entries, described, described_device, described_system, emulated, state_in_words,
+};
 pub use execute::execute;
 pub use files::Files;
 pub use fill::{FillShape, fill};

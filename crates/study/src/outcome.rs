@@ -12,6 +12,7 @@ use crate::study::Study;
 use crate::wanted::Wanted;
 use iodyno_emulate::describe::Source;
 use iodyno_measure::Quantity;
+use iodyno_measure::statistics::knee::saturation;
 use std::collections::BTreeMap;
 
 /// A completed study.
@@ -150,9 +151,8 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
         }
         Recipe::Saturation(one, all) => {
             let (a, b) = (&taken[one], &taken[all]);
-            let of_one = a.iops / f64::from(one.devices);
-            let reached = (b.iops / of_one).min(f64::from(all.devices));
-            (of_one > 0.0).then_some((reached, Some(a.iops_error.hypot(b.iops_error))))
+            let reached = saturation((one.devices, a.iops), (all.devices, b.iops))?;
+            Some((reached, Some(a.iops_error.hypot(b.iops_error))))
         }
         Recipe::Given(value) => Some((*value, None)),
     }

@@ -37,7 +37,7 @@ pub use carried::Carried;
 use event_loop::EventLoop;
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
-use iodyno_emulate::{Machine, System};
+use iodyno_emulate::{Fault, Machine, System};
 use iodyno_measure::{Cell, StampQuality};
 use iodyno_units::{human, rng};
 use iodyno_workload::{Content, Spec};
@@ -81,7 +81,26 @@ pub fn drive_model(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Modelled, DriveError> {
+    drive_failing_model(plan, &[], stop, observer)
+}
+
+/// The same of a system on which these faults happen at the start, in their order.
+///
+/// # Errors
+/// As [`drive_model`].
+///
+/// # Panics
+/// If a fault concerns a device that is not there.
+pub fn drive_failing_model(
+    plan: &CellPlan,
+    faults: &[Fault],
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Modelled, DriveError> {
     let mut carried = Carried::new(plan)?;
+    for fault in faults {
+        carried.machine.inject(carried.now_ns, *fault);
+    }
     let ran = drive_on(plan, &mut carried, stop, observer)?;
     Ok(Modelled {
         cells: ran.cells,

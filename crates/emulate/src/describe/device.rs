@@ -2,6 +2,7 @@
 
 use iodyno_catalog::{self as catalog, FileError, Parameter, Reader, Record};
 
+use super::bay::{Bay, Power};
 use super::check;
 use super::rules::{self, Rule};
 use super::schema::DEVICE;
@@ -20,6 +21,10 @@ pub struct DescribedDevice {
     pub summary: String,
     /// The catalog's system that holds it where none is named.
     pub default_host: String,
+    /// Where it is mounted, if its file says so.
+    pub bay: Option<Bay>,
+    /// Its power, as far as its file has it.
+    pub power: Power,
     /// Every parameter with its source, in the order of the schema.
     pub parameters: Vec<Parameter>,
 }
@@ -52,8 +57,18 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
     else {
         unreachable!("what is missing is an error");
     };
-    let device = Device { name: name.to_owned(), kind };
-    Ok(DescribedDevice { device, summary, default_host, parameters })
+    // Without a word, what is no drive stays in its slot.
+    let is_drive = match &kind {
+        Kind::Flash(flash) => matches!(flash.attach, Attach::Link { .. }),
+        Kind::Disk(_) => true,
+        Kind::Memory(_) => false,
+    };
+    let hot_swap = record.flag("bay.hot_swap").unwrap_or(is_drive);
+    let device = Device { name: name.to_owned(), kind, hot_swap };
+    let bay = record.word("bay.kind").and_then(Bay::of);
+    let power =
+        Power { idle_w: record.real("power.idle_w"), active_w: record.real("power.active_w") };
+    Ok(DescribedDevice { device, summary, default_host, bay, power, parameters })
 }
 
 /// A flash device is attached in exactly one way.

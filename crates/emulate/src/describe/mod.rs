@@ -10,6 +10,7 @@
 //!
 //! [`System::populate`]: crate::spec::System::populate
 
+mod bay;
 mod device;
 mod enlarge;
 mod populate;
@@ -17,6 +18,7 @@ mod rules;
 mod schema;
 mod system;
 
+pub use bay::{Bay, Power};
 pub use device::{DescribedDevice, device};
 pub use iodyno_catalog::{Parameter, Source, count_by_source};
 pub use rules::RuleBroken;

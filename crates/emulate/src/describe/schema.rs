@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use iodyno_catalog::{Key, ValueType, parameters};
 
+use super::bay::Bay;
 use super::rules::VOLUMES_MAX;
 use crate::flash::LANES_MAX;
 
@@ -72,6 +73,20 @@ pub(super) const DEVICE: &[Key] = &[
     SUMMARY,
     Key::required("host", ValueType::Text).such_as("\"x3850-x6\""),
     size("capacity", MIB..=PIB),
+    Key::optional(
+        "bay",
+        ValueType::Table(&[
+            parameter("bay.kind", ValueType::Word(&Bay::WORDS)),
+            flag("bay.hot_swap"),
+        ]),
+    ),
+    Key::optional(
+        "power",
+        ValueType::Table(&[
+            Key { required: false, ..number("power.idle_w", 0.0, 1000.0) },
+            number("power.active_w", 0.0, 1000.0),
+        ]),
+    ),
     optional(
         FLASH,
         "memory_channel",

@@ -154,7 +154,7 @@ impl System {
     }
 
     /// All devices, in order.
-    pub fn devices(&self) -> impl Iterator<Item = &PlacedDevice> {
+    pub fn devices(&self) -> impl Iterator<Item = &PlacedDevice> + Clone {
         self.parts.iter().filter_map(Part::device)
     }
 

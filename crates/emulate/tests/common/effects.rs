@@ -61,6 +61,8 @@ pub(crate) enum Effect {
     Capacity,
     /// The predicted endurance differs.
     Endurance,
+    /// Its place, whether it can be replaced under power, or its power, which `size` and `fault replace` use.
+    Service,
     /// Acknowledged writes are lost in a power cut; before, none were.
     Lost,
     /// All are kept; before, some were lost.
@@ -95,6 +97,13 @@ impl Effect {
                 let of = |files: &Files| match files.read().0.kind {
                     Kind::Flash(flash) => outlook(&flash),
                     other => panic!("{other:?}"),
+                };
+                seen(of(before) != of(after), format!("{:?}", of(after)))
+            }
+            Self::Service => {
+                let of = |files: &Files| {
+                    let of = describe::device("any", &files.device).unwrap();
+                    (of.bay, of.power, of.device.hot_swap)
                 };
                 seen(of(before) != of(after), format!("{:?}", of(after)))
             }

@@ -134,7 +134,7 @@ pub(crate) fn system(kind: Kind, how: Written, count: u32) -> System {
 
 /// Adds another device.
 pub(crate) fn add(system: &mut System, kind: Kind, how: Written) {
-    let device = Device { name: "device".to_owned(), kind };
+    let device = Device { name: "device".to_owned(), kind, hot_swap: true };
     system.add_device(device, Preconditioned { how, fill: 1.0 }, 0);
 }
 

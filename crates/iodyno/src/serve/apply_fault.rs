@@ -115,15 +115,24 @@ impl Numbered {
 
 /// Applies a request to a served system; gives the answer.
 pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
-    let (numbered, is_off, devices) = live.look(|machine, _, _| {
+    let (numbered, is_off, devices, fixed) = live.look(|machine, _, _| {
         let numbered = Numbered::of(machine.system(), live.capacities_bytes().to_vec());
-        (numbered, machine.fault_state(0).off, machine.system().devices().count() as u32)
+        let devices = machine.system().devices();
+        let fixed = devices.clone().enumerate().filter(|(_, placed)| !placed.device.hot_swap);
+        let fixed: Vec<usize> = fixed.map(|(number, _)| number).collect();
+        (numbered, machine.fault_state(0).off, devices.count() as u32, fixed)
     });
     numbered.check(ask)?;
     let mut taken = Vec::new();
     match ask {
         Ask::Fault(Fault::PowerCut) if is_off => {
             return Err("the power is off: say power-on first".to_owned());
+        }
+        Ask::Fault(Fault::Replace { part }) if !is_off && fixed.contains(&part.index()) => {
+            return Err(format!(
+                "{} {part} can't be replaced under power (`bay.hot_swap` of its file): say power-off, replace, power-on",
+                numbered.device
+            ));
         }
         Ask::Fault(fault) => {
             taken = live.inject(*fault);

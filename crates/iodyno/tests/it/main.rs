@@ -46,6 +46,7 @@ mod serve_frontends;
 mod serve_images;
 mod serve_replay;
 mod serve_stamps;
+mod size;
 mod streams;
 mod study;
 mod traps;

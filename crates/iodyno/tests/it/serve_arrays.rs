@@ -255,3 +255,14 @@ fn a_member_whose_file_is_gone_is_missing() {
         refused.says(&[message]);
     }
 }
+
+/// What can't be replaced under power is refused while it is on.
+#[test]
+fn a_memory_slot_is_not_opened_under_power() {
+    let place = Place::new();
+    let server = Served::start(&place, "exflash-400g --no-floor --memory 64MiB");
+    server.try_fault("replace").fails(2, &["can't be replaced under power", "bay.hot_swap"]);
+    server.fault("power-off");
+    assert!(server.fault("replace").contains("another device"));
+    assert!(server.fault("power-on").contains("the power is on"));
+}

@@ -107,6 +107,14 @@ pub fn ties(
         .collect()
 }
 
+/// The number of devices that saturate a system: where the straight line through the rate of a few of them, `few`,
+/// reaches the rate of all that can be attached, `all` (devices, operations a second); at most all of them. None where
+/// the few do nothing.
+pub fn saturation(few: (u32, f64), all: (u32, f64)) -> Option<f64> {
+    let of_one = few.1 / f64::from(few.0);
+    (of_one > 0.0).then(|| (all.1 / of_one).min(f64::from(all.0)))
+}
+
 /// The outside curve: with growing outstanding I/Os, the points that raise IOPS above all before
 /// them. The others (more waiting for nothing) belong in grey.
 pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {

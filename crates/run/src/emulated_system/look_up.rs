@@ -33,14 +33,20 @@ pub(crate) fn look_up(what: &str, files: &mut Files) -> Result<Found, RunError> 
 }
 
 /// A device from the catalog, or from a file.
-pub(crate) fn device(what: &str, files: &mut Files) -> Result<DescribedDevice, RunError> {
+///
+/// # Errors
+/// An unknown name, and a wrong file.
+pub fn device(what: &str, files: &mut Files) -> Result<DescribedDevice, RunError> {
     let file = files.find(Kind::Device, what)?;
     let device = describe::device(&file.name, &file.text);
     Ok(device.map_err(|errors| Problem::of(&file, &errors))?)
 }
 
 /// A system from the catalog, or from a file, with what the files have that it stands on.
-pub(crate) fn system(what: &str, files: &mut Files) -> Result<(DescribedSystem, File), RunError> {
+///
+/// # Errors
+/// An unknown name, and a wrong file.
+pub fn system(what: &str, files: &mut Files) -> Result<(DescribedSystem, File), RunError> {
     let file = files.find(Kind::System, what)?;
     let system = describe::system(&file.name, &file.text, &mut |base| {
         let base =

@@ -205,7 +205,7 @@ impl Share {
 }
 
 /// Every resource's share of the window, the busiest first.
-pub(super) fn shares(system: &System, usage: &Snapshot, iops: f64) -> Vec<Share> {
+pub fn shares(system: &System, usage: &Snapshot, iops: f64) -> Vec<Share> {
     let device = |volume: usize| system.volumes[volume].name.as_str();
     let differ = (1..system.volumes.len()).any(|v| device(v) != device(0));
     // Name, sum of the shares, how many volumes, and the rest.

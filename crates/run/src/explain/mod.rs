@@ -13,7 +13,7 @@ mod device;
 mod limit;
 mod simulate;
 
-pub use account::{KindAccount, LevelAccount, PhaseAccount, Share};
+pub use account::{KindAccount, LevelAccount, PhaseAccount, Share, shares};
 pub use device::Described;
 pub use limit::{Limit, percent};
 pub use simulate::{ExplainedCell, predictions, simulate};

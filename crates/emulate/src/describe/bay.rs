@@ -1,0 +1,35 @@
+//! Where a device is mounted, and what it draws: `[bay]` and `[power]` of its file. Neither has an effect on its time.
+
+/// The place that a device takes in a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bay {
+    /// A SAS bay, such as that of a drawer behind RAID adapters.
+    Sas,
+    /// A SATA bay or socket.
+    Sata,
+    /// A bay or socket with PCIe lanes.
+    Nvme,
+    /// A slot for PCIe cards.
+    PcieSlot,
+    /// A memory slot.
+    MemorySlot,
+}
+
+impl Bay {
+    /// Its words in files, in the order of the variants.
+    pub(super) const WORDS: [&str; 5] = ["sas", "sata", "nvme", "pcie-slot", "memory-slot"];
+    const ALL: [Self; 5] = [Self::Sas, Self::Sata, Self::Nvme, Self::PcieSlot, Self::MemorySlot];
+
+    pub(super) fn of(word: &str) -> Option<Self> {
+        Self::WORDS.iter().position(|w| *w == word).map(|at| Self::ALL[at])
+    }
+}
+
+/// The power of one device, W; None where it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Power {
+    /// Ready, without I/O.
+    pub idle_w: Option<f64>,
+    /// Under load.
+    pub active_w: Option<f64>,
+}

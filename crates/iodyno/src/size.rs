@@ -1,0 +1,189 @@
+//! `size`: how many devices and adapters of which kind meet a demand.
+
+use crate::args::Size;
+use crate::failure::{Failure, NOT_HELD};
+use crate::live::LiveLine;
+use crate::{print, print_json, report, show, signals};
+use iodyno_catalog::{File, Kind, Problem};
+use iodyno_measure::{Cell, Quantity, Role, Summary};
+use iodyno_notebook::Run;
+use iodyno_page::terminal::Style;
+use iodyno_raid::Level;
+use iodyno_run::{RunError, find_work};
+use iodyno_sizing::{Choice, Demand, Prices, candidates, json, page, saturate, size, terminal};
+use iodyno_units::human;
+use iodyno_workload::Spec;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Instant;
+
+pub(crate) fn command(
+    flags: &Size,
+    notebook: Option<&Path>,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    let choice = Choice {
+        hosts: flags.adapter.clone(),
+        devices: flags.device.clone(),
+        levels: flags.raid.iter().filter_map(|level| of_word(level)).collect(),
+        width: flags.width,
+    };
+    if let Some(host) = &flags.saturate {
+        return saturated(flags, host, choice, style);
+    }
+    let demand = demand(flags, notebook)?;
+    let prices = flags.price.as_deref().map(prices).transpose()?;
+    let candidates = candidates(&choice)?;
+    // A page that can't be written is better reported before the work.
+    let page_at = flags.report.as_ref().map(|file| report::Place::check(file.as_deref()));
+    let page_at = page_at.transpose()?;
+    let stop = signals::stop_flag();
+    let (live, started) = (Mutex::new(LiveLine::new(flags.quiet)), Instant::now());
+    let sizing = size(demand, candidates, prices, &stop, &|cells| {
+        // Another thread is drawing already.
+        if let Ok(mut live) = live.try_lock() {
+            let took = human::duration_ns(started.elapsed().as_nanos() as u64);
+            live.draw(&format!("{cells} cells simulated  {took}"));
+        }
+    });
+    if let Ok(mut live) = live.lock() {
+        live.clear();
+    }
+    let sizing = sizing.map_err(|e| match e {
+        RunError::Interrupted => Failure::interrupted("the search was interrupted"),
+        other => other.into(),
+    })?;
+    if let Some(page_at) = page_at {
+        let out = page_at.output("size.html")?;
+        report::write(&page::document(&sizing, &report::made_by()), out)?;
+    }
+    let code = if flags.json {
+        print_json(&json::document(&sizing))?
+    } else {
+        print(&terminal::show(&sizing, style))?
+    };
+    Ok(if sizing.rows.is_empty() { ExitCode::from(NOT_HELD) } else { code })
+}
+
+/// `--saturate`.
+fn saturated(
+    flags: &Size,
+    host: &str,
+    mut choice: Choice,
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    choice.hosts = vec![host.to_owned()];
+    if choice.levels.is_empty() {
+        choice.levels = vec![Level::Raid5];
+    }
+    let all = candidates(&choice)?;
+    let [of] = all.as_slice() else {
+        return Err(Failure::input(
+            "--saturate is about one --device and one --raid: give one of each",
+        ));
+    };
+    if of.adapters.is_none() {
+        return Err(Failure::input(format!(
+            "`{host}` has no RAID adapters: nothing there limits how many devices can be used; name one such as 57ce-gen3"
+        )));
+    }
+    let found = saturate::saturate(of, &signals::stop_flag())?;
+    if flags.json {
+        return print_json(&saturate::document(of, &found));
+    }
+    print(&saturate::show(of, &found, style))
+}
+
+fn of_word(level: &str) -> Option<Level> {
+    Some(match level {
+        "0" => Level::Raid0,
+        "5" => Level::Raid5,
+        "6" => Level::Raid6,
+        "10" => Level::Raid10,
+        _ => return None,
+    })
+}
+
+fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
+    let capacity_bytes = flags.capacity.unwrap_or(0);
+    if let Some(run) = &flags.like {
+        let like = like(run, notebook)?;
+        let missing = |what: &str| {
+            Failure::input(format!("the run `{run}` supports no {what}: give one by --{what}"))
+        };
+        let rate_iops = flags.rate.or(like.rate_iops).ok_or_else(|| missing("rate"))?;
+        let p99_ns = flags.p99.or(like.p99_ns).ok_or_else(|| missing("p99"))?;
+        return Ok(Demand { rate_iops, p99_ns, capacity_bytes, ..like.demand });
+    }
+    let name = flags.workload.as_deref().unwrap_or_default();
+    let (_, members) = find_work::members(name)?;
+    let [(name, spec)] = <[(String, Spec); 1]>::try_from(members).map_err(|members| {
+        let names: Vec<String> = members.into_iter().map(|member| member.0).collect();
+        Failure::input(format!(
+            "`{name}` is several workloads, and a system is sized for one: take one of {}",
+            names.join(", ")
+        ))
+    })?;
+    Ok(Demand {
+        name,
+        like: None,
+        spec,
+        rate_iops: flags.rate.unwrap_or(1.0),
+        p99_ns: flags.p99.unwrap_or(1),
+        capacity_bytes,
+        active_bytes: None,
+    })
+}
+
+/// What a run of the notebook demanded.
+struct Like {
+    demand: Demand,
+    rate_iops: Option<f64>,
+    p99_ns: Option<u64>,
+}
+
+/// The last cell of a run that measured, over all its targets.
+fn like(selector: &str, notebook: Option<&Path>) -> Result<Like, Failure> {
+    let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
+    let run: Run = notebook.load(selector)?;
+    let measured = |cell: &&Cell| {
+        let measures = |c: &Cell| c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure);
+        measures(cell) && cell.total().ops() > 0
+    };
+    let cells: Vec<&Cell> = run.cells.iter().filter(measured).collect();
+    let merged = cells.iter().rev().find(|cell| cell.key.is_of_all_targets());
+    let nothing = || Failure::input(format!("the run `{selector}` measured nothing"));
+    let cell = merged.or(cells.last()).ok_or_else(nothing)?;
+    let of_cell = run.head.workloads.iter().find(|w| w.name == cell.key.workload);
+    let record = of_cell.or(run.head.workloads.last()).ok_or_else(nothing)?;
+    let spec: Spec = serde_json::from_value(record.spec.clone())
+        .map_err(|e| Failure::notebook(format!("the workload of run {}: {e}", run.id)))?;
+    let of_target = |target: &iodyno_notebook::TargetRecord| {
+        let described = target.description();
+        described.opened_bytes.or(described.size_bytes)
+    };
+    let bytes = run.head.targets.iter().filter_map(of_target).sum();
+    let (start, end) = iodyno_drive::active_range(&spec, bytes);
+    let summary = Summary::of(cell);
+    let demand = Demand {
+        name: record.name.clone(),
+        like: Some(run.id.clone()),
+        spec,
+        rate_iops: 0.0,
+        p99_ns: 0,
+        capacity_bytes: 0,
+        active_bytes: Some(end.saturating_sub(start)).filter(|bytes| *bytes > 0),
+    };
+    let p99_ns = summary.get(Quantity::Quantile(0.99)).map(|ns| ns as u64);
+    Ok(Like { demand, rate_iops: Some(summary.ops_per_s).filter(|rate| *rate >= 1.0), p99_ns })
+}
+
+fn prices(path: &Path) -> Result<Prices, Failure> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Failure::input(format!("{name}: {e}: give --price the path of a TOML file"))
+    })?;
+    let file = File::at_path(Kind::Device, &name, text.as_str());
+    Ok(Prices::from_toml(&text).map_err(|errors| Problem::of(&file, &errors))?)
+}

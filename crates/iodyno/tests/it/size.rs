@@ -1,0 +1,99 @@
+//! `size` from the command line: its documents, its exit codes, and what it refuses. The search itself is tested in
+//! `sizing`.
+
+use crate::place::{Place, number};
+use serde_json::Value;
+
+const SCHEMA: &str = include_str!("../../../../docs/schema/size-v1.schema.json");
+const SMALL: &str = "--adapter 57b4-gen3 --device ssd-gen3-emlc --raid 10 --quiet";
+
+fn valid(document: &Value) {
+    let validator = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+    assert!(validator.is_valid(document), "{document}");
+}
+
+/// A demand like a run's: its workload, the part that it worked on, its rate and p99; or others, where they are given.
+#[test]
+fn a_demand_is_like_a_run() {
+    let place = Place::new();
+    let run =
+        "run oltp1 --on model:nvme-tlc-3840g --rate 20k/s --active 0%..1% --time 200ms --ramp 10ms";
+    place.iodyno(run).succeeds();
+    let words = format!("size --like last --p99 3ms --json --report=size.html {SMALL}");
+    let document = place.iodyno(&words).succeeds().json();
+    valid(&document);
+    let demand = &document["demand"];
+    assert_eq!(
+        (&demand["workload"], demand["p99_ns"].as_u64()),
+        (&"oltp1".into(), Some(3_000_000))
+    );
+    assert!((number(&demand["rate_iops"]) / 20e3 - 1.0).abs() < 0.05, "{demand}");
+    assert!((number(&demand["active_bytes"]) / 38.4e9 - 1.0).abs() < 0.01, "{demand}");
+    let row = &document["meets"][0];
+    assert!(number(&row["at_asked_rate_of_each"]["p99_ns"]) <= 3e6);
+    assert!(
+        std::fs::read_to_string(place.path("size.html")).unwrap().contains("latency over load")
+    );
+}
+
+#[test]
+fn saturation_is_a_document_too() {
+    let place = Place::new();
+    let words = "size --saturate 57c4-gen1 --device ssd-gen3-emlc";
+    let document = place.iodyno(&format!("{words} --json")).succeeds().json();
+    valid(&document);
+    assert_eq!(document["saturate"]["devices_max"], 24);
+    assert!(place.iodyno(words).succeeds().stdout.contains("devices are used fully"));
+}
+
+/// Nothing meets it: an exit code of its own, and what comes nearest.
+#[test]
+fn what_nothing_meets_is_said() {
+    let place = Place::new();
+    let words = format!("size --workload oltp1 --rate 20k/s --p99 60us {SMALL}");
+    let output = place.iodyno(&words);
+    output.exits(6);
+    for said in ["None of 1 kinds of systems meets it", "nearest", "allow a longer --p99"] {
+        assert!(output.stdout.contains(said), "{}", output.stdout);
+    }
+}
+
+#[test]
+fn bad_input_is_refused_with_the_rule() {
+    let place = Place::new();
+    place.iodyno("size --like last").fails(5, &["no notebook"]);
+    place.write("prices.toml", "schema = 1\ncurrency = \"EUR\"\n[devices]\nssd-gen3-emlc = -1\n");
+    place.write("other.toml", "schema = 1\ncurrency = \"EUR\"\n[devices]\nno-such = 1\n");
+    let demand = "size --workload oltp1 --rate 20k/s --p99 2ms";
+    for (words, says) in [
+        ("size", &["--workload"][..]),
+        ("size --workload oltp1 --rate 20k/s", &["--p99"]),
+        ("size --workload oltp1 --rate 0/s --p99 2ms", &["is not a rate"]),
+        ("size --workload oltp1 --rate 1k/s --p99 1h", &["1us to 5s"]),
+        (
+            "size --workload four-corners --rate 1k/s --p99 2ms",
+            &["several workloads", "random-read"],
+        ),
+        ("size --workload no-such --rate 1k/s --p99 2ms", &["no-such"]),
+        ("size --saturate 57ce-gen3", &["--device"]),
+        ("size --saturate workstation --device nvme-tlc-3840g", &["has no RAID adapters"]),
+        (
+            "size --saturate 57ce-gen3 --device ssd-gen3-emlc --device ssd-gen2-emlc",
+            &["one of each"],
+        ),
+    ] {
+        place.iodyno(words).fails(2, says);
+    }
+    for (words, says) in [
+        ("--raid 7", &["possible values: 0, 5, 6, 10"][..]),
+        ("--width 2 --raid 5 --adapter 57ce-gen3", &["at least 3 members"]),
+        ("--adapter 57ce-gen3 --device nvme-tlc-3840g", &["RAID adapters take SAS devices"]),
+        ("--adapter 57ce-pair-48ssd-raid5", &["lists devices of its own"]),
+        ("--device no-such", &["there is no device named `no-such`"]),
+        ("--price prices.toml", &["the price of `ssd-gen3-emlc` is below 0", "prices.toml:4"]),
+        ("--price other.toml", &["no device together with a system"]),
+        ("--price missing.toml", &["missing.toml", "TOML file"]),
+    ] {
+        place.iodyno(&format!("{demand} {words} --quiet")).fails(2, says);
+    }
+}

@@ -1,0 +1,286 @@
+//! The kinds of systems that are searched: adapters or a server, devices of one kind, arrays of one level and width.
+//!
+//! Without names: RAID adapters with the SAS devices of the catalog, each kind of adapter in its fastest slots; and
+//! servers with the other drives whose files name them. What can't be replaced under power is searched only by name.
+
+use iodyno_catalog::{Kind as FileKind, list};
+use iodyno_emulate::describe::{Bay, DescribedDevice, DescribedSystem};
+use iodyno_emulate::spec::{Adapters, Kind, Slot};
+use iodyno_raid::Level;
+use iodyno_run::{Files, RunError, described_device, described_system, emulated};
+use iodyno_target::TargetName;
+
+/// The most drives of a server without adapters: the bays of one of two rack units.
+pub const SERVER_BAYS: u32 = 24;
+
+/// What is asked to be searched; empty lists leave the choice to the catalog.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Systems.
+    pub hosts: Vec<String>,
+    /// Devices.
+    pub devices: Vec<String>,
+    /// Levels.
+    pub levels: Vec<Level>,
+    /// Members of an array.
+    pub width: Option<u32>,
+}
+
+/// The levels that are searched where none is named: those that survive a device.
+pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
+
+/// A kind of system.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The system's name in a target: of adapters, or of a server.
+    pub host: String,
+    /// Its description in a line.
+    pub host_summary: String,
+    /// Its adapters.
+    pub adapters: Option<Adapters>,
+    /// The device's name in a target.
+    pub device_name: String,
+    /// The device.
+    pub device: DescribedDevice,
+    /// The arrays' level.
+    pub level: Level,
+    /// Devices of an array.
+    pub members: u32,
+    /// The most arrays of one such system.
+    pub arrays_max: u32,
+    /// Usable bytes of an array.
+    pub array_bytes: u64,
+}
+
+impl Candidate {
+    /// `raid5(ssd-gen3-emlc*3)`.
+    pub fn array(&self) -> String {
+        format!("{}({}*{})", self.level_word(), self.device_name, self.members)
+    }
+
+    /// `raid5`.
+    pub fn level_word(&self) -> &'static str {
+        level_word(self.level)
+    }
+
+    /// A target that is so many arrays of it.
+    pub fn target(&self, arrays: u32) -> String {
+        format!("model:{}*{arrays}@{}", self.array(), self.host)
+    }
+
+    /// Adapters of one such system.
+    pub fn adapter_count(&self) -> u32 {
+        self.adapters.as_ref().map_or(0, |adapters| adapters.count)
+    }
+
+    /// Whether it has a write cache.
+    pub fn has_cache(&self) -> bool {
+        self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
+    }
+
+    /// No rate above this can be held by one such system: each operation of a host occupies an adapter's processor, and
+    /// its bytes the slot. `bytes` are those of a mean read and of a mean write.
+    pub fn iops_max(&self, write_share: f64, bytes: (f64, f64)) -> f64 {
+        let Some(a) = &self.adapters else { return f64::INFINITY };
+        let (reads, count) = (1.0 - write_share, f64::from(a.count));
+        let (read_ns, write_ns) = (a.processor.read_ns as f64, a.processor.write_ns as f64);
+        let processor = 1e9 / (reads * read_ns + write_share * write_ns).max(f64::MIN_POSITIVE);
+        let slot =
+            |share: f64, bytes: f64, rate: f64| rate / (share * bytes).max(f64::MIN_POSITIVE);
+        let Slot { read_bytes_per_s, write_bytes_per_s, .. } = a.slot;
+        count
+            * processor.min(slot(reads, bytes.0, read_bytes_per_s)).min(slot(
+                write_share,
+                bytes.1,
+                write_bytes_per_s,
+            ))
+    }
+}
+
+/// A level's word in targets.
+pub fn level_word(level: Level) -> &'static str {
+    match level {
+        Level::Raid0 => "raid0",
+        Level::Raid1 => "raid1",
+        Level::Raid5 => "raid5",
+        Level::Raid6 => "raid6",
+        Level::Raid10 => "raid10",
+        Level::Jbod => "jbod",
+    }
+}
+
+/// Members of an array of this level where no width is named: those of the study of RAID adapters.
+pub const fn usual_width(level: Level) -> u32 {
+    match level {
+        Level::Raid0 | Level::Jbod => 1,
+        Level::Raid1 | Level::Raid10 => 2,
+        Level::Raid5 => 3,
+        Level::Raid6 => 4,
+    }
+}
+
+struct Host {
+    name: String,
+    system: DescribedSystem,
+}
+
+/// The candidates that a choice leaves, in the catalog's order.
+///
+/// # Errors
+/// An unknown name, a wrong file, a width that a level can't have, and a choice that leaves nothing.
+pub fn candidates(choice: &Choice) -> Result<Vec<Candidate>, RunError> {
+    let mut files = Files::default();
+    let mut devices = Vec::new();
+    let named = !choice.devices.is_empty();
+    let in_catalog = list(FileKind::Device).map(|(name, _)| name.to_owned());
+    let names = if named { choice.devices.clone() } else { in_catalog.collect() };
+    for name in names {
+        let device = described_device(&name, &mut files)?;
+        if named || is_usual(&device) {
+            devices.push((name, device));
+        }
+    }
+    let hosts = hosts(choice, &mut files)?;
+    let levels = if choice.levels.is_empty() { &LEVELS[..] } else { &choice.levels };
+    let mut all = Vec::new();
+    let mut refused = None;
+    for (name, device) in &devices {
+        let mut of_device: Vec<&Host> =
+            hosts.iter().filter(|host| fits(host, device, choice)).collect();
+        if choice.hosts.is_empty() {
+            only_fastest_slots(&mut of_device, device);
+        }
+        let own = if of_device.is_empty() && choice.hosts.is_empty() {
+            let system = described_system(&device.default_host, &mut files)?.0;
+            Some(Host { name: device.default_host.clone(), system })
+        } else {
+            None
+        };
+        for host in of_device.into_iter().chain(&own) {
+            for &level in levels {
+                let members = choice.width.unwrap_or(usual_width(level));
+                match candidate(host, (name, device), level, members, &mut files) {
+                    Ok(candidate) => all.push(candidate),
+                    Err(why) => refused = refused.or(Some(why)),
+                }
+            }
+        }
+    }
+    if !all.is_empty() {
+        return Ok(all);
+    }
+    Err(refused.unwrap_or_else(|| {
+        RunError::Impossible(
+            "nothing is left to be searched: RAID adapters take SAS devices; leave --adapter out for others"
+                .to_owned(),
+        )
+    }))
+}
+
+/// Drives that can be replaced under power.
+fn is_usual(device: &DescribedDevice) -> bool {
+    device.bay.is_some() && device.device.hot_swap && !matches!(device.device.kind, Kind::Memory(_))
+}
+
+/// The systems with adapters, or those that are named.
+fn hosts(choice: &Choice, files: &mut Files) -> Result<Vec<Host>, RunError> {
+    let named = !choice.hosts.is_empty();
+    let in_catalog = list(FileKind::System).map(|(name, _)| name.to_owned());
+    let names = if named { choice.hosts.clone() } else { in_catalog.collect() };
+    let mut all = Vec::new();
+    for name in names {
+        let (system, _) = described_system(&name, files)?;
+        if named && !system.volumes.is_empty() {
+            let message = format!(
+                "`{name}` lists devices of its own: name a system without, of which `size` counts them"
+            );
+            return Err(RunError::Impossible(message));
+        }
+        if named || (system.adapters.is_some() && system.volumes.is_empty()) {
+            all.push(Host { name, system });
+        }
+    }
+    Ok(all)
+}
+
+/// Adapters take SAS devices, and any drive that is named with them.
+fn fits(host: &Host, device: &DescribedDevice, choice: &Choice) -> bool {
+    match host.system.adapters {
+        Some(_) => device.bay == Some(Bay::Sas) || !choice.hosts.is_empty() && device.bay.is_none(),
+        None => true,
+    }
+}
+
+/// Of adapters that differ in their slots or drawers alone, those that take the most devices; of these the fastest slots,
+/// and the fewest drawers; of equals the last.
+fn only_fastest_slots(hosts: &mut Vec<&Host>, device: &DescribedDevice) {
+    let all: Vec<&Adapters> =
+        hosts.iter().filter_map(|host| host.system.adapters.as_ref()).collect();
+    let rank = |at: usize| {
+        let (a, most) = (all[at], devices_max(Some(all[at]), device, None));
+        (most, a.slot.read_bytes_per_s as u64, core::cmp::Reverse(a.drawers.count), at)
+    };
+    let same = |a: usize, b: usize| {
+        let alike = Adapters { slot: all[b].slot, drawers: all[b].drawers, ..all[a].clone() };
+        alike == *all[b]
+    };
+    let mut at = 0;
+    hosts.retain(|host| {
+        if host.system.adapters.is_none() {
+            return true;
+        }
+        let own = at;
+        at += 1;
+        (0..all.len()).filter(|&other| same(own, other)).all(|other| rank(other) <= rank(own))
+    });
+}
+
+/// The most devices of a kind behind adapters, or in a server.
+fn devices_max(adapters: Option<&Adapters>, device: &DescribedDevice, host: Option<&Host>) -> u32 {
+    match adapters {
+        Some(a) => {
+            let is_ssd = matches!(device.device.kind, Kind::Flash(_));
+            let by_kind = if is_ssd { a.ssds_max } else { u32::MAX };
+            a.devices_max.min(by_kind).min(a.drawers.count * a.drawers.bays)
+        }
+        None if device.bay == Some(Bay::MemorySlot) => host.map_or(0, |host| {
+            let slots = &host.system.host.slots;
+            slots.flash_dimms_per_socket * host.system.host.sockets
+        }),
+        None => SERVER_BAYS,
+    }
+}
+
+fn candidate(
+    host: &Host,
+    (name, device): (&str, &DescribedDevice),
+    level: Level,
+    members: u32,
+    files: &mut Files,
+) -> Result<Candidate, RunError> {
+    let adapters = host.system.adapters.clone();
+    let most = devices_max(adapters.as_ref(), device, Some(host));
+    let mut candidate = Candidate {
+        host: host.name.clone(),
+        host_summary: host.system.summary.clone(),
+        adapters,
+        device_name: name.to_owned(),
+        device: device.clone(),
+        level,
+        members,
+        arrays_max: most / members.max(1),
+        array_bytes: 0,
+    };
+    if candidate.arrays_max == 0 {
+        return Err(RunError::Impossible(format!(
+            "{} takes {most} of {name}, and an array has {members}: give a smaller --width",
+            host.name
+        )));
+    }
+    // Its rules are the emulator's.
+    let target = TargetName::parse(&candidate.target(1))?;
+    if let Some(found) = emulated(&[target], files)? {
+        candidate.array_bytes = found.system.capacity_bytes(0);
+    }
+    Ok(candidate)
+}

@@ -1,0 +1,87 @@
+//! The cells of a search, counted, several at once.
+
+use crate::candidate::Candidate;
+use crate::demand::Demand;
+use crate::row::Trial;
+use crate::search::{Count, highest_rate};
+use crate::simulate::{Arrays, Condition, Effort, Measured, run, under};
+use iodyno_drive::parallel::{at_once, processors};
+use iodyno_run::RunError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The operations outstanding on one device whose rate the textbook takes: as many as make it busy.
+const DEVICE_DEPTH: u32 = 128;
+const RAMP_AND_WINDOW_NS: (u64, u64) = (50_000_000, 50_000_000);
+
+/// What all jobs share.
+pub(crate) struct Lab<'a> {
+    pub(crate) demand: &'a Demand,
+    pub(crate) stop: &'a Arc<AtomicBool>,
+    pub(crate) cells: AtomicUsize,
+    pub(crate) progress: &'a (dyn Fn(usize) + Sync),
+}
+
+impl Lab<'_> {
+    /// One cell.
+    pub(crate) fn cell(
+        &self,
+        of: &Candidate,
+        count: Count,
+        rate_iops: f64,
+        (effort, condition): (Effort, Condition),
+    ) -> Result<Measured, RunError> {
+        let (arrays, all_arrays) = (count.arrays, count.units * count.arrays);
+        self.count_cell();
+        under(
+            self.demand,
+            Arrays { of, arrays, all_arrays },
+            rate_iops,
+            (effort, condition),
+            self.stop,
+        )
+    }
+
+    pub(crate) fn count_cell(&self) {
+        (self.progress)(self.cells.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+
+    /// The highest rate of one system within the limit, from one that holds on, and the trials.
+    pub(crate) fn highest(
+        &self,
+        of: &Candidate,
+        count: Count,
+        holds_iops: f64,
+        condition: Condition,
+    ) -> Result<(f64, Vec<Trial>), RunError> {
+        let mut trials = Vec::new();
+        let p99_ns = self.demand.p99_ns;
+        let found = highest_rate(holds_iops, &mut |iops| {
+            let measured = self.cell(of, count, iops, (Effort::Search, condition))?;
+            let tried = measured.tried(iops, p99_ns);
+            trials.push(Trial { arrays: count.arrays, offered_iops: iops, measured });
+            Ok::<_, RunError>(tried)
+        })?;
+        Ok((found, trials))
+    }
+}
+
+/// Does all jobs, several at once; their results in their order.
+pub(crate) fn together<J: Sync, T: Send + Sync>(
+    jobs: &[J],
+    work: impl Fn(&J) -> Result<T, RunError> + Sync,
+) -> Result<Vec<T>, RunError> {
+    let ((), all) = at_once(processors(), jobs, work, || ());
+    all.into_iter().flatten().collect()
+}
+
+/// Operations a second of one device alone, as busy as it gets.
+pub(crate) fn device_iops(lab: &Lab<'_>, device: &str) -> Result<f64, RunError> {
+    let wrong = |why: String| RunError::Impossible(why);
+    // Closed, and without a rate of its own.
+    let spec = lab.demand.spec.for_calibration(RAMP_AND_WINDOW_NS.1);
+    let spec = spec.with_threads(1).and_then(|s| s.with_depth(DEVICE_DEPTH)).map_err(wrong)?;
+    lab.count_cell();
+    let target = format!("model:{device}");
+    Ok(run(&target, spec, RAMP_AND_WINDOW_NS, Condition::Whole, lab.stop)?.iops.max(1.0))
+}

@@ -1,0 +1,75 @@
+//! Prices of devices, systems and drawers, from a file: by them rows are sorted where they are given.
+
+use crate::candidate::Candidate;
+use crate::search::Count;
+use iodyno_catalog::{FileError, Key, NUMBER, Reader, Record, ValueType};
+
+/// The keys of the file.
+const SCHEMA: &[Key] = &[
+    Key::optional("schema", ValueType::Header),
+    Key::required("currency", ValueType::Text).such_as("\"EUR\""),
+    Key::required("devices", ValueType::Map(&NUMBER)),
+    Key::optional("systems", ValueType::Map(&NUMBER)),
+    Key::optional("drawers", ValueType::Map(&NUMBER)),
+];
+
+/// Prices by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prices {
+    /// `EUR`.
+    pub currency: String,
+    devices: Vec<(String, f64)>,
+    systems: Vec<(String, f64)>,
+    drawers: Vec<(String, f64)>,
+}
+
+impl Prices {
+    /// Reads a file of prices.
+    ///
+    /// # Errors
+    /// All its errors, in the order of the file.
+    pub fn from_toml(text: &str) -> Result<Self, Vec<FileError>> {
+        let mut reader = Reader::default();
+        let record = reader.file(text, None, SCHEMA).unwrap_or_default();
+        let mut of = |key: &str| map(&mut reader, &record, key);
+        let (devices, systems, drawers) = (of("devices"), of("systems"), of("drawers"));
+        reader.finish()?;
+        let currency = record.said("currency").to_owned();
+        Ok(Self { currency, devices, systems, drawers })
+    }
+
+    /// The price of systems beside one another; None where the price of a part is not in the file.
+    pub fn of(&self, candidate: &Candidate, count: Count) -> Option<f64> {
+        let find = |all: &[(String, f64)], name: &str| {
+            all.iter().find(|(of, _)| of == name).map(|(_, price)| *price)
+        };
+        let devices = f64::from(count.arrays * candidate.members);
+        let drawers = match &candidate.adapters {
+            Some(adapters) if !self.drawers.is_empty() => {
+                let each = find(&self.drawers, &candidate.host)?;
+                each * (devices / f64::from(adapters.drawers.bays)).ceil()
+            }
+            _ => 0.0,
+        };
+        let system = match self.systems.as_slice() {
+            [] => 0.0,
+            all => find(all, &candidate.host)?,
+        };
+        let unit = devices * find(&self.devices, &candidate.device_name)? + drawers + system;
+        Some(unit * f64::from(count.units))
+    }
+}
+
+/// A table of prices; one below 0 is refused.
+fn map(reader: &mut Reader, record: &Record, key: &str) -> Vec<(String, f64)> {
+    let mut all = Vec::new();
+    for (name, entry) in record.get(key).map_or(&[][..], |entry| entry.map()) {
+        let price = entry.real().unwrap_or_default();
+        if !price.is_finite() || price < 0.0 {
+            let message = format!("the price of `{name}` is below 0");
+            reader.refuse(entry.span.clone(), message, "write 0 for what costs nothing");
+        }
+        all.push((name.clone(), price));
+    }
+    all
+}

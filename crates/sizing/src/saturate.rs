@@ -1,0 +1,153 @@
+//! How many devices a system can use fully, as the study of RAID adapters asks: the number at which the straight line
+//! through the rate of one array reaches the rate of all that can be attached (`useful_devices` of a study).
+
+use crate::candidate::Candidate;
+use crate::lab::together;
+use crate::simulate::{Arrays, Condition, Measured, run};
+use crate::terminal::{Text, level, rate};
+use iodyno_measure::statistics::knee::saturation;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::text::{Role, paint};
+use iodyno_run::RunError;
+use iodyno_run::explain::percent;
+use iodyno_units::human;
+use iodyno_workload::Spec;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const MS: u64 = 1_000_000;
+
+/// A load of the study.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    name: &'static str,
+    about: &'static str,
+    block: &'static str,
+    addresses: &'static str,
+    /// Outstanding operations for each device of an array, or of each array.
+    depth: fn(u32) -> u32,
+    ramp_ns: u64,
+    window_ns: u64,
+}
+
+/// The loads of the study's sizing table, as `catalog/studies/ibm-sas-raid.toml` has them.
+const LOADS: [Load; 2] = [
+    Load {
+        name: "W1",
+        about: "transactions: random reads of 4 KiB, 16 outstanding for each device",
+        block: "4KiB",
+        addresses: "uniform",
+        depth: |members| 16 * members,
+        ramp_ns: 100 * MS,
+        window_ns: 100 * MS,
+    },
+    Load {
+        name: "W2",
+        about: "throughput: reads of 1 MiB in order, 16 outstanding on each array",
+        block: "1MiB",
+        addresses: "sequential",
+        depth: |_| 16,
+        ramp_ns: 50 * MS,
+        window_ns: 200 * MS,
+    },
+];
+
+/// The answer for one load.
+#[derive(Clone, Debug)]
+pub struct Saturation {
+    load: Load,
+    /// Devices that are used fully, at most all that can be attached.
+    pub devices: f64,
+    /// One array: operations and bytes a second.
+    pub one: (f64, f64),
+    /// All arrays.
+    pub all: (f64, f64),
+    /// What is busiest with all arrays, and its busy share.
+    pub binds: Option<(String, f64)>,
+}
+
+/// The answers for both loads.
+///
+/// # Errors
+/// A system that can't be built, and an interruption.
+pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation>, RunError> {
+    let jobs: Vec<(Load, u32)> =
+        LOADS.into_iter().flat_map(|load| [(load, of.arrays_max), (load, 1)]).collect();
+    let cells = together(&jobs, |&(load, arrays)| {
+        let text = format!(
+            "schema = 1\ndepth = {}\nblock = \"{}\"\n[mix]\nread = 100\n[all]\naddresses = \"{}\"\n",
+            (load.depth)(of.members),
+            load.block,
+            load.addresses
+        );
+        let spec = Spec::from_toml(&text).expect("this is right");
+        let target = Arrays { of, arrays, all_arrays: arrays }.target(Condition::Whole);
+        run(&target, spec, (load.ramp_ns, load.window_ns), Condition::Whole, stop)
+    })?;
+    let answer = |(load, pair): (Load, &[Measured])| {
+        let (all, one) = (&pair[0], &pair[1]);
+        let few = (of.members, one.iops);
+        let devices = saturation(few, (of.arrays_max * of.members, all.iops)).unwrap_or(0.0);
+        let binds = all.binds().map(|share| (share.name.clone(), share.busy));
+        let figures = |m: &Measured| (m.iops, m.bytes_per_s);
+        Saturation { load, devices, one: figures(one), all: figures(all), binds }
+    };
+    Ok(LOADS.into_iter().zip(cells.chunks_exact(2)).map(answer).collect())
+}
+
+/// As text.
+pub fn show(of: &Candidate, all: &[Saturation], style: Style) -> String {
+    let mut text = Text::new(style);
+    let heading =
+        format!("{} in {} of {}, behind {}", of.device_name, level(of), of.members, of.host);
+    let emulated = paint("emulated, virtual time", Role::Dim, style);
+    text.line(&format!("{}  {emulated}", paint(&heading, Role::Bold, style)));
+    text.line("");
+    for answer in all {
+        let is_rate = answer.load.name == "W1";
+        let figure = |of: (f64, f64)| if is_rate { rate(of.0) } else { human::throughput(of.1) };
+        let most = of.arrays_max * of.members;
+        let more =
+            if answer.devices >= f64::from(most) { " (all that can be attached)" } else { "" };
+        let words = format!("{:.0} devices are used fully{more}", answer.devices);
+        text.labelled(answer.load.name, &words);
+        text.labelled("", answer.load.about);
+        let binds = answer.binds.as_ref();
+        let binds =
+            binds.map_or(String::new(), |(name, busy)| format!("; {name}, {}", percent(*busy)));
+        let rates = format!(
+            "{most} give {}{binds}; {} give {}",
+            figure(answer.all),
+            of.members,
+            figure(answer.one)
+        );
+        text.labelled("", &rates);
+    }
+    text.end()
+}
+
+/// As a document.
+pub fn document(of: &Candidate, all: &[Saturation]) -> Value {
+    let answer = |answer: &Saturation| {
+        json!({
+            "load": answer.load.name,
+            "about": answer.load.about,
+            "useful_devices": answer.devices,
+            "one_array": { "iops": answer.one.0, "bytes_per_s": answer.one.1 },
+            "all_arrays": { "iops": answer.all.0, "bytes_per_s": answer.all.1 },
+            "binds": answer.binds.as_ref().map(|(name, busy)| json!({ "resource": name, "busy_share": busy })),
+        })
+    };
+    json!({
+        "schema": 1,
+        "saturate": {
+            "system": of.host,
+            "device": of.device_name,
+            "level": of.level_word(),
+            "members": of.members,
+            "devices_max": of.arrays_max * of.members,
+            "loads": all.iter().map(answer).collect::<Vec<_>>(),
+        },
+    })
+}

@@ -1,0 +1,223 @@
+//! The search for the fewest arrays that hold a rate, and for the highest rate that some arrays hold. Pure: a trial
+//! says whether a number of arrays held a rate, and here is decided what is tried next. Nothing is accepted that was
+//! not tried.
+//!
+//! Both searches assume that a system with more arrays, or with a lower rate, holds whatever one with fewer or with a
+//! higher rate does.
+
+/// The most systems beside one another that a demand is spread over.
+pub const UNITS_MAX: u32 = 32;
+/// A first guess has its arrays this busy.
+const BUSY_GUESS: f64 = 0.92;
+/// Arrays that would be busier than this are not tried.
+const WORK_SHARE_MAX: f64 = 1.15;
+/// The highest rate is known to this share of it.
+const PRECISION_SHARE: f64 = 0.02;
+/// The first step beyond a rate that holds.
+const STEP_SHARE: f64 = 0.12;
+
+/// What some arrays did at a rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tried {
+    /// The rate was completed, within the limit of the latency.
+    pub holds: bool,
+    /// Operations completed a second.
+    pub iops: f64,
+    /// The largest busy share of what there is more of with more arrays.
+    pub busy: f64,
+}
+
+/// Equal systems beside one another, each with as many arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Count {
+    /// Systems.
+    pub units: u32,
+    /// Arrays of each.
+    pub arrays: u32,
+}
+
+/// The bounds of a search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// The most arrays of one system.
+    pub arrays_max: u32,
+    /// Arrays of all systems together, for their capacity.
+    pub all_arrays_min: u32,
+    /// No rate above this can be held by one system, whatever its arrays.
+    pub unit_iops_max: f64,
+}
+
+/// The result of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// So many.
+    Fewest(Count),
+    /// More than are worth a search.
+    NotWorth,
+    /// [`UNITS_MAX`] systems don't hold it.
+    Impossible,
+}
+
+/// The fewest systems that hold a rate together, and then the fewest arrays of each, if so many are `worth` it: fewer
+/// are whenever more are. `trial` tries a number of arrays of one system at a rate.
+///
+/// # Errors
+/// Those of the trials.
+pub fn fewest<E>(
+    rate_iops: f64,
+    bounds: &Bounds,
+    worth: &dyn Fn(Count) -> bool,
+    trial: &mut dyn FnMut(u32, f64) -> Result<Tried, E>,
+) -> Result<Found, E> {
+    let most = bounds.arrays_max;
+    let by_rate = (rate_iops / bounds.unit_iops_max).ceil() as u32;
+    let mut units = by_rate.max(bounds.all_arrays_min.div_ceil(most)).max(1);
+    let mut is_possible = units == UNITS_MAX;
+    let (tried, worth_max) = loop {
+        if units > UNITS_MAX {
+            return Ok(Found::Impossible);
+        }
+        let worth = |arrays: &u32| worth(Count { units, arrays: *arrays });
+        let worth_max = (bounds.all_arrays_min.div_ceil(units).max(1)..=most).rev().find(worth);
+        let Some(worth_max) = worth_max else { return Ok(Found::NotWorth) };
+        let tried = trial(most, rate_iops / f64::from(units))?;
+        if tried.holds {
+            break (tried, worth_max);
+        }
+        if !is_possible && !trial(most, rate_iops / f64::from(UNITS_MAX))?.holds {
+            return Ok(Found::Impossible);
+        }
+        is_possible = true;
+        // Not enough by the rate alone, or too late.
+        let by_rate = (rate_iops / tried.iops.max(1e-9)).floor().min(f64::from(UNITS_MAX)) as u32;
+        units = by_rate.max(units + 1);
+    };
+    let share_iops = rate_iops / f64::from(units);
+    let needed = f64::from(most) * tried.busy;
+    let mut high = most;
+    if worth_max < most {
+        // The same work, on fewer.
+        let is_hopeless = needed > WORK_SHARE_MAX * f64::from(worth_max);
+        if is_hopeless || !trial(worth_max, share_iops)?.holds {
+            return Ok(Found::NotWorth);
+        }
+        high = worth_max;
+    }
+    // What fails, or is too few for the capacity; and what holds.
+    let mut low = bounds.all_arrays_min.div_ceil(units).saturating_sub(1);
+    let mut guess = (needed / BUSY_GUESS).ceil() as u32;
+    let mut step = 1;
+    while high - low > 1 {
+        let next = guess.clamp(low + 1, high - 1);
+        if trial(next, share_iops)?.holds {
+            high = next;
+            guess = high.saturating_sub(step);
+        } else {
+            low = next;
+            guess = low + step;
+        }
+        step *= 2;
+        if step > 4 {
+            guess = low.midpoint(high);
+        }
+    }
+    Ok(Found::Fewest(Count { units, arrays: high }))
+}
+
+/// The highest rate that a trial holds, from one that it holds on.
+///
+/// # Errors
+/// Those of the trials.
+pub fn highest_rate<E>(
+    holds_iops: f64,
+    trial: &mut dyn FnMut(f64) -> Result<Tried, E>,
+) -> Result<f64, E> {
+    let (mut low, mut high) = (holds_iops, None::<f64>);
+    let mut step = STEP_SHARE;
+    while high.is_none_or(|high| high > low * (1.0 + PRECISION_SHARE)) {
+        let next = high.map_or(low * (1.0 + step), |high| low.midpoint(high));
+        let tried = trial(next)?;
+        if tried.holds {
+            low = next;
+            step *= 2.0;
+        } else {
+            // More than it completed it does not hold.
+            high = Some(next.min(tried.iops.max(low * (1.0 + PRECISION_SHARE / 2.0))));
+        }
+    }
+    Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{ProptestConfig, prop_assert, proptest};
+
+    /// A closed form in the place of a simulation: arrays of a rate behind a server of a rate, each of which adds waiting
+    /// time as M/M/1 does.
+    struct Oracle {
+        array_iops: f64,
+        server_iops: f64,
+        limit_s: f64,
+    }
+
+    impl Oracle {
+        fn tried(&self, arrays: u32, iops: f64) -> Tried {
+            let all = f64::from(arrays) * self.array_iops;
+            let time = |capacity: f64, of: f64| {
+                if of >= capacity { f64::INFINITY } else { 1.0 / (capacity - of) }
+            };
+            let s = time(self.server_iops, iops) + time(self.array_iops, iops / f64::from(arrays));
+            Tried {
+                holds: s <= self.limit_s,
+                iops: iops.min(all).min(self.server_iops),
+                busy: (iops / all).min(1.0),
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        /// The fewest of an exhaustive search, in few trials; and the highest rate holds, while one just above does not.
+        #[test]
+        fn it_finds_what_an_exhaustive_search_does(
+            array in 100.0_f64..10_000.0,
+            server in 1_000.0_f64..1e6,
+            limit_turns in 1.2_f64..30.0,
+            rate in 1_000.0_f64..3e6,
+            most in 1_u32..64,
+            least in 0_u32..80,
+            worth in 1_u32..200,
+        ) {
+            let limit_s = limit_turns * (1.0 / array + 1.0 / server);
+            let oracle = Oracle { array_iops: array, server_iops: server, limit_s };
+            let bounds = Bounds { arrays_max: most, all_arrays_min: least, unit_iops_max: server };
+            let mut trials = 0;
+            let is_worth = |count: Count| count.units * count.arrays <= worth;
+            let found = fewest::<()>(rate, &bounds, &is_worth, &mut |arrays, iops| {
+                trials += 1;
+                Ok(oracle.tried(arrays, iops))
+            });
+            let all = (1..=UNITS_MAX).flat_map(|units| (1..=most).map(move |arrays| Count { units, arrays }));
+            let holds = |c: &Count| {
+                c.units * c.arrays >= least && oracle.tried(c.arrays, rate / f64::from(c.units)).holds
+            };
+            // Of the fewest systems, the fewest arrays.
+            let expected = all.filter(holds).min();
+            let is_right = match found.unwrap() {
+                Found::Fewest(count) => expected == Some(count) && is_worth(count),
+                Found::NotWorth => expected.is_none_or(|count| !is_worth(count)),
+                Found::Impossible => expected.is_none(),
+            };
+            prop_assert!(is_right, "{:?}, where {:?} is right", found, expected);
+            prop_assert!(trials <= UNITS_MAX + 12, "{} trials", trials);
+            if let Some(count) = expected {
+                let mut at = |iops: f64| Ok::<_, ()>(oracle.tried(count.arrays, iops));
+                let share = rate / f64::from(count.units);
+                let highest = highest_rate(share, &mut at).unwrap();
+                prop_assert!(highest >= share && oracle.tried(count.arrays, highest).holds);
+                prop_assert!(!oracle.tried(count.arrays, highest * (1.0 + 1.1 * PRECISION_SHARE)).holds);
+            }
+        }
+    }
+}

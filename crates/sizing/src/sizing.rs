@@ -1,0 +1,249 @@
+//! The search over all candidates: each is sized by itself, several at once, and the best of them are looked at closely.
+//! The result depends on the catalog and the demand alone, not on threads or time.
+
+use crate::candidate::Candidate;
+use crate::demand::Demand;
+use crate::detail::{Detail, detail};
+use crate::lab::{Lab, device_iops, together};
+use crate::price::Prices;
+use crate::row::{Highest, Missed, Row, Trial};
+use crate::search::{Bounds, Count, Found, fewest};
+use crate::simulate::{Condition, Effort};
+use crate::textbook::Textbook;
+use iodyno_run::RunError;
+use iodyno_units::OpKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Rows that are looked at closely.
+pub const ROWS_MAX: usize = 8;
+/// Points of a curve of latency over load, as shares of the highest rate.
+const CURVE_SHARES: [f64; 5] = [0.25, 0.5, 0.75, 0.9, 1.05];
+
+/// The answer.
+#[derive(Debug)]
+pub struct Sizing {
+    /// The demand.
+    pub demand: Demand,
+    /// All that were searched.
+    pub candidates: Vec<Candidate>,
+    /// Those that meet the demand, the best first, at most [`ROWS_MAX`].
+    pub rows: Vec<Row>,
+    /// The number of others that meet it with more devices, or at a higher price, or were not searched to the end.
+    pub not_worth: usize,
+    /// Those that don't, the nearest first.
+    pub missed: Vec<Missed>,
+    /// More about the first row.
+    pub detail: Option<Detail>,
+    /// Prices, where they are given.
+    pub prices: Option<Prices>,
+    /// Cells that were simulated.
+    pub cells: usize,
+}
+
+/// Sizes all candidates. `progress` is called with the number of cells so far, from several threads.
+///
+/// # Errors
+/// A workload that does not fit, and an interruption.
+pub fn size(
+    demand: Demand,
+    candidates: Vec<Candidate>,
+    prices: Option<Prices>,
+    stop: &Arc<AtomicBool>,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Sizing, RunError> {
+    let lab = Lab { demand: &demand, stop, cells: AtomicUsize::new(0), progress };
+    let mut names: Vec<&str> = candidates.iter().map(|of| of.device_name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let alone = together(&names, |name| device_iops(&lab, name))?;
+    let textbook = |of: &Candidate| {
+        let at = names.iter().position(|name| *name == of.device_name).unwrap_or(0);
+        Textbook::of(alone[at], of, &demand)
+    };
+    // Devices, or the price.
+    let score = |of: &Candidate, count: Count| match &prices {
+        Some(prices) => prices.of(of, count).unwrap_or(f64::INFINITY),
+        None => f64::from(count.units * count.arrays * of.members),
+    };
+    let has_score = |of: &Candidate| score(of, Count { units: 1, arrays: 1 }).is_finite();
+    let mut jobs: Vec<usize> =
+        (0..candidates.len()).filter(|&n| has_score(&candidates[n])).collect();
+    if jobs.is_empty() {
+        let why = "the file of prices has no device together with a system that it could be in";
+        return Err(RunError::Impossible(format!(
+            "{why}: give prices by the names of the catalog"
+        )));
+    }
+    let unpriced = candidates.len() - jobs.len();
+    jobs.sort_by_key(|&job| textbook(&candidates[job]).devices);
+    let (mut rows, mut missed, mut not_worth) = (Vec::<Row>::new(), Vec::new(), unpriced);
+    // What is not better than the last row is not searched to its end. The batches don't depend on the processors.
+    for batch in jobs.chunks(ROWS_MAX) {
+        let last = rows.get(ROWS_MAX - 1);
+        let bound = last.map_or(f64::INFINITY, |row| score(&candidates[row.candidate], row.count));
+        let search = |&job: &usize| {
+            let of = &candidates[job];
+            let worth = |count: Count| score(of, count) <= bound;
+            one(&lab, (job, of), textbook(of), &worth, prices.as_ref())
+        };
+        for found in together(batch, search)? {
+            match found {
+                Searched::Meets(row) => rows.push(*row),
+                Searched::Misses(nearest) => missed.push(*nearest),
+                Searched::NotWorth => not_worth += 1,
+            }
+        }
+        rows.sort_by(|a, b| {
+            let of = |row: &Row| score(&candidates[row.candidate], row.count);
+            let bytes = |row: &Row| row.capacity_bytes(&candidates);
+            let by_count = a.devices(&candidates).cmp(&b.devices(&candidates));
+            let by_units = a.count.units.cmp(&b.count.units);
+            let p99 = |row: &Row| row.asked.p99_ns.unwrap_or(f64::INFINITY);
+            of(a)
+                .total_cmp(&of(b))
+                .then(by_count)
+                .then(by_units)
+                .then(bytes(b).cmp(&bytes(a)))
+                .then(p99(a).total_cmp(&p99(b)))
+        });
+    }
+    let far = |missed: &Missed| {
+        let nearest = missed.nearest.as_ref().map(|trial| &trial.measured);
+        let late = nearest.and_then(|m| m.p99_ns).unwrap_or(f64::INFINITY) / demand.p99_ns as f64;
+        (late.max(1.0), nearest.map_or(0.0, |m| -m.iops))
+    };
+    missed.sort_by(|a, b| far(a).partial_cmp(&far(b)).unwrap_or(core::cmp::Ordering::Equal));
+    let best = rows.len().min(ROWS_MAX);
+    not_worth += rows.len() - best;
+    rows.truncate(best);
+    let closer: Vec<usize> = (0..best).collect();
+    let looks = together(&closer, |&at| look(&lab, &candidates, &rows[at], at < 2))?;
+    for (row, (highest, next, trials)) in rows.iter_mut().zip(looks) {
+        (row.highest, row.next) = (Some(highest), next);
+        row.trials.extend(trials);
+    }
+    let detail = match rows.first() {
+        Some(row) => Some(detail(&lab, &candidates[row.candidate], row)?),
+        None => None,
+    };
+    let cells = lab.cells.load(Ordering::Relaxed);
+    Ok(Sizing { demand, candidates, rows, not_worth, missed, detail, prices, cells })
+}
+
+/// The result for a candidate.
+enum Searched {
+    Meets(Box<Row>),
+    Misses(Box<Missed>),
+    NotWorth,
+}
+
+/// The fewest of one candidate.
+fn one(
+    lab: &Lab<'_>,
+    (number, of): (usize, &Candidate),
+    textbook: Textbook,
+    worth: &dyn Fn(Count) -> bool,
+    prices: Option<&Prices>,
+) -> Result<Searched, RunError> {
+    let demand = lab.demand;
+    let bytes = (demand.mean_bytes(OpKind::Read), demand.mean_bytes(OpKind::Write));
+    let bounds = Bounds {
+        arrays_max: of.arrays_max,
+        all_arrays_min: demand.capacity_bytes.div_ceil(of.array_bytes.max(1)) as u32,
+        unit_iops_max: of.iops_max(demand.write_share(), bytes),
+    };
+    let mut trials: Vec<Trial> = Vec::new();
+    let found = fewest(demand.rate_iops, &bounds, worth, &mut |arrays, iops| {
+        let units = (demand.rate_iops / iops).round() as u32;
+        let how = (Effort::Search, Condition::Whole);
+        let measured = lab.cell(of, Count { units, arrays }, iops, how)?;
+        let tried = measured.tried(iops, demand.p99_ns);
+        trials.push(Trial { arrays, offered_iops: iops, measured });
+        Ok::<_, RunError>(tried)
+    })?;
+    let mut count = match found {
+        Found::Fewest(count) => count,
+        Found::NotWorth => return Ok(Searched::NotWorth),
+        Found::Impossible => {
+            let late =
+                |t: &Trial| t.measured.p99_ns.unwrap_or(f64::INFINITY).max(demand.p99_ns as f64);
+            let nearest = trials.into_iter().min_by(|a, b| {
+                late(a).total_cmp(&late(b)).then(b.measured.iops.total_cmp(&a.measured.iops))
+            });
+            let missed = Missed { candidate: number, nearest };
+            return Ok(Searched::Misses(Box::new(missed)));
+        }
+    };
+    // What the search found is tried again for longer, and may be one array too few.
+    let asked = loop {
+        let share_iops = demand.rate_iops / f64::from(count.units);
+        let measured = lab.cell(of, count, share_iops, (Effort::Shown, Condition::Whole))?;
+        let holds = measured.holds(share_iops, demand.p99_ns);
+        let (arrays, offered_iops) = (count.arrays, share_iops);
+        trials.push(Trial { arrays, offered_iops, measured: measured.clone() });
+        if holds {
+            break measured;
+        }
+        if count.arrays == of.arrays_max {
+            count.units += 1;
+        } else {
+            count.arrays += 1;
+        }
+    };
+    let devices = f64::from(count.units * count.arrays * of.members);
+    Ok(Searched::Meets(Box::new(Row {
+        candidate: number,
+        count,
+        asked,
+        highest: None,
+        next: None,
+        devices_w: of.device.power.active_w.map(|each| each * devices),
+        price: prices.and_then(|prices| prices.of(of, count)),
+        textbook,
+        trials,
+    })))
+}
+
+type Look = (Highest, Option<(Count, f64)>, Vec<Trial>);
+
+/// The highest rate of a row, and what the next larger one holds.
+fn look(
+    lab: &Lab<'_>,
+    candidates: &[Candidate],
+    row: &Row,
+    with_curve: bool,
+) -> Result<Look, RunError> {
+    let of = &candidates[row.candidate];
+    let share_iops = lab.demand.rate_iops / f64::from(row.count.units);
+    let (highest, mut trials) = lab.highest(of, row.count, share_iops, Condition::Whole)?;
+    let at = trials
+        .iter()
+        .find(|t| t.offered_iops.total_cmp(&highest).is_eq())
+        .map_or(&row.asked, |t| &t.measured);
+    let (binds, busy) =
+        at.binds().map_or(("nothing".to_owned(), 0.0), |s| (s.name.clone(), s.busy));
+    let is_of_arrays = busy <= at.array_busy;
+    let next = if row.count.arrays < of.arrays_max {
+        Count { arrays: row.count.arrays + 1, ..row.count }
+    } else {
+        Count { units: row.count.units + 1, ..row.count }
+    };
+    let next_iops = if next.units > row.count.units {
+        // Beside one another they hold as much each.
+        highest
+    } else {
+        lab.highest(of, next, highest, Condition::Whole)?.0
+    };
+    if with_curve {
+        for share in CURVE_SHARES {
+            let offered_iops = highest * share;
+            let measured =
+                lab.cell(of, row.count, offered_iops, (Effort::Search, Condition::Whole))?;
+            trials.push(Trial { arrays: row.count.arrays, offered_iops, measured });
+        }
+    }
+    let iops = highest * f64::from(row.count.units);
+    let highest = Highest { iops, binds, busy, is_of_arrays };
+    Ok((highest, Some((next, next_iops * f64::from(next.units))), trials))
+}

@@ -1,0 +1,399 @@
+//! The answer as text for a terminal. Pure.
+
+use crate::candidate::Candidate;
+use crate::detail::{CacheAdvice, Detail, WhatIf};
+use crate::row::Row;
+use crate::search::{Count, UNITS_MAX};
+use crate::simulate::Condition;
+use crate::sizing::Sizing;
+use iodyno_page::terminal::Style;
+use iodyno_page::terminal::table::{Column, Field, lines_in_parts};
+use iodyno_page::terminal::text::{Role, clean, hanging, pad, paint, shown};
+use iodyno_run::explain::percent;
+use iodyno_units::human;
+
+/// Columns of the labels below the table.
+const LABEL: usize = 9;
+
+/// Text in lines, prepared for the terminal.
+pub(crate) struct Text {
+    pub(crate) style: Style,
+    text: String,
+}
+
+impl Text {
+    pub(crate) fn new(style: Style) -> Self {
+        Self { style, text: String::new() }
+    }
+
+    /// A line; symbols that the terminal can't show are written in ASCII.
+    pub(crate) fn line(&mut self, line: &str) {
+        self.text.push_str(&shown(line.trim_end(), self.style));
+        self.text.push('\n');
+    }
+
+    /// Words behind a label, wrapped.
+    pub(crate) fn labelled(&mut self, label: &str, words: &str) {
+        let label = paint(&pad(label, LABEL, false), Role::Dim, self.style);
+        for line in hanging(&format!("  {label}  "), LABEL + 4, words, self.style) {
+            self.line(&line);
+        }
+    }
+
+    pub(crate) fn table(&mut self, labels: &[Column], columns: &[Column]) {
+        for line in lines_in_parts(labels, columns, self.style) {
+            self.line(&line);
+        }
+    }
+
+    pub(crate) fn end(self) -> String {
+        self.text
+    }
+}
+
+/// The whole answer.
+pub fn show(sizing: &Sizing, style: Style) -> String {
+    let mut text = Text::new(style);
+    let heading = clean(&demand_in_words(sizing), usize::MAX, Style { unicode: true, ..style });
+    let emulated = paint("emulated, virtual time", Role::Dim, style);
+    text.line(&format!("{}  {emulated}", paint(&heading, Role::Bold, style)));
+    text.line("");
+    if sizing.rows.is_empty() {
+        nothing(&mut text, sizing);
+        return text.end();
+    }
+    table(&mut text, sizing);
+    text.line("");
+    if let (Some(row), Some(detail)) = (sizing.rows.first(), &sizing.detail) {
+        recommended(&mut text, sizing, row, detail);
+    }
+    rest(&mut text, sizing);
+    text.end()
+}
+
+/// `oltp1 at 500 k/s, p99 within 2.00 ms, 20.0 TB`.
+pub(crate) fn demand_in_words(sizing: &Sizing) -> String {
+    let demand = &sizing.demand;
+    let like = demand.like.as_ref().map_or(String::new(), |run| format!(" like run {run}"));
+    let mut words = format!(
+        "{}{like} at {}, p99 within {}",
+        demand.name,
+        rate(demand.rate_iops),
+        human::time_ns(demand.p99_ns as f64)
+    );
+    if demand.capacity_bytes > 0 {
+        words = format!("{words}, {} or more", tb(demand.capacity_bytes));
+    }
+    words
+}
+
+/// `500 k/s`.
+pub(crate) fn rate(iops: f64) -> String {
+    format!("{}/s", human::count(iops))
+}
+
+/// `7.74 TB`, as drives are sold.
+pub(crate) fn tb(bytes: u64) -> String {
+    let (value, unit) = match bytes as f64 {
+        large if large >= 1e12 => (large / 1e12, "TB"),
+        small => (small / 1e9, "GB"),
+    };
+    format!("{} {unit}", human::three_digits(value))
+}
+
+/// `2 × 57ce-gen3`: systems; with adapters each is one of these.
+pub(crate) fn systems(candidate: &Candidate, count: Count) -> String {
+    if count.units == 1 {
+        candidate.host.clone()
+    } else {
+        format!("{} × {}", count.units, candidate.host)
+    }
+}
+
+/// `11 × RAID 5 of 3`; of several systems: each.
+pub(crate) fn arrays(candidate: &Candidate, count: Count) -> String {
+    let all = count.arrays * count.units;
+    format!("{all} × {} of {}", level(candidate), candidate.members)
+}
+
+/// `RAID 5`.
+pub(crate) fn level(candidate: &Candidate) -> String {
+    let word = candidate.level_word();
+    word.strip_prefix("raid").map_or(word.to_owned(), |number| format!("RAID {number}"))
+}
+
+/// How much more than the asked rate it holds: `+8 %`.
+pub(crate) fn headroom(iops: f64, asked_iops: f64) -> String {
+    format!("+{:.0} %", ((iops / asked_iops - 1.0) * 100.0).max(0.0))
+}
+
+fn table(text: &mut Text, sizing: &Sizing) {
+    let rows: Vec<&Row> = sizing.rows.iter().collect();
+    let of = |row: &Row| &sizing.candidates[row.candidate];
+    let figure = |text: &str| Field::figure(text, Role::Plain);
+    let maybe = |text: Option<String>| {
+        text.map_or(Field::Missing, |text| Field::figure(&text, Role::Plain))
+    };
+    let column = |head: &'static str, field: &dyn Fn(&Row) -> Field| {
+        let mut column = Column::new(head, 0);
+        column.fields = rows.iter().map(|row| field(row)).collect();
+        column
+    };
+    let first = |row: &Row| core::ptr::eq(row, rows[0]);
+    let name = |row: &Row| {
+        let words = format!("{} × {}", row.devices(&sizing.candidates), of(row).device_name);
+        Field::Text(words, if first(row) { Role::Bold } else { Role::Plain })
+    };
+    let words = |text: String| Field::Text(text, Role::Plain);
+    let number = |row: &Row| {
+        let at = rows.iter().position(|other| core::ptr::eq(*other, row)).unwrap_or(0);
+        words(format!("{}", at + 1))
+    };
+    let labels = [
+        column("", &number),
+        column("devices", &name),
+        column("in", &|row| words(systems(of(row), row.count))),
+    ];
+    let mut columns = vec![
+        column("arrays", &|row| words(arrays(of(row), row.count))),
+        column("usable", &|row| figure(&tb(row.capacity_bytes(&sizing.candidates)))),
+    ];
+    if let Some(prices) = &sizing.prices {
+        let price = |price: f64| format!("{price:.0} {}", prices.currency);
+        columns.push(column("price", &|row| maybe(row.price.map(price))));
+    }
+    columns.extend([
+        column("p99", &|row| maybe(row.asked.p99_ns.map(human::time_ns))),
+        column("holds", &|row| maybe(row.highest.as_ref().map(|h| rate(h.iops)))),
+        column("headroom", &|row| {
+            maybe(row.highest.as_ref().map(|h| headroom(h.iops, sizing.demand.rate_iops)))
+        }),
+        column("binds first", &|row| {
+            let binds = row.highest.as_ref().map(|h| format!("{}, {}", h.binds, percent(h.busy)));
+            binds.map_or(Field::Missing, words)
+        }),
+        column("next step", &|row| {
+            let next = row.next.map(|(count, iops)| {
+                let devices = count.units * count.arrays * of(row).members;
+                format!("{devices}: {}", rate(iops))
+            });
+            next.map_or(Field::Missing, words)
+        }),
+        column("power", &|row| maybe(row.devices_w.map(watts))),
+    ]);
+    text.table(&labels, &columns);
+}
+
+/// `247 W`.
+pub(crate) fn watts(w: f64) -> String {
+    format!("{} W", human::three_digits(w))
+}
+
+/// The first row in words.
+pub(crate) fn name(candidate: &Candidate, row: &Row) -> String {
+    let each = if row.count.units > 1 { ", each with its share of the load" } else { "" };
+    format!(
+        "{} × {} as {}, in {}{each}",
+        row.count.units * row.count.arrays * candidate.members,
+        candidate.device_name,
+        arrays(candidate, row.count),
+        systems(candidate, row.count)
+    )
+}
+
+fn recommended(text: &mut Text, sizing: &Sizing, row: &Row, detail: &Detail) {
+    let of = &sizing.candidates[row.candidate];
+    let style = text.style;
+    text.line(&paint(&name(of, row), Role::Bold, style));
+    text.labelled("system", &of.host_summary);
+    what_ifs(text, sizing, row, detail);
+    if let Some(cache) = &detail.cache {
+        text.labelled("cache", &cache_in_words(cache));
+    }
+    in_order(text, detail);
+    text.labelled("textbook", &textbook_in_words(sizing, row));
+    text.labelled("power", &power_in_words(sizing, row));
+    if sizing.demand.like.is_none() {
+        let target = of.target(row.count.arrays);
+        text.labelled("look at", &format!("iodyno explain '{target}' {}", sizing.demand.name));
+    }
+    text.line("");
+}
+
+/// A line of depths, one of reads and one of writes, in columns.
+fn in_order(text: &mut Text, detail: &Detail) {
+    let depths = detail.sequential.iter().map(|at| format!("depth {}", at.0)).collect();
+    let rates = |of: fn(&(u32, f64, f64)) -> f64| {
+        detail.sequential.iter().map(|at| human::throughput(of(at))).collect()
+    };
+    let rows: [(&str, &str, Vec<String>); 3] = [
+        ("in order", "1 MiB", depths),
+        ("", "reads", rates(|at| at.1)),
+        ("", "writes", rates(|at| at.2)),
+    ];
+    for (label, what, cells) in rows {
+        let cells: String = cells.iter().map(|cell| pad(cell, 11, true)).collect();
+        let label = paint(&pad(label, LABEL, false), Role::Dim, text.style);
+        text.line(&format!("  {label}  {}{cells}", pad(what, 6, false)));
+    }
+}
+
+fn what_ifs(text: &mut Text, sizing: &Sizing, row: &Row, detail: &Detail) {
+    let share_iops = sizing.demand.rate_iops / f64::from(row.count.units);
+    for (n, what_if) in detail.what_ifs.iter().enumerate() {
+        let label = if n == 0 { "what if" } else { "" };
+        text.labelled(label, &what_if_in_words(what_if, share_iops));
+    }
+}
+
+/// A condition, and what follows from it.
+pub(crate) fn what_if_in_words(what_if: &WhatIf, share_iops: f64) -> String {
+    let measured = &what_if.measured;
+    let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
+    let outcome = match what_if.holds {
+        true => "holds".to_owned(),
+        false if measured.iops < 0.97 * share_iops => {
+            format!("does not hold: {} % of the rate", (measured.iops / share_iops * 100.0).round())
+        }
+        false => "does not hold the limit".to_owned(),
+    };
+    format!("{}: {outcome}, p99 {p99}", condition_in_words(what_if.condition))
+}
+
+/// A condition in words.
+pub(crate) fn condition_in_words(condition: Condition) -> String {
+    match condition {
+        Condition::Whole => "all is well".to_owned(),
+        Condition::DeviceLost => "a device is lost".to_owned(),
+        Condition::Rebuild => "it is rebuilt".to_owned(),
+        Condition::AdapterLost => "an adapter is lost".to_owned(),
+        Condition::Filled(share) => format!("{:.0} % full, and the rest unused", share * 100.0),
+        Condition::CacheOff => "the cache is off".to_owned(),
+    }
+}
+
+/// The advice on the cache.
+pub(crate) fn cache_in_words(cache: &CacheAdvice) -> String {
+    let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
+    let off = match cache.highest_iops.1 {
+        Some(iops) => format!("{} with p99 {}", rate(iops), time(cache.p99_ns.1)),
+        None => format!("less than is asked (p99 {})", time(cache.p99_ns.1)),
+    };
+    let on = format!("{} with p99 {}", rate(cache.highest_iops.0), time(cache.p99_ns.0));
+    let advice = if cache.leave_on() { "leave it on" } else { "turn it off" };
+    format!("{advice}: on it holds {on} at the asked rate, off {off}")
+}
+
+/// The textbook's answer, and why it errs.
+pub(crate) fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
+    let textbook = &row.textbook;
+    let of = &sizing.candidates[row.candidate];
+    let writes = sizing.demand.write_share();
+    let ours = row.devices(&sizing.candidates);
+    let highest = row.highest.as_ref();
+    let binds = highest.map_or("", |highest| highest.binds.as_str());
+    let of_devices = highest.is_some_and(|highest| highest.is_of_arrays);
+    let all_arrays = u64::from(row.count.units * row.count.arrays);
+    let why = if (all_arrays - 1) * of.array_bytes < sizing.demand.capacity_bytes {
+        "it counts no bytes, and here the capacity asks for more".to_owned()
+    } else if textbook.devices == ours {
+        "as many; it knows no queues, adapters or caches, and here they don't matter".to_owned()
+    } else if textbook.devices > ours && of.has_cache() {
+        "too many: a cache gathers writes, and what it holds costs no device an operation"
+            .to_owned()
+    } else if textbook.devices > ours {
+        "too many: it counts reads that go before a write at the price of the mix".to_owned()
+    } else if of_devices {
+        "too few: it plans devices to be busy all the time, where operations wait without end"
+            .to_owned()
+    } else {
+        format!("too few: it knows devices alone, and here {binds} bind")
+    };
+    format!(
+        "{} devices by {} × ({:.2} + {:.0} × {:.2}) / {} of one alone; {why}",
+        textbook.devices,
+        rate(sizing.demand.rate_iops),
+        1.0 - writes,
+        textbook.penalty,
+        writes,
+        rate(textbook.device_iops)
+    )
+}
+
+fn power_in_words(sizing: &Sizing, row: &Row) -> String {
+    let of = &sizing.candidates[row.candidate];
+    let swap = if of.device.device.hot_swap {
+        "a device can be replaced under power"
+    } else {
+        "a device can't be replaced under power"
+    };
+    match row.devices_w {
+        Some(w) => format!(
+            "{} for the devices under load, {} mW an operation a second; {swap}",
+            watts(w),
+            human::three_digits(w / sizing.demand.rate_iops * 1e3)
+        ),
+        None => format!("the file of {} has none; {swap}", of.device_name),
+    }
+}
+
+/// What the table leaves out.
+fn rest(text: &mut Text, sizing: &Sizing) {
+    if sizing.not_worth > 0 {
+        let by = if sizing.prices.is_some() {
+            "cost more, or have no price"
+        } else {
+            "need more devices"
+        };
+        let words = format!(
+            "{} other kinds of systems {by}: --adapter, --device and --raid choose",
+            sizing.not_worth
+        );
+        text.labelled("more", &words);
+    }
+    if let Some(nearest) = sizing.missed.first() {
+        let of = &sizing.candidates[nearest.candidate];
+        let words = format!(
+            "{} others don't meet it; nearest comes {} in {}: {}",
+            sizing.missed.len(),
+            of.array(),
+            of.host,
+            nearest_in_words(sizing)
+        );
+        text.labelled("without", &words);
+    }
+    text.labelled("simulated", &format!("{} cells", sizing.cells));
+}
+
+/// Why the nearest of those that don't meet it does not.
+pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
+    let Some(missed) = sizing.missed.first() else { return "nothing was tried".to_owned() };
+    let of = &sizing.candidates[missed.candidate];
+    let Some(trial) = &missed.nearest else {
+        return format!("so much capacity is not in {UNITS_MAX} of them");
+    };
+    let p99 = trial.measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
+    let binds = trial.measured.binds();
+    let binds =
+        binds.map_or(String::new(), |s| format!("; busiest: {}, {}", s.name, percent(s.busy)));
+    format!(
+        "{} of it in one system complete {} of {} with p99 {p99}{binds}",
+        trial.arrays * of.members,
+        rate(trial.measured.iops),
+        rate(trial.offered_iops)
+    )
+}
+
+fn nothing(text: &mut Text, sizing: &Sizing) {
+    let style = text.style;
+    let head = format!("None of {} kinds of systems meets it", sizing.candidates.len());
+    text.line(&paint(&head, Role::Red, style));
+    if let Some(missed) = sizing.missed.first() {
+        let of = &sizing.candidates[missed.candidate];
+        text.labelled("nearest", &format!("{} in {}", of.array(), of.host));
+        text.labelled("", &nearest_in_words(sizing));
+    }
+    let help =
+        "allow a longer --p99 or a lower --rate, or leave --device, --adapter and --raid out";
+    text.labelled("mend", help);
+}

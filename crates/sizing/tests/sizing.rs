@@ -1,0 +1,156 @@
+//! Sizing by simulation: what users see of a small demand, its documents, what can't be met, and that `saturate` answers
+//! as the study's sizing table does.
+
+use iodyno_page::terminal::Style;
+use iodyno_page::{csv, html, markdown};
+use iodyno_raid::Level;
+use iodyno_run::find_work;
+use iodyno_sizing::search::Count;
+use iodyno_sizing::{
+    Choice, Demand, Prices, Sizing, candidates, json, page, saturate, size, terminal,
+};
+use iodyno_study::{Options, load, run};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const STYLE: Style = Style { color: false, width: 100, unicode: true };
+
+fn choice(hosts: &[&str], devices: &[&str], levels: &[Level]) -> Choice {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Choice { hosts: owned(hosts), devices: owned(devices), levels: levels.to_vec(), width: None }
+}
+
+fn demand(workload: &str, rate_iops: f64, p99_ns: u64) -> Demand {
+    let (name, mut members) = find_work::members(workload).unwrap();
+    let spec = members.remove(0).1;
+    Demand { name, like: None, spec, rate_iops, p99_ns, capacity_bytes: 0, active_bytes: None }
+}
+
+fn sized(demand: Demand, choice: &Choice, prices: Option<Prices>) -> Sizing {
+    let stop = Arc::new(AtomicBool::new(false));
+    size(demand, candidates(choice).unwrap(), prices, &stop, &|_| {}).unwrap()
+}
+
+fn is_valid(document: &serde_json::Value) {
+    let schema = serde_json::from_str(json::SCHEMA_SIZE).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(document).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+/// The whole answer to a small demand, as text, as a document and as a page.
+#[test]
+fn a_small_demand() {
+    let choice = choice(&["57ce-gen3"], &["ssd-gen3-emlc"], &[Level::Raid5, Level::Raid10]);
+    let sizing = sized(demand("oltp1", 60_000.0, 2_000_000), &choice, None);
+    insta::assert_snapshot!(terminal::show(&sizing, STYLE));
+    let document = json::document(&sizing);
+    is_valid(&document);
+    assert_eq!(document["meets"].as_array().unwrap().len(), 2);
+    for row in &sizing.rows {
+        let fewer = row.trials.iter().filter(|t| t.arrays < row.count.arrays);
+        let (rate, limit) = (sizing.demand.rate_iops, sizing.demand.p99_ns);
+        assert!(row.asked.holds(rate, limit) && row.highest.as_ref().unwrap().iops >= rate);
+        for trial in fewer {
+            assert!(!trial.measured.holds(trial.offered_iops, limit), "{trial:?}");
+        }
+        assert!(
+            row.count.arrays == 1 || row.trials.iter().any(|t| t.arrays + 1 == row.count.arrays)
+        );
+    }
+    let drawn = page::document(&sizing, "iodyno");
+    let text = markdown::text(&drawn);
+    assert!(text.contains("latency over load") && text.contains("What if"), "{text}");
+    assert!(html::page(&drawn).contains("<svg") && csv::text(&drawn).contains("binds first"));
+}
+
+/// Prices decide the order, and what has none is left out. Each wrong price is reported.
+#[test]
+fn prices_decide() {
+    let text = "schema = 1\ncurrency = \"EUR\"\n[devices]\nssd-gen3-emlc = 100\nssd-gen4-emlc = 1000\n[systems]\n57b4-gen3 = 5000\n[drawers]\n57b4-gen3 = 10\n";
+    let prices = Prices::from_toml(text).unwrap();
+    let names = ["ssd-gen2-emlc", "ssd-gen3-emlc", "ssd-gen4-emlc"];
+    let choice = choice(&["57b4-gen3"], &names, &[Level::Raid10]);
+    let all = candidates(&choice).unwrap();
+    assert_eq!(
+        prices.of(&all[1], Count { units: 2, arrays: 13 }),
+        Some(2.0 * (5000.0 + 20.0 + 2600.0))
+    );
+    let sizing = sized(demand("oltp2", 120_000.0, 2_000_000), &choice, Some(prices));
+    let order: Vec<&str> = sizing
+        .rows
+        .iter()
+        .map(|row| sizing.candidates[row.candidate].device_name.as_str())
+        .collect();
+    assert_eq!(order, ["ssd-gen3-emlc", "ssd-gen4-emlc"]);
+    let (cheap, fast) = (&sizing.rows[0], &sizing.rows[1]);
+    assert!(cheap.price < fast.price && cheap.count.arrays > fast.count.arrays);
+    assert_eq!(sizing.not_worth, 1);
+    let wrong = text.replace("100\n", "-1\n").replace("10\n", "\"free\"\n");
+    assert_eq!(Prices::from_toml(&wrong).unwrap_err().len(), 2);
+}
+
+/// Nothing answers before its device does, and no number of devices helps; capacity beyond all of them is no better.
+#[test]
+fn what_nothing_meets() {
+    let choice = choice(&["57b4-gen3"], &["ssd-gen3-emlc"], &[Level::Raid5]);
+    let sizing = sized(demand("oltp1", 20_000.0, 60_000), &choice, None);
+    let text = terminal::show(&sizing, STYLE);
+    assert!(
+        sizing.rows.is_empty() && text.contains("None of 1 kinds of systems meets it"),
+        "{text}"
+    );
+    let nearest = sizing.missed[0].nearest.as_ref().unwrap();
+    assert!(nearest.measured.p99_ns.unwrap() > 60_000.0);
+    is_valid(&json::document(&sizing));
+    let much = Demand { capacity_bytes: 1 << 60, ..demand("oltp1", 20_000.0, 2_000_000) };
+    let text = terminal::show(&sized(much, &choice, None), STYLE);
+    assert!(text.contains("so much capacity is not in 32 of them"), "{text}");
+}
+
+/// The study's count of devices that a pair can use fully, by its own cells and by ours.
+#[test]
+fn saturation_is_the_studys() {
+    let mut study = load("ibm-sas-raid").unwrap_or_else(|problem| panic!("{problem}"));
+    study.retain(|row| row.key.system == "57ce-gen3 pair + ssd-gen3-emlc" && row.panel.is_some());
+    let outcome = run(&study, &Options::QUICK, &AtomicBool::new(false), &|_| {}).unwrap();
+    let of = candidates(&choice(&["57ce-gen3"], &["ssd-gen3-emlc"], &[Level::Raid5])).unwrap();
+    let ours = saturate::saturate(&of[0], &Arc::new(AtomicBool::new(false))).unwrap();
+    is_valid(&saturate::document(&of[0], &ours));
+    assert_eq!((outcome.rows.len(), ours.len()), (2, 2));
+    for (study, ours) in outcome.rows.iter().zip(&ours) {
+        let counts = [study.ours.unwrap(), ours.devices].map(|devices| devices.round() as u32);
+        assert_eq!(counts[0], counts[1], "{study:?} {ours:?}");
+    }
+}
+
+/// What a search covers, and what it refuses.
+#[test]
+fn candidates_are_the_catalogs() {
+    let all = candidates(&Choice::default()).unwrap();
+    assert!(all.iter().all(|of| of.device.device.hot_swap && of.arrays_max > 0));
+    let behind =
+        |host: &str, device: &str| all.iter().any(|of| of.host == host && of.device_name == device);
+    assert!(behind("57ce-gen3", "ssd-gen3-emlc") && behind("workstation", "nvme-tlc-3840g"));
+    // Slower slots, other bays, and memory slots are searched by name alone.
+    assert!(!behind("57ce-gen1", "ssd-gen3-emlc") && !behind("57ce-gen3", "nvme-tlc-3840g"));
+    assert!(!all.iter().any(|of| of.device_name.starts_with("exflash")));
+    let dimms = candidates(&choice(&[], &["exflash-400g"], &[Level::Raid10])).unwrap();
+    assert_eq!((dimms[0].host.as_str(), dimms[0].arrays_max), ("x3850-x6", 16));
+    for (wrong, why) in [
+        (choice(&["57ce-gen3"], &["nvme-tlc-3840g"], &[]), "RAID adapters take SAS devices"),
+        (choice(&["57ce-pair-48ssd-raid5"], &[], &[]), "lists devices of its own"),
+        (choice(&[], &["no-such-device"], &[]), "there is no device named"),
+        (
+            Choice { width: Some(2), ..choice(&["57ce-gen3"], &[], &[Level::Raid5]) },
+            "at least 3 members",
+        ),
+        (
+            Choice { width: Some(40), ..choice(&[], &["nvme-tlc-3840g"], &[Level::Raid5]) },
+            "smaller --width",
+        ),
+    ] {
+        let said = candidates(&wrong).unwrap_err().to_string();
+        assert!(said.contains(why), "{said}");
+    }
+}
