@@ -219,3 +219,31 @@ fn an_adapter_forwards_what_its_partner_serves() {
     let cleared = with(2, 1, |adapters| adapters.access = Access::Cleared);
     assert_eq!(volumes(&cleared).collect::<Vec<_>>(), [vec![0, 1, 2, 3], vec![]]);
 }
+
+/// A cache whose battery has failed keeps nothing for long, and what it held is lost with the power.
+#[test]
+fn a_cache_without_a_battery_holds_nothing() {
+    let fails = |adapter| AdapterFault::BatteryFails { adapter };
+    let keeps_half = |adapters: &mut Adapters| {
+        adapters.cache.as_mut().unwrap().destage_share = 0.5;
+    };
+    for count in [1, 2] {
+        let mut m = with(count, 1, keeps_half);
+        m.keep_content();
+        fault(&mut m, fails(count - 1));
+        assert!(!m.adapters().unwrap().is_caching);
+        took_ns(&mut m, 0, OpKind::Write).unwrap();
+        assert_eq!(m.adapters().unwrap().dirty_bytes, 0, "it is on the device");
+        m.apply_fault(&Fault::PowerCut);
+        assert_eq!(m.content(0, 8 * UNIT), Some(7));
+        fault(&mut m, AdapterFault::Clear { adapter: count - 1 });
+        // The write is in the cache when its battery fails, at the instant of the power cut: only a partner holds it.
+        took_ns(&mut m, 0, OpKind::Write).unwrap();
+        assert!(m.adapters().unwrap().dirty_bytes > 0);
+        fault(&mut m, fails(0));
+        m.apply_fault(&Fault::PowerCut);
+        assert_eq!(m.content(0, 8 * UNIT), (count == 2).then_some(7));
+        let read = took_ns(&mut m, 0, OpKind::Read);
+        assert_eq!(read.is_ok(), count == 2, "{read:?}");
+    }
+}

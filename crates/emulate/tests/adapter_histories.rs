@@ -12,7 +12,7 @@ use iodyno_emulate::spec::{
 use iodyno_emulate::{AdapterFault, Completion, Fault, Machine, PartId, System};
 use iodyno_raid::{Level, Rotation};
 use iodyno_units::rng::{Generator, below, stream};
-use iodyno_units::{IoError, Op, OpKind};
+use iodyno_units::{Op, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 const UNIT: u64 = 4096;
@@ -58,9 +58,11 @@ struct Run {
     open: BTreeMap<u64, (u32, Op, Vec<Values>)>,
     lost: BTreeSet<u32>,
     batteries: BTreeSet<u32>,
-    down: BTreeSet<u32>,
+    links_down: BTreeSet<u32>,
     lost_devices: BTreeSet<u32>,
     is_dubious: bool,
+    /// The token that was given out last when some volume could not be served.
+    down: u64,
     checked: u64,
     prints: bool,
 }
@@ -98,7 +100,9 @@ impl Run {
             latency_ns: one(2) * 5000,
             strip_bytes: UNIT,
             cache: caching.then(|| Cache {
-                bytes: u64::from(adapters) * (8 + one(40)) * UNIT,
+                bytes: u64::from(adapters)
+                    * (4 + if one(2) == 0 { one(6) } else { one(40) })
+                    * UNIT,
                 write_ns: one(1000),
                 mirror_ns: one(1000),
                 mirror_bytes_per_s: 1e9,
@@ -167,9 +171,10 @@ impl Run {
             open: BTreeMap::new(),
             lost: BTreeSet::new(),
             batteries: BTreeSet::new(),
-            down: BTreeSet::new(),
+            links_down: BTreeSet::new(),
             lost_devices: BTreeSet::new(),
             is_dubious: false,
+            down: 0,
             checked: 0,
             prints,
         }
@@ -196,6 +201,9 @@ impl Run {
     fn submit(&mut self, volume: u32, op: Op) {
         self.token += 1;
         let token = self.token;
+        if !self.machine.adapters().unwrap().volumes_down.is_empty() {
+            self.down = token;
+        }
         let mut readable = Vec::new();
         for unit in Self::units_of(&op) {
             let unit = &mut self.volumes[volume as usize][unit];
@@ -238,6 +246,10 @@ impl Run {
         self.log(|| format!("{token} ended {:?}", done.failure));
         let what = format!("{token}: {op:?} on {volume}: {:?}", done.failure);
         assert!(!failed || self.is_dubious, "{what}");
+        // What is lost, or could not be served at some time meanwhile.
+        let is_lost =
+            Self::units_of(&op).any(|unit| self.volumes[volume as usize][unit].now.contains(&LOST));
+        assert!(!failed || token <= self.down || is_lost, "{what}");
         match op.kind {
             OpKind::Read if !failed => {
                 let values = self.machine.values_read().unwrap().to_vec();
@@ -254,13 +266,7 @@ impl Run {
                     }
                 }
             }
-            OpKind::Read => {
-                // Only what may be lost fails.
-                let gone = done.failure == Some(IoError::Gone)
-                    || self.adapters as usize == self.lost.len();
-                let may_be = readable.iter().any(|may| may.contains(&LOST));
-                assert!(gone || may_be || self.is_dubious, "{what}");
-            }
+            OpKind::Read | OpKind::Trim => {}
             OpKind::Flush => {
                 for unit in self.volumes[volume as usize].iter_mut().filter(|_| !failed) {
                     if unit.written < token {
@@ -268,7 +274,6 @@ impl Run {
                     }
                 }
             }
-            OpKind::Trim => {}
             OpKind::Write | OpKind::WriteZeroes => {
                 for number in Self::units_of(&op) {
                     let unit = &mut self.volumes[volume as usize][number];
@@ -361,11 +366,11 @@ impl Run {
             }
             9 | 10 if self.adapters == 1 => return,
             9 => {
-                self.down.insert(link);
+                self.links_down.insert(link);
                 AdapterFault::LinkDown { link }
             }
             10 => {
-                self.down.remove(&link);
+                self.links_down.remove(&link);
                 AdapterFault::LinkUp { link }
             }
             _ => {
@@ -383,10 +388,13 @@ impl Run {
                 return;
             }
         };
-        let cannot_reach = self.down.len() as u32 == self.links && self.adapters > 1;
+        let cannot_reach = self.links_down.len() as u32 == self.links && self.adapters > 1;
         self.is_dubious |= self.lost.len() as u32 == self.adapters || cannot_reach;
         self.log(|| format!("{fault:?}"));
         self.machine.apply_fault(&Fault::Adapters(fault));
+        if !self.machine.adapters().unwrap().volumes_down.is_empty() {
+            self.down = self.token;
+        }
         if self.is_dubious && matches!(fault, AdapterFault::Replace { .. }) {
             self.may_lose();
             for (_, op, may) in self.open.values_mut().filter(|o| o.1.kind == OpKind::Read) {
@@ -462,7 +470,7 @@ impl Run {
         for link in 0..if self.adapters == 1 { 0 } else { self.links } {
             self.machine.apply_fault(&Fault::Adapters(AdapterFault::LinkUp { link }));
         }
-        (self.lost, self.batteries, self.down) = <_>::default();
+        (self.lost, self.batteries, self.links_down) = <_>::default();
         self.read_all();
         while self.machine.step(u64::MAX) {}
         self.read_all();

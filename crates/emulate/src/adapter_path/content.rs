@@ -134,27 +134,18 @@ impl AdapterPath {
         }
     }
 
-    /// The devices have returned what they hold: a read returns that, but for what the cache holds, or held when it
-    /// began.
+    /// The devices have returned what they hold: a read returns that, but for what the cache held when it began. (What was
+    /// written since may have come after it.)
     pub(super) fn return_read(&mut self, core: &mut Core, slot: u32, child: u32) {
         if !keeps_content(core) {
             self.keep_returned(core, slot, &[]);
             return;
         }
         let returned = take(core, child);
-        let number = self.number;
         for (index, unit) in units(&core.slab[slot]).enumerate() {
-            let is_held = |cache: &mut Cache| cache.holds(number, unit..unit + 1);
             let held = self.held.get(&slot).and_then(|held| held.iter().find(|h| h.0 == unit));
-            let held = held.map(|held| held.1);
-            if self.cache(core).is_some_and(is_held) {
-                let value = self.value(core, unit);
-                self.give(core, slot, unit, value);
-                core.free(value);
-            } else {
-                let value = held.or_else(|| returned.get(index).copied()).unwrap_or(0);
-                self.give(core, slot, unit, value);
-            }
+            let value = held.map(|held| held.1).or_else(|| returned.get(index).copied());
+            self.give(core, slot, unit, value.unwrap_or(0));
         }
         self.keep_returned(core, slot, &returned);
         self.forget_held(core, slot);

@@ -263,8 +263,6 @@ impl AdapterPath {
 
     /// A write goes to the devices, past a cache that may not hold it.
     fn write_past(&self, core: &mut Core, slot: u32) {
-        let touched = units(&core.slab[slot]);
-        self.pass_by(core, touched);
         // As in the cache, what is acknowledged survives a power cut.
         core.slab[slot].fua = true;
         self.pass_on(core, slot);
@@ -312,7 +310,7 @@ impl AdapterPath {
         let is_fill = kind != OpKind::Read && core.slab[child].kind == OpKind::Read;
         if matches!(kind, OpKind::Write | OpKind::WriteZeroes) && !is_fill {
             // What was read meanwhile may be old.
-            self.pass_by(core, touched.clone());
+            self.pass_by(core, touched);
         }
         if self.begins_again(core, parent) {
             return;
@@ -322,9 +320,7 @@ impl AdapterPath {
             return;
         }
         self.phases.end(core, parent, Phase::Devices);
-        let lost = &mut pair(core).paths[self.number as usize].lost;
-        let is_lost = kind == OpKind::Read && lost.first_in(touched).is_some();
-        core.slab[parent].failed = failure.is_some() || is_lost;
+        core.slab[parent].failed = failure.is_some();
         if core.slab[parent].failed {
             self.forget_held(core, parent);
         } else if kind == OpKind::Read {
