@@ -44,7 +44,9 @@ impl Core {
         let tokens = match kind {
             // (What a read returned, and nothing takes.)
             OpKind::Read | OpKind::Flush => {
-                tokens.into_iter().for_each(|name| self.free(name));
+                for name in tokens {
+                    self.free(name);
+                }
                 return;
             }
             // An array has its bytes in its members.
@@ -66,7 +68,9 @@ impl Core {
             }
         }
         let names = self.values.as_mut().map(|values| values.take_all()).unwrap_or_default();
-        names.into_iter().for_each(|name| self.free(name));
+        for name in names {
+            self.free(name);
+        }
     }
 
     /// The sum of values in GF(2^8), each multiplied by its factor.

@@ -399,7 +399,9 @@ impl Run {
             self.may_lose();
             for (_, op, may) in self.open.values_mut().filter(|o| o.1.kind == OpKind::Read) {
                 debug_assert_eq!(op.kind, OpKind::Read);
-                may.iter_mut().for_each(|may| _ = may.insert(LOST));
+                for may in may {
+                    may.insert(LOST);
+                }
             }
         }
     }

@@ -83,7 +83,7 @@ impl AdapterPath {
     }
 
     /// A read returns the value of a unit.
-    fn give(&self, core: &mut Core, slot: u32, unit: u64, value: u64) {
+    fn give(core: &mut Core, slot: u32, unit: u64, value: u64) {
         let Request { at, len, token, origin, .. } = core.slab[slot];
         if core.names_values() && matches!(origin, Origin::Host { .. }) {
             core.tell(ContentEvent::Returned { token, unit, name: value });
@@ -108,7 +108,7 @@ impl AdapterPath {
         }
         for unit in units(&core.slab[slot]) {
             let value = self.value(core, unit);
-            self.give(core, slot, unit, value);
+            Self::give(core, slot, unit, value);
             core.free(value);
         }
     }
@@ -145,7 +145,7 @@ impl AdapterPath {
         for (index, unit) in units(&core.slab[slot]).enumerate() {
             let held = self.held.get(&slot).and_then(|held| held.iter().find(|h| h.0 == unit));
             let value = held.map(|held| held.1).or_else(|| returned.get(index).copied());
-            self.give(core, slot, unit, value.unwrap_or(0));
+            Self::give(core, slot, unit, value.unwrap_or(0));
         }
         self.keep_returned(core, slot, &returned);
         self.forget_held(core, slot);
@@ -289,7 +289,9 @@ fn take(core: &mut Core, slot: u32) -> Vec<u64> {
 
 /// These values are not used any more.
 pub(super) fn free_all(core: &mut Core, values: Vec<u64>) {
-    values.into_iter().for_each(|value| core.free(value));
+    for value in values {
+        core.free(value);
+    }
 }
 
 /// The value of a unit of a path that the cache holds.

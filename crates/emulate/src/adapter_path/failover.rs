@@ -121,7 +121,9 @@ fn lose(core: &mut Core, adapter: usize) {
                 stay.push(slot);
             }
         }
-        stay.into_iter().for_each(|slot| group.full.push(&mut core.slab, slot));
+        for slot in stay {
+            group.full.push(&mut core.slab, slot);
+        }
     }
     let now_ns = core.now;
     pair(core).lose(adapter, now_ns);
@@ -132,7 +134,9 @@ fn lose(core: &mut Core, adapter: usize) {
         }
         begin_again(core, slot);
     }
-    waiting.into_iter().for_each(|slot| begin_again(core, slot));
+    for slot in waiting {
+        begin_again(core, slot);
+    }
 }
 
 /// The host sends an operation again.

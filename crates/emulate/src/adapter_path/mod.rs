@@ -15,21 +15,24 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `content` | values of units in the cache, where content is kept |
+//! | `destage` | writing to devices what the cache holds |
 //! | `failover` | faults of adapters, and the operations that a lost adapter had |
 //! | `usage` | resources, phases |
 
 mod content;
+mod destage;
 mod failover;
 mod usage;
 
+use destage::{destage, wake};
 use failover::Holder;
 pub(crate) use failover::{apply_fault, drain_caches};
 
-use crate::adapters::{Adapter, Pair, PathUnits, UNPLACED};
+use crate::adapters::{Adapter, Pair, PathUnits};
 use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::part_id::PartId;
-use crate::request::{Origin, Request, State};
+use crate::request::{Request, State};
 use crate::spec::{self, Preconditioned};
 use iodyno_units::{IoError, Op, OpKind};
 use std::collections::BTreeMap;
@@ -185,7 +188,7 @@ impl AdapterPath {
             }
             OpKind::Write | OpKind::WriteZeroes => {
                 let len = if kind == OpKind::Write { len } else { 0 };
-                let slot_of_host = &mut self.adapter_of_host(core, slot).from_host;
+                let slot_of_host = &mut Self::adapter_of_host(core, slot).from_host;
                 let end_ns = slot_of_host.take(now_ns, from_host.ticks(len));
                 let end_ns = self.forwarded_ns(core, slot, len, end_ns);
                 core.at(end_ns, slot, State::Transferred);
@@ -363,54 +366,17 @@ impl AdapterPath {
         wake(core, group);
     }
 
-    /// A destage has ended: writes that wait for space go on.
-    fn destaged(&self, core: &mut Core, slot: u32, failed: bool) {
-        Self::free_destaged(core, slot);
-        let (token, touched) = (core.slab[slot].token, units(&core.slab[slot]));
-        core.slab.remove(slot);
-        let number = self.number;
-        let pair = core.adapters.as_mut().expect("a path leads through adapters");
-        let at = pair.group_of(number);
-        let group = &mut pair.groups[at];
-        group.destages -= 1;
-        let cache = group.cache.as_mut().expect("it destages");
-        if group.void_destages > 0 {
-            group.void_destages -= 1;
-        } else if token == UNPLACED {
-            cache.destaged_unplaced(touched.end - touched.start);
-        } else {
-            cache.destaged(number, touched, failed);
-        }
-        self.forget(core);
-        if !failed {
-            wake(core, at);
-            destage(core, at);
-            return;
-        }
-        let pair = core.adapters.as_mut().expect("a path leads through adapters");
-        let group = &mut pair.groups[at];
-        if group.destages == 0 {
-            // There will be no space: those that wait for it fail with what refuses their predecessors. The next write
-            // tries again.
-            let mut full = std::mem::take(&mut group.full);
-            while let Some(next) = full.pop(&core.slab) {
-                core.slab[next].failed = true;
-                core.at(core.now, next, State::Done);
-            }
-        }
-    }
-
     /// A read's data go to the host.
     fn deliver(&mut self, core: &mut Core, slot: u32) {
         let (now_ns, len) = (core.now, core.slab[slot].len);
         let to_host = pair(core).costs.to_host;
-        let end_ns = self.adapter_of_host(core, slot).to_host.take(now_ns, to_host.ticks(len));
+        let end_ns = Self::adapter_of_host(core, slot).to_host.take(now_ns, to_host.ticks(len));
         let end_ns = self.forwarded_ns(core, slot, len, end_ns);
         answer(core, slot, end_ns);
     }
 
     /// The adapter to which the host has sent an operation.
-    fn adapter_of_host<'a>(&self, core: &'a mut Core, slot: u32) -> &'a mut Adapter {
+    fn adapter_of_host(core: &mut Core, slot: u32) -> &mut Adapter {
         let at = Holder::of(&core.slab[slot]).at;
         &mut pair(core).adapters[at]
     }
@@ -471,34 +437,4 @@ fn ask(core: &mut Core, slot: u32, path: u32, op: &Op) -> u32 {
     let PathUnits { child, is_device, .. } = pair.paths[path as usize];
     let at_ns = if is_device { pair.device(now_ns, path, child, op) } else { now_ns };
     core.ask_at(at_ns, child, slot, op, token)
-}
-
-/// The first of the writes that wait for space in a cache goes on, if there is some; when it has taken its own, the next.
-fn wake(core: &mut Core, group: usize) {
-    let pair = core.adapters.as_mut().expect("a path leads through adapters");
-    if (pair.space_units(group) > 0 || !pair.is_caching)
-        && let Some(next) = pair.groups[group].full.pop(&core.slab)
-    {
-        core.at(core.now, next, State::Transferred);
-    }
-}
-
-/// A group's cache writes to devices what it holds, as fast as its fill asks for. Devices must not hold it in volatile
-/// memory.
-fn destage(core: &mut Core, group: usize) {
-    while let Some((path, units, token)) = pair(core).next_destage(group) {
-        let part = pair(core).paths[path as usize].part;
-        let op = Op {
-            offset_bytes: units.start * UNIT_BYTES,
-            len_bytes: ((units.end - units.start) * UNIT_BYTES) as u32,
-            kind: OpKind::Write,
-            fua: true,
-        };
-        let slot = core.add(part);
-        let request = &mut core.slab[slot];
-        (request.internal, request.origin, request.state) = (true, Origin::Own, State::Waiting);
-        (request.at, request.len, request.token) = (op.offset_bytes, op.len_bytes, token);
-        let child = ask(core, slot, path, &op);
-        content::give_destaged(core, (part, path), slot, child);
-    }
 }

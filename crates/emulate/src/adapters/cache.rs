@@ -170,7 +170,9 @@ impl Cache {
         lost.sort_unstable();
         let mut all: Vec<Place> = self.held.keys().copied().collect();
         all.sort_unstable();
-        all.into_iter().for_each(|place| self.forget(place));
+        for place in all {
+            self.forget(place);
+        }
         self.dirty.clear();
         self.clean.clear();
         (self.unplaced, self.dirty_units, self.open_units, self.clean_units) = (0, 0, 0, 0);
@@ -328,7 +330,9 @@ impl Cache {
         let clean = self.held.iter().filter(|(_, held)| is_clean(held)).map(|(&place, _)| place);
         let mut clean: Vec<Place> = clean.collect();
         clean.sort_unstable();
-        clean.into_iter().for_each(|place| self.forget(place));
+        for place in clean {
+            self.forget(place);
+        }
         self.clean.clear();
         self.clean_units = 0;
         let mut open: Vec<Place> = self

@@ -258,5 +258,7 @@ impl Array {
 
 /// These values of a journal are not used any more.
 fn drop_journal(core: &mut Core, values: Vec<(Role, u64)>) {
-    values.into_iter().for_each(|(_, value)| core.free(value));
+    for (_, value) in values {
+        core.free(value);
+    }
 }
