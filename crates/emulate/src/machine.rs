@@ -4,6 +4,7 @@
 //! In virtual time the caller passes the next arrival there, a live server the clock; the same events follow.
 
 mod apply_fault;
+mod branches;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +20,8 @@ use crate::fault_state::{FaultState, FaultStates};
 use crate::flash::{Counts, Population};
 use crate::part::Part;
 use crate::part_id::PartId;
-use crate::request::Origin;
+use crate::read_cache::ReadCacheCounts;
+use crate::request::{NIL, Origin};
 use crate::server::{PerByte, ticks};
 use crate::spec::System;
 use crate::usage::{self, Phase, Resource, Snapshot, VolumeUsage};
@@ -239,7 +241,11 @@ impl Machine {
         };
         #[cfg(debug_assertions)]
         if self.events.is_multiple_of(1 << 18) {
-            assert_eq!(self.check(), Ok(()), "at event {}", self.events);
+            // One part, or the adapters, in turn: to check all of a large system takes longer than its events.
+            let count = self.parts.len() + usize::from(self.core.adapters.is_some());
+            let turn = (self.events >> 18) as usize % count;
+            let of_turn = self.parts.get(turn).map_or_else(|| self.check_adapters(), Part::check);
+            assert_eq!(self.check_core().and(of_turn), Ok(()), "at event {}", self.events);
         }
         self.core.now = time_ns;
         self.events += 1;
@@ -267,8 +273,10 @@ impl Machine {
             if self.core.values.is_some() {
                 self.sample(child, failure);
             }
-            let part = self.core.slab[parent].part;
-            self.parts[part.index()].child_completed(&mut self.core, parent, child, failure);
+            if parent != NIL {
+                let part = self.core.slab[parent].part;
+                self.parts[part.index()].child_completed(&mut self.core, parent, child, failure);
+            }
             if self.core.values.is_some() {
                 self.core.end_values(child, failure.is_some());
             }
@@ -367,6 +375,16 @@ impl Machine {
         Some(state)
     }
 
+    /// The state of an array, as [`Self::array_state`], wherever it stands.
+    pub fn array_state_of(&self, part: PartId) -> Option<ArrayState> {
+        self.parts[part.index()].array_state()
+    }
+
+    /// What the read cache of a volume has done since the start; None: the volume has none.
+    pub fn read_cache_counts(&self, volume: u32) -> Option<ReadCacheCounts> {
+        self.parts[self.system.volumes[volume as usize].root.index()].read_cache_counts()
+    }
+
     /// What the members of a volume's array hold; None: it has none.
     #[inline]
     pub fn array_health(&self, volume: u32) -> Option<ArrayHealth> {
@@ -377,7 +395,8 @@ impl Machine {
 
     /// Whether some data of a volume was in a cache of adapters that is lost.
     fn has_lost(&self, volume: u32) -> bool {
-        self.core.adapters.as_ref().is_some_and(|adapters| !adapters.lost(volume).is_empty())
+        let Some(adapters) = &self.core.adapters else { return false };
+        self.system.paths_of(volume).any(|path| !adapters.lost(path).is_empty())
     }
 
     /// Whether a power cut could leave rows of a volume's array in contradiction: what was written there was
@@ -388,7 +407,17 @@ impl Machine {
 
     /// The state of the RAID adapters; None: there are none.
     pub fn adapters(&self) -> Option<AdaptersState> {
-        self.core.adapters.as_ref().map(|adapters| adapters.state())
+        let mut state = self.core.adapters.as_ref()?.state();
+        // By path until here.
+        let volumes_of = |paths: &[u32]| -> Vec<u32> {
+            let leads = |volume: &u32| self.system.paths_of(*volume).any(|p| paths.contains(&p));
+            (0..self.volumes()).filter(leads).collect()
+        };
+        for adapter in &mut state.adapters {
+            adapter.volumes = volumes_of(&adapter.volumes);
+        }
+        state.volumes_down = volumes_of(&state.volumes_down);
+        Some(state)
     }
 
     /// The adapters cache nothing from now on, and write to devices what they hold, as before an orderly end.
@@ -411,11 +440,22 @@ impl Machine {
 
     /// Checks the invariants: each submitted operation is done, failed or in flight; no resource
     /// was busy for longer than the elapsed time; buffers hold the bytes that they report. (Debug
-    /// builds check them every 2^18 events.)
+    /// builds check them every 2^18 events, one part in turn.)
     ///
     /// # Errors
     /// The violated invariant, and by how much.
     pub fn check(&self) -> Result<(), String> {
+        self.check_core()?;
+        self.check_adapters()?;
+        self.parts.iter().try_for_each(Part::check)
+    }
+
+    fn check_adapters(&self) -> Result<(), String> {
+        self.core.adapters.as_ref().map_or(Ok(()), |adapters| adapters.check())
+    }
+
+    /// The same, of what parts share.
+    fn check_core(&self) -> Result<(), String> {
         let core = &self.core;
         let in_flight = core.slab.hosts();
         if core.submitted != core.completed + in_flight {
@@ -435,10 +475,7 @@ impl Machine {
                 return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));
             }
         }
-        if let Some(adapters) = &core.adapters {
-            adapters.check()?;
-        }
-        self.parts.iter().try_for_each(Part::check)
+        Ok(())
     }
 
     /// The parts of a volume's tree.

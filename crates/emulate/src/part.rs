@@ -16,6 +16,7 @@ use crate::flash::{Counts, FlashDevice, Population};
 use crate::hdd::Hdd;
 use crate::memory::MemoryDevice;
 use crate::part_id::PartId;
+use crate::read_cache::{ReadCache, ReadCacheCounts};
 use crate::request::State;
 use crate::spec::{self, Host, Kind, Preconditioned};
 use crate::usage::{Phase, Resource};
@@ -30,6 +31,7 @@ pub(crate) enum Part {
     Memory(MemoryDevice),
     Array(Box<Array>),
     AdapterPath(AdapterPath),
+    ReadCache(Box<ReadCache>),
     #[cfg(test)]
     Mirror(mirror::Mirror),
 }
@@ -43,6 +45,7 @@ macro_rules! each {
             Self::Memory($part) => $of_one,
             Self::Array($part) => $of_one,
             Self::AdapterPath($part) => $of_one,
+            Self::ReadCache($part) => $of_one,
             #[cfg(test)]
             Self::Mirror($part) => $of_one,
         }
@@ -63,6 +66,9 @@ impl Part {
             spec::Part::Array(array) => return Ok(Self::Array(Box::new(Array::new(array, id)))),
             spec::Part::AdapterPath(path) => {
                 return Ok(Self::AdapterPath(AdapterPath::new(path, id, before, core)));
+            }
+            spec::Part::ReadCache(cache) => {
+                return Ok(Self::ReadCache(Box::new(ReadCache::new(cache, id, before))));
             }
             #[cfg(test)]
             spec::Part::Mirror(children) => {
@@ -117,6 +123,7 @@ impl Part {
         match self {
             Self::Array(array) => array.child_completed(core, parent, child, failure),
             Self::AdapterPath(path) => path.child_completed(core, parent, child, failure),
+            Self::ReadCache(cache) => cache.child_completed(core, parent, child, failure),
             #[cfg(test)]
             Self::Mirror(_) => mirror::Mirror::child_completed(core, parent, failure),
             _ => unreachable!("a device has no child: {child} of {parent}, {failure:?}, {core:?}"),
@@ -142,17 +149,33 @@ impl Part {
         }
     }
 
+    /// It, as an array.
+    pub(crate) fn as_array(&self) -> Option<&Array> {
+        if let Self::Array(array) = self { Some(array) } else { None }
+    }
+
+    /// It, as an array that is made again.
+    pub(crate) fn make_array_again(&mut self, core: &mut Core) {
+        if let Self::Array(array) = self {
+            array.make_again(core);
+        }
+    }
+
     /// Another part is lost.
     pub(crate) fn part_lost(&mut self, core: &mut Core, part: PartId) {
-        if let Self::Array(array) = self {
-            array.part_lost(core, part);
+        match self {
+            Self::Array(array) => array.part_lost(core, part),
+            Self::ReadCache(cache) => cache.part_lost(part),
+            _ => {}
         }
     }
 
     /// Another part is a new device from now on.
     pub(crate) fn part_replaced(&mut self, core: &mut Core, part: PartId) {
-        if let Self::Array(array) = self {
-            array.part_replaced(core, part);
+        match self {
+            Self::Array(array) => array.part_replaced(core, part),
+            Self::ReadCache(cache) => cache.part_replaced(part),
+            _ => {}
         }
     }
 
@@ -172,6 +195,11 @@ impl Part {
     pub(crate) fn array_health(&self) -> Option<(ArrayHealth, bool)> {
         let Self::Array(array) = self else { return None };
         Some((array.health(), array.has_unflushed_rows()))
+    }
+
+    /// What a read cache has done.
+    pub(crate) fn read_cache_counts(&self) -> Option<ReadCacheCounts> {
+        if let Self::ReadCache(cache) = self { Some(cache.counts()) } else { None }
     }
 
     /// An array reads all its stripes.
@@ -217,6 +245,7 @@ impl Part {
             Self::Memory(memory) => memory.keep_content(),
             Self::Array(array) => array.keep_content(),
             Self::AdapterPath(path) => path.keep_content(core),
+            Self::ReadCache(cache) => cache.keep_content(),
             #[cfg(test)]
             Self::Mirror(mirror) => mirror.keep_content(),
         }
@@ -234,6 +263,7 @@ impl Part {
                 array.unit_value(unit, of)
             }
             Self::AdapterPath(path) => path.unit_value(unit, parts, core),
+            Self::ReadCache(cache) => parts[cache.backing().index()].unit_value(unit, parts, core),
             #[cfg(test)]
             Self::Mirror(mirror) => mirror.unit_value(unit),
         }
@@ -270,6 +300,7 @@ impl Part {
             Self::Flash(_) | Self::Disk(_) | Self::Memory(_) => "device",
             Self::Array(_) => "array",
             Self::AdapterPath(_) => "adapter",
+            Self::ReadCache(_) => "read cache",
             #[cfg(test)]
             Self::Mirror(_) => "mirror",
         }

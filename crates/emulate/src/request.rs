@@ -181,8 +181,10 @@ impl Slab {
     /// The slot of a child whose parent does not wait for it, if there is one.
     pub(crate) fn orphan(&self) -> Option<u32> {
         let is_orphan = |r: &Request| match r.origin {
-            Origin::Parent(parent) => r.state != State::Free && self[parent].state == State::Free,
-            Origin::Host { .. } | Origin::Own => false,
+            Origin::Parent(parent) if parent != NIL => {
+                r.state != State::Free && self[parent].state == State::Free
+            }
+            _ => false,
         };
         self.all.iter().position(is_orphan).map(|slot| slot as u32)
     }

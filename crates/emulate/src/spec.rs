@@ -5,6 +5,7 @@
 
 mod adapter;
 mod array;
+mod read_cache;
 mod system;
 
 use crate::disk::DiskSpec;
@@ -14,6 +15,7 @@ pub use adapter::{
 pub use array::{Array, ArrayShape, SECTOR_BYTES, STRIP_BYTES};
 use core::fmt;
 use iodyno_units::{Precondition, human};
+pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 
 /// A device's state before the machine starts: a [`Precondition`] with all that it leaves to the workload.

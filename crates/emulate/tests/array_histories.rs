@@ -1,5 +1,5 @@
-//! Random histories of arrays with content: operations, losses, replacements, spares, unreadable sectors, power cuts,
-//! scrubs. Each read must return what the operations before it allow, or fail where more was lost than the level
+//! Random histories of arrays, and of arrays of arrays, with content: operations, losses, replacements, spares,
+//! unreadable sectors, power cuts, scrubs. Each read must return what the operations before it allow, or fail where more was lost than the level
 //! survives; see [`Shadow`] for the rules. A history follows from its seed alone: `HISTORY=seed` runs one and prints it,
 //! `HISTORIES=n` so many.
 
@@ -54,6 +54,13 @@ impl Unit {
     }
 }
 
+/// What is missing: members of the array, and devices of each member that is an array.
+#[derive(Clone, Debug, Default)]
+struct Missing {
+    outer: MemberSet,
+    inner: Vec<MemberSet>,
+}
+
 /// The oracle. By unit:
 /// * a read returns the value of a write that was acknowledged last before it, or of one that overlaps it in time;
 ///   of writes that overlapped each other, any;
@@ -66,13 +73,22 @@ impl Unit {
 ///   unreadable there) than the level survives, now or since; or where, without a journal, the power was cut while
 ///   the unit's row was not durable and its member was missing or unreadable, then or until the resync. It stays so until the unit is written
 ///   as a whole, durably.
+///
+/// A member that is an array lacks a unit where its own level says so. (Of a row of it that a power cut may have left
+/// in contradiction this oracle knows nothing: all of a member that lacks something then counts as unreadable.)
 #[derive(Debug)]
 struct Shadow {
     layout: Layout,
+    /// The layout of each member, where these are arrays; it has no journal, but parity.
+    inner: Option<(Layout, bool)>,
     units: Vec<Unit>,
     event: u64,
-    /// By member: units of it that can't be read, perhaps.
+    /// By device: units of it that can't be read, perhaps.
     unreadable: Vec<BTreeSet<u64>>,
+    /// By member that is an array: any unit of it may be lost.
+    untrusted: BTreeSet<usize>,
+    /// The power was cut, and no member that is an array was flushed since it resynced.
+    inner_unsynced: bool,
     /// Rows (stripe and offset) that are not durable: the event of their last write, and writes that have not ended.
     /// (A forced write to a row that is, leaves it so.)
     rows: BTreeMap<(u64, u64), (u64, u64)>,
@@ -83,45 +99,67 @@ struct Shadow {
 }
 
 impl Shadow {
-    fn new(layout: Layout, units: u64) -> Self {
+    fn new(layout: Layout, inner: Option<(Layout, bool)>, units: u64) -> Self {
         let zero = Unit { versions: vec![(0, Values::from([0]))], ..Unit::default() };
-        let unreadable = vec![BTreeSet::new(); layout.members()];
+        let devices = layout.members() * inner.map_or(1, |inner| inner.0.members());
+        let unreadable = vec![BTreeSet::new(); devices];
         let unsynced = BTreeSet::new();
         let units = vec![zero; units as usize];
         Self {
             layout,
+            inner,
             units,
             event: 0,
             unreadable,
+            untrusted: BTreeSet::new(),
+            inner_unsynced: false,
             rows: BTreeMap::new(),
             unsynced,
             is_synced: true,
         }
     }
 
-    /// By row: the places of its data units (each with its copies) and parity.
-    fn lacking(&self, unit: u64, missing: MemberSet) -> (bool, bool) {
-        let at = self.layout.locate(unit * 8);
-        let stripe = self.layout.stripe(at.stripe);
-        let gone = |place: iodyno_raid::Place| {
-            let member_unit = (place.sector + at.offset) / 8;
-            missing.contains(place.member) || self.unreadable[place.member].contains(&member_unit)
+    /// Whether a unit of a member may be gone.
+    fn is_gone(&self, member: usize, unit: u64, missing: &Missing) -> bool {
+        if missing.outer.contains(member) {
+            return true;
+        }
+        let Some((inner, _)) = &self.inner else { return self.unreadable[member].contains(&unit) };
+        let gone = |device: usize, unit: u64| {
+            missing.inner[member].contains(device)
+                || self.unreadable[member * inner.members() + device].contains(&unit)
         };
-        let Role::Data(strip) = at.role else { unreachable!() };
-        let own = (0..self.layout.copies()).all(|c| gone(stripe.data(usize::from(strip), c)));
-        let parities = [stripe.p(), stripe.q()].into_iter().flatten();
-        let data = (0..self.layout.data_strips()).map(|strip| stripe.data(strip, 0));
-        let all = parities.chain(data).filter(|&place| gone(place)).count();
-        let too_much = match self.layout.level() {
-            Level::Raid5 | Level::Raid6 => all > self.layout.level().parities(),
-            _ => own,
-        };
-        (own, too_much)
+        self.untrusted.contains(&member) || lacking(inner, unit, gone).1
+    }
+
+    /// Whether a unit's data may be gone, and whether more of its row than the level survives.
+    fn lacking(&self, unit: u64, missing: &Missing) -> (bool, bool) {
+        lacking(&self.layout, unit, |member, unit| self.is_gone(member, unit, missing))
+    }
+
+    /// Whether the data can be had without what is missing.
+    fn survives(&self, missing: &Missing) -> bool {
+        let Some((inner, _)) = &self.inner else { return self.layout.survives(missing.outer) };
+        let broken = missing.inner.iter().enumerate().filter(|(_, of)| !inner.survives(**of));
+        self.layout.survives(broken.fold(missing.outer, |all, (member, _)| all.with(member)))
+    }
+
+    /// Members that are arrays may have lost something that was not durable when the power was cut.
+    fn distrust(&mut self, missing: &Missing) {
+        let Some((inner, true)) = &self.inner else { return };
+        for member in (0..self.layout.members()).filter(|_| self.inner_unsynced) {
+            let first = member * inner.members();
+            let mut devices = self.unreadable[first..first + inner.members()].iter();
+            if !missing.inner[member].is_empty() || devices.any(|of| !of.is_empty()) {
+                self.untrusted.insert(member);
+            }
+        }
     }
 
     /// Members are missing or unreadable from now on: units may be lost by that.
-    fn lose(&mut self, missing: MemberSet) {
+    fn lose(&mut self, missing: &Missing) {
         self.event += 1;
+        self.distrust(missing);
         for unit in 0..self.units.len() as u64 {
             let at = self.layout.locate(unit * 8);
             let (own, too_much) = self.lacking(unit, missing);
@@ -137,8 +175,11 @@ impl Shadow {
         }
     }
 
-    fn cut(&mut self, missing: MemberSet, journal: bool) {
+    fn cut(&mut self, missing: &Missing, journal: bool) {
         self.event += 1;
+        self.inner_unsynced = true;
+        self.distrust(missing);
+        self.lose(missing);
         let rows = |at: InStripe| (at.stripe, at.offset);
         let mut open: BTreeSet<_> = std::mem::take(&mut self.rows).into_keys().collect();
         let has_hole = !journal && self.layout.level().parities() > 0;
@@ -220,11 +261,36 @@ impl Shadow {
     }
 }
 
+/// Of a row of a unit: whether its own data may be gone, and whether more than the level survives.
+fn lacking(layout: &Layout, unit: u64, gone: impl Fn(usize, u64) -> bool) -> (bool, bool) {
+    let at = layout.locate(unit * 8);
+    let stripe = layout.stripe(at.stripe);
+    let gone = |place: iodyno_raid::Place| gone(place.member, (place.sector + at.offset) / 8);
+    let Role::Data(strip) = at.role else { unreachable!() };
+    let own = (0..layout.copies()).all(|c| gone(stripe.data(usize::from(strip), c)));
+    let parities = [stripe.p(), stripe.q()].into_iter().flatten();
+    let data = (0..layout.data_strips()).map(|strip| stripe.data(strip, 0));
+    let all = parities.chain(data).filter(|&place| gone(place)).count();
+    let too_much = match layout.level() {
+        Level::Raid5 | Level::Raid6 => all > layout.level().parities(),
+        _ => own,
+    };
+    (own, too_much)
+}
+
+/// The members of an array, where these are arrays.
+#[derive(Debug)]
+struct Inner {
+    shape: ArrayShape,
+    journal: bool,
+}
+
 /// What is drawn for a history.
 #[derive(Debug)]
 struct Setup {
     level: Level,
     members: u32,
+    inner: Option<Inner>,
     strip_units: u64,
     rotation: Rotation,
     journal: bool,
@@ -270,8 +336,12 @@ struct Run {
     open: BTreeMap<u64, (Op, u64, Vec<Values>)>,
     /// Flushes that were submitted when the array had resynced.
     synced: BTreeSet<u64>,
-    /// What the test knows: members that are lost, and not rebuilt; a spare is in their place.
+    /// What the test knows: devices that are lost, and not rebuilt; a spare is in their place.
     lost: BTreeSet<u32>,
+    /// Members that are arrays, and lacked a device too many; those of which a device was replaced: they may have been
+    /// made again, with members that agree only when they are rebuilt.
+    lost_branches: BTreeSet<u32>,
+    made_again: BTreeSet<u32>,
     /// Too much was lost at a time: any operation may fail from then on.
     failed: bool,
     units: u64,
@@ -284,7 +354,20 @@ impl Run {
         let one = |random: &mut Generator, n: u64| below(random, n);
         let level = Level::ALL[one(&mut random, 6) as usize];
         let kind = [0, 0, 1, 1, 1, 2][one(&mut random, 6) as usize];
-        let setup = Setup {
+        let mut nesting = stream(seed, "array-nesting", 0);
+        let any = &mut |n: u64| one(&mut nesting, n);
+        let inner = (any(4) == 0).then(|| {
+            let level = Level::ALL[any(6) as usize];
+            let members = level.least_members() as u32 + any(2) as u32;
+            let strip_bytes = [1, 2, 4][any(3) as usize] * UNIT;
+            let rotation = Rotation::ALL[any(4) as usize];
+            Inner {
+                shape: ArrayShape { level, members, strip_bytes, rotation },
+                journal: any(2) == 0,
+            }
+        });
+        let mut setup = Setup {
+            inner,
             level,
             members: level.least_members() as u32 + one(&mut random, 3) as u32,
             strip_units: [1, 2, 4][one(&mut random, 3) as usize],
@@ -298,7 +381,12 @@ impl Run {
             fault_every: [10, 10, 4][one(&mut random, 3) as usize],
         };
         let mut system = System::new("test", host());
-        for _ in 0..setup.members + setup.spares {
+        if setup.inner.is_some() {
+            setup.members = setup.members.min(level.least_members() as u32 + 1);
+            setup.spares = 0;
+        }
+        let of_member = setup.inner.as_ref().map_or(1, |inner| inner.shape.members);
+        for _ in 0..setup.members * of_member + setup.spares {
             let device =
                 Device { name: "device".to_owned(), kind: device(setup.kind, 64), hot_swap: true };
             system.add_device(device, Preconditioned { how: Written::Fresh, fill: 0.0 }, 0);
@@ -309,11 +397,26 @@ impl Run {
         let all = setup.members as usize;
         let mut groups = vec![(0..all, Some((shape, "array".to_owned())))];
         groups.extend((all..all + setup.spares as usize).map(|at| (at..at + 1, None)));
+        if let Some(Inner { shape, .. }) = &setup.inner {
+            let range = |n: u32| (n * of_member) as usize..((n + 1) * of_member) as usize;
+            let inner = |n| (range(n), Some((*shape, "inner".to_owned())));
+            system.group((0..setup.members).map(inner).collect()).unwrap();
+        }
         system.group(groups).unwrap();
+        let rebuild_bytes_per_s = [50e6, 1e9][one(&mut random, 2) as usize];
+        let mut inner_layout = None;
+        if let Some(Inner { journal, .. }) = setup.inner {
+            for part in &mut system.parts {
+                let Part::Array(array) = part else { continue };
+                (array.journal, array.rebuild_bytes_per_s) = (journal, rebuild_bytes_per_s);
+                let has_hole = array.layout.level().parities() > 0 && !journal;
+                inner_layout = inner_layout.or(Some((array.layout, has_hole)));
+            }
+        }
         let Some(Part::Array(array)) = system.parts.last_mut() else { unreachable!() };
         array.journal = setup.journal;
         array.spares = (setup.members..setup.members + setup.spares).map(PartId).collect();
-        array.rebuild_bytes_per_s = [50e6, 1e9][one(&mut random, 2) as usize];
+        array.rebuild_bytes_per_s = rebuild_bytes_per_s;
         let layout = array.layout;
         let mut machine = Machine::represented(&system, seed, 1).unwrap();
         machine.keep_content();
@@ -321,13 +424,15 @@ impl Run {
         let units = (layout.sectors() / 8).min(96);
         Self {
             machine,
-            shadow: Shadow::new(layout, units),
+            shadow: Shadow::new(layout, inner_layout, units),
             setup,
             random,
             token: 0,
             open: BTreeMap::new(),
             synced: BTreeSet::new(),
             lost: BTreeSet::new(),
+            lost_branches: BTreeSet::new(),
+            made_again: BTreeSet::new(),
             failed: false,
             units,
             checked: 0,
@@ -338,16 +443,77 @@ impl Run {
         below(&mut self.random, n)
     }
 
-    /// Members that the array may do without; it must not drop others.
-    fn missing(&mut self) -> MemberSet {
+    /// What the array may do without; it must not drop anything else.
+    fn missing(&mut self) -> Missing {
+        if self.setup.inner.is_some() {
+            return self.missing_below();
+        }
         let missing = self.machine.array_state(0).unwrap().missing;
         let known: BTreeSet<u32> = missing.iter().map(|m| m as u32).collect();
         assert!(known.is_subset(&self.lost), "{missing} of {:?}: {:?}", self.lost, self.setup);
+        let mut outer = missing;
         if self.setup.level == Level::Raid0 || self.setup.level == Level::Jbod {
-            return self.lost.iter().map(|&m| m as usize).collect();
+            outer = self.lost.iter().map(|&m| m as usize).collect();
+        } else {
+            self.lost = known;
         }
-        self.lost = known;
-        missing
+        Missing { outer, inner: Vec::new() }
+    }
+
+    /// The same, of an array of arrays.
+    fn missing_below(&mut self) -> Missing {
+        let Some((layout, has_hole)) = self.shadow.inner else { unreachable!() };
+        let outer = self.machine.array_state(0).unwrap().missing;
+        let mut inner = Vec::new();
+        for branch in 0..self.setup.members {
+            let first = branch * layout.members() as u32;
+            let devices = first..first + layout.members() as u32;
+            let lost = devices.filter(|d| self.lost.contains(d)).map(|d| (d - first) as usize);
+            let mut lost: MemberSet = lost.collect();
+            let state = self.machine.array_state_of(self.branch(branch)).unwrap();
+            if self.made_again.contains(&branch) && layout.is_redundant() {
+                self.lost.extend(state.missing.iter().map(|m| first + m as u32));
+                lost = state.missing.iter().fold(lost, MemberSet::with);
+            }
+            if layout.is_redundant() {
+                let is_subset = state.missing.iter().all(|m| lost.contains(m));
+                assert!(is_subset, "{} of {lost} on {branch}: {:?}", state.missing, self.setup);
+                for member in lost.iter().filter(|&m| !state.missing.contains(m)) {
+                    self.lost.remove(&(first + member as u32));
+                }
+                inner.push(state.missing);
+            } else {
+                // Replaced ones are missing until the array is made again.
+                inner.push(state.missing.iter().fold(lost, MemberSet::with));
+            }
+            // A member that can't write somewhere is dropped too.
+            let is_lost = !layout.survives(inner[branch as usize]);
+            if is_lost || self.setup.latent || has_hole {
+                self.lost_branches.insert(branch);
+            } else if !outer.contains(branch as usize) {
+                self.lost_branches.remove(&branch);
+            }
+        }
+        let known = outer.iter().all(|m| self.lost_branches.contains(&(m as u32)));
+        assert!(known, "{outer} of {:?}: {:?}", self.lost_branches, self.setup);
+        Missing { outer, inner }
+    }
+
+    /// The part of a member that is an array.
+    fn branch(&self, member: u32) -> PartId {
+        PartId(self.devices() + member)
+    }
+
+    /// All devices but spares.
+    fn devices(&self) -> u32 {
+        self.setup.members * self.setup.inner.as_ref().map_or(1, |inner| inner.shape.members)
+    }
+
+    /// Whether no array has rows to resync.
+    fn is_synced(&self) -> bool {
+        let members = if self.setup.inner.is_some() { 0..self.setup.members } else { 0..0 };
+        let inner = members.map(|m| self.machine.array_state_of(self.branch(m)));
+        inner.chain([self.machine.array_state(0)]).all(|state| state.unwrap().resyncs == 0)
     }
 
     fn submit(&mut self, op: Op) {
@@ -375,6 +541,8 @@ impl Run {
         self.log(|| format!("{token} {op:?}"));
         if self.machine.array_state(0).unwrap().resyncs == 0 {
             self.shadow.is_synced = true;
+        }
+        if self.is_synced() {
             self.synced.insert(token);
         }
         self.open.insert(token, (op, self.shadow.event, readable));
@@ -407,6 +575,10 @@ impl Run {
     }
 
     fn end(&mut self, done: &Completion) {
+        if done.failure.is_some() && self.setup.inner.is_some() {
+            // A member that could not write somewhere is dropped.
+            self.update_failed();
+        }
         let (op, since, readable) = self.open.remove(&done.token).expect("it was submitted");
         let failed = done.failure.is_some();
         self.log(|| format!("{} ended: {:?}", done.token, done.failure));
@@ -438,6 +610,7 @@ impl Run {
                     self.shadow.flushed(since);
                     if self.synced.contains(&done.token) {
                         self.shadow.unsynced.clear();
+                        self.shadow.inner_unsynced = false;
                     }
                 }
             }
@@ -454,7 +627,11 @@ impl Run {
 
     /// The units of the array in the rows of a unit's stripe.
     fn row_mates(&self, unit: u64) -> impl Iterator<Item = u64> {
-        let per_stripe = self.shadow.layout.stripe_sectors() / 8;
+        // (Of arrays of arrays all: a stripe of a member is of many.)
+        let per_stripe = match self.shadow.inner {
+            Some(_) => self.units,
+            None => self.shadow.layout.stripe_sectors() / 8,
+        };
         let first = unit / per_stripe * per_stripe;
         (first..first + per_stripe).take_while({
             let units = self.units;
@@ -484,11 +661,11 @@ impl Run {
 
     fn update_failed(&mut self) {
         let missing = self.missing();
-        self.failed |= !self.shadow.layout.survives(missing);
+        self.failed |= !self.shadow.survives(&missing);
         if self.machine.array_state(0).unwrap().resyncs == 0 {
             self.shadow.is_synced = true;
         }
-        self.shadow.lose(missing);
+        self.shadow.lose(&missing);
         for (op, _, readable) in self.open.values_mut().filter(|o| o.0.kind == OpKind::Read) {
             for (unit, values) in (op.offset_bytes / UNIT..).zip(readable) {
                 if self.shadow.units[unit as usize].now().contains(&LOST) {
@@ -505,14 +682,14 @@ impl Run {
     }
 
     fn fault(&mut self) {
-        let member = self.any(u64::from(self.setup.members)) as u32;
+        let member = self.any(u64::from(self.devices())) as u32;
         match self.any(6) {
             0 if self.setup.cuts => {
                 let missing = self.missing();
                 self.log(|| "power cut".to_owned());
                 self.machine.apply_fault(&Fault::PowerCut);
                 self.open.clear();
-                self.shadow.cut(missing, self.setup.journal);
+                self.shadow.cut(&missing, self.setup.journal);
             }
             1 | 2 if self.setup.losses > 0 => {
                 self.missing();
@@ -526,21 +703,26 @@ impl Run {
             3 | 4 if self.setup.kind != 2 => {
                 let Some(&member) = self.lost.iter().next() else { return };
                 let part = self.part(member);
-                let lost: BTreeSet<u32> = self.lost.clone();
-                if self.machine.array_state(0).unwrap().missing.contains(member as usize)
-                    || lost.contains(&member)
-                {
-                    self.log(|| format!("replace {member}"));
-                    self.machine.apply_fault(&Fault::Replace { part });
-                    self.shadow.unreadable[member as usize].clear();
-                    self.update_failed();
+                self.log(|| format!("replace {member}"));
+                if let Some((inner, _)) = self.shadow.inner {
+                    self.made_again.insert(member / inner.members() as u32);
                 }
+                self.machine.apply_fault(&Fault::Replace { part });
+                self.shadow.unreadable[member as usize].clear();
+                if let Some((inner, _)) = self.shadow.inner
+                    && self.shadow.layout.is_redundant()
+                    && !inner.is_redundant()
+                {
+                    // Its array is made again without what it held.
+                    self.lost.remove(&member);
+                }
+                self.update_failed();
             }
             5 if self.setup.latent => {
                 let units = self.setup.strip_units * 6;
                 for _ in 0..=self.any(2) {
                     let (at, len) = (self.any(units), 1 + self.any(3));
-                    let member = self.any(u64::from(self.setup.members)) as u32;
+                    let member = self.any(u64::from(self.devices())) as u32;
                     let fault = Fault::Latent {
                         part: self.part(member),
                         offset_bytes: at * UNIT,
@@ -558,6 +740,9 @@ impl Run {
 
     /// The device in the place of a member.
     fn part(&self, member: u32) -> PartId {
+        if self.setup.inner.is_some() {
+            return PartId(member);
+        }
         self.machine.array_state(0).unwrap().members[member as usize]
     }
 
@@ -609,11 +794,18 @@ impl Run {
             assert_eq!(counts.scrubs - before.scrubs, u64::from(redundant));
             self.read_all();
         }
-        for member in 0..self.setup.members {
-            let missing = self.missing().with(member as usize);
-            if self.any(3) > 0 && self.shadow.layout.survives(missing) {
+        for member in 0..self.devices() {
+            let mut missing = self.missing();
+            if let Some((inner, _)) = self.shadow.inner {
+                let (branch, device) = (member as usize / inner.members(), member as usize);
+                missing.inner[branch] = missing.inner[branch].with(device % inner.members());
+            } else {
+                missing.outer = missing.outer.with(member as usize);
+            }
+            if self.any(3) > 0 && self.shadow.survives(&missing) {
                 let part = self.part(member);
                 self.lost.insert(member);
+                self.log(|| format!("lose {member}"));
                 self.machine.apply_fault(&Fault::Lose { part });
                 self.update_failed();
                 self.read_all();

@@ -308,3 +308,26 @@ fn every_operation_ends_whatever_fails() {
     }
     assert!(lost_much > 20, "{lost_much}");
 }
+
+/// Random writes to an array of disks go on at the rate of its disks, though each writes over what a disk has just read
+/// and would read ahead from.
+#[test]
+fn random_writes_to_disks_keep_them_busy() {
+    let Kind::Disk(mut disk) = disk(false) else { unreachable!() };
+    (disk.read_ahead_bytes, disk.read_segments) = (512 << 10, 32);
+    let mut m = machine(&Kind::Disk(disk), Level::Raid5, 4);
+    let rng = &mut stream(9, "disks", 0);
+    let units = m.capacity_bytes(0) / 4096;
+    let mut submit = |m: &mut Machine, token: u64| {
+        let write = op(OpKind::Write, below(rng, units) * 4096, UNIT);
+        m.submit(m.now_ns(), 0, 0, &write, token);
+    };
+    (0..2).for_each(|token| submit(&mut m, token));
+    for token in 2..1000 {
+        assert!(m.next_completion(u64::MAX).is_some(), "{token}");
+        submit(&mut m, token);
+    }
+    // Each reads, then writes, in some 20 ms.
+    let took_s = m.now_ns() as f64 / 1e9;
+    assert!((5.0..20.0).contains(&took_s), "{took_s} s");
+}

@@ -656,7 +656,7 @@ const SYSTEMS: &[Case] = &[
     (
         SYSTEM,
         &[("count = 32", "count = 0\ncounts = 3")],
-        "count [0] `count` is from 1 to 1024\ncounts [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`)",
+        "count [0] `count` is from 1 to 1024\ncounts [counts] unknown key `counts` (did you mean `count`? the keys here are `device`, `count`, `read_cache`, `read_cache_size`)",
     ),
     (
         SYSTEM,

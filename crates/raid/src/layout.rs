@@ -235,6 +235,11 @@ impl Layout {
         })
     }
 
+    /// Whether all data can be had without some member.
+    pub fn is_redundant(&self) -> bool {
+        self.copies() > 1 || self.level.parities() > 0
+    }
+
     /// Whether all data can be had without these members of it.
     pub fn survives(&self, missing: MemberSet) -> bool {
         // Stripes repeat after as many as there are members.

@@ -116,6 +116,13 @@ impl Emulated {
             }
         }
         let stores = match cell.spec.content() {
+            Content::Verifiable if system.has_arrays_of_arrays() || system.has_read_caches() => {
+                return Err(
+                    "arrays of arrays, and read caches, can't hold verifiable content in real time in this \
+                            version: leave `--content verifiable` out, or run on arrays of devices"
+                        .to_owned(),
+                );
+            }
             Content::Verifiable => {
                 let holes_for_zeroes = system.has_arrays();
                 let devices =

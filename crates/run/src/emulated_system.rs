@@ -10,7 +10,7 @@ use iodyno_catalog::{File, Problem};
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{DescribedDevice, DescribedSystem, VolumesOf};
 use iodyno_emulate::spec::{
-    ArrayShape, Attach, Device, Kind, Preconditioned, STRIP_BYTES, Written,
+    ArrayShape, Attach, Device, Group, Kind, Preconditioned, STRIP_BYTES, Written,
 };
 use iodyno_target::{ArrayName, ModelName, TargetName};
 use iodyno_units::Precondition;
@@ -67,8 +67,12 @@ pub fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, RunError> {
         Found::System(system, file) => {
             for of in &system.volumes {
                 let device = look_up::device(&listed(of, &file)?.what, &mut files)?;
-                if all.iter().all(|d| d.device.name != device.device.name) {
-                    all.push(device);
+                let cache = of.read_cache.as_ref();
+                let cache = cache.map(|(cache, _)| look_up::device(cache, &mut files));
+                for device in [device].into_iter().chain(cache.transpose()?) {
+                    if all.iter().all(|d| d.device.name != device.device.name) {
+                        all.push(device);
+                    }
                 }
             }
         }
@@ -108,13 +112,38 @@ fn whole_system(
         let mut device = device.device;
         settle(&mut device, name)?;
         let count = of.count * its.count;
+        let cache = read_cache(of, described, file, files)?;
         wanted.extend((0..count).map(|_| Wanted {
             device: device.clone(),
-            array: its.array,
+            arrays: its.arrays.clone(),
+            read_cache: cache.clone().map(|cache| (cache, of.read_cache_bytes)),
             name,
         }));
     }
-    populate(described, file, wanted)
+    populate(described, file, &wanted)
+}
+
+/// The device that caches the reads of an entry's volumes.
+fn read_cache(
+    of: &VolumesOf,
+    system: &DescribedSystem,
+    file: &File,
+    files: &mut Files,
+) -> Result<Option<Device>, RunError> {
+    let Some((name, span)) = &of.read_cache else { return Ok(None) };
+    let wrong = |message: String| Problem::at(file, span.clone(), message, None);
+    if system.adapters.is_some() {
+        let message =
+            "a read cache is the host's, and here adapters have all devices (rule `read-cache`)";
+        return Err(wrong(message.to_owned()).into());
+    }
+    match look_up(name, files) {
+        Ok(Found::Device(device)) => Ok(Some(device.device)),
+        Ok(Found::System(..)) => {
+            Err(wrong(format!("`{name}` is a system, not a device (rule `read-cache`)")).into())
+        }
+        Err(error) => Err(wrong(error.to_string()).into()),
+    }
 }
 
 /// The devices or arrays of an entry in a system's list.
@@ -127,10 +156,12 @@ fn listed(of: &VolumesOf, file: &File) -> Result<ModelName, RunError> {
     }
 }
 
-/// A volume that is wanted: a device, or several as an array.
+/// A volume that is wanted: a device, or several as an array, or as an array of arrays.
 struct Wanted<'a> {
     device: Device,
-    array: Option<ArrayName>,
+    arrays: Vec<ArrayName>,
+    /// The device that caches its reads, and how many bytes; 0: as many as it has.
+    read_cache: Option<(Device, u64)>,
     name: &'a ModelName,
 }
 
@@ -153,14 +184,18 @@ fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emul
         }
         let mut device = found.device;
         settle(&mut device, name)?;
-        let array = name.array;
-        wanted.extend((0..name.count).map(|_| Wanted { device: device.clone(), array, name }));
+        wanted.extend((0..name.count).map(|_| Wanted {
+            device: device.clone(),
+            arrays: name.arrays.clone(),
+            read_cache: None,
+            name,
+        }));
     }
     let Some((host_name, _)) = host else {
         return Err(RunError::Impossible("there is no target".to_owned()));
     };
     let (described, file) = look_up::system(&host_name, files)?;
-    populate(&described, &file, wanted)
+    populate(&described, &file, &wanted)
 }
 
 fn not_beside_others(name: &ModelName) -> RunError {
@@ -174,33 +209,31 @@ fn not_beside_others(name: &ModelName) -> RunError {
 fn populate(
     described: &DescribedSystem,
     file: &File,
-    wanted: Vec<Wanted<'_>>,
+    wanted: &[Wanted<'_>],
 ) -> Result<Emulated, RunError> {
-    let cache_off = one_cache(&wanted)?;
+    let cache_off = one_cache(wanted)?;
     let strip_bytes = described.adapters.as_ref().map_or(STRIP_BYTES, |a| a.strip_bytes);
     let mut alike: BTreeMap<String, (u32, u32)> = BTreeMap::new();
-    for Wanted { name, .. } in &wanted {
+    for Wanted { name, .. } in wanted {
         alike.entry(name.volume(None)).or_default().1 += 1;
     }
-    let (mut volumes, mut devices, mut groups) = (Vec::new(), Vec::new(), Vec::new());
-    for Wanted { device, array, name } in wanted {
+    let (mut volumes, mut devices) = (Vec::new(), Vec::new());
+    for Wanted { device, arrays, name, .. } in wanted {
         let (number, all) = alike.entry(name.volume(None)).or_default();
         *number += 1;
         let volume = volume(name, (*all > 1).then_some(*number));
-        let members = array.map_or(1, |array| array.members as usize);
-        let shape = array.map(|array| {
-            let shape = ArrayShape {
-                level: array.level,
-                members: array.members,
-                strip_bytes: array.strip_bytes.unwrap_or(strip_bytes),
-                rotation: array.rotation,
-            };
-            (shape, array.text(&device.name))
-        });
-        groups.push((devices.len()..devices.len() + members, shape));
         let state = Preconditioned { how: Written::Fresh, fill: volume.fill };
+        let members = ArrayName::devices(arrays);
         devices.extend((0..members).map(|_| (device.clone(), state)));
         volumes.push(volume);
+    }
+    // Behind all others: the number of the volume, the bytes.
+    let mut caches = Vec::new();
+    for (volume, of) in wanted.iter().enumerate() {
+        let Some((device, bytes)) = &of.read_cache else { continue };
+        let state = Preconditioned { how: Written::Fresh, fill: 1.0 };
+        devices.push((device.clone(), state));
+        caches.push((volume, *bytes));
     }
     let mut system = System::populate(described.name.as_str(), described.host.clone(), devices)
         .map_err(|broken| look_up::refused(described, file, &broken))?;
@@ -216,10 +249,48 @@ fn populate(
             described.name
         )));
     }
-    system.group(groups).map_err(|(volume, broken)| {
-        RunError::Impossible(format!("`{}`: {broken}", volumes[volume].name))
-    })?;
+    let depth = wanted.iter().map(|of| of.arrays.len()).max().unwrap_or(0);
+    for level in 0..depth.max(1) {
+        // An array in adapters has their strip; an array of such volumes is the host's.
+        let strip_bytes = if level == 0 { strip_bytes } else { STRIP_BYTES };
+        let (mut groups, of) = groups(wanted, level, strip_bytes);
+        let end = groups.last().map_or(0, |group| group.0.end);
+        groups.extend((end..end + caches.len()).map(|at| (at..at + 1, None)));
+        system.group(groups).map_err(|(group, broken)| {
+            RunError::Impossible(format!("`{}`: {broken}", volumes[of[group]].name))
+        })?;
+    }
+    system.cache_reads(&caches);
     Ok(Emulated { system, volumes, live: false })
+}
+
+/// The groups that make the arrays of a level, from 0 for those of devices, out of the volumes that there are then; and
+/// for each the number of the volume that it becomes a part of.
+fn groups(wanted: &[Wanted<'_>], level: usize, strip_bytes: u64) -> (Vec<Group>, Vec<usize>) {
+    let (mut groups, mut of) = (Vec::<Group>::new(), Vec::new());
+    for (number, Wanted { device, arrays, .. }) in wanted.iter().enumerate() {
+        let from = groups.last().map_or(0, |group| group.0.end);
+        let Some(array) = arrays.get(level) else {
+            groups.push((from..from + 1, None));
+            of.push(number);
+            continue;
+        };
+        let shape = ArrayShape {
+            level: array.level,
+            members: array.members,
+            strip_bytes: array.strip_bytes.unwrap_or(strip_bytes),
+            rotation: array.rotation,
+        };
+        let text = |text: String, array: &ArrayName| array.text(&text);
+        let name = arrays[..=level].iter().fold(device.name.clone(), text);
+        let members = array.members as usize;
+        for n in 0..ArrayName::devices(&arrays[level + 1..]) as usize {
+            let from = from + n * members;
+            groups.push((from..from + members, Some((shape, name.clone()))));
+            of.push(number);
+        }
+    }
+    (groups, of)
 }
 
 /// Whether the adapters' write cache is off, in which all names must agree.

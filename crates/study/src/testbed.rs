@@ -6,7 +6,7 @@ use iodyno_emulate::System;
 use iodyno_emulate::describe::{self, DescribedSystem, Parameter};
 use iodyno_emulate::spec::{self, Attach, Device, Host, Preconditioned, Written};
 use iodyno_run::{Files, emulated};
-use iodyno_target::{ArrayName, TargetName};
+use iodyno_target::{ArrayName, ModelName, TargetName};
 use std::sync::Arc;
 
 /// A server that may hold any number of one device.
@@ -155,7 +155,13 @@ fn bench(
 ) -> Result<Bench, Problem> {
     let host = host(file, raw.said("host"), raw.place("host"), all)?;
     let (array, device) = match TargetName::parse(&format!("model:{volume}")) {
-        Ok(TargetName::Model(name)) if name.array.is_some() => (name.array, name.what),
+        Ok(TargetName::Model(name)) if name.arrays.len() > 1 => {
+            let message = "a study's arrays are of devices";
+            return Err(Problem::at(file, place, message, None));
+        }
+        Ok(TargetName::Model(ModelName { arrays, what, .. })) if !arrays.is_empty() => {
+            (arrays.first().copied(), what)
+        }
         Err(error) if volume.contains('(') => {
             return Err(Problem::at(file, place, error.to_string(), None));
         }

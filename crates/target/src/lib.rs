@@ -46,7 +46,8 @@ pub use lay_out::lay_out;
 pub use machine::{CgroupLimits, MachineFacts, memory_available_bytes};
 pub use marker::Marker;
 pub use name::{
-    ArrayName, Direct, MODEL_COUNT_MAX, ModelName, NULL_DEFAULT_BYTES, SIZE_STEP_BYTES, TargetName,
+    ARRAY_DEPTH_MAX, ArrayName, Direct, MODEL_COUNT_MAX, ModelName, NULL_DEFAULT_BYTES,
+    SIZE_STEP_BYTES, TargetName,
 };
 pub use open::{Access, LayOut, OpenOptions, Opened, open, open_inspected};
 pub use signature::{Content, Signature, SignatureKind};

@@ -7,6 +7,7 @@
 //! scratch:[SIZE][@DIR][?direct=no]     a file that iodyno makes and removes
 //! model:DEVICE[*N][@SYSTEM][?OPTIONS]  emulated storage in virtual time, see [`ModelName`]
 //! model:raid5(DEVICE*N)[*M][@SYSTEM]   an array of N devices, M such arrays, see [`ArrayName`]
+//! model:raid1(raid0(DEVICE*N)*2)       an array of arrays
 //! live:DEVICE[*N][@SYSTEM][?OPTIONS]   the same in real time
 //! nbd://HOST[:PORT]/EXPORT             an export of an NBD server; nbds:// over TLS
 //! nbd+unix:///EXPORT?socket=PATH       the same by a unix socket; nbds+unix:// over TLS
@@ -30,11 +31,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TargetError;
 
-pub use array::ArrayName;
-pub use model::{MODEL_COUNT_MAX, ModelName};
+pub use array::{ARRAY_DEPTH_MAX, ArrayName};
+pub use model::ModelName;
 
 /// The nominal size of `null:` without a size: 1 TiB.
 pub const NULL_DEFAULT_BYTES: u64 = 1 << 40;
+
+/// The most devices of one name of emulated storage.
+pub const MODEL_COUNT_MAX: u32 = 1024;
 
 /// Every size must be a multiple of this, the smallest sector that storage has.
 pub const SIZE_STEP_BYTES: u64 = 512;
@@ -426,7 +430,7 @@ mod tests {
                 TargetName::Model(ModelName {
                     live: false,
                     what: "a".to_owned(),
-                    array: None,
+                    arrays: Vec::new(),
                     count: 32,
                     system: Some("b".to_owned()),
                     state: Precondition::Random { block_bytes: Some(16 << 10) },
@@ -469,6 +473,12 @@ mod tests {
             ("model:raid5(x*999)", "at most"),
             ("model:raid5(x*3)2", "`2` follows the array"),
             ("model:raid5(*3)", "no device"),
+            ("model:raid1(raid7(x*3)*2)", "`raid7` is no level"),
+            ("model:raid1(raid5(x*3)2)", "how many devices"),
+            ("model:raid1(raid5(x)*2)", "how many devices"),
+            ("model:raid1(raid0(x*2)", "no `)` follows"),
+            ("model:raid1(raid0(x*60)*20)", "1200 devices"),
+            ("model:raid1(raid1(raid1(raid1(raid1(x*2)*2)*2)*2)*2)", "more than 4 arrays"),
             ("model:raid5(x*3,strip=1000)", "multiple of 4KiB"),
             ("model:raid1(x*2,strip=64KiB)", "RAID 1 has no strips"),
             ("model:raid0(x*2,layout=left-symmetric)", "no layout of a RAID 0"),
@@ -569,10 +579,17 @@ mod tests {
                 strip_bytes: strip.filter(|_| level.has_strips()).map(|units| units * 4096),
                 rotation: if level.parities() > 0 { rotation } else { Rotation::default() },
             });
-        let what = (name, proptest::option::of(array));
+        // At most as many devices as a system has.
+        let arrays =
+            proptest::collection::vec(array, 0..=ARRAY_DEPTH_MAX).prop_filter("too many", |of| {
+                of.iter()
+                    .try_fold(1_u32, |n, a| n.checked_mul(a.members))
+                    .is_some_and(|n| n <= 1024)
+            });
+        let what = (name, arrays);
         (what, 1..=MODEL_COUNT_MAX, system, state, 1..=1_000_000_u32, flags, near).prop_map(
             |(
-                (what, array),
+                (what, arrays),
                 count,
                 system,
                 state,
@@ -583,7 +600,7 @@ mod tests {
                 ModelName {
                     live,
                     what,
-                    array,
+                    arrays,
                     count,
                     system,
                     state,

@@ -1,9 +1,12 @@
 //! Members of an array as they answer: what a failure of one means, and which are missing. A member that is lost or
-//! refuses a write is missing from then on; one that can't read some sectors is not, and they are written again.
+//! refuses a write is missing from then on; one that can't read some sectors is not, and they are written again. A
+//! member that is an array itself is lost when it lacks too much.
 
+use super::record::Record;
 use super::{Array, Phase, Purpose};
 use crate::core::Core;
 use crate::part_id::PartId;
+use crate::ranges::Ranges;
 use iodyno_raid::MemberSet;
 use iodyno_units::{IoError, OpKind};
 use std::ops::Range;
@@ -99,7 +102,52 @@ impl Array {
     }
 
     pub(super) fn is_redundant(&self) -> bool {
-        self.layout.copies() > 1 || self.has_parity()
+        self.layout.is_redundant()
+    }
+
+    /// Whether it is a branch of another array, and lacks too much to be rebuilt by itself.
+    pub(super) fn is_broken_branch(&self) -> bool {
+        self.is_branch && !self.layout.survives(self.missing)
+    }
+
+    /// The parts in the places of its members.
+    pub(crate) fn members(&self) -> &[PartId] {
+        &self.members
+    }
+
+    /// Whether a redundant array lacks this member, and nothing is in its place.
+    pub(crate) fn misses(&self, part: PartId) -> bool {
+        let member = self.members.iter().position(|&member| member == part);
+        member.is_some_and(|m| self.missing.contains(m) && !self.replaced.contains(m))
+    }
+
+    /// Whether all of its data can be had, where `serves` says so of its members.
+    pub(crate) fn serves(&self, serves: impl Fn(PartId) -> bool) -> bool {
+        if self.is_redundant() {
+            return self.layout.survives(self.missing);
+        }
+        self.members.iter().all(|&member| serves(member))
+    }
+
+    /// It is made again of the members that it has: it holds nothing of what it held. No request is under way. Until it
+    /// has rebuilt as many members as it can do without, these count as missing, for what members hold does not agree:
+    /// the initial recovery of md.
+    pub(crate) fn make_again(&mut self, core: &mut Core) {
+        let is_powered = self.is_powered;
+        self.power_off(core);
+        self.is_powered = is_powered;
+        (self.missing, self.replaced) = (MemberSet::NONE, MemberSet::NONE);
+        (self.rebuild, self.bad) = (None, Ranges::default());
+        if self.record.is_some() {
+            self.record = Some(Record::default());
+        }
+        for member in 0..self.members.len() {
+            let missing = self.missing.with(member);
+            if self.is_redundant() && self.layout.survives(missing) {
+                (self.missing, self.replaced) = (missing, missing);
+            }
+        }
+        self.tend(core);
     }
 
     /// Members that are not even written.

@@ -8,7 +8,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `member` | what a member's failure means; which members are missing, replaced, spare |
+//! | `member` | what a member's failure means; which members are missing, replaced, spare; branches of another array |
 //! | `plan` | what a piece of an operation reads and writes |
 //! | `locks` | which rows of stripes a piece has for itself |
 //! | `row` | values of a row of a stripe: parity, recovery |
@@ -125,6 +125,9 @@ pub(crate) struct Array {
     part: PartId,
     layout: Layout,
     members: Vec<PartId>,
+    is_of_arrays: bool,
+    ignores_trims: bool,
+    is_branch: bool,
     spares: Vec<PartId>,
     /// Parts that were members before a spare took their place.
     former: Vec<(PartId, usize)>,
@@ -166,6 +169,9 @@ impl Array {
             part,
             layout: spec.layout,
             members: spec.members.clone(),
+            is_of_arrays: spec.is_of_arrays,
+            ignores_trims: spec.ignores_trims,
+            is_branch: spec.is_branch,
             spares: spec.spares.clone(),
             former: Vec::new(),
             missing: MemberSet::NONE,
@@ -228,6 +234,7 @@ impl Array {
         // One more than there are pieces, until all have begun.
         request.pending = 1;
         self.expect_values(core, slot);
+        let sectors = if kind == OpKind::Trim && self.ignores_trims { 0..0 } else { sectors };
         for (stripe, range) in layout.split(sectors) {
             let whole = range.end - range.start == layout.stripe_sectors();
             if kind == OpKind::Trim && self.has_parity() && !whole {

@@ -65,7 +65,7 @@ impl Array {
 
     #[cold]
     fn tend_missing(&mut self, core: &mut Core) {
-        if !self.is_powered || !self.is_redundant() {
+        if !self.is_powered || !self.is_redundant() || self.is_broken_branch() {
             return;
         }
         if self.rebuild.is_none() {

@@ -102,9 +102,10 @@ impl Array {
         let (absent, has_parity) = (self.absent(), self.has_parity());
         let is_written = |&&(role, Place { member, .. }): &&(Role, Place)| {
             let is_parity = !matches!(role, Role::Data(_));
+            let is_journalled = journalled.contains(&role);
             let is_restored = match purpose {
-                _ if lost => is_parity || without.contains(member),
-                Purpose::Resync if has_parity => is_parity || journalled.contains(&role),
+                _ if lost => is_parity || is_journalled || without.contains(member),
+                Purpose::Resync if has_parity => is_parity || is_journalled,
                 Purpose::Resync => first_read != Some(member),
                 Purpose::Rebuild => rebuilt == Some(member),
                 _ => false,

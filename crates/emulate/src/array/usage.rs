@@ -103,7 +103,7 @@ impl Array {
             return Vec::new();
         }
         let busy_ns = self.processor.busy_ns(core.now);
-        let name = "array's processor";
+        let name = if self.is_of_arrays { "outer array's processor" } else { "array's processor" };
         vec![Resource { name, part: Some(self.part), count: 1, held: false, busy_ns }]
     }
 

@@ -240,6 +240,8 @@ pub(super) const DEVICE: &[Key] = &[
 const VOLUMES: &[Key] = &[
     Key::required("device", ValueType::Text).such_as("\"exflash-400g\""),
     Key::optional("count", ValueType::Count(1, VOLUMES_MAX as u64)),
+    Key::optional("read_cache", ValueType::Text).such_as("\"ssd-sata3-mlc-200g\""),
+    Key::optional("read_cache_size", ValueType::Size(4 * KIB, PIB)),
 ];
 
 /// A slot of one PCIe generation, as the adapters use it.
@@ -420,6 +422,7 @@ mod tests {
             "adapter-devices",
             "adapter-ssds",
             "drawer-bays",
+            "read-cache",
         ] {
             system.insert(rule.to_owned());
         }

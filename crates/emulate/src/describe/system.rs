@@ -40,6 +40,10 @@ pub struct VolumesOf {
     pub count: u32,
     /// The position of the name in the file, for the error that there is no such device.
     pub span: Range<usize>,
+    /// The device that caches the reads of each: its name in the catalog, and the name's position.
+    pub read_cache: Option<(String, Range<usize>)>,
+    /// Bytes that it caches; 0: as many as it has.
+    pub read_cache_bytes: u64,
 }
 
 impl DescribedSystem {
@@ -88,6 +92,13 @@ fn on_bases(
     let is_system = read.is_some();
     let record = read.unwrap_or_default();
     check(&mut reader, &record, rules::SYSTEM);
+    for volumes in record.records("volumes") {
+        if volumes.get("read_cache_size").is_some() && volumes.get("read_cache").is_none() {
+            let message = "`read_cache_size` is about a device that `read_cache` names";
+            let error = FileError::new(volumes.place("read_cache_size"), message.to_owned());
+            reader.errors.push(FileError { rule: Some("read-cache"), ..error });
+        }
+    }
     let base = record.text("base").map(&mut resolve);
     if let Some(Err(why)) = &base {
         reader.errors.push(FileError::new(record.place("base"), why.clone()));
@@ -108,7 +119,14 @@ fn on_bases(
     let volumes = record.records("volumes").filter_map(|volumes| {
         let device = volumes.text("device")?.to_owned();
         let count = volumes.whole("count").map_or(1, |count| count as u32);
-        Some(VolumesOf { device, count, span: volumes.place("device") })
+        let cache = volumes.text("read_cache").map(str::to_owned);
+        Some(VolumesOf {
+            device,
+            count,
+            span: volumes.place("device"),
+            read_cache: cache.map(|cache| (cache, volumes.place("read_cache"))),
+            read_cache_bytes: volumes.whole("read_cache_size").unwrap_or(0),
+        })
     });
     let volumes = volumes.collect();
     let (mut parameters, mut records) = (own, vec![record]);

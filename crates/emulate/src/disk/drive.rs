@@ -424,6 +424,8 @@ impl Disk {
         let op = request.op;
         self.drop_stream_over(now_ns, start, end);
         self.segments.forget(start, end);
+        // Nothing is left to read on from.
+        self.wish = self.wish.filter(|&(segment, _)| self.segments.get(segment).end > 0);
         self.flash.forget(start, len);
         if self.is_cached(&op) {
             self.accepting.push_back((now_ns + self.spec.accept_ns, slot));

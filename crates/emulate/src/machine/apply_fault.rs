@@ -175,16 +175,12 @@ impl Machine {
         }
         core.tell(ContentEvent::Emptied { part });
         self.parts[part.index()] = made;
-        for other in &mut self.parts {
-            other.part_replaced(&mut self.core, part);
-        }
+        self.notify_of_replacement(part);
     }
 
     fn lose(&mut self, part: PartId) {
         self.lose_part(part);
-        for other in &mut self.parts {
-            other.part_lost(&mut self.core, part);
-        }
+        self.notify_of_loss(part);
     }
 
     fn lose_part(&mut self, part: PartId) {

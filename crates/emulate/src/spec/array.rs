@@ -10,8 +10,15 @@ pub const SECTOR_BYTES: u64 = 512;
 /// Several parts as one address space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    /// Its members, by their position in the layout.
+    /// Its members, by their position in the layout: devices, arrays, or volumes behind adapters.
     pub members: Vec<PartId>,
+    /// Its members are volumes of several devices each.
+    pub is_of_arrays: bool,
+    /// It ignores trims: below its members is an array with parity, which ignores parts of some.
+    pub ignores_trims: bool,
+    /// An array above it, of which it is a branch, has its data elsewhere too. Where it lacks too many members, it does
+    /// not rebuild what is left: it is made again when all its devices are there, and the array above rebuilds it.
+    pub is_branch: bool,
     /// The place of each sector, of [`SECTOR_BYTES`].
     pub layout: Layout,
     /// The processor that serves stripes is occupied for this long by a write to a stripe with parity, and by a read
@@ -74,6 +81,9 @@ impl ArrayShape {
         let layout = Layout::new(self.level, &sectors, self.strip_bytes / SECTOR_BYTES)?;
         Ok(Array {
             members,
+            is_of_arrays: false,
+            ignores_trims: false,
+            is_branch: false,
             layout: layout.rotated(self.rotation),
             path: None,
             stripe_ns: MD_STRIPE_NS,

@@ -2,7 +2,8 @@
 
 use super::ArrayShape;
 use super::{
-    AdapterPath, Adapters, Array, Attach, Device, Host, Kind, Preconditioned, SECTOR_BYTES, Written,
+    AdapterPath, Adapters, Array, Attach, Device, Host, Kind, Preconditioned, ReadCache,
+    SECTOR_BYTES, Written,
 };
 use crate::part_id::PartId;
 use iodyno_raid::{LayoutError, Level};
@@ -45,6 +46,8 @@ pub enum Part {
     Array(Array),
     /// The way through adapters to one of the others.
     AdapterPath(AdapterPath),
+    /// One part holds units of another.
+    ReadCache(ReadCache),
     /// Sends reads to the children in turn, all else to all of them.
     #[cfg(test)]
     Mirror(Vec<PartId>),
@@ -69,6 +72,9 @@ impl Part {
             Self::Device(_) => (&[], &[]),
             Self::Array(array) => (&array.members, &array.spares),
             Self::AdapterPath(path) => (std::slice::from_ref(&path.child), &[]),
+            Self::ReadCache(cache) => {
+                (std::slice::from_ref(&cache.backing), std::slice::from_ref(&cache.fast))
+            }
             #[cfg(test)]
             Self::Mirror(children) => (children, &[]),
         };
@@ -78,7 +84,7 @@ impl Part {
     fn device(&self) -> Option<&PlacedDevice> {
         match self {
             Self::Device(placed) => Some(placed),
-            Self::Array(_) | Self::AdapterPath(_) => None,
+            Self::Array(_) | Self::AdapterPath(_) | Self::ReadCache(_) => None,
             #[cfg(test)]
             Self::Mirror(_) => None,
         }
@@ -100,7 +106,7 @@ impl System {
 
     /// Makes arrays of the volumes: of each range of them one volume, named so, in the state of the first. The ranges
     /// are in order and take all volumes; a range without a shape is one volume, and stays. Where the system has
-    /// adapters, all volumes are behind them then.
+    /// adapters, all volumes are behind them after the first grouping; arrays of these volumes are the host's.
     ///
     /// # Errors
     /// The rule that an array breaks, and its number among the ranges.
@@ -113,15 +119,66 @@ impl System {
             };
             let members: Vec<PartId> = alone[range.clone()].iter().map(|v| v.root).collect();
             let bytes: Vec<u64> = members.iter().map(|&m| self.part_capacity_bytes(m)).collect();
+            let is_of_arrays = !matches!(self.parts[members[0].index()], Part::Device(_));
+            let ignores_trims = is_of_arrays && self.has_parity(members[0]);
             let array = shape.in_host(members, &bytes).map_err(|broken| (number, broken))?;
+            let is_redundant = array.layout.is_redundant();
+            if is_redundant {
+                array.members.iter().for_each(|&member| self.become_branch(member));
+            }
             let root = PartId(self.parts.len() as u32);
-            self.parts.push(Part::Array(array));
+            let ignores_trims = ignores_trims && is_redundant;
+            self.parts.push(Part::Array(Array { is_of_arrays, ignores_trims, ..array }));
             self.volumes.push(Volume { name, root, state: alone[range.start].state });
         }
-        if self.adapters.is_some() {
+        let is_path = |part: &Part| matches!(part, Part::AdapterPath(_));
+        if self.adapters.is_some() && !self.parts.iter().any(is_path) {
             (0..self.volumes.len()).for_each(|volume| self.lead_through_adapters(volume));
         }
         Ok(())
+    }
+
+    /// Whether a part is an array with parity, or above one.
+    fn has_parity(&self, part: PartId) -> bool {
+        let part = &self.parts[part.index()];
+        let has = matches!(part, Part::Array(array) if array.layout.level().parities() > 0);
+        has || part.children().any(|child| self.has_parity(child))
+    }
+
+    /// An array above these parts has their data elsewhere too.
+    fn become_branch(&mut self, part: PartId) {
+        if let Part::Array(array) = &mut self.parts[part.index()] {
+            array.is_branch = true;
+        }
+        let children: Vec<PartId> = self.parts[part.index()].children().collect();
+        for child in children {
+            self.become_branch(child);
+        }
+    }
+
+    /// The last volumes become read caches in the host: of each of these volumes in turn, of so many bytes; 0: as many
+    /// as it has.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    pub fn cache_reads(&mut self, of: &[(usize, u64)]) {
+        let caches = self.volumes.split_off(self.volumes.len() - of.len());
+        for (&(volume, bytes), fast) in of.iter().zip(caches) {
+            let backing = self.volumes[volume].root;
+            let capacity_bytes = self.part_capacity_bytes(backing);
+            let fast_bytes = self.part_capacity_bytes(fast.root);
+            let bytes = if bytes == 0 { fast_bytes } else { bytes.min(fast_bytes) };
+            self.volumes[volume].root = PartId(self.parts.len() as u32);
+            let of = &mut self.volumes[volume].name;
+            *of = format!("{of}, reads cached on {}", fast.name);
+            let fast = fast.root;
+            self.parts.push(Part::ReadCache(ReadCache { fast, backing, bytes, capacity_bytes }));
+        }
+    }
+
+    /// Whether a volume of it has a read cache.
+    pub fn has_read_caches(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::ReadCache(_)))
     }
 
     /// Puts a volume behind the adapters.
@@ -162,7 +219,7 @@ impl System {
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut PlacedDevice> {
         self.parts.iter_mut().filter_map(|part| match part {
             Part::Device(placed) => Some(placed),
-            Part::Array(_) | Part::AdapterPath(_) => None,
+            Part::Array(_) | Part::AdapterPath(_) | Part::ReadCache(_) => None,
             #[cfg(test)]
             Part::Mirror(_) => None,
         })
@@ -186,6 +243,14 @@ impl System {
         }
     }
 
+    /// The numbers of a volume's paths through adapters.
+    pub(crate) fn paths_of(&self, volume: u32) -> impl Iterator<Item = u32> {
+        self.parts_of(volume).filter_map(|part| match &self.parts[part.index()] {
+            Part::AdapterPath(path) => Some(path.number),
+            _ => None,
+        })
+    }
+
     /// Whether its adapters have a write cache.
     pub fn has_cache(&self) -> bool {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
@@ -194,6 +259,11 @@ impl System {
     /// Whether a volume of it is an array.
     pub fn has_arrays(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Array(_)))
+    }
+
+    /// Whether an array of it has arrays, or volumes behind adapters, as its members.
+    pub fn has_arrays_of_arrays(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Array(array) if array.is_of_arrays))
     }
 
     /// A volume's tree: each part once, children before their parents.
@@ -224,6 +294,7 @@ impl System {
             Part::Device(placed) => placed.device.capacity_bytes(),
             Part::Array(array) => array.layout.sectors() * SECTOR_BYTES,
             Part::AdapterPath(path) => path.capacity_bytes,
+            Part::ReadCache(cache) => cache.capacity_bytes,
             #[cfg(test)]
             Part::Mirror(children) => {
                 children.iter().map(|&c| self.part_capacity_bytes(c)).min().unwrap_or(0)

@@ -164,10 +164,14 @@ fn arrays_are_volumes_of_several_devices() {
     let read = "random-read --threads 8 --depth 32";
     let write = "random-write --threads 8 --depth 32";
     let one = (iops("ssd-sas12-mlc-800g", read), iops("ssd-sas12-mlc-800g", write));
-    for (array, reads, writes) in [("raid0", 4.0, 4.0), ("raid10", 4.0, 2.0), ("jbod", 4.0, 4.0)] {
-        let what = format!("{array}(ssd-sas12-mlc-800g*4)");
+    for (what, reads, writes) in [
+        ("raid0(ssd-sas12-mlc-800g*4)", 4.0, 4.0),
+        ("raid10(ssd-sas12-mlc-800g*4)", 4.0, 2.0),
+        ("jbod(ssd-sas12-mlc-800g*4)", 4.0, 4.0),
+        ("raid1(raid0(ssd-sas12-mlc-800g*2)*2)", 4.0, 2.0),
+    ] {
         for (words, one, times) in [(read, one.0, reads), (write, one.1, writes)] {
-            let off = iops(&what, words) / (times * one);
+            let off = iops(what, words) / (times * one);
             assert!((0.9..1.05).contains(&off), "{what} {words}: {off} of {times} times one");
         }
     }
@@ -180,8 +184,54 @@ fn arrays_are_volumes_of_several_devices() {
     let explained = place.iodyno("explain model:raid5(ssd-sas12-mlc-800g*3)@workstation oltp1");
     let shown = &explained.succeeds().stdout;
     assert!(shown.contains("members read") && shown.contains("array's processor"), "{shown}");
+    // A mirror of the host above adapters, of volumes behind them; a list of a system names it as a target does.
+    let nested = "raid1(raid0(ssd-gen3-emlc*3)*2)";
+    let file = format!(
+        "schema = 1\nkind = \"system\"\nsummary = \"mirrored\"\nbase = \"57ce-gen3\"\n\
+         [[volumes]]\ndevice = \"{nested}\"\ncount = 2\n"
+    );
+    place.write("mirrored.toml", file);
+    let (listed, twice) = ("check model:./mirrored.toml", format!("2 × {nested}"));
+    for (words, shown) in [
+        (listed, &*twice),
+        ("explain model:./mirrored.toml oltp1", "adapters' processors"),
+        ("explain model:raid5(raid1(ssd-sas12-mlc-800g*2)*3) oltp1", "outer array's processor"),
+    ] {
+        let out = place.iodyno(words);
+        let stdout = &out.succeeds().stdout;
+        assert!(stdout.contains(shown), "{words}: {stdout}");
+    }
+    let cached = |base: &str, rest: &str| {
+        let head = "schema = 1\nkind = \"system\"\nsummary = \"cached\"\n";
+        let volumes = "[[volumes]]\ndevice = \"raid5(hdd-15k-sas-80g*3)\"";
+        format!("{head}base = \"{base}\"\n{volumes}\n{rest}\n")
+    };
+    let cache = "read_cache = \"ssd-sata3-mlc-200g\"";
+    // A cache of half of the volume hits half of the reads, which take no disk.
+    let half = format!("{cache}\nread_cache_size = \"74GiB\"");
+    place.write("cached.toml", cached("workstation", &half));
+    place.write("uncached.toml", cached("workstation", ""));
+    let rate = |file: &str| {
+        let words = format!("run random-read --on model:./{file}.toml --time 4s");
+        number(&cells(&place.document(&words))[0]["total"]["iops"])
+    };
+    let times = rate("cached") / rate("uncached");
+    assert!((1.8..2.3).contains(&times), "{times}");
+    place.write("behind.toml", cached("57ce-gen3", cache));
+    place.write("sized.toml", cached("workstation", "read_cache_size = \"1GiB\""));
     for (words, message) in [
+        ("check model:./behind.toml", "rule `read-cache`"),
+        ("check model:./sized.toml", "`read_cache` names"),
+        ("serve ./cached.toml --nbd unix:nbd.sock", "has a read cache"),
         ("run oltp1 --on model:raid5(ssd-sas12-mlc-800g*2)", "at least 3 members"),
+        ("run oltp1 --on model:raid5(raid1(ssd-sas12-mlc-800g*2)*2)", "at least 3 members"),
+        ("run oltp1 --on model:raid1(raid5(ssd-sas12-mlc-800g*2)*2)", "at least 3 members"),
+        ("run oltp1 --on model:raid1(raid0(exflash-400g*60)*2)", "takes 32"),
+        (
+            "run oltp1 --on live:raid1(raid0(exflash-400g*2)*2) --content verifiable",
+            "arrays of arrays",
+        ),
+        ("serve raid1(raid0(exflash-400g*2)*2) --nbd unix:nbd.sock", "an array of arrays"),
         (
             "serve raid1(ssd-sas12-mlc-800g*2) --size 1GiB --nbd unix:nbd.sock",
             "--size is for volumes of a single device",

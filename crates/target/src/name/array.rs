@@ -1,16 +1,20 @@
 //! Names of emulated arrays, the word before `*`, `@` and `?` of a `model:` name: `raid5(DEVICE*N)`, with
-//! `strip=` and `layout=` after commas. Whether there can be such an array is the emulator's question.
+//! `strip=` and `layout=` after commas, and arrays of arrays, `raid1(raid0(DEVICE*N)*2)`. Whether there can be such an
+//! array is the emulator's question.
 
 use iodyno_raid::{Level, MAX_MEMBERS, Rotation};
 use iodyno_units::human::exact_size;
 use iodyno_units::parse_size;
 
-use super::{TargetError, bad};
+use super::{MODEL_COUNT_MAX, TargetError, bad};
 
 const FORMS: &str = "write raid5(exflash-400g*8), or raid6(exflash-400g*8,strip=64KiB): the levels are raid0, \
                      raid1, raid5, raid6, raid10 and jbod. (A shell wants quotes around it.)";
 
-/// An array of equal devices.
+/// The most arrays below one another.
+pub const ARRAY_DEPTH_MAX: usize = 4;
+
+/// An array of equal devices, or of equal arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayName {
     /// Its level.
@@ -23,13 +27,27 @@ pub struct ArrayName {
     pub rotation: Rotation,
 }
 
-/// An array, its device, and what follows both.
-type Taken<'a> = (Option<ArrayName>, &'a str, &'a str);
+/// What an array's name begins with.
+pub(super) struct Taken<'a> {
+    /// The arrays, from that of devices to the outermost.
+    pub arrays: Vec<ArrayName>,
+    /// The device.
+    pub device: &'a str,
+    /// What follows the last parenthesis.
+    pub after: &'a str,
+}
 
 impl ArrayName {
-    /// Takes an array off the begin of a name's body: the array, its device, and what follows the parenthesis.
-    /// None: the body names no array.
+    /// Takes an array off the begin of a name's body. None: the body names no array.
     pub(super) fn take<'a>(name: &str, body: &'a str) -> Result<Option<Taken<'a>>, TargetError> {
+        Self::take_below(name, body, ARRAY_DEPTH_MAX)
+    }
+
+    fn take_below<'a>(
+        name: &str,
+        body: &'a str,
+        depth_max: usize,
+    ) -> Result<Option<Taken<'a>>, TargetError> {
         let Some((word, rest)) = body.split_once('(') else { return Ok(None) };
         if !word.chars().all(|c| c.is_ascii_alphanumeric()) {
             // A path.
@@ -38,11 +56,20 @@ impl ArrayName {
         let Some(level) = Level::ALL.into_iter().find(|level| level_word(*level) == word) else {
             return bad(name, format!("`{word}` is no level of an array."), FORMS);
         };
+        if depth_max == 0 {
+            let problem = format!("more than {ARRAY_DEPTH_MAX} arrays are below one another.");
+            return bad(name, problem, FORMS);
+        }
         let Some((inside, after)) = rest.rsplit_once(')') else {
             return bad(name, format!("no `)` follows `{word}(`."), FORMS);
         };
-        let mut words = inside.split(',');
-        let Some((device, members)) = words.next().and_then(|word| word.split_once('*')) else {
+        let below = Self::take_below(name, inside, depth_max - 1)?.unwrap_or_else(|| {
+            let (device, after) = inside.split_at(inside.find(['*', ',']).unwrap_or(inside.len()));
+            Taken { arrays: Vec::new(), device, after }
+        });
+        let Taken { mut arrays, device, after: options } = below;
+        let mut words = options.split(',');
+        let Some(members) = words.next().and_then(|word| word.strip_prefix('*')) else {
             return bad(name, format!("`{inside}` does not say how many devices."), FORMS);
         };
         let members = match members.parse() {
@@ -57,7 +84,18 @@ impl ArrayName {
         for word in words {
             array.set(name, word.trim())?;
         }
-        Ok(Some((Some(array), device, after)))
+        arrays.push(array);
+        let devices = Self::devices(&arrays);
+        if devices > MODEL_COUNT_MAX {
+            let problem = format!("such an array has {devices} devices.");
+            return bad(name, problem, format!("a system has at most {MODEL_COUNT_MAX}."));
+        }
+        Ok(Some(Taken { arrays, device, after }))
+    }
+
+    /// Devices of an array of arrays.
+    pub fn devices(arrays: &[Self]) -> u32 {
+        arrays.iter().map(|array| array.members).product()
     }
 
     /// One option.
@@ -99,13 +137,13 @@ impl ArrayName {
         Ok(())
     }
 
-    /// `raid5(DEVICE*8)`, with the options that are not the default.
-    pub fn text(&self, device: &str) -> String {
+    /// `raid5(MEMBER*8)`, with the options that are not the default. A member is a device, or such a text.
+    pub fn text(&self, member: &str) -> String {
         let strip = self.strip_bytes.map(|bytes| format!(",strip={}", exact_size(bytes)));
         let layout =
             (self.rotation != Rotation::default()).then(|| format!(",layout={}", self.rotation));
         let (strip, layout) = (strip.unwrap_or_default(), layout.unwrap_or_default());
-        format!("{}({device}*{}{strip}{layout})", level_word(self.level), self.members)
+        format!("{}({member}*{}{strip}{layout})", level_word(self.level), self.members)
     }
 }
 

@@ -6,6 +6,7 @@
 //! model:exflash-400g                         one device in its default host
 //! model:exflash-400g*32@x3850-x6             32 of them in one server
 //! model:raid5(ssd-sas12-mlc-800g*8)@rtp      an array of 8 of them, one volume; `*2` after it: two such arrays
+//! model:raid1(raid0(ssd-sas12-mlc-800g*8)*2) an array of two such arrays, one volume
 //! model:./mine.toml?state=random:16KiB       a file of one's own, in a state of one's own
 //! ```
 //!
@@ -21,11 +22,8 @@ use core::fmt;
 
 use iodyno_units::{Precondition, PreconditionError, parse_percent};
 
-use super::array::ArrayName;
-use super::{TargetError, bad, once_each};
-
-/// The most devices of one name.
-pub const MODEL_COUNT_MAX: u32 = 1024;
+use super::array::{ArrayName, Taken};
+use super::{MODEL_COUNT_MAX, TargetError, bad, once_each};
 
 /// `100%`.
 const FILL_ALL_PPM: u32 = 1_000_000;
@@ -40,8 +38,8 @@ pub struct ModelName {
     pub live: bool,
     /// A device, or a system that lists its own volumes: a name of the catalog, or a path.
     pub what: String,
-    /// The array that such devices make; None: each device is a volume.
-    pub array: Option<ArrayName>,
+    /// The array that such devices make, then the array of such arrays, and so on; none: each device is a volume.
+    pub arrays: Vec<ArrayName>,
     /// How many such devices, or arrays, 1 to [`MODEL_COUNT_MAX`].
     pub count: u32,
     /// The system that they are in: a name of the catalog, or a path. The device's default host
@@ -67,10 +65,11 @@ impl ModelName {
             Some((body, system)) => (body, Some(system)),
             None => (body, None),
         };
-        let (array, what, count) = ArrayName::take(name, body)?.unwrap_or_else(|| {
-            let (what, count) = body.split_at(body.find('*').unwrap_or(body.len()));
-            (None, what, count)
+        let taken = ArrayName::take(name, body)?.unwrap_or_else(|| {
+            let (device, after) = body.split_at(body.find('*').unwrap_or(body.len()));
+            Taken { arrays: Vec::new(), device, after }
         });
+        let Taken { arrays, device: what, after: count } = taken;
         let count = match count.strip_prefix('*') {
             Some(count) => parse_count(name, count)?,
             None if count.is_empty() => 1,
@@ -96,7 +95,7 @@ impl ModelName {
         let mut model = Self {
             live,
             what: what.to_owned(),
-            array,
+            arrays,
             count,
             system: system.map(str::to_owned),
             state: Precondition::Workload,
@@ -191,7 +190,7 @@ impl ModelName {
     /// The canonical form, with the count or the number after the first name.
     fn text(&self, suffix: &str) -> String {
         let scheme = if self.live { "live" } else { "model" };
-        let what = self.array.map_or_else(|| self.what.clone(), |array| array.text(&self.what));
+        let what = self.arrays.iter().fold(self.what.clone(), |what, array| array.text(&what));
         let mut text = format!("{scheme}:{what}{suffix}");
         if let Some(system) = &self.system {
             text.push('@');

@@ -1,0 +1,283 @@
+//! Which units a read cache holds, and where on its device: the least recently used makes space. It ends where devices
+//! are asked.
+//!
+//! A cache that a workload has used for long begins full. Which units those are is not known one by one: of a volume
+//! that was written at random they are a sample, drawn by a hash; of one that was written in order, the last ones. They
+//! count as used longer ago than any that is known.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+/// A unit's place on the device, in units.
+pub(super) type Slot = u64;
+
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    slot: Slot,
+    /// Used as the so manieth.
+    at: u64,
+}
+
+/// Units from before the machine started.
+#[derive(Clone, Debug, Default)]
+struct Warm {
+    within: Range<u64>,
+    /// Of these, those whose hash is below it; None: all.
+    below: Option<u64>,
+    /// Those that it does not hold any more, though they are among these.
+    gone: BTreeSet<u64>,
+    count: u64,
+}
+
+impl Warm {
+    /// Whether a unit was held when the machine started, and was not evicted since.
+    fn has(&self, unit: u64) -> bool {
+        let is_in =
+            self.within.contains(&unit) && self.below.is_none_or(|below| hash(unit) < below);
+        self.count > 0 && is_in && !self.gone.contains(&unit)
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    slots: u64,
+    units: BTreeMap<u64, Unit>,
+    /// By age; an entry whose number is not the unit's is void.
+    order: VecDeque<(u64, u64)>,
+    sequence: u64,
+    /// Slots below this have been in use; those that are not now.
+    next: Slot,
+    free: Vec<Slot>,
+    /// Slots that reads are under way on, and how many; those of them to be freed then.
+    read: BTreeMap<Slot, u32>,
+    condemned: BTreeSet<Slot>,
+    warm: Warm,
+}
+
+/// SplitMix64's finalizer.
+fn hash(unit: u64) -> u64 {
+    let x = unit.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ x >> 31
+}
+
+impl Held {
+    pub(super) fn new(slots: u64) -> Self {
+        Self { slots, ..Self::default() }
+    }
+
+    /// It begins with a sample of the units below `units`, as many as it can hold.
+    pub(super) fn begin_with_sample(&mut self, units: u64) {
+        let below = (self.slots < units)
+            .then(|| (self.slots as f64 / units as f64 * u64::MAX as f64) as u64);
+        let count = self.slots.min(units);
+        self.warm = Warm { within: 0..units, below, count, ..Warm::default() };
+    }
+
+    /// It begins with the last units below `units`.
+    pub(super) fn begin_with_last(&mut self, units: u64) {
+        let count = self.slots.min(units);
+        self.warm = Warm { within: units - count..units, count, ..Warm::default() };
+    }
+
+    /// It holds nothing, and nothing is under way.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.slots);
+    }
+
+    /// It holds nothing any more.
+    pub(super) fn remove_all(&mut self) {
+        self.warm = Warm::default();
+        for Unit { slot, .. } in std::mem::take(&mut self.units).into_values() {
+            self.release(slot);
+        }
+    }
+
+    /// Whether it holds a unit.
+    pub(super) fn holds(&self, unit: u64) -> bool {
+        self.units.contains_key(&unit) || self.warm.has(unit)
+    }
+
+    /// A unit that it holds is used. Gives where it is.
+    pub(super) fn touch(&mut self, unit: u64) -> Slot {
+        self.sequence += 1;
+        let at = self.sequence;
+        let slot = if let Some(known) = self.units.get(&unit) {
+            known.slot
+        } else {
+            self.warm.count -= 1;
+            self.take_slot().expect("it had one")
+        };
+        self.units.insert(unit, Unit { slot, at });
+        self.order.push_back((unit, at));
+        if self.order.len() > 2 * self.units.len() + 1024 {
+            let units = &self.units;
+            self.order.retain(|(unit, at)| units.get(unit).is_some_and(|known| known.at == *at));
+        }
+        slot
+    }
+
+    fn take_slot(&mut self) -> Option<Slot> {
+        let fresh = self.next + self.warm.count < self.slots;
+        self.free.pop().or_else(|| {
+            self.next += u64::from(fresh);
+            fresh.then(|| self.next - 1)
+        })
+    }
+
+    /// A slot for a unit to come: of the least recently used, if there is none left. None: all are in use at this
+    /// moment.
+    pub(super) fn reserve(&mut self) -> Option<Slot> {
+        loop {
+            if let Some(slot) = self.take_slot() {
+                return Some(slot);
+            }
+            if self.warm.count > 0 {
+                self.evict_warm();
+                continue;
+            }
+            let (unit, at) = self.order.pop_front()?;
+            if self.units.get(&unit).is_some_and(|known| known.at == at) {
+                self.remove(unit);
+            }
+        }
+    }
+
+    fn evict_warm(&mut self) {
+        let Warm { within, below, count, gone } = &mut self.warm;
+        *count -= 1;
+        match below {
+            Some(below) => *below -= *below / (*count + 1),
+            None => within.start += 1,
+        }
+        if *count == 0 {
+            gone.clear();
+        }
+    }
+
+    /// A unit is in a slot that was reserved. (It has no other.)
+    pub(super) fn insert(&mut self, unit: u64, slot: Slot) {
+        debug_assert!(!self.holds(unit));
+        self.units.insert(unit, Unit { slot, at: 0 });
+        self.touch(unit);
+    }
+
+    /// It does not hold a unit any more.
+    pub(super) fn remove(&mut self, unit: u64) {
+        let known = self.units.remove(&unit);
+        if self.warm.has(unit) {
+            self.warm.gone.insert(unit);
+            self.warm.count -= u64::from(known.is_none());
+        }
+        if let Some(Unit { slot, .. }) = known {
+            self.release(slot);
+        }
+    }
+
+    /// A slot is not needed any more.
+    pub(super) fn release(&mut self, slot: Slot) {
+        if self.read.contains_key(&slot) {
+            self.condemned.insert(slot);
+        } else {
+            self.free.push(slot);
+        }
+    }
+
+    /// A read of a slot begins: it is given to no other unit until that ends.
+    pub(super) fn read_begins(&mut self, slot: Slot) {
+        *self.read.entry(slot).or_default() += 1;
+    }
+
+    pub(super) fn read_ended(&mut self, slot: Slot) {
+        let Some(count) = self.read.get_mut(&slot) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.read.remove(&slot);
+            if self.condemned.remove(&slot) {
+                self.free.push(slot);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_units::rng::{below, stream};
+
+    /// A plain model: units by their last use.
+    #[test]
+    fn it_holds_what_was_used_last() {
+        for seed in 0..100 {
+            let random = &mut stream(seed, "held", 0);
+            let slots = 1 + below(random, 12);
+            let mut held = Held::new(slots);
+            let mut model: Vec<u64> = Vec::new();
+            let mut reads: Vec<Slot> = Vec::new();
+            for _ in 0..500 {
+                let unit = below(random, 20);
+                assert_eq!(held.holds(unit), model.contains(&unit), "seed {seed}");
+                model.retain(|&other| other != unit);
+                if below(random, 8) == 0 {
+                    held.remove(unit);
+                } else if held.holds(unit) {
+                    let slot = held.touch(unit);
+                    model.push(unit);
+                    if below(random, 4) == 0 {
+                        held.read_begins(slot);
+                        reads.push(slot);
+                    }
+                } else if reads.is_empty() {
+                    let slot = held.reserve().expect("no read is under way");
+                    assert!(slot < slots);
+                    held.insert(unit, slot);
+                    model.push(unit);
+                    if model.len() as u64 > slots {
+                        model.remove(0);
+                    }
+                    let of = |unit: &u64| held.units[unit].slot;
+                    let all: BTreeSet<Slot> = model.iter().map(of).collect();
+                    assert_eq!(all.len(), model.len(), "each has a slot of its own");
+                }
+                if below(random, 2) == 0 {
+                    reads.drain(..).for_each(|slot| held.read_ended(slot));
+                }
+            }
+        }
+    }
+
+    /// The slots of reads under way are not given away.
+    #[test]
+    fn a_slot_is_kept_until_its_reads_have_ended() {
+        let mut held = Held::new(1);
+        let slot = held.reserve().unwrap();
+        held.insert(7, slot);
+        held.read_begins(held.units[&7].slot);
+        assert_eq!((held.reserve(), held.holds(7)), (None, false));
+        held.read_ended(slot);
+        assert_eq!(held.reserve(), Some(slot));
+    }
+
+    /// It begins with as many as it has slots, and gives them up one by one.
+    #[test]
+    fn it_begins_full() {
+        let (slots, units) = (1000, 4000);
+        let mut held = Held::new(slots);
+        held.begin_with_sample(units);
+        let count = |held: &Held| (0..units).filter(|&unit| held.holds(unit)).count() as f64;
+        assert!((count(&held) / slots as f64 - 1.0).abs() < 0.1, "{}", count(&held));
+        for unit in units..units + 500 {
+            let slot = held.reserve().unwrap();
+            held.insert(unit, slot);
+        }
+        assert!((count(&held) / 500.0 - 1.0).abs() < 0.1, "{}", count(&held));
+        let mut held = Held::new(slots);
+        held.begin_with_last(units);
+        assert!(held.holds(units - slots) && !held.holds(units - slots - 1));
+        let slot = held.reserve().unwrap();
+        held.insert(0, slot);
+        assert!(!held.holds(units - slots) && held.holds(0));
+    }
+}

@@ -1,0 +1,451 @@
+//! A read cache: a fast part holds units of 4 KiB of a larger one, the backing. It is the host's, as bcache is in its mode
+//! `writethrough` (Linux, `Documentation/admin-guide/bcache.rst`; `cache_replacement_policy` lru, its default), without
+//! its bypass of long sequential streams: every unit that was missed or written is admitted, the least recently used
+//! makes space, and a write ends when both parts have it. It takes no time of its own. What it holds is also on the
+//! backing, so nothing is lost with it. A power cut empties it: its metadata is volatile. (bcache's is not.)
+//!
+//! ```text
+//! read    all units held ─▶ fast part ─────────────────────────▶ host
+//!         else           ─▶ backing ───────────────────────────▶ host
+//!                                 └ later: the units ─▶ fast part
+//! write   ─▶ backing ─┬────────────────────────────────────────▶ host
+//!         ─▶ fast part┘
+//! ```
+//!
+//! While a unit is written the cache does not hold it, and writes that overlap leave it so: which of them the backing
+//! carries out last is open.
+
+mod held;
+
+use crate::content_event::UNIT_BYTES;
+use crate::core::Core;
+use crate::part_id::PartId;
+use crate::request::{NIL, Origin, Request, State};
+use crate::spec::{self, Preconditioned, Written};
+use crate::usage::{Of, Phase, Resource};
+use held::{Held, Slot};
+use iodyno_units::{IoError, Op, OpKind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// So many units are put on the fast part at once, at most. More that were missed are not admitted: bcache bypasses a
+/// congested device too.
+const ADMISSIONS_MAX: u64 = 256;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Reads from the fast part.
+    Hit,
+    /// Reads from the backing.
+    Miss,
+    /// Writes to both.
+    Write,
+    /// Trims, zeroes or flushes the backing.
+    Pass,
+    /// Puts what was missed on the fast part: a request of the cache's own.
+    Admit,
+}
+
+/// A request that is under way.
+#[derive(Clone, Debug)]
+struct Open {
+    step: Step,
+    units: Range<u64>,
+    /// Units with their slots on the fast part: read there, or written.
+    slots: Vec<(u64, Slot)>,
+    /// Units that were written meanwhile.
+    stale: BTreeSet<u64>,
+    /// The fast part, or the backing, has failed.
+    failed: (bool, bool),
+}
+
+/// What a read cache has done since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCacheCounts {
+    /// Reads that it served.
+    pub hits: u64,
+    /// Reads that went to the backing.
+    pub misses: u64,
+    /// Units that it admitted, of reads and of writes.
+    pub admitted_units: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadCache {
+    part: PartId,
+    fast: PartId,
+    backing: PartId,
+    capacity_bytes: u64,
+    /// The fast part is lost.
+    is_lost: bool,
+    held: Held,
+    open: BTreeMap<u32, Open>,
+    /// Units that are being put on the fast part after a miss.
+    admissions: u64,
+    /// Writes under way by unit.
+    writing: BTreeMap<u64, u32>,
+    counts: ReadCacheCounts,
+    /// Time of hits, misses and writes, ns, and the number of writes.
+    times_ns: [u64; 3],
+    writes: u64,
+}
+
+/// The units that a request touches, and those that it covers.
+fn units(request: &Request) -> (Range<u64>, Range<u64>) {
+    let (from, to) = (request.at, request.at + u64::from(request.len));
+    (from / UNIT_BYTES..to.div_ceil(UNIT_BYTES), from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES)
+}
+
+impl ReadCache {
+    pub(crate) fn new(spec: &spec::ReadCache, part: PartId, before: &Preconditioned) -> Self {
+        let mut held = Held::new(spec.bytes / UNIT_BYTES);
+        let units = (spec.capacity_bytes as f64 * before.fill) as u64 / UNIT_BYTES;
+        match before.how {
+            Written::Fresh => {}
+            Written::Sequential => held.begin_with_last(units),
+            Written::Random { .. } => held.begin_with_sample(units),
+        }
+        Self {
+            part,
+            fast: spec.fast,
+            backing: spec.backing,
+            capacity_bytes: spec.capacity_bytes,
+            is_lost: false,
+            held,
+            open: BTreeMap::new(),
+            admissions: 0,
+            writing: BTreeMap::new(),
+            counts: ReadCacheCounts::default(),
+            times_ns: [0; 3],
+            writes: 0,
+        }
+    }
+
+    /// Processes the event of a request of this cache.
+    pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
+        let request = &core.slab[slot];
+        match (request.state, request.internal) {
+            (State::Issued, false) => self.issued(core, slot),
+            (State::Done, false) => {
+                let failed = request.failed;
+                core.complete(slot, failed.then_some(IoError::Io));
+            }
+            (state, _) => unreachable!("a read cache has no event in {state:?}"),
+        }
+    }
+
+    /// A request from outside reaches the cache.
+    fn issued(&mut self, core: &mut Core, slot: u32) {
+        let now_ns = core.now;
+        let request = &mut core.slab[slot];
+        (request.state, request.entered_ns) = (State::Waiting, now_ns);
+        let (kind, (touched, whole)) = (request.kind, units(request));
+        if kind != OpKind::Flush && request.at + u64::from(request.len) > self.capacity_bytes {
+            core.complete(slot, Some(IoError::OutOfRange));
+            return;
+        }
+        match kind {
+            OpKind::Read => {
+                if let Some(values) = &mut core.values {
+                    values.set(slot, vec![0; (touched.end - touched.start) as usize]);
+                }
+                let is_hit = touched.clone().all(|unit| self.held.holds(unit));
+                if is_hit && !self.is_lost {
+                    self.counts.hits += 1;
+                    self.hit(core, slot, touched);
+                } else {
+                    self.counts.misses += 1;
+                    self.ask_backing(core, slot, Step::Miss, touched);
+                }
+            }
+            OpKind::Flush => self.ask_backing(core, slot, Step::Pass, 0..0),
+            _ => {
+                for unit in touched.clone() {
+                    *self.writing.entry(unit).or_default() += 1;
+                    self.held.remove(unit);
+                }
+                for open in self.open.values_mut() {
+                    let both = open.units.start.max(touched.start)..open.units.end.min(touched.end);
+                    open.stale.extend(both);
+                }
+                let is_write = kind == OpKind::Write;
+                let step = if is_write { Step::Write } else { Step::Pass };
+                self.ask_backing(core, slot, step, touched);
+                if is_write && !self.is_lost {
+                    // Others that are written meanwhile stay out.
+                    let alone = whole.filter(|unit| self.writing[unit] == 1);
+                    let slots = alone.map_while(|unit| Some((unit, self.held.reserve()?)));
+                    let slots: Vec<(u64, Slot)> = slots.collect();
+                    self.ask_fast(core, slot, OpKind::Write, &slots);
+                    self.open.get_mut(&slot).expect("it began").slots = slots;
+                }
+            }
+        }
+    }
+
+    /// All units of a read are held.
+    fn hit(&mut self, core: &mut Core, slot: u32, units: Range<u64>) {
+        let slots: Vec<(u64, Slot)> =
+            units.clone().map(|unit| (unit, self.held.touch(unit))).collect();
+        for &(_, slot) in &slots {
+            self.held.read_begins(slot);
+        }
+        self.ask_fast(core, slot, OpKind::Read, &slots);
+        let (stale, failed) = (BTreeSet::new(), (false, false));
+        self.open.insert(slot, Open { step: Step::Hit, units, slots, stale, failed });
+    }
+
+    fn ask_backing(&mut self, core: &mut Core, slot: u32, step: Step, units: Range<u64>) {
+        // A read beside a write may return what was there before it.
+        let is_written = |unit: &u64| step == Step::Miss && self.writing.contains_key(unit);
+        let stale: BTreeSet<u64> = units.clone().filter(is_written).collect();
+        let failed = (false, false);
+        self.open.insert(slot, Open { step, units, slots: Vec::new(), stale, failed });
+        let (op, token) = (core.slab[slot].op(), core.slab[slot].token);
+        core.slab[slot].pending += 1;
+        let child = core.ask(self.backing, slot, &op, token);
+        if op.kind == OpKind::Write {
+            let touched = units_of(&op);
+            give(core, slot, child, touched);
+        }
+    }
+
+    /// Reads or writes slots of the fast part, as many at once as lie beside each other.
+    fn ask_fast(&self, core: &mut Core, slot: u32, kind: OpKind, slots: &[(u64, Slot)]) {
+        let request = &core.slab[slot];
+        let (from, to) = (request.at, request.at + u64::from(request.len));
+        let token = request.token;
+        let is_next = |a: &(u64, Slot), b: &(u64, Slot)| (a.0 + 1, a.1 + 1) == *b;
+        for run in slots.chunk_by(is_next) {
+            let ((first, place), count) = (run[0], run.len() as u64);
+            let begin = from.max(first * UNIT_BYTES);
+            let end = to.min((first + count) * UNIT_BYTES);
+            let offset_bytes = place * UNIT_BYTES + (begin - first * UNIT_BYTES);
+            let op = Op { offset_bytes, len_bytes: (end - begin) as u32, kind, fua: false };
+            core.slab[slot].pending += 1;
+            // A read's token says which unit it begins with.
+            let token = if kind == OpKind::Read { first } else { token };
+            let child = core.ask(self.fast, slot, &op, token);
+            if kind == OpKind::Write {
+                give(core, slot, child, first..first + count);
+            }
+        }
+    }
+
+    /// A part has ended what it was asked for.
+    pub(crate) fn child_completed(
+        &mut self,
+        core: &mut Core,
+        parent: u32,
+        child: u32,
+        failure: Option<IoError>,
+    ) {
+        let is_fast = core.slab[child].part == self.fast;
+        let open = self.open.get_mut(&parent).expect("it is under way");
+        let failed = if is_fast { &mut open.failed.0 } else { &mut open.failed.1 };
+        *failed |= failure.is_some();
+        if core.slab[child].kind == OpKind::Read && failure.is_none() {
+            receive(core, parent, child, is_fast);
+        }
+        core.slab[parent].pending -= 1;
+        if core.slab[parent].pending > 0 {
+            return;
+        }
+        let open = self.open.remove(&parent).expect("it is under way");
+        match open.step {
+            Step::Hit => self.hit_ended(core, parent, &open),
+            Step::Miss => {
+                self.end(core, parent, 1, open.failed.1);
+                if !open.failed.1 && !self.is_lost {
+                    self.admit(core, parent, &open);
+                }
+            }
+            Step::Write | Step::Pass => {
+                self.written(core, parent, &open);
+                self.end(core, parent, 2, open.failed.1);
+            }
+            Step::Admit => {
+                self.admissions -= open.slots.len() as u64;
+                self.keep(&open, !open.failed.0);
+                core.slab.remove(parent);
+            }
+        }
+    }
+
+    /// A read of the fast part has ended. Where that fails, the backing has the same.
+    fn hit_ended(&mut self, core: &mut Core, slot: u32, open: &Open) {
+        for &(_, place) in &open.slots {
+            self.held.read_ended(place);
+        }
+        if !open.failed.0 {
+            self.end(core, slot, 0, false);
+            return;
+        }
+        open.units.clone().for_each(|unit| self.held.remove(unit));
+        self.ask_backing(core, slot, Step::Miss, open.units.clone());
+    }
+
+    /// A write has ended: the cache holds what it wrote, unless that failed, or others wrote the same.
+    fn written(&mut self, core: &Core, slot: u32, open: &Open) {
+        for unit in open.units.clone() {
+            let count = self.writing.get_mut(&unit).expect("it is written");
+            *count -= 1;
+            if *count == 0 {
+                self.writing.remove(&unit);
+            }
+        }
+        self.writes += u64::from(core.slab[slot].kind == OpKind::Write);
+        self.keep(open, open.failed == (false, false));
+    }
+
+    /// What was missed goes to the fast part.
+    fn admit(&mut self, core: &mut Core, read: u32, open: &Open) {
+        let whole = units(&core.slab[read]).1;
+        if self.admissions + (whole.end.saturating_sub(whole.start)) > ADMISSIONS_MAX {
+            return;
+        }
+        let wanted: Vec<u64> = whole
+            .filter(|unit| !open.stale.contains(unit) && !self.writing.contains_key(unit))
+            .filter(|&unit| !self.held.holds(unit))
+            .collect();
+        let reserved = wanted.into_iter().map_while(|unit| Some((unit, self.held.reserve()?)));
+        let slots: Vec<(u64, Slot)> = reserved.collect();
+        if slots.is_empty() {
+            return;
+        }
+        self.admissions += slots.len() as u64;
+        let own = core.add(self.part);
+        let (at, len) = (core.slab[read].at, core.slab[read].len);
+        let request = &mut core.slab[own];
+        (request.internal, request.origin, request.parent) = (true, Origin::Own, NIL);
+        (request.at, request.len, request.kind) = (at, len, OpKind::Write);
+        request.state = State::Waiting;
+        if let Some(values) = &mut core.values
+            && let Some(read) = values.of_mut(read).cloned()
+        {
+            values.set(own, read);
+        }
+        self.ask_fast(core, own, OpKind::Write, &slots);
+        if let Some(values) = &mut core.values {
+            values.take(own);
+        }
+        let (stale, failed) = (BTreeSet::new(), (false, false));
+        let units = open.units.clone();
+        self.open.insert(own, Open { step: Step::Admit, units, slots, stale, failed });
+    }
+
+    /// Units are on the fast part, or writing them failed: the cache holds those that nothing else wrote meanwhile.
+    fn keep(&mut self, open: &Open, is_written: bool) {
+        for &(unit, slot) in &open.slots {
+            let is_current = !open.stale.contains(&unit) && !self.writing.contains_key(&unit);
+            if is_current && is_written && !self.is_lost && !self.held.holds(unit) {
+                self.held.insert(unit, slot);
+                self.counts.admitted_units += 1;
+            } else {
+                self.held.release(slot);
+            }
+        }
+    }
+
+    /// A request from outside has ended.
+    fn end(&mut self, core: &mut Core, slot: u32, time: usize, failed: bool) {
+        let request = &mut core.slab[slot];
+        request.failed = failed;
+        if matches!(request.kind, OpKind::Read | OpKind::Write) {
+            self.times_ns[time] += core.now - request.entered_ns;
+        }
+        let end_ns = core.notified_ns(core.now, slot);
+        core.at(end_ns, slot, State::Done);
+    }
+
+    /// A part is lost: without the fast one all reads go to the backing, until another is in its place.
+    pub(crate) fn part_lost(&mut self, part: PartId) {
+        if part == self.fast {
+            self.is_lost = true;
+            self.forget();
+        }
+    }
+
+    /// Another device is in the place of a part.
+    pub(crate) fn part_replaced(&mut self, part: PartId) {
+        if part == self.fast || part == self.backing {
+            self.is_lost &= part != self.fast;
+            self.forget();
+        }
+    }
+
+    /// It holds nothing any more; what is under way is not kept.
+    fn forget(&mut self) {
+        self.held.remove_all();
+        for open in self.open.values_mut() {
+            open.stale.extend(open.units.clone());
+        }
+    }
+
+    /// The power fails: every request is gone, and what was held is not known any more.
+    pub(crate) fn power_off(&mut self, _: &mut Core) {
+        self.open.clear();
+        self.admissions = 0;
+        self.writing.clear();
+        self.held.clear();
+    }
+
+    /// What it would begin with has no content.
+    pub(crate) fn keep_content(&mut self) {
+        self.held.clear();
+    }
+
+    /// The part that holds all of its content.
+    pub(crate) fn backing(&self) -> PartId {
+        self.backing
+    }
+
+    pub(crate) fn counts(&self) -> ReadCacheCounts {
+        self.counts
+    }
+
+    #[expect(clippy::unused_self, reason = "every kind of part has these methods")]
+    pub(crate) fn resources(&self, _: &Core) -> Vec<Resource> {
+        Vec::new()
+    }
+
+    /// The time of its operations by phase, since the start.
+    pub(crate) fn phases(&self) -> Vec<Phase> {
+        let reads = self.counts.hits + self.counts.misses;
+        let phase = |name, of, total_ns, count| Phase { name, of, total_ns, count };
+        vec![
+            phase("cache reads", Of::Read, self.times_ns[0], reads),
+            phase("misses read", Of::Read, self.times_ns[1], reads),
+            phase("cache and backing write", Of::Write, self.times_ns[2], self.writes),
+        ]
+    }
+}
+
+/// The units of an operation.
+fn units_of(op: &Op) -> Range<u64> {
+    op.offset_bytes / UNIT_BYTES..(op.offset_bytes + u64::from(op.len_bytes)).div_ceil(UNIT_BYTES)
+}
+
+/// The values of units that a child writes: those of its parent, where it has some of its own.
+fn give(core: &mut Core, parent: u32, child: u32, units: Range<u64>) {
+    let Some(values) = &mut core.values else { return };
+    let first = core.slab[parent].at / UNIT_BYTES;
+    let of_units = units.map(|unit| values.of(parent, unit - first));
+    if let Some(given) = of_units.collect::<Option<Vec<u64>>>() {
+        values.set(child, given);
+    }
+}
+
+/// What a child has read.
+fn receive(core: &mut Core, parent: u32, child: u32, is_fast: bool) {
+    let request = &core.slab[child];
+    let first = if is_fast { request.token } else { request.at / UNIT_BYTES };
+    let index = (first - core.slab[parent].at / UNIT_BYTES) as usize;
+    let Some(values) = &mut core.values else { return };
+    let Some(read) = values.take(child) else { return };
+    if let Some(all) = values.of_mut(parent) {
+        all[index..index + read.len()].copy_from_slice(&read);
+    }
+}

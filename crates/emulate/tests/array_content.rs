@@ -1,0 +1,322 @@
+//! Content of arrays in chosen situations, each of which random histories (`array_histories.rs`) meet seldom or never:
+//! what is lost stays reported, and what a journal, a spare or a scrub knows.
+
+mod common;
+
+use common::{flash, host, memory};
+use iodyno_emulate::spec::{self, ArrayShape, Device, Kind, Part, Preconditioned, Volume, Written};
+use iodyno_emulate::{Fault, Machine, PartId, System};
+use iodyno_raid::{Level, Rotation};
+use iodyno_units::{IoError, Op, OpKind};
+
+const UNIT: u64 = 4096;
+const STRIP_UNITS: u64 = 4;
+
+/// Keeps everything that was acknowledged.
+fn durable() -> Kind {
+    let Kind::Memory(mut memory) = memory(true) else { unreachable!() };
+    memory.capacity_bytes = 64 * UNIT;
+    Kind::Memory(memory)
+}
+
+/// Loses in a power cut what is not flushed.
+fn volatile() -> Kind {
+    let mut flash = flash();
+    flash.capacity_bytes = 64 * UNIT;
+    flash.nand.channels = 2;
+    flash.nand.pages_per_block = 8;
+    flash.nand.raw_bytes = 192 * UNIT;
+    flash.nand.parity_stripe = 0;
+    flash.buffer.protected = false;
+    flash.buffer.bytes = 64 * UNIT;
+    Kind::Flash(Box::new(flash))
+}
+
+/// An array of fresh devices that keeps content; `change` says what it has besides.
+fn machine(
+    kind: &Kind,
+    level: Level,
+    (members, spares): (u32, u32),
+    change: impl Fn(&mut spec::Array),
+) -> Machine {
+    let mut system = System::new("test", host());
+    for _ in 0..members + spares {
+        let device = Device { name: "device".to_owned(), kind: kind.clone(), hot_swap: true };
+        system.add_device(device, Preconditioned { how: Written::Fresh, fill: 0.0 }, 0);
+    }
+    let strip_bytes = STRIP_UNITS * UNIT;
+    let shape = ArrayShape { level, members, strip_bytes, rotation: Rotation::LeftSymmetric };
+    let all = members as usize;
+    let mut groups = vec![(0..all, Some((shape, "array".to_owned())))];
+    groups.extend((all..all + spares as usize).map(|at| (at..at + 1, None)));
+    system.group(groups).unwrap();
+    let Some(Part::Array(array)) = system.parts.last_mut() else { unreachable!() };
+    let devices = (0..members + spares).map(PartId);
+    array.spares = (members..members + spares).map(PartId).collect();
+    change(array);
+    // Each device is a volume too.
+    let state = Preconditioned { how: Written::Fresh, fill: 0.0 };
+    let alone = |root| Volume { name: "device".to_owned(), root, state };
+    system.volumes.truncate(1);
+    system.volumes.extend(devices.map(alone));
+    let mut machine = Machine::represented(&system, 1, 1).unwrap();
+    machine.keep_content();
+    machine.add_worker(0);
+    machine
+}
+
+fn op(kind: OpKind, unit: u64, units: u64) -> Op {
+    Op { offset_bytes: unit * UNIT, len_bytes: (units * UNIT) as u32, kind, fua: false }
+}
+
+/// One operation alone, which gives what it writes this value; the values that a read returns.
+fn alone(machine: &mut Machine, op: &Op, value: u64) -> Result<Vec<u64>, IoError> {
+    machine.submit(machine.now_ns(), 0, 0, op, value);
+    let done = machine.next_completion(u64::MAX).expect("it ends");
+    let values = machine.values_read().map(<[u64]>::to_vec);
+    done.failure.map_or_else(|| Ok(values.unwrap_or_default()), Err)
+}
+
+fn write(machine: &mut Machine, unit: u64, value: u64) {
+    assert_eq!(alone(machine, &op(OpKind::Write, unit, 1), value), Ok(Vec::new()));
+}
+
+fn read(machine: &mut Machine, unit: u64) -> Result<u64, IoError> {
+    alone(machine, &op(OpKind::Read, unit, 1), 0).map(|values| values[0])
+}
+
+fn flush(machine: &mut Machine) {
+    assert_eq!(alone(machine, &Op::FLUSH, 0), Ok(Vec::new()));
+}
+
+/// Everything that the array does by itself ends.
+fn settle(machine: &mut Machine) {
+    while machine.step(u64::MAX) {}
+    assert_eq!(machine.check(), Ok(()));
+}
+
+fn lose(machine: &mut Machine, part: u32) {
+    machine.apply_fault(&Fault::Lose { part: PartId(part) });
+}
+
+fn rebuild(machine: &mut Machine, part: u32) {
+    machine.apply_fault(&Fault::Replace { part: PartId(part) });
+    settle(machine);
+    assert!(machine.array_state(0).unwrap().missing.is_empty());
+}
+
+/// A RAID 5 that has lost two units of a row, one on a member that was replaced, and one that could not be read
+/// then.
+fn without_unit_0(journal: bool) -> Machine {
+    let mut m = machine(&volatile(), Level::Raid5, (3, 0), |array| array.journal = journal);
+    for unit in 0..3 * STRIP_UNITS {
+        write(&mut m, unit, 100 + unit);
+    }
+    flush(&mut m);
+    settle(&mut m);
+    lose(&mut m, 0);
+    m.apply_fault(&Fault::Latent { part: PartId(1), offset_bytes: 0, len_bytes: UNIT });
+    rebuild(&mut m, 0);
+    let lost = Err(IoError::Io);
+    let units = [0, 1, STRIP_UNITS];
+    assert_eq!(units.map(|unit| read(&mut m, unit)), [lost, Ok(101), lost]);
+    assert_eq!(units.map(|unit| m.content(0, unit * UNIT)), [None, Some(101), None]);
+    m
+}
+
+#[test]
+fn a_lost_unit_is_reported_until_it_is_written_as_a_whole() {
+    let mut m = without_unit_0(false);
+    let part = Op { offset_bytes: 512, len_bytes: 1024, kind: OpKind::Write, fua: false };
+    assert_eq!(alone(&mut m, &part, 7), Ok(Vec::new()));
+    assert_eq!(read(&mut m, 0), Err(IoError::Io), "of the rest of it nothing is known");
+    assert_eq!(m.content(0, 0), None);
+    assert_eq!(alone(&mut m, &op(OpKind::Trim, 0, 1), 0), Ok(Vec::new()));
+    assert_eq!(read(&mut m, 0), Err(IoError::Io), "a trim may be ignored");
+    write(&mut m, 0, 8);
+    assert_eq!(read(&mut m, 0), Ok(8));
+}
+
+/// Until the write is durable, or in a journal, a power cut brings back what was lost, and the report of it.
+#[test]
+fn a_power_cut_takes_back_the_write_that_healed_a_unit() {
+    for (journal, flushes) in [(false, false), (false, true), (true, false)] {
+        let mut m = without_unit_0(journal);
+        write(&mut m, 0, 8);
+        write(&mut m, STRIP_UNITS, 9);
+        assert!(m.array_health(0).unwrap().lost, "a power cut would bring it back");
+        if flushes {
+            flush(&mut m);
+            assert!(!m.array_state(0).unwrap().lost);
+        }
+        m.apply_fault(&Fault::PowerCut);
+        settle(&mut m);
+        let expected = if flushes || journal { [Ok(8), Ok(9)] } else { [Err(IoError::Io); 2] };
+        assert_eq!([0, STRIP_UNITS].map(|unit| read(&mut m, unit)), expected);
+    }
+}
+
+/// A flush that began before a unit was healed does not make that durable.
+#[test]
+fn a_flush_makes_durable_what_was_written_before_it() {
+    let mut m = without_unit_0(false);
+    let (part, kind) = (PartId(2), Some(OpKind::Flush));
+    m.apply_fault(&Fault::Delay { part, delay_ns: 10_000_000, kind });
+    m.submit(m.now_ns(), 0, 0, &Op::FLUSH, 1);
+    for unit in [0, STRIP_UNITS] {
+        m.submit(m.now_ns(), 0, 0, &op(OpKind::Write, unit, 1), 8);
+        assert_eq!(m.next_completion(u64::MAX).map(|done| done.token), Some(8));
+    }
+    assert_eq!(m.next_completion(u64::MAX).map(|done| (done.token, done.failure)), Some((1, None)));
+    assert!(m.array_health(0).unwrap().lost);
+    m.apply_fault(&Fault::PowerCut);
+    settle(&mut m);
+    assert_eq!(read(&mut m, 0), Err(IoError::Io));
+}
+
+/// A member that fails a flush may have lost anything: it is dropped, or the flush fails.
+#[test]
+fn a_member_that_fails_a_flush_is_missing() {
+    for level in Level::ALL {
+        let mut m = machine(&volatile(), level, (4, 0), |_| {});
+        write(&mut m, 0, 1);
+        let (part, kind) = (PartId(0), Some(OpKind::Flush));
+        m.apply_fault(&Fault::Errors { part, percent: 100.0, kind });
+        let is_redundant = !matches!(level, Level::Raid0 | Level::Jbod);
+        assert_eq!(alone(&mut m, &Op::FLUSH, 0).is_ok(), is_redundant, "{level}");
+        assert_eq!(m.array_state(0).unwrap().missing.contains(0), is_redundant, "{level}");
+    }
+}
+
+/// The journal holds the last write to a unit, also if its member was missing then.
+#[test]
+fn a_journal_forgets_what_a_missing_member_held() {
+    for level in [Level::Raid5, Level::Raid6] {
+        let mut m = machine(&durable(), level, (4, 0), |array| array.journal = true);
+        write(&mut m, 0, 1);
+        lose(&mut m, 0);
+        write(&mut m, 0, 2);
+        m.apply_fault(&Fault::PowerCut);
+        settle(&mut m);
+        assert_eq!(read(&mut m, 0), Ok(2), "{level}");
+    }
+}
+
+/// A journal is replayed also in a row of which more is lost than the level survives.
+#[test]
+fn a_journal_is_replayed_in_rows_that_have_lost_something() {
+    let mut m = machine(&volatile(), Level::Raid5, (4, 0), |array| array.journal = true);
+    (0..3 * STRIP_UNITS).for_each(|unit| write(&mut m, unit, 100 + unit));
+    flush(&mut m);
+    settle(&mut m);
+    write(&mut m, 0, 7);
+    for member in [1, 2] {
+        let part = PartId(member);
+        m.apply_fault(&Fault::Latent { part, offset_bytes: 0, len_bytes: UNIT });
+    }
+    m.apply_fault(&Fault::PowerCut);
+    settle(&mut m);
+    let units = [0, STRIP_UNITS, 2 * STRIP_UNITS];
+    let lost = Err(IoError::Io);
+    assert_eq!(units.map(|unit| read(&mut m, unit)), [Ok(7), lost, lost]);
+    m.scrub(0);
+    settle(&mut m);
+    assert_eq!(m.array_state(0).unwrap().counts.contradictions, 0);
+}
+
+/// A forced write makes its row durable only if the row was.
+#[test]
+fn a_row_is_durable_when_all_its_writes_are() {
+    let mut m = machine(&volatile(), Level::Raid5, (3, 0), |_| {});
+    let forced = Op { fua: true, ..op(OpKind::Write, STRIP_UNITS, 1) };
+    assert_eq!(alone(&mut m, &forced, 1), Ok(Vec::new()));
+    assert!(!m.has_unflushed_rows(0));
+    write(&mut m, 0, 2);
+    assert_eq!(alone(&mut m, &forced, 3), Ok(Vec::new()));
+    assert!(m.has_unflushed_rows(0), "of the write beside it");
+    flush(&mut m);
+    assert!(!m.has_unflushed_rows(0));
+}
+
+/// What is in flight to a lost member when a spare takes its place ends as if there were none.
+#[test]
+fn operations_in_flight_survive_their_members_replacement() {
+    for level in [Level::Raid1, Level::Raid10, Level::Raid5, Level::Raid6] {
+        for kind in [OpKind::Read, OpKind::Write] {
+            for part in 0..4 {
+                let mut m = machine(&volatile(), level, (4, 1), |_| {});
+                for unit in 0..24 {
+                    write(&mut m, unit, 100 + unit);
+                }
+                flush(&mut m);
+                settle(&mut m);
+                let now_ns = m.now_ns();
+                (0..24).for_each(|unit| {
+                    m.submit(now_ns, 0, 0, &op(kind, unit, 1), 200 + unit);
+                });
+                while m.next_event().is_some_and(|at_ns| at_ns <= now_ns) {
+                    m.step(now_ns);
+                }
+                lose(&mut m, part);
+                assert!(m.array_state(0).unwrap().members.contains(&PartId(4)));
+                let mut ended = 0;
+                while let Some(done) = m.next_completion(u64::MAX) {
+                    let unit = done.token - 200;
+                    assert_eq!(done.failure, None, "{level}, {kind:?} without {part}: {unit}");
+                    if kind == OpKind::Read {
+                        assert_eq!(m.values_read(), Some(&[100 + unit][..]));
+                    }
+                    ended += 1;
+                }
+                assert_eq!(ended, 24);
+                settle(&mut m);
+                let base = if kind == OpKind::Read { 100 } else { 200 };
+                for unit in 0..24 {
+                    assert_eq!(read(&mut m, unit), Ok(base + unit), "{level}, {kind:?}, {part}");
+                }
+            }
+        }
+    }
+}
+
+/// A scrub counts each row whose parity, or whose copies, contradict the data, of the first stripe as of the last.
+#[test]
+fn a_scrub_counts_contradictions() {
+    for level in [Level::Raid1, Level::Raid10, Level::Raid5, Level::Raid6] {
+        for member in 0..4 {
+            let mut m = machine(&durable(), level, (4, 0), |_| {});
+            for unit in 0..m.capacity_bytes(0) / UNIT {
+                write(&mut m, unit, 100 + unit);
+            }
+            let scrub = |m: &mut Machine| {
+                m.scrub(0);
+                settle(m);
+                m.array_state(0).unwrap().counts
+            };
+            let counts = scrub(&mut m);
+            assert_eq!((counts.contradictions, counts.scrubs), (0, 1), "{level}");
+            // Another host writes to the device.
+            for unit in [0, 63] {
+                m.submit(m.now_ns(), 0, 1 + member, &op(OpKind::Write, unit, 1), 7);
+                assert_eq!(m.next_completion(u64::MAX).unwrap().failure, None);
+            }
+            let counts = scrub(&mut m);
+            assert_eq!((counts.contradictions, counts.scrubs), (2, 2), "{level}: {member}");
+        }
+    }
+}
+
+/// A part of a unit that is zeroed leaves no unit of zeroes, on whatever level.
+#[test]
+fn zeroes_are_of_whole_units() {
+    for level in Level::ALL {
+        let mut m = machine(&volatile(), level, (4, 0), |_| {});
+        (0..4).for_each(|unit| write(&mut m, unit, 100 + unit));
+        let (offset_bytes, kind) = (UNIT / 2, OpKind::WriteZeroes);
+        let zeroes = Op { offset_bytes, len_bytes: 2 * UNIT as u32, kind, fua: false };
+        assert_eq!(alone(&mut m, &zeroes, 7), Ok(Vec::new()));
+        let values = [0, 1, 2, 3].map(|unit| read(&mut m, unit).unwrap());
+        assert_eq!((values[1], values[3]), (0, 103), "{level}");
+        assert!(values[0] != 0 && values[2] != 0, "{level}: {values:?}");
+    }
+}
