@@ -262,7 +262,10 @@ impl Part {
                 let of = |part: PartId, unit| parts[part.index()].unit_value(unit, parts, core);
                 array.unit_value(unit, of)
             }
-            Self::AdapterPath(path) => path.unit_value(unit, parts, core),
+            Self::AdapterPath(path) => {
+                let below = |part: PartId| parts[part.index()].unit_value(unit, parts, core);
+                path.unit_value(unit, core, below)
+            }
             Self::ReadCache(cache) => parts[cache.backing().index()].unit_value(unit, parts, core),
             #[cfg(test)]
             Self::Mirror(mirror) => mirror.unit_value(unit),

@@ -23,7 +23,7 @@ mod limits;
 mod operations;
 mod shutdown;
 
-pub use array_folder::{ArrayFolder, DescribedArray};
+pub use array_folder::{ArrayFolder, DescribedArray, volume_folders};
 
 use crate::counts::{Counts, Late, Looks, Taken};
 use crate::record::Recorder;

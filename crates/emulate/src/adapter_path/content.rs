@@ -6,7 +6,6 @@ use super::{AdapterPath, pair, units};
 use crate::adapters::Cache;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::core::Core;
-use crate::part::Part;
 use crate::part_id::PartId;
 use crate::request::{Origin, Request};
 use iodyno_units::OpKind;
@@ -267,8 +266,14 @@ impl AdapterPath {
         free_all(core, values);
     }
 
-    /// What a read of a unit gives; None: nothing was written there since content is kept, or it is lost.
-    pub(crate) fn unit_value(&self, unit: u64, parts: &[Part], core: &Core) -> Option<u64> {
+    /// What a read of a unit gives, where `below` gives that of the array or the device; None: nothing was written there
+    /// since content is kept, or it is lost.
+    pub(crate) fn unit_value(
+        &self,
+        unit: u64,
+        core: &Core,
+        below: impl FnOnce(PartId) -> Option<u64>,
+    ) -> Option<u64> {
         let pair = core.adapters.as_ref()?;
         let path = &pair.paths[self.number as usize];
         let cache = pair.groups[pair.group_of(self.number)].cache.as_ref();
@@ -278,7 +283,7 @@ impl AdapterPath {
         if path.lost.contains(unit) {
             return None;
         }
-        parts[path.child.index()].unit_value(unit, parts, core)
+        below(path.child)
     }
 }
 

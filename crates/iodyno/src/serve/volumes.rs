@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::{complain, remark};
 use iodyno_emulate::System;
 use iodyno_emulate::spec::Part;
-use iodyno_live::served::{ArrayFolder, DescribedArray, stores_needed};
+use iodyno_live::served::{ArrayFolder, DescribedArray, stores_needed, volume_folders};
 use iodyno_live::store::{self, Image, Store};
 use iodyno_nbd::client::Uri;
 use iodyno_target::{Direct, RefusalCode, SysRoot, TargetName, check_writable, inspect};
@@ -141,9 +141,8 @@ fn backing(flags: &Serve, system: &System) -> Result<Vec<PathBuf>, Failure> {
         && volumes > 1
         && system.adapters.is_some()
     {
-        std::fs::create_dir_all(folder)
-            .map_err(|e| Failure::target(format!("--backing {}: {e}", folder.display())))?;
-        return Ok((0..volumes).map(|volume| folder.join(format!("volume-{volume}"))).collect());
+        return volume_folders(folder, volumes)
+            .map_err(|why| Failure::target(format!("--backing {why}")));
     }
     one_for_each(system, "--backing", flags.backing.len())?;
     Ok(flags.backing.clone())
