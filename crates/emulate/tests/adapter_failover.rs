@@ -247,3 +247,54 @@ fn a_cache_without_a_battery_holds_nothing() {
         assert_eq!(read.is_ok(), count == 2, "{read:?}");
     }
 }
+
+/// What one device refuses takes nothing from the others, and is written when the device takes it again.
+#[test]
+fn a_lost_device_stops_only_its_own_volume() {
+    let small = |adapters: &mut Adapters| {
+        let cache = adapters.cache.as_mut().unwrap();
+        (cache.bytes, cache.destage_ramp_bytes, cache.mirror_bytes_per_s) =
+            (128 * UNIT, UNIT, 1e12);
+    };
+    let mut m = with(2, 1, small);
+    m.keep_content();
+    let write = |m: &mut Machine, volume: u32, unit: u64| {
+        let at = unit * UNIT;
+        let op = Op { offset_bytes: at, len_bytes: UNIT as u32, kind: OpKind::Write, fua: false };
+        m.submit(m.now_ns(), volume, volume, &op, 100 + unit);
+        m.next_completion(u64::MAX).unwrap().failure
+    };
+    // Volume 0 and 2 share a cache.
+    let part = iodyno_emulate::PartId(0);
+    m.apply_fault(&Fault::Lose { part });
+    let refused = (0..40).filter(|&unit| write(&mut m, 0, unit).is_some()).count();
+    assert!((30..40).contains(&refused), "{refused} of 40: few are in the cache before it knows");
+    let accepted = m.adapters().unwrap().dirty_bytes / UNIT;
+    assert_eq!(accepted, 40 - refused as u64);
+    for unit in 0..300 {
+        assert_eq!(write(&mut m, 2, unit), None, "unit {unit} of another device");
+    }
+    while m.step(u64::MAX) {}
+    assert_eq!(m.adapters().unwrap().dirty_bytes, accepted * UNIT);
+    // It is there again, and is given what it lacks.
+    m.apply_fault(&Fault::Clear { part });
+    while m.step(u64::MAX) {}
+    assert_eq!(m.adapters().unwrap().dirty_bytes, 0);
+    for unit in 0..accepted {
+        assert_eq!(m.content(0, unit * UNIT), Some(100 + unit));
+    }
+    assert_eq!(write(&mut m, 0, 50), None);
+    assert_eq!(m.check(), Ok(()));
+    // One that refuses some goes on: the next write asks it again.
+    m.apply_fault(&Fault::Errors { part, percent: 30.0, kind: Some(OpKind::Write) });
+    let failed = (0..400).filter(|&unit| {
+        // (Refused writes take no time here.)
+        while m.next_completion(m.now_ns() + 100_000).is_some() {}
+        write(&mut m, 0, unit).is_some()
+    });
+    let failed = failed.count();
+    assert!((50..350).contains(&failed), "{failed} of 400");
+    m.apply_fault(&Fault::Clear { part });
+    while m.step(u64::MAX) {}
+    assert_eq!(m.adapters().unwrap().dirty_bytes, 0);
+}

@@ -2,11 +2,12 @@
 //! wait for space, and go on.
 
 use super::{AdapterPath, ask, content, pair, units};
-use crate::adapters::UNPLACED;
+use crate::adapters::{RETRIED, UNPLACED};
 use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::request::{Origin, State};
 use iodyno_units::{Op, OpKind};
+use std::ops::Range;
 
 impl AdapterPath {
     /// A destage has ended: writes that wait for space go on.
@@ -27,23 +28,30 @@ impl AdapterPath {
         } else {
             cache.destaged(number, touched, failed);
         }
+        // What its device refuses does not take the space of others.
+        pair.paths[number as usize].is_retried &= token != RETRIED;
+        let has_refused = std::mem::replace(&mut pair.paths[number as usize].refuses, failed);
+        if has_refused && !failed {
+            pair.retry();
+        }
         self.forget(core);
-        if !failed {
-            wake(core, at);
-            destage(core, at);
+        wake(core, at);
+        destage(core, at);
+    }
+
+    /// A device that refused what the cache holds is asked for one unit again.
+    pub(super) fn retry_one(&self, core: &mut Core) {
+        let (pair, number) = (pair(core), self.number);
+        let group = pair.group_of(number);
+        if pair.paths[number as usize].is_retried || pair.groups[group].void_destages > 0 {
             return;
         }
-        let pair = core.adapters.as_mut().expect("a path leads through adapters");
-        let group = &mut pair.groups[at];
-        if group.destages == 0 {
-            // There will be no space: those that wait for it fail with what refuses their predecessors. The next write
-            // tries again.
-            let mut full = std::mem::take(&mut group.full);
-            while let Some(next) = full.pop(&core.slab) {
-                core.slab[next].failed = true;
-                core.at(core.now, next, State::Done);
-            }
-        }
+        let Some(unit) = pair.cache(number).and_then(|cache| cache.take_refused(number)) else {
+            return;
+        };
+        pair.paths[number as usize].is_retried = true;
+        pair.groups[group].destages += 1;
+        begin(core, number, unit..unit + 1, RETRIED);
     }
 }
 
@@ -61,18 +69,23 @@ pub(super) fn wake(core: &mut Core, group: usize) {
 /// memory.
 pub(super) fn destage(core: &mut Core, group: usize) {
     while let Some((path, units, token)) = pair(core).next_destage(group) {
-        let part = pair(core).paths[path as usize].part;
-        let op = Op {
-            offset_bytes: units.start * UNIT_BYTES,
-            len_bytes: ((units.end - units.start) * UNIT_BYTES) as u32,
-            kind: OpKind::Write,
-            fua: true,
-        };
-        let slot = core.add(part);
-        let request = &mut core.slab[slot];
-        (request.internal, request.origin, request.state) = (true, Origin::Own, State::Waiting);
-        (request.at, request.len, request.token) = (op.offset_bytes, op.len_bytes, token);
-        let child = ask(core, slot, path, &op);
-        content::give_destaged(core, (part, path), slot, child);
+        begin(core, path, units, token);
     }
+}
+
+/// A destage begins.
+fn begin(core: &mut Core, path: u32, units: Range<u64>, token: u64) {
+    let part = pair(core).paths[path as usize].part;
+    let op = Op {
+        offset_bytes: units.start * UNIT_BYTES,
+        len_bytes: ((units.end - units.start) * UNIT_BYTES) as u32,
+        kind: OpKind::Write,
+        fua: true,
+    };
+    let slot = core.add(part);
+    let request = &mut core.slab[slot];
+    (request.internal, request.origin, request.state) = (true, Origin::Own, State::Waiting);
+    (request.at, request.len, request.token) = (op.offset_bytes, op.len_bytes, token);
+    let child = ask(core, slot, path, &op);
+    content::give_destaged(core, (part, path), slot, child);
 }

@@ -65,6 +65,14 @@ pub(crate) fn drain_caches(core: &mut Core) {
     }
 }
 
+/// Something about the devices has changed: they may take what they refused.
+pub(crate) fn devices_changed(core: &mut Core) {
+    if let Some(pair) = &mut core.adapters {
+        pair.retry();
+        wake_all(core);
+    }
+}
+
 /// Some writes may not wait any more, and some data may not stay in the caches.
 fn wake_all(core: &mut Core) {
     let now_ns = core.now;

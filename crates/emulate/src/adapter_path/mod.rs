@@ -26,7 +26,7 @@ mod usage;
 
 use destage::{destage, wake};
 use failover::Holder;
-pub(crate) use failover::{apply_fault, drain_caches};
+pub(crate) use failover::{apply_fault, devices_changed, drain_caches};
 
 use crate::adapters::{Adapter, Pair, PathUnits};
 use crate::content_event::UNIT_BYTES;
@@ -215,9 +215,12 @@ impl AdapterPath {
         let (at, group) = (pair.serves(number), pair.group_of(number));
         let (costs, is_caching) = (pair.costs, pair.is_caching);
         let (has_space, is_up) = (pair.space_units(group) > 0, pair.groups[group].is_up);
-        if !is_up {
+        let refuses = pair.paths[number as usize].refuses;
+        if !is_up || refuses {
             core.slab[slot].failed = true;
             answer(core, slot, now_ns);
+            self.retry_one(core);
+            wake(core, group);
             return;
         }
         let Some(cache) = &mut pair.groups[group].cache else {

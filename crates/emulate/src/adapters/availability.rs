@@ -84,7 +84,7 @@ impl Pair {
             has_cache: self.groups[0].cache.is_some(),
             is_caching: self.is_caching,
             is_mirrored: self.is_mirrored,
-            dirty_bytes: dirty_units.map(Cache::dirty_units).sum::<u64>() * UNIT_BYTES,
+            dirty_bytes: dirty_units.map(Cache::unwritten_units).sum::<u64>() * UNIT_BYTES,
             volumes_down: served(None),
         }
     }
@@ -177,7 +177,7 @@ impl Pair {
         }
         for number in 0..self.groups.len() {
             let group = &mut self.groups[number];
-            let dirty_units = group.cache.as_ref().map_or(0, Cache::dirty_units);
+            let dirty_units = group.cache.as_ref().map_or(0, Cache::unwritten_units);
             if dirty_units == 0 {
                 group.holds = [true; 2];
             }

@@ -6,7 +6,7 @@
 //! A cache that a workload has used for long begins with as many dirty units as it destages at. Where those lie is
 //! not known one by one: they are written back first, each at a place that is drawn then.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
@@ -64,6 +64,8 @@ enum Held {
     Again,
     /// On the device too; used as the so manieth.
     Clean(u64),
+    /// The device refused it: it waits until something has changed.
+    Refused,
 }
 
 /// See the module.
@@ -81,6 +83,8 @@ pub(crate) struct Cache {
     /// Of these, units that a destage has taken.
     open_units: u64,
     clean_units: u64,
+    /// Units that the devices refused, and take no space of others.
+    refused: BTreeSet<Place>,
     sequence: u64,
     /// By hash of a place: the number of the last write to one of these places, or of the end of its destage; it wraps.
     written: Vec<u32>,
@@ -176,6 +180,7 @@ impl Cache {
         self.dirty.clear();
         self.clean.clear();
         (self.unplaced, self.dirty_units, self.open_units, self.clean_units) = (0, 0, 0, 0);
+        self.refused.clear();
         lost
     }
 
@@ -184,9 +189,33 @@ impl Cache {
         (self.unplaced, self.dirty_units) = (unplaced, unplaced);
     }
 
-    /// Units that hold what is not on the devices.
+    /// Units that hold what is not on the devices, and will be.
     pub(crate) fn dirty_units(&self) -> u64 {
         self.dirty_units
+    }
+
+    /// The same, with those that the devices refused.
+    pub(crate) fn unwritten_units(&self) -> u64 {
+        self.dirty_units + self.refused.len() as u64
+    }
+
+    /// What the devices refused is dirty again: they may take it now.
+    pub(crate) fn retry(&mut self) {
+        for place in std::mem::take(&mut self.refused) {
+            self.dirty_units += 1;
+            self.dirty_again(place);
+        }
+    }
+
+    /// A destage takes one unit of what the device of a path refused.
+    pub(crate) fn take_refused(&mut self, path: u32) -> Option<u64> {
+        let of_path = Place::new(path, 0)..Place::new(path + 1, 0);
+        let first = self.refused.range(of_path).next().copied()?;
+        self.refused.remove(&first);
+        self.held.insert(first, Held::Destaging);
+        self.dirty_units += 1;
+        self.open_units += 1;
+        Some(first.unit())
     }
 
     /// Dirty units that no destage has taken.
@@ -202,7 +231,7 @@ impl Cache {
             self.written[written_at(place)] = now as u32;
             let held = match self.held.get(&place) {
                 // It keeps its age: what is written again and again is written back now and then.
-                Some(Held::Dirty(_) | Held::Again) => continue,
+                Some(Held::Dirty(_) | Held::Again | Held::Refused) => continue,
                 Some(Held::Destaging) => {
                     self.held.insert(place, Held::Again);
                     continue;
@@ -301,7 +330,7 @@ impl Cache {
         self.open_units -= units;
     }
 
-    /// A destage has ended; or it `failed`, and what it took is dirty again.
+    /// A destage has ended; or it `failed`: see [`Self::retry`].
     pub(crate) fn destaged(&mut self, path: u32, units: Range<u64>, failed: bool) {
         self.open_units -= units.end - units.start;
         for unit in units {
@@ -310,8 +339,12 @@ impl Cache {
             self.sequence += 1;
             self.written[written_at(place)] = self.sequence as u32;
             match self.held.get(&place) {
+                Some(Held::Again | Held::Destaging) if failed => {
+                    self.held.insert(place, Held::Refused);
+                    self.dirty_units -= 1;
+                    self.refused.insert(place);
+                }
                 Some(Held::Again) => self.dirty_again(place),
-                Some(Held::Destaging) if failed => self.dirty_again(place),
                 Some(Held::Destaging) => {
                     self.dirty_units -= 1;
                     self.clean_units += 1;
@@ -373,7 +406,7 @@ impl Cache {
     pub(crate) fn check(&self) -> Result<(), String> {
         let clean = self.held.values().filter(|held| matches!(held, Held::Clean(_))).count() as u64;
         let placed = self.held.len() as u64 - clean;
-        if clean != self.clean_units || placed > self.dirty_units {
+        if clean != self.clean_units || placed > self.unwritten_units() {
             return Err(format!(
                 "the cache counts {} dirty and {} clean units, and holds {placed} and {clean}",
                 self.dirty_units, self.clean_units
@@ -387,7 +420,7 @@ impl Cache {
 mod tests {
     use super::*;
     use iodyno_units::rng::{below, stream};
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     /// A plain model of the same: what is dirty by place, with the number of its last write.
     #[test]
@@ -426,6 +459,9 @@ mod tests {
                         let (path, units, taken) = open.swap_remove(index);
                         let failed = below(rng, 4) == 0;
                         cache.destaged(path, units.clone(), failed);
+                        if failed && below(rng, 2) == 0 {
+                            cache.retry();
+                        }
                         if !failed {
                             on_device.extend(units.map(|u| (path, u)).zip(taken));
                         }
@@ -438,6 +474,7 @@ mod tests {
                 cache.destaged(path, units.clone(), false);
                 on_device.extend(units.map(|u| (path, u)).zip(taken));
             }
+            cache.retry();
             let mut places = BTreeSet::new();
             while let Some((path, units)) =
                 cache.take(|at| at.unit() / 8 * 8..at.unit() / 8 * 8 + 8)

@@ -24,6 +24,8 @@ use std::ops::Range;
 
 /// The token of a destage of units from before the machine started.
 pub(crate) const UNPLACED: u64 = 1;
+/// The token of a destage of what was refused.
+pub(crate) const RETRIED: u64 = 2;
 
 /// One adapter.
 #[derive(Clone, Debug)]
@@ -88,6 +90,10 @@ pub(crate) struct PathUnits {
     pub(crate) server: usize,
     /// The host's next operation goes to the other one, where hosts use both.
     to_other: bool,
+    /// The device, or the array, has refused what the cache held: it takes no writes until that has accepted some.
+    pub(crate) refuses: bool,
+    /// It is asked for one unit again.
+    pub(crate) is_retried: bool,
     /// Units that were in a cache that is lost: a read of them fails until they are written.
     pub(crate) lost: Ranges,
 }
@@ -240,6 +246,8 @@ impl Pair {
             optimized,
             server: optimized,
             to_other: false,
+            refuses: false,
+            is_retried: false,
             lost: Ranges::default(),
         });
     }
@@ -319,6 +327,10 @@ impl Pair {
         }
         for group in &mut self.groups {
             (group.destages, group.void_destages, group.full) = (0, 0, List::EMPTY);
+            // What was refused is tried again when the power is back.
+            if let Some(cache) = &mut group.cache {
+                cache.retry();
+            }
             if let Some(cache) = &mut group.cache {
                 cache.power_off();
             }
@@ -326,7 +338,16 @@ impl Pair {
         for port in self.drawers.iter_mut().flatten() {
             port.reset(now_ns);
         }
+        for path in &mut self.paths {
+            (path.refuses, path.is_retried) = (false, false);
+        }
         self.batteries_hold();
+    }
+
+    /// Devices that refused something may take it now.
+    pub(crate) fn retry(&mut self) {
+        self.groups.iter_mut().filter_map(|group| group.cache.as_mut()).for_each(Cache::retry);
+        self.paths.iter_mut().for_each(|path| path.refuses = false);
     }
 
     /// Checks the caches.

@@ -104,6 +104,9 @@ impl Machine {
         if self.fault_states.as_ref().is_some_and(|fault_states| fault_states.is_over()) {
             self.fault_states = None;
         }
+        if matches!(fault, Fault::Clear { .. } | Fault::Replace { .. } | Fault::PowerOn) {
+            adapter_path::devices_changed(&mut self.core);
+        }
         self.end_children();
     }
 
