@@ -57,6 +57,8 @@ pub enum Command {
     /// Run a workload on one or more targets.
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
+    /// Make a workload file of a job file of fio, or say why that can't be.
+    Convert(Convert),
     /// Say what a target is, whether writing to it is safe, and what would be measured.
     Check(Check),
     /// Erase a target by the best means that it has, so that it is as if it had never been written, and
@@ -319,6 +321,23 @@ fn dilation(text: &str) -> Result<f64, String> {
         Ok(k) if k.is_finite() && (0.001..=1e6).contains(&k) => Ok(k),
         _ => Err("take a factor from 0.001 to 1000000".to_owned()),
     }
+}
+
+/// Flags of `convert`.
+#[derive(Debug, Args)]
+pub struct Convert {
+    /// The job file.
+    pub job: String,
+    /// Where to write the workload; of several jobs, a folder, made if absent, for a file of each. Default: standard
+    /// output.
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Only the job of this name.
+    #[arg(long, value_name = "NAME")]
+    pub section: Option<String>,
+    /// Write no workload: print what the jobs may not do as expected.
+    #[arg(long, conflicts_with = "out")]
+    pub lint: bool,
 }
 
 /// Flags of `check`.

@@ -143,7 +143,7 @@ pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
         )));
     }
     let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");
-    if is_path {
+    if is_path || iodyno_exchange::fio::is_job_file(name) {
         return Ok(());
     }
     let is_in = |kind| list(kind).any(|(n, _)| n == name);
@@ -193,7 +193,7 @@ fn is_target(word: &str) -> bool {
     if schemes.iter().any(|s| word.starts_with(s)) || word.contains("?size=") {
         return true;
     }
-    let is_toml = Path::new(word).extension().is_some_and(|e| e == "toml");
+    let is_toml = Path::new(word).extension().is_some_and(|e| e == "toml" || e == "fio");
     if is_toml || word.contains('/') && word.parse::<TargetName>().is_err() {
         return false;
     }

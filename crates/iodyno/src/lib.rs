@@ -12,6 +12,7 @@ mod compare;
 mod explain;
 mod failure;
 mod fault;
+mod fio;
 mod hints;
 mod live;
 mod method;
@@ -67,6 +68,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
     let style = style::for_stdout(cli.color);
     match &cli.command {
         Command::Run(flags) => run::command(flags, cli, words, style),
+        Command::Convert(flags) => fio::convert(flags),
         Command::Check(flags) => check::command(flags, style),
         Command::Purge(flags) => purge::command(flags, cli, style),
         Command::Ls { json } => show::list(cli.notebook.as_deref(), *json, style),

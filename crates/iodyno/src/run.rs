@@ -6,7 +6,8 @@ use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::overrides::{overridden, override_all};
 use crate::{
-    complain, hints, method, method_flags, print, print_json, remark, report, show, signals, style,
+    complain, fio, hints, method, method_flags, print, print_json, remark, report, show, signals,
+    style,
 };
 use iodyno_drive::EngineOptions;
 use iodyno_page::terminal::Style;
@@ -155,6 +156,12 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
         return Ok(RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? });
     }
     method_flags::refuse_of_methods(flags)?;
+    if iodyno_exchange::fio::is_job_file(&flags.workload) {
+        let (file, cells, changes) = fio::cells(flags)?;
+        let mut request = with_work(flags, file.name.clone(), Work::Cells(cells), &changes)?;
+        fio::on_targets(&file, flags, &mut request)?;
+        return Ok(request);
+    }
     let (name, mut members) = find_work::members(&flags.workload)?;
     let mut changes = override_all(&mut members, flags, false)?;
     let cells = members.into_iter().map(|(name, spec)| ListedCell::new(name, spec));

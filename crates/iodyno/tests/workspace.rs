@@ -19,6 +19,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("measure", 2),
     ("page", 2),
     ("workload", 2),
+    ("exchange", 3),
     ("live", 3),
     ("method", 3),
     ("notebook", 3),

@@ -2,16 +2,27 @@
 //! workloads, or a method with all of its inputs.
 
 use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
+use iodyno_exchange::fio;
 use iodyno_method::{Choice, Method, MethodSource, is_method};
 use iodyno_workload::{Spec, Workload};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Reads a workload file: from the catalog by name, or by path.
+/// Reads a workload file: from the catalog by name, or by path. A job file of fio with one job is one too.
 ///
 /// # Errors
 /// At their positions in the file.
 pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
+    if fio::is_job_file(name_or_path) {
+        let jobs = fio::read(name_or_path)?;
+        let mut all = jobs.groups.into_iter().flatten();
+        let (Some(job), None) = (all.next(), all.next()) else {
+            return Err(several_jobs(name_or_path));
+        };
+        let (name, origin) = (jobs.name, name_or_path.to_owned());
+        let file = File { origin, name, text: job.toml.into() };
+        return Ok((file, Workload::Single(Box::new(job.spec))));
+    }
     let file = find(Kind::Workload, name_or_path)?;
     let workload = Workload::from_toml(&file.text).map_err(|errors| Problem::of(&file, &errors))?;
     if let Workload::Group(group) = &workload {
@@ -23,6 +34,12 @@ pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
     Ok((file, workload))
 }
 
+/// The error where jobs that run at the same time are given in place of one workload.
+fn several_jobs(path: &str) -> Problem {
+    let help = "give the file to `iodyno run` without other workloads, or make workload files of its jobs: `iodyno convert job.fio -o FOLDER`";
+    Problem::new(path, "the file has several jobs, and one workload is needed here").with_help(help)
+}
+
 fn is_single(name: &str) -> bool {
     let Ok(file) = find(Kind::Workload, name) else { return false };
     matches!(Workload::from_toml(&file.text), Ok(Workload::Single(_)))
@@ -31,8 +48,16 @@ fn is_single(name: &str) -> bool {
 /// The single workloads of a file, by name: itself, or its members.
 ///
 /// # Errors
-/// Those of [`workload`].
+/// Those of [`workload`]; jobs of fio that run at the same time.
 pub fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>), Problem> {
+    if fio::is_job_file(name_or_path) {
+        let jobs = fio::read(name_or_path)?;
+        if jobs.groups.iter().any(|group| group.len() > 1) {
+            return Err(several_jobs(name_or_path));
+        }
+        let all = jobs.groups.into_iter().flatten();
+        return Ok((jobs.name, all.map(|job| (job.name, job.spec)).collect()));
+    }
     let (file, workload) = workload(name_or_path)?;
     match workload {
         Workload::Single(spec) => Ok((file.name.clone(), vec![(file.name, *spec)])),

@@ -322,7 +322,8 @@ impl Spec {
     pub fn align_bytes(&self) -> u32 {
         self.align_bytes.unwrap_or_else(|| {
             let all = self.kinds().flat_map(|(kind, _)| self.blocks(kind));
-            1 << all.map(|block| block.bytes.trailing_zeros()).min().unwrap_or(9)
+            // A block of 0 bytes, which the rules refuse, has as many zeros as bits.
+            1 << all.map(|block| block.bytes.trailing_zeros().min(30)).min().unwrap_or(9)
         })
     }
 

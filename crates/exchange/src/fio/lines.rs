@@ -1,0 +1,211 @@
+//! The lines of a job file: sections with their options, `[global]`, comments, included files and variables.
+
+use super::{Refusal, Surroundings};
+use iodyno_catalog::File;
+use std::ops::Range;
+use std::path::Path;
+
+/// How deep files include others, and how many there are.
+const MAX_INCLUDES: usize = 16;
+
+/// The most options of `[global]`, which each job has too.
+const MAX_GLOBAL: usize = 1000;
+
+/// A place in one of the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) file: usize,
+    pub(super) span: Range<usize>,
+}
+
+impl Place {
+    pub(super) const START: Self = Self { file: 0, span: 0..0 };
+
+    /// The file and the line, as text.
+    pub(super) fn at(&self, files: &[File]) -> String {
+        let Some(file) = files.get(self.file) else { return String::new() };
+        let line = file.text[..self.span.start].matches('\n').count() + 1;
+        format!("{}:{line}", file.origin)
+    }
+}
+
+/// An option with its value; None where it stands alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Opt {
+    pub(super) name: String,
+    pub(super) value: Option<String>,
+    pub(super) place: Place,
+}
+
+/// A job: its name, and its options after those of the `[global]` sections before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) options: Vec<Opt>,
+}
+
+/// Reads a file and all that it includes.
+pub(super) struct Lines<'a> {
+    around: &'a dyn Surroundings,
+    pub(super) files: Vec<File>,
+    pub(super) refused: Vec<Refusal>,
+    global: Vec<Opt>,
+    jobs: Vec<Section>,
+    within: Within,
+}
+
+/// What the next option belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Nothing,
+    Global,
+    Job,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(around: &'a dyn Surroundings) -> Self {
+        let (files, refused, global, jobs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { around, files, refused, global, jobs, within: Within::Nothing }
+    }
+
+    /// The jobs of a text.
+    pub(super) fn read(&mut self, origin: &str, text: &str) -> Vec<Section> {
+        self.file(origin, text, 0);
+        std::mem::take(&mut self.jobs)
+    }
+
+    fn file(&mut self, origin: &str, text: &str, depth: usize) {
+        let file = self.files.len();
+        self.files.push(File {
+            origin: origin.to_owned(),
+            name: origin.to_owned(),
+            text: text.into(),
+        });
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            let content = line.split([';', '#']).next().unwrap_or_default();
+            let trimmed = content.trim();
+            let at = start + (content.len() - content.trim_start().len());
+            start += line.len();
+            if trimmed.is_empty() {
+                continue;
+            }
+            let place = Place { file, span: at..at + trimmed.len() };
+            if let Some(rest) = trimmed.strip_prefix('[') {
+                self.section(rest, place);
+            } else if let Some(path) = included(trimmed) {
+                self.include(path, origin, place, depth);
+            } else {
+                self.option(trimmed, place);
+            }
+        }
+    }
+
+    fn section(&mut self, rest: &str, place: Place) {
+        let Some(name) = rest.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty())
+        else {
+            let help = "write a section as `[name]`";
+            self.refused.push(Refusal::new(place, "this is no section", help));
+            return;
+        };
+        if name == "global" {
+            self.within = Within::Global;
+            return;
+        }
+        self.within = Within::Job;
+        let options = self.global.clone();
+        // Memory is bounded by the number of jobs; one more than is allowed is enough to refuse them.
+        if self.jobs.len() <= super::MAX_JOBS {
+            self.jobs.push(Section { name: name.to_owned(), place, options });
+        }
+    }
+
+    fn include(&mut self, path: &str, origin: &str, place: Place, depth: usize) {
+        let beside = Path::new(origin).parent().unwrap_or(Path::new("")).join(path);
+        if depth >= MAX_INCLUDES || self.files.len() >= MAX_INCLUDES {
+            let words = format!("more than {MAX_INCLUDES} files are included");
+            self.refused.push(Refusal::new(place, words, "write their lines into one file"));
+            return;
+        }
+        match self.around.included(&beside) {
+            Ok(text) => self.file(&beside.to_string_lossy(), &text, depth + 1),
+            Err(why) => {
+                let words = format!("`{path}` can't be included: {why}");
+                let help = "an included file is looked for beside the file that names it";
+                self.refused.push(Refusal::new(place, words, help));
+            }
+        }
+    }
+
+    fn option(&mut self, text: &str, place: Place) {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name.trim(), Some(value.trim())),
+            None => (text, None),
+        };
+        let value = match value.map(|value| self.with_variables(value)).transpose() {
+            Ok(value) => value,
+            Err(words) => {
+                let help = "set it for this command: `SIZE=1g iodyno run job.fio`";
+                self.refused.push(Refusal::new(place, words, help));
+                return;
+            }
+        };
+        let opt = Opt { name: name.to_owned(), value, place };
+        match self.within {
+            Within::Global if self.global.len() >= MAX_GLOBAL => {
+                let words = format!("`[global]` has more than {MAX_GLOBAL} options");
+                if self.global.len() == MAX_GLOBAL {
+                    self.refused.push(Refusal::new(opt.place.clone(), words, "remove some"));
+                    self.global.push(opt);
+                }
+            }
+            Within::Global => self.global.push(opt),
+            Within::Job => {
+                if let Some(job) = self.jobs.last_mut() {
+                    job.options.push(opt);
+                }
+            }
+            Within::Nothing => self.refused.push(Refusal::new(
+                opt.place,
+                format!("`{}` is outside of a section", opt.name),
+                "options stand below `[global]` or below the name of a job, such as `[job]`",
+            )),
+        }
+    }
+
+    /// A value with its variables replaced: `${NAME}` of the environment, and fio's `$ncpus` and `$pagesize`.
+    fn with_variables(&self, value: &str) -> Result<String, String> {
+        let mut out = String::new();
+        let mut rest = value;
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            if let Some((name, after)) = rest.strip_prefix('{').and_then(|r| r.split_once('}')) {
+                let found = self.around.variable(name);
+                out.push_str(
+                    &found.ok_or_else(|| format!("the environment has no variable `{name}`"))?,
+                );
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix("ncpus") {
+                let n = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+                out.push_str(&n.to_string());
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix("pagesize") {
+                out.push_str("4096");
+                rest = after;
+            } else {
+                out.push('$');
+            }
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+}
+
+/// The path of an `include` line.
+fn included(line: &str) -> Option<&str> {
+    let path = line.strip_prefix("include")?;
+    let is_include = path.starts_with(char::is_whitespace);
+    Some(path.trim()).filter(|path| is_include && !path.is_empty() && !path.starts_with('='))
+}

@@ -1,0 +1,79 @@
+//! fio's numbers: sizes and counts with suffixes by `kb_base`, and times. As fio 3.33 reads them: with the default
+//! base of 1024 `k`, `kb` and `ki` are 1024 and `kib` is 1000; with a base of 1000 it is the other way round.
+
+/// A size or a count: digits, then nothing or a suffix. Suffixes of a count are those of a size: `10k` is 10240.
+///
+/// # Errors
+/// A text that is none, in words.
+pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no number that fio reads: write digits and k, m, g or t");
+    let lower = text.trim().to_ascii_lowercase();
+    if let Some(hex) = lower.strip_prefix("0x") {
+        return u64::from_str_radix(hex, 16).map_err(|_| wrong());
+    }
+    let end = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
+    let (digits, suffix) = lower.split_at(end);
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let (letter, rest) = suffix.split_at(suffix.chars().next().map_or(0, char::len_utf8));
+    let power = match letter {
+        "" => 0,
+        "b" if rest.is_empty() => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        _ => return Err(wrong()),
+    };
+    let unit: u64 = match (rest, kb_base) {
+        ("" | "b" | "i", 1000) | ("ib", 1024) => 1000,
+        ("" | "b" | "i" | "ib", _) => 1024,
+        _ => return Err(wrong()),
+    };
+    unit.checked_pow(power)
+        .and_then(|unit| unit.checked_mul(number))
+        .ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// A time in ns; without a suffix it is in `unit_ns`.
+///
+/// # Errors
+/// A text that is none, in words.
+pub(super) fn time_ns(text: &str, unit_ns: u64) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no time that fio reads: write 30s, 5m, 100ms or 10us");
+    let lower = text.trim().to_ascii_lowercase();
+    let end = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
+    let (digits, suffix) = lower.split_at(end);
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let unit = match suffix.trim() {
+        "" => unit_ns,
+        "us" | "usec" => 1000,
+        "ms" | "msec" => 1_000_000,
+        "s" | "sec" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(|| format!("`{text}` is too long"))
+}
+
+/// A size as a workload file has it, exactly.
+pub(super) fn size_text(bytes: u64) -> String {
+    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes > 0 && bytes.trailing_zeros() >= shift {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    format!("{bytes}B")
+}
+
+/// A time as a workload file has it, exactly.
+pub(super) fn time_text(ns: u64) -> String {
+    for (unit_ns, unit) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")] {
+        if ns.is_multiple_of(unit_ns) {
+            return format!("{}{unit}", ns / unit_ns);
+        }
+    }
+    format!("{ns}ns")
+}

@@ -1,0 +1,200 @@
+//! The options of one section: access by name, the one that counts; and what was refused, noted, or is a trap.
+
+use super::lines::{Opt, Place, Section};
+use super::number::{count, time_ns};
+use super::options::{Fate, canonical, fate, known};
+use super::{Note, Refusal};
+use iodyno_catalog::File;
+use iodyno_units::nearest;
+
+/// The kinds of operation that a job can issue, in the order of fio's lists by commas.
+pub(super) const KINDS: [&str; 3] = ["read", "write", "trim"];
+
+/// How the addresses of a job go.
+pub(super) enum Walk {
+    Random,
+    /// So many blocks side by side, then a jump.
+    Runs(u64),
+    Sequential,
+}
+
+/// A section that is being read, and what was found.
+pub(super) struct Reading<'a> {
+    pub(super) section: &'a Section,
+    pub(super) files: &'a [File],
+    pub(super) kb_base: u32,
+    pub(super) refused: Vec<Refusal>,
+    pub(super) notes: Vec<Note>,
+    pub(super) traps: Vec<Note>,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(section: &'a Section, files: &'a [File]) -> Self {
+        let (refused, notes, traps) = (Vec::new(), Vec::new(), Vec::new());
+        let mut reading = Self { section, files, kb_base: 1024, refused, notes, traps };
+        match reading.text("kb_base").map(|(value, opt)| (value.to_owned(), opt)) {
+            None => {}
+            Some((value, _)) if value == "1024" => {}
+            Some((value, _)) if value == "1000" => reading.kb_base = 1000,
+            Some((_, opt)) => reading.refuse(opt, "kb_base is 1000 or 1024", ""),
+        }
+        reading
+    }
+
+    /// The option of a name that counts: the last one, with its position.
+    pub(super) fn find(&self, name: &str) -> Option<(usize, &'a Opt)> {
+        let all = self.section.options.iter().enumerate();
+        all.rev().find(|(_, opt)| canonical(&opt.name) == name)
+    }
+
+    pub(super) fn opt(&self, name: &str) -> Option<&'a Opt> {
+        self.find(name).map(|(_, opt)| opt)
+    }
+
+    /// The value of an option, without which fio refuses it.
+    pub(super) fn text(&mut self, name: &str) -> Option<(&'a str, &'a Opt)> {
+        let opt = self.opt(name)?;
+        match opt.value.as_deref() {
+            Some(value) if !value.is_empty() => Some((value, opt)),
+            _ => {
+                self.refuse(opt, format!("`{}` has no value", opt.name), "write it as NAME=VALUE");
+                None
+            }
+        }
+    }
+
+    /// Whether an option that may stand alone is set.
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.opt(name).is_some_and(|opt| !matches!(opt.value.as_deref(), Some("0" | "false")))
+    }
+
+    /// A number with fio's suffixes.
+    pub(super) fn count(&mut self, name: &str) -> Option<u64> {
+        let (value, opt) = self.text(name)?;
+        let read = count(value, self.kb_base);
+        self.trap_of_suffix(value, opt);
+        read.map_err(|why| self.refuse(opt, why, "")).ok()
+    }
+
+    /// A time in ns.
+    pub(super) fn time(&mut self, name: &str, unit_ns: u64) -> Option<u64> {
+        let (value, opt) = self.text(name)?;
+        time_ns(value, unit_ns).map_err(|why| self.refuse(opt, why, "")).ok()
+    }
+
+    pub(super) fn refuse(&mut self, opt: &Opt, words: impl Into<String>, help: impl Into<String>) {
+        self.refused.push(Refusal::new(opt.place.clone(), words, help));
+    }
+
+    pub(super) fn note(&mut self, opt: &Opt, words: impl std::fmt::Display) {
+        let note = Note { at: opt.place.at(self.files), words: format!("`{}`: {words}", opt.name) };
+        self.notes.push(note);
+    }
+
+    pub(super) fn trap(&mut self, place: &Place, words: impl Into<String>) {
+        let trap = Note { at: place.at(self.files), words: words.into() };
+        if !self.traps.contains(&trap) {
+            self.traps.push(trap);
+        }
+    }
+
+    /// A binary suffix, which fio's default base makes decimal.
+    pub(super) fn trap_of_suffix(&mut self, value: &str, opt: &Opt) {
+        let lower = value.to_ascii_lowercase();
+        let Some(digits) = lower.strip_suffix("ib").or(lower.strip_suffix('i')) else { return };
+        let Ok(read) = count(value, self.kb_base) else { return };
+        let words = format!(
+            "`{}={value}` is {read} bytes with kb_base={}: write `{digits}` or set kb_base=1000 for IEC units",
+            opt.name, self.kb_base
+        );
+        self.trap(&opt.place, words);
+    }
+
+    /// Notes, or refuses, all options that need no code.
+    pub(super) fn sift(&mut self) {
+        let section = self.section;
+        for opt in &section.options {
+            let name = canonical(&opt.name);
+            match fate(name) {
+                Fate::Honoured => {}
+                Fate::Noted(why) => self.note(opt, why),
+                Fate::Refused(why, help) if !Self::is_neutral(opt) => {
+                    self.refuse(opt, format!("`{}` can't be honoured: {why}", opt.name), help);
+                }
+                Fate::Refused(..) => self.note(opt, "this value changes nothing"),
+                Fate::Unknown => {
+                    let near = nearest(name, known());
+                    let near =
+                        near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+                    let words = format!("iodyno does not know fio's option `{}`", opt.name);
+                    self.refuse(opt, words, format!("{near}remove the line if it does not matter"));
+                }
+            }
+        }
+    }
+
+    /// Whether an option has the value that turns it off.
+    pub(super) fn is_neutral(opt: &Opt) -> bool {
+        let off = matches!(opt.value.as_deref(), Some("0" | "none" | "no"));
+        let name = canonical(&opt.name);
+        off && !matches!(name, "cpus_allowed" | "numa_cpu_nodes" | "prio" | "sqthread_poll_cpu")
+            || name == "rw_sequencer"
+            || name == "thinktime_blocks_type"
+            || name == "continue_on_error" && opt.value.as_deref() == Some("none")
+    }
+
+    /// Reads a list by commas: for reads, writes and trims. One that is left out is that of the one before; an empty one
+    /// stays as it is.
+    pub(super) fn by_kind<T: Clone>(
+        &mut self,
+        value: &str,
+        opt: &Opt,
+        all: &mut [T; 3],
+        read: impl Fn(&str) -> Result<T, String>,
+    ) {
+        let parts: Vec<&str> = value.split(',').map(str::trim).collect();
+        if parts.len() > 3 {
+            self.refuse(opt, "at most three values: for reads, writes and trims", "");
+            return;
+        }
+        for (at, place) in all.iter_mut().enumerate() {
+            let part = parts.get(at).or(parts.last()).copied().unwrap_or_default();
+            if part.is_empty() {
+                continue;
+            }
+            match read(part) {
+                Ok(value) => *place = value,
+                Err(why) => {
+                    self.refuse(opt, why, "");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The option that a line of the workload comes from; the section where it is none.
+    pub(super) fn origin_of(&self, toml: &str, at: usize) -> Place {
+        let start = toml[..at.min(toml.len())].rfind('\n').map_or(0, |newline| newline + 1);
+        let key = toml[start..].split(['=', ' ']).next().unwrap_or_default();
+        let names: &[&str] = match key {
+            "block" => &["bssplit", "bsrange", "bs"],
+            "threads" => &["numjobs"],
+            "depth" => &["iodepth"],
+            "active" => &["size", "filesize", "offset"],
+            "addresses" => &["random_distribution"],
+            "rate" => &["rate_iops", "rate"],
+            "think_time" => &["thinktime"],
+            "kind" => &["verify"],
+            "compressible" => &["buffer_compress_percentage"],
+            "dedupable" => &["dedupe_percentage"],
+            "flush_every" => &["fsync", "fdatasync"],
+            "time" => &["runtime"],
+            "ramp" => &["ramp_time"],
+            "bytes" => &["io_size", "size"],
+            "ops" => &["number_ios"],
+            _ => &[],
+        };
+        let opt = names.iter().find_map(|name| self.opt(name));
+        opt.map_or_else(|| self.section.place.clone(), |opt| opt.place.clone())
+    }
+}

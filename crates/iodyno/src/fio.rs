@@ -1,0 +1,176 @@
+//! Job files of fio: `convert`, and the request of `run` for one.
+
+use crate::args::{Convert, Run};
+use crate::beside::with_neighbours;
+use crate::failure::Failure;
+use crate::overrides::override_all;
+use crate::{method, print, remark};
+use iodyno_drive::EngineKind;
+use iodyno_exchange::fio::{self, Job, JobFile, Note};
+use iodyno_run::{ListedCell, RunRequest};
+use iodyno_target::output::{Folder, Output};
+use iodyno_target::{Direct, TargetName};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// `convert`: prints or writes the workloads of a job file.
+pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
+    let file = fio::read(&flags.job)?;
+    let chosen = |job: &&Job| flags.section.as_ref().is_none_or(|name| *name == job.name);
+    let jobs: Vec<&Job> = file.jobs().filter(chosen).collect();
+    if jobs.is_empty() {
+        let names: Vec<&str> = file.jobs().map(|job| job.name.as_str()).collect();
+        let words = format!("`{}` has no such job: it has {}", flags.job, names.join(", "));
+        return Err(Failure::input(words));
+    }
+    if flags.lint {
+        let traps = each_once(&jobs, |job| &job.traps);
+        let lines = traps.iter().map(|trap| format!("{}: {}\n", trap.at, trap.words));
+        return print(&lines.collect::<String>());
+    }
+    for trap in each_once(&jobs, |job| &job.traps) {
+        remark("note", &format!("{}: {}", trap.at, trap.words));
+    }
+    match (&flags.out, jobs.as_slice()) {
+        (None, [job]) => print(&workload_file(job)),
+        (None, _) => Err(Failure::input(format!(
+            "`{}` has {} jobs: name one with --section, give a folder for a file of each with -o FOLDER, or run them all with `iodyno run {}`",
+            flags.job,
+            jobs.len(),
+            flags.job
+        ))),
+        (Some(path), [job]) => {
+            Output::at(path)?.write(workload_file(job).as_bytes())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        (Some(path), _) => {
+            let folder = Folder::make(path)?;
+            for job in jobs {
+                let name = job.name.replace(['/', '\\'], "_");
+                folder.output(&format!("{name}.toml"))?.write(workload_file(job).as_bytes())?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// A job's workload with what belongs to the run, and what was noted, as comments.
+fn workload_file(job: &Job) -> String {
+    let mut text = String::new();
+    let mut flags = String::new();
+    if let Some(engine) = job.engine {
+        let _ = write!(flags, " --engine {engine}");
+    }
+    if let Some(path) = &job.filename {
+        let cached = if job.direct { "" } else { "?direct=no" };
+        let _ = write!(flags, " --on {path}{cached}");
+    } else if !job.direct {
+        flags.push_str(" --on 'scratch:?direct=no'");
+    }
+    if !flags.is_empty() {
+        let _ = writeln!(
+            text,
+            "# The job's engine and target belong to the run: iodyno run FILE{flags}"
+        );
+    }
+    for note in &job.notes {
+        let _ = writeln!(text, "# {}: {}", note.at, note.words);
+    }
+    // Values of options may hold characters that a comment must not.
+    let text: String =
+        text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect();
+    text + &job.toml
+}
+
+fn each_once<'a>(jobs: &[&'a Job], of: impl Fn(&'a Job) -> &'a Vec<Note>) -> Vec<&'a Note> {
+    let mut seen = BTreeSet::new();
+    jobs.iter().flat_map(|job| of(job)).filter(|note| seen.insert(*note)).collect()
+}
+
+/// What `run` makes of a job file: the file, a cell for each group, whose other jobs run beside the first, and what
+/// flags changed, in words.
+pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String>), Failure> {
+    let file = fio::read(&flags.workload)?;
+    let jobs: Vec<&Job> = file.jobs().collect();
+    for trap in each_once(&jobs, |job| &job.traps) {
+        remark("note", &format!("{}: {}", trap.at, trap.words));
+    }
+    let is_alone = file.groups.iter().all(|group| group.len() == 1);
+    if !is_alone && !flags.with.is_empty() {
+        let words = format!(
+            "`{}` has jobs that run at the same time: --with can't add another",
+            flags.workload
+        );
+        return Err(Failure::input(words));
+    }
+    let mut changes = Vec::new();
+    let mut cells = Vec::new();
+    for group in &file.groups {
+        let mut members: Vec<_> = group.iter().map(|j| (j.name.clone(), j.spec.clone())).collect();
+        for words in override_all(&mut members, flags, false)? {
+            if !changes.contains(&words) {
+                changes.push(words);
+            }
+        }
+        let mut members = members.into_iter().map(|(name, spec)| ListedCell::new(name, spec));
+        if let Some(first) = members.next() {
+            cells.push(ListedCell { beside: members.collect(), ..first });
+        }
+    }
+    if !flags.with.is_empty() {
+        let words;
+        (cells, words) = with_neighbours(cells, &flags.with)?;
+        changes.extend(words);
+    }
+    cells.splice(0..0, method::fill_first(flags)?);
+    Ok((file, cells, changes))
+}
+
+/// What jobs say of engine and page cache, for targets that have them.
+pub(crate) fn on_targets(
+    file: &JobFile,
+    flags: &Run,
+    request: &mut RunRequest,
+) -> Result<(), Failure> {
+    let is_real =
+        |t: &TargetName| matches!(t, TargetName::Path { .. } | TargetName::Scratch { .. });
+    if !request.targets.iter().any(is_real) {
+        return Ok(());
+    }
+    let differ = |what: &str, remedy: &str| {
+        Failure::input(format!(
+            "the jobs of `{}` have different {what}, and a run has one: {remedy}, or `iodyno convert --section NAME` for one of them",
+            flags.workload
+        ))
+    };
+    let engines: BTreeSet<_> = file.jobs().map(|job| job.engine).collect();
+    if flags.engine.is_none() && request.targets.iter().all(is_real) {
+        if engines.len() > 1 {
+            return Err(differ("engines", "give --engine for all"));
+        }
+        let kinds = EngineKind::ALL.into_iter();
+        let named = engines.first().copied().flatten();
+        request.engine = named.and_then(|name| kinds.clone().find(|kind| kind.name() == name));
+    }
+    for target in &mut request.targets {
+        let (TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. }) = target else {
+            continue;
+        };
+        if *direct != Direct::Auto {
+            continue;
+        }
+        let ways: BTreeSet<bool> = file.jobs().map(|job| job.direct).collect();
+        match (ways.len(), ways.first()) {
+            (1, Some(false)) => *direct = Direct::Off,
+            (1, _) => {}
+            _ => {
+                return Err(differ(
+                    "values of direct",
+                    "give `?direct=yes` or `?direct=no` behind the target",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
