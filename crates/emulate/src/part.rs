@@ -297,10 +297,12 @@ impl Part {
         each!(self, part => part.resources(core))
     }
 
-    /// What its kind is called below others: a device, an array, a path through adapters.
+    /// What its kind is called below others.
     pub(crate) fn level(&self) -> &'static str {
         match self {
-            Self::Flash(_) | Self::Disk(_) | Self::Memory(_) => "device",
+            Self::Flash(_) => "flash device",
+            Self::Disk(_) => "disk",
+            Self::Memory(_) => "memory device",
             Self::Array(_) => "array",
             Self::AdapterPath(_) => "adapter",
             Self::ReadCache(_) => "read cache",

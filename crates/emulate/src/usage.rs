@@ -50,7 +50,7 @@ pub struct VolumeUsage {
     pub resources: Vec<Resource>,
     /// Phase times of its I/Os, in the part at its root.
     pub phases: Vec<Phase>,
-    /// What the parts below did, those of one kind together: `array`, `device`. Empty where the root is a device.
+    /// What the parts below did, those of one kind together: `array`, `disk`. Empty where the root is a device.
     pub below: Vec<(&'static str, Vec<Phase>)>,
     /// What happened in the flash of all its flash devices, if it has any.
     pub counts: Option<Counts>,

@@ -47,7 +47,8 @@ impl Prices {
         let drawers = match &candidate.adapters {
             Some(adapters) if !self.drawers.is_empty() => {
                 let each = find(&self.drawers, &candidate.host)?;
-                each * (devices / f64::from(adapters.drawers.bays)).ceil()
+                // Devices are spread over all of them.
+                each * f64::from(adapters.drawers.count)
             }
             _ => 0.0,
         };

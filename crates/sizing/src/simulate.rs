@@ -38,7 +38,7 @@ const CACHE_TURNS: f64 = 3.0;
 /// The most time for disks' buffers to fill, in the search and in cells that are shown.
 const FILL_NS_MAX: (u64, u64) = (500 * MS, 30_000 * MS);
 /// The most virtual time of a cell's window.
-const TIME_NS_MAX: f64 = 120e9;
+const TIME_NS_MAX: f64 = 10_000e9;
 /// What works itself is busy for this share of the time, at most, where a rate can be sustained: a buffer before it
 /// hides for a while that it can't.
 const BUSY_MAX: f64 = 0.98;

@@ -122,9 +122,13 @@ pub(crate) fn level(candidate: &Candidate) -> String {
     word.strip_prefix("raid").map_or(word.to_owned(), |number| format!("RAID {number}"))
 }
 
-/// How much more than the asked rate it holds: `+8 %`.
+/// How much more than the asked rate it holds: `+8 %`, `× 360`.
 pub(crate) fn headroom(iops: f64, asked_iops: f64) -> String {
-    format!("+{:.0} %", ((iops / asked_iops - 1.0) * 100.0).max(0.0))
+    let times = iops / asked_iops;
+    if times >= 10.0 {
+        return format!("× {}", human::count(times));
+    }
+    format!("+{:.0} %", ((times - 1.0) * 100.0).max(0.0))
 }
 
 fn table(text: &mut Text, sizing: &Sizing) {

@@ -74,7 +74,7 @@ fn prices_decide() {
     let all = candidates(&choice).unwrap();
     assert_eq!(
         prices.of(&all[1], Count { units: 2, arrays: 13 }),
-        Some(2.0 * (5000.0 + 20.0 + 2600.0))
+        Some(2.0 * (5000.0 + 30.0 + 2600.0))
     );
     let sizing = sized(demand("oltp2", 120_000.0, 2_000_000), &choice, Some(prices));
     let order: Vec<&str> = sizing

@@ -55,10 +55,10 @@ impl AdapterPath {
     /// The resources of the adapters, since the start: those of all paths, which each path gives.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let Some(pair) = &core.adapters else { return Vec::new() };
-        let resource = |(name, count, busy_ns)| Resource {
+        let resource = |(name, busy_ns)| Resource {
             name,
             part: Some(self.part),
-            count,
+            count: 1,
             held: false,
             busy_ns,
         };

@@ -42,6 +42,8 @@ pub struct AdaptersState {
     pub is_mirrored: bool,
     /// Bytes in the caches that are not on the devices.
     pub dirty_bytes: u64,
+    /// Of these, bytes that the devices refused.
+    pub refused_bytes: u64,
     /// Volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
 }
@@ -77,14 +79,16 @@ impl Pair {
             battery_failed: of.battery_failed,
             volumes: served(Some(number)),
         });
-        let dirty_units = self.groups.iter().filter_map(|group| group.cache.as_ref());
+        let caches = || self.groups.iter().filter_map(|group| group.cache.as_ref());
+        let bytes = |units: fn(&Cache) -> u64| caches().map(units).sum::<u64>() * UNIT_BYTES;
         AdaptersState {
             adapters: adapters.collect(),
             links_down: if self.adapters.len() > 1 { self.aa_down.clone() } else { Vec::new() },
             has_cache: self.groups[0].cache.is_some(),
             is_caching: self.is_caching,
             is_mirrored: self.is_mirrored,
-            dirty_bytes: dirty_units.map(Cache::unwritten_units).sum::<u64>() * UNIT_BYTES,
+            dirty_bytes: bytes(Cache::unwritten_units),
+            refused_bytes: bytes(|cache| cache.unwritten_units() - cache.dirty_units()),
             volumes_down: served(None),
         }
     }

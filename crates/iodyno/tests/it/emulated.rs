@@ -194,7 +194,7 @@ fn arrays_are_volumes_of_several_devices() {
     let (listed, twice) = ("check model:./mirrored.toml", format!("2 × {nested}"));
     for (words, shown) in [
         (listed, &*twice),
-        ("explain model:./mirrored.toml oltp1", "adapters' processors"),
+        ("explain model:./mirrored.toml oltp1", "adapter's processor"),
         ("explain model:raid5(raid1(ssd-sas12-mlc-800g*2)*3) oltp1", "outer array's processor"),
     ] {
         let out = place.iodyno(words);

@@ -59,7 +59,7 @@ fn the_parts_below_a_volume_have_their_own_accounts() {
     };
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.03;
     let (reads, writes) = (of("array", "read"), of("array", "write"));
-    let (device_reads, device_writes) = (of("device", "read"), of("device", "write"));
+    let (device_reads, device_writes) = (of("flash device", "read"), of("flash device", "write"));
     let kinds = list(&cell, "kinds");
     assert!(near(reads.0, number(&kinds[0]["iops"])), "{cell}");
     assert!(near(writes.0, number(&kinds[1]["iops"])), "destaged as fast as written: {cell}");

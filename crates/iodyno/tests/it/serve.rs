@@ -204,6 +204,13 @@ impl<'a> Served<'a> {
         self.stop_by(libc::SIGTERM);
     }
 
+    /// Ends it in order, and gives its exit code and what it said.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        self.running().signal(libc::SIGTERM);
+        let code = self.running.take().unwrap().finish().code;
+        (code, self.said())
+    }
+
     /// Kills it, as in a crash of the machine.
     pub(crate) fn kill(mut self) {
         let running = self.running.take().unwrap();

@@ -117,6 +117,27 @@ fn a_folder_keeps_what_the_cache_holds() {
     server.stop();
 }
 
+/// What lost devices don't take does not keep a server from ending: it stays in the cache's file, for the next one.
+#[test]
+fn a_server_ends_while_devices_are_lost() {
+    let place = place();
+    let raid0 = "raid0(./device.toml*2)@57ce-gen3 --no-floor --backing array";
+    let mut expected = Expected::new(BYTES);
+    let server = Served::start(&place, raid0);
+    expected.write(&mut server.client(), 1);
+    server.fault("lose device 1");
+    let (code, said) = server.end();
+    assert!(
+        code == Some(4) && said.contains("bytes that the devices don't take"),
+        "{code:?} {said}"
+    );
+    // The device is there again.
+    let server = Served::start(&place, raid0);
+    assert!(server.announced("cache ").contains("the adapters' cache held"));
+    expected.check(&mut server.client(), false);
+    server.stop();
+}
+
 #[test]
 fn several_volumes_share_adapters_and_a_folder() {
     let place = place();

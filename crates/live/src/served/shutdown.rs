@@ -12,12 +12,14 @@ use iodyno_units::Op;
 /// Time limit of a device's flush, ns of the machine's time.
 const FLUSH_TIMEOUT_NS: u64 = 3_600_000_000_000;
 
-/// What adapters hold in their caches goes to the devices.
-fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) {
-    let dirty_bytes =
-        |machine: &Machine| machine.adapters().map_or(0, |adapters| adapters.dirty_bytes);
-    if dirty_bytes(&inner.machine) == 0 {
-        return;
+/// What adapters hold in their caches goes to the devices. Gives how many bytes could not.
+fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) -> u64 {
+    let dirty_bytes = |machine: &Machine| {
+        let adapters = machine.adapters();
+        adapters.map_or((0, 0), |of| (of.dirty_bytes - of.refused_bytes, of.refused_bytes))
+    };
+    if dirty_bytes(&inner.machine).0 == 0 {
+        return dirty_bytes(&inner.machine).1;
     }
     inner.machine.drain_caches();
     let until_ns = inner.machine.now_ns().saturating_add(FLUSH_TIMEOUT_NS);
@@ -31,10 +33,12 @@ fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) {
             inner.completed(&done, Late::default(), completed);
         }
         steps += 1;
-        if steps.is_multiple_of(256) && dirty_bytes(&inner.machine) == 0 {
+        if steps.is_multiple_of(256) && dirty_bytes(&inner.machine).0 == 0 {
             break;
         }
     }
+    let (left, refused) = dirty_bytes(&inner.machine);
+    left + refused
 }
 
 impl<S: Sink> Live<S> {
@@ -49,7 +53,7 @@ impl<S: Sink> Live<S> {
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
         let begin_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
-        drain_caches(&mut inner, &mut completed);
+        let cached_bytes = drain_caches(&mut inner, &mut completed);
         let begin_ns = begin_ns.max(inner.machine.now_ns());
         let mut flushing = Vec::new();
         for volume in 0..self.volumes() {
@@ -83,6 +87,11 @@ impl<S: Sink> Live<S> {
         }
         unflushed.extend(flushing.iter().map(|f| (f.0, "does not answer")));
         let mut troubles = Vec::new();
+        if cached_bytes > 0 {
+            troubles.push(format!(
+                "the adapters' cache holds {cached_bytes} bytes that the devices don't take: they stay in its file, if it has one"
+            ));
+        }
         for (volume, why) in unflushed {
             // A buffer that is protected, or empty, loses nothing.
             let Inner { stores, volume_of, .. } = &mut *inner;

@@ -74,7 +74,7 @@ impl KindAccount {
 /// What one kind of part below the volumes did: arrays behind adapters, the devices of arrays.
 #[derive(Debug)]
 pub struct LevelAccount {
-    /// `array`, `device`.
+    /// `array`, `flash device`, `disk`.
     pub level: &'static str,
     /// Reads or writes: of an array, those of one stripe; also those that a cache or a rebuild asked for.
     pub kind: OpKind,
