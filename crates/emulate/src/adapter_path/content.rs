@@ -180,6 +180,22 @@ impl AdapterPath {
         self.forget(core);
     }
 
+    /// The cache holds a unit of which a write has a part: as dirty, so that it stays until the write changes it.
+    pub(super) fn keep_filled(&self, core: &mut Core, unit: u64, value: Option<u64>) {
+        let number = self.number;
+        let is_held = |cache: &mut Cache| cache.holds(number, unit..unit + 1);
+        if self.cache(core).is_some_and(is_held) {
+            return;
+        }
+        if let Some(value) = value {
+            self.put(core, unit, value);
+        }
+        if let Some(cache) = self.cache(core) {
+            cache.write(number, unit..unit + 1);
+        }
+        self.forget(core);
+    }
+
     /// The cache holds what a host writes.
     pub(super) fn keep_written(&self, core: &mut Core, slot: u32) {
         let touched = units(&core.slab[slot]);

@@ -355,7 +355,7 @@ impl AdapterPath {
         let values = core.values.as_mut().and_then(|values| values.take(child));
         let values = values.unwrap_or_default();
         if is_new {
-            self.keep_read(core, unit..unit + 1, &values);
+            self.keep_filled(core, unit, values.first().copied());
         }
         content::free_all(core, values);
         core.at(core.now, slot, State::Transferred);
