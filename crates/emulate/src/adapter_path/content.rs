@@ -180,22 +180,6 @@ impl AdapterPath {
         self.forget(core);
     }
 
-    /// The cache holds a unit of which a write has a part: as dirty, so that it stays until the write changes it.
-    pub(super) fn keep_filled(&self, core: &mut Core, unit: u64, value: Option<u64>) {
-        let number = self.number;
-        let is_held = |cache: &mut Cache| cache.holds(number, unit..unit + 1);
-        if self.cache(core).is_some_and(is_held) {
-            return;
-        }
-        if let Some(value) = value {
-            self.put(core, unit, value);
-        }
-        if let Some(cache) = self.cache(core) {
-            cache.write(number, unit..unit + 1);
-        }
-        self.forget(core);
-    }
-
     /// The cache holds what a host writes.
     pub(super) fn keep_written(&self, core: &mut Core, slot: u32) {
         let touched = units(&core.slab[slot]);
@@ -213,6 +197,23 @@ impl AdapterPath {
         self.forget(core);
     }
 
+    /// A name for what a unit held of which a write has a part: the cache holds it, or it was read for the write.
+    fn rest_of(&self, core: &mut Core, slot: u32, unit: u64) -> u64 {
+        let number = self.number;
+        if self.cache(core).is_some_and(|cache| cache.holds(number, unit..unit + 1)) {
+            return self.value(core, unit);
+        }
+        let filled = self.fills.get(&slot).into_iter().flatten().find(|fill| fill.unit == unit);
+        filled.map_or(0, |fill| core.copy(fill.value))
+    }
+
+    /// What was read for a write is not needed any more.
+    pub(super) fn forget_fills(&mut self, core: &mut Core, slot: u32) {
+        for fill in self.fills.remove(&slot).unwrap_or_default() {
+            core.free(fill.value);
+        }
+    }
+
     fn put_written(&self, core: &mut Core, slot: u32, unit: u64) {
         let request = core.slab[slot];
         let is_whole = is_whole(&request, unit);
@@ -222,7 +223,7 @@ impl AdapterPath {
         } else if let Some(given) = given {
             self.put(core, unit, given);
         } else if core.names_values() {
-            let onto = if is_whole { 0 } else { self.value(core, unit) };
+            let onto = if is_whole { 0 } else { self.rest_of(core, slot, unit) };
             let (token, name) = (request.token, core.new_name());
             core.tell(ContentEvent::Taken { token, unit, onto, name });
             self.put(core, unit, name);

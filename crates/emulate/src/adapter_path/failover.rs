@@ -162,6 +162,7 @@ impl AdapterPath {
             return false;
         }
         self.forget_held(core, slot);
+        self.forget_fills(core, slot);
         if had.losses[0] == now.losses[0] {
             end_command(core, had.at);
         }

@@ -49,6 +49,18 @@ pub(crate) struct AdapterPath {
     phases: Phases,
     /// Where content is kept: what the cache held of the units of a read when it began, by slot, with their numbers.
     held: BTreeMap<u32, Vec<(u64, u64)>>,
+    /// By slot: what was read for a write that has parts of units.
+    fills: BTreeMap<u32, Vec<Fill>>,
+}
+
+/// A unit that was read for a write that has a part of it.
+#[derive(Clone, Copy, Debug)]
+struct Fill {
+    unit: u64,
+    /// The number of the last write to the cache before it was read.
+    since: u32,
+    /// Where content is kept.
+    value: u64,
 }
 
 /// The units that a request touches.
@@ -75,6 +87,7 @@ impl AdapterPath {
             is_raid6: spec.is_raid6,
             phases: Phases::default(),
             held: BTreeMap::new(),
+            fills: BTreeMap::new(),
         }
     }
 
@@ -100,6 +113,9 @@ impl AdapterPath {
 
     /// A host's driver sends a command, if the adapter takes one more.
     fn arrive(&mut self, core: &mut Core, slot: u32) {
+        if !self.fills.is_empty() {
+            self.forget_fills(core, slot);
+        }
         let request = &mut core.slab[slot];
         request.entered_ns = core.now;
         let end = request.at + u64::from(request.len);
@@ -251,6 +267,9 @@ impl AdapterPath {
             return;
         }
         self.keep_written(core, slot);
+        if !self.fills.is_empty() {
+            self.forget_fills(core, slot);
+        }
         let pair = core.adapters.as_mut().expect("a path leads through adapters");
         let mut end_ns = now_ns;
         if pair.is_mirrored {
@@ -281,11 +300,19 @@ impl AdapterPath {
         let ends = [from / UNIT_BYTES, (to - 1) / UNIT_BYTES];
         let is_part = |unit: u64| unit * UNIT_BYTES < from || (unit + 1) * UNIT_BYTES > to;
         let cache = pair(core).cache(self.number)?;
-        ends.into_iter().find(|&unit| is_part(unit) && !cache.holds(self.number, unit..unit + 1))
+        let is_filled = |unit: u64| {
+            let mut fills = self.fills.get(&slot).into_iter().flatten();
+            fills.any(|fill| {
+                let is_old = cache.is_written_since(self.number, unit..unit + 1, fill.since);
+                fill.unit == unit && !is_old
+            })
+        };
+        let has = |unit: u64| cache.holds(self.number, unit..unit + 1) || is_filled(unit);
+        ends.into_iter().find(|&unit| is_part(unit) && !has(unit))
     }
 
     /// Reads a unit for the cache, of which a write has a part.
-    fn fill(&self, core: &mut Core, slot: u32, unit: u64) {
+    fn fill(&mut self, core: &mut Core, slot: u32, unit: u64) {
         let (now, paths) =
             (pair(core).cache(self.number).map_or(0, |c| c.now()), &pair(core).paths);
         if paths[self.number as usize].lost.contains(unit) {
@@ -341,28 +368,27 @@ impl AdapterPath {
         answer(core, parent, core.now);
     }
 
-    /// The cache is given a unit of which a write has a part.
-    fn filled(&self, core: &mut Core, slot: u32, child: u32, failed: bool) {
+    /// A unit was read of which a write has a part.
+    fn filled(&mut self, core: &mut Core, slot: u32, child: u32, failed: bool) {
         if failed {
             self.not_filled(core, slot);
             return;
         }
-        let (number, unit, since) =
-            (self.number, core.slab[child].at / UNIT_BYTES, core.slab[slot].next);
-        let is_new = pair(core)
-            .cache(number)
-            .is_some_and(|cache| !cache.is_written_since(number, unit..unit + 1, since));
+        let (unit, since) = (core.slab[child].at / UNIT_BYTES, core.slab[slot].next);
         let values = core.values.as_mut().and_then(|values| values.take(child));
-        let values = values.unwrap_or_default();
-        if is_new {
-            self.keep_filled(core, unit, values.first().copied());
+        let value = values.and_then(|values| values.first().copied()).unwrap_or(0);
+        let fills = self.fills.entry(slot).or_default();
+        let old = fills.iter().position(|fill| fill.unit == unit).map(|at| fills.swap_remove(at));
+        fills.push(Fill { unit, since, value });
+        if let Some(old) = old {
+            core.free(old.value);
         }
-        content::free_all(core, values);
         core.at(core.now, slot, State::Transferred);
     }
 
     /// A unit of which a write has a part can't be read: the write fails, and the next that waits for space goes on.
-    fn not_filled(&self, core: &mut Core, slot: u32) {
+    fn not_filled(&mut self, core: &mut Core, slot: u32) {
+        self.forget_fills(core, slot);
         core.slab[slot].failed = true;
         answer(core, slot, core.now);
         let group = pair(core).group_of(self.number);
@@ -411,6 +437,7 @@ impl AdapterPath {
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         let now_ns = core.now;
         self.held.clear();
+        self.fills.clear();
         pair(core).power_off(now_ns);
         self.forget(core);
     }
