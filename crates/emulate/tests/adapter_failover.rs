@@ -1,4 +1,4 @@
-//! How long the loss of an adapter, and of links between two, is felt, and which adapter does the work then. (What is
+//! What the loss of an adapter, and of links between two, costs in time, and which adapter serves then. (What is
 //! read meanwhile: `adapter_histories`.)
 
 mod common;

@@ -355,6 +355,43 @@ fn every_read_returns_the_bytes_that_were_written_last() {
     assert!(only.is_some() || rebuilt > 100, "{rebuilt}");
 }
 
+/// Small writes at once, each to sectors of its own: none undoes another, whatever the cache of adapters reads for them.
+#[test]
+fn small_writes_at_once_keep_each_other() {
+    for (seed, level) in (0..60).zip(Level::ALL.into_iter().cycle()) {
+        NOW_NS.set(1_000);
+        let random = &mut stream(seed, "small-writes", 0);
+        let members = level.least_members() as u32;
+        let mut rig = Rig::new(level, members, 1, 1, Some(seed % 3 > 0));
+        for _ in 0..40 {
+            // So few units that writes meet, and more than the cache holds.
+            let first = below(random, 10) * 8;
+            let mut at = first + below(random, 3);
+            let mut open = Vec::new();
+            while at < first + 24 {
+                let sectors = 1 + below(random, 5);
+                let range = at as usize * 512..(at + sectors) as usize * 512;
+                let data: Vec<u8> = range.clone().map(|_| below(random, 256) as u8).collect();
+                rig.bytes[range].copy_from_slice(&data);
+                let (offset_bytes, len_bytes) = (at * 512, sectors as u32 * 512);
+                let op = Op { offset_bytes, len_bytes, kind: OpKind::Write, fua: false };
+                open.push(rig.begin(&op, Payload::Write(&data)));
+                at += sectors + below(random, 3);
+                if below(random, 3) == 0 {
+                    NOW_NS.set(NOW_NS.get() + below(random, 200_000));
+                    rig.live.poll(Looks::default());
+                }
+            }
+            for from in open {
+                assert_eq!(rig.wait(&from).0, Ok(()), "seed {seed}");
+            }
+        }
+        rig.read_all(random);
+        rig.settle();
+        rig.read_all(random);
+    }
+}
+
 /// What a level does not survive is an error, and stays one until it is written.
 #[test]
 fn bytes_that_are_lost_are_reported() {

@@ -44,6 +44,18 @@ impl Level {
         }
     }
 
+    /// Its word in names of arrays: `raid5`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Raid0 => "raid0",
+            Self::Raid1 => "raid1",
+            Self::Raid5 => "raid5",
+            Self::Raid6 => "raid6",
+            Self::Raid10 => "raid10",
+            Self::Jbod => "jbod",
+        }
+    }
+
     /// Parity strips of a stripe.
     pub const fn parities(self) -> usize {
         match self {

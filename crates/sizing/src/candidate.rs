@@ -60,7 +60,7 @@ impl Candidate {
 
     /// `raid5`.
     pub fn level_word(&self) -> &'static str {
-        level_word(self.level)
+        self.level.word()
     }
 
     /// A target that is so many arrays of it.
@@ -94,18 +94,6 @@ impl Candidate {
                 bytes.1,
                 write_bytes_per_s,
             ))
-    }
-}
-
-/// A level's word in targets.
-pub fn level_word(level: Level) -> &'static str {
-    match level {
-        Level::Raid0 => "raid0",
-        Level::Raid1 => "raid1",
-        Level::Raid5 => "raid5",
-        Level::Raid6 => "raid6",
-        Level::Raid10 => "raid10",
-        Level::Jbod => "jbod",
     }
 }
 

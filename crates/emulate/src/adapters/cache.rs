@@ -94,7 +94,7 @@ pub(crate) struct Cache {
     forgotten: Vec<Place>,
 }
 
-/// Places are told apart by so many hashes. Where two have the same, a read is not kept now and then.
+/// Hashes of places. Of two places with the same hash, a write to one keeps a read of the other out of the cache.
 const WRITTEN: usize = 1 << 16;
 
 /// The index of a place among [`WRITTEN`].

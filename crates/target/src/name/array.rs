@@ -53,7 +53,7 @@ impl ArrayName {
             // A path.
             return Ok(None);
         }
-        let Some(level) = Level::ALL.into_iter().find(|level| level_word(*level) == word) else {
+        let Some(level) = Level::ALL.into_iter().find(|level| level.word() == word) else {
             return bad(name, format!("`{word}` is no level of an array."), FORMS);
         };
         if depth_max == 0 {
@@ -143,18 +143,6 @@ impl ArrayName {
         let layout =
             (self.rotation != Rotation::default()).then(|| format!(",layout={}", self.rotation));
         let (strip, layout) = (strip.unwrap_or_default(), layout.unwrap_or_default());
-        format!("{}({member}*{}{strip}{layout})", level_word(self.level), self.members)
-    }
-}
-
-/// The word of a level in names.
-fn level_word(level: Level) -> &'static str {
-    match level {
-        Level::Raid0 => "raid0",
-        Level::Raid1 => "raid1",
-        Level::Raid5 => "raid5",
-        Level::Raid6 => "raid6",
-        Level::Raid10 => "raid10",
-        Level::Jbod => "jbod",
+        format!("{}({member}*{}{strip}{layout})", self.level.word(), self.members)
     }
 }

@@ -1,0 +1,266 @@
+//! Names of targets: what each form means, and what a wrong one says.
+
+use super::*;
+use iodyno_nbd::client::Address;
+use iodyno_raid::{Level, MAX_MEMBERS, Rotation};
+use iodyno_units::Precondition;
+use proptest::prelude::*;
+
+fn problem(text: &str) -> String {
+    match TargetName::parse(text) {
+        Err(error @ TargetError::BadName { .. }) => {
+            assert_eq!(error.exit_code(), 2);
+            error.to_string()
+        }
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn each_form_is_parsed() {
+    let path =
+        |path: &str, size_bytes, direct| TargetName::Path { path: path.into(), size_bytes, direct };
+    for (text, name) in [
+        ("null:", TargetName::Null { size_bytes: 1 << 40 }),
+        ("null:64MiB", TargetName::Null { size_bytes: 64 << 20 }),
+        ("ram:4GiB", TargetName::Ram { size_bytes: 4 << 30 }),
+        ("/dev/nvme0n1", path("/dev/nvme0n1", None, Direct::Auto)),
+        ("a.img?size=8G", path("a.img", Some(8 << 30), Direct::Auto)),
+        ("a.img?direct=no&size=400GB", path("a.img", Some(400_000_000_000), Direct::Off)),
+        ("odd?name?", path("odd?name", None, Direct::Auto)),
+        ("./ram:4GiB", path("./ram:4GiB", None, Direct::Auto)),
+        (
+            "/dev/disk/by-path/pci-0000:00:02.0",
+            path("/dev/disk/by-path/pci-0000:00:02.0", None, Direct::Auto),
+        ),
+        ("scratch:", TargetName::Scratch { size_bytes: None, dir: None, direct: Direct::Auto }),
+        (
+            "scratch:2GiB@/mnt/a@b?direct=yes",
+            TargetName::Scratch {
+                size_bytes: Some(2 << 30),
+                dir: Some("/mnt/a@b".into()),
+                direct: Direct::Require,
+            },
+        ),
+        (
+            "nbd+unix:///a%20b?socket=run/x.sock",
+            TargetName::Nbd(Uri {
+                address: Address::Unix("run/x.sock".into()),
+                tls: false,
+                export: "a b".to_owned(),
+                tls_certificates: None,
+                tls_hostname: None,
+            }),
+        ),
+        (
+            "model:a*32@b?workers=near&fill=12.5%&occupancy=max&cache=off&state=random:16KiB",
+            TargetName::Model(ModelName {
+                live: false,
+                what: "a".to_owned(),
+                arrays: Vec::new(),
+                count: 32,
+                system: Some("b".to_owned()),
+                state: Precondition::Random { block_bytes: Some(16 << 10) },
+                fill_ppm: 125_000,
+                max_occupancy: true,
+                cache_off: true,
+                workers_near: Some(true),
+            }),
+        ),
+    ] {
+        assert_eq!(TargetName::parse(text), Ok(name), "{text}");
+    }
+}
+
+#[test]
+fn errors_name_the_remedy() {
+    for (text, word) in [
+        ("", "names no path"),
+        ("?size=4KiB", "names no path"),
+        ("ram:", "write ram:4GiB"),
+        ("ram:0", "nothing to measure"),
+        ("ram:1000", "write 1KiB"),
+        ("ram:lots", "is not a size"),
+        ("ram:?size=64MiB", "write ram:64MiB."),
+        ("null:?size=4KiB", "write null:4KiB."),
+        ("null:4KiB?direct=no", "write null:4GiB."),
+        ("nbds:x", "does not begin with nbd://"),
+        ("nbd+unix:///disk", "?socket="),
+        ("nbd:///disk", "names no host"),
+        ("nbd://host/?tls-certificates=/pki", "nbds://"),
+        ("nbd://host/disk?size=8GiB", "not understood"),
+        ("model:", "no device and no system"),
+        ("model:*4@host", "no device and no system"),
+        ("model:x*0", "1 to 1024"),
+        ("model:x*many", "1 to 1024"),
+        ("model:x@", "no system follows"),
+        ("model:raid7(x*3)", "`raid7` is no level"),
+        ("model:raid5(x*3", "no `)` follows"),
+        ("model:raid5(x)", "how many devices"),
+        ("model:raid5(x*999)", "at most"),
+        ("model:raid5(x*3)2", "`2` follows the array"),
+        ("model:raid5(*3)", "no device"),
+        ("model:raid1(raid7(x*3)*2)", "`raid7` is no level"),
+        ("model:raid1(raid5(x*3)2)", "how many devices"),
+        ("model:raid1(raid5(x)*2)", "how many devices"),
+        ("model:raid1(raid0(x*2)", "no `)` follows"),
+        ("model:raid1(raid0(x*60)*20)", "1200 devices"),
+        ("model:raid1(raid1(raid1(raid1(raid1(x*2)*2)*2)*2)*2)", "more than 4 arrays"),
+        ("model:raid5(x*3,strip=1000)", "multiple of 4KiB"),
+        ("model:raid1(x*2,strip=64KiB)", "RAID 1 has no strips"),
+        ("model:raid0(x*2,layout=left-symmetric)", "no layout of a RAID 0"),
+        ("model:raid5(x*3,chunk=64KiB)", "not an option of an array"),
+        ("model:x#3", "`x#3` can't hold `#`"),
+        ("model:x@a@b", "`a@b` can't hold `@`"),
+        ("model:x?state=old", "state=sequential"),
+        ("model:x?state=random:5000", "multiple of 512"),
+        ("model:x?state=random:4GiB", "under 4GiB"),
+        ("model:x?cache=none", "write cache=off"),
+        ("model:x?fill=0%", "state=fresh"),
+        ("model:x?fill=half", "percentage"),
+        ("model:x?state=fresh&fill=50%", "holds nothing"),
+        ("model:x?occupancy=min", "occupancy=max"),
+        ("model:x?workers=far", "workers=near"),
+        ("model:x?size=8GiB", "`size` is not an option"),
+        ("live:", "no device and no system"),
+        ("pcie:x", "not in this version"),
+        ("rma:4GiB", "./rma:4GiB"),
+        ("a.img?size=4KiB&direct=no&size=8KiB", "`size` is given twice"),
+        ("model:x?fill=5%&fill=6%", "`fill` is given twice"),
+        ("nbd+unix:///x?socket=/a&socket=/b", "`socket` is given twice"),
+        ("a.img?sise=4KiB", "`sise` is not an option"),
+        ("a.img?direct=maybe", "direct=no"),
+        ("a.img?direct", "`direct` is not an option"),
+        ("scratch:?size=4KiB", "follows the colon"),
+        ("scratch:1GiB@", "no directory"),
+    ] {
+        let message = problem(text);
+        assert!(message.contains(word), "{text}: {message}");
+    }
+}
+
+/// A volume's name is its target's, plus its number where there are several.
+#[test]
+fn volumes_of_one_name_are_numbered() {
+    let TargetName::Model(model) = TargetName::parse("model:a*4@b?state=fresh").unwrap() else {
+        panic!("a model");
+    };
+    assert_eq!(model.volume(Some(3)), "model:a#3@b?state=fresh");
+    assert_eq!(model.volume(None), "model:a@b?state=fresh");
+}
+
+fn uris() -> impl Strategy<Value = Uri> {
+    let text = "[a-z./?@&=: A-Z0-9é%-]{0,12}";
+    let tls = proptest::option::of(proptest::option::of(text.prop_map(PathBuf::from)));
+    ("[a-z0-9.]{1,9}", 1_u16.., text, tls, any::<bool>()).prop_map(
+        |(host, port, export, tls, unix)| Uri {
+            address: if unix {
+                Address::Unix(format!("/{host}").into())
+            } else {
+                Address::Tcp(host, port)
+            },
+            tls: tls.is_some(),
+            export,
+            tls_certificates: tls.flatten(),
+            tls_hostname: None,
+        },
+    )
+}
+
+fn direct() -> impl Strategy<Value = Direct> {
+    prop_oneof![Just(Direct::Auto), Just(Direct::Require), Just(Direct::Off)]
+}
+
+fn sizes() -> impl Strategy<Value = u64> {
+    prop_oneof![1_u64..1 << 40, Just(1_u64), Just(1 << 50), (0_u32..44).prop_map(|bit| 1 << bit)]
+        .prop_map(|sectors| sectors * SIZE_STEP_BYTES)
+}
+
+fn models() -> impl Strategy<Value = ModelName> {
+    let state = prop_oneof![
+        Just(Precondition::Workload),
+        Just(Precondition::Sequential),
+        Just(Precondition::Random { block_bytes: None }),
+        (1_u32..1 << 23)
+            .prop_map(|s| Precondition::Random { block_bytes: Some(s * SIZE_STEP_BYTES as u32) }),
+    ];
+    let name = "[a-z./:& A-Z0-9é%=-]{1,12}";
+    let system = proptest::option::of(name);
+    let near = proptest::option::of(any::<bool>());
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let array = (
+        proptest::sample::select(&Level::ALL[..]),
+        1..=MAX_MEMBERS as u32,
+        proptest::option::of(1_u64..1 << 20),
+        proptest::sample::select(&Rotation::ALL[..]),
+    )
+        .prop_map(|(level, members, strip, rotation)| ArrayName {
+            level,
+            members,
+            strip_bytes: strip.filter(|_| level.has_strips()).map(|units| units * 4096),
+            rotation: if level.parities() > 0 { rotation } else { Rotation::default() },
+        });
+    // At most as many devices as a system has.
+    let arrays = proptest::collection::vec(array, 0..=ARRAY_DEPTH_MAX)
+        .prop_filter("too many", |of| {
+            of.iter().try_fold(1_u32, |n, a| n.checked_mul(a.members)).is_some_and(|n| n <= 1024)
+        });
+    let what = (name, arrays);
+    (what, 1..=MODEL_COUNT_MAX, system, state, 1..=1_000_000_u32, flags, near).prop_map(
+        |(
+            (what, arrays),
+            count,
+            system,
+            state,
+            fill_ppm,
+            (live, max_occupancy, cache_off),
+            workers_near,
+        )| {
+            ModelName {
+                live,
+                what,
+                arrays,
+                count,
+                system,
+                state,
+                fill_ppm,
+                max_occupancy,
+                cache_off,
+                workers_near,
+            }
+        },
+    )
+}
+
+fn names() -> impl Strategy<Value = TargetName> {
+    let path = "[a-z./?@&=: A-Z0-9é%-]{1,20}"
+        .prop_filter("looks like a scheme", |path| split_scheme(path).is_none());
+    let dir = proptest::option::of("[a-z./?@&=: A-Z0-9é%-]{1,20}".prop_map(PathBuf::from));
+    prop_oneof![
+        sizes().prop_map(|size_bytes| TargetName::Null { size_bytes }),
+        sizes().prop_map(|size_bytes| TargetName::Ram { size_bytes }),
+        (path, proptest::option::of(sizes()), direct()).prop_map(|(path, size_bytes, direct)| {
+            TargetName::Path { path: path.into(), size_bytes, direct }
+        }),
+        (proptest::option::of(sizes()), dir, direct()).prop_map(|(size_bytes, dir, direct)| {
+            TargetName::Scratch { size_bytes, dir, direct }
+        }),
+        models().prop_map(TargetName::Model),
+        uris().prop_map(TargetName::Nbd),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_canonical_name_parses_back(name in names()) {
+        let text = name.to_string();
+        prop_assert_eq!(TargetName::parse(&text), Ok(name), "{}", text);
+    }
+
+    #[test]
+    fn parsing_never_panics_and_is_idempotent(text in "\\PC{0,40}") {
+        if let Ok(name) = TargetName::parse(&text) {
+            prop_assert_eq!(TargetName::parse(&name.to_string()), Ok(name));
+        }
+    }
+}
