@@ -363,9 +363,9 @@ fn small_writes_at_once_keep_each_other() {
         let random = &mut stream(seed, "small-writes", 0);
         let members = level.least_members() as u32;
         let mut rig = Rig::new(level, members, 1, 1, Some(seed % 3 > 0));
-        for _ in 0..40 {
-            // So few units that writes meet, and more than the cache holds.
-            let first = below(random, 10) * 8;
+        for _ in 0..80 {
+            // In units that the cache does not hold any more, mostly; several writes have parts of one.
+            let first = below(random, 55) * 8;
             let mut at = first + below(random, 3);
             let mut open = Vec::new();
             while at < first + 24 {
