@@ -27,9 +27,16 @@ pub struct Reader {
     pub errors: Vec<FileError>,
     /// In the order of the schema.
     pub parameters: Vec<Parameter>,
+    /// The files that give the keys which this one lacks; the first that has one.
+    bases: Vec<Record>,
 }
 
 impl Reader {
+    /// Of a file that may leave out what one of `bases` has.
+    pub fn on(bases: Vec<Record>) -> Self {
+        Self { bases, ..Self::default() }
+    }
+
     /// Reads the text of a whole file. One that is no TOML, of another kind or of another version is not
     /// examined further. Files of some kinds don't state their kind.
     pub fn file(
@@ -41,7 +48,11 @@ impl Reader {
         let root = parse(text).map_err(|error| self.errors.push(error)).ok()?;
         let is_known =
             kind.is_none_or(|kind| self.is_of_kind(&root, kind)) && self.is_of_schema(&root);
-        is_known.then(|| self.table(&root, 0..0, schema))
+        let mut record = is_known.then(|| self.table(&root, 0..0, schema))?;
+        for base in &self.bases {
+            record.lay_over(base);
+        }
+        Some(record)
     }
 
     fn table(&mut self, table: &Table<'_>, span: Range<usize>, schema: &'static [Key]) -> Record {
@@ -179,14 +190,16 @@ impl Reader {
         }
     }
 
-    /// Reports the required keys that are missing.
+    /// Reports the required keys that are missing, in its bases too.
     fn missing(
         &mut self,
         keys: impl Iterator<Item = &'static Key>,
         table: &Table<'_>,
         at: Range<usize>,
     ) {
-        let absent = keys.filter(|key| key.required && !table.contains_key(key.name()));
+        let in_base = |key: &Key| self.bases.iter().any(|base| base.get(key.path).is_some());
+        let absent =
+            keys.filter(|key| key.required && !table.contains_key(key.name()) && !in_base(key));
         let (tables, values): (Vec<&Key>, Vec<&Key>) =
             absent.partition(|key| matches!(key.value, ValueType::Table(_)));
         for key in tables {

@@ -138,6 +138,20 @@ impl Record {
         self.items(path).iter().filter_map(Entry::record)
     }
 
+    /// Adds the entries of another file's record that this one lacks; their position is that of the key `base`.
+    pub(crate) fn lay_over(&mut self, base: &Self) {
+        let span = self.place("base");
+        for (path, entry) in base.entries() {
+            let inherited = || Entry { span: span.clone(), value: entry.value.clone() };
+            self.entries.entry(path).or_insert_with(inherited);
+        }
+    }
+
+    /// Keeps the entries whose path fulfils a condition.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
+        self.entries.retain(|path, _| keeps(path));
+    }
+
     /// The position of a path, or else of the innermost existing array or table around it.
     pub fn place(&self, path: &str) -> Range<usize> {
         if let Some((list, rest)) = path.split_once('[')

@@ -67,11 +67,14 @@ impl ValueType {
     pub fn example(self) -> String {
         match self {
             Self::Header => "1".to_owned(),
+            Self::Size(least, _) if least > 8 << 10 => {
+                format!("\"{}MiB\"", least.div_ceil(1 << 20))
+            }
             Self::Size(..) | Self::Bytes => "\"8KiB\"".to_owned(),
             Self::Time(..) => "\"80us\"".to_owned(),
             Self::Bandwidth(..) => "\"405 MB/s\"".to_owned(),
             Self::Rate => "\"50k/s\"".to_owned(),
-            Self::Count(..) => "16".to_owned(),
+            Self::Count(least, most) => 16.clamp(least, most).to_string(),
             Self::Share(_) | Self::Percent => "\"27%\"".to_owned(),
             Self::Number(..) => "2.5".to_owned(),
             Self::Flag => "true".to_owned(),

@@ -1,11 +1,12 @@
 //! Errors of invalid device and system files: every message with its position, and its remedy. The
 //! texts are part of the product.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use iodyno_catalog::{File, FileError, Problem};
-use iodyno_emulate::describe;
-use iodyno_emulate::spec::{Device, Preconditioned, System, Written};
+use iodyno_emulate::describe::{self, DescribedSystem};
+use iodyno_emulate::spec::{Device, Host, Preconditioned, System, Written};
 
 fn file(text: &str) -> File {
     File { origin: "my/device.toml".to_owned(), name: "mine".to_owned(), text: text.into() }
@@ -149,6 +150,17 @@ fn systems_stand_on_others() {
     assert_eq!(based.parameters, server.parameters);
     let drawers = "[drawers]\ncount = { is = 1, from = \"assumed: x\" }\nbays = { is = 2, from = \"assumed: x\" }\n\
                    rate = { is = \"1 GB/s\", from = \"assumed: x\" }";
+    // A table that gives one key has the others from the base.
+    let key = |key: &str, value: &str| format!("{key} = {{ is = {value}, from = \"assumed: x\" }}");
+    let changed = on("server", &format!("[host]\n{}", key("sockets", "1"))).unwrap();
+    assert_eq!(changed.host, Host { sockets: 1, ..server.host.clone() });
+    let of = |system: &DescribedSystem| -> BTreeSet<&str> {
+        system.parameters.iter().map(|parameter| parameter.key).collect()
+    };
+    assert_eq!((of(&changed), changed.parameters.len()), (of(&server), server.parameters.len()));
+    let rule = format!("[host]\n{}", key("memory", "\"900 GB/s\""));
+    let errors = on("server", &rule).unwrap_err();
+    assert_eq!(errors[0].rule, Some("memory-bandwidth"));
     for (base, more, expected) in [
         ("nothing", "", "there is no `nothing`"),
         ("circle", "", "one base too many"),
@@ -293,7 +305,7 @@ host [5] `host` is a text in quotes, not the integer 5 (write it such as `"x3850
 "#,
             "memory = 5\n[x]\n",
         )],
-        r#"start [] the parameter `capacity` is missing (for example `capacity = { is = "8KiB", from = "assumed: why this value" }`)
+        r#"start [] the parameter `capacity` is missing (for example `capacity = { is = "1MiB", from = "assumed: why this value" }`)
 memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
 [x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory`)"#,
     ),
@@ -321,12 +333,12 @@ memory [5] `memory` is a table, not the integer 5 (write `[memory]`)
     (
         MEMORY,
         &[(r#""1GiB""#, r#""1073741824""#)],
-        r#"capacity ["1073741824"] `capacity` is a size with its unit, not the text "1073741824" (write it such as `"8KiB"`)"#,
+        r#"capacity ["1073741824"] `capacity` is a size with its unit, not the text "1073741824" (write it such as `"1MiB"`)"#,
     ),
     (
         MEMORY,
         &[(r#""1GiB""#, "1073741824")],
-        r#"capacity [1073741824] `capacity` is a size with its unit, not the integer 1073741824 (write it such as `"8KiB"`)"#,
+        r#"capacity [1073741824] `capacity` is a size with its unit, not the integer 1073741824 (write it such as `"1MiB"`)"#,
     ),
     (
         MEMORY,

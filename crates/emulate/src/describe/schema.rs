@@ -259,7 +259,7 @@ pub(super) const SYSTEM: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::optional("kind", ValueType::Header),
     SUMMARY,
-    Key::optional("base", ValueType::Text).such_as("\"power7-57ce\""),
+    Key::optional("base", ValueType::OneOrMany(&ValueType::Text)).such_as("\"power8\""),
     Key::optional("pcie", ValueType::Word(&GENERATIONS)),
     Key::optional("volumes", ValueType::Tables(VOLUMES)),
     Key::optional("host", ValueType::Table(HOST)),

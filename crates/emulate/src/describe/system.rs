@@ -1,5 +1,6 @@
 //! Conversion of a system file: the server, and the devices that it holds where none are named.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use iodyno_catalog::{FileError, Kind, Parameter, Reader, Record};
@@ -27,8 +28,8 @@ pub struct DescribedSystem {
     pub summary: String,
     /// Every parameter with its source, in the order of the schema.
     pub parameters: Vec<Parameter>,
-    /// Of its file, then of its base, of the base of that, and so on.
-    records: Vec<Record>,
+    /// Of its file, over that of its base.
+    record: Record,
 }
 
 /// `[[volumes]]`: some devices of one kind.
@@ -49,19 +50,23 @@ pub struct VolumesOf {
 impl DescribedSystem {
     /// A rule of population that this server violates, at its position in the server's file.
     pub fn error(&self, broken: &RuleBroken) -> FileError {
-        let table = table_of(broken.path);
-        let own = &self.records[0];
-        let path = if own.get(table).is_some() { broken.path } else { "base" };
-        let error = FileError::new(own.place(path), broken.to_string());
+        let error = FileError::new(self.record.place(broken.path), broken.to_string());
         FileError { rule: Some(broken.rule), ..error }
+    }
+
+    /// What a file with this base inherits: the server and its adapters, without its volumes.
+    fn server(&self) -> Record {
+        let mut server = self.record.clone();
+        server.retain(|path| !["schema", "kind", "summary", "base", "volumes"].contains(&path));
+        server
     }
 }
 
 /// The most bases below one another; more are a circle.
 const BASES_MAX: u32 = 4;
 
-/// Converts a system file; `name` is its name in the catalog. What it leaves out has the file that it names as its `base`,
-/// whose text `find` returns.
+/// Converts a system file; `name` is its name in the catalog. What it leaves out has the first of the files that it names
+/// as its `base`, whose text `find` returns.
 ///
 /// # Errors
 /// All its errors, in the order of the file, and those of its base, at the base's name.
@@ -87,7 +92,12 @@ fn on_bases(
         on_bases(base, &text, find, bases_max - 1)
             .map_err(|errors| format!("`{base}` is wrong: {}", errors[0].message))
     };
-    let mut reader = Reader::default();
+    let own = Reader::default().file(text, Some(Kind::System), schema::SYSTEM).unwrap_or_default();
+    let named = own.items("base").iter().filter_map(|base| Some((base.text()?, &base.span)));
+    let bases = named
+        .map(|(base, span)| resolve(base).map_err(|why| vec![FileError::new(span.clone(), why)]));
+    let bases: Vec<DescribedSystem> = bases.collect::<Result<_, _>>()?;
+    let mut reader = Reader::on(bases.iter().map(DescribedSystem::server).collect());
     let read = reader.file(text, Some(Kind::System), schema::SYSTEM);
     let is_system = read.is_some();
     let record = read.unwrap_or_default();
@@ -99,23 +109,15 @@ fn on_bases(
             reader.errors.push(FileError { rule: Some("read-cache"), ..error });
         }
     }
-    let base = record.text("base").map(&mut resolve);
-    if let Some(Err(why)) = &base {
-        reader.errors.push(FileError::new(record.place("base"), why.clone()));
+    if is_system {
+        check_whole(&record, &mut reader);
     }
-    let knows_base = !matches!(base, Some(Err(_)));
-    let base = base.and_then(Result::ok);
-    let bases = base.as_ref().map_or(&[][..], |base| &base.records);
-    let tables = Tables([&record].into_iter().chain(bases).collect());
-    if is_system && knows_base {
-        tables.check(&mut reader);
-    }
-    let own = reader.finish()?;
-    let (Some(host), Some(summary)) = (host(&tables), record.text("summary").map(str::to_owned))
+    let mut parameters = reader.finish()?;
+    let (Some(host), Some(summary)) = (host(&record), record.text("summary").map(str::to_owned))
     else {
         unreachable!("what is missing is an error");
     };
-    let adapters = adapters(&tables);
+    let adapters = adapters(&record);
     let volumes = record.records("volumes").filter_map(|volumes| {
         let device = volumes.text("device")?.to_owned();
         let count = volumes.whole("count").map_or(1, |count| count as u32);
@@ -129,103 +131,67 @@ fn on_bases(
         })
     });
     let volumes = volumes.collect();
-    let (mut parameters, mut records) = (own, vec![record]);
-    if let Some(base) = base {
-        let lacks = |key: &str| records[0].get(table_of(key)).is_none();
-        parameters.extend(base.parameters.into_iter().filter(|p| lacks(p.key)));
-        records.extend(base.records);
+    for base in bases {
+        let known: BTreeSet<&str> = parameters.iter().map(|p| p.key).collect();
+        let inherited = base.parameters.into_iter().filter(|p| !known.contains(p.key));
+        let inherited: Vec<Parameter> = inherited.collect();
+        parameters.extend(inherited);
     }
     let name = name.to_owned();
-    Ok(DescribedSystem { name, host, adapters, volumes, summary, parameters, records })
+    Ok(DescribedSystem { name, host, adapters, volumes, summary, parameters, record })
 }
 
-/// The table of a key.
-fn table_of(path: &str) -> &str {
-    path.split('.').next().unwrap_or(path)
-}
-
-/// The tables of a file, and of its bases for those that it has not itself: the file first.
-struct Tables<'a>(Vec<&'a Record>);
-
-impl Tables<'_> {
-    /// The record that has a key's table.
-    fn of(&self, path: &str) -> &Record {
-        let has = |record: &&&Record| record.get(table_of(path)).is_some();
-        self.0.iter().find(has).unwrap_or(&self.0[0])
-    }
-
-    fn has(&self, path: &str) -> bool {
-        self.of(path).get(path).is_some()
-    }
-
-    fn whole(&self, path: &str) -> Option<u64> {
-        self.of(path).whole(path)
-    }
-
-    fn real(&self, path: &str) -> Option<f64> {
-        self.of(path).real(path)
-    }
-
-    fn flag(&self, path: &str) -> Option<bool> {
-        self.of(path).flag(path)
-    }
-
-    fn word(&self, path: &str) -> Option<&'static str> {
-        self.of(path).word(path)
-    }
-
-    /// What a system must have, in its file or in its base.
-    fn check(&self, reader: &mut Reader) {
-        let mut missing = |path: &str, message: String| {
-            let error = FileError::new(self.0[0].place(path), message);
-            reader.errors.push(FileError { rule: Some("whole-system"), ..error });
-        };
-        for table in ["host", "slots"] {
-            if !self.has(table) {
-                missing(
-                    table,
-                    format!("table [{table}] is missing, and there is no `base` that has it"),
-                );
-            }
+/// Reports what a system must have, in its file or in its base.
+fn check_whole(record: &Record, reader: &mut Reader) {
+    let has = |path: &str| record.get(path).is_some();
+    let mut missing = |path: &str, message: String| {
+        let error = FileError::new(record.place(path), message);
+        reader.errors.push(FileError { rule: Some("whole-system"), ..error });
+    };
+    for table in ["host", "slots"] {
+        if !has(table) {
+            missing(
+                table,
+                format!("table [{table}] is missing, and there is no `base` that has it"),
+            );
         }
-        let has_adapters = self.has("adapters");
-        for table in ["cache", "drawers", "pcie"].into_iter().chain(schema::GENERATIONS) {
-            if self.has(table) && !has_adapters {
-                missing(
-                    table,
-                    format!("`{table}` is about adapters, and there is no table [adapters]"),
-                );
-            }
+    }
+    let has_adapters = has("adapters");
+    for table in ["cache", "drawers", "pcie"].into_iter().chain(schema::GENERATIONS) {
+        if has(table) && !has_adapters {
+            missing(
+                table,
+                format!("`{table}` is about adapters, and there is no table [adapters]"),
+            );
         }
-        if has_adapters {
-            if !self.has("drawers") {
-                missing(
-                    "adapters",
-                    "table [drawers] is missing: adapters have their devices there".to_owned(),
-                );
-            }
-            match self.word("pcie") {
-                None => missing(
-                    "adapters",
-                    "`pcie` is missing, which names the generation of the adapters' slots, such as \"gen3\""
-                        .to_owned(),
-                ),
-                Some(slot) if !self.has(slot) => {
-                    missing(
-                        "slot",
-                        format!(
-                            "table [{slot}] is missing: it says what adapters reach in such a slot"
-                        ),
-                    );
-                }
-                Some(_) => {}
-            }
+    }
+    if !has_adapters {
+        return;
+    }
+    if !has("drawers") {
+        missing(
+            "adapters",
+            "table [drawers] is missing: adapters have their devices there".to_owned(),
+        );
+    }
+    match record.word("pcie") {
+        None => missing(
+            "adapters",
+            "`pcie` is missing, which names the generation of the adapters' slots, such as \"gen3\""
+                .to_owned(),
+        ),
+        Some(slot) if !has(slot) => {
+            missing(
+                "slot",
+                format!("table [{slot}] is missing: it says what adapters reach in such a slot"),
+            );
         }
+        Some(_) => {}
     }
 }
 
 /// The adapters of a system; None: it has none.
-fn adapters(v: &Tables<'_>) -> Option<Adapters> {
+fn adapters(v: &Record) -> Option<Adapters> {
     let slot = v.word("pcie")?;
     let of = |key: &str| format!("{slot}.{key}");
     let cache = || {
@@ -283,7 +249,7 @@ fn adapters(v: &Tables<'_>) -> Option<Adapters> {
     })
 }
 
-fn host(v: &Tables<'_>) -> Option<Host> {
+fn host(v: &Record) -> Option<Host> {
     let slots = Slots {
         flash_dimms_per_socket: v.whole("slots.flash_dimms_per_socket")? as u32,
         channels_per_socket: v.whole("slots.channels_per_socket")? as u32,
