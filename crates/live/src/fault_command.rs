@@ -7,7 +7,7 @@
 //! full [VOLUME]                  resize 1GiB [VOLUME]      replace [VOLUME]
 //! delay 5ms [KIND] [VOLUME]      error 1% [KIND] [VOLUME]
 //!
-//! lose adapter N    replace adapter N    clear adapter N    cache-battery-fail [adapter N]
+//! lose adapter N    replace adapter N    clear adapter N    cache-battery-fail adapter N
 //! link-down aa N    clear aa N
 //! ```
 //! A kind is reads, writes, flushes, trims or zeroes; without one it is all of them. A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
@@ -52,7 +52,7 @@ const DELAY_NS_MAX: u64 = 3_600_000_000_000;
 /// Sizes are multiples of this, bytes.
 const SECTOR_BYTES: u64 = 512;
 
-const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0; of RAID adapters lose adapter 0, replace adapter 0, link-down aa 0, cache-battery-fail or clear adapter 0";
+const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0; of RAID adapters lose adapter 0, replace adapter 0, link-down aa 0, cache-battery-fail adapter 0 or clear adapter 0";
 
 /// The words for kinds of operations.
 pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
@@ -101,17 +101,26 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
     };
     let volume = match volume {
         [] => None,
-        [number] => {
+        ["adapter" | "aa", ..] => {
+            return Err(format!(
+                "`{verb}` is no fault of adapters: they have lose, replace, clear, cache-battery-fail and link-down"
+            ));
+        }
+        [number, more @ ..] => {
             let or_kind = if takes_kind && kind.is_none() {
                 ", and no kind of operation: reads, writes, flushes, trims or zeroes"
             } else {
                 ""
             };
-            let wrong =
-                |_| format!("`{number}` is no number of a volume: they count from 0{or_kind}");
-            Some(number.parse::<u32>().map_err(wrong)?)
+            let wrong = |_| {
+                format!("`{number}` is no number of a volume or device: they count from 0{or_kind}")
+            };
+            let number = number.parse::<u32>().map_err(wrong)?;
+            if let [more, ..] = more {
+                return Err(format!("`{more}` is too much: {EXAMPLE}"));
+            }
+            Some(number)
         }
-        [_, more, ..] => return Err(format!("`{more}` is too much: {EXAMPLE}")),
     };
     let on = volume.unwrap_or(0);
     let part = PartId(on);
@@ -161,7 +170,6 @@ fn of_adapters(verb: &str, rest: &[&str]) -> Option<Result<AdapterFault, String>
         [word, number] if *word == of => number
             .parse::<u32>()
             .map_err(|_| format!("`{number}` is no number of {of}: they count from 0")),
-        [] if verb == "cache-battery-fail" => Ok(0),
         _ => Err(format!("say `{verb} {of} 0`, with a number that counts from 0")),
     };
     let adapter = || number("adapter");
@@ -356,6 +364,9 @@ mod tests {
             ("error 1% seeks", "no kind of operation: reads, writes, flushes, trims or zeroes"),
             ("power-off 0", "say `power-off` alone"),
             ("lose first", "count from 0"),
+            ("lose adaptor 0", "`adaptor` is no number of a volume or device"),
+            ("hang adapter 0", "`hang` is no fault of adapters: they have lose"),
+            ("cache-battery-fail", "say `cache-battery-fail adapter 0`"),
             ("lose 1 2", "`2` is too much"),
             ("power-cut 1", "say `power-cut` alone"),
             ("lose adapter", "say `lose adapter 0`"),
