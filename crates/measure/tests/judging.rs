@@ -56,7 +56,13 @@ fn fewer_arrivals_by_chance_are_no_missed_rate() {
     };
     let met = said(&cell(75, 0), "RATE_MET").unwrap();
     assert!(met.contains("37.5/s were due, and all were completed"), "{met}");
-    for missed in [cell(75, 1), cell(69, 0)] {
+    let growing = |backlog_ops| {
+        let mut cell = cell(98_000, backlog_ops);
+        cell.key.offered_iops = Some(50_000.0);
+        cell
+    };
+    assert!(said(&growing(900), "RATE_MET").is_some());
+    for missed in [cell(75, 1), cell(69, 0), growing(1900)] {
         assert!(said(&missed, "RATE_MET").is_none() && said(&missed, "RATE_MISSED").is_some());
     }
     assert_eq!(said(&cell(98, 0), "RATE_MET").unwrap(), "the rate of 50.0/s was met");

@@ -8,6 +8,9 @@ use iodyno_units::human;
 
 /// An open loop has met its rate when at least this share of it was completed.
 const RATE_SHARE_MIN: f64 = 0.97;
+/// Nor has it met its rate when more than this share of what was due waits at the end: the queue grows, and no
+/// stall that just began explains it.
+const BACKLOG_SHARE_MAX: f64 = 0.01;
 /// Fewer operations than offered by at most so many standard deviations of a Poisson process are chance.
 const CHANCE_DEVIATIONS: f64 = 3.0;
 /// A cell that runs at more than this share of the generator's ceiling measures the generator.
@@ -29,9 +32,12 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
         && offered * cell.seconds() >= 1.0
     {
         let response = total.iter().find_map(|(_, c)| c.response.as_ref());
-        let is_short = iops < RATE_SHARE_MIN * offered;
-        // Poisson arrivals: fewer may have been due than offered. Where all were completed, that is chance.
         let due = offered * cell.seconds();
+        let backlog_ops = cell.backlog_ops as f64;
+        let queue_grows =
+            backlog_ops > (BACKLOG_SHARE_MAX * due).max(CHANCE_DEVIATIONS * due.sqrt());
+        let is_short = iops < RATE_SHARE_MIN * offered || queue_grows;
+        // Poisson arrivals: fewer may have been due than offered. Where all were completed, that is chance.
         let short_ops = due - total.ops() as f64;
         let is_chance = cell.backlog_ops == 0 && short_ops <= CHANCE_DEVIATIONS * due.sqrt();
         if is_short && !is_chance {
