@@ -66,7 +66,8 @@ impl Demand {
     pub fn write_share(&self) -> f64 {
         let of = |changes: bool| {
             let kinds = self.spec.kinds().filter(|(kind, _)| kind.changes_content() == changes);
-            kinds.map(|kind| kind.1).sum::<f64>()
+            // (The sum of nothing is -0.)
+            kinds.map(|kind| kind.1).sum::<f64>() + 0.0
         };
         of(true) / (of(true) + of(false)).max(f64::MIN_POSITIVE)
     }

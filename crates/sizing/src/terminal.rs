@@ -374,18 +374,29 @@ pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
     let Some(missed) = sizing.missed.first() else { return "nothing was tried".to_owned() };
     let of = &sizing.candidates[missed.candidate];
     let Some(trial) = &missed.nearest else {
-        return format!("so much capacity is not in {UNITS_MAX} of them");
+        let all_bytes = u64::from(UNITS_MAX * of.arrays_max) * of.array_bytes;
+        return if all_bytes < sizing.demand.capacity_bytes {
+            format!("{UNITS_MAX} of them full of devices have {}", tb(all_bytes))
+        } else {
+            format!(
+                "the adapters of {UNITS_MAX} of them can't pass {}",
+                rate(sizing.demand.rate_iops)
+            )
+        };
     };
     let p99 = trial.measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
     let binds = trial.measured.binds();
     let binds =
         binds.map_or(String::new(), |s| format!("; busiest: {}, {}", s.name, percent(s.busy)));
-    format!(
-        "{} of it in one system complete {} of {} with p99 {p99}{binds}",
-        trial.arrays * of.members,
-        rate(trial.measured.iops),
-        rate(trial.offered_iops)
-    )
+    let devices = trial.arrays * of.members;
+    let offered = rate(trial.offered_iops);
+    if trial.measured.iops < 0.97 * trial.offered_iops {
+        let completed = rate(trial.measured.iops);
+        return format!(
+            "{devices} devices in one system complete {completed} of {offered}, p99 {p99}{binds}"
+        );
+    }
+    format!("{devices} devices in one system complete {offered}, but with p99 {p99}{binds}")
 }
 
 fn nothing(text: &mut Text, sizing: &Sizing) {

@@ -105,7 +105,7 @@ fn what_nothing_meets() {
     is_valid(&json::document(&sizing));
     let much = Demand { capacity_bytes: 1 << 60, ..demand("oltp1", 20_000.0, 2_000_000) };
     let text = terminal::show(&sized(much, &choice, None), STYLE);
-    assert!(text.contains("so much capacity is not in 32 of them"), "{text}");
+    assert!(text.contains("32 of them full of devices have 396 TB"), "{text}");
 }
 
 /// The study's count of devices that a pair can use fully, by its own cells and by ours.

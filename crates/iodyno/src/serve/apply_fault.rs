@@ -181,6 +181,10 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
             None
         }
         Ask::Fault(fault) => fault.part().and_then(|part| array_in_words(live, part)),
+        Ask::ClearAll => {
+            text = [text].into_iter().chain(incomplete_arrays(live)).collect::<Vec<_>>().join("\n");
+            None
+        }
         _ => None,
     };
     if let Some(array) = &array {
@@ -233,6 +237,24 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
         };
         Some(format!("{name}: {what}"))
     })
+}
+
+/// The arrays that lack members, each in words with the first of them.
+fn incomplete_arrays(live: &Served) -> Vec<String> {
+    let lacking = live.look(|machine, _, _| {
+        let lacking = (0..machine.system().volumes.len() as u32).filter_map(|volume| {
+            let state = machine.array_state(volume)?;
+            let rebuilt = state.rebuilt.map(|(member, _)| member);
+            let lacks =
+                |member: &usize| state.missing.contains(*member) && Some(*member) != rebuilt;
+            (0..state.members.len()).find(lacks).map(|member| state.members[member])
+        });
+        lacking.collect::<Vec<PartId>>()
+    });
+    let words = |device: PartId| {
+        Some(format!("{}: `replace {device}` gives it another", array_in_words(live, device)?))
+    };
+    lacking.into_iter().filter_map(words).collect()
 }
 
 /// What holds after a command. `device`: what a device is called.

@@ -130,6 +130,8 @@ fn the_status_names_members_that_are_not_there() {
     let said = server.fault("clear device 3");
     assert!(said.contains("1 of 2 members missing"), "{said}");
     assert!(status().contains("member 1 (device 3): missing"), "{}", status());
+    let said = server.fault("clear");
+    assert!(said.contains("1 of 2 members missing") && said.contains("`replace 3`"), "{said}");
     server.fault("replace device 3");
     assert!(status().contains("member 1 (device 3): rebuilt to"), "{}", status());
     let metrics =
