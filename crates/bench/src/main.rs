@@ -5,11 +5,13 @@
 //! `cargo run -p iodyno-bench --release -- [--reps N] [--seconds S] [--only PART] [--out DIR]`
 //!
 //! `… -- simulate` instead measures how fast the emulator is (`simulate.rs`), and `… -- nbd` compares NBD
-//! servers (`nbd.rs`), and `… -- parity` RAID's parity with ISA-L (`parity.rs`).
+//! servers (`nbd.rs`), `… -- parity` RAID's parity with ISA-L (`parity.rs`), and `… -- agree` the figures of job files with
+//! fio's (`agree.rs`).
 //!
 //! Every command that was run and every figure is written to the output folder. Kept runs are in
 //! `bench/runs/`.
 
+mod agree;
 mod bare;
 mod bare_ram;
 mod cases;
@@ -53,6 +55,8 @@ fn main() -> ExitCode {
         nbd::main(&args[1..])
     } else if args.first().is_some_and(|a| a == "parity") {
         parity::main(&args[1..])
+    } else if args.first().is_some_and(|a| a == "agree") {
+        agree::main(&args[1..])
     } else {
         options(&mut args).and_then(|o| cases::run_all(&o))
     };

@@ -553,6 +553,7 @@ impl Machine {
             phases: self.phases(volume),
             below: self.phases_below(volume),
             counts: self.flash_counts(volume),
+            read_cache: self.read_cache_counts(volume),
         };
         Snapshot {
             at_ns: self.core.now,

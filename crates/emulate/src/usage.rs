@@ -3,6 +3,7 @@
 
 use crate::flash_counts::Counts;
 use crate::part_id::PartId;
+use crate::read_cache::ReadCacheCounts;
 
 /// A resource, or several equal ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +55,8 @@ pub struct VolumeUsage {
     pub below: Vec<(&'static str, Vec<Phase>)>,
     /// What happened in the flash of all its flash devices, if it has any.
     pub counts: Option<Counts>,
+    /// What its read cache did, if it has one.
+    pub read_cache: Option<ReadCacheCounts>,
 }
 
 /// Usage of a whole machine up to a time.
@@ -105,6 +108,10 @@ impl VolumeUsage {
             phases: since(&self.phases, &before.phases),
             below: below.map(|(a, b)| (a.0, since(&a.1, &b.1))).collect(),
             counts: self.counts.zip(before.counts).map(|(after, before)| after.since(&before)),
+            read_cache: self
+                .read_cache
+                .zip(before.read_cache)
+                .map(|(after, before)| after.since(before)),
         }
     }
 }

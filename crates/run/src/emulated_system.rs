@@ -13,7 +13,7 @@ use iodyno_emulate::spec::{
     ArrayShape, Attach, Device, Group, Kind, Preconditioned, STRIP_BYTES, Written,
 };
 use iodyno_target::{ArrayName, ModelName, TargetName};
-use iodyno_units::Precondition;
+use iodyno_units::{Precondition, human};
 use look_up::{Found, look_up};
 pub use look_up::{catalog_entries, device as described_device, system as described_system};
 use std::collections::BTreeMap;
@@ -138,6 +138,14 @@ fn read_cache(
         return Err(wrong(message.to_owned()).into());
     }
     match look_up(name, files) {
+        Ok(Found::Device(device)) if of.read_cache_bytes > device.device.capacity_bytes() => {
+            let message = format!(
+                "`read_cache_size` is {}, and {name} has {} (rule `read-cache`)",
+                human::size(of.read_cache_bytes),
+                human::size(device.device.capacity_bytes())
+            );
+            Err(wrong(message).into())
+        }
         Ok(Found::Device(device)) => Ok(Some(device.device)),
         Ok(Found::System(..)) => {
             Err(wrong(format!("`{name}` is a system, not a device (rule `read-cache`)")).into())

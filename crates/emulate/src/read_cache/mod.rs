@@ -71,6 +71,33 @@ pub struct ReadCacheCounts {
     pub admitted_units: u64,
 }
 
+impl ReadCacheCounts {
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            hits: self.hits - before.hits,
+            misses: self.misses - before.misses,
+            admitted_units: self.admitted_units - before.admitted_units,
+        }
+    }
+
+    /// The share of reads that it served; 0 without reads.
+    pub fn hit_ratio(self) -> f64 {
+        self.hits as f64 / (self.hits + self.misses).max(1) as f64
+    }
+}
+
+impl std::ops::Add for ReadCacheCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            admitted_units: self.admitted_units + other.admitted_units,
+        }
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadCache {

@@ -252,6 +252,16 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
         };
         page.labelled("flash", 10, &words);
     }
+    if let Some(counts) = cell.read_cache {
+        let words = format!(
+            "{} of the reads hit: {} of {}; {} units were admitted",
+            percent(counts.hit_ratio()),
+            counts.hits,
+            counts.hits + counts.misses,
+            counts.admitted_units
+        );
+        page.labelled("read cache", 10, &words);
+    }
     let words = format!(
         "{} events an I/O, {} ns each; {} I/Os a CPU second",
         human::three_digits(cell.events_per_io),

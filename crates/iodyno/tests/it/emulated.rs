@@ -217,11 +217,19 @@ fn arrays_are_volumes_of_several_devices() {
     };
     let times = rate("cached") / rate("uncached");
     assert!((1.8..2.3).contains(&times), "{times}");
+    let explained = place.iodyno("explain model:./cached.toml random-read");
+    let share =
+        explained.succeeds().stdout.lines().find_map(|line| line.trim().strip_prefix("read cache"));
+    let share = share.and_then(|words| words.trim().split(' ').next()).unwrap_or_default();
+    assert!((45.0..55.0).contains(&share.parse().unwrap()), "{}", explained.stdout);
     place.write("behind.toml", cached("57ce-gen3", cache));
+    let large = format!("{cache}\nread_cache_size = \"1TiB\"");
+    place.write("large.toml", cached("workstation", &large));
     place.write("sized.toml", cached("workstation", "read_cache_size = \"1GiB\""));
     for (words, message) in [
         ("check model:./behind.toml", "rule `read-cache`"),
         ("check model:./sized.toml", "`read_cache` names"),
+        ("check model:./large.toml", "`read_cache_size` is 1 TiB, and ssd-sata3-mlc-200g has 186 GiB"),
         ("serve ./cached.toml --nbd unix:nbd.sock", "has a read cache"),
         ("run oltp1 --on model:raid5(ssd-sas12-mlc-800g*2)", "at least 3 members"),
         ("run oltp1 --on model:raid5(raid1(ssd-sas12-mlc-800g*2)*2)", "at least 3 members"),

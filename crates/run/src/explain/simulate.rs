@@ -4,9 +4,9 @@ use super::account::{KindAccount, LevelAccount, Share, kinds, levels, shares};
 use super::limit::{Limit, limit};
 use crate::{Emulated, RunError};
 use iodyno_drive::{CellPlan, Modelled, TargetPlan, Unobserved, drive_model};
-use iodyno_emulate::System;
 use iodyno_emulate::flash::Counts;
 use iodyno_emulate::spec::{Attach, Kind};
+use iodyno_emulate::{ReadCacheCounts, System};
 use iodyno_measure::Summary;
 use iodyno_workload::{ArrivalKind, CellSpec, EmulationOptions, Spec};
 use serde_json::{Value, json};
@@ -46,6 +46,8 @@ pub struct ExplainedCell {
     pub limit: Limit,
     /// Of all flash devices in the window.
     pub counts: Option<Counts>,
+    /// What the host's read caches did.
+    pub read_cache: Option<ReadCacheCounts>,
     /// Events of the simulation for one I/O.
     pub events_per_io: f64,
     /// CPU time of the simulation; it depends on this machine, and varies.
@@ -127,6 +129,7 @@ fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String
     let summary = Summary::of(&all);
     let (iops, bytes_per_s) = (summary.iops, summary.bytes_per_s);
     let counts = m.usage.volumes.iter().filter_map(|v| v.counts).reduce(|a, b| a.plus(&b));
+    let read_cache = m.usage.volumes.iter().filter_map(|v| v.read_cache).reduce(|a, b| a + b);
     let shares = shares(system, &m.usage, iops);
     let offered_iops = match spec.arrivals() {
         ArrivalKind::Open { rate_iops, .. } => Some(rate_iops * m.cells.len() as f64),
@@ -153,6 +156,7 @@ fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String
         shares,
         limit,
         counts,
+        read_cache,
         events_per_io: m.usage.events as f64 / ios,
         ns_per_event: cpu_ns / m.machine.events().max(1) as f64,
         ios_per_cpu_s: m.completions as f64 * 1e9 / cpu_ns,
@@ -187,7 +191,10 @@ impl ExplainedCell {
                 "erases": c.erases,
             })
         });
-        json!({
+        let read_cache = self.read_cache.map(
+            |c| json!({ "hits": c.hits, "misses": c.misses, "admitted_units": c.admitted_units }),
+        );
+        let mut cell = json!({
             "name": self.name,
             "state": self.state,
             "volumes": self.volumes,
@@ -203,6 +210,10 @@ impl ExplainedCell {
             "limit": self.limit.json(),
             "flash": flash,
             "events_per_io": self.events_per_io,
-        })
+        });
+        if let Some(read_cache) = read_cache {
+            cell["read_cache"] = read_cache;
+        }
+        cell
     }
 }
