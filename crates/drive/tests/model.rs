@@ -29,6 +29,7 @@ fn host() -> Host {
         unbalanced_share: 1.0,
         remote_copy_factor: 1.0,
         workers_near: true,
+        driver_write_ns: 0,
         slots: Slots {
             flash_dimms_per_socket: 0,
             channels_per_socket: 4,

@@ -94,6 +94,8 @@ pub struct Host {
     pub remote_copy_factor: f64,
     /// Workers run on the socket of their device; otherwise on any.
     pub workers_near: bool,
+    /// The further time of a flash DIMM's driver thread for each write, once the module has its data.
+    pub driver_write_ns: u64,
     /// Rules of population for flash DIMMs.
     pub slots: Slots,
 }

@@ -238,6 +238,7 @@ fn a_server() {
             unbalanced_share: 0.08,
             remote_copy_factor: 9.0,
             workers_near: true,
+            driver_write_ns: 0,
             slots: Slots {
                 flash_dimms_per_socket: 10,
                 channels_per_socket: 11,

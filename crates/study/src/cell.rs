@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 use iodyno_measure::{Cell, Histogram, Latency, Quantity};
-use iodyno_units::Precondition;
+use iodyno_units::{OpKind, Precondition};
+use iodyno_workload::Percent;
 
 /// The key of a cell. Systems and workloads by their place in the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +28,24 @@ pub struct CellKey {
     pub long: bool,
     /// Time before the measurement, instead of the workload's and the system's, ns.
     pub ramp_ns: Option<u64>,
+    /// How full the volume is: the share that its files, or all of it, take.
+    pub fill: Percent,
+    /// It stands for a run of so many ns, by one second of each minute: it ends once these are shown to be
+    /// stationary and are known well enough.
+    pub span_ns: Option<u64>,
+}
+
+/// A figure of a cell's throughput that is neither its mean nor a latency, bytes a second unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Throughput {
+    /// Of reads.
+    Reads,
+    /// Of writes.
+    Writes,
+    /// In the fastest interval of the series.
+    Peak,
+    /// Standard deviation over the intervals of the series, as a share of the mean.
+    Variation,
 }
 
 impl CellKey {
@@ -60,6 +79,14 @@ pub struct Taken {
     pub iops_error: f64,
     /// Relative standard error of the mean latency.
     pub mean_error: f64,
+    /// Bytes a second that were read, and that were written.
+    pub kinds_bytes_per_s: (f64, f64),
+    /// Bytes a second in the fastest interval.
+    pub peak_bytes_per_s: f64,
+    /// Standard deviation of the bytes of an interval, as a share of their mean.
+    pub variation: f64,
+    /// Of a cell that stands for a longer run: whether it was shown to be stationary.
+    pub stationary: Option<bool>,
     /// The result of the rounds, if the cell was measured in rounds.
     pub rounds: Option<Rounds>,
     /// Number of simulated operations, those of the ramp included.
@@ -76,6 +103,16 @@ impl Taken {
             Quantity::Max => (self.latency.get(quantity).unwrap_or(0.0), None),
             Quantity::Quantile(_) => (self.latency.get(quantity)?, None),
         })
+    }
+
+    /// A figure of its throughput.
+    pub const fn throughput(&self, of: Throughput) -> f64 {
+        match of {
+            Throughput::Reads => self.kinds_bytes_per_s.0,
+            Throughput::Writes => self.kinds_bytes_per_s.1,
+            Throughput::Peak => self.peak_bytes_per_s,
+            Throughput::Variation => self.variation,
+        }
     }
 
     /// Sums up the cells of all devices, which ran at once for equal windows of equal intervals.
@@ -107,6 +144,11 @@ impl Taken {
         };
         let interval_s = cells.first().map_or(f64::INFINITY, |c| c.interval_ns as f64 / 1e9);
         let (ops, bytes, sum_ns) = (mean(&|b| b.ops), mean(&|b| b.bytes), mean(&|b| b.sum_ns));
+        let read = mean(&|b| b.read_bytes) / interval_s;
+        let most = batches.iter().map(|b| b.bytes).fold(0.0, f64::max);
+        let plain = batches.iter().map(|b| b.bytes).sum::<f64>() / batches.len().max(1) as f64;
+        let squares: f64 = batches.iter().map(|b| (b.bytes - plain).powi(2)).sum();
+        let deviation = (squares / (batches.len().max(2) - 1) as f64).sqrt();
         let mean_ns = if ops > 0.0 { sum_ns / ops } else { 0.0 };
         let error = |of: &dyn Fn(&Batch) -> f64, mean: f64| {
             let residuals: Vec<f64> = batches.iter().map(of).collect();
@@ -119,6 +161,10 @@ impl Taken {
             latency: Latency::of(&latency),
             iops_error: error(&|b| b.ops - ops, ops),
             mean_error: error(&|b| b.sum_ns - mean_ns * b.ops, sum_ns),
+            kinds_bytes_per_s: (read, bytes / interval_s - read),
+            peak_bytes_per_s: most / interval_s,
+            variation: if plain > 0.0 { deviation / plain } else { 0.0 },
+            stationary: None,
             rounds: None,
             simulated,
         }
@@ -135,6 +181,7 @@ pub(crate) fn rounds(cells: &[Cell], intervals_a_round: usize) -> Vec<f64> {
 struct Batch {
     ops: f64,
     bytes: f64,
+    read_bytes: f64,
     /// Sum of the latencies.
     sum_ns: f64,
 }
@@ -142,10 +189,11 @@ struct Batch {
 fn batches(cells: &[Cell]) -> Vec<Batch> {
     let longest = cells.iter().map(|c| c.series.len()).max().unwrap_or(0);
     let in_interval = |i: usize| {
-        let mut batch = Batch { ops: 0.0, bytes: 0.0, sum_ns: 0.0 };
+        let mut batch = Batch { ops: 0.0, bytes: 0.0, read_bytes: 0.0, sum_ns: 0.0 };
         for interval in cells.iter().filter_map(|cell| cell.series.get(i)) {
             batch.ops += interval.ops() as f64;
             batch.bytes += interval.bytes() as f64;
+            batch.read_bytes += interval.class(OpKind::Read).map_or(0, |c| c.bytes) as f64;
             batch.sum_ns += interval.iter().map(|(_, c)| c.service.sum_ns() as f64).sum::<f64>();
         }
         batch

@@ -19,13 +19,14 @@ use crate::cell::{self, CellKey, Rounds, Taken};
 use crate::metric::{Optimum, Recipe};
 use crate::outcome::Outcome;
 use crate::study::Study;
+use crate::testbed::Bench;
 use iodyno_drive::parallel::{at_once, processors};
 use iodyno_drive::{CellPlan, DriveError, Modelled, TargetPlan, Unobserved, drive_model};
-use iodyno_emulate::spec;
+use iodyno_emulate::spec::{self, Written};
 use iodyno_measure::statistics::steady::{Progress as Steadiness, SteadyLimits, SteadyState};
 use iodyno_measure::{Cell, Ended};
 use iodyno_units::{Precondition, rng};
-use iodyno_workload::{CellSpec, Settle, Spec};
+use iodyno_workload::{CellSpec, Geometry, Percent, Settle, Shared, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -49,6 +50,9 @@ const LONGER_MAX: u64 = 8;
 const WINDOW_STEP_NS: u64 = 320;
 /// The most simulated time of a cell, ns: an hour.
 const WINDOW_MAX_NS: f64 = 3.6e12;
+/// Of a cell that stands for a longer run, one second of each minute is simulated.
+const SECOND_NS: f64 = 1e9;
+const MINUTE_NS: u64 = 60_000_000_000;
 
 /// The effort for a study.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -159,7 +163,7 @@ pub fn run<'a>(
 fn pilot_of(study: &Study, key: &CellKey) -> CellKey {
     let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
     let devices = if study.systems[key.system].array.is_some() { key.devices } else { 1 };
-    CellKey { devices, depth, long: false, ..*key }
+    CellKey { devices, depth, long: false, span_ns: None, ..*key }
 }
 
 /// The number of volumes in a cell.
@@ -190,8 +194,8 @@ struct Job {
     ops: u64,
     /// Interval of the series.
     interval_ns: u64,
-    /// Whether it may last up to [`LONGER_MAX`] times as long, until its figures are known well enough.
-    settles: bool,
+    /// It may last so many times as long, until its figures are known well enough; 1: it is as long as it is.
+    longer_max: u64,
     /// Its expected cost, in operations of 4 KiB.
     units: u64,
 }
@@ -220,7 +224,7 @@ impl Lab<'_> {
             window_ns: None,
             ops,
             interval_ns: u64::MAX / 2,
-            settles: false,
+            longer_max: 1,
             units: 0,
         }
     }
@@ -246,6 +250,9 @@ impl Lab<'_> {
             let stalls_ns = if key.long { self.rounds_of_stalls_ns(key, rate_iops) } else { 0.0 };
             let window_ns = window_ns.max(turns_ns).max(stalls_ns).min(WINDOW_MAX_NS);
             (window_ns as u64 + 1).next_multiple_of(WINDOW_STEP_NS)
+        } else if key.span_ns.is_some() {
+            ((SECOND_NS * self.options.ops_share).max(ramp_ns) as u64 + 1)
+                .next_multiple_of(WINDOW_STEP_NS)
         } else {
             let window_ns = window_ns.min(WINDOW_MAX_NS);
             (window_ns / BATCHES as f64).ceil().max(1.0) as u64 * BATCHES
@@ -254,8 +261,20 @@ impl Lab<'_> {
         let operations = (window_ns + ramp_ns) as f64 * 1e-9 * rate_iops * volumes;
         let units = (operations * block.div_ceil(4096) as f64) as u64;
         let interval_ns = window_ns / BATCHES;
-        let settles = self.study.in_rounds && !key.long;
-        Job { key: *key, ramp_ns, window_ns: Some(window_ns), ops: 0, interval_ns, settles, units }
+        let longer_max = match key.span_ns {
+            Some(span_ns) => span_ns / MINUTE_NS,
+            None if self.study.in_rounds && !key.long => LONGER_MAX,
+            None => 1,
+        };
+        Job {
+            key: *key,
+            ramp_ns,
+            window_ns: Some(window_ns),
+            ops: 0,
+            interval_ns,
+            longer_max,
+            units,
+        }
     }
 
     /// The length of a measurement window whose rounds each hold one stall of a device that stalls at regular
@@ -281,7 +300,9 @@ impl Lab<'_> {
         let modelled = self.cell(job)?;
         let cells = &modelled.cells;
         if !self.study.in_rounds {
-            return Ok(Taken::of(cells, modelled.completions));
+            let settled = cells.iter().all(|cell| cell.ended == Ended::Settled);
+            let stationary = job.key.span_ns.map(|_| settled);
+            return Ok(Taken { stationary, ..Taken::of(cells, modelled.completions) });
         }
         let window_ns = cells.first().map_or(0, |cell| cell.window_ns);
         let a_round = (window_ns / job.interval_ns) as usize / ROUNDS;
@@ -296,7 +317,7 @@ impl Lab<'_> {
         }
         let most = SteadyLimits::PTS.rounds_max;
         let window_ns = a_round as u64 * job.interval_ns * u64::from(most);
-        let again = Job { window_ns: Some(window_ns), settles: false, ..*job };
+        let again = Job { window_ns: Some(window_ns), longer_max: 1, ..*job };
         let modelled = self.cell(&again)?;
         let (run, steady) = search(&cell::rounds(&modelled.cells, a_round));
         let end = run as usize * a_round;
@@ -337,18 +358,20 @@ impl Lab<'_> {
         let workload = &self.study.workloads[job.key.workload];
         let bench = &self.study.systems[job.key.system];
         let written = workload.written(&job.key);
-        let system = bench.system(job.key.devices, written).map_err(fail)?;
         let spec = workload.spec(&job.key).and_then(|spec| limited(spec, job)).map_err(fail)?;
+        let fill = filled(&spec, bench, &job.key, written).map_err(fail)?;
+        let system = bench.system(job.key.devices, written, fill).map_err(fail)?;
         let mut cell = CellSpec::new(name.clone(), spec);
         cell.workload.clone_from(&workload.name);
         cell.seed = rng::key(self.options.seed, &name, 0);
         cell.interval_ns = Some(job.interval_ns);
-        cell.emulation.settle = job.window_ns.filter(|_| job.settles).map(|time_min_ns| Settle {
-            half_width_share_max: self.options.half_width_share,
-            time_min_ns,
-            batches_min: Settle::BATCHES,
-            ops_min: 0,
-        });
+        cell.emulation.settle =
+            job.window_ns.filter(|_| job.longer_max > 1).map(|time_min_ns| Settle {
+                half_width_share_max: self.options.half_width_share,
+                time_min_ns,
+                batches_min: Settle::BATCHES,
+                ops_min: 0,
+            });
         let volumes = 0..system.volumes.len() as u32;
         let target =
             |volume| TargetPlan::model(format!("{}#{volume}", system.name), &system, volume);
@@ -379,6 +402,9 @@ impl Lab<'_> {
         if key.threads > 1 {
             let _ = write!(name, " threads {}", key.threads);
         }
+        if key.fill != Percent::ALL {
+            let _ = write!(name, " fill {}", key.fill);
+        }
         if key.before != Precondition::Workload {
             let _ = write!(name, " {:?}", key.before);
         }
@@ -386,11 +412,23 @@ impl Lab<'_> {
     }
 }
 
+/// The share of each device that was written before: up to the end of the files, or of the volume.
+fn filled(spec: &Spec, bench: &Bench, key: &CellKey, written: Written) -> Result<f64, String> {
+    if spec.file_set().is_none() {
+        return Ok(key.fill.fraction());
+    }
+    let capacity_bytes = bench.system(key.devices, written, 1.0)?.capacity_bytes(0);
+    let geometry = Geometry { capacity_bytes, align_bytes: 1, workers: 1 };
+    let shared = Shared::new(spec, 1, &geometry).map_err(|e| e.to_string())?;
+    let (start, len) = shared.active_bytes();
+    Ok((start + len) as f64 / capacity_bytes as f64)
+}
+
 /// The workload with a job's limits.
 fn limited(spec: Spec, job: &Job) -> Result<Spec, String> {
     let spec = spec.with_ramp(job.ramp_ns)?;
     match job.window_ns {
-        Some(window_ns) => spec.with_time(window_ns * if job.settles { LONGER_MAX } else { 1 }),
+        Some(window_ns) => spec.with_time(window_ns.saturating_mul(job.longer_max)),
         None => spec.with_ops(job.ops)?.without_time(),
     }
 }

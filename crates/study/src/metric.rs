@@ -1,6 +1,6 @@
 //! The metrics of the studies: the name and unit of each, and the recipe that computes it from cells.
 
-use crate::cell::{CellKey, Taken};
+use crate::cell::{CellKey, Taken, Throughput};
 use crate::unit::{Dimension, Unit};
 use iodyno_measure::Quantity;
 use iodyno_units::Precondition;
@@ -59,16 +59,38 @@ pub enum Metric {
     DepthBest,
     /// The number of devices at which a system is saturated.
     UsefulDevices,
+    /// Bytes a second of reads.
+    BandwidthRead,
+    /// Bytes a second of writes.
+    BandwidthWrite,
+    /// Bytes a second in the fastest interval of the series.
+    BandwidthPeak,
+    /// Standard deviation of the bandwidth over the intervals of the series, as a share of its mean.
+    BandwidthVariation,
+    /// The fewest of the panel's threads that reach 97 % of the largest rate.
+    ThreadsAtPeak,
+    /// 25th percentile of latency.
+    LatencyP25,
+    /// Median of latency.
+    LatencyP50,
+    /// 75th percentile of latency.
+    LatencyP75,
 }
 
 /// The share of the largest rate that [`Metric::Depth95`] requires.
 const REACHED_SHARE: f64 = 0.95;
+/// The share of the largest rate that [`Metric::ThreadsAtPeak`] requires.
+const PEAK_SHARE: f64 = 0.97;
 
 /// The computation of a value from cells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recipe {
     /// One figure of one cell.
     Of(Quantity, CellKey),
+    /// A figure of one cell's throughput.
+    Throughput(Throughput, CellKey),
+    /// The fewest threads with which one of these cells reaches this share of their largest rate.
+    FewestThreads(f64, Vec<CellKey>),
     /// The largest rate of several cells.
     MaxIops(Vec<CellKey>),
     /// One over the other.
@@ -144,7 +166,7 @@ impl Optimum {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 33] = [
         Self::IopsMax,
         Self::Iops,
         Self::Bandwidth,
@@ -170,6 +192,14 @@ impl Metric {
         Self::ThreadsBest,
         Self::DepthBest,
         Self::UsefulDevices,
+        Self::BandwidthRead,
+        Self::BandwidthWrite,
+        Self::BandwidthPeak,
+        Self::BandwidthVariation,
+        Self::ThreadsAtPeak,
+        Self::LatencyP25,
+        Self::LatencyP50,
+        Self::LatencyP75,
     ];
 
     /// The names of all, in the same order.
@@ -216,6 +246,14 @@ impl Metric {
             Self::ThreadsBest => "oio_threads",
             Self::DepthBest => "oio_queue_depth",
             Self::UsefulDevices => "useful_devices",
+            Self::BandwidthRead => "bandwidth_read",
+            Self::BandwidthWrite => "bandwidth_write",
+            Self::BandwidthPeak => "bandwidth_peak",
+            Self::BandwidthVariation => "bandwidth_variation",
+            Self::ThreadsAtPeak => "threads_at_peak",
+            Self::LatencyP25 => "latency_p25",
+            Self::LatencyP50 => "latency_p50",
+            Self::LatencyP75 => "latency_p75",
         }
     }
 
@@ -247,6 +285,14 @@ impl Metric {
             Self::ThreadsBest => "threads at the optimum",
             Self::DepthBest => "queue depth at the optimum",
             Self::UsefulDevices => "devices that saturate the system",
+            Self::BandwidthRead => "bandwidth of reads",
+            Self::BandwidthWrite => "bandwidth of writes",
+            Self::BandwidthPeak => "bandwidth, the fastest interval",
+            Self::BandwidthVariation => "bandwidth, deviation from interval to interval",
+            Self::ThreadsAtPeak => "fewest threads that reach 97 % of the largest rate",
+            Self::LatencyP25 => "25th percentile of latency",
+            Self::LatencyP50 => "median latency",
+            Self::LatencyP75 => "75th percentile of latency",
         }
     }
 
@@ -264,24 +310,31 @@ impl Metric {
             | Self::IopsSteady
             | Self::IopsLow
             | Self::IopsHigh => Unit::PerSecond,
-            Self::Bandwidth => Unit::MegabytesPerSecond,
+            Self::Bandwidth | Self::BandwidthRead | Self::BandwidthWrite | Self::BandwidthPeak => {
+                Unit::MegabytesPerSecond
+            }
             Self::LatencyMean
             | Self::LatencyP99
             | Self::LatencyMax
             | Self::LatencyP999
             | Self::LatencyP9999
             | Self::LatencyP99999
+            | Self::LatencyP25
+            | Self::LatencyP50
+            | Self::LatencyP75
             | Self::LatencyMeanAlone => Unit::Microseconds,
             Self::IopsVsNoThink
             | Self::LatencyVsNoThink
             | Self::IopsMaxVsOne
             | Self::BandwidthVsOne
+            | Self::BandwidthVariation
             | Self::LatencyVsOne => Unit::Ratio,
             Self::Knee
             | Self::Depth95
             | Self::OioBest
             | Self::ThreadsBest
             | Self::DepthBest
+            | Self::ThreadsAtPeak
             | Self::UsefulDevices => Unit::One,
         }
     }
@@ -316,6 +369,9 @@ impl Metric {
             }
             Self::Bandwidth => Quantity::Bandwidth,
             Self::LatencyMean => Quantity::Mean,
+            Self::LatencyP25 => Quantity::Quantile(0.25),
+            Self::LatencyP50 => Quantity::Quantile(0.5),
+            Self::LatencyP75 => Quantity::Quantile(0.75),
             Self::LatencyP99 => Quantity::Quantile(0.99),
             Self::LatencyP999 => Quantity::Quantile(0.999),
             Self::LatencyP9999 => Quantity::Quantile(0.9999),
@@ -343,9 +399,30 @@ impl Metric {
         matches!(self, Self::UsefulDevices)
     }
 
-    /// Its recipe at `cell`; `depths` are those of the panel, ascending, and `smallest` the devices of the system's
-    /// smallest volume. None for properties of an optimum.
-    pub fn recipe(self, cell: CellKey, depths: &[u32], smallest: u32) -> Option<Recipe> {
+    /// The figure of one cell's throughput that it is.
+    pub const fn throughput(self) -> Option<Throughput> {
+        Some(match self {
+            Self::BandwidthRead => Throughput::Reads,
+            Self::BandwidthWrite => Throughput::Writes,
+            Self::BandwidthPeak => Throughput::Peak,
+            Self::BandwidthVariation => Throughput::Variation,
+            _ => return None,
+        })
+    }
+
+    /// Whether one value stands for all numbers of threads of the panel.
+    pub const fn over_threads(self) -> bool {
+        matches!(self, Self::ThreadsAtPeak)
+    }
+
+    /// Its recipe at `cell`; `depths` and `threads` are those of the panel, ascending, and `smallest` the devices of the
+    /// system's smallest volume. None for properties of an optimum.
+    pub fn recipe(
+        self,
+        cell: CellKey,
+        (depths, threads): (&[u32], &[u32]),
+        smallest: u32,
+    ) -> Option<Recipe> {
         let all = |cell: CellKey| depths.iter().map(|&depth| CellKey { depth, ..cell }).collect();
         let max = |cell: CellKey| Recipe::MaxIops(all(cell));
         let of = Recipe::Of;
@@ -369,7 +446,14 @@ impl Metric {
                 ratio(of(Quantity::Bandwidth, cell), of(Quantity::Bandwidth, one))
             }
             Self::LatencyVsOne => ratio(of(Quantity::Mean, cell), of(Quantity::Mean, one)),
-            _ => of(self.quantity()?, cell),
+            Self::ThreadsAtPeak => {
+                let cells = threads.iter().map(|&threads| CellKey { threads, ..cell }).collect();
+                Recipe::FewestThreads(PEAK_SHARE, cells)
+            }
+            _ => match self.throughput() {
+                Some(throughput) => Recipe::Throughput(throughput, cell),
+                None => of(self.quantity()?, cell),
+            },
         })
     }
 
@@ -387,8 +471,10 @@ impl Recipe {
     /// The cells that it needs, without the long ones of an optimum that is yet unknown.
     pub fn cells(&self) -> Vec<CellKey> {
         match self {
-            Self::Of(_, cell) => vec![*cell],
-            Self::MaxIops(cells) | Self::DepthReached(_, cells) => cells.clone(),
+            Self::Of(_, cell) | Self::Throughput(_, cell) => vec![*cell],
+            Self::MaxIops(cells) | Self::DepthReached(_, cells) | Self::FewestThreads(_, cells) => {
+                cells.clone()
+            }
             Self::Ratio(a, b) | Self::Little(a, b) => [a.cells(), b.cells()].concat(),
             Self::AtOptimum(_, optimum) => optimum.cells.clone(),
             Self::Lowest(all) | Self::Highest(all) | Self::Mean(all) => {

@@ -101,7 +101,9 @@ fn of_members(study: &Study, metric: Metric, at: &CellKey, array: ArrayName) -> 
         };
         let share = 1.0 - workload.read;
         let (read_iops, write_iops) = rates.random_iops;
-        1.0 / ((workload.read + share * reads) / read_iops + share * writes / write_iops)
+        // An operation that is larger than a strip is one of several members.
+        let pieces = array.strip_bytes.map_or(1.0, |strip| (block / strip as f64).ceil().max(1.0));
+        1.0 / (pieces * ((workload.read + share * reads) / read_iops + share * writes / write_iops))
     } else {
         let n = f64::from(array.members);
         // Reads leave parity out; flash skips it at no cost.
@@ -123,7 +125,9 @@ fn of_members(study: &Study, metric: Metric, at: &CellKey, array: ArrayName) -> 
     let iops = (devices * a_device).min(link_iops);
     match metric {
         Metric::Iops | Metric::IopsMax | Metric::IopsSteady => Some(iops),
-        Metric::Bandwidth => Some(iops * block),
+        Metric::Bandwidth | Metric::BandwidthPeak => Some(iops * block),
+        Metric::BandwidthRead => Some(iops * block * workload.read),
+        Metric::BandwidthWrite => Some(iops * block * (1.0 - workload.read)),
         Metric::UsefulDevices => Some((link_iops / a_device).min(devices)),
         _ => None,
     }

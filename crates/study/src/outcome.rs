@@ -28,6 +28,8 @@ pub struct Outcome<'a> {
     pub cells: usize,
     /// The number of cells measured in rounds, and the number of these that were steady.
     pub in_rounds: (usize, usize),
+    /// The number of cells that stand for longer runs, and the number of these that were shown to be stationary.
+    pub of_spans: (usize, usize),
     /// The most rounds of a cell.
     pub rounds_max: u32,
     /// Number of simulated operations, ramps included.
@@ -48,6 +50,7 @@ impl<'a> Outcome<'a> {
         let strata = strata(study, &rows);
         let simulated = taken.values().map(|t| t.simulated).sum();
         let rounds = || taken.values().filter_map(|t| t.rounds);
+        let shown = || taken.values().filter_map(|t| t.stationary);
         let largest = |of: &dyn Fn(&Taken) -> f64| taken.values().map(of).fold(0.0, f64::max);
         Self {
             study,
@@ -55,6 +58,7 @@ impl<'a> Outcome<'a> {
             strata,
             cells: taken.len(),
             in_rounds: (rounds().count(), rounds().filter(|r| r.steady).count()),
+            of_spans: (shown().count(), shown().filter(|stationary| *stationary).count()),
             rounds_max: rounds().map(|r| r.run).max().unwrap_or(0),
             simulated,
             rate_error_max: largest(&|t| t.iops_error),
@@ -101,6 +105,10 @@ fn steady(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<bool> {
         }
         _ => recipe.cells(),
     };
+    let shown: Option<Vec<bool>> = cells.iter().map(|cell| taken[cell].stationary).collect();
+    if let Some(shown) = shown.filter(|all| !all.is_empty()) {
+        return Some(shown.into_iter().all(|stationary| stationary));
+    }
     let rounds: Option<Vec<Rounds>> = cells.iter().map(|cell| taken[cell].rounds).collect();
     rounds.filter(|all| !all.is_empty()).map(|all| all.iter().all(|r| r.steady))
 }
@@ -115,6 +123,12 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
     };
     match recipe {
         Recipe::Of(quantity, cell) => taken[cell].get(*quantity),
+        Recipe::Throughput(of, cell) => Some((taken[cell].throughput(*of), None)),
+        Recipe::FewestThreads(share, cells) => {
+            let most = cells.iter().map(|cell| taken[cell].iops).fold(0.0, f64::max);
+            let enough = cells.iter().filter(|cell| taken[*cell].iops >= share * most);
+            enough.map(|cell| cell.threads).min().map(|threads| (f64::from(threads), None))
+        }
         Recipe::MaxIops(cells) => {
             let rates = cells.iter().filter_map(|cell| taken[cell].get(Quantity::Iops));
             rates.max_by(|a, b| a.0.total_cmp(&b.0))

@@ -8,6 +8,7 @@ use crate::testbed::Bench;
 use crate::wanted::{Wanted, Workload};
 use iodyno_catalog::{Entry, File, Problem, Record};
 use iodyno_units::{Precondition, nearest};
+use iodyno_workload::Percent;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A table or figure.
@@ -45,6 +46,8 @@ pub(crate) fn panel(
     let devices = axis(file, raw, "devices", small)?;
     let thinks = axis(file, raw, "think", Entry::whole)?;
     let threads = axis(file, raw, "threads", small)?;
+    let percent = |entry: &Entry| entry.real().map(Percent::from_fraction);
+    let fills = axis(file, raw, "fill", percent)?;
     let metrics = axis(file, raw, "metrics", |name| Metric::named(name.text()?))?;
     axis(file, raw, "workloads", Entry::text)?;
     for (metric, at) in metrics.iter().zip(raw.items("metrics")) {
@@ -63,7 +66,7 @@ pub(crate) fn panel(
         let row_depths = if over_depths { depths.get(..1).unwrap_or(&[]) } else { &depths };
         let row_threads = match threads.as_slice() {
             [] => &[1][..],
-            all if is_best => &all[..1],
+            all if is_best || metric.over_threads() => &all[..1],
             all => all,
         };
         let thinks = if thinks.is_empty() { &[0][..] } else { &thinks };
@@ -71,7 +74,7 @@ pub(crate) fn panel(
             for &set in &sets {
                 for point in points(
                     or_none(&blocks, &0),
-                    thinks,
+                    (thinks, or_none(&fills, &Percent::ALL)),
                     row_threads,
                     or_none(row_depths, &0),
                     or_none(&devices, &0),
@@ -87,6 +90,7 @@ pub(crate) fn panel(
                         before,
                         long: raw.flag("long") == Some(true),
                         ramp_ns: raw.whole("ramp"),
+                        span_ns: raw.whole("stands_for"),
                         ..point
                     };
                     for &workload in set {
@@ -148,6 +152,7 @@ fn completed(raw: &Record, at: CellKey, systems: &[Bench], workloads: &[Workload
         block_bytes: other("block", at.block_bytes, workload.block_bytes),
         depth: other("depth", at.depth, workload.depth.or(system.depth)),
         devices: other("devices", at.devices, system.devices),
+        fill: if raw.get("fill").is_some() { at.fill } else { workload.fill },
         ..at
     }
 }
@@ -183,14 +188,14 @@ fn named_systems(file: &File, raw: &Record, systems: &[Bench]) -> Result<Vec<usi
 /// Every combination of the axes, without system and workload.
 fn points(
     blocks: &[u64],
-    thinks: &[u64],
+    (thinks, fills): (&[u64], &[Percent]),
     threads: &[u32],
     depths: &[u32],
     devices: &[u32],
 ) -> Vec<CellKey> {
     let mut all = Vec::new();
     for &block in blocks {
-        for &think_ns in thinks {
+        for (&think_ns, &fill) in thinks.iter().flat_map(|t| fills.iter().map(move |f| (t, f))) {
             for &threads in threads {
                 for &depth in depths {
                     for &devices in devices {
@@ -205,6 +210,8 @@ fn points(
                             before: Precondition::default(),
                             long: false,
                             ramp_ns: None,
+                            fill,
+                            span_ns: None,
                         });
                     }
                 }
@@ -227,7 +234,9 @@ fn row(
         let cell = completed(raw, CellKey { workload, ..at }, systems, workloads);
         let depths = or_none(depths, &cell.depth);
         let Some(ceiling_ns) = raw.whole("optimum_within") else {
-            return metric.recipe(cell, depths, systems[cell.system].members());
+            let threads = or_none(threads, &cell.threads);
+            let smallest = systems[cell.system].members();
+            return metric.recipe(cell, (depths, threads), smallest);
         };
         let at_depths =
             |threads: u32| depths.iter().map(move |&depth| CellKey { threads, depth, ..cell });
@@ -246,20 +255,24 @@ fn row(
         let (whole, unit) = if ns.is_multiple_of(1000) { (ns / 1000, "us") } else { (ns, "ns") };
         format!("+thinktime{whole}{unit}")
     });
+    let filled = raw.get("fill").map(|_| format!("+fill{}", at.fill)).unwrap_or_default();
     let names: Vec<&str> = set.iter().map(|&w| workloads[w].name.as_str()).collect();
     let is_best = raw.get("optimum_within").is_some();
     Some(Wanted {
         key: Key {
             figure: raw.said("figure").to_owned(),
             system: systems[at.system].name.clone(),
-            workload: names.join("/") + &thinking.unwrap_or_default(),
+            workload: names.join("/") + &thinking.unwrap_or_default() + &filled,
             block_bytes: raw.get("block").map(|_| at.block_bytes),
             queue_depth: raw
                 .get("depth")
                 .filter(|_| !is_best && !metric.over_depths())
                 .map(|_| at.depth),
-            threads: (!is_best && !threads.is_empty()).then_some(at.threads),
-            devices: raw.get("devices").filter(|_| !metric.over_devices()).map(|_| at.devices),
+            threads: (!is_best && !threads.is_empty() && !metric.over_threads())
+                .then_some(at.threads),
+            devices: (raw.get("devices").is_some() || raw.flag("own_devices") == Some(true))
+                .then_some(at.devices)
+                .filter(|_| !metric.over_devices()),
             metric: metric.name().to_owned(),
         },
         panel: Some(panel),
@@ -315,7 +328,9 @@ fn axis<'a, T: Ord>(
         format!("`{name}` has 1 to {AXIS_MAX} values, not {}", values.len())
     } else if values.iter().collect::<BTreeSet<_>>().len() < values.len() {
         format!("`{name}` has a value twice")
-    } else if matches!(name, "threads" | "depth" | "devices" | "think") && !values.is_sorted() {
+    } else if matches!(name, "threads" | "depth" | "devices" | "think" | "fill")
+        && !values.is_sorted()
+    {
         format!("`{name}` goes from small to large")
     } else {
         return Ok(values);
@@ -357,7 +372,7 @@ fn check(
     }
     for (system, most) in sizes {
         let Some(written) = written.filter(|_| built.insert((system, most))) else { continue };
-        if let Err(why) = systems[system].system(most, written) {
+        if let Err(why) = systems[system].system(most, written, 1.0) {
             let message = format!("{most} devices can't be in `{}`: {why}", systems[system].name);
             return Err(Problem::at(file, raw.place("devices"), message, None));
         }

@@ -49,6 +49,8 @@ const SYSTEM: &[Key] = &[
     names("arrays"),
     // Options of the target's name, such as `cache=off`.
     Key::optional("options", ValueType::Text),
+    // Where its threads run: on the socket of the memory that a flash DIMM is copied to, or on the other.
+    Key::optional("socket", ValueType::Word(&["near", "far"])),
     Key::optional("devices", NUMBER),
     Key::optional("depth", NUMBER),
     Key::optional("depth_a_device", NUMBER),
@@ -69,6 +71,9 @@ const WORKLOAD: &[Key] = &[
     Key::optional("addresses", ValueType::Word(&["random", "sequential"])),
     Key::optional("block", ValueType::Bytes),
     Key::optional("depth", NUMBER),
+    // Its addresses are those of so many files, which fill this share of the volume.
+    Key::optional("files", NUMBER),
+    Key::optional("fill", ValueType::Percent),
     Key::required("ops", OPS),
     Key::optional("long_ops", OPS),
     Key::optional("bytes", ValueType::Bytes),
@@ -85,6 +90,10 @@ const PANEL: &[Key] = &[
     Key::optional("depth", NUMBERS),
     Key::optional("devices", NUMBERS),
     Key::optional("think", ValueType::List(&TIME)),
+    Key::optional("fill", ValueType::List(&ValueType::Percent)),
+    // The key has the system's own number of devices.
+    Key::optional("own_devices", ValueType::Flag),
+    Key::optional("stands_for", TIME),
     // The writes before its cells.
     Key::optional("written", ValueType::Word(&["workload", "fresh", "sequential"])),
     Key::optional("long", ValueType::Flag),
@@ -122,6 +131,9 @@ const CLAIM: &[Key] = &[
     Key::optional("against", ValueType::Text),
     text("of_figure"),
     names("of_workloads"),
+    Key::optional("against_workload", ValueType::Text),
+    Key::optional("block", ValueType::Bytes),
+    Key::optional("devices", NUMBER),
     text("of_metric"),
 ];
 

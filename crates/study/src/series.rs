@@ -19,6 +19,8 @@ pub enum Axis {
     Threads,
     /// Bytes of one operation.
     Block,
+    /// Share of the volume that is in use, percent.
+    Fill,
     /// There is only one point.
     None,
 }
@@ -32,6 +34,7 @@ impl Axis {
             Self::Think => Some("think_time_us"),
             Self::Threads => Some("threads"),
             Self::Block => Some("block_bytes"),
+            Self::Fill => Some("fill_percent"),
             Self::None => None,
         }
     }
@@ -97,15 +100,23 @@ fn axis(rows: &[(usize, &Wanted)], metric: Metric) -> Axis {
         Axis::Devices => row.key.devices.is_some(),
         Axis::Depth => row.key.queue_depth.is_some(),
         Axis::Block => row.key.block_bytes.is_some(),
+        Axis::Threads => !metric.over_threads(),
         _ => true,
     };
     let varies = |axis: Axis| {
-        let on_axis = rows.iter().filter(|(_, row)| in_key(row, axis));
-        let mut all = on_axis.map(|(_, row)| position(row, axis));
-        let first = all.next();
-        all.any(|x| Some(x) != first)
+        let on_axis: Vec<&Wanted> =
+            rows.iter().map(|(_, row)| *row).filter(|row| in_key(row, axis)).collect();
+        // A number of devices that is the system's own makes no line.
+        let is_like =
+            |a: &Wanted, b: &Wanted| axis != Axis::Devices || a.key.system == b.key.system;
+        let first = |row: &Wanted| on_axis.iter().find(|other| is_like(other, row)).copied();
+        on_axis
+            .iter()
+            .any(|row| first(row).is_some_and(|f| position(f, axis) != position(row, axis)))
     };
-    if varies(Axis::Devices) {
+    if varies(Axis::Fill) {
+        Axis::Fill
+    } else if varies(Axis::Devices) {
         Axis::Devices
     } else if !metric.over_depths() && varies(Axis::Depth) {
         Axis::Depth
@@ -128,6 +139,7 @@ fn position(row: &Wanted, axis: Axis) -> f64 {
         Axis::Think => at.think_ns as f64 / 1e3,
         Axis::Threads => f64::from(at.threads),
         Axis::Block => f64::from(at.block_bytes),
+        Axis::Fill => at.fill.fraction() * 100.0,
         Axis::None => 0.0,
     }
 }
@@ -140,7 +152,7 @@ fn label(study: &Study, row: &Wanted, axis: Axis) -> String {
         words.push(row.key.system.clone());
     }
     let workload = match axis {
-        Axis::Think => &study.workloads[at.workload].name,
+        Axis::Think | Axis::Fill => &study.workloads[at.workload].name,
         _ => &row.key.workload,
     };
     words.push(workload.clone());

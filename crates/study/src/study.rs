@@ -14,7 +14,7 @@ use crate::wanted::{Wanted, Workload};
 use iodyno_catalog::{Entry, File, Kind, Problem, Record, find};
 use iodyno_emulate::spec::Host;
 use iodyno_units::OpKind;
-use iodyno_workload::Spec;
+use iodyno_workload::{Percent, Spec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -195,6 +195,8 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
         like,
         block_bytes: small("block"),
         depth: small("depth"),
+        files: small("files"),
+        fill: raw.real("fill").map_or(Percent::ALL, Percent::from_fraction),
         ops,
         long_ops,
         bytes_max: raw.whole("bytes").unwrap_or(u64::MAX),
@@ -307,11 +309,12 @@ fn claim(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Wanted, Problem> 
         };
         Ok(*one)
     };
+    let number = |path: &str| raw.whole(path).and_then(|n| u32::try_from(n).ok());
     let (mut all, mut unit) = (Vec::new(), Unit::Ratio);
     for workload in workloads {
         let of = row(raw.said("of"), workload, "of")?;
         all.push(if let Some(other) = raw.text("against") {
-            let other = row(other, workload, "against")?;
+            let other = row(other, raw.text("against_workload").unwrap_or(workload), "against")?;
             Recipe::Ratio(Box::new(of.recipe.clone()), Box::new(other.recipe.clone()))
         } else {
             unit = of.unit;
@@ -324,6 +327,8 @@ fn claim(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Wanted, Problem> 
             system: raw.said("system").to_owned(),
             workload: raw.said("workload").to_owned(),
             metric: raw.said("metric").to_owned(),
+            block_bytes: number("block"),
+            devices: number("devices"),
             ..Key::default()
         },
         panel: None,

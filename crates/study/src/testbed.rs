@@ -22,6 +22,8 @@ pub struct Bench {
     pub host_name: String,
     /// The server.
     pub host: Host,
+    /// The server differs from its file: all its threads are near, or all are far.
+    pub is_on_one_socket: bool,
     /// One device.
     pub device: Device,
     /// The array that several of them make; None: each is a volume.
@@ -86,12 +88,19 @@ impl Bench {
         self.array.map_or(1, |array| array.members)
     }
 
-    /// This number of devices in the server, all written in the same way before, over their whole capacity.
+    /// This number of devices in the server, all written in the same way before, over this share of their capacity.
     ///
     /// # Errors
     /// The rules of population that this number of devices breaks, in a sentence.
-    pub fn system(&self, devices: u32, written: Written) -> Result<Arc<System>, String> {
-        let state = Preconditioned { how: written, fill: 1.0 };
+    pub fn system(&self, devices: u32, written: Written, fill: f64) -> Result<Arc<System>, String> {
+        let how = match (written, self.array.and_then(|array| array.strip_bytes)) {
+            // A member sees no more of a write than a strip.
+            (Written::Random { block_bytes }, Some(strip)) => Written::Random {
+                block_bytes: block_bytes.min(u32::try_from(strip).unwrap_or(u32::MAX)),
+            },
+            _ => written,
+        };
+        let state = Preconditioned { how, fill };
         if self.array.is_some() {
             let members = self.members();
             if devices == 0 || !devices.is_multiple_of(members) {
@@ -99,6 +108,9 @@ impl Bench {
             }
             let mut system = self.arrays(devices / members)?;
             system.volumes.iter_mut().for_each(|volume| volume.state = state);
+            if self.is_on_one_socket {
+                system.host = self.host.clone();
+            }
             return Ok(Arc::new(system));
         }
         let devices = vec![(self.device.clone(), state); devices as usize];
@@ -196,7 +208,8 @@ fn bench(
         entry: raw.said("name").to_owned(),
         host_file: raw.said("host").to_owned(),
         host_name: host.name.clone(),
-        host: host.host,
+        is_on_one_socket: raw.word("socket").is_some(),
+        host: on_socket(host.host, raw.word("socket")),
         device,
         array,
         volume: volume.to_owned(),
@@ -207,6 +220,20 @@ fn bench(
         note: raw.text("note").unwrap_or_default().to_owned(),
         options,
     })
+}
+
+/// The server with all threads on the socket of their flash DIMM, or all on another; as it is where nothing is said.
+fn on_socket(host: Host, socket: Option<&str>) -> Host {
+    match socket {
+        Some("near") => Host { workers_near: true, ..host },
+        Some(_) => {
+            // The machine takes the mean over all sockets.
+            let sockets = f64::from(host.sockets.max(2));
+            let farther = (host.remote_copy_factor - 1.0) * sockets / (sockets - 1.0);
+            Host { workers_near: false, remote_copy_factor: 1.0 + farther, ..host }
+        }
+        None => host,
+    }
 }
 
 /// Reads a server of the catalog, and its parameters into `all`.

@@ -6,7 +6,7 @@ use crate::provenance::Provenance;
 use crate::published::Key;
 use crate::unit::Unit;
 use iodyno_emulate::spec::Written;
-use iodyno_workload::{Block, Spec};
+use iodyno_workload::{Block, Percent, Spec};
 use std::fmt::Write as _;
 
 /// One workload, before its block size, depth and think time are chosen.
@@ -20,6 +20,10 @@ pub struct Workload {
     pub block_bytes: Option<u32>,
     /// Outstanding operations of each volume where the panel names none; before the system's.
     pub depth: Option<u32>,
+    /// Its addresses are those of so many files.
+    pub files: Option<u32>,
+    /// How full the volume is where the panel says nothing.
+    pub fill: Percent,
     /// Share of reads, 0 to 1.
     pub read: f64,
     /// At random, or one block after the other; the device was written in the same way before.
@@ -86,6 +90,9 @@ impl Workload {
         if cell.think_ns > 0 {
             let think = format!("think_time = \"{}ns\"", cell.think_ns);
             let _ = writeln!(text, "arrivals = {{ kind = \"closed\", {think} }}");
+        }
+        if let Some(files) = self.files {
+            let _ = writeln!(text, "file_set = {{ files = {files}, size = \"{}\" }}", cell.fill);
         }
         text += "[mix]\n";
         for (kind, share) in [("read", self.read), ("write", 1.0 - self.read)] {

@@ -10,6 +10,7 @@ use iodyno_catalog::{FileError, SCHEMA};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::file_set::FileSet;
 use crate::range::size_text;
 use crate::spec::{Address, ArrivalKind, Block, Content, Pattern, Process, Scope, Spec};
 
@@ -57,6 +58,12 @@ impl fmt::Display for Canonical<'_> {
             writeln!(f, "align = \"{}\"", size_text(align.into()))?;
         }
         writeln!(f, "active = \"{}\"", spec.active)?;
+        if let Some(FileSet { files, size, extent_bytes }) = &spec.file_set {
+            writeln!(f, "\n[file_set]\nfiles = {files}\nsize = \"{size}\"")?;
+            if let Some(bytes) = extent_bytes {
+                writeln!(f, "extent = \"{}\"", size_text(*bytes))?;
+            }
+        }
         writeln!(f, "\n[mix]")?;
         for (kind, share) in spec.kinds() {
             writeln!(f, "{} = {share}", kind.name())?;

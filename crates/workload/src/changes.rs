@@ -49,6 +49,9 @@ impl Spec {
         if self.active != named.active {
             all.push(format!("range {}", self.active));
         }
+        if self.file_set != named.file_set {
+            all.push("another file set".to_owned());
+        }
         if self.content != named.content {
             all.push(content_words(self.content));
         }

@@ -4,12 +4,13 @@
 use iodyno_catalog::{Entry, FileError, Reader, Record};
 use iodyno_units::OpKind;
 
+use crate::file_set::FileSet;
 use crate::group::{Group, Workload};
 use crate::rules;
 use crate::schema::KEYS;
 use crate::spec::{
-    ActiveRange, Address, ArrivalKind, Block, Content, Limits, Pattern, Percent, Process, Scope,
-    Spec, Spot, Table, saturated,
+    ActiveRange, Address, ArrivalKind, Block, Content, Edge, Limits, Pattern, Percent, Process,
+    Scope, Spec, Spot, Table, saturated,
 };
 
 /// How many addresses a `recently-…` pattern remembers by default.
@@ -87,6 +88,7 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
         let read = text.parse::<ActiveRange>();
         read.map_err(|error| reader.refuse(record.place("active"), error, "")).ok()
     });
+    let file_set = file_set(reader, record);
     Spec {
         about: record.text("about").unwrap_or_default().to_owned(),
         source: record.text("source").map(str::to_owned),
@@ -95,6 +97,7 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
         block,
         align_bytes: record.whole("align").map(saturated),
         active: active.unwrap_or(ActiveRange::WHOLE),
+        file_set,
         mix: mix(reader, record),
         tables,
         fua: record.real("write.fua").map(Percent::from_fraction).unwrap_or_default(),
@@ -103,6 +106,17 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
         content: content(record),
         limits: limits(record),
     }
+}
+
+fn file_set(reader: &mut Reader, record: &Record) -> Option<FileSet> {
+    record.get("file_set")?;
+    let size = record.text("file_set.size").unwrap_or("50%").parse::<ActiveRange>();
+    let size = size.map_err(|error| reader.refuse(record.place("file_set.size"), error, ""));
+    Some(FileSet {
+        files: saturated(record.whole("file_set.files").unwrap_or(1)),
+        size: size.map_or(Edge::Share(Percent::ALL), |range| range.end),
+        extent_bytes: record.whole("file_set.extent"),
+    })
 }
 
 fn blocks(reader: &mut Reader, record: &Record, path: &str) -> Vec<Block> {

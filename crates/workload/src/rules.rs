@@ -4,6 +4,7 @@
 use iodyno_catalog::Fault;
 use iodyno_units::{OpKind, human};
 
+use crate::file_set::{FS_BLOCK_BYTES, MAX_EXTENT_BYTES, MAX_FILES};
 use crate::range::size_text;
 use crate::spec::{
     Address, ArrivalKind, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, Pattern,
@@ -61,6 +62,7 @@ pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
     check_mix(spec, &mut faults);
     check_blocks(spec, &mut faults);
     check_range(spec, &mut faults);
+    check_file_set(spec, &mut faults);
     for scope in Scope::ALL {
         check_addresses(spec, scope, &mut faults);
     }
@@ -187,6 +189,33 @@ fn check_range(spec: &Spec, faults: &mut Faults) {
             );
             faults.add("active", message, "make the range larger or the block smaller");
         }
+    }
+}
+
+fn check_file_set(spec: &Spec, faults: &mut Faults) {
+    let Some(set) = spec.file_set else { return };
+    faults.whole("file_set.files", "the number of files", set.files.into(), MAX_FILES.into());
+    if matches!(set.size, Edge::Bytes(0) | Edge::Share(Percent::ZERO)) {
+        faults.add("file_set.size", "files without bytes can't be read or written", "");
+    }
+    let align = u64::from(spec.align_bytes());
+    if align > 1 << 20 {
+        let help = "a file system places data at multiples of 4 KiB: leave `align` out";
+        faults.add("file_set", "the alignment on a file set is at most 1 MiB", help);
+    }
+    let Some(extent) = set.extent_bytes else { return };
+    let largest = spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
+    let least = u64::from(largest.unwrap_or(0)).max(FS_BLOCK_BYTES);
+    if !(least..=MAX_EXTENT_BYTES).contains(&extent)
+        || extent % FS_BLOCK_BYTES != 0
+        || extent % align != 0
+    {
+        let message = format!(
+            "an extent is a multiple of 4 KiB and of the alignment, from the largest block, {}, to 128 MiB",
+            human::size(least)
+        );
+        let help = "leave it out for files as a new file system places them";
+        faults.add("file_set.extent", message, help);
     }
 }
 

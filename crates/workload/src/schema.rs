@@ -15,6 +15,7 @@ pub const KEYS: &[Key] = &[
     block("block"),
     Key::optional("align", ValueType::Bytes),
     Key::optional("active", ValueType::Text).such_as("\"0%..100%\""),
+    Key::optional("file_set", ValueType::Table(FILE_SET)),
     Key::optional("mix", ValueType::Table(MIX)),
     Key::optional("all", ValueType::Table(&[addresses("all.addresses")])),
     Key::optional("read", ValueType::Table(&[block("read.block"), addresses("read.addresses")])),
@@ -37,6 +38,12 @@ const fn addresses(path: &'static str) -> Key {
 const fn share(path: &'static str) -> Key {
     Key::optional(path, NUMBER).such_as("70")
 }
+
+const FILE_SET: &[Key] = &[
+    Key::required("file_set.files", COUNT).such_as("64"),
+    Key::required("file_set.size", ValueType::Text).such_as("\"50%\""),
+    Key::optional("file_set.extent", ValueType::Bytes),
+];
 
 const MIX: &[Key] = &[
     share("mix.read"),

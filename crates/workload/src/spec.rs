@@ -7,6 +7,7 @@
 
 use core::str::FromStr;
 
+use crate::file_set::FileSet;
 use iodyno_units::{OpKind, parse_percent, parse_size};
 
 pub use crate::range::{ActiveRange, Edge, Percent};
@@ -285,6 +286,7 @@ pub struct Spec {
     pub(crate) block: Vec<Block>,
     pub(crate) align_bytes: Option<u32>,
     pub(crate) active: ActiveRange,
+    pub(crate) file_set: Option<FileSet>,
     /// Shares by kind; 0 for a kind that is not issued.
     pub(crate) mix: [f64; OpKind::COUNT],
     pub(crate) tables: [Table; Scope::COUNT],

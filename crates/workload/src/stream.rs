@@ -7,6 +7,7 @@
 //! The common case, uniform addresses of one size, has a path of its own that touches two
 //! generators and nothing else. Every other workload takes the general path.
 
+mod file_layout;
 pub(crate) mod geometry;
 mod pattern;
 mod permute;
@@ -21,6 +22,7 @@ use iodyno_units::rng::{self, Generator, RngCore as _, below};
 use iodyno_units::{Op, OpKind};
 
 use crate::spec::Percent;
+use file_layout::FileLayout;
 use pattern::Pattern;
 use ring::Ring;
 use shared::{PatternPlan, Shared};
@@ -144,7 +146,7 @@ impl MixedUniform {
         let same =
             |kind: &shared::KindPlan| kind.table.is_some() && *kind.lens_bytes == [len_bytes];
         let plain_writes = shared.spec.fua() == Percent::ZERO && shared.spec.flush_every() == 0;
-        if !plain_writes || !shared.kinds.iter().all(same) {
+        if shared.files.is_some() || !plain_writes || !shared.kinds.iter().all(same) {
             return None;
         }
         let mut patterns = table.patterns(shared.seed, worker, shared.workers).into_iter();
@@ -182,6 +184,8 @@ impl MixedUniform {
 struct General {
     start_bytes: u64,
     shift: u32,
+    /// Where addresses are those of files.
+    files: Option<Arc<FileLayout>>,
     mix: Weighted,
     mix_rng: Generator,
     size_rng: Generator,
@@ -237,6 +241,7 @@ impl General {
         Self {
             start_bytes: shared.range.start_bytes,
             shift: shared.range.shift,
+            files: shared.files.clone(),
             mix: shared.mix.clone(),
             mix_rng: rng::stream(seed, "mix", number),
             size_rng: rng::stream(seed, "size", number),
@@ -286,8 +291,11 @@ impl General {
             }
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => {}
         }
-        let offset_bytes = self.start_bytes + (place.unit << self.shift);
-        Op { offset_bytes, len_bytes, kind: kind.kind, fua }
+        let mut address = place.unit << self.shift;
+        if let Some(files) = &self.files {
+            address = files.offset(address, len_bytes.into());
+        }
+        Op { offset_bytes: self.start_bytes + address, len_bytes, kind: kind.kind, fua }
     }
 }
 

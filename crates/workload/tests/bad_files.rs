@@ -34,6 +34,20 @@ fn every_rule_names_its_place_and_its_remedy() {
 
 const CASES: &[(&str, &str)] = &[
     (
+        "mix = { read = 1 }\nfile_set = { files = 0, size = \"0%\", extent = \"6KiB\" }",
+        "3:22 [0] the number of files is a whole number from 1 to 1048576\n\
+         3:32 [\"0%\"] files without bytes can't be read or written\n\
+         3:47 [\"6KiB\"] an extent is a multiple of 4 KiB and of the alignment, from the largest block, 4 KiB, to 128 MiB (leave it out for files as a new file system places them)",
+    ),
+    (
+        "mix = { read = 1 }\nfile_set = { files = 4 }",
+        "3:12 [{ files = 4 }] the key `size` is missing (for example `size = \"50%\"`)",
+    ),
+    (
+        "mix = { read = 1 }\nfile_set = { files = 4, size = \"half\" }",
+        "3:32 [\"half\"] `half` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)",
+    ),
+    (
         "",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)",
     ),

@@ -76,6 +76,12 @@ const PATTERNS: &[(&str, &str)] = &[
         "all = { addresses = { pattern = \"hot-spots\", scatter = true, spots = \
          [{ share = 9, range = \"10%\" }, { share = 1, range = \"90%\" }] } }",
     ),
+    ("files", "block = \"16KiB\"\nfile_set = { files = 64, size = \"50%\" }"),
+    (
+        "files-aged",
+        "block = \"16KiB\"\nactive = \"1GiB..90%\"\n\
+         file_set = { files = 3, size = \"20GiB\", extent = \"64KiB\" }",
+    ),
     ("strided", "all = { addresses = { pattern = \"strided\", stride = \"1MiB\" } }"),
     (
         "sizes",
@@ -91,6 +97,8 @@ const PINNED: &[(&str, u64)] = &[
     ("db-oltp", 0x9628_b391_9655_05da),
     ("email", 0x0c86_8aca_9a2a_75ff),
     ("file-server", 0x7553_6b21_c733_e820),
+    ("files", 0x7153_b775_26c1_a8cc),
+    ("files-aged", 0x7413_0596_f316_f8b2),
     ("log-80-20", 0x5951_e6a5_65bd_547c),
     ("log-write", 0x1c83_e5ec_0f02_3e25),
     ("medical-imaging", 0xfb4d_173f_b2c7_2abb),

@@ -39,6 +39,7 @@ pub(crate) fn system() -> System {
         unbalanced_share: 1.0,
         remote_copy_factor: 1.0,
         workers_near: true,
+        driver_write_ns: 0,
         slots,
     };
     let mut system = System::new("system", host);

@@ -337,6 +337,7 @@ const HOST: &[Key] = &[
     share("host.unbalanced", 1.0),
     number("host.remote_copy_factor", 1.0, 100.0),
     flag("host.workers_near"),
+    Key { required: false, ..time("host.driver_write", 0..=MS) },
 ];
 
 /// PCIe generations of the adapters' slots.

@@ -277,6 +277,7 @@ fn host(v: &Record) -> Option<Host> {
         unbalanced_share: v.real("host.unbalanced")?,
         remote_copy_factor: v.real("host.remote_copy_factor")?,
         workers_near: v.flag("host.workers_near")?,
+        driver_write_ns: v.whole("host.driver_write").unwrap_or(0),
         slots,
     })
 }

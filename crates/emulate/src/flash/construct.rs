@@ -31,6 +31,7 @@ pub(crate) struct Population {
     /// ns a byte of the memory channel.
     channel_ns_per_byte: f64,
     remote_factor: f64,
+    driver_write_ns: u64,
     /// One logical page in so many goes through the map; None: by the device's size.
     represent: Option<u32>,
     made: Vec<Made>,
@@ -51,6 +52,7 @@ impl Population {
             seed,
             channel_ns_per_byte: 1e9 / (host.memory_channel_bytes_per_s * share),
             remote_factor: 1.0 + away * (host.remote_copy_factor - 1.0),
+            driver_write_ns: host.driver_write_ns,
             represent,
             made: Vec::new(),
             threads: Vec::new(),
@@ -152,6 +154,7 @@ impl FlashDevice {
                 command_ticks: ticks(*command_ns),
                 read_copy: population.copy(*read_copy_bytes_per_s),
                 write_copy: population.copy(*write_copy_bytes_per_s),
+                write_end_ticks: ticks(population.driver_write_ns),
             },
             Attach::Link {
                 read_bytes_per_s,

@@ -98,6 +98,8 @@ enum HostInterface {
         command_ticks: u64,
         read_copy: PerByte,
         write_copy: PerByte,
+        /// The thread's further time for a write, once the module has its data.
+        write_end_ticks: u64,
     },
     Link {
         down: Server,
@@ -302,13 +304,17 @@ impl FlashDevice {
         }
         debug_assert!(!moves_data || request.len > 0);
         match &mut self.front {
-            HostInterface::Channel { thread, command_ticks, write_copy, .. } => {
-                let mut cost = *command_ticks;
+            HostInterface::Channel {
+                thread, command_ticks, write_copy, write_end_ticks, ..
+            } => {
+                let (mut cost, mut after) = (*command_ticks, 0);
                 if request.kind == OpKind::Write {
                     cost += write_copy.ticks(request.len);
+                    after = *write_end_ticks;
                 }
-                let thread = *thread;
-                let end = core.cores[core.threads[thread].core].take(core.now, cost);
+                let thread = &mut core.cores[core.threads[*thread].core];
+                let end = thread.take(core.now, cost);
+                thread.take(core.now, after);
                 core.at(end, slot, State::Admitted);
                 // The driver thread polls for data too when it takes a command.
                 self.take_ready(core);

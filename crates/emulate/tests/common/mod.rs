@@ -112,6 +112,7 @@ pub(crate) fn host() -> Host {
         unbalanced_share: 0.75,
         remote_copy_factor: 1.5,
         workers_near: true,
+        driver_write_ns: 0,
         slots: Slots {
             flash_dimms_per_socket: 8,
             channels_per_socket: 8,

@@ -191,6 +191,7 @@ fn curves(
         Along::Think => "think time, µs",
         Along::Threads => "threads",
         Along::Block => "block size",
+        Along::Fill => "fill, %",
         Along::None => "",
     };
     let of_x = if along == Along::Block { Quantity::Bytes } else { Quantity::Count };

@@ -212,6 +212,12 @@ fn model(outcome: &Outcome<'_>) -> Section {
             format!("{cells}, {steady} of them steady"),
         ));
     }
+    if let (cells @ 1.., shown) = outcome.of_spans {
+        how.push((
+            "cells that stand for longer runs".to_owned(),
+            format!("{cells}, {shown} of them shown to be stationary"),
+        ));
+    }
     Section {
         id: "model".to_owned(),
         title: "The model".to_owned(),

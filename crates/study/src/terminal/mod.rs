@@ -68,6 +68,13 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
         );
         lines.extend(paragraph(&rounds, Role::Dim, style));
     }
+    if let (cells @ 1.., shown) = outcome.of_spans {
+        let spans = format!(
+            "{cells} cells stand for longer runs; {shown} of them were shown to be stationary, without a \
+             trend, and ended then"
+        );
+        lines.extend(paragraph(&spans, Role::Dim, style));
+    }
     let mut out = String::new();
     for line in lines {
         out.push_str(line.trim_end());
@@ -159,6 +166,7 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
         Axis::Think => ", by think time in µs",
         Axis::Threads => ", by threads",
         Axis::Block => ", by block size",
+        Axis::Fill => ", by fill in percent",
         Axis::None => "",
     };
     let in_unit = if scale.name.is_empty() { String::new() } else { format!(" in {}", scale.name) };

@@ -57,6 +57,29 @@ pub enum GeometryError {
         /// The largest block.
         block_bytes: u64,
     },
+    /// A file is smaller than a block.
+    #[error(
+        "a file of the file set has {}, less than one block of {}; use a larger `size` or fewer files",
+        human::size(*file_bytes), human::size(*block_bytes)
+    )]
+    SmallFiles {
+        /// Bytes of each file.
+        file_bytes: u64,
+        /// The largest block.
+        block_bytes: u64,
+    },
+    /// The file set is larger than what a file system on the active range holds.
+    #[error(
+        "a file set of {} does not fit: a file system on the active range has room for {}, since each \
+         2 GiB begin with 33 MiB of metadata; use a smaller `size` or a larger target",
+        human::size(*set_bytes), human::size(*room_bytes)
+    )]
+    NoRoomForFiles {
+        /// Bytes of all files.
+        set_bytes: u64,
+        /// Bytes for data.
+        room_bytes: u64,
+    },
     /// Some worker of a pass would have no block at all.
     #[error(
         "with `once_per_pass` each of {workers} workers needs a block of its own, but the active \

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use iodyno_units::{OpKind, rng};
 
+use super::file_layout::FileLayout;
 use super::geometry::{Geometry, GeometryError, Range};
 use super::pattern::{Cursor, Divisor, Extent, Pass, Pattern, scatter, stream_name};
 use super::permute::Permutation;
@@ -19,6 +20,9 @@ pub struct Shared {
     pub(super) seed: u64,
     pub(super) workers: u32,
     pub(super) range: Range,
+    /// The places of the files that it goes to, and the bytes from the range's start to their end.
+    pub(super) files: Option<Arc<FileLayout>>,
+    span_bytes: u64,
     pub(super) spec: Spec,
     pub(super) mix: Weighted,
     pub(super) kinds: Vec<KindPlan>,
@@ -65,7 +69,17 @@ impl Shared {
     /// # Errors
     /// Where the workload does not fit the target.
     pub fn new(spec: &Spec, seed: u64, geometry: &Geometry) -> Result<Arc<Self>, GeometryError> {
-        let range = Range::new(spec, geometry)?;
+        let mut range = Range::new(spec, geometry)?;
+        let (mut files, mut span_bytes) = (None, range.units << range.shift);
+        if let Some(set) = spec.file_set {
+            let largest =
+                spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
+            let sizes = (u64::from(spec.align_bytes()), u64::from(largest.unwrap_or(0)));
+            let layout = FileLayout::new(&set, seed, span_bytes, sizes)?;
+            span_bytes = layout.span_bytes(span_bytes);
+            range.units = layout.bytes() >> range.shift;
+            files = Some(Arc::new(layout));
+        }
         let mut kinds = Vec::new();
         let mut tables: Vec<TablePlan> = Vec::new();
         for (kind, _) in spec.kinds() {
@@ -95,6 +109,8 @@ impl Shared {
             seed,
             workers: geometry.workers,
             range,
+            files,
+            span_bytes,
             spec: spec.clone(),
             mix: Weighted::new(spec.kinds().map(|(_, share)| share)),
             kinds,
@@ -103,9 +119,9 @@ impl Shared {
     }
 
     /// First byte and number of bytes of the active range on this target, in whole units of the
-    /// alignment.
+    /// alignment; of a file set, up to the end of its last extent.
     pub fn active_bytes(&self) -> (u64, u64) {
-        (self.range.start_bytes, self.range.units << self.range.shift)
+        (self.range.start_bytes, self.span_bytes)
     }
 }
 

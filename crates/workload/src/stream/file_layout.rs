@@ -1,0 +1,185 @@
+//! The places of a file set on a target, as ext4 with blocks of 4 KiB has them: flexible groups of 16 block groups of
+//! 128 MiB, each with the bitmaps and inode tables of its groups at the start. A file follows the one before it from
+//! the range's start on; with extents of a given length, these lie anywhere, by a bijection.
+//!
+//! It maps the set's linear address, file after file, to an offset from the range's start, in constant time and memory.
+
+use super::geometry::GeometryError;
+use super::permute::Permutation;
+use crate::file_set::{FS_BLOCK_BYTES, FileSet};
+use iodyno_units::rng;
+
+/// 16 block groups of 128 MiB: what mkfs.ext4 packs by default (flex_bg).
+const FLEX_GROUP_BYTES: u64 = 2 << 30;
+/// Of these the first are metadata: 16 inode tables of 2 MiB (an inode of 256 B for each 16 KiB) and 32 bitmaps.
+const METADATA_BYTES: u64 = 33 << 20;
+const DATA_BYTES: u64 = FLEX_GROUP_BYTES - METADATA_BYTES;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct FileLayout {
+    file_bytes: u64,
+    files: u64,
+    /// The order of extents and their length; None: one file after the other.
+    scattered: Option<(Permutation, u64)>,
+}
+
+impl FileLayout {
+    /// In a range of `range_bytes`, for blocks of at most `largest_bytes` at multiples of `align_bytes`.
+    pub(super) fn new(
+        set: &FileSet,
+        seed: u64,
+        range_bytes: u64,
+        (align_bytes, largest_bytes): (u64, u64),
+    ) -> Result<Self, GeometryError> {
+        let files = u64::from(set.files.max(1));
+        let unit_bytes = align_bytes.max(FS_BLOCK_BYTES);
+        let file_bytes = set.size.on(range_bytes) / files / unit_bytes * unit_bytes;
+        if file_bytes < largest_bytes.max(1) {
+            return Err(GeometryError::SmallFiles { file_bytes, block_bytes: largest_bytes });
+        }
+        let (whole, rest) = (range_bytes / FLEX_GROUP_BYTES, range_bytes % FLEX_GROUP_BYTES);
+        let rest = rest.saturating_sub(METADATA_BYTES);
+        let room_bytes = match set.extent_bytes {
+            None => whole * DATA_BYTES + rest,
+            Some(extent) => (whole * (DATA_BYTES / extent) + rest / extent) * extent,
+        };
+        let set_bytes = file_bytes.checked_mul(files).filter(|bytes| *bytes <= room_bytes);
+        if set_bytes.is_none() {
+            let set_bytes = file_bytes.saturating_mul(files);
+            return Err(GeometryError::NoRoomForFiles { set_bytes, room_bytes });
+        }
+        let scattered = set.extent_bytes.map(|extent| {
+            let key = rng::key(seed, "extents", 0);
+            (Permutation::new(room_bytes / extent, key), extent)
+        });
+        Ok(Self { file_bytes, files, scattered })
+    }
+
+    /// Bytes of all files.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.file_bytes * self.files
+    }
+
+    /// From the range's start to the end of the last extent.
+    pub(super) fn span_bytes(&self, range_bytes: u64) -> u64 {
+        match self.scattered {
+            None => self.offset(self.bytes() - 1, 1) + 1,
+            Some(_) => range_bytes,
+        }
+    }
+
+    /// The offset of `len_bytes` at an address of the set. What would go past the end of its file or of its extent ends
+    /// there instead: an operation is one piece on the device.
+    #[inline]
+    pub(super) fn offset(&self, address: u64, len_bytes: u64) -> u64 {
+        let back = |at: u64, end: u64| if at + len_bytes > end { end - len_bytes } else { at };
+        let first = address / self.file_bytes * self.file_bytes;
+        let address = first + back(address - first, self.file_bytes);
+        match &self.scattered {
+            None => {
+                let within = back(address % DATA_BYTES, DATA_BYTES);
+                address / DATA_BYTES * FLEX_GROUP_BYTES + METADATA_BYTES + within
+            }
+            Some((order, extent_bytes)) => {
+                let a_group = DATA_BYTES / extent_bytes;
+                let place = order.apply(address / extent_bytes);
+                let within = back(address % extent_bytes, *extent_bytes);
+                let start = METADATA_BYTES + place % a_group * extent_bytes;
+                place / a_group * FLEX_GROUP_BYTES + start + within
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::range::{Edge, Percent};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn layout(files: u32, percent: f64, extent_bytes: Option<u64>, range_bytes: u64) -> FileLayout {
+        let size = Edge::Share(Percent::from_fraction(percent / 100.0));
+        let set = FileSet { files, size, extent_bytes };
+        FileLayout::new(&set, 7, range_bytes, (16384, 16384)).unwrap()
+    }
+
+    /// Every block of every file has a place of its own, none of them in metadata, all within the range.
+    #[test]
+    fn a_bijection_onto_the_data_of_the_range() {
+        for extent in [None, Some(64 << 10), Some(4 << 20), Some(128 << 20)] {
+            for range in [3_u64 << 30, (5 << 30) + 12_288, 200 << 20] {
+                let set = layout(7, 37.0, extent, range);
+                assert!(set.bytes() > range * 36 / 100 && set.bytes() <= range * 37 / 100);
+                let places: BTreeSet<u64> = (0..set.bytes() / 16384)
+                    .map(|block| set.offset(block * 16384, 16384))
+                    .collect();
+                assert_eq!(places.len() as u64, set.bytes() / 16384, "{extent:?} of {range}");
+                let in_data = |at: &u64| {
+                    at % FLEX_GROUP_BYTES >= METADATA_BYTES
+                        && at / FLEX_GROUP_BYTES == (at + 16383) / FLEX_GROUP_BYTES
+                };
+                assert!(places.iter().all(in_data));
+                let last = places.last().unwrap() + 16384;
+                assert!(last <= set.span_bytes(range) && set.span_bytes(range) <= range);
+            }
+        }
+    }
+
+    /// The contiguous pieces: whole flexible groups where files lie side by side, else extents of the given length.
+    #[test]
+    fn the_lengths_of_extents() {
+        let lengths = |set: &FileLayout| {
+            let mut lengths = BTreeSet::new();
+            let (mut start, mut last) = (0, set.offset(0, 4096));
+            for at in (4096..set.bytes()).step_by(4096) {
+                let place = set.offset(at, 4096);
+                if place != last + 4096 {
+                    lengths.insert(at - start);
+                    start = at;
+                }
+                last = place;
+            }
+            lengths
+        };
+        assert_eq!(lengths(&layout(64, 90.0, None, 8 << 30)), BTreeSet::from([DATA_BYTES]));
+        let scattered = lengths(&layout(64, 50.0, Some(1 << 20), 8 << 30));
+        // Neighbours in the set are neighbours on the device now and then.
+        assert!(scattered.iter().all(|length| length % (1 << 20) == 0), "{scattered:?}");
+        assert_eq!(scattered.first(), Some(&(1 << 20)));
+        assert!(scattered.len() < 6, "{scattered:?}");
+    }
+
+    /// Blocks that don't divide a file or an extent: moved to its end, not across it.
+    #[test]
+    fn no_operation_crosses_an_extent() {
+        let size = Edge::Bytes(3 * (100 << 20));
+        for extent_bytes in [None, Some(64 << 10)] {
+            let set = FileSet { files: 3, size, extent_bytes };
+            let set = FileLayout::new(&set, 7, 4 << 30, (4096, 12288)).unwrap();
+            let owner = |at: u64| (set.offset(at, 4096), at / (100 << 20));
+            let owners: BTreeMap<u64, u64> = (0..set.bytes()).step_by(4096).map(owner).collect();
+            for address in (0..set.bytes() - 12288).step_by(4096) {
+                let at = set.offset(address, 12288);
+                let inside = extent_bytes.unwrap_or(DATA_BYTES);
+                let from = (at % FLEX_GROUP_BYTES - METADATA_BYTES) % inside;
+                assert!(from + 12288 <= inside, "{address}: {from}");
+                let whose = |block: u64| owners[&(at + block * 4096)];
+                assert_eq!((whose(0), whose(0)), (whose(1), whose(2)), "of two files");
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit() {
+        let set = |files, bytes| FileSet { files, size: Edge::Bytes(bytes), extent_bytes: None };
+        let new = |set: FileSet, range| FileLayout::new(&set, 1, range, (4096, 16384)).unwrap_err();
+        let small = new(set(64, 64 << 12), 4 << 30).to_string();
+        assert!(
+            small.contains("a file of the file set has 4 KiB, less than one block of 16 KiB"),
+            "{small}"
+        );
+        let room = new(set(2, 4 << 30), 4 << 30).to_string();
+        assert!(room.contains("a file set of 4 GiB") && room.contains("4030 MiB"), "{room}");
+    }
+}
