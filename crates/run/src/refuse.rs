@@ -15,7 +15,7 @@ use iodyno_notebook::CELLS_PLANNED_MAX;
 use iodyno_target::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{
-    ArrivalKind, CellSpec, Content, Geometry, Limits, MAX_THREADS, Percent, Shared, Spec,
+    ArrivalKind, CellSpec, Content, Geometry, MAX_THREADS, Percent, Shared, Spec,
 };
 
 /// Combinations that are impossible on any target.
@@ -38,8 +38,10 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
             engine.name()
         )));
     }
-    let Some(engine) = run.request.engine else { return Ok(()) };
-    match run.loads().find_map(|cell| Some((cell, one_at_a_time(engine, &cell.spec)?))) {
+    let engine_of = |cell: &CellSpec| -> Option<EngineKind> {
+        run.request.engine.or(cell.engine.as_deref()?.parse().ok())
+    };
+    match run.loads().find_map(|cell| Some((cell, one_at_a_time(engine_of(cell)?, &cell.spec)?))) {
         None => Ok(()),
         Some((cell, why)) => Err(RunError::Impossible(format!("{}: {why}", cell.name))),
     }
@@ -47,16 +49,8 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
 
 /// Workloads beside a cell's own that can't be measured with it.
 fn beside(cell: &CellSpec) -> Result<(), RunError> {
-    let limits = cell.spec.limits();
-    let measured = (limits.ramp_ns, limits.time_ns);
     for CellSpec { name, spec, fill_passes, beside, .. } in &cell.beside {
-        let own = spec.limits();
-        let counted = |limits: Limits| limits.ops.or(limits.bytes).is_some();
-        let why = if (own.ramp_ns, own.time_ns) != measured || own.time_ns.is_none() {
-            "is measured for another time"
-        } else if counted(own) || counted(limits) {
-            "or the other ends by operations or bytes, and workloads at once end by time"
-        } else if !beside.is_empty() || fill_passes.or(cell.fill_passes).is_some() {
+        let why = if !beside.is_empty() || fill_passes.or(cell.fill_passes).is_some() {
             "is not a plain workload"
         } else if [spec, &cell.spec].iter().any(|s| s.content() == Content::Verifiable) {
             "or the other verifies its content, which the other's writes would change"
