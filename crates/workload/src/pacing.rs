@@ -300,6 +300,47 @@ mod tests {
         assert_eq!(drained.step(1001, 2), Step::WaitUntil(1050));
     }
 
+    /// A full queue is filled again at the low mark, and not before.
+    #[test]
+    fn a_full_queue_is_filled_again_at_its_mark() {
+        let spec = Spec::from_toml(
+            "schema = 1\ndepth = 4\nmix = { read = 1 }\narrivals = { kind = \"closed\", refill_at = 1 }",
+        );
+        let mut pacing = Pacing::new(&spec.unwrap(), 1, 0, 4);
+        let mut issued = Vec::new();
+        let mut in_flight = 0;
+        for _ in 0..9 {
+            let before = in_flight;
+            while pacing.step(0, 4 - in_flight) == Step::Issue(None) {
+                in_flight += 1;
+            }
+            issued.push(in_flight - before);
+            pacing.completed(0);
+            in_flight -= 1;
+        }
+        assert_eq!(issued, [4, 0, 0, 3, 0, 0, 3, 0, 0]);
+    }
+
+    /// Workers with weights issue in their proportion, however fast each could be.
+    #[test]
+    fn flows_keep_their_proportion() {
+        let flow = Arc::default();
+        let mut of = |weight| {
+            let mut pacing = Pacing::closed(8, 0, false);
+            pacing.join(&flow, weight);
+            pacing
+        };
+        let (mut one, mut eight) = (of(1), of(8));
+        let mut counts = [0_u32; 2];
+        for _ in 0..10_000 {
+            for (pacing, count) in [&mut one, &mut eight].into_iter().zip(&mut counts) {
+                *count += u32::from(pacing.step(0, 8) == Step::Issue(None));
+            }
+        }
+        let ratio = f64::from(counts[1]) / f64::from(counts[0]);
+        assert!((ratio - 8.0).abs() < 0.05, "{counts:?}");
+    }
+
     /// An unreachable rate leaves a backlog of billions: it is counted at once, and accurately enough.
     #[test]
     fn a_long_backlog_is_counted_by_its_gaps() {

@@ -68,7 +68,8 @@ impl<'a> Reading<'a> {
 
     /// The value of an option, without which fio refuses it.
     pub(super) fn text(&mut self, name: &str) -> Option<(&'a str, &'a Opt)> {
-        let opt = self.opt(name)?;
+        // One with an unset variable is refused once, with all options.
+        let opt = self.opt(name).filter(|opt| opt.unset.is_none())?;
         match opt.value.as_deref() {
             Some(value) if !value.is_empty() => Some((value, opt)),
             _ => {
