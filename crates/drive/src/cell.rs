@@ -2,6 +2,7 @@
 //! they run, and ends those that hang. What they measured is put together in `gather`.
 
 use crate::clock::Clock;
+use crate::early_end::EarlyEnd;
 use crate::engine::{EngineKind, Medium};
 use crate::gather::{Gathering, TICK, assemble, empty_cells};
 use crate::model;
@@ -36,7 +37,8 @@ pub fn drive_cell(
     if plan.targets.iter().any(|t| matches!(t.medium, Medium::Model { .. })) {
         return model::drive_cell(plan, stop, observer);
     }
-    let team = spawn_workers(plan, stop)?;
+    let mut early_end = EarlyEnd::new(plan);
+    let team = spawn_workers(plan, stop, &early_end)?;
     let mut cells = empty_cells(plan);
     let is_ready = wait_until_ready(plan, &team)?;
     observer.ready(&cells);
@@ -51,7 +53,8 @@ pub fn drive_cell(
     let from = plan.clock.both_ns();
     let start_ns = plan.clock.now_ns() + START_AFTER_NS + team.threads.len() as u64 * WAKE_NS;
     team.control.start(start_ns);
-    let Collected { done, end_ns } = collect(plan, &team, start_ns, &mut cells, observer);
+    let Collected { done, end_ns } =
+        collect(plan, &team, start_ns, &mut cells, observer, &mut early_end);
     let clock_error_ppm = Clock::error_ppm(from, plan.clock.both_ns());
 
     let stuck = stuck_workers(plan, &done);
@@ -60,6 +63,7 @@ pub fn drive_cell(
         team.threads.into_iter().for_each(|t| drop(t.join()));
     }
     assemble(plan, done, &mut cells);
+    early_end.state(&mut cells);
     for target in stuck {
         let oldest_ns = plan.clock.now_ns().saturating_sub(end_ns);
         let cell = &mut cells[target];
@@ -104,9 +108,9 @@ fn collect(
     start_ns: u64,
     cells: &mut [Cell],
     observer: &mut dyn Observer,
+    early_end: &mut EarlyEnd,
 ) -> Collected {
-    let limits = plan.cell.spec.limits();
-    let total_ns = limits.time_ns.map(|t| limits.ramp_ns + t);
+    let total_ns = plan.total_ns();
     let mut gathering = Gathering::new(cells, observer);
     let mut done: Vec<Done> = Vec::new();
     // Set when the end is requested, by the time or by a stop.
@@ -119,6 +123,7 @@ fn collect(
         }
         while let Ok(message) = team.messages.try_recv() {
             if let WorkerMessage::Done(report) = message {
+                early_end.worker_ended(report.target, &plan.cell_on(report.target).name);
                 done.push(*report);
             }
         }
@@ -143,6 +148,9 @@ fn collect(
         }
         if now_ns - last_tick_ns >= TICK.as_nanos() as u64 {
             last_tick_ns = now_ns;
+            if early_end.watches() {
+                early_end.judge(gathering.cells(), now_ns.saturating_sub(start_ns));
+            }
             let errors = team.control.errors.load(Ordering::Relaxed);
             gathering.tick(plan, now_ns.saturating_sub(start_ns), errors);
         }

@@ -64,6 +64,11 @@ impl<'a> Gathering<'a> {
         add_interval(&mut self.cells[message.target], message.index, &message.interval);
     }
 
+    /// The cells as far as their intervals have come.
+    pub(crate) fn cells(&self) -> &[Cell] {
+        self.cells
+    }
+
     /// Adds the available intervals.
     pub(crate) fn take_all(&mut self, intervals: &Receiver<IntervalMessage>) {
         while let Ok(message) = intervals.try_recv() {
@@ -76,7 +81,7 @@ impl<'a> Gathering<'a> {
         let limits = plan.cell.spec.limits();
         self.observer.tick(&Progress {
             elapsed_ns,
-            total_ns: limits.time_ns.map(|t| limits.ramp_ns + t),
+            total_ns: plan.total_ns(),
             ramping: elapsed_ns < limits.ramp_ns,
             latest: self.latest.finished(),
             interval_ns: plan.cell.interval_ns(),

@@ -11,6 +11,7 @@
 mod cell;
 pub mod clock;
 mod cpu;
+mod early_end;
 pub mod engine;
 mod gather;
 mod in_flight;

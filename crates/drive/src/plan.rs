@@ -6,7 +6,7 @@ use crate::sequential_cursors::Walks;
 use crate::verify::VerifyMap;
 use iodyno_emulate::System;
 use iodyno_measure::{Cell, Interval, Place};
-use iodyno_workload::{ArrivalKind, CellSpec, Edge, Spec};
+use iodyno_workload::{ArrivalKind, CellSpec, Edge, Flow, Spec};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -61,18 +61,31 @@ pub struct CellPlan {
     /// The positions of sequential walks, taken over from the cell before and handed on; None for a cell that begins
     /// at the start of its range.
     pub walks: Option<Arc<Walks>>,
+    /// What workloads count together that keep their operations in proportion.
+    pub flow: Arc<Flow>,
 }
 
 impl CellPlan {
     /// The workload on a target, with all that belongs to it.
     pub(crate) fn cell_on(&self, target: usize) -> &CellSpec {
-        self.targets[target].beside.map_or(&self.cell, |beside| &self.cell.beside[beside])
+        let beside = self.targets.get(target).and_then(|target| target.beside);
+        beside.map_or(&self.cell, |beside| &self.cell.beside[beside])
+    }
+
+    /// How long the cell takes at most, ns: delays and ramps included; None where a workload has no limit of time.
+    pub(crate) fn total_ns(&self) -> Option<u64> {
+        let of = |cell: &CellSpec| {
+            let limits = cell.spec.limits();
+            Some(limits.start_after_ns + limits.ramp_ns + limits.time_ns?)
+        };
+        let all = core::iter::once(&self.cell).chain(&self.cell.beside).map(of);
+        all.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
     /// A cell of no method, by the system's clock.
     pub fn new(cell: CellSpec, targets: Vec<TargetPlan>) -> Self {
         let (clock, options) = (Clock::system(), EngineOptions::default());
-        Self { cell, place: None, targets, clock, options, walks: None }
+        Self { cell, place: None, targets, clock, options, walks: None, flow: Arc::default() }
     }
 }
 
@@ -168,15 +181,21 @@ pub fn blocks(spec: &Spec) -> Vec<(u32, f64)> {
     shares
 }
 
-/// The bytes that the workload addresses on a target of this capacity: first, and one past the
+/// The bytes that the workload addresses on a target of this capacity, over all its workers: first, and one past the
 /// last.
 pub fn active_range(spec: &Spec, capacity_bytes: u64) -> (u64, u64) {
+    let moved_bytes =
+        spec.worker_step_bytes().unwrap_or(0).saturating_mul(u64::from(spec.threads() - 1));
     let active = spec.active();
     let at = |edge: Edge| match edge {
         Edge::Bytes(bytes) => bytes.min(capacity_bytes),
         Edge::Share(share) => share.of(capacity_bytes),
     };
-    (at(active.start), at(active.end))
+    let end_bytes = match active.end {
+        Edge::Bytes(end_bytes) => end_bytes.saturating_add(moved_bytes).min(capacity_bytes),
+        edge @ Edge::Share(_) => at(edge),
+    };
+    (at(active.start), end_bytes)
 }
 
 /// Operations a second that are due on each target; None in closed loop.

@@ -93,6 +93,8 @@ pub(crate) struct Limits {
     pub(crate) time_ns: Option<u64>,
     /// This worker's share.
     pub(crate) share: Share,
+    /// Between the cell's start and this worker's, ns.
+    pub(crate) start_after_ns: u64,
 }
 
 /// All inputs of a worker except its engine.
@@ -102,6 +104,8 @@ pub(crate) struct Worker<S> {
     pub(crate) control: Arc<Control>,
     /// When it ends.
     pub(crate) limits: Limits,
+    /// Set when it is to end before: see `early_end`.
+    pub(crate) is_over: Arc<AtomicBool>,
     /// The stamps' clock.
     pub(crate) clock: Clock,
     /// Operations to issue, and their times.
@@ -184,14 +188,21 @@ impl<S: Source> Worker<S> {
     ) -> WorkerReport {
         // SAFETY: sets this thread's timer slack only: sleeps end as close to their time as possible.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        let Some(start_ns) = self.control.wait_for_start() else {
-            return WorkerReport {
-                cpu_ns: Some((0, 0)),
-                ended: Ended::Interrupted,
-                ..WorkerReport::default()
-            };
+        let never = || WorkerReport {
+            cpu_ns: Some((0, 0)),
+            ended: Ended::Interrupted,
+            ..WorkerReport::default()
         };
+        let Some(start_ns) = self.control.wait_for_start() else { return never() };
+        let start_ns = start_ns + self.limits.start_after_ns;
         loop {
+            // A worker that starts after others may be stopped before it has begun.
+            let is_stopped = || self.control.stop.load(Ordering::Relaxed);
+            if self.limits.start_after_ns > 0
+                && (is_stopped() || self.is_over.load(Ordering::Relaxed))
+            {
+                return never();
+            }
             match start_ns.saturating_sub(self.clock.now_ns()) {
                 0 => break,
                 // Many workers do not occupy the processors until then.

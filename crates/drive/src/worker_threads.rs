@@ -1,5 +1,6 @@
 //! The workers of a cell: builds them, starts their threads, sets their engines up, and collects their messages.
 
+use crate::early_end::EarlyEnd;
 use crate::engine::live::LiveEngine;
 use crate::engine::{
     Engine, EngineKind, EngineOptions, Medium, Wait, libaio::LibaioEngine, mmap::MmapEngine,
@@ -14,7 +15,8 @@ use crate::worker::{Control, Limits, Worker, WorkerReport};
 use iodyno_measure::{Coverage, Ended};
 use iodyno_units::OpKind;
 use iodyno_workload::{
-    ArrivalKind, CellSpec, Filler, Geometry, Shared, Source, Spec, Stream, WorkloadSource,
+    self as workload, ArrivalKind, CellSpec, Filler, Geometry, Shared, Source, Spec, Stream,
+    WorkloadSource,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -59,6 +61,7 @@ pub(crate) struct WorkerThreads {
 pub(crate) fn spawn_workers(
     plan: &CellPlan,
     stop: &Arc<AtomicBool>,
+    early_end: &EarlyEnd,
 ) -> Result<WorkerThreads, DriveError> {
     let control = Arc::new(Control::new(Arc::clone(stop), plan.cell.errors_max));
     let (interval_sender, intervals) = channel();
@@ -80,7 +83,8 @@ pub(crate) fn spawn_workers(
                 fills: cell.spec.issues(OpKind::Write),
                 messages: message_sender.clone(),
             };
-            let worker = build_worker(plan, index, number, &shared, &control, &interval_sender);
+            let mut worker = build_worker(plan, index, number, &shared, &control, &interval_sender);
+            worker.is_over = Arc::clone(early_end.flag(index));
             let name = format!("worker-{index}-{number}");
             let of_thread = Arc::new(AtomicI32::new(0));
             numbers.push(Arc::clone(&of_thread));
@@ -132,6 +136,7 @@ fn build_worker(
     Worker {
         control: Arc::clone(control),
         limits: limits(cell, shared, number),
+        is_over: Arc::default(),
         clock: plan.clock,
         source,
         filler: Some(Filler::new(&cell.spec, cell.seed, number)),
@@ -162,7 +167,7 @@ pub(crate) fn source(
     if let Some(walks) = &plan.walks {
         walks.go_on(target, number, &mut stream);
     }
-    (WorkloadSource::new(spec, seed, number, slots, stream), slots)
+    (WorkloadSource::new(spec, seed, number, slots, stream).in_flow(spec, &plan.flow), slots)
 }
 
 /// When worker number `number` of a target ends: its share of what the target's workers do.
@@ -171,7 +176,8 @@ pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
     let within = |ops: Option<u64>, bytes: Option<u64>| {
         let ops_max = ops.unwrap_or(u64::MAX);
         let share = Share { ops_max, bytes_max: bytes.unwrap_or(u64::MAX) };
-        Limits { ramp_ns: limits.ramp_ns, time_ns: limits.time_ns, share }
+        let workload::Limits { ramp_ns, time_ns, start_after_ns, .. } = limits;
+        Limits { ramp_ns, time_ns, share, start_after_ns }
     };
     if let Some(passes) = cell.fill_passes {
         // In whole blocks, so that the workers together end where a pass does.
@@ -185,7 +191,13 @@ pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
         return within(ops, bytes);
     }
     let of = |total: Option<u64>| total.map(|n| share_of(n, workers, number));
-    within(of(limits.ops), of(limits.bytes))
+    // Passes go over whole blocks of the largest size.
+    let kinds = cell.spec.kinds().flat_map(|(kind, _)| cell.spec.blocks(kind));
+    let block_bytes = kinds.map(|block| u64::from(block.bytes)).max().unwrap_or(1).max(1);
+    let pass_bytes = shared.active_bytes().1 / block_bytes * block_bytes;
+    let passes_bytes = limits.passes.map(|passes| ((passes * pass_bytes as f64) as u64).max(1));
+    let bytes = limits.bytes.into_iter().chain(passes_bytes).min();
+    within(of(limits.ops), of(bytes))
 }
 
 /// An empty map of the active range, where it is to be proven what is written.

@@ -1,11 +1,13 @@
 //! Job files of fio: [`read`] makes workloads of a file, in groups that run one after the other. `fio/lines.rs` reads
-//! sections and options, `fio/number.rs` fio's numbers, `fio/options.rs` lists the options that need no code,
+//! sections and options, `fio/command_line.rs` those of a command line, `fio/layout.rs` which jobs run at once and where their files are, `fio/number.rs` fio's numbers, `fio/options.rs` lists the options that need no code,
 //! `fio/job.rs`,
 //! `fio/blocks.rs` and `fio/duration.rs` give the others their meaning.
 
 mod blocks;
+mod command_line;
 mod duration;
 mod job;
+mod layout;
 mod lines;
 mod number;
 mod options;
@@ -13,7 +15,8 @@ mod reading;
 
 use iodyno_catalog::{File, FileError, Problem};
 use iodyno_workload::Spec;
-use lines::{Place, Section};
+use lines::{Lines, Place, Section};
+use reading::Reading;
 use std::path::Path;
 
 /// The most jobs of a file, and the most of a group.
@@ -65,9 +68,9 @@ impl JobFile {
     }
 }
 
-/// Whether a name on the command line is the path of a job file: it ends in `.fio`.
-pub fn is_job_file(path: &str) -> bool {
-    Path::new(path).extension().is_some_and(|suffix| suffix == "fio")
+/// Whether a name on iodyno's command line is the path of a job file, which ends in `.fio`, or a command line of fio.
+pub fn is_job_file(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|suffix| suffix == "fio") || is_command_line(name)
 }
 
 /// Where a job file finds other texts: the files that it includes, and variables.
@@ -80,6 +83,11 @@ pub trait Surroundings {
 
     /// The value of a variable of the environment.
     fn variable(&self, name: &str) -> Option<String>;
+
+    /// Whether the run's own flag of this name says what an option would: the option is noted then, not refused.
+    fn gives(&self, _flag: &str) -> bool {
+        false
+    }
 }
 
 /// The file system and the environment of this process.
@@ -110,15 +118,18 @@ fn text_at(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_owned())
 }
 
-/// Reads the job file at a path.
+/// Reads the job file at a path, or the command line of fio.
 ///
 /// # Errors
 /// A file that can't be read; all options of its jobs that can't be honoured, with their lines.
-pub fn read(path: &str) -> Result<JobFile, Problem> {
-    let text = text_at(Path::new(path)).map_err(|why| {
-        Problem::new(path, why).with_help("give the path of a job file of fio, such as job.fio")
+pub fn read(name: &str, only: &[String], around: &dyn Surroundings) -> Result<JobFile, Problem> {
+    if is_command_line(name) {
+        return parse_command_line(name, only, around);
+    }
+    let text = text_at(Path::new(name)).map_err(|why| {
+        Problem::new(name, why).with_help("give the path of a job file of fio, such as job.fio")
     })?;
-    parse(path, &text, &Process)
+    parse_sections(name, &text, only, around)
 }
 
 /// Reads the text of a job file; `origin` is its path, for errors and for what it includes.
@@ -126,9 +137,62 @@ pub fn read(path: &str) -> Result<JobFile, Problem> {
 /// # Errors
 /// All options that can't be honoured, with their lines.
 pub fn parse(origin: &str, text: &str, around: &dyn Surroundings) -> Result<JobFile, Problem> {
+    parse_sections(origin, text, &[], around)
+}
+
+/// The same of the sections of these names alone, where any are given.
+///
+/// # Errors
+/// All options that can't be honoured, with their lines; a name that no section has.
+pub fn parse_sections(
+    origin: &str,
+    text: &str,
+    only: &[String],
+    around: &dyn Surroundings,
+) -> Result<JobFile, Problem> {
     let name = Path::new(origin).file_stem().and_then(|s| s.to_str()).unwrap_or("job").to_owned();
-    let mut lines = lines::Lines::new(around);
+    let mut lines = Lines::new(around);
     let sections = lines.read(origin, text);
+    jobs(name, origin, lines, sections, only, around)
+}
+
+/// Whether a name is a command line: its first word is fio's, and there are others.
+pub fn is_command_line(text: &str) -> bool {
+    command_line::is_one(text)
+}
+
+/// Reads a command line of fio, as a shell takes it: `fio --name=a --rw=randread --size=1g`.
+///
+/// # Errors
+/// All options that can't be honoured, with their places.
+pub fn parse_command_line(
+    text: &str,
+    only: &[String],
+    around: &dyn Surroundings,
+) -> Result<JobFile, Problem> {
+    let mut lines = Lines::new(around);
+    match command_line::read(&mut lines, text) {
+        command_line::Jobs::File(path, mut sections) => {
+            sections.extend_from_slice(only);
+            let text = around.included(Path::new(&path));
+            let text = text.map_err(|why| Problem::new(&*path, why))?;
+            parse_sections(&path, &text, &sections, around)
+        }
+        command_line::Jobs::Named(sections) => {
+            jobs("fio".to_owned(), command_line::ORIGIN, lines, sections, only, around)
+        }
+    }
+}
+
+/// The jobs of sections.
+fn jobs(
+    name: String,
+    origin: &str,
+    mut lines: Lines<'_>,
+    mut sections: Vec<Section>,
+    only: &[String],
+    around: &dyn Surroundings,
+) -> Result<JobFile, Problem> {
     let mut refused = std::mem::take(&mut lines.refused);
     if refused.is_empty() && sections.is_empty() {
         let help = "a job file has a section for each job, such as `[randread]`";
@@ -141,13 +205,58 @@ pub fn parse(origin: &str, text: &str, around: &dyn Surroundings) -> Result<JobF
     if !refused.is_empty() {
         return Err(problem(&lines.files, refused));
     }
-    let mut groups: Vec<Vec<Job>> = Vec::new();
-    let mut places: Vec<Vec<&Section>> = Vec::new();
+    for name in only {
+        if !sections.iter().any(|section| section.job_name() == name || section.name == *name) {
+            let names: Vec<&str> = sections.iter().map(Section::job_name).collect();
+            let words = format!("`{origin}` has no job `{name}`: it has {}", names.join(", "));
+            return Err(Problem::new(origin, words));
+        }
+    }
+    sections.retain(|section| {
+        only.is_empty() || only.iter().any(|n| section.job_name() == n || section.name == *n)
+    });
+    let groups = layout::groups(&sections, &mut refused);
+    let spaces: Vec<_> =
+        sections.iter().map(|s| Reading::new(s, &lines.files, around).space()).collect();
+    let parts = layout::parts(&sections, &groups, &spaces, &mut refused);
+    let mut read: Vec<Option<Job>> = Vec::new();
     let mut names: Vec<String> = Vec::new();
-    for section in &sections {
-        match job::job(section, &lines.files) {
-            Err(mut why) => refused.append(&mut why),
-            Ok((mut job, waits)) => {
+    for (number, section) in sections.iter().enumerate() {
+        let waited = groups.iter().find_map(|group| group.waits.get(&number));
+        let delay_ns = match waited.map(|other| (other, read.get(*other).and_then(Option::as_ref)))
+        {
+            None => 0,
+            Some((other, None)) => {
+                // Refused itself, or not yet read.
+                debug_assert!(*other < number, "a job waits for one before it");
+                0
+            }
+            Some((_, Some(other))) => {
+                let limits = other.spec.limits();
+                let counted = limits.ops.or(limits.bytes).is_some() || limits.passes.is_some();
+                match limits.time_ns.filter(|_| !counted) {
+                    Some(ns) => limits.start_after_ns + limits.ramp_ns + ns,
+                    None => {
+                        let place = section.opt("wait_for").map_or(&section.place, |o| &o.place);
+                        let words = format!(
+                            "when `{}` ends is not known before, and other jobs run beside it",
+                            other.name
+                        );
+                        let help = "use stonewall, or time_based with a runtime";
+                        refused.push(Refusal::new(place.clone(), words, help));
+                        0
+                    }
+                }
+            }
+        };
+        let is_last = groups.last().is_some_and(|group| group.jobs.contains(&number));
+        let place = job::Surround { part: &parts[number], delay_ns, is_last };
+        match job::job(section, &lines.files, around, &place) {
+            Err(mut why) => {
+                refused.append(&mut why);
+                read.push(None);
+            }
+            Ok(mut job) => {
                 // Jobs of one name are legal in fio; cells go by their names.
                 let base = job.name.clone();
                 let mut number = 2;
@@ -156,81 +265,17 @@ pub fn parse(origin: &str, text: &str, around: &dyn Surroundings) -> Result<JobF
                     number += 1;
                 }
                 names.push(job.name.clone());
-                if waits || groups.is_empty() {
-                    groups.push(Vec::new());
-                    places.push(Vec::new());
-                }
-                if let (Some(group), Some(places)) = (groups.last_mut(), places.last_mut()) {
-                    group.push(job);
-                    places.push(section);
-                }
+                read.push(Some(job));
             }
         }
     }
-    for (group, sections) in groups.iter_mut().zip(&places) {
-        refused.extend(uneven(group, sections));
-        share_target(group, sections, &lines.files, &mut refused);
+    if !refused.is_empty() {
+        return Err(problem(&lines.files, refused));
     }
-    if refused.is_empty() {
-        Ok(JobFile { name, groups })
-    } else {
-        Err(problem(&lines.files, refused))
-    }
-}
-
-/// Why jobs can't run at the same time: each is measured for as long as the first.
-fn uneven(group: &[Job], sections: &[&Section]) -> Vec<Refusal> {
-    let Some((first, others)) = group.split_first() else { return Vec::new() };
-    let mut all = Vec::new();
-    let help = "give all jobs of the group the same runtime and ramp_time, with time_based, or separate them by `stonewall`";
-    for (other, section) in others.iter().zip(&sections[1..]) {
-        let (a, b) = (first.spec.limits(), other.spec.limits());
-        let ends_by_time = |l: &iodyno_workload::Limits| {
-            l.time_ns.is_some() && l.bytes.is_none() && l.ops.is_none()
-        };
-        let words = if !ends_by_time(&a) || !ends_by_time(&b) {
-            format!(
-                "`{}` and `{}` run at the same time, and not both of them end by time alone",
-                first.name, other.name
-            )
-        } else if a != b {
-            format!(
-                "`{}` and `{}` run at the same time, for different times",
-                first.name, other.name
-            )
-        } else {
-            continue;
-        };
-        all.push(Refusal::new(section.place.clone(), words, help));
-    }
-    all
-}
-
-/// Refuses jobs at once on different files: all jobs of a group run on the same targets. Where no job names a file, fio
-/// would make one for each.
-fn share_target(
-    group: &mut [Job],
-    sections: &[&Section],
-    files: &[File],
-    refused: &mut Vec<Refusal>,
-) {
-    let Some((first, others)) = group.split_first_mut() else { return };
-    for (other, section) in others.iter_mut().zip(&sections[1..]) {
-        if other.filename != first.filename {
-            let words = format!(
-                "`{}` and `{}` run at the same time on different files, and jobs of a group share their targets",
-                first.name, other.name
-            );
-            let help = "separate them by `stonewall`, or give them one filename and parts of it by offset and size";
-            refused.push(Refusal::new(section.place.clone(), words, help));
-        } else if first.filename.is_none() {
-            let words = format!(
-                "`{}` shares its target with `{}`, where fio would make a file for each: give both a filename, and parts of it by offset",
-                other.name, first.name
-            );
-            other.traps.push(Note { at: section.place.at(files), words });
-        }
-    }
+    let mut of = |group: &layout::Group| -> Vec<Job> {
+        group.jobs.iter().filter_map(|job| read[*job].take()).collect()
+    };
+    Ok(JobFile { name, groups: groups.iter().map(&mut of).collect() })
 }
 
 /// An option, or another place, that can't be honoured.

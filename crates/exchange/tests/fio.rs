@@ -1,9 +1,11 @@
 //! Job files of fio: what each option makes of a workload, what is refused and in which words, and that no text makes
 //! the parser panic.
 
-use iodyno_exchange::fio::{Job, JobFile, Surroundings, parse};
+use iodyno_exchange::fio::{Job, JobFile, Surroundings, parse, parse_command_line, parse_sections};
 use iodyno_units::OpKind;
-use iodyno_workload::{ArrivalKind, Content, Process, Spec};
+use iodyno_workload::{
+    ArrivalKind, Batches, Content, Pattern, Percent, Process, Spec, Steady, SteadyFigure,
+};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -82,6 +84,254 @@ fn options_mean_what_fio_means() {
         is_workload(lines, &format!("{toml}{TIME}"));
     }
     assert_eq!(spec("rw=write\nsize=1g\nverify=crc32c").content(), Content::Verifiable);
+}
+
+/// Addresses that fio walks or distributes in ways of its own.
+#[test]
+fn addresses_go_as_in_fio() {
+    let all = |addresses: &str| format!("[all]\naddresses = {addresses}\n");
+    let reads = "mix = { read = 1 }\n";
+    let gib = "active = \"0B..1GiB\"\n";
+    for (lines, toml) in [
+        (
+            "rw=read:8k\nsize=1g",
+            format!(
+                "{gib}{reads}{}",
+                all("{ pattern = \"sequential\", run = 1, skip = \"8KiB\" }")
+            ),
+        ),
+        (
+            "rw=read:-8k\nsize=1g",
+            format!(
+                "{gib}{reads}{}",
+                all(
+                    "{ pattern = \"strided\", stride = \"4KiB\", start = \"4KiB\", backward = true }"
+                )
+            ),
+        ),
+        (
+            "rw=read\nsize=1g\nzonemode=strided\nzonesize=1m\nzoneskip=3m",
+            format!(
+                "{gib}{reads}{}",
+                all("{ pattern = \"sequential\", run = 256, skip = \"3MiB\" }")
+            ),
+        ),
+        (
+            "rw=read\nsize=1g\nzonesize=1m\nzonerange=4m\nzoneskip=4m",
+            format!(
+                "{gib}{reads}{}",
+                all("{ pattern = \"sequential\", run = 256, skip = \"7MiB\" }")
+            ),
+        ),
+        (
+            "rw=randread\nsize=1g\nrandom_distribution=pareto:0.2",
+            format!("{gib}{reads}{}", all("{ pattern = \"pareto\", h = 0.2 }")),
+        ),
+        (
+            "rw=randread\nsize=1g\nrandom_distribution=normal:12.5",
+            format!("{gib}{reads}{}", all("{ pattern = \"normal\", deviation = \"12.5%\" }")),
+        ),
+        (
+            "rw=randread\nsize=1g\nrandom_distribution=zoned_abs:60/256m:40/",
+            format!(
+                "{gib}{reads}{}",
+                all(
+                    "{ pattern = \"hot-spots\", spots = [{ share = 60, range = \"25%\" }, { share = 40, range = \"75%\" }] }"
+                )
+            ),
+        ),
+        (
+            "rw=randread\nsize=1g\nrandom_distribution=zoned:50/5:30/15:20/",
+            format!(
+                "{gib}{reads}{}",
+                all(
+                    "{ pattern = \"hot-spots\", spots = [{ share = 50, range = \"5%\" }, { share = 30, range = \"15%\" }, { share = 20, range = \"80%\" }] }"
+                )
+            ),
+        ),
+        (
+            "rw=randread\nsize=1g\nrandom_distribution=zoned:100/50",
+            format!(
+                "{gib}{reads}{}",
+                all(
+                    "{ pattern = \"hot-spots\", spots = [{ share = 100, range = \"50%\" }, { share = 0, range = \"50%\" }] }"
+                )
+            ),
+        ),
+        (
+            "rw=randread\nsize=1g\npercentage_random=30",
+            format!("{gib}{reads}{}", all("{ pattern = \"sequential\", jump = \"30%\" }")),
+        ),
+        (
+            "rw=randread\nsize=1g\npercentage_random=0",
+            format!("{gib}{reads}{}", all("\"sequential\"")),
+        ),
+        (
+            "rw=randread\nsize=1g\nbssplit=512/4:4k/96\nblockalign=4k",
+            format!(
+                "block = [{{ size = \"512B\", share = 4 }}, {{ size = \"4KiB\", share = 96 }}]\naddress_align = \"4KiB\"\n{gib}{reads}"
+            ),
+        ),
+        (
+            "rw=randread\nsize=1g\nbs=8k\nblockalign=512",
+            format!("block = \"8KiB\"\nalign = \"512B\"\n{gib}{reads}"),
+        ),
+        (
+            "rw=read\nsize=1g\noffset=12k\nbs=8k",
+            format!(
+                "block = \"8KiB\"\nalign = \"4KiB\"\nactive = \"12KiB..1048588KiB\"\n{reads}{}",
+                all("\"sequential\"")
+            ),
+        ),
+    ] {
+        is_workload(lines, &format!("{toml}{TIME}"));
+    }
+}
+
+/// Clones and files: each where fio would have it, side by side on the target.
+#[test]
+fn clones_and_files_have_their_places() {
+    let of = |lines: &str| {
+        let spec = spec(&format!("rw=read\n{lines}"));
+        (spec.active().to_string(), spec.worker_step_bytes())
+    };
+    let place = |active: &str, step| (active.to_owned(), step);
+    // Clones of a file that they share walk it each by itself, or begin where the job says.
+    assert_eq!(of("size=1g\nnumjobs=4\nfilename=a"), place("0B..1GiB", Some(0)));
+    assert_eq!(of("size=1g\nnumjobs=4\nfilename=a\noffset_increment=1g"), place("0B..4GiB", None));
+    assert_eq!(
+        of("size=1g\nnumjobs=4\nfilename=a\noffset_increment=2g"),
+        place("0B..1GiB", Some(2 << 30))
+    );
+    assert_eq!(of("numjobs=4\nfilename=a\noffset_increment=2g"), place("0B..100%", Some(2 << 30)));
+    assert_eq!(of("size=1g\nnumjobs=4"), place("0B..4GiB", None));
+    // What is drawn unevenly is so in each clone's own file.
+    let hot = "size=1g\nnumjobs=4\nrw=randread\nrandom_distribution=zipf:1.1";
+    assert_eq!(of(hot), place("0B..1GiB", Some(1 << 30)));
+    // Several files of a job: a block of each in turn.
+    let several = |lines: &str| spec(lines).addresses(OpKind::Read)[0].pattern.clone();
+    let three = Pattern::Streams { streams: 3 };
+    assert_eq!(several("rw=read\nsize=3g\nfilename=a:b:c"), three);
+    assert_eq!(several("rw=read\nsize=3g\nnrfiles=3\ndirectory=/tmp"), three);
+    let one_by_one = "rw=read\nsize=3g\nnrfiles=3\nfile_service_type=sequential";
+    assert_eq!(several(one_by_one), Pattern::Sequential { shared: false, run: None });
+    // Jobs at once: each file has its place, and keeps it in later groups.
+    let text = "[global]\nruntime=1\ntime_based\n[a]\nsize=3m\n[b]\nfilename=x\nsize=2m\n[c]\nfilename=x\n\
+                offset=1m\nsize=1m\n[d]\nsize=1m\nnumjobs=2\n[e]\nstonewall\nfilename=x\nsize=2m\n";
+    let places: Vec<String> = file(text).jobs().map(|j| j.spec.active().to_string()).collect();
+    assert_eq!(places, ["0B..3MiB", "3MiB..5MiB", "4MiB..5MiB", "5MiB..7MiB", "3MiB..5MiB"]);
+    // Without sizes, equal parts.
+    let text = "[global]\nruntime=1\ntime_based\n[a]\nfilename=/dev/a\n[b]\nfilename=/dev/b\nsize=50%\n\
+                [c]\nfilename=/dev/c\n";
+    let places: Vec<String> = file(text).jobs().map(|j| j.spec.active().to_string()).collect();
+    assert_eq!(places, ["0%..33.3333333%", "33.3333333%..50%", "66.6666667%..100%"]);
+}
+
+/// Think times, batches and flows of a closed loop.
+#[test]
+fn slots_are_used_again_as_in_fio() {
+    let of = |lines: &str| {
+        spec(&format!("rw=randread\nsize=1g\nioengine=libaio\niodepth=16\n{lines}")).batches()
+    };
+    let none = Batches::default();
+    assert_eq!(of("iodepth_batch=8"), none);
+    assert_eq!(of("iodepth_low=4"), Batches { refill_at: Some(4), ..none });
+    assert_eq!(of("iodepth_batch_complete_min=10"), Batches { refill_at: Some(6), ..none });
+    // Ten at a time until at most four are left.
+    let both = "iodepth_batch_complete_min=10\niodepth_low=4";
+    assert_eq!(of(both), Batches { refill_at: Some(0), ..none });
+    assert_eq!(of("iodepth_batch_complete=16"), Batches { refill_at: Some(0), ..none });
+    assert_eq!(of("thinktime=100"), Batches { think_after: Some(1), ..none });
+    assert_eq!(of("thinktime=100\nthinktime_blocks=8"), Batches { think_after: Some(8), ..none });
+    assert_eq!(of("flow=3"), Batches { flow: Some(3), ..none });
+}
+
+/// Jobs at once begin and end when they say.
+#[test]
+fn jobs_of_a_group_have_times_of_their_own() {
+    let text = "[a]\nsize=1g\n[b]\nsize=1g\nruntime=5\ntime_based\nstartdelay=3\n[c]\nwait_for=b\nsize=1g\nexitall\n\
+                [d]\nstonewall\nsize=1g\n[e]\nwait_for=d\nsize=1g\n";
+    let read = file(text);
+    let sizes: Vec<usize> = read.groups.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [3, 1, 1], "a chain is groups, one after the other");
+    let limits: Vec<_> = read.groups[0].iter().map(|job| job.spec.limits()).collect();
+    let second = 1_000_000_000;
+    assert_eq!((limits[0].bytes, limits[0].start_after_ns), (Some(1 << 30), 0));
+    assert_eq!((limits[1].time_ns, limits[1].start_after_ns), (Some(5 * second), 3 * second));
+    assert_eq!((limits[2].start_after_ns, limits[2].ends_others), (8 * second, true));
+    let passes = |lines: &str| file(&format!("[job]\n{lines}\n")).groups[0][0].spec.limits().passes;
+    assert_eq!(passes("filename=/dev/x"), Some(1.0));
+    assert_eq!(passes("filename=/dev/x\nnumjobs=2\nloops=3\nsize=50%"), Some(6.0));
+    assert_eq!(passes("filename=/dev/x\nio_size=20%"), Some(0.2));
+    assert_eq!(passes("rw=write\nfill_device=1"), Some(1.0));
+    let steady = spec("size=1g\nss=bw_slope:0.5%\nss_dur=30s\nss_ramp=10").limits().steady;
+    let expected = Steady {
+        figure: SteadyFigure::Bandwidth,
+        by_slope: true,
+        within: Percent::from_fraction(0.005),
+        window_ns: 30 * second,
+        after_ns: 10 * second,
+    };
+    assert_eq!(steady, Some(expected));
+    let backlog = spec("rw=write\nsize=1g\nverify=md5\nverify_backlog=8");
+    assert_eq!(backlog.read_back(), 8);
+}
+
+/// A flag of the run takes the place of the option, and an unset variable matters where it is used.
+#[test]
+fn flags_and_sections_decide_what_is_read() {
+    struct Polls;
+    impl Surroundings for Polls {
+        fn included(&self, path: &Path) -> Result<String, String> {
+            Fixed.included(path)
+        }
+        fn variable(&self, name: &str) -> Option<String> {
+            Fixed.variable(name)
+        }
+        fn gives(&self, flag: &str) -> bool {
+            flag == "poll"
+        }
+    }
+    let text = "[a]\nhipri\nsize=1g\n[b]\nsize=${NOPE}\n";
+    let of = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        parse_sections("jobs/test.fio", text, &names, &Polls)
+    };
+    let read = of(&["a"]).unwrap();
+    assert!(read.groups[0][0].notes[0].words.contains("--poll"), "{:?}", read.groups[0][0].notes);
+    assert!(of(&[]).unwrap_err().to_string().contains("NOPE"));
+    assert!(of(&["c"]).unwrap_err().to_string().contains("a, b"));
+    assert!(refusal(text).contains("--poll"));
+}
+
+/// A command line is the job file that says the same.
+#[test]
+fn a_command_line_is_a_job_file() {
+    let line = "fio --ioengine=libaio --direct=1 --time_based --runtime 10 --output=x.json --output-format=json \\\n \
+                --name=a --rw randread --size='1g' --name=b --stonewall --rw=write --size=2g";
+    let text = "[global]\nioengine=libaio\ndirect=1\ntime_based\nruntime=10\n[a]\nrw=randread\nsize=1g\n\
+                [b]\nstonewall\nrw=write\nsize=2g\n";
+    let (mine, theirs) = (parse_command_line(line, &[], &Fixed).unwrap(), file(text));
+    let without_about = |file: &JobFile| -> Vec<Vec<String>> {
+        let toml = |job: &Job| job.toml.lines().filter(|l| !l.starts_with("about")).collect();
+        file.groups.iter().map(|group| group.iter().map(toml).collect()).collect()
+    };
+    assert_eq!(without_about(&mine), without_about(&theirs));
+    let only = parse_command_line(&format!("{line} --section=b"), &[], &Fixed).unwrap();
+    assert_eq!(only.jobs().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    let of = |line: &str| parse_command_line(line, &[], &Fixed).unwrap_err().to_string();
+    let all: Vec<String> = [
+        "fio --rw=read",
+        "fio --name=a --iodpeth=4",
+        "fio 'a.fio",
+        "fio a.fio --size=1g",
+        "fio --name=a --client=host",
+        "fio --name=a --size=1g --ioengine=rdma",
+    ]
+    .into_iter()
+    .map(of)
+    .collect();
+    insta::assert_snapshot!("command_lines", all.join("\n\n"));
 }
 
 #[test]
@@ -189,20 +439,28 @@ fn traps_are_explained() {
 #[test]
 fn refusals() {
     let all: Vec<String> = [
-        "rw=randread\niodepth_batch=8",
-        "rw=randread\nrandom_distribution=pareto:0.9",
-        "rw=randread\nrandom_distribution=normal:20",
-        "rw=write:8k",
+        "rw=randread\nrandom_distribution=pareto:1.5",
+        "rw=randread\nrandom_distribution=normal:20,30",
+        "rw=randread\nrandom_distribution=zoned_abs:80/1g:20/1g",
+        "rw=write:-2k",
+        "rw=write:1000",
         "rw=trimwrite",
-        "rw=randread\npercentage_random=50",
-        "steadystate=iops:5%",
+        "rw=randrw\npercentage_random=50,100",
+        "rw=randread:8\npercentage_random=50",
+        "rw=write:4k\nrw_sequencer=identical",
+        "steadystate=iops:500\nss_dur=10",
+        "steadystate=iops:5%\nss_dur=500ms",
+        "rw=write\nzonemode=zbd",
+        "rw=randread\nzonemode=strided\nzonesize=1m",
+        "rw=read\nzonemode=strided\nzonesize=5k",
+        "rw=read\nfilename=/dev/a:/dev/b\nfile_service_type=random",
+        "rw=randread\nflow=2\nrate_iops=100",
+        "exitall\nexit_what=some",
+        "wait_for=nobody",
         "ioengine=rdma",
         "bs=1000",
         "bssplit=4k/60:8k/60",
-        "rw=read\nfilename=/dev/a:/dev/b",
-        "rw=read\nnumjobs=4\nfilename=/dev/a",
         "rate_iops=,100",
-        "ioengine=libaio\niodepth=4\nthinktime=100",
         "latency_target=1000",
         "iodpeth=4",
         "size=${NOPE}",
@@ -215,13 +473,13 @@ fn refusals() {
     .collect();
     let whole = [
         "bs=4k\n[job]\n",
-        "[job]\nrw=read\n",
+        "[a]\nsize=1g\n[b]\nfilename=/dev/x\n",
+        "[a]\nsize=1g\n[b]\nsize=1g\n[c]\nwait_for=a\nsize=1g\n",
+        "[a]\nexitall\nexit_what=all\nsize=1g\n[b]\nsize=1g\nstonewall\n",
         "[job\n",
         "",
         "include loop.inc\n",
         "include other.inc\n",
-        "[a]\nsize=1g\n[b]\nsize=1g\n",
-        "[a]\nsize=1g\nruntime=1\ntime_based\n[b]\nsize=1g\nruntime=2\ntime_based\n",
         "[global]\nhipri\n[a]\nsize=1g\n[b]\nsize=1g\nstonewall\nprio=3\n",
     ];
     let all: Vec<String> = all.into_iter().chain(whole.into_iter().map(refusal)).collect();

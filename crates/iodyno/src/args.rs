@@ -326,7 +326,7 @@ fn dilation(text: &str) -> Result<f64, String> {
 /// Flags of `convert`.
 #[derive(Debug, Args)]
 pub struct Convert {
-    /// The job file.
+    /// The job file; or a command line of fio, in quotes or last of all: `iodyno convert fio --name=a --rw=randread`.
     pub job: String,
     /// Where to write the workload; of several jobs, a folder, made if absent, for a file of each. Default: standard
     /// output.

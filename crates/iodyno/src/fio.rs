@@ -5,25 +5,90 @@ use crate::beside::with_neighbours;
 use crate::failure::Failure;
 use crate::overrides::override_all;
 use crate::{method, print, remark};
-use iodyno_drive::EngineKind;
-use iodyno_exchange::fio::{self, Job, JobFile, Note};
+use iodyno_exchange::fio::{self, Job, JobFile, Note, Process, Surroundings};
 use iodyno_run::{ListedCell, RunRequest};
 use iodyno_target::output::{Folder, Output};
 use iodyno_target::{Direct, TargetName};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
+
+/// How many failures a run bears where --max-errors says nothing.
+const MAX_ERRORS: u64 = 100;
+
+/// What is around a job file that is run: options that are flags of the run are honoured by them.
+#[derive(Debug)]
+pub(crate) struct OfRun<'a>(pub(crate) &'a Run);
+
+impl Surroundings for OfRun<'_> {
+    fn included(&self, path: &Path) -> Result<String, String> {
+        Process.included(path)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        Process.variable(name)
+    }
+
+    fn gives(&self, flag: &str) -> bool {
+        let Self(flags) = self;
+        match flag {
+            "poll" => flags.poll,
+            "find-rate" => flags.find_rate.is_some(),
+            "require" => !flags.require.is_empty(),
+            "cpus" | "numa" => flags.cpus.is_some() || flags.numa.is_some(),
+            "max-errors" => flags.max_errors != MAX_ERRORS,
+            "verify-only" => flags.verify_only,
+            _ => false,
+        }
+    }
+}
+
+/// What is around a job file that is converted: flags of the run are given later.
+#[derive(Debug)]
+struct OfConvert;
+
+impl Surroundings for OfConvert {
+    fn included(&self, path: &Path) -> Result<String, String> {
+        Process.included(path)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        Process.variable(name)
+    }
+
+    fn gives(&self, _flag: &str) -> bool {
+        true
+    }
+}
+
+/// The words of iodyno's command line with those of fio's in one: what follows `fio` in `iodyno run fio --name=a
+/// --rw=read`.
+pub(crate) fn joined(words: Vec<OsString>) -> Vec<OsString> {
+    let command = words.iter().position(|word| word == "run" || word == "convert");
+    let Some(command) = command else { return words };
+    let fio =
+        (command + 1..words.len()).find(|at| words[*at] == "fio" && words[at - 1] != "--name");
+    let Some(fio) = fio.filter(|at| at + 1 < words.len()) else { return words };
+    let quote = |word: &OsString| {
+        let text = word.to_string_lossy();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,%@+".contains(c);
+        if !text.is_empty() && text.chars().all(is_plain) {
+            return text.into_owned();
+        }
+        format!("'{}'", text.replace('\'', "'\\''"))
+    };
+    let line: Vec<String> = words[fio..].iter().map(quote).collect();
+    let mut joined = words[..fio].to_vec();
+    joined.push(line.join(" ").into());
+    joined
+}
 
 /// `convert`: prints or writes the workloads of a job file.
 pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
-    let file = fio::read(&flags.job)?;
-    let chosen = |job: &&Job| flags.section.as_ref().is_none_or(|name| *name == job.name);
-    let jobs: Vec<&Job> = file.jobs().filter(chosen).collect();
-    if jobs.is_empty() {
-        let names: Vec<&str> = file.jobs().map(|job| job.name.as_str()).collect();
-        let words = format!("`{}` has no such job: it has {}", flags.job, names.join(", "));
-        return Err(Failure::input(words));
-    }
+    let file = fio::read(&flags.job, flags.section.as_slice(), &OfConvert)?;
+    let jobs: Vec<&Job> = file.jobs().collect();
     if flags.lint {
         let traps = each_once(&jobs, |job| &job.traps);
         let lines = traps.iter().map(|trap| format!("{}: {}\n", trap.at, trap.words));
@@ -91,7 +156,7 @@ fn each_once<'a>(jobs: &[&'a Job], of: impl Fn(&'a Job) -> &'a Vec<Note>) -> Vec
 /// What `run` makes of a job file: the file, a cell for each group, whose other jobs run beside the first, and what
 /// flags changed, in words.
 pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String>), Failure> {
-    let file = fio::read(&flags.workload)?;
+    let file = fio::read(&flags.workload, &flags.section, &OfRun(flags))?;
     let jobs: Vec<&Job> = file.jobs().collect();
     for trap in each_once(&jobs, |job| &job.traps) {
         remark("note", &format!("{}: {}", trap.at, trap.words));
@@ -113,7 +178,12 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
                 changes.push(words);
             }
         }
-        let mut members = members.into_iter().map(|(name, spec)| ListedCell::new(name, spec));
+        let engine =
+            |name: &str| group.iter().find(|job| job.name == name)?.engine.map(str::to_owned);
+        let mut members = members.into_iter().map(|(name, spec)| ListedCell {
+            engine: engine(&name),
+            ..ListedCell::new(name, spec)
+        });
         if let Some(first) = members.next() {
             cells.push(ListedCell { beside: members.collect(), ..first });
         }
@@ -145,13 +215,9 @@ pub(crate) fn on_targets(
         ))
     };
     let engines: BTreeSet<_> = file.jobs().map(|job| job.engine).collect();
-    if flags.engine.is_none() && request.targets.iter().all(is_real) {
-        if engines.len() > 1 {
-            return Err(differ("engines", "give --engine for all"));
-        }
-        let kinds = EngineKind::ALL.into_iter();
+    if flags.engine.is_none() && request.targets.iter().all(is_real) && engines.len() == 1 {
         let named = engines.first().copied().flatten();
-        request.engine = named.and_then(|name| kinds.clone().find(|kind| kind.name() == name));
+        request.engine = named.and_then(|name| name.parse().ok());
     }
     for target in &mut request.targets {
         let (TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. }) = target else {

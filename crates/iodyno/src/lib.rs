@@ -41,7 +41,7 @@ use std::process::ExitCode;
 
 /// Runs one command line; `arguments` starts with the program's name.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = arguments.collect();
+    let words = fio::joined(arguments.collect());
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(e) => {

@@ -156,6 +156,14 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
         return Ok(RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? });
     }
     method_flags::refuse_of_methods(flags)?;
+    if let (Some(name), false) =
+        (flags.section.first(), iodyno_exchange::fio::is_job_file(&flags.workload))
+    {
+        return Err(Failure::input(format!(
+            "--section {name} is for job files of fio, and `{}` is none: leave it out",
+            flags.workload
+        )));
+    }
     if iodyno_exchange::fio::is_job_file(&flags.workload) {
         let (file, cells, changes) = fio::cells(flags)?;
         let mut request = with_work(flags, file.name.clone(), Work::Cells(cells), &changes)?;

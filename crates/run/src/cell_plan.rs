@@ -25,6 +25,7 @@ pub(crate) fn cell_plan(
         clock: run.clock,
         options: run.request.options,
         walks,
+        flow: Arc::default(),
     }
 }
 
@@ -47,7 +48,11 @@ pub(crate) fn targets_of(
         let beside = cell.beside.iter().enumerate().map(|(n, cell)| (Some(n), cell));
         for (beside, cell) in core::iter::once((None, cell)).chain(beside) {
             let spec = &cell.spec;
-            let (engine, why) = engine_for(task.engine, spec, &medium, open_target.align_bytes);
+            // Other media bring their engine.
+            let own = cell.engine.as_deref().filter(|_| matches!(medium, Medium::File(_)));
+            let own = own.and_then(|name| name.parse().ok());
+            let asked = task.engine.or(own);
+            let (engine, why) = engine_for(asked, spec, &medium, open_target.align_bytes);
             all.0.push(TargetPlan {
                 name: open_target.name.clone(),
                 align_bytes: open_target.align_bytes,

@@ -14,7 +14,7 @@ use std::path::Path;
 /// At their positions in the file.
 pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
     if fio::is_job_file(name_or_path) {
-        let jobs = fio::read(name_or_path)?;
+        let jobs = fio::read(name_or_path, &[], &fio::Process)?;
         let mut all = jobs.groups.into_iter().flatten();
         let (Some(job), None) = (all.next(), all.next()) else {
             return Err(several_jobs(name_or_path));
@@ -50,8 +50,20 @@ fn is_single(name: &str) -> bool {
 /// # Errors
 /// Those of [`workload`]; jobs of fio that run at the same time.
 pub fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>), Problem> {
+    members_of(name_or_path, &[], &fio::Process)
+}
+
+/// The same; of a job file of fio, the sections of these names, with what is around it.
+///
+/// # Errors
+/// Those of [`members`].
+pub fn members_of(
+    name_or_path: &str,
+    sections: &[String],
+    around: &dyn fio::Surroundings,
+) -> Result<(String, Vec<(String, Spec)>), Problem> {
     if fio::is_job_file(name_or_path) {
-        let jobs = fio::read(name_or_path)?;
+        let jobs = fio::read(name_or_path, sections, around)?;
         if jobs.groups.iter().any(|group| group.len() > 1) {
             return Err(several_jobs(name_or_path));
         }

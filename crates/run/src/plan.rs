@@ -6,7 +6,7 @@ use iodyno_measure::Threshold;
 use iodyno_method::Budget;
 use iodyno_target::{Health, Inspection};
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{ArrivalKind, Spec};
+use iodyno_workload::{ArrivalKind, Limits, Spec};
 use serde::Serialize;
 
 /// Approximate overhead of a method's step on real storage beside its own time, ns: starting threads, calibrating
@@ -81,19 +81,21 @@ enum Writes {
 
 impl Writes {
     /// Of a workload, its ramp included.
-    fn of(spec: &Spec) -> Self {
+    fn of(spec: &Spec, capacity_bytes: u64) -> Self {
         let limits = spec.limits();
+        let (start, end) = iodyno_drive::active_range(spec, capacity_bytes);
         let share = share_of_writes(spec);
         let long_ns = limits.ramp_ns + limits.time_ns.unwrap_or(0);
         let by_ops = limits.ops.map(|n| n as f64 * f64::from(spec.max_data_bytes()) * share);
         let by_bytes = limits.bytes.map(|n| n as f64 * share);
+        let by_passes = limits.passes.map(|n| n * end.saturating_sub(start) as f64 * share);
         let by_rate = match spec.arrivals() {
             ArrivalKind::Open { rate_iops, .. } if limits.time_ns.is_some() => {
                 Some(rate_iops * long_ns as f64 / 1e9 * share * mean_write_bytes(spec))
             }
             _ => None,
         };
-        let most = by_ops.into_iter().chain(by_bytes).reduce(f64::min);
+        let most = by_ops.into_iter().chain(by_bytes).chain(by_passes).reduce(f64::min);
         match (most, by_rate) {
             (_, _) if share == 0.0 => Self::AtMost(0.0),
             (None, None) => Self::Unlimited(long_ns),
@@ -140,15 +142,17 @@ impl Plan {
             ..Self::default()
         };
         let targets = inspections.len() as u64;
+        let capacity_bytes = capacities_bytes.iter().copied().max().unwrap_or(0);
         for cell in &run.cells {
-            let limits = cell.spec.limits();
-            plan.cell_times_ns.push(limits.ramp_ns + limits.time_ns.unwrap_or(0));
-            plan.open_ended |= limits.time_ns.is_none();
+            let loads = || core::iter::once(cell).chain(&cell.beside).map(|c| c.spec.limits());
+            let long_ns = |l: Limits| l.start_after_ns + l.ramp_ns + l.time_ns.unwrap_or_default();
+            plan.cell_times_ns.push(loads().map(long_ns).max().unwrap_or(0));
+            plan.open_ended |= loads().any(|limits| limits.time_ns.is_none());
             if emulated {
                 continue;
             }
             for load in core::iter::once(cell).chain(&cell.beside) {
-                match Writes::of(&load.spec) {
+                match Writes::of(&load.spec, capacity_bytes) {
                     Writes::AtMost(bytes) => plan.cell_write_bytes += bytes as u64 * targets,
                     Writes::About(bytes) => {
                         plan.cell_write_bytes += bytes as u64 * targets;
@@ -366,12 +370,14 @@ mod tests {
         let file = "schema = 1\nmix = { read = 70, write = 30 }\nblock = \"8KiB\"\nthreads = 1\ndepth = 1\n";
         let limits = "limits = { time = \"5s\", ramp = \"1s\" }\n";
         let closed = spec(&format!("{file}{limits}"));
-        assert_eq!(Writes::of(&closed), Writes::Unlimited(6_000_000_000));
+        assert_eq!(Writes::of(&closed, 0), Writes::Unlimited(6_000_000_000));
         let open = closed.with_rate(5000.0, None).unwrap();
-        let Writes::About(bytes) = Writes::of(&open) else { panic!("{:?}", Writes::of(&open)) };
+        let Writes::About(bytes) = Writes::of(&open, 0) else {
+            panic!("{:?}", Writes::of(&open, 0))
+        };
         assert!((bytes - 5000.0 * 6.0 * 0.3 * 8192.0).abs() < 1.0, "{bytes}");
         let few = open.with_ops(1000).unwrap();
-        assert_eq!(Writes::of(&few), Writes::AtMost(1000.0 * 0.3 * 8192.0));
+        assert_eq!(Writes::of(&few, 0), Writes::AtMost(1000.0 * 0.3 * 8192.0));
     }
 
     /// Only the writes to a device's own targets wear it.

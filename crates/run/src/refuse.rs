@@ -15,7 +15,7 @@ use iodyno_notebook::CELLS_PLANNED_MAX;
 use iodyno_target::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{
-    ArrivalKind, CellSpec, Content, Geometry, Limits, MAX_THREADS, Percent, Shared, Spec,
+    ArrivalKind, CellSpec, Content, Edge, Geometry, MAX_THREADS, Percent, Shared, Spec,
 };
 
 /// Combinations that are impossible on any target.
@@ -38,8 +38,10 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
             engine.name()
         )));
     }
-    let Some(engine) = run.request.engine else { return Ok(()) };
-    match run.loads().find_map(|cell| Some((cell, one_at_a_time(engine, &cell.spec)?))) {
+    let engine_of = |cell: &CellSpec| -> Option<EngineKind> {
+        run.request.engine.or(cell.engine.as_deref()?.parse().ok())
+    };
+    match run.loads().find_map(|cell| Some((cell, one_at_a_time(engine_of(cell)?, &cell.spec)?))) {
         None => Ok(()),
         Some((cell, why)) => Err(RunError::Impossible(format!("{}: {why}", cell.name))),
     }
@@ -47,18 +49,12 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
 
 /// Workloads beside a cell's own that can't be measured with it.
 fn beside(cell: &CellSpec) -> Result<(), RunError> {
-    let limits = cell.spec.limits();
-    let measured = (limits.ramp_ns, limits.time_ns);
+    let loads: Vec<&Spec> =
+        core::iter::once(cell).chain(&cell.beside).map(|cell| &cell.spec).collect();
     for CellSpec { name, spec, fill_passes, beside, .. } in &cell.beside {
-        let own = spec.limits();
-        let counted = |limits: Limits| limits.ops.or(limits.bytes).is_some();
-        let why = if (own.ramp_ns, own.time_ns) != measured || own.time_ns.is_none() {
-            "is measured for another time"
-        } else if counted(own) || counted(limits) {
-            "or the other ends by operations or bytes, and workloads at once end by time"
-        } else if !beside.is_empty() || fill_passes.or(cell.fill_passes).is_some() {
+        let why = if !beside.is_empty() || fill_passes.or(cell.fill_passes).is_some() {
             "is not a plain workload"
-        } else if [spec, &cell.spec].iter().any(|s| s.content() == Content::Verifiable) {
+        } else if loads.iter().any(|other| meet_verified(spec, other)) {
             "or the other verifies its content, which the other's writes would change"
         } else {
             continue;
@@ -69,6 +65,20 @@ fn beside(cell: &CellSpec) -> Result<(), RunError> {
         )));
     }
     Ok(())
+}
+
+/// Whether one of two workloads verifies its content, and they are not on parts of a target that have nothing in common.
+fn meet_verified(a: &Spec, b: &Spec) -> bool {
+    if core::ptr::eq(a, b) || [a, b].iter().all(|spec| spec.content() != Content::Verifiable) {
+        return false;
+    }
+    let of = |spec: &Spec| match (spec.active().start, spec.active().end) {
+        (Edge::Bytes(_), Edge::Bytes(_)) => Some(iodyno_drive::active_range(spec, u64::MAX)),
+        _ => None,
+    };
+    let (Some(a_at), Some(b_at)) = (of(a), of(b)) else { return true };
+    // One map of verified content has one workload at a time.
+    a.content() == b.content() || a_at.1 > b_at.0 && b_at.1 > a_at.0
 }
 
 /// Why an engine can't keep a workload's depth; None if it can.

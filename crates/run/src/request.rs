@@ -94,7 +94,10 @@ pub struct ListedCell {
     /// See [`CellSpec::fill_passes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill_passes: Option<u8>,
-    /// Workloads on the same targets at the same time; each is measured for as long as this one.
+    /// See [`CellSpec::engine`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    /// Workloads on the same targets at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<ListedCell>,
 }
@@ -102,7 +105,8 @@ pub struct ListedCell {
 impl ListedCell {
     /// A workload under its own name.
     pub fn new(name: impl Into<String>, spec: Spec) -> Self {
-        Self { name: name.into(), workload: None, spec, fill_passes: None, beside: Vec::new() }
+        let (workload, fill_passes, engine, beside) = (None, None, None, Vec::new());
+        Self { name: name.into(), workload, spec, fill_passes, engine, beside }
     }
 
     /// As the driver takes it.
@@ -110,6 +114,7 @@ impl ListedCell {
         let cell = CellSpec::new(self.name.clone(), self.spec.clone());
         let beside = self.beside.iter().map(Self::cell).collect();
         let workload = self.workload.clone().unwrap_or_else(|| self.name.clone());
-        CellSpec { workload, fill_passes: self.fill_passes, beside, ..cell }
+        let engine = self.engine.clone();
+        CellSpec { workload, fill_passes: self.fill_passes, engine, beside, ..cell }
     }
 }

@@ -12,7 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::file_set::FileSet;
 use crate::range::size_text;
-use crate::spec::{Address, ArrivalKind, Block, Content, Pattern, Process, Scope, Spec};
+use crate::spec::{
+    Address, ArrivalKind, Batches, Block, Content, Pattern, Process, Scope, Spec, Steady,
+    SteadyFigure,
+};
 
 impl Spec {
     /// The specification as a workload file with every key written out.
@@ -57,7 +60,13 @@ impl fmt::Display for Canonical<'_> {
         if let Some(align) = spec.align_bytes {
             writeln!(f, "align = \"{}\"", size_text(align.into()))?;
         }
+        if let Some(align) = spec.address_align_bytes {
+            writeln!(f, "address_align = \"{}\"", size_text(align.into()))?;
+        }
         writeln!(f, "active = \"{}\"", spec.active)?;
+        if let Some(step) = spec.worker_step_bytes {
+            writeln!(f, "worker_step = \"{}\"", size_text(step))?;
+        }
         if let Some(FileSet { files, size, extent_bytes }) = &spec.file_set {
             writeln!(f, "\n[file_set]\nfiles = {files}\nsize = \"{size}\"")?;
             if let Some(bytes) = extent_bytes {
@@ -82,6 +91,9 @@ impl fmt::Display for Canonical<'_> {
             }
             if scope == Scope::Write {
                 writeln!(f, "fua = \"{}\"\nflush_every = {}", spec.fua, spec.flush_every)?;
+                if spec.read_back > 0 {
+                    writeln!(f, "read_back = {}", spec.read_back)?;
+                }
             }
         }
         writeln!(f, "\n[arrivals]")?;
@@ -96,6 +108,13 @@ impl fmt::Display for Canonical<'_> {
                     Process::Constant => "constant",
                 };
                 writeln!(f, "kind = \"open\"\nrate = \"{rate_iops}/s\"\nprocess = \"{process}\"")?;
+            }
+        }
+        let Batches { think_after, refill_at, flow } = spec.batches;
+        for (key, value) in [("think_after", think_after), ("refill_at", refill_at), ("flow", flow)]
+        {
+            if let Some(value) = value {
+                writeln!(f, "{key} = {value}")?;
             }
         }
         writeln!(f, "\n[content]")?;
@@ -119,7 +138,29 @@ impl fmt::Display for Canonical<'_> {
         if let Some(bytes) = spec.limits.bytes {
             writeln!(f, "bytes = \"{}\"", size_text(bytes))?;
         }
-        writeln!(f, "ramp = \"{}ns\"", spec.limits.ramp_ns)
+        writeln!(f, "ramp = \"{}ns\"", spec.limits.ramp_ns)?;
+        if let Some(passes) = spec.limits.passes {
+            writeln!(f, "passes = {passes}")?;
+        }
+        if spec.limits.start_after_ns > 0 {
+            writeln!(f, "start_after = \"{}ns\"", spec.limits.start_after_ns)?;
+        }
+        if spec.limits.ends_others {
+            writeln!(f, "ends_others = true")?;
+        }
+        if let Some(Steady { figure, by_slope, within, window_ns, after_ns }) = spec.limits.steady {
+            let figure = match figure {
+                SteadyFigure::Iops => "iops",
+                SteadyFigure::Bandwidth => "bandwidth",
+                SteadyFigure::Latency => "latency",
+            };
+            let by = if by_slope { "slope" } else { "deviation" };
+            writeln!(
+                f,
+                "\n[limits.steady]\nof = \"{figure}\"\nby = \"{by}\"\nwithin = \"{within}\"\nwindow = \"{window_ns}ns\"\nafter = \"{after_ns}ns\""
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -146,8 +187,13 @@ fn addresses(addresses: &[Address]) -> Result<String, fmt::Error> {
         }
         let name = match pattern {
             Pattern::Uniform { .. } => "uniform",
-            Pattern::Sequential { .. } => "sequential",
+            Pattern::Sequential { .. }
+            | Pattern::Skips { .. }
+            | Pattern::Jumps { .. }
+            | Pattern::Streams { .. } => "sequential",
             Pattern::Zipf { .. } => "zipf",
+            Pattern::Pareto { .. } => "pareto",
+            Pattern::Normal { .. } => "normal",
             Pattern::HotSpots { .. } => "hot-spots",
             Pattern::RecentlyRead { .. } => "recently-read",
             Pattern::RecentlyWritten { .. } => "recently-written",
@@ -165,6 +211,13 @@ fn addresses(addresses: &[Address]) -> Result<String, fmt::Error> {
                 }
             }
             Pattern::Zipf { theta } => write!(text, ", theta = {theta}")?,
+            Pattern::Pareto { h } => write!(text, ", h = {h}")?,
+            Pattern::Normal { deviation } => write!(text, ", deviation = \"{deviation}\"")?,
+            Pattern::Skips { run, skip_bytes } => {
+                write!(text, ", run = {run}, skip = \"{}\"", size_text(*skip_bytes))?;
+            }
+            Pattern::Jumps { share } => write!(text, ", jump = \"{share}\"")?,
+            Pattern::Streams { streams } => write!(text, ", streams = {streams}")?,
             Pattern::HotSpots { spots, scatter } => {
                 let spots: Vec<String> = spots
                     .iter()
@@ -175,12 +228,13 @@ fn addresses(addresses: &[Address]) -> Result<String, fmt::Error> {
             Pattern::RecentlyRead { window } | Pattern::RecentlyWritten { window } => {
                 write!(text, ", window = {window}")?;
             }
-            Pattern::Strided { stride_bytes, start_bytes } => write!(
-                text,
-                ", stride = \"{}\", start = \"{}\"",
-                size_text(*stride_bytes),
-                size_text(*start_bytes)
-            )?,
+            Pattern::Strided { stride_bytes, start_bytes, backward } => {
+                let (stride, start) = (size_text(*stride_bytes), size_text(*start_bytes));
+                write!(text, ", stride = \"{stride}\", start = \"{start}\"")?;
+                if *backward {
+                    text.push_str(", backward = true");
+                }
+            }
         }
         text.push_str(" }");
     }

@@ -27,10 +27,12 @@ pub struct CellSpec {
     pub interval_ns: Option<u64>,
     /// The run stops when more operations than this have failed.
     pub errors_max: u64,
+    /// The engine by its name, where the workload brings one: job files of fio do. None leaves it to the run.
+    pub engine: Option<String>,
     /// Options for emulated devices alone.
     pub emulation: EmulationOptions,
-    /// Workloads on the same targets at the same time, with figures and workers of their own: each is as long as this
-    /// one, and has none beside it.
+    /// Workloads on the same targets at the same time, with figures, workers and limits of their own; none has one beside
+    /// it.
     pub beside: Vec<CellSpec>,
 }
 
@@ -78,6 +80,7 @@ impl CellSpec {
             fill_passes: None,
             interval_ns: None,
             errors_max: 0,
+            engine: None,
             emulation: EmulationOptions::default(),
             beside: Vec::new(),
         }

@@ -76,7 +76,14 @@ impl Address {
             Pattern::Sequential { shared: true, .. } => {
                 "sequential, shared by all workers".to_owned()
             }
+            Pattern::Skips { skip_bytes, .. } => {
+                format!("sequential, with gaps of {}", human::size(*skip_bytes))
+            }
+            Pattern::Streams { streams } => format!("{streams} sequential streams"),
+            Pattern::Jumps { share } => format!("sequential, {} random", percent(*share)),
             Pattern::Zipf { theta } => format!("zipf {theta}"),
+            Pattern::Pareto { h } => format!("pareto {h}"),
+            Pattern::Normal { deviation } => format!("normal {deviation}"),
             Pattern::HotSpots { spots, .. } => {
                 let all: f64 = spots.iter().map(|spot| spot.share).sum();
                 let first = spots.first().map(|spot| {

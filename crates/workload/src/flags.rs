@@ -25,7 +25,7 @@ impl FromStr for Pattern {
             ("shared", true) => Ok(Self::Sequential { shared: true, run: None }),
             ("stride" | "strided", false) => {
                 let stride_bytes = parse_size(value).map_err(|e| e.to_string())?;
-                Ok(Self::Strided { stride_bytes, start_bytes: 0 })
+                Ok(Self::Strided { stride_bytes, start_bytes: 0, backward: false })
             }
             ("zipf", false) => Self::zipf(value),
             ("hot", false) => Self::hot(value),

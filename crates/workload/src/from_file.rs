@@ -9,8 +9,8 @@ use crate::group::{Group, Workload};
 use crate::rules;
 use crate::schema::KEYS;
 use crate::spec::{
-    ActiveRange, Address, ArrivalKind, Block, Content, Edge, Limits, Pattern, Percent, Process,
-    Scope, Spec, Spot, Table, saturated,
+    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Edge, Limits, Pattern, Percent,
+    Process, Scope, Spec, Spot, Steady, SteadyFigure, Table, saturated,
 };
 
 /// How many addresses a `recently-…` pattern remembers by default.
@@ -96,13 +96,17 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
         depth: saturated(record.whole("depth").unwrap_or(1)),
         block,
         align_bytes: record.whole("align").map(saturated),
+        address_align_bytes: record.whole("address_align").map(saturated),
+        worker_step_bytes: record.whole("worker_step"),
         active: active.unwrap_or(ActiveRange::WHOLE),
         file_set,
         mix: mix(reader, record),
         tables,
         fua: record.real("write.fua").map(Percent::from_fraction).unwrap_or_default(),
         flush_every: saturated(record.whole("write.flush_every").unwrap_or(0)),
+        read_back: saturated(record.whole("write.read_back").unwrap_or(0)),
         arrivals: arrivals(record),
+        batches: batches(record),
         content: content(record),
         limits: limits(record),
     }
@@ -163,6 +167,18 @@ fn addresses(reader: &mut Reader, record: &Record, path: &str) -> Vec<Address> {
             reader.refuse(item.span.clone(), "this pattern has no `share`", help);
         }
     }
+    for address in list.items().iter().filter_map(Entry::record) {
+        let of = |names: &[&str]| names.iter().filter_map(|name| address.get(name)).count();
+        let alone = of(&["skip", "jump", "streams", "shared"]) + of(&["run"]);
+        let is_skip = alone == 2 && of(&["skip", "run"]) == 2;
+        let is_shared_run = of(&["skip", "jump", "streams"]) == 0;
+        if alone > 1 && !is_skip && !is_shared_run {
+            let help = "`run` goes with `skip`; `jump`, `streams` and `shared` go alone";
+            let at = ["streams", "jump", "skip"].iter().find_map(|name| address.get(name));
+            let span = at.map_or_else(|| list.span.clone(), |entry| entry.span.clone());
+            reader.refuse(span, "keys that don't go together", help);
+        }
+    }
     let one = |address: &Record| Address {
         pattern: pattern(address),
         share: address.real("share").unwrap_or(1.0),
@@ -175,9 +191,22 @@ fn pattern(address: &Record) -> Pattern {
     let is = |path: &str| address.flag(path) == Some(true);
     match address.word("pattern") {
         Some("sequential") => {
-            Pattern::Sequential { shared: is("shared"), run: address.whole("run") }
+            let run = address.whole("run");
+            if let Some(skip_bytes) = address.whole("skip") {
+                Pattern::Skips { run: run.unwrap_or(1), skip_bytes }
+            } else if let Some(share) = address.real("jump") {
+                Pattern::Jumps { share: Percent::from_fraction(share) }
+            } else if let Some(streams) = address.whole("streams") {
+                Pattern::Streams { streams: saturated(streams) }
+            } else {
+                Pattern::Sequential { shared: is("shared"), run }
+            }
         }
         Some("zipf") => Pattern::Zipf { theta: address.real("theta").unwrap_or(1.0) },
+        Some("pareto") => Pattern::Pareto { h: address.real("h").unwrap_or(0.2) },
+        Some("normal") => Pattern::Normal {
+            deviation: Percent::from_fraction(address.real("deviation").unwrap_or(0.0)),
+        },
         Some("hot-spots") => {
             let spot = |spot: &Record| {
                 let range = Percent::from_fraction(spot.real("range")?);
@@ -193,6 +222,7 @@ fn pattern(address: &Record) -> Pattern {
         Some("strided") => Pattern::Strided {
             stride_bytes: address.whole("stride").unwrap_or(1 << 30),
             start_bytes: address.whole("start").unwrap_or(0),
+            backward: is("backward"),
         },
         _ => Pattern::Uniform { once_per_pass: is("once_per_pass") },
     }
@@ -210,6 +240,15 @@ fn arrivals(record: &Record) -> ArrivalKind {
         _ => Process::Poisson,
     };
     ArrivalKind::Open { rate_iops: record.real("arrivals.rate").unwrap_or(1.0), process }
+}
+
+fn batches(record: &Record) -> Batches {
+    let of = |path: &str| record.whole(path).map(saturated);
+    Batches {
+        think_after: of("arrivals.think_after"),
+        refill_at: of("arrivals.refill_at"),
+        flow: of("arrivals.flow"),
+    }
 }
 
 fn content(record: &Record) -> Content {
@@ -231,9 +270,33 @@ fn content(record: &Record) -> Content {
 fn limits(record: &Record) -> Limits {
     let of = |path: &str| record.whole(path);
     let (mut time_ns, ops, bytes) = (of("limits.time"), of("limits.ops"), of("limits.bytes"));
-    if (time_ns, ops, bytes) == (None, None, None) {
+    let passes = record.real("limits.passes");
+    if (time_ns, ops, bytes, passes) == (None, None, None, None) {
         time_ns = Some(Limits::DEFAULT_TIME_NS);
     }
     let ramp_ns = of("limits.ramp").unwrap_or(Limits::DEFAULT_RAMP_NS);
-    Limits { time_ns, ops, bytes, ramp_ns }
+    Limits {
+        time_ns,
+        ops,
+        bytes,
+        ramp_ns,
+        passes,
+        start_after_ns: of("limits.start_after").unwrap_or(0),
+        ends_others: record.flag("limits.ends_others") == Some(true),
+        steady: record.get("limits.steady").map(|_| steady(record)),
+    }
+}
+
+fn steady(record: &Record) -> Steady {
+    Steady {
+        figure: match record.word("limits.steady.of") {
+            Some("bandwidth") => SteadyFigure::Bandwidth,
+            Some("latency") => SteadyFigure::Latency,
+            _ => SteadyFigure::Iops,
+        },
+        by_slope: record.word("limits.steady.by") == Some("slope"),
+        within: record.real("limits.steady.within").map_or(Percent::ALL, Percent::from_fraction),
+        window_ns: record.whole("limits.steady.window").unwrap_or(2_000_000_000),
+        after_ns: record.whole("limits.steady.after").unwrap_or(0),
+    }
 }

@@ -37,11 +37,12 @@ pub use content::Filler;
 pub use file_set::FileSet;
 pub use flags::OfferedRate;
 pub use group::{Group, Member, Workload};
+pub use pacing::Flow;
 pub use schema::KEYS;
 pub use source::{Issue, Next, Outcome, Source, SourceEnd, WorkloadSource};
 pub use spec::{
-    ActiveRange, Address, ArrivalKind, Block, Content, Edge, Limits, MAX_DEPTH, MAX_THREADS,
-    MAX_TIME_NS, Pattern, Percent, Process, Spec, Spot,
+    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Edge, Limits, MAX_DEPTH,
+    MAX_THREADS, MAX_TIME_NS, Pattern, Percent, Process, Spec, Spot, Steady, SteadyFigure,
 };
 pub use stream::Stream;
 pub use stream::geometry::{Geometry, GeometryError};

@@ -4,8 +4,8 @@
 use crate::flags::OfferedRate;
 use crate::rules;
 use crate::spec::{
-    ActiveRange, Address, ArrivalKind, Block, Content, Limits, Pattern, Percent, Process, Scope,
-    Spec, Table,
+    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Limits, Pattern, Percent, Process,
+    Scope, Spec, Table,
 };
 use iodyno_units::OpKind;
 
@@ -69,6 +69,7 @@ impl Spec {
         if self.mix[OpKind::Write.index()] == 0.0 {
             self.fua = Percent::ZERO;
             self.flush_every = 0;
+            self.read_back = 0;
         }
     }
 
@@ -226,7 +227,8 @@ impl Spec {
     /// # Errors
     /// Returned if there is no other limit.
     pub fn without_time(mut self) -> Result<Self, String> {
-        if self.limits.ops.is_none() && self.limits.bytes.is_none() {
+        let Limits { ops, bytes, passes, .. } = self.limits;
+        if (ops, bytes, passes) == (None, None, None) {
             return Err("a run without a limit of time needs one of operations or bytes".to_owned());
         }
         self.limits.time_ns = None;
@@ -239,8 +241,8 @@ impl Spec {
     pub fn for_calibration(&self, time_ns: u64) -> Self {
         let mut spec = self.clone();
         spec.arrivals = ArrivalKind::Closed { think_time_ns: 0, think_drains: false };
-        spec.limits =
-            Limits { time_ns: Some(time_ns), ops: None, bytes: None, ramp_ns: time_ns / 4 };
+        spec.limits = Limits { time_ns: Some(time_ns), ramp_ns: time_ns / 4, ..Limits::UNLIMITED };
+        spec.batches = Batches::default();
         spec
     }
 

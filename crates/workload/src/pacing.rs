@@ -10,11 +10,16 @@
 //!   submitted late, and its response time still counts from when it was due.
 
 use crate::arrivals::Arrivals;
-use crate::spec::{ArrivalKind, Spec};
+use crate::spec::{ArrivalKind, Batches, Spec};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Up to this number, the backlog is counted one by one.
 const COUNTED_MAX: u64 = 1 << 20;
+
+/// How soon a worker looks again whether others have caught up, ns.
+const FLOW_NS: u64 = 10_000;
 
 /// The worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,15 +52,35 @@ enum Mode {
     /// `left` more may be issued in this batch; the next batch begins at `ready_ns`.
     Drain {
         think_ns: u64,
-        depth: u32,
+        batch: u32,
         left: u32,
         in_flight: u32,
         ready_ns: u64,
+    },
+    /// Fills all slots, then none until at most `low` are in flight.
+    Refill {
+        low: u32,
+        depth: u32,
+        in_flight: u32,
+        fills: bool,
+    },
+    /// Waits while its share of the operations is above its share of the weights.
+    Flow {
+        flow: Arc<Flow>,
+        weight: u64,
+        issued: u64,
     },
     Open {
         arrivals: Arrivals,
         next_ns: u64,
     },
+}
+
+/// What workers count together that keep their operations in proportion to their weights.
+#[derive(Debug, Default)]
+pub struct Flow {
+    issued: AtomicU64,
+    weights: AtomicU64,
 }
 
 impl Pacing {
@@ -64,12 +89,31 @@ impl Pacing {
     /// # Panics
     /// If there is no such worker.
     pub(crate) fn new(spec: &Spec, seed: u64, worker: u32, slots: u32) -> Self {
-        match (Arrivals::new(spec, seed, worker, spec.threads()), spec.arrivals()) {
+        let Batches { think_after, refill_at, .. } = spec.batches();
+        let mut pacing = match (Arrivals::new(spec, seed, worker, spec.threads()), spec.arrivals())
+        {
             (Some(arrivals), _) => Self::open(arrivals),
             (None, ArrivalKind::Closed { think_time_ns, think_drains }) => {
                 Self::closed(slots, think_time_ns, think_drains)
             }
             (None, ArrivalKind::Open { .. }) => unreachable!("an open loop has arrivals"),
+        };
+        match (&mut pacing.mode, think_after, refill_at) {
+            (Mode::Drain { batch, left, .. }, Some(after), _) => (*batch, *left) = (after, after),
+            (Mode::Closed, _, Some(low)) if low < slots => {
+                pacing.mode = Mode::Refill { low, depth: slots, in_flight: 0, fills: true };
+            }
+            _ => {}
+        }
+        pacing
+    }
+
+    /// Keeps its operations in proportion to those of others, where it is a closed loop without anything else.
+    pub(crate) fn join(&mut self, flow: &Arc<Flow>, weight: u32) {
+        if let Mode::Closed = self.mode {
+            flow.weights.fetch_add(weight.into(), Ordering::Relaxed);
+            let flow = Arc::clone(flow);
+            self.mode = Mode::Flow { flow, weight: weight.into(), issued: 0 };
         }
     }
 
@@ -82,7 +126,9 @@ impl Pacing {
                 ready_ns.resize(depth as usize, 0);
                 Mode::Think { think_ns, ready_ns }
             }
-            (_, true) => Mode::Drain { think_ns, depth, left: depth, in_flight: 0, ready_ns: 0 },
+            (_, true) => {
+                Mode::Drain { think_ns, batch: depth, left: depth, in_flight: 0, ready_ns: 0 }
+            }
         };
         Self { mode, start_ns: 0 }
     }
@@ -133,6 +179,24 @@ impl Pacing {
                     Step::Issue(None)
                 }
             }
+            Mode::Refill { depth, in_flight, fills, .. } => {
+                if !*fills {
+                    return Step::WaitCompletion;
+                }
+                *in_flight += 1;
+                *fills = *in_flight < *depth;
+                Step::Issue(None)
+            }
+            Mode::Flow { flow, weight, issued } => {
+                let all = u128::from(flow.issued.load(Ordering::Relaxed));
+                let weights = u128::from(flow.weights.load(Ordering::Relaxed));
+                if u128::from(*issued) * weights > u128::from(*weight) * all {
+                    return Step::WaitUntil(now_ns + FLOW_NS);
+                }
+                *issued += 1;
+                flow.issued.fetch_add(1, Ordering::Relaxed);
+                Step::Issue(None)
+            }
             Mode::Open { arrivals, next_ns } => {
                 let due_ns = self.start_ns + *next_ns;
                 if due_ns > now_ns {
@@ -148,12 +212,16 @@ impl Pacing {
     #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64) {
         match &mut self.mode {
-            Mode::Closed | Mode::Open { .. } => {}
+            Mode::Closed | Mode::Flow { .. } | Mode::Open { .. } => {}
+            Mode::Refill { low, in_flight, fills, .. } => {
+                *in_flight -= 1;
+                *fills |= *in_flight <= *low;
+            }
             Mode::Think { think_ns, ready_ns } => ready_ns.push_back(now_ns + *think_ns),
-            Mode::Drain { think_ns, depth, left, in_flight, ready_ns } => {
+            Mode::Drain { think_ns, batch, left, in_flight, ready_ns } => {
                 *in_flight -= 1;
                 if *in_flight == 0 && *left == 0 {
-                    *left = *depth;
+                    *left = *batch;
                     *ready_ns = now_ns + *think_ns;
                 }
             }
@@ -230,6 +298,47 @@ mod tests {
         assert_eq!(drained.step(60, 1), Step::WaitCompletion);
         drained.completed(1000);
         assert_eq!(drained.step(1001, 2), Step::WaitUntil(1050));
+    }
+
+    /// A full queue is filled again at the low mark, and not before.
+    #[test]
+    fn a_full_queue_is_filled_again_at_its_mark() {
+        let spec = Spec::from_toml(
+            "schema = 1\ndepth = 4\nmix = { read = 1 }\narrivals = { kind = \"closed\", refill_at = 1 }",
+        );
+        let mut pacing = Pacing::new(&spec.unwrap(), 1, 0, 4);
+        let mut issued = Vec::new();
+        let mut in_flight = 0;
+        for _ in 0..9 {
+            let before = in_flight;
+            while pacing.step(0, 4 - in_flight) == Step::Issue(None) {
+                in_flight += 1;
+            }
+            issued.push(in_flight - before);
+            pacing.completed(0);
+            in_flight -= 1;
+        }
+        assert_eq!(issued, [4, 0, 0, 3, 0, 0, 3, 0, 0]);
+    }
+
+    /// Workers with weights issue in their proportion, however fast each could be.
+    #[test]
+    fn flows_keep_their_proportion() {
+        let flow = Arc::default();
+        let mut of = |weight| {
+            let mut pacing = Pacing::closed(8, 0, false);
+            pacing.join(&flow, weight);
+            pacing
+        };
+        let (mut one, mut eight) = (of(1), of(8));
+        let mut counts = [0_u32; 2];
+        for _ in 0..10_000 {
+            for (pacing, count) in [&mut one, &mut eight].into_iter().zip(&mut counts) {
+                *count += u32::from(pacing.step(0, 8) == Step::Issue(None));
+            }
+        }
+        let ratio = f64::from(counts[1]) / f64::from(counts[0]);
+        assert!((ratio - 8.0).abs() < 0.05, "{counts:?}");
     }
 
     /// An unreachable rate leaves a backlog of billions: it is counted at once, and accurately enough.

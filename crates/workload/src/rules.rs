@@ -7,8 +7,8 @@ use iodyno_units::{OpKind, human};
 use crate::file_set::{FS_BLOCK_BYTES, MAX_EXTENT_BYTES, MAX_FILES};
 use crate::range::size_text;
 use crate::spec::{
-    Address, ArrivalKind, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, Pattern,
-    Percent, Scope, Spec,
+    Address, ArrivalKind, Batches, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS,
+    Pattern, Percent, Scope, Spec, Steady,
 };
 
 /// Operations that carry data are at most this large: each outstanding one needs a buffer.
@@ -23,8 +23,14 @@ const MAX_SHARE: f64 = 1e9;
 const MAX_WINDOW: u32 = 1 << 20;
 /// Blocks of a sequential run.
 const MAX_RUN: u64 = 1 << 40;
+/// Streams in turn.
+const MAX_STREAMS: u64 = 65_536;
+/// Bytes between runs.
+const MAX_SKIP_BYTES: u64 = 1 << 50;
 /// Writes between flushes.
 const MAX_FLUSH_EVERY: u32 = 1_000_000_000;
+/// Passes over the range that end a workload.
+const MAX_PASSES: f64 = 1e6;
 const SECOND_NS: u64 = 1_000_000_000;
 /// The longest think time: an hour.
 const MAX_THINK_NS: u64 = 3600 * SECOND_NS;
@@ -63,10 +69,12 @@ pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
     check_blocks(spec, &mut faults);
     check_range(spec, &mut faults);
     check_file_set(spec, &mut faults);
+    check_places(spec, &mut faults);
     for scope in Scope::ALL {
         check_addresses(spec, scope, &mut faults);
     }
     check_recent(spec, &mut faults);
+    check_batches(spec, &mut faults);
     check_arrivals(spec, &mut faults);
     check_content(spec, &mut faults);
     check_limits(spec, &mut faults);
@@ -102,6 +110,10 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
     }
     if spec.flush_every > MAX_FLUSH_EVERY {
         faults.add("write.flush_every", "`flush_every` is a whole number from 0 to 10^9", "");
+    }
+    if spec.read_back > MAX_WINDOW {
+        let message = format!("`read_back` is a whole number from 0 to {MAX_WINDOW}");
+        faults.add("write.read_back", message, "");
     }
 }
 
@@ -203,6 +215,14 @@ fn check_file_set(spec: &Spec, faults: &mut Faults) {
         let help = "a file system places data at multiples of 4 KiB: leave `align` out";
         faults.add("file_set", "the alignment on a file set is at most 1 MiB", help);
     }
+    if spec.worker_step_bytes.is_some() || spec.address_align_bytes.is_some() {
+        let help = "leave `worker_step` and `address_align` out";
+        faults.add(
+            "file_set",
+            "files are where the file system places them, for all workers",
+            help,
+        );
+    }
     let Some(extent) = set.extent_bytes else { return };
     let largest = spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
     let least = u64::from(largest.unwrap_or(0)).max(FS_BLOCK_BYTES);
@@ -216,6 +236,31 @@ fn check_file_set(spec: &Spec, faults: &mut Faults) {
         );
         let help = "leave it out for files as a new file system places them";
         faults.add("file_set.extent", message, help);
+    }
+}
+
+/// Addresses that are drawn, and ranges of workers.
+fn check_places(spec: &Spec, faults: &mut Faults) {
+    let align = spec.align_bytes();
+    if let Some(of) = spec.address_align_bytes
+        && !(of.is_power_of_two() && (align..=MAX_RANGE_BYTES).contains(&of))
+    {
+        let message = format!(
+            "`address_align` is a power of two from the alignment, {}, to 1 GiB",
+            human::size(align.into())
+        );
+        faults.add("address_align", message, "");
+    }
+    let of = spec.address_align_bytes.unwrap_or(align).max(1);
+    if spec.worker_step_bytes.is_some_and(|step| step % u64::from(of) != 0) {
+        let message = format!("the step is a multiple of {}", human::size(of.into()));
+        faults.add("worker_step", message, "");
+    }
+    let addresses = spec.tables.iter().flat_map(|table| &table.addresses);
+    let is_shared = |a: &Address| matches!(a.pattern, Pattern::Sequential { shared: true, .. });
+    if spec.worker_step_bytes.is_some() && addresses.into_iter().any(is_shared) {
+        let help = "leave `shared` out, or `worker_step`";
+        faults.add("worker_step", "workers with ranges of their own share no cursor", help);
     }
 }
 
@@ -273,12 +318,47 @@ fn check_pattern(
                 faults.add(format!("{key}.theta"), "`theta` is above 0 and at most 5", help);
             }
         }
+        Pattern::Pareto { h } => {
+            if !(*h > 0.0 && *h < 1.0) {
+                let help = "of all draws, 1 - h are among the first h of the blocks: 0.2 is 80/20";
+                faults.add(format!("{key}.h"), "`h` is above 0 and below 1", help);
+            }
+        }
+        Pattern::Normal { .. } => {}
+        Pattern::Skips { run, skip_bytes } => {
+            faults.whole(&format!("{key}.run"), "a run's length in blocks", *run, MAX_RUN);
+            let align = u64::from(spec.align_bytes());
+            if *skip_bytes == 0 || skip_bytes % align != 0 || *skip_bytes > MAX_SKIP_BYTES {
+                let message = format!(
+                    "`skip` is above 0, at most 1 PiB, and a multiple of the alignment, {}",
+                    human::size(align)
+                );
+                faults.add(format!("{key}.skip"), message, "");
+            }
+            if several_sizes {
+                let message = "a run with skips has one block size";
+                faults.add(format!("{key}.skip"), message, one_size);
+            }
+        }
+        Pattern::Streams { streams } => {
+            let streams_key = format!("{key}.streams");
+            faults.whole(&streams_key, "the number of streams", (*streams).into(), MAX_STREAMS);
+            if several_sizes {
+                faults.add(streams_key, "streams in turn have one block size", one_size);
+            }
+        }
+        Pattern::Jumps { share } => {
+            if *share == Percent::ZERO {
+                let help = "leave `jump` out for addresses that are sequential throughout";
+                faults.add(format!("{key}.jump"), "`jump` is above 0%", help);
+            }
+        }
         Pattern::HotSpots { spots, .. } => check_spots(key, spots, faults),
         Pattern::RecentlyRead { window } | Pattern::RecentlyWritten { window } => {
             let what = "the window, in addresses,";
             faults.whole(&format!("{key}.window"), what, (*window).into(), MAX_WINDOW.into());
         }
-        Pattern::Strided { stride_bytes, start_bytes } => {
+        Pattern::Strided { stride_bytes, start_bytes, .. } => {
             let align = u64::from(spec.align_bytes());
             let of_align = format!("a multiple of the alignment, {}", human::size(align));
             if *stride_bytes == 0 || stride_bytes % align != 0 {
@@ -380,6 +460,43 @@ fn check_arrivals(spec: &Spec, faults: &mut Faults) {
     }
 }
 
+fn check_batches(spec: &Spec, faults: &mut Faults) {
+    let Batches { think_after, refill_at, flow } = spec.batches;
+    let (thinks, drains) = match spec.arrivals {
+        ArrivalKind::Closed { think_time_ns, think_drains } => (think_time_ns > 0, think_drains),
+        ArrivalKind::Open { .. } => (false, false),
+    };
+    if let Some(after) = think_after {
+        let key = "arrivals.think_after";
+        faults.whole(key, "`think_after`", after.into(), MAX_FLUSH_EVERY.into());
+        if !drains {
+            faults.add(
+                key,
+                "`think_after` needs a think time that drains",
+                "add `think_drains = true`",
+            );
+        }
+    }
+    let is_open = matches!(spec.arrivals, ArrivalKind::Open { .. });
+    if let Some(at) = refill_at {
+        if at >= spec.depth {
+            let help = "leave it out to use each slot again at once";
+            faults.add("arrivals.refill_at", "`refill_at` is below the depth", help);
+        }
+        if thinks || is_open || flow.is_some() {
+            let message = "`refill_at` goes with a closed loop without think time and flow";
+            faults.add("arrivals.refill_at", message, "leave one of them out");
+        }
+    }
+    if let Some(flow) = flow {
+        faults.whole("arrivals.flow", "the weight", flow.into(), 1000);
+        if thinks || is_open {
+            let message = "`flow` goes with a closed loop without think time";
+            faults.add("arrivals.flow", message, "leave one of them out");
+        }
+    }
+}
+
 fn check_content(spec: &Spec, faults: &mut Faults) {
     match spec.content {
         Content::Compressible { compressible: Percent::ZERO, dedupable: Percent::ZERO } => {
@@ -409,6 +526,24 @@ fn check_limits(spec: &Spec, faults: &mut Faults) {
     }
     if limits.ramp_ns > MAX_TIME_NS {
         faults.add("limits.ramp", "the ramp is at most 365 d", "");
+    }
+    if limits.start_after_ns > MAX_TIME_NS {
+        faults.add("limits.start_after", "workers start after at most 365 d", "");
+    }
+    if limits.passes.is_some_and(|passes| !(passes > 0.0 && passes <= MAX_PASSES)) {
+        faults.add("limits.passes", "the passes are a number above 0 and at most 10^6", "");
+    }
+    if let Some(Steady { within, window_ns, after_ns, .. }) = limits.steady {
+        if within == Percent::ZERO {
+            faults.add("limits.steady.within", "`within` is above 0%", "");
+        }
+        if window_ns % SECOND_NS != 0 || !(2..=3600).contains(&(window_ns / SECOND_NS)) {
+            let message = "the window is a whole number of seconds, from 2 s to 1 h";
+            faults.add("limits.steady.window", message, "");
+        }
+        if after_ns > MAX_TIME_NS {
+            faults.add("limits.steady.after", "the window begins after at most 365 d", "");
+        }
     }
     if limits.ops == Some(0) {
         faults.add("limits.ops", "a limit of 0 operations measures nothing", "");

@@ -14,6 +14,8 @@ pub const KEYS: &[Key] = &[
     Key::optional("depth", COUNT),
     block("block"),
     Key::optional("align", ValueType::Bytes),
+    Key::optional("address_align", ValueType::Bytes),
+    Key::optional("worker_step", ValueType::Bytes),
     Key::optional("active", ValueType::Text).such_as("\"0%..100%\""),
     Key::optional("file_set", ValueType::Table(FILE_SET)),
     Key::optional("mix", ValueType::Table(MIX)),
@@ -58,6 +60,7 @@ const WRITE: &[Key] = &[
     addresses("write.addresses"),
     Key::optional("write.fua", ValueType::Percent),
     Key::optional("write.flush_every", COUNT),
+    Key::optional("write.read_back", COUNT),
 ];
 
 const WRITE_ZEROES: &[Key] = &[block("write_zeroes.block"), addresses("write_zeroes.addresses")];
@@ -75,7 +78,12 @@ const ADDRESSES: &[Key] = &[
     Key::optional("once_per_pass", ValueType::Flag).only(&["uniform"]),
     Key::optional("shared", ValueType::Flag).only(&["sequential"]),
     Key::optional("run", COUNT).only(&["sequential"]),
+    Key::optional("skip", ValueType::Bytes).only(&["sequential"]),
+    Key::optional("jump", ValueType::Percent).only(&["sequential"]),
+    Key::optional("streams", COUNT).only(&["sequential"]),
     Key::required("theta", NUMBER).only(&["zipf"]).such_as("0.9"),
+    Key::required("h", NUMBER).only(&["pareto"]).such_as("0.2"),
+    Key::optional("deviation", ValueType::Percent).only(&["normal"]),
     Key::required("spots", ValueType::Tables(SPOTS))
         .only(&["hot-spots"])
         .such_as("[{ share = 80, range = \"20%\" }, { share = 20, range = \"80%\" }]"),
@@ -83,10 +91,20 @@ const ADDRESSES: &[Key] = &[
     Key::optional("window", COUNT).only(&["recently-read", "recently-written"]),
     Key::required("stride", ValueType::Bytes).only(&["strided"]).such_as("\"64KiB\""),
     Key::optional("start", ValueType::Bytes).only(&["strided"]),
+    Key::optional("backward", ValueType::Flag).only(&["strided"]),
 ];
 
-const PATTERNS: &[&str] =
-    &["uniform", "sequential", "zipf", "hot-spots", "recently-read", "recently-written", "strided"];
+const PATTERNS: &[&str] = &[
+    "uniform",
+    "sequential",
+    "zipf",
+    "pareto",
+    "normal",
+    "hot-spots",
+    "recently-read",
+    "recently-written",
+    "strided",
+];
 
 const SPOTS: &[Key] = &[
     Key::required("share", NUMBER).such_as("80"),
@@ -97,6 +115,9 @@ const ARRIVALS: &[Key] = &[
     Key::required("arrivals.kind", ValueType::Kind(&["closed", "open"], "a loop that is")),
     Key::optional("arrivals.think_time", TIME).only(&["closed"]),
     Key::optional("arrivals.think_drains", ValueType::Flag).only(&["closed"]),
+    Key::optional("arrivals.think_after", COUNT).only(&["closed"]),
+    Key::optional("arrivals.refill_at", COUNT).only(&["closed"]),
+    Key::optional("arrivals.flow", COUNT).only(&["closed"]),
     Key::required("arrivals.rate", ValueType::Rate).only(&["open"]),
     Key::optional("arrivals.process", ValueType::Word(&["poisson", "constant"])).only(&["open"]),
 ];
@@ -118,4 +139,16 @@ const LIMITS: &[Key] = &[
     Key::optional("limits.ops", COUNT),
     Key::optional("limits.bytes", ValueType::Bytes),
     Key::optional("limits.ramp", TIME).such_as("\"1s\""),
+    Key::optional("limits.passes", NUMBER).such_as("1"),
+    Key::optional("limits.start_after", TIME).such_as("\"5s\""),
+    Key::optional("limits.ends_others", ValueType::Flag),
+    Key::optional("limits.steady", ValueType::Table(STEADY)),
+];
+
+const STEADY: &[Key] = &[
+    Key::required("limits.steady.of", ValueType::Word(&["iops", "bandwidth", "latency"])),
+    Key::optional("limits.steady.by", ValueType::Word(&["deviation", "slope"])),
+    Key::required("limits.steady.within", ValueType::Percent).such_as("\"5%\""),
+    Key::required("limits.steady.window", TIME).such_as("\"30s\""),
+    Key::optional("limits.steady.after", TIME),
 ];

@@ -10,11 +10,12 @@
 //! alone determines it, and the workers' timing determines which worker issues which. In virtual time
 //! that is fixed too: workers of equal time run in the order of their numbers.
 
-use crate::pacing::{Pacing, Step};
+use crate::pacing::{Flow, Pacing, Step};
 use crate::spec::Spec;
 use crate::stream::Stream;
 use iodyno_units::Op;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// A worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +106,15 @@ impl WorkloadSource {
     /// If there is no such worker.
     pub fn new(spec: &Spec, seed: u64, worker: u32, slots: u32, stream: Stream) -> Self {
         Self { pacing: Pacing::new(spec, seed, worker, slots), stream }
+    }
+
+    /// Keeps its operations in proportion to those of other sources, where the workload has a weight.
+    #[must_use]
+    pub fn in_flow(mut self, spec: &Spec, flow: &Arc<Flow>) -> Self {
+        if let Some(weight) = spec.batches().flow {
+            self.pacing.join(flow, weight);
+        }
+        self
     }
 }
 

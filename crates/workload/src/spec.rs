@@ -82,6 +82,35 @@ pub enum Pattern {
         /// The exponent, in (0, 5].
         theta: f64,
     },
+    /// fio's Pareto distribution: the share `u^(ln h / ln(1 - h))` of the range, `u` uniform, gives the rank; a bijection
+    /// scatters ranks over blocks. `1 - h` of the draws are among the first `h` of the ranks.
+    Pareto {
+        /// Above 0 and below 1.
+        h: f64,
+    },
+    /// fio's normal distribution: the mean of twelve uniform draws over the ranks, moved by a uniform draw as wide as
+    /// `deviation` of the range; a bijection scatters ranks over blocks.
+    Normal {
+        /// The width of the move.
+        deviation: Percent,
+    },
+    /// So many blocks in sequence, then on by `skip_bytes`; past the end, from the start.
+    Skips {
+        /// Blocks in sequence.
+        run: u64,
+        /// From the end of a run to the start of the next.
+        skip_bytes: u64,
+    },
+    /// The range in equal parts, each walked from its start; a block of each in turn.
+    Streams {
+        /// How many parts.
+        streams: u32,
+    },
+    /// One block after the other; before each, with this probability, a jump to a random block.
+    Jumps {
+        /// The probability.
+        share: Percent,
+    },
     /// Parts of the range, each with its share of the operations.
     HotSpots {
         /// The parts, from the start of the range.
@@ -103,8 +132,10 @@ pub enum Pattern {
     Strided {
         /// From the start of one operation to the start of the next.
         stride_bytes: u64,
-        /// The first address, from the start of the active range.
+        /// The first address, from the start of the active range; backward, from its last one.
         start_bytes: u64,
+        /// From the end of the range to its start.
+        backward: bool,
     },
 }
 
@@ -198,7 +229,7 @@ impl FromStr for Content {
 }
 
 /// The end of the measurement of one target: the first limit that is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Measured time after the ramp, in ns.
     pub time_ns: Option<u64>,
@@ -208,11 +239,68 @@ pub struct Limits {
     pub bytes: Option<u64>,
     /// Time before the measurement that is not counted, in ns.
     pub ramp_ns: u64,
+    /// Bytes moved after the ramp, as a multiple of the active range of one worker.
+    pub passes: Option<f64>,
+    /// How long its workers wait before the ramp, in ns: other workloads of the cell have begun then.
+    pub start_after_ns: u64,
+    /// The other workloads of the cell end when this one does.
+    pub ends_others: bool,
+    /// A steady state that ends the cell.
+    pub steady: Option<Steady>,
+}
+
+/// The figure whose steady state ends a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SteadyFigure {
+    /// Operations a second.
+    Iops,
+    /// Bytes a second.
+    Bandwidth,
+    /// The mean latency.
+    Latency,
+}
+
+/// A steady state as fio has it: the figure's values of each second, over a window that moves on by a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steady {
+    /// The figure.
+    pub figure: SteadyFigure,
+    /// By the slope of a least-squares line, each second; otherwise by the largest deviation from the mean.
+    pub by_slope: bool,
+    /// The most it may be, as a share of the mean; it must be below.
+    pub within: Percent,
+    /// The window's length, ns: a whole number of seconds.
+    pub window_ns: u64,
+    /// How long after the start of the measurement the first window begins, ns.
+    pub after_ns: u64,
+}
+
+/// How the slots of a closed loop are used again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batches {
+    /// With think time that drains: the operations between two thinks; as many as there are slots, without it.
+    pub think_after: Option<u32>,
+    /// Once all slots are taken, none is used again until at most so many operations are in flight.
+    pub refill_at: Option<u32>,
+    /// The workload's weight among those of the cell that have one: it waits while its share of the operations is larger
+    /// than its share of the weights.
+    pub flow: Option<u32>,
 }
 
 impl Limits {
     /// The measured time where no limit is given at all: 10 s.
     pub const DEFAULT_TIME_NS: u64 = 10_000_000_000;
+    /// Without a ramp or an end.
+    pub const UNLIMITED: Self = Self {
+        time_ns: None,
+        ops: None,
+        bytes: None,
+        ramp_ns: 0,
+        passes: None,
+        start_after_ns: 0,
+        ends_others: false,
+        steady: None,
+    };
     /// The ramp where none is given: 1 s.
     pub const DEFAULT_RAMP_NS: u64 = 1_000_000_000;
 }
@@ -285,6 +373,8 @@ pub struct Spec {
     pub(crate) depth: u32,
     pub(crate) block: Vec<Block>,
     pub(crate) align_bytes: Option<u32>,
+    pub(crate) address_align_bytes: Option<u32>,
+    pub(crate) worker_step_bytes: Option<u64>,
     pub(crate) active: ActiveRange,
     pub(crate) file_set: Option<FileSet>,
     /// Shares by kind; 0 for a kind that is not issued.
@@ -292,7 +382,9 @@ pub struct Spec {
     pub(crate) tables: [Table; Scope::COUNT],
     pub(crate) fua: Percent,
     pub(crate) flush_every: u32,
+    pub(crate) read_back: u32,
     pub(crate) arrivals: ArrivalKind,
+    pub(crate) batches: Batches,
     pub(crate) content: Content,
     pub(crate) limits: Limits,
 }
@@ -329,7 +421,18 @@ impl Spec {
         })
     }
 
-    /// The part of the target that operations go to.
+    /// Addresses that are drawn are multiples of this many bytes, also where blocks are smaller; None where the alignment
+    /// decides.
+    pub fn address_align_bytes(&self) -> Option<u32> {
+        self.address_align_bytes
+    }
+
+    /// Worker w has the active range for itself, moved by w times this; None where the workers share the range.
+    pub fn worker_step_bytes(&self) -> Option<u64> {
+        self.worker_step_bytes
+    }
+
+    /// The part of the target that operations go to; with [`Spec::worker_step_bytes`], of the first worker.
     pub fn active(&self) -> ActiveRange {
         self.active
     }
@@ -341,7 +444,9 @@ impl Spec {
 
     /// Whether a kind is issued; flushes after every so many writes count too.
     pub fn issues(&self, kind: OpKind) -> bool {
-        self.mix[kind.index()] > 0.0 || (kind == OpKind::Flush && self.flush_every > 0)
+        self.mix[kind.index()] > 0.0
+            || (kind == OpKind::Flush && self.flush_every > 0)
+            || (kind == OpKind::Read && self.read_back > 0)
     }
 
     /// Whether the workload changes the target's content.
@@ -351,7 +456,10 @@ impl Spec {
 
     /// The block sizes of a kind; none for flushes.
     pub fn blocks(&self, kind: OpKind) -> &[Block] {
-        match Scope::of(kind) {
+        // What is read back has the sizes of writes.
+        let is_read_back =
+            kind == OpKind::Read && self.mix[kind.index()] == 0.0 && self.read_back > 0;
+        match Scope::of(if is_read_back { OpKind::Write } else { kind }) {
             None => &[],
             Some(scope) => match self.tables[scope as usize].block.as_slice() {
                 [] => &self.block,
@@ -386,6 +494,16 @@ impl Spec {
     /// The number of writes of a worker between flushes; 0 = never.
     pub fn flush_every(&self) -> u32 {
         self.flush_every
+    }
+
+    /// After so many writes a worker reads them back, in their order; 0 = never.
+    pub fn read_back(&self) -> u32 {
+        self.read_back
+    }
+
+    /// How the slots of a closed loop are used again.
+    pub fn batches(&self) -> Batches {
+        self.batches
     }
 
     /// The start condition of an operation.

@@ -16,6 +16,7 @@ pub(crate) mod shared;
 mod weighted;
 mod zipf;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use iodyno_units::rng::{self, Generator, RngCore as _, below};
@@ -146,7 +147,11 @@ impl MixedUniform {
         let same =
             |kind: &shared::KindPlan| kind.table.is_some() && *kind.lens_bytes == [len_bytes];
         let plain_writes = shared.spec.fua() == Percent::ZERO && shared.spec.flush_every() == 0;
-        if shared.files.is_some() || !plain_writes || !shared.kinds.iter().all(same) {
+        let plain_writes = plain_writes
+            && shared.files.is_none()
+            && shared.spec.read_back() == 0
+            && shared.spec.address_align_bytes().is_none();
+        if !plain_writes || !shared.kinds.iter().all(same) {
             return None;
         }
         let mut patterns = table.patterns(shared.seed, worker, shared.workers).into_iter();
@@ -161,7 +166,7 @@ impl MixedUniform {
             address: Uniform {
                 rng,
                 places: table.extent.places(),
-                start_bytes: shared.range.start_bytes,
+                start_bytes: shared.start_bytes(worker),
                 shift: shared.range.shift,
                 len_bytes,
             },
@@ -198,6 +203,9 @@ struct General {
     fua_below: Option<u64>,
     flush_every: u32,
     writes_since_flush: u32,
+    read_back: Option<Box<ReadBack>>,
+    /// Addresses that are drawn are multiples of this; 1 where the alignment decides.
+    address_align_bytes: u64,
     recent_misses: u64,
 }
 
@@ -239,7 +247,7 @@ impl General {
         }
         let fua = shared.spec.fua();
         Self {
-            start_bytes: shared.range.start_bytes,
+            start_bytes: shared.start_bytes(worker),
             shift: shared.range.shift,
             files: shared.files.clone(),
             mix: shared.mix.clone(),
@@ -254,6 +262,11 @@ impl General {
                 .then(|| (fua.fraction() * 18_446_744_073_709_551_616.0) as u64),
             flush_every: shared.spec.flush_every(),
             writes_since_flush: 0,
+            read_back: (shared.spec.read_back() > 0).then(|| {
+                let writes = VecDeque::with_capacity(shared.spec.read_back() as usize);
+                Box::new(ReadBack { writes, after: shared.spec.read_back() as usize, reads: false })
+            }),
+            address_align_bytes: shared.spec.address_align_bytes().map_or(1, u64::from),
             recent_misses: 0,
         }
     }
@@ -269,6 +282,11 @@ impl General {
         if self.flush_every > 0 && self.writes_since_flush == self.flush_every {
             self.writes_since_flush = 0;
             return Op::FLUSH;
+        }
+        if let Some(read_back) = &mut self.read_back
+            && let Some(op) = read_back.next()
+        {
+            return op;
         }
         let kind = &self.kinds[self.mix.draw(&mut self.mix_rng)];
         if kind.kind == OpKind::Flush {
@@ -295,7 +313,35 @@ impl General {
         if let Some(files) = &self.files {
             address = files.offset(address, len_bytes.into());
         }
-        Op { offset_bytes: self.start_bytes + address, len_bytes, kind: kind.kind, fua }
+        let mut offset_bytes = self.start_bytes + address;
+        if self.address_align_bytes > 1 && pattern.draws() {
+            offset_bytes -= offset_bytes % self.address_align_bytes;
+        }
+        let op = Op { offset_bytes, len_bytes, kind: kind.kind, fua };
+        if let (Some(read_back), OpKind::Write) = (&mut self.read_back, op.kind) {
+            read_back.writes.push_back(op);
+        }
+        op
+    }
+}
+
+/// Writes that are read back in their order, so many at a time.
+#[derive(Debug)]
+struct ReadBack {
+    writes: VecDeque<Op>,
+    after: usize,
+    reads: bool,
+}
+
+impl ReadBack {
+    fn next(&mut self) -> Option<Op> {
+        self.reads |= self.writes.len() == self.after;
+        if !self.reads {
+            return None;
+        }
+        let written = self.writes.pop_front();
+        self.reads = !self.writes.is_empty();
+        written.map(|op| Op { kind: OpKind::Read, fua: false, ..op })
     }
 }
 

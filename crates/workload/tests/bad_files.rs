@@ -48,6 +48,50 @@ const CASES: &[(&str, &str)] = &[
         "3:32 [\"half\"] `half` is not a size: write a number with B, KiB, MiB, GiB, TiB (powers of 1024), kB, MB, GB, TB (powers of 1000) or k, M, G, T (1024, as fio has it)",
     ),
     (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"pareto\", h = 1.0 } }",
+        "3:47 [1.0] `h` is above 0 and below 1 (of all draws, 1 - h are among the first h of the blocks: 0.2 is 80/20)",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", skip = \"1KiB\" } }",
+        "3:54 [\"1KiB\"] `skip` is above 0, at most 1 PiB, and a multiple of the alignment, 4 KiB",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", skip = \"4KiB\", streams = 2 } }",
+        "3:72 [2] keys that don't go together (`run` goes with `skip`; `jump`, `streams` and `shared` go alone)",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", streams = 0 } }",
+        "3:57 [0] the number of streams is a whole number from 1 to 65536",
+    ),
+    (
+        "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", jump = \"0%\" } }",
+        "3:54 [\"0%\"] `jump` is above 0% (leave `jump` out for addresses that are sequential throughout)",
+    ),
+    (
+        "mix = { read = 1 }\naddress_align = \"1KiB\"\nworker_step = \"512B\"",
+        "3:17 [\"1KiB\"] `address_align` is a power of two from the alignment, 4 KiB, to 1 GiB\n4:15 [\"512B\"] the step is a multiple of 1 KiB",
+    ),
+    (
+        "mix = { read = 1 }\nworker_step = \"4KiB\"\nall = { addresses = { pattern = \"sequential\", shared = true } }",
+        "3:15 [\"4KiB\"] workers with ranges of their own share no cursor (leave `shared` out, or `worker_step`)",
+    ),
+    (
+        "mix = { read = 1 }\narrivals = { kind = \"closed\", think_after = 2, refill_at = 1, flow = 2000 }",
+        "3:45 [2] `think_after` needs a think time that drains (add `think_drains = true`)\n3:60 [1] `refill_at` is below the depth (leave it out to use each slot again at once)\n3:60 [1] `refill_at` goes with a closed loop without think time and flow (leave one of them out)\n3:70 [2000] the weight is a whole number from 1 to 1000",
+    ),
+    (
+        "mix = { read = 1 }\narrivals = { kind = \"open\", rate = 1, flow = 1 }",
+        "3:46 [1] `flow` means nothing for a loop that is `open` (it belongs to `closed`; leave the key out)\n3:46 [1] `flow` goes with a closed loop without think time (leave one of them out)",
+    ),
+    (
+        "mix = { write = 1 }\nwrite = { read_back = 2000000 }",
+        "3:23 [2000000] `read_back` is a whole number from 0 to 1048576",
+    ),
+    (
+        "mix = { read = 1 }\nlimits = { passes = 0, steady = { of = \"iops\", within = \"0%\", window = \"1s\" } }",
+        "3:21 [0] the passes are a number above 0 and at most 10^6\n3:57 [\"0%\"] `within` is above 0%\n3:72 [\"1s\"] the window is a whole number of seconds, from 2 s to 1 h",
+    ),
+    (
         "",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)",
     ),
@@ -235,7 +279,7 @@ const CASES: &[(&str, &str)] = &[
     (
         "all = { addresses = \"unifrom\" }",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
-         2:21 [\"unifrom\"] `all.addresses` is one of `\"uniform\"`, `\"sequential\"`, `\"zipf\"`, `\"hot-spots\"`, `\"recently-read\"`, `\"recently-written\"`, `\"strided\"` (did you mean \"uniform\"?)",
+         2:21 [\"unifrom\"] `all.addresses` is one of `\"uniform\"`, `\"sequential\"`, `\"zipf\"`, `\"pareto\"`, `\"normal\"`, `\"hot-spots\"`, `\"recently-read\"`, `\"recently-written\"`, `\"strided\"` (did you mean \"uniform\"?)",
     ),
     (
         "all = \"zipf\"",

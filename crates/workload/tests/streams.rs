@@ -484,3 +484,129 @@ proptest! {
         }
     }
 }
+
+/// fio's `rw=read:8k`, `read:-8k` and strided zones, and several files in turn: the addresses one by one, with the return
+/// to the start.
+#[test]
+fn walks_with_gaps_go_where_they_say() {
+    let of = |addresses: &str, range: u64, workers, worker, count| {
+        blocks(&take(&shared(&reads(addresses), range, workers), worker, count))
+    };
+    let skip = "{ pattern = \"sequential\", skip = \"8KiB\" }";
+    assert_eq!(of(skip, 10, 1, 0, 6), [0, 3, 6, 9, 0, 3]);
+    assert_eq!(of(skip, 11, 1, 0, 5), [0, 3, 6, 9, 0]);
+    let zones = "{ pattern = \"sequential\", run = 2, skip = \"12KiB\" }";
+    assert_eq!(of(zones, 12, 1, 0, 7), [0, 1, 5, 6, 10, 11, 0]);
+    assert_eq!(of(zones, 11, 1, 0, 7), [0, 1, 5, 6, 10, 0, 1]);
+    assert_eq!(of(zones, 20, 2, 1, 3), [10, 11, 15]);
+    let back = "{ pattern = \"strided\", stride = \"4KiB\", start = \"4KiB\", backward = true }";
+    assert_eq!(of(back, 5, 1, 0, 7), [3, 2, 1, 0, 4, 3, 2]);
+    let streams = "{ pattern = \"sequential\", streams = 3 }";
+    assert_eq!(of(streams, 7, 1, 0, 8), [0, 2, 4, 1, 3, 5, 0, 2]);
+    assert_eq!(of(streams, 12, 2, 1, 4), [2, 6, 10, 3]);
+}
+
+/// Each block follows the one before, but for the share that jumps.
+#[test]
+fn jumps_have_their_share() {
+    let of = reads("{ pattern = \"sequential\", jump = \"30%\" }");
+    let drawn = blocks(&take(&shared(&of, 1000, 1), 0, 50_000));
+    let follows = drawn.windows(2).filter(|pair| pair[1] == (pair[0] + 1) % 1000).count();
+    // A jump reaches the next block once in a thousand.
+    near(follows, 49_999, 0.7 + 0.3 / 1000.0);
+}
+
+/// fio's Pareto: 1 - h of the draws are among the first h of the ranks. Its normal distribution: the mean of twelve draws
+/// has the deviation of a twelfth of the range, and 68.1 % within it (Irwin and Hall), 95.6 % within two; a move as wide as
+/// the range spreads it.
+#[test]
+fn pareto_and_normal_are_those_of_fio() {
+    const DRAWS: usize = 300_000;
+    let heaviest = |addresses: &str, places: u64, of: &[u64]| -> Vec<f64> {
+        let mut hits = vec![0_u64; places as usize];
+        for block in blocks(&take(&shared(&reads(addresses), places, 1), 0, DRAWS)) {
+            hits[block as usize] += 1;
+        }
+        hits.sort_unstable_by_key(|hits| std::cmp::Reverse(*hits));
+        let share = |n: &u64| hits[..*n as usize].iter().sum::<u64>() as f64 / DRAWS as f64;
+        of.iter().map(share).collect()
+    };
+    for h in [0.1, 0.2, 0.4] {
+        let pattern = format!("{{ pattern = \"pareto\", h = {h} }}");
+        let found = heaviest(&pattern, 1001, &[(h * 1000.0) as u64])[0];
+        assert!((found - (1.0 - h)).abs() < 0.004, "h {h}: {found}");
+    }
+    // Sorting by hits favours the heaviest by their noise, by less than half a percent here.
+    let found = heaviest("\"normal\"", 1200, &[200, 400]);
+    assert!((found[0] - 0.681).abs() < 0.008 && (found[1] - 0.956).abs() < 0.008, "{found:?}");
+    let wide = heaviest("{ pattern = \"normal\", deviation = \"50%\" }", 1200, &[200, 600]);
+    // The sum of a normal of deviation σ = n / 12 and a uniform as wide as n / 2: its middle n / 6 has a third, up to the
+    // normal's tails beyond 2 σ; its middle half lacks 2 σ / √(2 π) / (n / 2) = 13.3 %.
+    assert!((wide[0] - 0.332).abs() < 0.012 && (wide[1] - 0.867).abs() < 0.008, "{wide:?}");
+}
+
+/// A worker's own range is the first one's moved on, and what it does there depends on no other worker.
+#[test]
+fn workers_have_ranges_of_their_own() {
+    let text = |pattern: &str, step: &str| {
+        format!(
+            "mix = {{ read = 1 }}\nthreads = 3\nactive = \"8KiB..40KiB\"\nworker_step = \"{step}\"\nall = {{ addresses = {pattern} }}"
+        )
+    };
+    for (pattern, step, first) in [
+        ("\"sequential\"", "16KiB", [2, 6, 10]),
+        ("\"sequential\"", "0B", [2, 2, 2]),
+        ("{ pattern = \"strided\", stride = \"4KiB\" }", "4KiB", [2, 3, 4]),
+    ] {
+        let shared = shared(&spec(&text(pattern, step)), 20, 3);
+        for (worker, first) in (0..3).zip(first) {
+            let expected: Vec<u64> = (0..16).map(|n| first + n % 8).collect();
+            assert_eq!(blocks(&take(&shared, worker, 16)), expected, "{pattern} {step}");
+        }
+    }
+    let once = "{ pattern = \"uniform\", once_per_pass = true }";
+    for pattern in ["\"uniform\"", once, "{ pattern = \"zipf\", theta = 0.9 }"] {
+        let shared = shared(&spec(&text(pattern, "32KiB")), 26, 3);
+        let all: Vec<HashSet<u64>> = (0..3)
+            .map(|worker| blocks(&take(&shared, worker, 800)).into_iter().collect())
+            .collect();
+        for (seen, first) in all.iter().zip([2, 10, 18]) {
+            assert_eq!(*seen, (first..first + 8).collect(), "{pattern}");
+        }
+    }
+    let passes = shared(&spec(&text(once, "32KiB")), 26, 3);
+    assert_eq!(blocks(&take(&passes, 1, 8)).into_iter().collect::<HashSet<_>>().len(), 8);
+    assert_ne!(blocks(&take(&passes, 0, 8))[1..], blocks(&take(&passes, 1, 8))[..7]);
+    let beyond = spec(&text("\"uniform\"", "36KiB"));
+    let geometry = Geometry { capacity_bytes: 26 * 4 * KIB, align_bytes: 512, workers: 3 };
+    assert!(matches!(Shared::new(&beyond, 1, &geometry), Err(GeometryError::BeyondEnd { .. })));
+}
+
+/// Blocks smaller than their alignment begin at multiples of it, each as often.
+#[test]
+fn small_blocks_keep_the_alignment_of_addresses() {
+    let text = "mix = { read = 1 }\naddress_align = \"4KiB\"\nactive = \"1KiB..40KiB\"\n\
+                block = [{ size = \"512B\", share = 1 }, { size = \"4KiB\", share = 1 }]";
+    let ops = take(&shared(&spec(text), 20, 1), 0, 40_000);
+    assert!(ops.iter().all(|op| op.offset_bytes % 4096 == 0));
+    let mut hits = [0; 9];
+    for op in ops.iter().filter(|op| op.len_bytes == 512) {
+        hits[(op.offset_bytes / 4096 - 1) as usize] += 1;
+    }
+    let all: u64 = hits.iter().sum();
+    assert!(chi(&hits, |_| all as f64 / 9.0) < 4.0, "{hits:?}");
+}
+
+/// Writes are read back in their order, so many at a time, with flushes in between.
+#[test]
+fn writes_are_read_back() {
+    let text = "mix = { write = 1 }\nall = { addresses = \"sequential\" }\nwrite = { read_back = 3, flush_every = 2 }";
+    let ops = take(&shared(&spec(text), 100, 1), 0, 14);
+    let words: Vec<String> = ops
+        .iter()
+        .map(|op| format!("{}{}", &op.kind.name()[..1], op.offset_bytes / 4096))
+        .collect();
+    let expected =
+        ["w0", "w1", "f0", "w2", "r0", "r1", "r2", "w3", "f0", "w4", "w5", "f0", "r3", "r4"];
+    assert_eq!(words, expected);
+}

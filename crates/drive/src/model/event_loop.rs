@@ -8,6 +8,7 @@ use super::done;
 use super::due_queue::{DueQueue, NEVER};
 use super::settle::{Settled, Settling};
 use super::worker::Worker;
+use crate::early_end::EarlyEnd;
 use crate::gather::{Gathering, TICK};
 use crate::plan::CellPlan;
 use crate::recorder::{IntervalMessage, Recorder, Run};
@@ -41,7 +42,9 @@ pub(super) struct EventLoop<'a, S: Source> {
     working: usize,
     now_ns: u64,
     start_ns: u64,
-    window_start_ns: u64,
+    /// When the next window of a workload begins; [`NEVER`] once all have.
+    next_window_ns: u64,
+    early_end: EarlyEnd,
     /// The last instant at which an event may take place: nothing that completes later is counted.
     last_ns: u64,
     /// The next instant at which the loop must decide: the end, or that of a batch.
@@ -63,12 +66,21 @@ impl<'a, S: Source> EventLoop<'a, S> {
         stop: &'a AtomicBool,
         machine: &'a mut Machine,
         start_ns: u64,
-        workers: Vec<Worker<S>>,
+        mut workers: Vec<Worker<S>>,
         recorders: Vec<Recorder>,
     ) -> Self {
+        for worker in &mut workers {
+            let limits = plan.cell_on(worker.target).spec.limits();
+            worker.window_start_ns = start_ns + limits.start_after_ns + limits.ramp_ns;
+            worker.until_ns = limits.time_ns.map_or(u64::MAX, |t| worker.window_start_ns + t);
+        }
         let limits = plan.cell.spec.limits();
-        let window_start_ns = start_ns + limits.ramp_ns;
-        let last_ns = limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t - 1);
+        let window_start_ns = start_ns + limits.start_after_ns + limits.ramp_ns;
+        let last_ns = match workers.iter().map(|w| w.until_ns).max() {
+            None | Some(u64::MAX) => u64::MAX,
+            Some(until_ns) => until_ns - 1,
+        };
+        let next_window_ns = workers.iter().map(|w| w.window_start_ns).min().unwrap_or(NEVER);
         let settling = plan
             .cell
             .emulation
@@ -86,7 +98,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
             recorders,
             now_ns: start_ns,
             start_ns,
-            window_start_ns,
+            next_window_ns,
+            early_end: EarlyEnd::new(plan),
             last_ns,
             bound_ns: settling.as_ref().map_or(last_ns, |s| last_ns.min(s.edge_ns - 1)),
             settling,
@@ -110,8 +123,14 @@ impl<'a, S: Source> EventLoop<'a, S> {
     ) -> io::Result<()> {
         self.pass(self.now_ns);
         for index in 0..self.workers.len() {
-            self.workers[index].source.start(self.start_ns);
-            self.go_on(index);
+            let target = self.workers[index].target;
+            let after_ns = self.plan.cell_on(target).spec.limits().start_after_ns;
+            self.workers[index].source.start(self.start_ns + after_ns);
+            if after_ns == 0 {
+                self.go_on(index);
+            } else {
+                self.due_queue.set(index, self.start_ns + after_ns);
+            }
         }
         while self.working > 0 {
             if self.check_after == 0 {
@@ -150,8 +169,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
     #[inline]
     fn pass(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
-        if !self.measuring && now_ns >= self.window_start_ns {
-            self.begin_window();
+        if now_ns >= self.next_window_ns {
+            self.begin_windows();
         }
     }
 
@@ -169,15 +188,26 @@ impl<'a, S: Source> EventLoop<'a, S> {
     }
 
     #[cold]
-    fn begin_window(&mut self) {
-        self.measuring = true;
-        self.before = self.machine.snapshot();
-        for recorder in &mut self.recorders {
-            recorder.start_window(self.window_start_ns);
+    fn begin_windows(&mut self) {
+        if !self.measuring {
+            self.measuring = true;
+            self.before = self.machine.snapshot();
         }
-        for worker in self.workers.iter_mut().filter(|w| w.ended.is_none()) {
-            worker.begin_window(self.window_start_ns);
+        let now_ns = self.now_ns;
+        for worker in &mut self.workers {
+            if worker.measured || worker.window_start_ns > now_ns {
+                continue;
+            }
+            let recorder = &mut self.recorders[worker.target];
+            if !recorder.measuring() {
+                recorder.start_window(worker.window_start_ns);
+            }
+            if worker.ended.is_none() {
+                worker.begin_window();
+            }
         }
+        let later = self.workers.iter().map(|w| w.window_start_ns).filter(|&at| at > now_ns);
+        self.next_window_ns = later.min().unwrap_or(NEVER);
     }
 
     /// A worker issues what is due, or ends.
@@ -186,15 +216,40 @@ impl<'a, S: Source> EventLoop<'a, S> {
         let worker = &mut self.workers[index];
         let mut due_ns = NEVER;
         let mut why = worker.is_complete();
+        if self.now_ns >= worker.until_ns {
+            why = Some(Ended::Time);
+        }
         if why.is_none() {
             due_ns = worker.issue(self.machine, self.now_ns);
             why = worker.is_source_at_end().then_some(Ended::Ops);
         }
-        if let Some(why) = why {
-            worker.end(self.now_ns, why);
-            self.working -= 1;
-        }
         self.due_queue.set(index, due_ns);
+        if let Some(why) = why {
+            self.end(index, why);
+        }
+    }
+
+    /// A worker ends, and perhaps others with it.
+    #[cold]
+    fn end(&mut self, index: usize, why: Ended) {
+        let target = self.workers[index].target;
+        self.workers[index].end(self.now_ns, why);
+        self.working -= 1;
+        if self.early_end.worker_ended(target, &self.plan.cell_on(target).name) {
+            self.end_workloads(|of| of != target);
+        }
+    }
+
+    /// All workers of some targets end.
+    #[cold]
+    fn end_workloads(&mut self, is_over: impl Fn(usize) -> bool) {
+        for (index, worker) in self.workers.iter_mut().enumerate() {
+            if worker.ended.is_none() && is_over(worker.target) {
+                worker.end(self.now_ns, Ended::Settled);
+                self.due_queue.set(index, NEVER);
+                self.working -= 1;
+            }
+        }
     }
 
     /// Lets workers that wait for completions of others query their sources again, in the order of their numbers.
@@ -214,6 +269,11 @@ impl<'a, S: Source> EventLoop<'a, S> {
             // Not counted: its worker had ended.
             return;
         }
+        if self.now_ns >= worker.until_ns {
+            self.due_queue.set(index, NEVER);
+            self.end(index, Ended::Time);
+            return;
+        }
         self.completions += 1;
         let outcome =
             if completion.failure.is_none() { Outcome::Succeeded } else { Outcome::Failed };
@@ -222,8 +282,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
         if let Some(failure) = completion.failure {
             self.failed(failure, index, slot.op);
         } else {
-            worker.succeeded(&slot.op, self.measuring);
-            if self.measuring {
+            worker.succeeded(&slot.op);
+            if worker.measured {
                 let run = Run {
                     kind: slot.op.kind,
                     ops: 1,
@@ -247,7 +307,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
     fn failed(&mut self, failure: IoError, index: usize, op: Op) {
         let (kind, errno) = failure_of(-failure.errno());
         let worker = &mut self.workers[index];
-        worker.failed(self.measuring);
+        worker.failed();
         let recorder = &mut self.recorders[worker.target];
         note_failure(&self.control, recorder, &op, kind, errno, self.now_ns);
         // Too many end the cell at once.
@@ -266,6 +326,13 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
         if self.stop.load(Ordering::Relaxed) {
             return Some(Ended::Interrupted);
+        }
+        if self.early_end.watches() {
+            gathering.take_all(intervals);
+            let ended = self.early_end.judge(gathering.cells(), self.now_ns - self.start_ns);
+            if !ended.is_empty() {
+                self.end_workloads(|target| ended.contains(&target));
+            }
         }
         let real_ns = self.plan.clock.now_ns();
         if real_ns.saturating_sub(self.ticked_ns) >= TICK.as_nanos() as u64 {
@@ -288,9 +355,15 @@ impl<'a, S: Source> EventLoop<'a, S> {
 
     /// Hands the last intervals over.
     pub(super) fn close(&mut self) {
-        for recorder in &mut self.recorders {
+        let mut until_ns = vec![0; self.recorders.len()];
+        for worker in &self.workers {
+            let end_ns = worker.ended.map_or(self.now_ns, |(end_ns, _)| end_ns);
+            let until_ns = &mut until_ns[worker.target];
+            *until_ns = end_ns.max(worker.window_start_ns).max(*until_ns);
+        }
+        for (recorder, until_ns) in self.recorders.iter_mut().zip(until_ns) {
             if recorder.measuring() || recorder.failed_in_ramp() {
-                recorder.roll(self.now_ns.max(self.window_start_ns));
+                recorder.roll(until_ns);
             }
         }
     }
@@ -303,7 +376,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
 
     /// The counters of the machine's parts over the window, each worker's report, and the number of
     /// completed operations.
-    pub(super) fn into_parts(mut self) -> (Snapshot, Vec<Done>, u64) {
+    pub(super) fn into_parts(mut self) -> (Snapshot, Vec<Done>, u64, EarlyEnd) {
         let after = self.machine.snapshot();
         let usage = after.since(if self.measuring { &self.before } else { &after });
         let mut all = Vec::with_capacity(self.workers.len());
@@ -312,7 +385,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
             // The workers of a target are adjacent.
             let follows = all.last().is_some_and(|d: &Done| d.target == worker.target);
             number = if follows { number + 1 } else { 0 };
-            all.push(done(worker.target, number, worker.report(self.window_start_ns)));
+            all.push(done(worker.target, number, worker.report()));
         }
         for (target, recorder) in self.recorders.iter_mut().enumerate() {
             // One of the workers of a target reports what they share.
@@ -320,7 +393,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
                 first.report.lateness = recorder.lateness.take().map(|h| *h);
             }
         }
-        (usage, all, self.completions)
+        (usage, all, self.completions, self.early_end)
     }
 }
 

@@ -166,9 +166,10 @@ fn drive_on(
     }
     let (left, end_ns) = events.left();
     let settled = events.settled;
-    let (usage, done, completions) = events.into_parts();
+    let (usage, done, completions, early_end) = events.into_parts();
     carried.rest(left, end_ns);
     assemble(plan, done, &mut cells);
+    early_end.state(&mut cells);
     for (index, (target, cell)) in plan.targets.iter().zip(&mut cells).enumerate() {
         record_evidence(&plan.cell_on(index).spec, &target.medium, cell);
         // The machine counts by volume: it can't separate the times of several workloads on one.

@@ -59,7 +59,8 @@ fn in_real_time<S: Source + 'static>(sources: Vec<S>, slots: u32) -> Vec<WorkerR
     let threads = sources.into_iter().map(|source| {
         let worker = Worker {
             control: Arc::clone(&control),
-            limits: Limits { ramp_ns: 0, time_ns: None, share: ENDLESS },
+            limits: Limits { ramp_ns: 0, time_ns: None, share: ENDLESS, start_after_ns: 0 },
+            is_over: Arc::default(),
             clock,
             source,
             filler: None,

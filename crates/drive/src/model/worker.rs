@@ -35,7 +35,11 @@ pub(super) struct Worker<S: Source> {
     carried_out_ns: i128,
     coverage: Option<Box<Coverage>>,
     /// Its window has begun.
-    measured: bool,
+    pub(super) measured: bool,
+    /// When its window begins, ns.
+    pub(super) window_start_ns: u64,
+    /// The first instant after its window; `u64::MAX` where time does not end it.
+    pub(super) until_ns: u64,
     /// When its window ended, and why; None while it works.
     pub(super) ended: Option<(u64, Ended)>,
 }
@@ -65,6 +69,8 @@ impl<S: Source> Worker<S> {
             carried_out_ns: 0,
             coverage,
             measured: false,
+            window_start_ns: 0,
+            until_ns: u64::MAX,
             ended: None,
         }
     }
@@ -112,7 +118,8 @@ impl<S: Source> Worker<S> {
 
     /// Records an operation that succeeded.
     #[inline]
-    pub(super) fn succeeded(&mut self, op: &Op, counts: bool) {
+    pub(super) fn succeeded(&mut self, op: &Op) {
+        let counts = self.measured;
         let len_bytes = op.len_bytes;
         self.moved_bytes += u64::from(len_bytes);
         if let Some(coverage) = &mut self.coverage {
@@ -126,8 +133,8 @@ impl<S: Source> Worker<S> {
 
     /// Records an operation that failed.
     #[cold]
-    pub(super) fn failed(&mut self, counts: bool) {
-        self.ops += u64::from(counts);
+    pub(super) fn failed(&mut self) {
+        self.ops += u64::from(self.measured);
     }
 
     /// Whether the source has no more, and nothing is in flight.
@@ -147,7 +154,8 @@ impl<S: Source> Worker<S> {
 
     /// The measured window begins: what is in flight was carried into it.
     #[cold]
-    pub(super) fn begin_window(&mut self, start_ns: u64) {
+    pub(super) fn begin_window(&mut self) {
+        let start_ns = self.window_start_ns;
         self.measured = true;
         let before = |s: &Slot<S::Token>| i128::from(start_ns.saturating_sub(s.submitted_ns));
         self.carried_in_ns = self.in_flight.iter().map(before).sum();
@@ -155,9 +163,11 @@ impl<S: Source> Worker<S> {
         self.area = -self.in_flight.iter().map(from).sum::<i128>();
     }
 
-    /// The worker's window ends: what is in flight is carried out of it.
+    /// The worker's window ends: what is in flight is carried out of it. Never after its own time.
     #[cold]
     pub(super) fn end(&mut self, end_ns: u64, why: Ended) {
+        let why = if end_ns >= self.until_ns { Ended::Time } else { why };
+        let end_ns = end_ns.min(self.until_ns);
         let within = |s: &Slot<S::Token>| i128::from(end_ns.saturating_sub(s.submitted_ns));
         self.carried_out_ns = self.in_flight.iter().map(within).sum();
         // An operation that is handed over only later was in flight for no time.
@@ -167,7 +177,8 @@ impl<S: Source> Worker<S> {
     }
 
     /// Its report, when it has ended.
-    pub(super) fn report(&mut self, window_start_ns: u64) -> WorkerReport {
+    pub(super) fn report(&mut self) -> WorkerReport {
+        let window_start_ns = self.window_start_ns;
         let (end_ns, ended) = self.ended.unwrap_or((window_start_ns, Ended::Time));
         // Without a window there is nothing to balance.
         let books = i128::from(self.measured);

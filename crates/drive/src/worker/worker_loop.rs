@@ -147,6 +147,10 @@ impl<S: Source> WorkerLoop<S> {
                 self.ended = if by_errors { Ended::Errors } else { Ended::Interrupted };
                 break Ok(());
             }
+            if w.is_over.load(Ordering::Relaxed) {
+                self.ended = Ended::Settled;
+                break Ok(());
+            }
             if let Some(ended) = self.is_complete(w) {
                 self.ended = ended;
                 break Ok(());
@@ -351,7 +355,8 @@ impl<S: Source> WorkerLoop<S> {
             let look_ns = until_ns.min(self.now_ns + SLEEP_MAX_NS);
             while w.clock.now_ns() < look_ns {
                 std::hint::spin_loop();
-                if left_ns > SPIN_BEFORE_NS && w.control.stop.load(Ordering::Relaxed) {
+                let is_stopped = || w.control.stop.load(Ordering::Relaxed);
+                if left_ns > SPIN_BEFORE_NS && (is_stopped() || w.is_over.load(Ordering::Relaxed)) {
                     break;
                 }
             }

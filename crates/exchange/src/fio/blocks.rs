@@ -1,11 +1,16 @@
 //! Block sizes and addresses of a job.
 
 use super::Note;
+use super::duration::Region;
+use super::lines::Opt;
 use super::number::{count, size_text};
 use super::reading::{KINDS, Reading, Walk};
 
 /// Block sizes of a range that become a list.
 const MAX_SIZES: u64 = 64;
+
+/// Zones of a distribution that become hot spots; one more is what they leave.
+const MAX_ZONES: usize = 63;
 
 impl Reading<'_> {
     /// The sizes of reads, writes and trims, each with its share.
@@ -25,84 +30,216 @@ impl Reading<'_> {
             let kb_base = self.kb_base;
             self.by_kind(value, opt, &mut all, |text| split_sizes(text, kb_base));
         }
-        if let (Some(align), Some(opt)) = (self.count("ba"), self.opt("ba")) {
-            let sizes = || all.iter().flatten().map(|(bytes, _)| *bytes);
-            if sizes().any(|bytes| bytes != align) {
-                let words = "addresses are multiples of the largest power of two that divides the block sizes";
-                self.refuse(opt, words, "remove the line, or use `align` in a workload file");
-            }
-        }
         all
     }
 
+    /// The largest power of two that divides all sizes that are issued.
+    pub(super) fn natural_align(blocks: &[Vec<(u64, f64)>; 3], mix: &[(&str, f64)]) -> u64 {
+        let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
+        let sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
+        1 << sizes.map(u64::trailing_zeros).min().unwrap_or(9).min(30)
+    }
+
+    /// The patterns of the addresses, and whether each clone must have its part for itself for them.
     pub(super) fn addresses(
         &mut self,
         walk: &Walk,
         mix: &[(&str, f64)],
         blocks: &[Vec<(u64, f64)>; 3],
-    ) -> String {
-        if let (Some(percent), Some(opt)) =
-            (self.count("percentage_random"), self.opt("percentage_random"))
-            && percent != 100
-            && !matches!(walk, Walk::Sequential)
-        {
-            let help = "use a workload file with two patterns in `addresses`";
-            self.refuse(opt, "a part of random I/O that is sequential can't be honoured", help);
-        }
+        region: &Region,
+    ) -> (String, bool) {
         let distribution = match self.text("random_distribution") {
-            Some((value, opt)) if value != "random" => Some((value, opt)),
+            Some((value, opt)) if value != "random" && walk.is_random() => Some((value, opt)),
+            Some((value, opt)) if value != "random" => {
+                self.note(opt, "sequential addresses are not distributed");
+                None
+            }
             _ => None,
         };
+        let is_split = region.files > 1;
+        if let (true, Some(opt)) = (is_split, self.opt("filename").or(self.opt("nrfiles"))) {
+            let service = self.section.value("file_service_type").unwrap_or("roundrobin");
+            let words = format!(
+                "its {} files lie side by side on the target{}",
+                region.files,
+                if walk.is_random() {
+                    ", and addresses are drawn from all of them at once"
+                } else {
+                    ""
+                }
+            );
+            self.note(opt, words);
+            let (service, turn) = service.split_once(':').unwrap_or((service, "1"));
+            match (walk, service, turn) {
+                (Walk::Sequential, "roundrobin", "1") => {
+                    return (
+                        format!("{{ pattern = \"sequential\", streams = {} }}", region.files),
+                        true,
+                    );
+                }
+                (Walk::Random | Walk::Runs(_), "roundrobin" | "random" | "sequential", _)
+                | (Walk::Sequential, "sequential", _) => {}
+                _ => {
+                    let opt = self.opt("file_service_type").unwrap_or(opt);
+                    let words = "this order of several files can't be honoured";
+                    let help = "use file_service_type=roundrobin or sequential with rw=read or rw=write, or one file";
+                    self.refuse(opt, words, help);
+                }
+            }
+        }
+        let jump = self.jump(walk);
         match (walk, distribution) {
-            (Walk::Sequential, _) => "\"sequential\"".to_owned(),
-            (Walk::Runs(run), None) => format!("{{ pattern = \"sequential\", run = {run} }}"),
-            (Walk::Random, None) => {
-                let issued = mix.iter().map(|(kind, _)| KINDS.iter().position(|k| k == kind));
-                let mut sizes = issued.flatten().flat_map(|at| &blocks[at]).map(|(bytes, _)| bytes);
-                let first = sizes.next();
-                let is_one = sizes.all(|bytes| Some(bytes) == first);
-                if self.flag("norandommap") {
-                    return "\"uniform\"".to_owned();
-                }
-                if is_one {
-                    return "{ pattern = \"uniform\", once_per_pass = true }".to_owned();
-                }
-                self.notes.push(Note {
-                    at: self.section.place.at(self.files),
-                    words: "with several block sizes addresses are independent draws, as with norandommap".to_owned(),
-                });
-                "\"uniform\"".to_owned()
+            (Walk::Sequential, _) => ("\"sequential\"".to_owned(), false),
+            (Walk::Skips(run, skip), _) => {
+                let skip = size_text(*skip);
+                (format!("{{ pattern = \"sequential\", run = {run}, skip = \"{skip}\" }}"), true)
             }
-            (walk, Some((value, opt))) => {
-                let (name, rest) = value.split_once(':').unwrap_or((value, ""));
-                if matches!(walk, Walk::Runs(_)) {
-                    let help = "remove what follows the colon of rw";
-                    self.refuse(opt, "runs of blocks can't be distributed otherwise", help);
+            (Walk::Backward(stride, start), _) => {
+                let (stride, start) = (size_text(*stride), size_text(*start));
+                let text = format!(
+                    "{{ pattern = \"strided\", stride = \"{stride}\", start = \"{start}\", backward = true }}"
+                );
+                (text, true)
+            }
+            (Walk::Runs(run), None) => {
+                (format!("{{ pattern = \"sequential\", run = {run} }}"), false)
+            }
+            (Walk::Random, None) if jump == Some(0) => ("\"sequential\"".to_owned(), false),
+            (Walk::Random, None) if jump.is_some() => {
+                let jump = jump.unwrap_or(100);
+                (format!("{{ pattern = \"sequential\", jump = \"{jump}%\" }}"), false)
+            }
+            (Walk::Random, None) => (self.uniform(mix, blocks), false),
+            (Walk::Runs(_), Some((_, opt))) => {
+                let help = "remove what follows the colon of rw";
+                self.refuse(opt, "runs of blocks can't be distributed otherwise", help);
+                (String::new(), false)
+            }
+            (Walk::Random, Some((value, opt))) => {
+                if jump.is_some() {
+                    let help = "remove percentage_random, or the distribution";
+                    self.refuse(
+                        opt,
+                        "a part of a distribution that is sequential can't be honoured",
+                        help,
+                    );
                 }
-                match (name, rest.parse::<f64>()) {
-                    ("zipf", Ok(theta)) if theta.is_finite() => {
-                        if self.opt("filename").is_none() && self.count("numjobs").unwrap_or(1) > 1
-                        {
-                            let words = "each clone would have a file, and hot blocks, of its own";
-                            self.refuse(opt, words, "give filename, so that the clones share one");
-                        }
-                        self.note(opt, "the law is exact over the whole range; fio's is over its first 10 million blocks");
-                        format!("{{ pattern = \"zipf\", theta = {theta:?} }}")
-                    }
-                    ("zoned", _) => match zones(rest) {
-                        Ok(zones) => zones,
-                        Err(why) => {
-                            self.refuse(opt, why, "write it as zoned:60/10:30/20:10/70");
-                            String::new()
-                        }
-                    },
-                    _ => {
-                        let words = format!("`random_distribution={value}` can't be honoured");
-                        self.refuse(opt, words, "use random, zipf:1.1 or zoned:80/20:20/80");
-                        "\"uniform\"".to_owned()
+                (self.distributed(value, opt, region), true)
+            }
+        }
+    }
+
+    /// `percentage_random`: with how many percent of the operations random I/O jumps; None for all.
+    fn jump(&mut self, walk: &Walk) -> Option<u64> {
+        let (value, opt) = self.text("percentage_random")?;
+        let mut all = [100; 3];
+        self.by_kind(value, opt, &mut all, |text| match text.parse() {
+            Ok(percent) if percent <= 100 => Ok(percent),
+            _ => Err(format!("`{text}` is no percentage from 0 to 100")),
+        });
+        if !walk.is_random() {
+            self.note(opt, "sequential I/O stays sequential");
+            return None;
+        }
+        let kinds = self.section.value("rw").unwrap_or_default();
+        let of = if kinds.contains("write") {
+            all[1]
+        } else if kinds.contains("trim") {
+            all[2]
+        } else {
+            all[0]
+        };
+        if kinds.contains("rw") && !kinds.contains("rand") || kinds == "randrw" && all[0] != all[1]
+        {
+            let help = "give one percentage for all kinds";
+            self.refuse(opt, "percentages that differ by kind can't be honoured", help);
+        }
+        if of == 100 {
+            return None;
+        }
+        if matches!(walk, Walk::Runs(_)) {
+            let help = "remove what follows the colon of rw, or percentage_random";
+            self.refuse(opt, "runs of blocks have no percentage", help);
+        }
+        self.note(opt, "an operation that does not jump follows the one before; jumps are independent draws, as with norandommap");
+        Some(of)
+    }
+
+    fn uniform(&mut self, mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> String {
+        let issued = mix.iter().map(|(kind, _)| KINDS.iter().position(|k| k == kind));
+        let mut sizes = issued.flatten().flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
+        let first = sizes.next();
+        let is_one = sizes.all(|bytes| Some(bytes) == first);
+        let is_own_align = self.opt("ba").is_some();
+        if self.flag("norandommap") {
+            return "\"uniform\"".to_owned();
+        }
+        if is_one && !is_own_align {
+            return "{ pattern = \"uniform\", once_per_pass = true }".to_owned();
+        }
+        let words = if is_one {
+            "with an alignment of its own addresses are independent draws, as with norandommap"
+        } else {
+            "with several block sizes addresses are independent draws, as with norandommap"
+        };
+        let at = self.section.place.at(self.files);
+        self.notes.push(Note { at, words: words.to_owned() });
+        "\"uniform\"".to_owned()
+    }
+
+    /// Addresses of `random_distribution`.
+    fn distributed(&mut self, value: &str, opt: &Opt, region: &Region) -> String {
+        let (name, rest) = value.split_once(':').unwrap_or((value, ""));
+        if rest.contains(',') {
+            self.refuse(opt, "distributions by kind can't be honoured", "give one for all kinds");
+            return String::new();
+        }
+        let (number, center) = rest.split_once(':').unwrap_or((rest, ""));
+        let number = number.parse::<f64>().ok().filter(|number| number.is_finite());
+        let wrong = |reading: &mut Self| {
+            let words = format!("`random_distribution={value}` can't be honoured");
+            let help = "use random, zipf:1.1, pareto:0.2, normal:10, zoned:80/20:20/80 or zoned_abs:80/1g:20/9g";
+            reading.refuse(opt, words, help);
+            String::new()
+        };
+        if !center.is_empty() && matches!(name, "zipf" | "pareto" | "normal") {
+            self.note(opt, "fio scatters the blocks, so that a center has no effect");
+        }
+        match (name, number) {
+            ("zipf", Some(theta)) => {
+                self.note(opt, "the law is exact over the whole range; fio's is over its first 10 million blocks");
+                format!("{{ pattern = \"zipf\", theta = {theta:?} }}")
+            }
+            ("pareto", Some(h)) => {
+                self.note(opt, "by fio's formula; a bijection scatters the blocks, where fio's hash lets some of them meet");
+                format!("{{ pattern = \"pareto\", h = {h:?} }}")
+            }
+            ("normal", Some(percent)) if (0.0..=100.0).contains(&percent) => {
+                self.note(opt, "by fio's formula; a bijection scatters the blocks, where fio's hash lets some of them meet");
+                format!("{{ pattern = \"normal\", deviation = \"{percent}%\" }}")
+            }
+            ("zoned", _) => match zones(rest, None, self.kb_base) {
+                Ok(zones) => zones,
+                Err(why) => {
+                    self.refuse(opt, why, "write it as zoned:60/10:30/20:10/70");
+                    String::new()
+                }
+            },
+            ("zoned_abs", _) => {
+                let Some(bytes) = region.each_bytes else {
+                    let words = "parts in bytes need the size of the whole";
+                    self.refuse(opt, words, "give size in bytes");
+                    return String::new();
+                };
+                match zones(rest, Some(bytes), self.kb_base) {
+                    Ok(zones) => zones,
+                    Err(why) => {
+                        self.refuse(opt, why, "write it as zoned_abs:60/10g:30/20g:10/70g");
+                        String::new()
                     }
                 }
             }
+            _ => wrong(self),
         }
     }
 }
@@ -153,25 +290,65 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     Ok(merged)
 }
 
-/// fio's zones, `OPERATIONS/RANGE:…` in percent, as hot spots.
-fn zones(text: &str) -> Result<String, String> {
-    let mut spots = Vec::new();
-    let (mut operations, mut range) = (0, 0);
+/// fio's zones as hot spots: `OPERATIONS/RANGE:…`, both in percent, or the range in bytes of so many in all. Those
+/// without a number share what is left; what the ranges leave is never used.
+fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<String, String> {
+    let wrong = |part: &str| {
+        format!("`{part}` is no zone: a percentage of the operations, and the size of the range")
+    };
+    let mut parts: Vec<(Option<f64>, Option<f64>)> = Vec::new();
     for part in text.split(':') {
-        let wrong =
-            || format!("`{part}` is no zone: two percentages, of the operations and the range");
-        let (of_operations, of_range) = part.split_once('/').ok_or_else(wrong)?;
-        let share: u32 = of_operations.trim().parse::<u8>().map_err(|_| wrong())?.into();
-        let size: u32 = of_range.trim().parse::<u8>().map_err(|_| wrong())?.into();
-        operations += share;
-        range += size;
-        spots.push(format!("{{ share = {share}, range = \"{size}%\" }}"));
+        if parts.len() == MAX_ZONES {
+            return Err(format!("there are more than {MAX_ZONES} zones"));
+        }
+        let (of_operations, of_range) = part.split_once('/').unwrap_or((part, ""));
+        let percent = |text: &str| match text.trim() {
+            "" => Ok(None),
+            text => text.parse::<u8>().map(|n| Some(f64::from(n))).map_err(|_| wrong(part)),
+        };
+        let range = match (whole_bytes, of_range.trim()) {
+            (None, text) => percent(text)?,
+            (Some(_), "") => None,
+            (Some(whole), text) => {
+                Some(count(text, kb_base).map_err(|_| wrong(part))? as f64 / whole as f64 * 100.0)
+            }
+        };
+        parts.push((percent(of_operations)?, range));
     }
-    if operations != 100 || range != 100 {
-        return Err(format!(
-            "the zones have {operations} % of the operations and {range} % of the range, not 100 % of both"
-        ));
+    let rest = |given: Vec<Option<f64>>, what: &str| {
+        let sum: f64 = given.iter().flatten().sum();
+        let open = given.iter().filter(|share| share.is_none()).count();
+        if sum > 100.0 + 1e-9 {
+            return Err(format!("the zones have {sum} % of the {what}, more than 100 %"));
+        }
+        Ok(((100.0 - sum).max(0.0), (100.0 - sum).max(0.0) / open.max(1) as f64, open))
+    };
+    let (missing, share, open) =
+        rest(parts.iter().map(|(share, _)| *share).collect(), "operations")?;
+    if open == 0 && missing > 0.0 {
+        return Err(format!("the zones have {} % of the operations, not 100 %", 100.0 - missing));
     }
+    let (unused, range, open) = rest(parts.iter().map(|(_, range)| *range).collect(), "range")?;
+    // Ranges in parts of 10⁹, as a workload has them, that add up to the whole.
+    let ppb = |percent: f64| (percent * 1e7).round() as u64;
+    let mut spots: Vec<(f64, u64)> = parts
+        .iter()
+        .map(|(own, size)| (own.unwrap_or(share), ppb(size.unwrap_or(range))))
+        .filter(|(_, size)| *size > 0)
+        .collect();
+    if open == 0 && unused > 1e-6 {
+        spots.push((0.0, ppb(unused)));
+    }
+    let sum: u64 = spots.iter().map(|(_, size)| size).sum();
+    if let Some((_, last)) = spots.last_mut() {
+        *last = (*last + 1_000_000_000).saturating_sub(sum);
+    }
+    let one = |(share, size): &(f64, u64)| {
+        let digits = format!("{}.{:07}", size / 10_000_000, size % 10_000_000);
+        let digits = digits.trim_end_matches('0').trim_end_matches('.');
+        format!("{{ share = {share}, range = \"{digits}%\" }}")
+    };
+    let spots: Vec<String> = spots.iter().map(one).collect();
     Ok(format!("{{ pattern = \"hot-spots\", spots = [{}] }}", spots.join(", ")))
 }
 

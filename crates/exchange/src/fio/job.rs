@@ -1,36 +1,55 @@
 //! A job from the options of its section: each with fio's meaning, written as a workload file.
 
 use super::blocks::sizes;
-use super::lines::Section;
+use super::layout::Part;
+use super::lines::{Opt, Section};
+use super::number::count;
 use super::reading::{KINDS, Reading, Walk};
-use super::{Job, Refusal};
+use super::{Job, Refusal, Surroundings};
 use iodyno_catalog::File;
 use iodyno_workload::Spec;
 use std::fmt::Write as _;
 
-/// The job of a section, and whether it waits for those before it.
-pub(super) fn job(section: &Section, files: &[File]) -> Result<(Job, bool), Vec<Refusal>> {
-    let mut reading = Reading::new(section, files);
-    let job = reading.job();
+/// What a job has of the file around it.
+pub(super) struct Surround<'a> {
+    /// Its part of the target.
+    pub(super) part: &'a Part,
+    /// How long it waits for another, ns.
+    pub(super) delay_ns: u64,
+    /// It is of the last group.
+    pub(super) is_last: bool,
+}
+
+/// The job of a section.
+pub(super) fn job(
+    section: &Section,
+    files: &[File],
+    around: &dyn Surroundings,
+    place: &Surround<'_>,
+) -> Result<Job, Vec<Refusal>> {
+    let mut reading = Reading::new(section, files, around);
+    let job = reading.job(place);
     match job {
-        Some(job) if reading.refused.is_empty() => Ok((job, reading.flag("stonewall"))),
+        Some(job) if reading.refused.is_empty() => Ok(job),
         _ => Err(reading.refused),
     }
 }
 
 impl Reading<'_> {
-    fn job(&mut self) -> Option<Job> {
+    fn job(&mut self, place: &Surround<'_>) -> Option<Job> {
         self.sift();
-        let (mix, walk) = self.kinds()?;
-        let threads = self.count("numjobs").unwrap_or(1);
-        let (engine, queues) = self.engine();
-        let depth = self.depth(queues);
-        let direct = self.direct();
         let blocks = self.blocks();
-        let (mut mix, arrivals) = self.arrivals(mix, &blocks, threads, depth);
+        let (mix, walk) = self.kinds(&blocks)?;
+        let threads = self.count("numjobs").unwrap_or(1).max(1);
+        let (engine, queues) = self.engine();
+        let (depth, refill_at) = self.depth(queues);
+        let direct = self.direct();
+        let (mut mix, arrivals) = self.arrivals(mix, &blocks, threads, (depth, refill_at));
         mix.retain(|(_, share)| *share > 0.0);
-        let (active, limits) = self.extent(threads, &walk, &mix);
-        let addresses = self.addresses(&walk, &mix, &blocks);
+        let region = self.region(threads);
+        let (addresses, is_alone) = self.addresses(&walk, &mix, &blocks, &region);
+        let active = self.extent(&region, place.part, is_alone, &blocks, &mix, &walk);
+        let limits = self.limits(&region, place);
         let durable = self.durable(&mix);
         self.end_flush(&mix, direct);
         let content = self.content(&mix);
@@ -46,7 +65,7 @@ impl Reading<'_> {
         if let (true, Some(kind)) = (same, issued.first()) {
             let _ = writeln!(toml, "block = {}", sizes(of(kind)));
         }
-        let _ = writeln!(toml, "{active}");
+        toml.push_str(&active);
         let shares: Vec<String> =
             mix.iter().map(|(kind, share)| format!("{kind} = {share}")).collect();
         let _ = writeln!(toml, "mix = {{ {} }}", shares.join(", "));
@@ -105,7 +124,7 @@ impl Reading<'_> {
     }
 
     /// The mix and the way of the addresses.
-    fn kinds(&mut self) -> Option<(Vec<(&'static str, f64)>, Walk)> {
+    fn kinds(&mut self, blocks: &[Vec<(u64, f64)>; 3]) -> Option<(Vec<(&'static str, f64)>, Walk)> {
         let (value, opt) = match self.opt("rw") {
             None => ("read", None),
             Some(_) => self.text("rw").map(|(value, opt)| (value, Some(opt)))?,
@@ -129,9 +148,20 @@ impl Reading<'_> {
                 return None;
             }
         };
+        if let Some(("zbd", opt)) = self.text("zonemode") {
+            let words = "iodyno has no zoned devices";
+            self.refuse(opt, words, "use a device without zones, and remove the line");
+        }
+        if let (Some(opt), true) = (
+            self.opt("zonesize"),
+            is_random && self.opt("zonemode").is_none_or(|o| o.value.as_deref() == Some("strided")),
+        ) {
+            let words = "random I/O within zones is not issued";
+            self.refuse(opt, words, "remove the line, or use rw=read or rw=write");
+        }
         let walk = match (is_random, run, opt) {
             (true, None, _) => Walk::Random,
-            (false, None, _) => Walk::Sequential,
+            (false, None, _) => self.zones(&mix, blocks)?,
             (true, Some(run), Some(opt)) => match run.parse::<u64>() {
                 Ok(0 | 1) => Walk::Random,
                 Ok(run) => Walk::Runs(run),
@@ -140,14 +170,83 @@ impl Reading<'_> {
                     return None;
                 }
             },
-            (false, Some(_), Some(opt)) => {
-                let help = "remove what follows the colon, or use `strided` in a workload file";
-                self.refuse(opt, "sequential I/O with holes is not issued from a job file", help);
-                return None;
-            }
+            (false, Some(hole), Some(opt)) => self.holes(hole, &mix, blocks, opt)?,
             (_, Some(_), None) => return None,
         };
+        if let (Some(("identical", opt)), true) = (self.text("rw_sequencer"), run.is_some()) {
+            self.refuse(opt, "I/Os to one place again and again are not issued", "remove the line");
+        }
         Some((mix, walk))
+    }
+
+    /// The one block size of all kinds that are issued.
+    fn one_size(
+        &mut self,
+        mix: &[(&str, f64)],
+        blocks: &[Vec<(u64, f64)>; 3],
+        opt: &Opt,
+    ) -> Option<u64> {
+        let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
+        let mut sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
+        let first = sizes.next().filter(|bytes| *bytes > 0)?;
+        if sizes.any(|bytes| bytes != first) {
+            let words = "addresses at a fixed distance have one block size";
+            self.refuse(opt, words, "give one size in bs");
+            return None;
+        }
+        Some(first)
+    }
+
+    /// The way of `rw=write:8k`: with a hole behind each block, or, where it is negative, backward from the end.
+    fn holes(
+        &mut self,
+        hole: &str,
+        mix: &[(&str, f64)],
+        blocks: &[Vec<(u64, f64)>; 3],
+        opt: &Opt,
+    ) -> Option<Walk> {
+        let block = self.one_size(mix, blocks, opt)?;
+        let (is_negative, digits) =
+            hole.strip_prefix('-').map_or((false, hole), |rest| (true, rest));
+        let bytes = match count(digits, self.kb_base) {
+            Ok(bytes) if bytes < 1 << 50 => bytes,
+            Ok(_) => {
+                self.refuse(opt, format!("`:{hole}` is too large"), "");
+                return None;
+            }
+            Err(why) => {
+                self.refuse(opt, why, "");
+                return None;
+            }
+        };
+        match (is_negative, bytes) {
+            (_, 0) => Some(Walk::Sequential),
+            (false, bytes) => Some(Walk::Skips(1, bytes)),
+            (true, bytes) if bytes > block => Some(Walk::Backward(bytes - block, bytes - block)),
+            (true, _) => {
+                let words = "blocks that overlap the one before are not issued";
+                let help = format!("go back by more than a block, such as `:-{}`", 2 * block);
+                self.refuse(opt, words, help);
+                None
+            }
+        }
+    }
+
+    /// The way of sequential I/O, with the zones of `zonemode=strided`.
+    fn zones(&mut self, mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> Option<Walk> {
+        let Some(opt) = self.opt("zonesize") else { return Some(Walk::Sequential) };
+        let is_strided = matches!(self.section.value("zonemode"), None | Some("strided"));
+        let size = self.count("zonesize").filter(|size| *size > 0 && is_strided);
+        let Some(size) = size else { return Some(Walk::Sequential) };
+        let block = self.one_size(mix, blocks, opt)?;
+        let range = self.count("zonerange").filter(|range| *range > 0).unwrap_or(size);
+        let skip = self.count("zoneskip").unwrap_or(0).saturating_add(range.saturating_sub(size));
+        if size % block != 0 || range < size {
+            let words = "a zone is a whole number of blocks, and its range is at least as large";
+            self.refuse(opt, words, "make zonesize a multiple of bs");
+            return None;
+        }
+        Some(if skip == 0 { Walk::Sequential } else { Walk::Skips(size / block, skip) })
     }
 
     /// The share of reads in percent: of `rwmixread` and `rwmixwrite` the later one counts.
@@ -186,7 +285,11 @@ impl Reading<'_> {
                 self.note(opt, "give the export by --on, such as `--on nbd://host/export`");
                 (None, true)
             }
-            "null" => {
+            "posixaio" => {
+                self.note(opt, "issued by io_uring: fio's goes through threads of the C library");
+                (Some("uring"), true)
+            }
+            "null" | "cpp_null" => {
                 self.note(opt, "give `--on null:`");
                 (None, true)
             }
@@ -198,34 +301,41 @@ impl Reading<'_> {
         }
     }
 
-    fn depth(&mut self, queues: bool) -> u64 {
-        let depth = self.count("iodepth").unwrap_or(1);
-        for (name, neutral) in [
-            ("iodepth_batch", 1),
-            ("iodepth_batch_complete_min", 1),
-            ("iodepth_batch_complete_max", 1),
-            ("iodepth_low", depth),
-        ] {
-            let Some(value) = self.count(name) else { continue };
-            let Some(opt) = self.opt(name) else { continue };
-            if value == neutral {
-                self.note(opt, "this value changes nothing");
-            } else {
-                let words = format!(
-                    "`{}={value}` can't be honoured: the depth is kept full, and completions are taken as they come",
-                    opt.name
-                );
-                self.refuse(opt, words, "remove the line");
-            }
-        }
-        match self.opt("iodepth") {
-            Some(opt) if depth > 1 && !queues => {
+    /// The depth, and how many operations are in flight when a full queue is filled again, where that is not at once.
+    fn depth(&mut self, queues: bool) -> (u64, Option<u64>) {
+        let depth = self.count("iodepth").unwrap_or(1).max(1);
+        let of = |value: Option<u64>, neutral: u64| match value {
+            None | Some(0) => neutral,
+            Some(value) => value.min(depth),
+        };
+        let low = of(self.count("iodepth_low"), depth);
+        let reaped = of(self.count("iodepth_batch_complete_min"), 1);
+        // Read for their errors alone.
+        let _ = (self.count("iodepth_batch"), self.count("iodepth_batch_complete_max"));
+        // fio waits for so many completions at a time until the low mark is reached.
+        let waits = (depth - low).div_ceil(reaped).max(1);
+        let refill_at = depth.saturating_sub(waits * reaped);
+        if !queues {
+            if let Some(opt) = self.opt("iodepth").filter(|_| depth > 1) {
                 let words = "a synchronous engine has one I/O at a time: fio ignores this depth, and so does iodyno; use ioengine=io_uring, or numjobs";
                 self.trap(&opt.place, words);
-                1
             }
-            _ => depth,
+            return (1, None);
         }
+        for (name, words) in [
+            ("iodepth_batch", "what is due at a time is submitted together"),
+            ("iodepth_low", "a full queue is filled again when so many are in flight"),
+            (
+                "iodepth_batch_complete_min",
+                "a full queue is filled again when so many have completed; each is stamped when it comes",
+            ),
+            ("iodepth_batch_complete_max", "completions are taken as they come"),
+        ] {
+            if let Some(opt) = self.opt(name) {
+                self.note(opt, words);
+            }
+        }
+        (depth, (refill_at + 1 < depth).then_some(refill_at))
     }
 
     /// Whether the page cache is bypassed; of `direct` and `buffered` the later one counts.
@@ -252,6 +362,10 @@ impl Reading<'_> {
         }
         if fsync.max(fdatasync) > 0 && writes {
             let _ = writeln!(out, "flush_every = {}", fsync.max(fdatasync));
+        }
+        let backlog = self.count("verify_backlog").unwrap_or(0);
+        if backlog > 0 && writes && self.verifies() {
+            let _ = writeln!(out, "read_back = {backlog}");
         }
         match self.text("sync") {
             None | Some(("0" | "none", _)) => {}
@@ -284,12 +398,15 @@ impl Reading<'_> {
         }
     }
 
+    /// Whether the content is to be verified.
+    fn verifies(&self) -> bool {
+        self.section.value("verify").is_some_and(|v| !matches!(v, "0" | "none" | "null"))
+    }
+
     /// `[content]`.
     fn content(&mut self, mix: &[(&str, f64)]) -> String {
         let kind = |kind: &str| format!("\n[content]\nkind = \"{kind}\"\n");
-        let verify =
-            self.text("verify").filter(|(value, _)| !matches!(*value, "0" | "none" | "null"));
-        if let Some((value, opt)) = verify {
+        if let Some((value, opt)) = self.text("verify").filter(|_| self.verifies()) {
             if value.starts_with("pattern") {
                 let words = "verifiable content has a form of its own, without a pattern";
                 self.refuse(opt, words, "use verify=crc32c");

@@ -1,15 +1,20 @@
 //! The lines of a job file: sections with their options, `[global]`, comments, included files and variables.
 
+use super::options::canonical;
 use super::{Refusal, Surroundings};
 use iodyno_catalog::File;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 /// How deep files include others, and how many there are.
 const MAX_INCLUDES: usize = 16;
 
-/// The most options of `[global]`, which each job has too.
-const MAX_GLOBAL: usize = 1000;
+/// The most options of a section.
+const MAX_OPTIONS: usize = 1000;
+
+/// The longest option, bytes: the whole file may have one of them in each job.
+const MAX_OPTION_BYTES: usize = 8192;
 
 /// A place in one of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +40,8 @@ pub(super) struct Opt {
     pub(super) name: String,
     pub(super) value: Option<String>,
     pub(super) place: Place,
+    /// A variable of the value that the environment lacks.
+    pub(super) unset: Option<String>,
 }
 
 /// A job: its name, and its options after those of the `[global]` sections before it.
@@ -42,7 +49,35 @@ pub(super) struct Opt {
 pub(super) struct Section {
     pub(super) name: String,
     pub(super) place: Place,
-    pub(super) options: Vec<Opt>,
+    /// Shared by all jobs that have them from `[global]`.
+    pub(super) options: Vec<Arc<Opt>>,
+}
+
+impl Section {
+    /// The option of a name that counts: the last one, with its position.
+    pub(super) fn find(&self, name: &str) -> Option<(usize, &Opt)> {
+        let all = self.options.iter().enumerate();
+        all.rev().find(|(_, opt)| canonical(&opt.name) == name).map(|(at, opt)| (at, &**opt))
+    }
+
+    pub(super) fn opt(&self, name: &str) -> Option<&Opt> {
+        self.find(name).map(|(_, opt)| opt)
+    }
+
+    /// The value of an option; None where it is not given, or has none.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.opt(name)?.value.as_deref().filter(|value| !value.is_empty())
+    }
+
+    /// Whether an option that may stand alone is set.
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.opt(name).is_some_and(|opt| !matches!(opt.value.as_deref(), Some("0" | "false")))
+    }
+
+    /// The job's name.
+    pub(super) fn job_name(&self) -> &str {
+        self.value("name").unwrap_or(&self.name)
+    }
 }
 
 /// Reads a file and all that it includes.
@@ -50,7 +85,7 @@ pub(super) struct Lines<'a> {
     around: &'a dyn Surroundings,
     pub(super) files: Vec<File>,
     pub(super) refused: Vec<Refusal>,
-    global: Vec<Opt>,
+    global: Vec<Arc<Opt>>,
     jobs: Vec<Section>,
     within: Within,
 }
@@ -69,19 +104,29 @@ impl<'a> Lines<'a> {
         Self { around, files, refused, global, jobs, within: Within::Nothing }
     }
 
-    /// The jobs of a text.
-    pub(super) fn read(&mut self, origin: &str, text: &str) -> Vec<Section> {
-        self.file(origin, text, 0);
-        std::mem::take(&mut self.jobs)
-    }
-
-    fn file(&mut self, origin: &str, text: &str, depth: usize) {
-        let file = self.files.len();
+    /// The text that places are in.
+    pub(super) fn add_file(&mut self, origin: &str, text: &str) -> usize {
         self.files.push(File {
             origin: origin.to_owned(),
             name: origin.to_owned(),
             text: text.into(),
         });
+        self.files.len() - 1
+    }
+
+    /// The jobs that were read.
+    pub(super) fn take_jobs(&mut self) -> Vec<Section> {
+        std::mem::take(&mut self.jobs)
+    }
+
+    /// The jobs of a text.
+    pub(super) fn read(&mut self, origin: &str, text: &str) -> Vec<Section> {
+        self.file(origin, text, 0);
+        self.take_jobs()
+    }
+
+    fn file(&mut self, origin: &str, text: &str, depth: usize) {
+        let file = self.add_file(origin, text);
         let mut start = 0;
         for line in text.split_inclusive('\n') {
             let content = line.split([';', '#']).next().unwrap_or_default();
@@ -103,12 +148,18 @@ impl<'a> Lines<'a> {
     }
 
     fn section(&mut self, rest: &str, place: Place) {
-        let Some(name) = rest.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty())
+        let name = rest.strip_suffix(']').map(str::trim);
+        let Some(name) = name.filter(|name| !name.is_empty() && name.len() <= MAX_OPTION_BYTES)
         else {
             let help = "write a section as `[name]`";
             self.refused.push(Refusal::new(place, "this is no section", help));
             return;
         };
+        self.begin(name, place);
+    }
+
+    /// What follows belongs to the section of this name.
+    pub(super) fn begin(&mut self, name: &str, place: Place) {
         if name == "global" {
             self.within = Within::Global;
             return;
@@ -143,30 +194,39 @@ impl<'a> Lines<'a> {
             Some((name, value)) => (name.trim(), Some(value.trim())),
             None => (text, None),
         };
-        let value = match value.map(|value| self.with_variables(value)).transpose() {
-            Ok(value) => value,
-            Err(words) => {
-                let help = "set it for this command: `SIZE=1g iodyno run job.fio`";
-                self.refused.push(Refusal::new(place, words, help));
-                return;
+        self.add(name, value, place);
+    }
+
+    /// An option of the section that was begun last.
+    pub(super) fn add(&mut self, name: &str, value: Option<&str>, place: Place) {
+        let (mut value, mut unset) = (value.map(str::to_owned), None);
+        if let Some(text) = &mut value {
+            match self.with_variables(text) {
+                Ok(replaced) => *text = replaced,
+                Err(words) => unset = Some(words),
             }
+        }
+        let bytes = name.len() + value.as_ref().map_or(0, String::len);
+        if bytes > MAX_OPTION_BYTES {
+            let words = format!("an option has at most {MAX_OPTION_BYTES} bytes");
+            self.refused.push(Refusal::new(place, words, "shorten it"));
+            return;
+        }
+        let opt = Opt { name: name.to_owned(), value, place, unset };
+        let section = match self.within {
+            Within::Global => Some(&mut self.global),
+            Within::Job => self.jobs.last_mut().map(|job| &mut job.options),
+            Within::Nothing => None,
         };
-        let opt = Opt { name: name.to_owned(), value, place };
-        match self.within {
-            Within::Global if self.global.len() >= MAX_GLOBAL => {
-                let words = format!("`[global]` has more than {MAX_GLOBAL} options");
-                if self.global.len() == MAX_GLOBAL {
-                    self.refused.push(Refusal::new(opt.place.clone(), words, "remove some"));
-                    self.global.push(opt);
-                }
+        match section {
+            Some(options) if options.len() > MAX_OPTIONS => {}
+            Some(options) if options.len() == MAX_OPTIONS => {
+                let words = format!("a section has more than {MAX_OPTIONS} options");
+                self.refused.push(Refusal::new(opt.place.clone(), words, "remove some"));
+                options.push(Arc::new(opt));
             }
-            Within::Global => self.global.push(opt),
-            Within::Job => {
-                if let Some(job) = self.jobs.last_mut() {
-                    job.options.push(opt);
-                }
-            }
-            Within::Nothing => self.refused.push(Refusal::new(
+            Some(options) => options.push(Arc::new(opt)),
+            None => self.refused.push(Refusal::new(
                 opt.place,
                 format!("`{}` is outside of a section", opt.name),
                 "options stand below `[global]` or below the name of a job, such as `[job]`",

@@ -18,6 +18,16 @@ const ALIASES: &[(&str, &str)] = &[
     ("mem", "iomem"),
     ("cpumask", "cpus_allowed"),
     ("ratemin", "rate_min"),
+    ("ratecycle", "rate_cycle"),
+    ("fileoffset", "offset"),
+    ("blocksize_unaligned", "bs_unaligned"),
+    ("mem_align", "iomem_align"),
+    ("fill_fs", "fill_device"),
+    ("threads", "thread"),
+    ("steadystate", "ss"),
+    ("steadystate_duration", "ss_dur"),
+    ("steadystate_ramp_time", "ss_ramp"),
+    ("steadystate_ramp", "ss_ramp"),
 ];
 
 /// Options that change nothing that is measured, with the reason.
@@ -43,7 +53,6 @@ const NOTED: &[(&str, &str)] = &[
     ("directory", "the target is given by --on, such as `--on scratch:@/mnt/disk`"),
     ("filename_format", "the target is given by --on"),
     ("openfiles", "the target is given by --on"),
-    ("file_service_type", "each worker has one target"),
     ("fixedbufs", "buffers are registered where the kernel can; --plain-ring turns it off"),
     ("registerfiles", "files are registered where the kernel can; --plain-ring turns it off"),
     ("refill_buffers", "no two blocks are alike, unless the job says otherwise"),
@@ -70,12 +79,9 @@ const NOTED: &[(&str, &str)] = &[
     ("log_hist_coarseness", "histograms are kept in full"),
     ("log_unix_epoch", "series begin with the measurement"),
     ("per_job_logs", "series are kept in the notebook"),
-    ("bwavgtime", "give --interval for the length of the series' intervals"),
     ("iopsavgtime", "give --interval for the length of the series' intervals"),
     ("disk_util", "output alone"),
-    ("exitall", "jobs of a group end together"),
     ("exitall_on_error", "a run stops at --max-errors"),
-    ("kb_base", "used for the numbers of this job"),
     ("unit_base", "output is in bytes"),
     ("norandommap", "addresses are independent draws"),
     ("group", "each job has figures of its own"),
@@ -94,78 +100,71 @@ const NOTED: &[(&str, &str)] = &[
     ("thinktime_spin", "how a worker waits is chosen by iodyno"),
     ("stonewall", "begins a group"),
     ("time_based", "the job ends by its runtime"),
-    ("filename", "the target is given by --on"),
-    ("nrfiles", "the job runs on one target in place of several files"),
     ("uri", "the target is given by --on, such as `--on nbd://host/export`"),
     ("iomem", "buffers are allocated by iodyno"),
+    ("iomem_align", "buffers are allocated by iodyno"),
+    ("lockmem", "buffers are allocated by iodyno"),
+    ("kb_base", "used for the numbers of this job"),
+    ("bwavgtime", "give --interval for the length of the series' intervals"),
+    (
+        "rate_min",
+        "fio gives up below it; a rate that is missed is reported, and --require 'bandwidth>=10MB/s' fails the run",
+    ),
+    (
+        "rate_iops_min",
+        "fio gives up below it; a rate that is missed is reported, and --require 'iops>1k' fails the run",
+    ),
+    ("io_submit_mode", "an open loop never waits for completions, whichever thread submits"),
+    ("flow_sleep", "how a worker waits for the others is chosen by iodyno"),
+    ("flow_watermark", "fio ignores it"),
+    (
+        "verify_pattern",
+        "blocks carry verifiable content in place of the pattern; a device that compresses may differ",
+    ),
+    ("thinktime_blocks_type", "operations count when they are issued"),
+    ("dedupe_mode", "the blocks that repeat are one of 64"),
+    ("dedupe_global", "the blocks that repeat are one of 64"),
+    ("dedupe_working_set_percentage", "the blocks that repeat are one of 64"),
+    ("buffer_compress_chunk", "each 4 KiB compresses by its share"),
+    ("file_service_type", "the order of several files"),
+    ("nrfiles", "the files lie side by side on the target"),
+    ("log_offset", "series are kept in the notebook"),
+    ("log_prio", "series are kept in the notebook"),
+    ("log_entries", "series are kept in the notebook"),
+    ("log_max_value", "series are kept in the notebook"),
+    ("log_compression", "series are kept in the notebook"),
+    ("log_compression_cpus", "series are kept in the notebook"),
+    ("log_store_compressed", "series are kept in the notebook"),
+    ("log_alternate_epoch", "series begin with the measurement"),
+    ("log_alternate_epoch_clock_id", "series begin with the measurement"),
+    ("block_error_percentiles", "output alone"),
+    ("significant_figures", "output alone"),
+    ("stats", "output alone"),
+    ("error_dump", "failed operations are counted and shown"),
+    ("unique_filename", "the target is given by --on"),
+    ("unlink_each_loop", "a file that iodyno made for a run is removed"),
+    ("gtod_cpu", "stamps cost too little to be left out"),
+    ("verifysort", "reads check what they read, in their own order"),
+    ("verifysort_nr", "reads check what they read, in their own order"),
+    ("verify_backlog_batch", "what is read back is as much as was written"),
+    ("experimental_verify", "content names its writes itself"),
+    ("fadvise_hint", "no advice is given; with direct=1 there is no page cache between"),
+    ("rwmixcycle", "fio ignores it"),
+    ("max_open_zones", "it has a meaning with zonemode=zbd only"),
+    ("job_max_open_zones", "it has a meaning with zonemode=zbd only"),
+    ("read_beyond_wp", "it has a meaning with zonemode=zbd only"),
+    ("zone_reset_threshold", "it has a meaning with zonemode=zbd only"),
+    ("zone_reset_frequency", "it has a meaning with zonemode=zbd only"),
+    ("zonecapacity", "it has a meaning with zonemode=zbd only"),
+    ("ignore_zone_limits", "it has a meaning with zonemode=zbd only"),
     ("hugepage-size", "buffers are allocated by iodyno"),
 ];
 
 /// Options that change results and can't be honoured: the reason, and the remedy.
 const REFUSED: &[(&str, &str, &str)] = &[
-    ("hipri", "polling belongs to the run", "remove the line, and give --poll"),
     ("sqthread_poll", "the kernel's submission thread is not used", "remove the line"),
     ("sqthread_poll_cpu", "the kernel's submission thread is not used", "remove the line"),
     ("force_async", "operations are not forced to the kernel's workers", "remove the line"),
-    (
-        "steadystate",
-        "a steady state ends a method, not a job",
-        "remove the line, and run `pts-iops` or a method of your own",
-    ),
-    (
-        "ss",
-        "a steady state ends a method, not a job",
-        "remove the line, and run `pts-iops` or a method of your own",
-    ),
-    ("ss_dur", "a steady state ends a method, not a job", "remove the line"),
-    ("ss_ramp", "a steady state ends a method, not a job", "remove the line"),
-    (
-        "latency_target",
-        "a search is an option of the run",
-        "remove the line, and give --find-rate 'p99<1ms'",
-    ),
-    (
-        "latency_window",
-        "a search is an option of the run",
-        "remove the line, and give --find-rate 'p99<1ms'",
-    ),
-    (
-        "latency_percentile",
-        "a search is an option of the run",
-        "remove the line, and give --find-rate 'p99<1ms'",
-    ),
-    (
-        "latency_run",
-        "a search is an option of the run",
-        "remove the line, and give --find-rate 'p99<1ms'",
-    ),
-    (
-        "max_latency",
-        "a limit is an option of the run",
-        "remove the line, and give --require 'max<10ms'",
-    ),
-    (
-        "rate_min",
-        "a limit is an option of the run",
-        "remove the line, and give --require 'bandwidth>=10MB/s'",
-    ),
-    (
-        "rate_iops_min",
-        "a limit is an option of the run",
-        "remove the line, and give --require 'iops>1k'",
-    ),
-    ("cpus_allowed", "processors are chosen for the run", "remove the line, and give --cpus 0-3"),
-    (
-        "cpus_allowed_policy",
-        "processors are chosen for the run",
-        "remove the line, and give --cpus 0-3",
-    ),
-    ("numa_cpu_nodes", "processors are chosen for the run", "remove the line, and give --numa 0"),
-    (
-        "numa_mem_policy",
-        "memory is allocated on the node of --numa",
-        "remove the line, and give --numa 0",
-    ),
     ("sync_file_range", "it is not issued", "use fdatasync=N for durable writes"),
     ("write_barrier", "it is not issued", "use fdatasync=N for durable writes"),
     ("read_iolog", "a trace is no workload", "remove the line, and describe the I/O by options"),
@@ -176,31 +175,13 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     ("replay_no_stall", "a trace is no workload", "remove the line"),
     ("replay_redirect", "a trace is no workload", "remove the line"),
-    ("startdelay", "jobs of a group begin together", "remove the line, or use stonewall"),
-    ("wait_for", "jobs wait for whole groups", "use stonewall"),
-    ("flow", "jobs don't balance one another", "remove the line, and give each job a rate"),
-    ("flow_id", "jobs don't balance one another", "remove the line, and give each job a rate"),
     ("bs_unaligned", "addresses are aligned to 512 bytes or more", "remove the line"),
     ("bs_is_seq_rand", "block sizes belong to kinds of operation", "use bs=READ,WRITE"),
-    ("rw_sequencer", "it has a meaning with rw=…:N only", "remove the line"),
-    ("zonemode", "zones are not issued", "remove the line"),
-    ("zonesize", "zones are not issued", "remove the line"),
-    ("zonerange", "zones are not issued", "remove the line"),
-    ("zoneskip", "zones are not issued", "remove the line"),
-    ("fill_device", "a job ends by time, size or number", "use --fill, or size=100%"),
-    ("fill_fs", "a job ends by time, size or number", "use --fill, or size=100%"),
     (
         "buffer_pattern",
         "content is random, compressible or zeroes",
         "use zero_buffers or buffer_compress_percentage",
     ),
-    ("verify_pattern", "verifiable content has a form of its own", "remove the line"),
-    (
-        "verify_backlog",
-        "reads of verification are not mixed in",
-        "remove the line, and run `iodyno run --verify-only` afterwards",
-    ),
-    ("verify_only", "it is an option of the run", "run `iodyno run --verify-only`"),
     ("verify_state_load", "content names its writes itself", "run `iodyno run --verify-only`"),
     (
         "trim_percentage",
@@ -208,7 +189,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "use rw=trim, or a workload file with `mix = { trim = 1 }`",
     ),
     ("thinktime_iotime", "a worker thinks after each operation", "remove the line"),
-    ("thinktime_blocks_type", "a worker thinks after each operation", "remove the line"),
     ("lockfile", "files are not locked", "remove the line"),
     (
         "nice",
@@ -221,12 +201,104 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("exec_prerun", "no programs are run", "run it before"),
     ("exec_postrun", "no programs are run", "run it afterwards"),
     ("ioscheduler", "settings of a device are not changed", "remove the line, and set it before"),
-    ("continue_on_error", "it is an option of the run", "remove the line, and give --max-errors"),
-    ("ignore_error", "it is an option of the run", "remove the line, and give --max-errors"),
     ("rate_ignore_thinktime", "a rate has no think time", "remove thinktime"),
+    ("flow_id", "all jobs that have a flow balance one another", "remove the line"),
+    ("cmdprio_percentage", "I/O priorities are not set", "remove the line"),
+    ("cmdprio_bssplit", "I/O priorities are not set", "remove the line"),
+    ("cmdprio_class", "I/O priorities are not set", "remove the line"),
+    ("cmdprio", "I/O priorities are not set", "remove the line"),
+    ("cmdprio_hint", "I/O priorities are not set", "remove the line"),
+    ("opendir", "the files of a folder are not its targets", "name one target by --on"),
+    ("offset_align", "offsets in percent are not rounded so", "give offset in bytes"),
+    (
+        "percentage_sequential",
+        "a share of sequential operations has another name",
+        "use percentage_random=100-N",
+    ),
+    (
+        "pre_read",
+        "the page cache is not filled before",
+        "run a job of reads with `stonewall` before it",
+    ),
+    ("file_append", "files don't grow", "remove the line"),
+    ("create_only", "a job without I/O is no workload", "remove the line"),
+    ("write_hint", "lifetimes of writes are not given", "remove the line"),
+    ("verify_offset", "the header's place is fixed", "remove the line"),
+    ("trim_backlog", "trims are a kind of the mix", "use rw=randtrim in a job of its own"),
+    ("trim_backlog_batch", "trims are a kind of the mix", "remove the line"),
+    ("trim_verify_zero", "discarded blocks may read as anything", "remove the line"),
+    ("uid", "the user of the process is its caller's", "remove the line, and use `sudo -u`"),
+    ("gid", "the group of the process is its caller's", "remove the line, and use `sudo -g`"),
+    ("cgroup_weight", "cgroups are not entered", "remove the line"),
+    ("cgroup_nodelete", "cgroups are not entered", "remove the line"),
+    ("profile", "profiles are not known", "write the jobs out"),
+    ("merge_blktrace_file", "a trace is no workload", "remove the line"),
+    ("merge_blktrace_iters", "a trace is no workload", "remove the line"),
+    ("merge_blktrace_scalars", "a trace is no workload", "remove the line"),
+    ("read_iolog_chunked", "a trace is no workload", "remove the line"),
+    ("replay_align", "a trace is no workload", "remove the line"),
+    ("replay_scale", "a trace is no workload", "remove the line"),
+    ("replay_skip", "a trace is no workload", "remove the line"),
+    ("replay_time_scale", "a trace is no workload", "remove the line"),
+    ("gpu_dev_id", "memory of GPUs is not used", "remove the line"),
     ("uncached", "RWF_DONTCACHE is not used", "use direct=1"),
     ("atomic", "O_ATOMIC is not used", "remove the line"),
 ];
+
+/// Options of a job that are flags of the run here: the reason, and the flag.
+const FLAGS: &[(&str, &str, &str)] = &[
+    ("hipri", "polling belongs to the run", "poll"),
+    ("latency_target", "a search is an option of the run", "find-rate 'p99<1ms'"),
+    ("latency_window", "a search is an option of the run", "find-rate 'p99<1ms'"),
+    ("latency_percentile", "a search is an option of the run", "find-rate 'p99<1ms'"),
+    ("latency_run", "a search is an option of the run", "find-rate 'p99<1ms'"),
+    ("max_latency", "a limit is an option of the run", "require 'max<10ms'"),
+    ("cpus_allowed", "processors are chosen for the run", "cpus 0-3"),
+    ("cpus_allowed_policy", "processors are chosen for the run", "cpus 0-3"),
+    ("numa_cpu_nodes", "processors are chosen for the run", "numa 0"),
+    ("numa_mem_policy", "memory is allocated on the node of the processors", "numa 0"),
+    ("continue_on_error", "it is an option of the run", "max-errors 100"),
+    ("ignore_error", "it is an option of the run", "max-errors 100"),
+    ("verify_only", "it is an option of the run", "verify-only"),
+];
+
+/// Options that fio reads without a value, on a command line too.
+const STAND_ALONE: &[&str] = &[
+    "time_based",
+    "group_reporting",
+    "thread",
+    "new_group",
+    "stonewall",
+    "norandommap",
+    "exitall",
+    "exitall_on_error",
+    "hipri",
+    "gtod_reduce",
+    "do_verify",
+    "zero_buffers",
+    "refill_buffers",
+    "create_only",
+    "create_on_open",
+    "fill_device",
+    "softrandommap",
+    "disable_lat",
+    "disable_clat",
+    "disable_slat",
+    "unlink",
+    "nonvectored",
+    "fixedbufs",
+    "registerfiles",
+    "sqthread_poll",
+    "bs_unaligned",
+    "bs_is_seq_rand",
+    "allrandrepeat",
+    "rate_ignore_thinktime",
+];
+
+/// Whether an option needs no value.
+pub(super) fn stands_alone(name: &str) -> bool {
+    STAND_ALONE.contains(&name)
+}
 
 /// Options that `job.rs` gives a meaning.
 const HONOURED: &[&str] = &[
@@ -269,6 +341,22 @@ const HONOURED: &[&str] = &[
     "zero_buffers",
     "buffer_compress_percentage",
     "dedupe_percentage",
+    "filename",
+    "startdelay",
+    "wait_for",
+    "exitall",
+    "exit_what",
+    "flow",
+    "zonemode",
+    "zonesize",
+    "zonerange",
+    "zoneskip",
+    "fill_device",
+    "verify_backlog",
+    "ss",
+    "ss_dur",
+    "ss_ramp",
+    "rw_sequencer",
 ];
 
 /// What becomes of an option.
@@ -278,6 +366,8 @@ pub(super) enum Fate {
     Honoured,
     /// It changes no result, for this reason.
     Noted(&'static str),
+    /// It is a flag of the run, for this reason.
+    Flag(&'static str, &'static str),
     /// It can't be honoured, for this reason; the remedy.
     Refused(&'static str, &'static str),
     /// fio has none of this name, or a rare one.
@@ -297,6 +387,9 @@ pub(super) fn fate(name: &str) -> Fate {
     if let Some((_, why)) = NOTED.iter().find(|(noted, _)| *noted == name) {
         return Fate::Noted(why);
     }
+    if let Some((_, why, flag)) = FLAGS.iter().find(|(given, _, _)| *given == name) {
+        return Fate::Flag(why, flag);
+    }
     match REFUSED.iter().find(|(refused, _, _)| *refused == name) {
         Some((_, why, remedy)) => Fate::Refused(why, remedy),
         None => Fate::Unknown,
@@ -307,5 +400,6 @@ pub(super) fn fate(name: &str) -> Fate {
 pub(super) fn known() -> impl Iterator<Item = &'static str> {
     let noted = NOTED.iter().map(|(name, _)| *name);
     let refused = REFUSED.iter().map(|(name, _, _)| *name);
-    HONOURED.iter().copied().chain(noted).chain(refused)
+    let flags = FLAGS.iter().map(|(name, _, _)| *name);
+    HONOURED.iter().copied().chain(noted).chain(flags).chain(refused)
 }

@@ -3,7 +3,7 @@
 use super::lines::{Opt, Place, Section};
 use super::number::{count, time_ns};
 use super::options::{Fate, canonical, fate, known};
-use super::{Note, Refusal};
+use super::{Note, Refusal, Surroundings};
 use iodyno_catalog::File;
 use iodyno_units::nearest;
 
@@ -16,6 +16,17 @@ pub(super) enum Walk {
     /// So many blocks side by side, then a jump.
     Runs(u64),
     Sequential,
+    /// So many blocks side by side, then on by so many bytes.
+    Skips(u64, u64),
+    /// From the end of the range to its start: the distance from one block to the next, and of the first block from the
+    /// last one.
+    Backward(u64, u64),
+}
+
+impl Walk {
+    pub(super) fn is_random(&self) -> bool {
+        matches!(self, Self::Random | Self::Runs(_))
+    }
 }
 
 /// A section that is being read, and what was found.
@@ -26,12 +37,17 @@ pub(super) struct Reading<'a> {
     pub(super) refused: Vec<Refusal>,
     pub(super) notes: Vec<Note>,
     pub(super) traps: Vec<Note>,
+    around: &'a dyn Surroundings,
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(section: &'a Section, files: &'a [File]) -> Self {
+    pub(super) fn new(
+        section: &'a Section,
+        files: &'a [File],
+        around: &'a dyn Surroundings,
+    ) -> Self {
         let (refused, notes, traps) = (Vec::new(), Vec::new(), Vec::new());
-        let mut reading = Self { section, files, kb_base: 1024, refused, notes, traps };
+        let mut reading = Self { section, files, kb_base: 1024, refused, notes, traps, around };
         match reading.text("kb_base").map(|(value, opt)| (value.to_owned(), opt)) {
             None => {}
             Some((value, _)) if value == "1024" => {}
@@ -43,17 +59,17 @@ impl<'a> Reading<'a> {
 
     /// The option of a name that counts: the last one, with its position.
     pub(super) fn find(&self, name: &str) -> Option<(usize, &'a Opt)> {
-        let all = self.section.options.iter().enumerate();
-        all.rev().find(|(_, opt)| canonical(&opt.name) == name)
+        self.section.find(name)
     }
 
     pub(super) fn opt(&self, name: &str) -> Option<&'a Opt> {
-        self.find(name).map(|(_, opt)| opt)
+        self.section.opt(name)
     }
 
     /// The value of an option, without which fio refuses it.
     pub(super) fn text(&mut self, name: &str) -> Option<(&'a str, &'a Opt)> {
-        let opt = self.opt(name)?;
+        // One with an unset variable is refused once, with all options.
+        let opt = self.opt(name).filter(|opt| opt.unset.is_none())?;
         match opt.value.as_deref() {
             Some(value) if !value.is_empty() => Some((value, opt)),
             _ => {
@@ -65,7 +81,7 @@ impl<'a> Reading<'a> {
 
     /// Whether an option that may stand alone is set.
     pub(super) fn flag(&self, name: &str) -> bool {
-        self.opt(name).is_some_and(|opt| !matches!(opt.value.as_deref(), Some("0" | "false")))
+        self.section.flag(name)
     }
 
     /// A number with fio's suffixes.
@@ -115,15 +131,33 @@ impl<'a> Reading<'a> {
         let section = self.section;
         for opt in &section.options {
             let name = canonical(&opt.name);
+            if let Some(words) = &opt.unset {
+                let help = "set it for this command: `SIZE=1g iodyno run job.fio`";
+                self.refuse(opt, words, help);
+            }
             match fate(name) {
                 Fate::Honoured => {}
                 Fate::Noted(why) => self.note(opt, why),
+                Fate::Flag(why, flag)
+                    if self.around.gives(flag.split(' ').next().unwrap_or(flag)) =>
+                {
+                    self.note(opt, format_args!("{why}: it is given by --{flag}"));
+                }
+                Fate::Flag(why, flag) if !Self::is_neutral(opt) => {
+                    let words = format!("`{}` can't be honoured from a job: {why}", opt.name);
+                    self.refuse(
+                        opt,
+                        words,
+                        format!("give --{flag} to the run; see `iodyno run --help`"),
+                    );
+                }
+                Fate::Flag(..) => self.note(opt, "this value changes nothing"),
                 Fate::Refused(why, help) if !Self::is_neutral(opt) => {
                     self.refuse(opt, format!("`{}` can't be honoured: {why}", opt.name), help);
                 }
                 Fate::Refused(..) => self.note(opt, "this value changes nothing"),
                 Fate::Unknown => {
-                    let near = nearest(name, known());
+                    let near = (name.len() <= 40).then(|| nearest(name, known())).flatten();
                     let near =
                         near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
                     let words = format!("iodyno does not know fio's option `{}`", opt.name);
@@ -138,8 +172,6 @@ impl<'a> Reading<'a> {
         let off = matches!(opt.value.as_deref(), Some("0" | "none" | "no"));
         let name = canonical(&opt.name);
         off && !matches!(name, "cpus_allowed" | "numa_cpu_nodes" | "prio" | "sqthread_poll_cpu")
-            || name == "rw_sequencer"
-            || name == "thinktime_blocks_type"
             || name == "continue_on_error" && opt.value.as_deref() == Some("none")
     }
 
@@ -180,6 +212,15 @@ impl<'a> Reading<'a> {
             "block" => &["bssplit", "bsrange", "bs"],
             "threads" => &["numjobs"],
             "depth" => &["iodepth"],
+            "address_align" | "align" => &["ba"],
+            "worker_step" => &["offset_increment", "numjobs"],
+            "refill_at" => &["iodepth_low", "iodepth_batch_complete_min"],
+            "think_after" => &["thinktime_blocks"],
+            "flow" => &["flow"],
+            "read_back" => &["verify_backlog"],
+            "passes" => &["loops"],
+            "start_after" => &["startdelay"],
+            "within" | "window" | "after" => &["ss", "ss_dur", "ss_ramp"],
             "active" => &["size", "filesize", "offset"],
             "addresses" => &["random_distribution"],
             "rate" => &["rate_iops", "rate"],

@@ -33,7 +33,8 @@ pub(super) const EXAMPLES: &str = "Examples:
 #[allow(clippy::struct_excessive_bools)]
 pub struct Run {
     /// A workload or a method of the catalog (`iodyno catalog` lists them), or the path of a file of one (with
-    /// a `/` or ending in `.toml`); or a job file of fio (ending in `.fio`).
+    /// a `/` or ending in `.toml`); or a job file of fio (ending in `.fio`), or its command line, last of all:
+    /// `iodyno run --on d.img?size=1GiB fio --name=a --rw=randread`.
     #[arg(
         required_unless_present = "verify_only",
         required = false,
@@ -56,6 +57,9 @@ pub struct Run {
     #[arg(long, value_name = "TARGET", value_parser = target, default_value = "scratch:")]
     pub on: Vec<TargetName>,
 
+    /// Of a job file of fio, only the job of this name; may be given again.
+    #[arg(long, value_name = "NAME", help_heading = "Workload")]
+    pub section: Vec<String>,
     /// Workers on each target, 1 to 1024; each has --depth I/Os outstanding. Default: the workload's.
     #[arg(long, value_name = "N", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]

@@ -229,7 +229,10 @@ fn arrays_are_volumes_of_several_devices() {
     for (words, message) in [
         ("check model:./behind.toml", "rule `read-cache`"),
         ("check model:./sized.toml", "`read_cache` names"),
-        ("check model:./large.toml", "`read_cache_size` is 1 TiB, and ssd-sata3-mlc-200g has 186 GiB"),
+        (
+            "check model:./large.toml",
+            "`read_cache_size` is 1 TiB, and ssd-sata3-mlc-200g has 186 GiB",
+        ),
         ("serve ./cached.toml --nbd unix:nbd.sock", "has a read cache"),
         ("run oltp1 --on model:raid5(ssd-sas12-mlc-800g*2)", "at least 3 members"),
         ("run oltp1 --on model:raid5(raid1(ssd-sas12-mlc-800g*2)*2)", "at least 3 members"),

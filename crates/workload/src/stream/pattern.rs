@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use iodyno_units::rng::{self, Generator, below, splitmix64};
+use iodyno_units::rng::{self, Generator, RngCore as _, below, splitmix64, unit_open_closed};
 
 use super::permute::Permutation;
 use super::ring::Ring;
@@ -86,6 +86,39 @@ pub(crate) enum Pattern {
         next: u64,
         step: u64,
         places: u64,
+    },
+    Pareto {
+        rng: Generator,
+        places: u64,
+        power: f64,
+        scatter: Arc<Permutation>,
+    },
+    Normal {
+        rng: Generator,
+        places: u64,
+        deviation: u64,
+        scatter: Arc<Permutation>,
+    },
+    Skips {
+        next: u64,
+        left: u64,
+        run: u64,
+        skip: u64,
+        units: u64,
+    },
+    Streams {
+        /// Where each stream is in its part.
+        next: Box<[u64]>,
+        turn: usize,
+        part: u64,
+    },
+    Jumps {
+        rng: Generator,
+        next: u64,
+        /// A draw below this jumps.
+        below: u64,
+        units: u64,
+        block_units: u64,
     },
 }
 
@@ -193,6 +226,48 @@ impl Pattern {
                 }
                 unit
             }
+            Self::Pareto { rng, places, power, scatter } => {
+                // Both factors are exact to 2⁻⁵³ of the range.
+                let part = libm::pow(unit_open_closed(rng), *power);
+                scatter.apply(((*places - 1) as f64 * part) as u64)
+            }
+            Self::Normal { rng, places, deviation, scatter } => {
+                scatter.apply(normal_rank(rng, *places, *deviation))
+            }
+            Self::Skips { next, left, run, skip, units } => {
+                if *left == 0 {
+                    *left = *run;
+                    *next = next.saturating_add(*skip);
+                }
+                if next.saturating_add(len) > *units {
+                    (*next, *left) = (0, *run);
+                }
+                let unit = *next;
+                *next += len;
+                *left -= 1;
+                unit
+            }
+            Self::Streams { next, turn, part } => {
+                let at = *turn;
+                *turn = (at + 1) % next.len();
+                let place = &mut next[at];
+                if *place + len > *part {
+                    *place = 0;
+                }
+                let unit = at as u64 * *part + *place;
+                *place += len;
+                unit
+            }
+            Self::Jumps { rng, next, below: jumps_below, units, block_units } => {
+                if rng.next_u64() < *jumps_below {
+                    *next = below(rng, *units / *block_units) * *block_units;
+                } else if *next + len > *units {
+                    *next = 0;
+                }
+                let unit = *next;
+                *next += len;
+                unit
+            }
         };
         Place { unit, missed: false }
     }
@@ -201,7 +276,9 @@ impl Pattern {
     pub(crate) fn walked(&self) -> Option<u64> {
         match self {
             Self::Shared { cursor, .. } => Some(cursor.0.load(Ordering::Relaxed)),
-            Self::Sequential { next, .. } | Self::Strided { next, .. } => Some(*next),
+            Self::Sequential { next, .. }
+            | Self::Strided { next, .. }
+            | Self::Skips { next, .. } => Some(*next),
             _ => None,
         }
     }
@@ -212,10 +289,26 @@ impl Pattern {
             Self::Shared { cursor, .. } => {
                 cursor.0.fetch_max(from, Ordering::Relaxed);
             }
-            Self::Sequential { next, units } if from <= *units => *next = from,
+            Self::Sequential { next, units } | Self::Skips { next, units, .. }
+                if from <= *units =>
+            {
+                *next = from;
+            }
             Self::Strided { next, places, .. } if from < *places => *next = from,
             _ => {}
         }
+    }
+
+    /// True for patterns whose addresses are drawn, not walked to.
+    pub(crate) fn draws(&self) -> bool {
+        !matches!(
+            self,
+            Self::Shared { .. }
+                | Self::Sequential { .. }
+                | Self::Strided { .. }
+                | Self::Skips { .. }
+                | Self::Streams { .. }
+        )
     }
 
     /// True for the pattern that repeats from this ring: its addresses are not added there again,
@@ -223,6 +316,20 @@ impl Pattern {
     pub(crate) fn repeats(&self, of_ring: usize) -> bool {
         matches!(self, Self::Recent { ring, .. } if *ring == of_ring)
     }
+}
+
+/// A rank of fio's normal distribution: the mean of twelve draws, rounded up, plus a draw as wide as `deviation`
+/// around 0, which is halved until the sum is a rank.
+fn normal_rank(rng: &mut Generator, places: u64, deviation: u64) -> u64 {
+    const DRAWS: u64 = 12;
+    let sum: u128 = (0..DRAWS).map(|_| u128::from(below(rng, places + 1))).sum();
+    let mean = sum.div_ceil(DRAWS.into()) as i128;
+    let mut moved =
+        if deviation == 0 { 0 } else { below(rng, deviation) as i128 - i128::from(deviation / 2) };
+    while moved != 0 && !(0..i128::from(places)).contains(&(mean + moved)) {
+        moved /= 2;
+    }
+    (mean + moved).clamp(0, i128::from(places) - 1) as u64
 }
 
 /// Remainders by a constant divisor, without a division: Barrett reduction.

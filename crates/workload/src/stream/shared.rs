@@ -46,6 +46,8 @@ pub(super) struct TablePlan {
     pub(super) choice: Weighted,
     pub(super) patterns: Vec<PatternPlan>,
     pub(super) extent: Extent,
+    /// Each worker has the range for itself.
+    is_own: bool,
 }
 
 /// A pattern, ready for any worker.
@@ -59,7 +61,13 @@ pub(super) enum PatternPlan {
     Zipf(Arc<Zipf>, Arc<Permutation>),
     HotSpots(Weighted, Box<[(u64, u64)]>, Option<Arc<Permutation>>),
     Recent(usize, u32),
+    /// First unit, and units from one to the next.
     Strided(u64, u64),
+    Pareto(f64, Arc<Permutation>),
+    Normal(u64, Arc<Permutation>),
+    Skips(u64, u64),
+    Streams(u64),
+    Jumps(u64),
 }
 
 impl Shared {
@@ -118,6 +126,12 @@ impl Shared {
         }))
     }
 
+    /// First byte of a worker's range.
+    pub(super) fn start_bytes(&self, worker: u32) -> u64 {
+        let step_bytes = self.spec.worker_step_bytes().unwrap_or(0);
+        self.range.start_bytes + u64::from(worker) * step_bytes
+    }
+
     /// First byte and number of bytes of the active range on this target, in whole units of the
     /// alignment; of a file set, up to the end of its last extent.
     pub fn active_bytes(&self) -> (u64, u64) {
@@ -147,6 +161,7 @@ impl TablePlan {
             choice: Weighted::new(addresses.iter().map(|address| address.share)),
             patterns,
             extent,
+            is_own: spec.worker_step_bytes().is_some(),
         })
     }
 
@@ -165,15 +180,18 @@ impl TablePlan {
         workers: u32,
     ) -> Pattern {
         let Extent { units, block_units } = self.extent;
+        // Random streams stay those of the worker's number.
+        let number = worker;
+        let (worker, workers) = if self.is_own { (0, 1) } else { (worker, workers) };
         let rng = || {
             let name = stream_name("address", self.scope.key(), position);
-            rng::stream(seed, &name, worker.into())
+            rng::stream(seed, &name, number.into())
         };
         match plan {
             PatternPlan::Uniform => Pattern::Uniform { rng: rng(), units },
             PatternPlan::OncePerPass => {
                 let name = stream_name("pass", self.scope.key(), position);
-                let key = rng::key(seed, &name, 0);
+                let key = rng::key(seed, &name, if self.is_own { number.into() } else { 0 });
                 Pattern::OncePerPass(Pass::new(key, self.extent, worker, workers))
             }
             PatternPlan::Shared(cursor) => Pattern::Shared {
@@ -215,6 +233,34 @@ impl TablePlan {
                     step: modulo(stride * u128::from(workers)),
                     places,
                 }
+            }
+            PatternPlan::Pareto(power, scatter) => Pattern::Pareto {
+                rng: rng(),
+                places: self.extent.places(),
+                power: *power,
+                scatter: Arc::clone(scatter),
+            },
+            PatternPlan::Normal(deviation, scatter) => Pattern::Normal {
+                rng: rng(),
+                places: self.extent.places(),
+                deviation: *deviation,
+                scatter: Arc::clone(scatter),
+            },
+            PatternPlan::Skips(run, skip) => {
+                let stride = u128::from(run * block_units + skip);
+                let runs = u128::from(units).div_ceil(stride);
+                let first = (runs * u128::from(worker) / u128::from(workers) * stride) as u64;
+                Pattern::Skips { next: first, left: *run, run: *run, skip: *skip, units }
+            }
+            PatternPlan::Streams(streams) => {
+                let part = self.extent.blocks() / streams * block_units;
+                // Workers that share the range begin apart, in each stream.
+                let first = u128::from(part / block_units) * u128::from(worker);
+                let first = (first / u128::from(workers)) as u64 * block_units;
+                Pattern::Streams { next: vec![first; *streams as usize].into(), turn: 0, part }
+            }
+            PatternPlan::Jumps(below) => {
+                Pattern::Jumps { rng: rng(), next: 0, below: *below, units, block_units }
             }
         }
     }
@@ -263,8 +309,35 @@ impl PatternPlan {
             }
             spec::Pattern::RecentlyRead { window } => Self::Recent(0, *window),
             spec::Pattern::RecentlyWritten { window } => Self::Recent(1, *window),
-            spec::Pattern::Strided { stride_bytes, start_bytes } => {
-                Self::Strided(start_bytes >> range.shift, stride_bytes >> range.shift)
+            spec::Pattern::Strided { stride_bytes, start_bytes, backward } => {
+                let (start, stride) = (start_bytes >> range.shift, stride_bytes >> range.shift);
+                if *backward {
+                    // Backward by a stride is forward by the rest of the places.
+                    Self::Strided(places - 1 - start % places, places - stride % places)
+                } else {
+                    Self::Strided(start, stride)
+                }
+            }
+            spec::Pattern::Pareto { h } => {
+                Self::Pareto(libm::log(*h) / libm::log(1.0 - h), scatter(seed, places))
+            }
+            spec::Pattern::Normal { deviation } => {
+                let width = (deviation.fraction() * places as f64).ceil() as u64;
+                Self::Normal(width.min(places / 2), scatter(seed, places))
+            }
+            spec::Pattern::Skips { run, skip_bytes } => {
+                Self::Skips(*run, skip_bytes >> range.shift)
+            }
+            spec::Pattern::Streams { streams } => {
+                let streams = u64::from(*streams);
+                if blocks < streams {
+                    return Err(GeometryError::FewerBlocksThanStreams { blocks, streams });
+                }
+                Self::Streams(streams)
+            }
+            // The conversion saturates at a share of 1, which misses one draw of 2⁶⁴.
+            spec::Pattern::Jumps { share } => {
+                Self::Jumps((share.fraction() * 18_446_744_073_709_551_616.0) as u64)
             }
         })
     }
