@@ -1,4 +1,5 @@
-//! The stored form of a specification: a workload file in which every key is written out. This
+//! The stored form of a specification: a workload file in which every key is written out (`mix_order` and `[flush]` only
+//! where they are used: stored forms of earlier versions lack them). This
 //! version and later ones can read it, and apply the rules again.
 //!
 //! Through serde a [`Spec`] is the same thing as a structure: the keys of the file. A format that
@@ -11,7 +12,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::range::size_text;
-use crate::spec::{Address, ArrivalKind, Block, Content, Pattern, Process, Scope, Spec};
+use crate::spec::{Address, ArrivalKind, Block, Content, MixOrder, Pattern, Process, Scope, Spec};
 
 impl Spec {
     /// The specification as a workload file with every key written out.
@@ -57,6 +58,9 @@ impl fmt::Display for Canonical<'_> {
             writeln!(f, "align = \"{}\"", size_text(align.into()))?;
         }
         writeln!(f, "active = \"{}\"", spec.active)?;
+        if spec.mix_order == MixOrder::Ratio {
+            writeln!(f, "mix_order = \"ratio\"")?;
+        }
         writeln!(f, "\n[mix]")?;
         for (kind, share) in spec.kinds() {
             writeln!(f, "{} = {share}", kind.name())?;
@@ -76,6 +80,9 @@ impl fmt::Display for Canonical<'_> {
             if scope == Scope::Write {
                 writeln!(f, "fua = \"{}\"\nflush_every = {}", spec.fua, spec.flush_every)?;
             }
+        }
+        if let Some(bursts) = spec.flush_bursts {
+            writeln!(f, "\n[flush]\nevery = {}\nburst = {}", bursts.every, bursts.burst)?;
         }
         writeln!(f, "\n[arrivals]")?;
         match spec.arrivals {

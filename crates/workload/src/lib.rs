@@ -38,8 +38,8 @@ pub use group::{Group, Member, Workload};
 pub use schema::KEYS;
 pub use source::{Issue, Next, Outcome, Source, SourceEnd, WorkloadSource};
 pub use spec::{
-    ActiveRange, Address, ArrivalKind, Block, Content, Edge, Limits, MAX_DEPTH, MAX_THREADS,
-    MAX_TIME_NS, Pattern, Percent, Process, Spec, Spot,
+    ActiveRange, Address, ArrivalKind, Block, Content, Edge, FlushBursts, Limits, MAX_DEPTH,
+    MAX_THREADS, MAX_TIME_NS, MixOrder, Pattern, Percent, Process, Spec, Spot,
 };
 pub use stream::Stream;
 pub use stream::geometry::{Geometry, GeometryError};

@@ -7,6 +7,7 @@
 //! The common case, uniform addresses of one size, has a path of its own that touches two
 //! generators and nothing else. Every other workload takes the general path.
 
+mod counted;
 pub(crate) mod geometry;
 mod pattern;
 mod permute;
@@ -21,6 +22,7 @@ use iodyno_units::rng::{self, Generator, RngCore as _, below};
 use iodyno_units::{Op, OpKind};
 
 use crate::spec::Percent;
+use counted::Counted;
 use pattern::Pattern;
 use ring::Ring;
 use shared::{PatternPlan, Shared};
@@ -66,6 +68,14 @@ impl Stream {
             Path::One(uniform, kind) => uniform.next(*kind),
             Path::Mix(mixed) => mixed.next(),
             Path::Any(general) => Op::from_words(general.next_words()),
+        }
+    }
+
+    /// An operation of this stream has completed.
+    #[inline]
+    pub fn completed(&mut self, kind: OpKind) {
+        if let Path::Any(general) = &mut self.path {
+            general.counted.completed(kind);
         }
     }
 
@@ -143,7 +153,9 @@ impl MixedUniform {
         let [len_bytes] = *first.lens_bytes else { return None };
         let same =
             |kind: &shared::KindPlan| kind.table.is_some() && *kind.lens_bytes == [len_bytes];
-        let plain_writes = shared.spec.fua() == Percent::ZERO && shared.spec.flush_every() == 0;
+        let plain_writes = shared.spec.fua() == Percent::ZERO
+            && shared.spec.flush_every() == 0
+            && !shared.counted.is_used();
         if !plain_writes || !shared.kinds.iter().all(same) {
             return None;
         }
@@ -194,6 +206,7 @@ struct General {
     fua_below: Option<u64>,
     flush_every: u32,
     writes_since_flush: u32,
+    counted: Counted,
     recent_misses: u64,
 }
 
@@ -249,6 +262,7 @@ impl General {
                 .then(|| (fua.fraction() * 18_446_744_073_709_551_616.0) as u64),
             flush_every: shared.spec.flush_every(),
             writes_since_flush: 0,
+            counted: shared.counted.clone(),
             recent_misses: 0,
         }
     }
@@ -265,8 +279,12 @@ impl General {
             self.writes_since_flush = 0;
             return Op::FLUSH;
         }
-        let kind = &self.kinds[self.mix.draw(&mut self.mix_rng)];
-        if kind.kind == OpKind::Flush {
+        // A ratio orders reads and writes, which stand in this order.
+        let kind = match self.counted.is_write_next() {
+            Some(is_write) => &self.kinds[usize::from(is_write)],
+            None => &self.kinds[self.mix.draw(&mut self.mix_rng)],
+        };
+        if kind.kind == OpKind::Flush || self.counted.is_flush_next(kind.kind) {
             return Op::FLUSH;
         }
         let len_bytes = kind.lens_bytes[kind.sizes.draw(&mut self.size_rng)];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use iodyno_units::{OpKind, rng};
 
+use super::counted::Counted;
 use super::geometry::{Geometry, GeometryError, Range};
 use super::pattern::{Cursor, Divisor, Extent, Pass, Pattern, scatter, stream_name};
 use super::permute::Permutation;
@@ -21,6 +22,7 @@ pub struct Shared {
     pub(super) range: Range,
     pub(super) spec: Spec,
     pub(super) mix: Weighted,
+    pub(super) counted: Counted,
     pub(super) kinds: Vec<KindPlan>,
     pub(super) tables: Vec<TablePlan>,
 }
@@ -97,6 +99,7 @@ impl Shared {
             range,
             spec: spec.clone(),
             mix: Weighted::new(spec.kinds().map(|(_, share)| share)),
+            counted: Counted::new(spec),
             kinds,
             tables,
         }))
