@@ -1,4 +1,5 @@
-//! Job files of fio: `convert`, and the request of `run` for one.
+//! Foreign workloads (job files of fio, command lines of sysbench and diskspd, parameter files of vdbench): `convert`, and
+//! the request of `run` for one.
 
 use crate::args::{Convert, Run};
 use crate::beside::with_neighbours;
@@ -6,7 +7,7 @@ use crate::failure::Failure;
 use crate::overrides::override_all;
 use crate::{method, print, remark};
 use iodyno_drive::EngineKind;
-use iodyno_exchange::fio::{self, Job, JobFile, Note};
+use iodyno_exchange::fio::{Job, JobFile, Note};
 use iodyno_run::{ListedCell, RunRequest};
 use iodyno_target::output::{Folder, Output};
 use iodyno_target::{Direct, TargetName};
@@ -16,7 +17,7 @@ use std::process::ExitCode;
 
 /// `convert`: prints or writes the workloads of a job file.
 pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
-    let file = fio::read(&flags.job)?;
+    let file = iodyno_exchange::read(&flags.job)?;
     let chosen = |job: &&Job| flags.section.as_ref().is_none_or(|name| *name == job.name);
     let jobs: Vec<&Job> = file.jobs().filter(chosen).collect();
     if jobs.is_empty() {
@@ -91,7 +92,7 @@ fn each_once<'a>(jobs: &[&'a Job], of: impl Fn(&'a Job) -> &'a Vec<Note>) -> Vec
 /// What `run` makes of a job file: the file, a cell for each group, whose other jobs run beside the first, and what
 /// flags changed, in words.
 pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String>), Failure> {
-    let file = fio::read(&flags.workload)?;
+    let file = iodyno_exchange::read(&flags.workload)?;
     let jobs: Vec<&Job> = file.jobs().collect();
     for trap in each_once(&jobs, |job| &job.traps) {
         remark("note", &format!("{}: {}", trap.at, trap.words));

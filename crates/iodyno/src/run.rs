@@ -156,7 +156,7 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
         return Ok(RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? });
     }
     method_flags::refuse_of_methods(flags)?;
-    if iodyno_exchange::fio::is_job_file(&flags.workload) {
+    if iodyno_exchange::is_foreign(&flags.workload) {
         let (file, cells, changes) = fio::cells(flags)?;
         let mut request = with_work(flags, file.name.clone(), Work::Cells(cells), &changes)?;
         fio::on_targets(&file, flags, &mut request)?;
