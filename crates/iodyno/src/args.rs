@@ -180,6 +180,8 @@ pub enum Format {
     Hgrm,
     /// fio's JSON output, for existing plotters and parsers.
     FioJson,
+    /// The text that sysbench 1.0 prints of its fileio test: a report for each cell.
+    Sysbench,
 }
 
 /// How fast served storage is.

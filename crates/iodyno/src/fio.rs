@@ -8,7 +8,7 @@ use crate::overrides::override_all;
 use crate::{method, print, remark};
 use iodyno_drive::EngineKind;
 use iodyno_exchange::fio::{Job, JobFile, Note};
-use iodyno_run::{ListedCell, RunRequest};
+use iodyno_run::{ListedCell, RunRequest, Work};
 use iodyno_target::output::{Folder, Output};
 use iodyno_target::{Direct, TargetName};
 use std::collections::BTreeSet;
@@ -153,6 +153,14 @@ pub(crate) fn on_targets(
         let kinds = EngineKind::ALL.into_iter();
         let named = engines.first().copied().flatten();
         request.engine = named.and_then(|name| kinds.clone().find(|kind| kind.name() == name));
+    }
+    if let (Some(engine), Work::Cells(cells)) = (request.engine, &mut request.work)
+        && !engine.queues()
+    {
+        // A fill before the jobs goes through their engine.
+        for fill in cells.iter_mut().filter(|cell| cell.fill_passes.is_some()) {
+            fill.spec = fill.spec.clone().with_depth(1).map_err(Failure::input)?;
+        }
     }
     for target in &mut request.targets {
         let (TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. }) = target else {

@@ -33,7 +33,8 @@ pub(super) const EXAMPLES: &str = "Examples:
 #[allow(clippy::struct_excessive_bools)]
 pub struct Run {
     /// A workload or a method of the catalog (`iodyno catalog` lists them), or the path of a file of one (with
-    /// a `/` or ending in `.toml`); or a job file of fio (ending in `.fio`).
+    /// a `/` or ending in `.toml`); or a job file of fio (ending in `.fio`), a parameter file of vdbench (`.vdb`), or a command line of sysbench or
+    /// diskspd in quotes: 'sysbench fileio --file-test-mode=rndrw run'.
     #[arg(
         required_unless_present = "verify_only",
         required = false,
