@@ -105,7 +105,7 @@ impl Surroundings for Process {
 }
 
 /// The text of a file of at most [`iodyno_catalog::MAX_FILE_BYTES`].
-fn text_at(path: &Path) -> Result<String, String> {
+pub(crate) fn text_at(path: &Path) -> Result<String, String> {
     use std::io::Read as _;
     let most = iodyno_catalog::MAX_FILE_BYTES;
     let mut bytes = Vec::new();

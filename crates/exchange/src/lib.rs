@@ -1,5 +1,54 @@
-//! Foreign formats: job files of fio, as workloads.
+//! Foreign formats as workloads: job files of fio, command lines of sysbench's `fileio` and of diskspd, parameter files of
+//! vdbench.
 //!
-//! **Invariant:** an option of a foreign file is honoured, noted or refused, and never dropped without a word.
+//! **Invariant:** an option of a foreign text is honoured, noted or refused, and never dropped without a word.
 
+mod command_line;
+pub mod diskspd;
 pub mod fio;
+mod found;
+pub mod sysbench;
+pub mod vdbench;
+
+use command_line::program;
+use fio::JobFile;
+use iodyno_catalog::Problem;
+
+/// Whether a name on the command line stands for a foreign workload: the path of a job file of fio (`.fio`) or of a
+/// parameter file of vdbench (`.vdb`), or a command line of sysbench, diskspd or vdbench in one word.
+pub fn is_foreign(name: &str) -> bool {
+    fio::is_job_file(name) || vdbench::is_parameter_file(name) || is_command_line(name)
+}
+
+fn is_command_line(name: &str) -> bool {
+    matches!(program(name), Some("sysbench" | "diskspd" | "vdbench"))
+}
+
+/// Reads a foreign workload: a command line, a parameter file of vdbench, or else a job file of fio. Of several jobs, those
+/// that `only` names, or all where it names none.
+///
+/// # Errors
+/// A file that can't be read; all options that can't be honoured, with their places; a name that no job has.
+pub fn read(
+    name: &str,
+    only: &[String],
+    around: &dyn fio::Surroundings,
+) -> Result<JobFile, Problem> {
+    let mut file = match program(name) {
+        Some("sysbench") => sysbench::parse(name)?,
+        Some("diskspd") => diskspd::parse(name)?,
+        Some("vdbench") => vdbench::read_command(name)?,
+        _ if vdbench::is_parameter_file(name) => vdbench::read(name)?,
+        _ => return fio::read(name, only, around),
+    };
+    let names: Vec<String> = file.jobs().map(|job| job.name.clone()).collect();
+    if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
+        let message = format!("there is no job `{unknown}`: there are {}", names.join(", "));
+        return Err(Problem::new(name, message));
+    }
+    if !only.is_empty() {
+        file.groups.iter_mut().for_each(|group| group.retain(|job| only.contains(&job.name)));
+        file.groups.retain(|group| !group.is_empty());
+    }
+    Ok(file)
+}

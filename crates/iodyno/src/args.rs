@@ -57,7 +57,8 @@ pub enum Command {
     /// Run a workload on one or more targets.
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
-    /// Make a workload file of a job file of fio, or say why that can't be.
+    /// Make a workload file of a job file of fio, a parameter file of vdbench (.vdb), or a command line of sysbench or
+    /// diskspd, or say why that can't be.
     Convert(Convert),
     /// Say what a target is, whether writing to it is safe, and what would be measured.
     Check(Check),
@@ -179,6 +180,8 @@ pub enum Format {
     Hgrm,
     /// fio's JSON output, for existing plotters and parsers.
     FioJson,
+    /// The text that sysbench 1.0 prints of its fileio test: a report for each cell.
+    Sysbench,
 }
 
 /// How fast served storage is.
@@ -326,7 +329,8 @@ fn dilation(text: &str) -> Result<f64, String> {
 /// Flags of `convert`.
 #[derive(Debug, Args)]
 pub struct Convert {
-    /// The job file; or a command line of fio, in quotes or last of all: `iodyno convert fio --name=a --rw=randread`.
+    /// The job file of fio or parameter file of vdbench (`.vdb`); or a command line of fio, sysbench or diskspd in quotes,
+    /// fio's also last of all: `iodyno convert fio --name=a --rw=randread`.
     pub job: String,
     /// Where to write the workload; of several jobs, a folder, made if absent, for a file of each. Default: standard
     /// output.

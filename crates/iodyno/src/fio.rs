@@ -1,12 +1,13 @@
-//! Job files of fio: `convert`, and the request of `run` for one.
+//! Foreign workloads (job files of fio, command lines of sysbench and diskspd, parameter files of vdbench): `convert`, and
+//! the request of `run` for one.
 
 use crate::args::{Convert, Run};
 use crate::beside::with_neighbours;
 use crate::failure::Failure;
 use crate::overrides::override_all;
 use crate::{method, print, remark};
-use iodyno_exchange::fio::{self, Job, JobFile, Note, Process, Surroundings};
-use iodyno_run::{ListedCell, RunRequest};
+use iodyno_exchange::fio::{Job, JobFile, Note, Process, Surroundings};
+use iodyno_run::{ListedCell, RunRequest, Work};
 use iodyno_target::output::{Folder, Output};
 use iodyno_target::{Direct, TargetName};
 use std::collections::BTreeSet;
@@ -87,7 +88,7 @@ pub(crate) fn joined(words: Vec<OsString>) -> Vec<OsString> {
 
 /// `convert`: prints or writes the workloads of a job file.
 pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
-    let file = fio::read(&flags.job, flags.section.as_slice(), &OfConvert)?;
+    let file = iodyno_exchange::read(&flags.job, flags.section.as_slice(), &OfConvert)?;
     let jobs: Vec<&Job> = file.jobs().collect();
     if flags.lint {
         let traps = each_once(&jobs, |job| &job.traps);
@@ -156,7 +157,7 @@ fn each_once<'a>(jobs: &[&'a Job], of: impl Fn(&'a Job) -> &'a Vec<Note>) -> Vec
 /// What `run` makes of a job file: the file, a cell for each group, whose other jobs run beside the first, and what
 /// flags changed, in words.
 pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String>), Failure> {
-    let file = fio::read(&flags.workload, &flags.section, &OfRun(flags))?;
+    let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
     let jobs: Vec<&Job> = file.jobs().collect();
     for trap in each_once(&jobs, |job| &job.traps) {
         remark("note", &format!("{}: {}", trap.at, trap.words));
@@ -218,6 +219,14 @@ pub(crate) fn on_targets(
     if flags.engine.is_none() && request.targets.iter().all(is_real) && engines.len() == 1 {
         let named = engines.first().copied().flatten();
         request.engine = named.and_then(|name| name.parse().ok());
+    }
+    if let (Some(engine), Work::Cells(cells)) = (request.engine, &mut request.work)
+        && !engine.queues()
+    {
+        // A fill before the jobs goes through their engine.
+        for fill in cells.iter_mut().filter(|cell| cell.fill_passes.is_some()) {
+            fill.spec = fill.spec.clone().with_depth(1).map_err(Failure::input)?;
+        }
     }
     for target in &mut request.targets {
         let (TargetName::Path { direct, .. } | TargetName::Scratch { direct, .. }) = target else {

@@ -134,6 +134,9 @@ pub(crate) fn check_target(target: &TargetName) -> Result<(), Failure> {
 /// # Errors
 /// The name of a target, and a name that is not in the catalog.
 pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
+    if iodyno_exchange::is_foreign(name) {
+        return Ok(());
+    }
     if [Kind::Workload, Kind::Method].into_iter().any(|kind| list(kind).any(|(n, _)| n == name)) {
         return Ok(());
     }
@@ -143,7 +146,7 @@ pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
         )));
     }
     let is_path = name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml");
-    if is_path || iodyno_exchange::fio::is_job_file(name) {
+    if is_path {
         return Ok(());
     }
     let is_in = |kind| list(kind).any(|(n, _)| n == name);
@@ -193,7 +196,8 @@ fn is_target(word: &str) -> bool {
     if schemes.iter().any(|s| word.starts_with(s)) || word.contains("?size=") {
         return true;
     }
-    let is_toml = Path::new(word).extension().is_some_and(|e| e == "toml" || e == "fio");
+    let is_toml =
+        Path::new(word).extension().is_some_and(|e| e == "toml" || e == "fio" || e == "vdb");
     if is_toml || word.contains('/') && word.parse::<TargetName>().is_err() {
         return false;
     }

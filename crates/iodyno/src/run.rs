@@ -157,14 +157,14 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
     }
     method_flags::refuse_of_methods(flags)?;
     if let (Some(name), false) =
-        (flags.section.first(), iodyno_exchange::fio::is_job_file(&flags.workload))
+        (flags.section.first(), iodyno_exchange::is_foreign(&flags.workload))
     {
         return Err(Failure::input(format!(
-            "--section {name} is for job files of fio, and `{}` is none: leave it out",
+            "--section {name} is for job files, and `{}` is none: leave it out",
             flags.workload
         )));
     }
-    if iodyno_exchange::fio::is_job_file(&flags.workload) {
+    if iodyno_exchange::is_foreign(&flags.workload) {
         let (file, cells, changes) = fio::cells(flags)?;
         let mut request = with_work(flags, file.name.clone(), Work::Cells(cells), &changes)?;
         fio::on_targets(&file, flags, &mut request)?;

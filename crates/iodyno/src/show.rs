@@ -7,7 +7,7 @@ use crate::{print, print_json};
 use iodyno_measure::Threshold;
 use iodyno_notebook::{Notebook, default_path};
 use iodyno_page::terminal::Style;
-use iodyno_report::{Standing, csv, fio_json, hgrm, json, terminal, thresholds};
+use iodyno_report::{Standing, csv, fio_json, hgrm, json, sysbench_text, terminal, thresholds};
 use iodyno_target::output::notebook_path;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,5 +92,6 @@ pub(crate) fn export(
         Format::CsvSeries => print(&csv::series(&run)),
         Format::Hgrm => print(&hgrm::text(&run)),
         Format::FioJson => print_json(&fio_json::document(&run)),
+        Format::Sysbench => print(&sysbench_text::text(&run)),
     }
 }

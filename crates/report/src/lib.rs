@@ -22,6 +22,7 @@ mod neighbours;
 pub mod page;
 mod repeats;
 pub mod run_verdict;
+pub mod sysbench_text;
 pub mod terminal;
 pub mod thresholds;
 mod verdict_groups;

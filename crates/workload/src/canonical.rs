@@ -1,4 +1,5 @@
-//! The stored form of a specification: a workload file in which every key is written out. This
+//! The stored form of a specification: a workload file in which every key is written out (`mix_order` and `[flush]` only
+//! where they are used: stored forms of earlier versions lack them). This
 //! version and later ones can read it, and apply the rules again.
 //!
 //! Through serde a [`Spec`] is the same thing as a structure: the keys of the file. A format that
@@ -13,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::file_set::FileSet;
 use crate::range::size_text;
 use crate::spec::{
-    Address, ArrivalKind, Batches, Block, Content, Pattern, Process, Scope, Spec, Steady,
+    Address, ArrivalKind, Batches, Block, Content, MixOrder, Pattern, Process, Scope, Spec, Steady,
     SteadyFigure,
 };
 
@@ -64,6 +65,9 @@ impl fmt::Display for Canonical<'_> {
             writeln!(f, "address_align = \"{}\"", size_text(align.into()))?;
         }
         writeln!(f, "active = \"{}\"", spec.active)?;
+        if spec.mix_order == MixOrder::Ratio {
+            writeln!(f, "mix_order = \"ratio\"")?;
+        }
         if let Some(step) = spec.worker_step_bytes {
             writeln!(f, "worker_step = \"{}\"", size_text(step))?;
         }
@@ -95,6 +99,9 @@ impl fmt::Display for Canonical<'_> {
                     writeln!(f, "read_back = {}", spec.read_back)?;
                 }
             }
+        }
+        if let Some(bursts) = spec.flush_bursts {
+            writeln!(f, "\n[flush]\nevery = {}\nburst = {}", bursts.every, bursts.burst)?;
         }
         writeln!(f, "\n[arrivals]")?;
         match spec.arrivals {

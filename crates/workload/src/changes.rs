@@ -40,6 +40,12 @@ impl Spec {
                 n => format!("fsync every {n}"),
             });
         }
+        if self.flush_bursts != named.flush_bursts && self.flush_every == named.flush_every {
+            all.push(match self.flush_bursts {
+                None => "no bursts of fsync".to_owned(),
+                Some(bursts) => format!("{} fsyncs every {}", bursts.burst, bursts.every),
+            });
+        }
         if self.fua != named.fua {
             all.push(match self.fua {
                 Percent::ALL => "dsync".to_owned(),

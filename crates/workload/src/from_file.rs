@@ -9,8 +9,8 @@ use crate::group::{Group, Workload};
 use crate::rules;
 use crate::schema::KEYS;
 use crate::spec::{
-    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Edge, Limits, Pattern, Percent,
-    Process, Scope, Spec, Spot, Steady, SteadyFigure, Table, saturated,
+    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Edge, FlushBursts, Limits,
+    MixOrder, Pattern, Percent, Process, Scope, Spec, Spot, Steady, SteadyFigure, Table, saturated,
 };
 
 /// How many addresses a `recently-…` pattern remembers by default.
@@ -101,6 +101,14 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
         active: active.unwrap_or(ActiveRange::WHOLE),
         file_set,
         mix: mix(reader, record),
+        mix_order: match record.word("mix_order") {
+            Some("ratio") => MixOrder::Ratio,
+            _ => MixOrder::Drawn,
+        },
+        flush_bursts: record.whole("flush.every").map(|every| FlushBursts {
+            every: saturated(every),
+            burst: saturated(record.whole("flush.burst").unwrap_or(1)),
+        }),
         tables,
         fua: record.real("write.fua").map(Percent::from_fraction).unwrap_or_default(),
         flush_every: saturated(record.whole("write.flush_every").unwrap_or(0)),

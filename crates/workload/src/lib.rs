@@ -41,8 +41,9 @@ pub use pacing::Flow;
 pub use schema::KEYS;
 pub use source::{Issue, Next, Outcome, Source, SourceEnd, WorkloadSource};
 pub use spec::{
-    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Edge, Limits, MAX_DEPTH,
-    MAX_THREADS, MAX_TIME_NS, Pattern, Percent, Process, Spec, Spot, Steady, SteadyFigure,
+    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Edge, FlushBursts, Limits,
+    MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, MixOrder, Pattern, Percent, Process, Spec, Spot, Steady,
+    SteadyFigure,
 };
 pub use stream::Stream;
 pub use stream::geometry::{Geometry, GeometryError};

@@ -4,8 +4,8 @@
 use crate::flags::OfferedRate;
 use crate::rules;
 use crate::spec::{
-    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Limits, Pattern, Percent, Process,
-    Scope, Spec, Table,
+    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Limits, MixOrder, Pattern, Percent,
+    Process, Scope, Spec, Table,
 };
 use iodyno_units::OpKind;
 
@@ -70,6 +70,10 @@ impl Spec {
             self.fua = Percent::ZERO;
             self.flush_every = 0;
             self.read_back = 0;
+            self.flush_bursts = None;
+        }
+        if self.mix[OpKind::Read.index()] == 0.0 || self.mix[OpKind::Write.index()] == 0.0 {
+            self.mix_order = MixOrder::Drawn;
         }
     }
 
@@ -85,12 +89,13 @@ impl Spec {
         self.checked()
     }
 
-    /// A flush after so many writes of each worker, in addition to the mix.
+    /// A flush after so many writes of each worker, in addition to the mix; in place of bursts of flushes.
     ///
     /// # Errors
     /// The rule that the changed specification would break; a workload without writes.
     pub fn with_flush_every(mut self, writes: u32) -> Result<Self, String> {
         self.flush_every = writes;
+        self.flush_bursts = None;
         self.checked_with_writes("a flush after writes")
     }
 

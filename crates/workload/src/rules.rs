@@ -8,7 +8,7 @@ use crate::file_set::{FS_BLOCK_BYTES, MAX_EXTENT_BYTES, MAX_FILES};
 use crate::range::size_text;
 use crate::spec::{
     Address, ArrivalKind, Batches, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS,
-    Pattern, Percent, Scope, Spec, Steady,
+    MixOrder, Pattern, Percent, Scope, Spec, Steady,
 };
 
 /// Operations that carry data are at most this large: each outstanding one needs a buffer.
@@ -27,8 +27,10 @@ const MAX_RUN: u64 = 1 << 40;
 const MAX_STREAMS: u64 = 65_536;
 /// Bytes between runs.
 const MAX_SKIP_BYTES: u64 = 1 << 50;
-/// Writes between flushes.
+/// Writes, or operations, between flushes.
 const MAX_FLUSH_EVERY: u32 = 1_000_000_000;
+/// Flushes of a burst.
+const MAX_FLUSH_BURST: u32 = 1_000_000;
 /// Passes over the range that end a workload.
 const MAX_PASSES: f64 = 1e6;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -66,6 +68,7 @@ pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
     faults.whole("threads", "the number of threads", spec.threads.into(), MAX_THREADS.into());
     faults.whole("depth", "the depth", spec.depth.into(), MAX_DEPTH.into());
     check_mix(spec, &mut faults);
+    check_counted(spec, &mut faults);
     check_blocks(spec, &mut faults);
     check_range(spec, &mut faults);
     check_file_set(spec, &mut faults);
@@ -114,6 +117,31 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
     if spec.read_back > MAX_WINDOW {
         let message = format!("`read_back` is a whole number from 0 to {MAX_WINDOW}");
         faults.add("write.read_back", message, "");
+    }
+}
+
+/// Rules of the keys whose counts all workers of a target share.
+fn check_counted(spec: &Spec, faults: &mut Faults) {
+    let issues = |kind: OpKind| spec.mix[kind.index()] > 0.0;
+    let kinds = OpKind::ALL.into_iter().filter(|kind| issues(*kind)).count();
+    let reads_and_writes = issues(OpKind::Read) && issues(OpKind::Write) && kinds == 2;
+    if spec.mix_order == MixOrder::Ratio && !reads_and_writes {
+        let help = "leave `mix_order` out, or give the mix `read` and `write` alone";
+        faults.add("mix_order", "`ratio` is an order of reads and writes", help);
+    }
+    let Some(bursts) = spec.flush_bursts else { return };
+    let every = "the number of operations between bursts of flushes";
+    faults.whole("flush.every", every, bursts.every.into(), MAX_FLUSH_EVERY.into());
+    let burst = "the number of flushes of a burst";
+    faults.whole("flush.burst", burst, bursts.burst.into(), MAX_FLUSH_BURST.into());
+    if !issues(OpKind::Write) {
+        let help =
+            "a flush without writes has nothing to do: remove `[flush]`, or add `write` to the mix";
+        faults.add("flush", "`[flush]` has no effect: the mix has no `write`", help);
+    }
+    if spec.flush_every > 0 {
+        let help = "keep one: `write.flush_every` counts the writes of each worker, `[flush]` the operations of all";
+        faults.add("flush", "`[flush]` stands beside `write.flush_every`", help);
     }
 }
 

@@ -19,6 +19,8 @@ pub const KEYS: &[Key] = &[
     Key::optional("active", ValueType::Text).such_as("\"0%..100%\""),
     Key::optional("file_set", ValueType::Table(FILE_SET)),
     Key::optional("mix", ValueType::Table(MIX)),
+    Key::optional("mix_order", ValueType::Word(&["drawn", "ratio"])),
+    Key::optional("flush", ValueType::Table(FLUSH)),
     Key::optional("all", ValueType::Table(&[addresses("all.addresses")])),
     Key::optional("read", ValueType::Table(&[block("read.block"), addresses("read.addresses")])),
     Key::optional("write", ValueType::Table(WRITE)),
@@ -64,6 +66,9 @@ const WRITE: &[Key] = &[
 ];
 
 const WRITE_ZEROES: &[Key] = &[block("write_zeroes.block"), addresses("write_zeroes.addresses")];
+
+const FLUSH: &[Key] =
+    &[Key::required("flush.every", COUNT).such_as("100"), Key::optional("flush.burst", COUNT)];
 
 /// One size of a distribution.
 const BLOCKS: &[Key] = &[

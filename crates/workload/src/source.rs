@@ -142,8 +142,9 @@ impl Source for WorkloadSource {
     }
 
     #[inline]
-    fn completed(&mut self, _op: &Op, (): (), _outcome: Outcome, now_ns: u64) {
+    fn completed(&mut self, op: &Op, (): (), _outcome: Outcome, now_ns: u64) {
         self.pacing.completed(now_ns);
+        self.stream.completed(op.kind);
     }
 
     fn end(&mut self, end_ns: u64) -> SourceEnd {

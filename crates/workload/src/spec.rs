@@ -176,6 +176,26 @@ pub enum ArrivalKind {
     },
 }
 
+/// How the kind of the next operation is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MixOrder {
+    /// Each operation's kind is drawn independently, by the shares.
+    #[default]
+    Drawn,
+    /// A read, as long as (reads + 1) / (writes + 1) is below the ratio of their shares, else a write; of the
+    /// operations that all workers of the target have completed. The mix is of reads and writes.
+    Ratio,
+}
+
+/// Bursts of flushes between the operations of all workers of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushBursts {
+    /// After so many operations of any kind, if a write was among those since the last burst; 1 to 10⁹.
+    pub every: u32,
+    /// Number of flushes, which the workers take in turn; 1 to 10⁶.
+    pub burst: u32,
+}
+
 /// The content of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
@@ -379,6 +399,8 @@ pub struct Spec {
     pub(crate) file_set: Option<FileSet>,
     /// Shares by kind; 0 for a kind that is not issued.
     pub(crate) mix: [f64; OpKind::COUNT],
+    pub(crate) mix_order: MixOrder,
+    pub(crate) flush_bursts: Option<FlushBursts>,
     pub(crate) tables: [Table; Scope::COUNT],
     pub(crate) fua: Percent,
     pub(crate) flush_every: u32,
@@ -442,11 +464,22 @@ impl Spec {
         OpKind::ALL.into_iter().map(|kind| (kind, self.mix[kind.index()])).filter(|k| k.1 > 0.0)
     }
 
-    /// Whether a kind is issued; flushes after every so many writes count too.
+    /// Whether a kind is issued; flushes after every so many writes or operations count too.
     pub fn issues(&self, kind: OpKind) -> bool {
+        let flushes = self.flush_every > 0 || self.flush_bursts.is_some();
         self.mix[kind.index()] > 0.0
-            || (kind == OpKind::Flush && self.flush_every > 0)
+            || (kind == OpKind::Flush && flushes)
             || (kind == OpKind::Read && self.read_back > 0)
+    }
+
+    /// How the kind of the next operation is chosen.
+    pub fn mix_order(&self) -> MixOrder {
+        self.mix_order
+    }
+
+    /// Bursts of flushes after so many operations of all workers of the target.
+    pub fn flush_bursts(&self) -> Option<FlushBursts> {
+        self.flush_bursts
     }
 
     /// Whether the workload changes the target's content.

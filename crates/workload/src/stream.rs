@@ -7,6 +7,7 @@
 //! The common case, uniform addresses of one size, has a path of its own that touches two
 //! generators and nothing else. Every other workload takes the general path.
 
+mod counted;
 mod file_layout;
 pub(crate) mod geometry;
 mod pattern;
@@ -23,6 +24,7 @@ use iodyno_units::rng::{self, Generator, RngCore as _, below};
 use iodyno_units::{Op, OpKind};
 
 use crate::spec::Percent;
+use counted::Counted;
 use file_layout::FileLayout;
 use pattern::Pattern;
 use ring::Ring;
@@ -69,6 +71,14 @@ impl Stream {
             Path::One(uniform, kind) => uniform.next(*kind),
             Path::Mix(mixed) => mixed.next(),
             Path::Any(general) => Op::from_words(general.next_words()),
+        }
+    }
+
+    /// An operation of this stream has completed.
+    #[inline]
+    pub fn completed(&mut self, kind: OpKind) {
+        if let Path::Any(general) = &mut self.path {
+            general.counted.completed(kind);
         }
     }
 
@@ -146,11 +156,12 @@ impl MixedUniform {
         let [len_bytes] = *first.lens_bytes else { return None };
         let same =
             |kind: &shared::KindPlan| kind.table.is_some() && *kind.lens_bytes == [len_bytes];
-        let plain_writes = shared.spec.fua() == Percent::ZERO && shared.spec.flush_every() == 0;
-        let plain_writes = plain_writes
-            && shared.files.is_none()
+        let plain_writes = shared.spec.fua() == Percent::ZERO
+            && shared.spec.flush_every() == 0
             && shared.spec.read_back() == 0
-            && shared.spec.address_align_bytes().is_none();
+            && shared.spec.address_align_bytes().is_none()
+            && shared.files.is_none()
+            && !shared.counted.is_used();
         if !plain_writes || !shared.kinds.iter().all(same) {
             return None;
         }
@@ -206,6 +217,7 @@ struct General {
     read_back: Option<Box<ReadBack>>,
     /// Addresses that are drawn are multiples of this; 1 where the alignment decides.
     address_align_bytes: u64,
+    counted: Counted,
     recent_misses: u64,
 }
 
@@ -267,6 +279,7 @@ impl General {
                 Box::new(ReadBack { writes, after: shared.spec.read_back() as usize, reads: false })
             }),
             address_align_bytes: shared.spec.address_align_bytes().map_or(1, u64::from),
+            counted: shared.counted.clone(),
             recent_misses: 0,
         }
     }
@@ -288,8 +301,12 @@ impl General {
         {
             return op;
         }
-        let kind = &self.kinds[self.mix.draw(&mut self.mix_rng)];
-        if kind.kind == OpKind::Flush {
+        // A ratio orders reads and writes, which stand in this order.
+        let kind = match self.counted.is_write_next() {
+            Some(is_write) => &self.kinds[usize::from(is_write)],
+            None => &self.kinds[self.mix.draw(&mut self.mix_rng)],
+        };
+        if kind.kind == OpKind::Flush || self.counted.is_flush_next(kind.kind) {
             return Op::FLUSH;
         }
         let len_bytes = kind.lens_bytes[kind.sizes.draw(&mut self.size_rng)];

@@ -113,6 +113,23 @@ const CASES: &[(&str, &str)] = &[
         "2:7 [{ flush = 1 }] the mix is of flushes only (a flush without writes has nothing to do: add `write`)",
     ),
     (
+        "mix_order = \"ratio\"\nmix = { read = 1, write = 1, trim = 1 }",
+        "2:13 [\"ratio\"] `ratio` is an order of reads and writes (leave `mix_order` out, or give the mix `read` and `write` alone)",
+    ),
+    (
+        "mix = { write = 1 }\nflush = { every = 0, burst = 1000001 }",
+        "3:19 [0] the number of operations between bursts of flushes is a whole number from 1 to 1000000000\n\
+         3:30 [1000001] the number of flushes of a burst is a whole number from 1 to 1000000",
+    ),
+    (
+        "mix = { read = 1 }\nflush = { every = 10 }",
+        "3:9 [{ every = 10 }] `[flush]` has no effect: the mix has no `write` (a flush without writes has nothing to do: remove `[flush]`, or add `write` to the mix)",
+    ),
+    (
+        "mix = { write = 1 }\nwrite = { flush_every = 1 }\nflush = { every = 10 }",
+        "4:9 [{ every = 10 }] `[flush]` stands beside `write.flush_every` (keep one: `write.flush_every` counts the writes of each worker, `[flush]` the operations of all)",
+    ),
+    (
         "block = \"4000B\"\nmix = { read = 1 }",
         "2:9 [\"4000B\"] a block is a multiple of 512 B, from 512 B to 64 MiB",
     ),

@@ -88,10 +88,12 @@ const PATTERNS: &[(&str, &str)] = &[
         "block = [{ size = \"4k\", share = 60 }, { size = \"8k\", share = 40 }]\n\
          write = { fua = \"25%\", flush_every = 7, addresses = \"sequential\" }",
     ),
+    ("bursts", "flush = { every = 100, burst = 128 }"),
 ];
 
 const PINNED: &[(&str, u64)] = &[
     ("archive", 0x17a1_f80c_48f9_d325),
+    ("bursts", 0x6a87_9303_819f_697c),
     ("composite-block", 0xcb96_dd1a_b38f_2097),
     ("data-warehouse", 0x13bf_d333_433d_ea6b),
     ("db-oltp", 0x9628_b391_9655_05da),

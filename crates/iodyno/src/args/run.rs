@@ -33,8 +33,9 @@ pub(super) const EXAMPLES: &str = "Examples:
 #[allow(clippy::struct_excessive_bools)]
 pub struct Run {
     /// A workload or a method of the catalog (`iodyno catalog` lists them), or the path of a file of one (with
-    /// a `/` or ending in `.toml`); or a job file of fio (ending in `.fio`), or its command line, last of all:
-    /// `iodyno run --on d.img?size=1GiB fio --name=a --rw=randread`.
+    /// a `/` or ending in `.toml`); or a job file of fio (`.fio`), a parameter file of vdbench (`.vdb`), or a command
+    /// line of fio, sysbench or diskspd in quotes, fio's also last of all: `iodyno run --on d.img?size=1GiB fio --name=a
+    /// --rw=randread`.
     #[arg(
         required_unless_present = "verify_only",
         required = false,

@@ -117,6 +117,21 @@ fn every_form_has_the_same_numbers() {
         assert_eq!(fio["clat_ns"]["percentile"]["50.000000"], ours["latency_ns"]["p50"]);
     }
 
+    // sysbench's text has the same figures, rounded.
+    let sysbench = export("sysbench");
+    for (line, figure) in [
+        ("reads/s:", &cell["read"]["iops"]),
+        ("writes/s:", &cell["write"]["iops"]),
+        ("total number of events:", &cell["ops"]),
+        ("total time:", &cell["seconds"]),
+    ] {
+        let shown = sysbench.lines().find_map(|l| l.trim().strip_prefix(line)).unwrap().trim();
+        let shown: f64 = shown.trim_end_matches('s').parse().unwrap();
+        let ours = figure.as_f64().unwrap();
+        assert!((shown - ours).abs() <= 0.005 + ours.abs() * 1e-9, "{line} {shown} {ours}");
+    }
+    assert!(!sysbench.contains("fairness"), "events of each of several threads are not kept");
+
     // HdrHistogram's text: one table a kind, which ends with all samples and the maximum in µs.
     let hgrm = export("hgrm");
     for kind in ["read", "write"] {

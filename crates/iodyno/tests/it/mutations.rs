@@ -146,6 +146,7 @@ const QUESTIONS: &[&str] = &[
     "export last --format csv-series",
     "export last --format hgrm",
     "export last --format fio-json",
+    "export last --format sysbench",
     "report last -o out.html",
     "report last --markdown",
     "report last --csv",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use iodyno_units::{OpKind, rng};
 
+use super::counted::Counted;
 use super::file_layout::FileLayout;
 use super::geometry::{Geometry, GeometryError, Range};
 use super::pattern::{Cursor, Divisor, Extent, Pass, Pattern, scatter, stream_name};
@@ -25,6 +26,7 @@ pub struct Shared {
     span_bytes: u64,
     pub(super) spec: Spec,
     pub(super) mix: Weighted,
+    pub(super) counted: Counted,
     pub(super) kinds: Vec<KindPlan>,
     pub(super) tables: Vec<TablePlan>,
 }
@@ -121,6 +123,7 @@ impl Shared {
             span_bytes,
             spec: spec.clone(),
             mix: Weighted::new(spec.kinds().map(|(_, share)| share)),
+            counted: Counted::new(spec),
             kinds,
             tables,
         }))

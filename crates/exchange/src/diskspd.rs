@@ -1,0 +1,541 @@
+//! Command lines of diskspd: [`parse`] makes a workload of one, with the meaning of diskspd 2.2.
+//!
+//! Several targets are several `--on`: in both programs each target has threads of its own.
+
+use crate::command_line;
+use crate::fio::{Job, JobFile};
+use crate::found::{Found, quoted, size, size_text};
+use iodyno_catalog::Problem;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// Options that change no result, by their first letter, with the reason.
+const NOTED: &[(char, &str)] = &[
+    ('C', "what follows the measured time is not measured"),
+    ('D', "the series by interval is kept always"),
+    ('L', "latencies are recorded always"),
+    ('P', "progress is shown on a terminal"),
+    ('R', "forms of a result: `iodyno show --json`, `iodyno export`"),
+    ('e', "events of Windows are not recorded"),
+    ('l', "the size of pages of buffers is iodyno's"),
+    ('n', "workers are not bound to processors unless --cpus is given"),
+    ('v', "what is printed is iodyno's"),
+    ('x', "how completions arrive is the engine's"),
+    ('z', "the seed belongs to the run: give --seed"),
+];
+
+/// Options that can't be honoured, with the reason and the remedy.
+const REFUSED: &[(char, &str, &str)] = &[
+    ('X', "a profile in XML is not read", "write its options into the command line"),
+    ('a', "processors belong to the run", "remove it, and give `--cpus 0,1` to `iodyno run`"),
+    (
+        'i',
+        "bursts of I/O are not issued",
+        "remove -i and -j, or use `think_drains` in a workload file",
+    ),
+    (
+        'j',
+        "bursts of I/O are not issued",
+        "remove -i and -j, or use `think_drains` in a workload file",
+    ),
+    ('p', "I/O at the same offset by all outstanding requests is not issued", "remove it"),
+    ('I', "priorities of I/O are not set", "remove it"),
+    ('N', "ways to flush a mapping of Windows are not available", "remove it"),
+    ('y', "events of Windows are not available", "remove it"),
+    (':', "experimental flags are not known", "remove it"),
+    ('?', "no help is printed", "remove it"),
+];
+
+/// Options that decide something.
+const HONOURED: &str = "BFOSTWZbcdfghorstw";
+
+/// Reads a command line such as `diskspd -b8K -d60 -o32 -t4 -r -w30 -Sh target.dat`.
+///
+/// # Errors
+/// All options that can't be honoured, with their places.
+pub fn parse(line: &str) -> Result<JobFile, Problem> {
+    let file = command_line::file(line);
+    let mut found = Found::new(&file);
+    // A backslash separates folders there.
+    let job = match command_line::words(line, false) {
+        Ok(words) => {
+            let (mut options, mut targets) = (Vec::new(), Vec::new());
+            for word in words.into_iter().skip(1) {
+                match word.text.strip_prefix('-') {
+                    Some(option) if targets.is_empty() => {
+                        options.push((option.to_owned(), word.span));
+                    }
+                    Some(_) => {
+                        let words = format!("`{}` stands behind a target", word.text);
+                        found.refuse(&word.span, words, "options come before the targets");
+                    }
+                    None => targets.push(word.text),
+                }
+            }
+            Reading::new(options, targets, &mut found).job()
+        }
+        Err((span, why)) => {
+            found.refuse(&span, why, "");
+            None
+        }
+    };
+    match job {
+        Some(job) if !found.is_refused() => {
+            Ok(JobFile { name: job.name.clone(), groups: vec![vec![job]] })
+        }
+        _ => Err(found.problem()),
+    }
+}
+
+/// An option: its letter, what follows it, and its place.
+struct Opt {
+    letter: char,
+    value: String,
+    span: Range<usize>,
+}
+
+struct Reading<'a, 'f> {
+    found: &'a mut Found<'f>,
+    options: Vec<Opt>,
+    targets: Vec<String>,
+    block_bytes: u64,
+    all: Range<usize>,
+}
+
+/// How a target is opened.
+#[derive(Default)]
+struct Caching {
+    direct: bool,
+    is_durable: bool,
+    is_mapped: bool,
+}
+
+impl<'a, 'f> Reading<'a, 'f> {
+    fn new(
+        words: Vec<(String, Range<usize>)>,
+        targets: Vec<String>,
+        found: &'a mut Found<'f>,
+    ) -> Self {
+        let mut options = Vec::new();
+        let all = 0..found.file.text.len();
+        for (word, span) in words {
+            let mut chars = word.chars();
+            let Some(letter) = chars.next() else {
+                found.refuse(&span, "`-` is no option", "remove it");
+                continue;
+            };
+            let value = chars.as_str().to_owned();
+            if HONOURED.contains(letter) {
+                options.push(Opt { letter, value, span });
+            } else if let Some((_, why)) = NOTED.iter().find(|(l, _)| *l == letter) {
+                found.note(&span, format!("`-{word}`: {why}"));
+            } else if let Some((_, why, help)) = REFUSED.iter().find(|(l, ..)| *l == letter) {
+                let words = format!("`-{word}` can't be honoured: {why}");
+                found.refuse(&span, words, *help);
+            } else {
+                let words = format!("diskspd has no option `-{word}`");
+                found.refuse(&span, words, "remove it if it does not matter");
+            }
+        }
+        let mut reading = Self { found, options, targets, block_bytes: 64 << 10, all };
+        if let Some(bytes) = reading.size('b') {
+            reading.block_bytes = bytes;
+        }
+        reading
+    }
+
+    /// The last option of a letter, with its value and place.
+    fn find(&self, letter: char) -> Option<(String, Range<usize>)> {
+        let opt = self.options.iter().rev().find(|opt| opt.letter == letter)?;
+        Some((opt.value.clone(), opt.span.clone()))
+    }
+
+    /// The place of an option; the whole line where it is not given.
+    fn span(&self, letter: char) -> Range<usize> {
+        self.find(letter).map_or_else(|| self.all.clone(), |(_, span)| span)
+    }
+
+    fn refuse(&mut self, letter: char, words: impl Into<String>, help: &str) {
+        let span = self.span(letter);
+        self.found.refuse(&span, words, help);
+    }
+
+    fn note(&mut self, letter: char, words: impl Into<String>) {
+        let span = self.span(letter);
+        self.found.note(&span, words);
+    }
+
+    fn trap(&mut self, letter: char, words: impl Into<String>) {
+        let span = self.span(letter);
+        self.found.trap(&span, words);
+    }
+
+    /// A size with one of the letters K, M, G, T, or `b` for blocks.
+    fn bytes(&mut self, letter: char, text: &str) -> Option<u64> {
+        let blocks = text.strip_suffix(['b', 'B']).and_then(|n| n.parse::<u64>().ok());
+        let read = match blocks {
+            Some(blocks) if letter != 'b' => {
+                blocks.checked_mul(self.block_bytes).ok_or_else(|| format!("`{text}` is too large"))
+            }
+            _ => size(text),
+        };
+        read.map_err(|why| self.refuse(letter, why, "")).ok()
+    }
+
+    fn size(&mut self, letter: char) -> Option<u64> {
+        let (value, _) = self.find(letter)?;
+        self.bytes(letter, &value)
+    }
+
+    fn count(&mut self, letter: char) -> Option<u64> {
+        let (value, _) = self.find(letter)?;
+        match value.parse::<u32>() {
+            Ok(number) => Some(number.into()),
+            Err(_) => {
+                self.refuse(letter, format!("`-{letter}{value}` is no whole number"), "");
+                None
+            }
+        }
+    }
+
+    fn job(mut self) -> Option<Job> {
+        let (threads, depth) = self.workers();
+        let (start, end) = self.extent();
+        let write_percent = self.write_percent();
+        let caching = self.caching();
+        let (addresses, align) = self.addresses(threads, start, end);
+        let arrivals = self.arrivals(threads);
+        let content = self.content(write_percent > 0);
+        let ramp_s = self.count('W').unwrap_or(5);
+        let time_s = self.count('d').unwrap_or(10);
+        self.traps(write_percent, &caching);
+        if self.targets.len() > 1 {
+            let words = format!(
+                "{} targets, each with threads of its own: give --on for each",
+                self.targets.len()
+            );
+            let all = self.all.clone();
+            self.found.note(&all, words);
+        }
+
+        let mut toml = String::from("schema = 1\n");
+        let title: String = self.found.file.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = writeln!(toml, "about = {}", quoted(&title));
+        let _ = writeln!(toml, "threads = {threads}\ndepth = {depth}");
+        let _ = writeln!(toml, "block = \"{}\"", size_text(self.block_bytes));
+        if let Some(align) = align {
+            let _ = writeln!(toml, "align = \"{}\"", size_text(align));
+        }
+        let end = end.map_or_else(|| "100%".to_owned(), size_text);
+        let _ = writeln!(toml, "active = \"{}..{end}\"", size_text(start));
+        let shares = [("read", 100 - write_percent), ("write", write_percent)];
+        let shares = shares.iter().filter(|(_, share)| *share > 0);
+        let shares: Vec<_> = shares.map(|(kind, share)| format!("{kind} = {share}")).collect();
+        let _ = writeln!(toml, "mix = {{ {} }}", shares.join(", "));
+        let _ = write!(toml, "\n[all]\naddresses = {addresses}\n");
+        if caching.is_durable && write_percent > 0 {
+            toml.push_str("\n[write]\nfua = \"100%\"\n");
+        }
+        toml.push_str(&arrivals);
+        toml.push_str(&content);
+        let _ = write!(toml, "\n[limits]\nramp = \"{ramp_s}s\"\ntime = \"{time_s}s\"\n");
+
+        let spans: Vec<(&str, Range<usize>)> = [
+            ("threads", 't'),
+            ("depth", 'o'),
+            ("block", 'b'),
+            ("align", 'r'),
+            ("active", 'f'),
+            ("mix", 'w'),
+            ("addresses", if self.find('r').is_some() { 'r' } else { 's' }),
+            ("rate", 'g'),
+            ("ramp", 'W'),
+            ("time", 'd'),
+        ]
+        .map(|(key, letter)| (key, self.span(letter)))
+        .into();
+        let all = self.all.clone();
+        let place_of = |key: &str| {
+            spans.iter().find(|(k, _)| *k == key).map_or_else(|| all.clone(), |(_, s)| s.clone())
+        };
+        let spec = self.found.spec(&toml, place_of)?;
+        let notes = std::mem::take(&mut self.found.notes);
+        let traps = std::mem::take(&mut self.found.traps);
+        let engine = caching.is_mapped.then_some("mmap");
+        let filename = self.targets.into_iter().next();
+        let (name, direct) = ("diskspd".to_owned(), caching.direct);
+        Some(Job { name, toml, spec, engine, direct, filename, notes, traps })
+    }
+
+    /// Threads of a target, and outstanding requests of each.
+    fn workers(&mut self) -> (u64, u64) {
+        let (own, total) = (self.count('t'), self.count('F'));
+        if let (Some(_), Some(_)) = (own, total) {
+            self.refuse('F', "-t and -F are both given", "keep one of them");
+        }
+        if total.is_some() && self.targets.len() > 1 {
+            let words = "threads that each go over all targets can't be honoured: each target has workers of its own";
+            self.refuse('F', words, "give the threads of each target by -t");
+        }
+        let (of_target, of_thread) = (self.count('o'), self.count('O'));
+        if of_thread.is_some() && total.is_none() {
+            self.refuse('O', "-O is for threads that -F counts", "give -o");
+        }
+        (own.or(total).unwrap_or(1), of_thread.or(of_target).unwrap_or(2))
+    }
+
+    /// The first byte and the end of the part of the target that is used; None: all of it.
+    fn extent(&mut self) -> (u64, Option<u64>) {
+        let mut start = 0;
+        let mut end = None;
+        if let Some((value, _)) = self.find('B') {
+            let (base, len) = match value.split_once(':') {
+                Some((base, len)) => (base.to_owned(), Some(len.to_owned())),
+                None => (value, None),
+            };
+            start = self.bytes('B', &base).unwrap_or(0);
+            let len = len.and_then(|len| self.bytes('B', &len));
+            end = len.map(|len| start.saturating_add(len));
+        }
+        if let Some((value, _)) = self.find('f') {
+            if !value.starts_with(|c: char| c.is_ascii_digit()) {
+                self.note('f', "hints of Windows to its cache have no effect");
+            } else if end.is_some() {
+                self.refuse('f', "the end is given by -B too", "keep one of them");
+            } else {
+                end = self.bytes('f', &value);
+            }
+        }
+        if self.find('c').is_some() {
+            let created = self.size('c');
+            self.note('c', "the target is given by --on, such as `--on scratch:1GiB`; --fill writes all of it first");
+            end = end.or(created);
+        }
+        (start, end)
+    }
+
+    fn write_percent(&mut self) -> u64 {
+        if self.find('w').is_some_and(|(value, _)| value.is_empty()) {
+            return 0;
+        }
+        let percent = self.count('w').unwrap_or(0);
+        if percent > 100 {
+            self.refuse('w', "the share of writes is a percentage, from 0 to 100", "");
+            return 0;
+        }
+        percent
+    }
+
+    fn caching(&mut self) -> Caching {
+        let mut caching = Caching::default();
+        for opt in self.options.iter().filter(|opt| matches!(opt.letter, 'S' | 'h')) {
+            let flags = if opt.letter == 'h' { "h" } else { opt.value.as_str() };
+            if flags.is_empty() {
+                caching.direct = true;
+            }
+            for flag in flags.chars() {
+                match flag {
+                    'b' => {}
+                    'u' => caching.direct = true,
+                    'w' => caching.is_durable = true,
+                    'h' => (caching.direct, caching.is_durable) = (true, true),
+                    'm' => caching.is_mapped = true,
+                    'r' => {
+                        let words =
+                            "`-Sr` is for network file systems of Windows, and can't be honoured";
+                        self.found.refuse(&opt.span, words, "remove it");
+                    }
+                    _ => {
+                        let words = format!("`-S` has no flag `{flag}`");
+                        self.found.refuse(&opt.span, words, "give b, h, m, u or w");
+                    }
+                }
+            }
+        }
+        if caching.is_durable {
+            let letter = if self.find('S').is_some() { 'S' } else { 'h' };
+            self.note(
+                letter,
+                "write-through: each write is durable when it completes (RWF_DSYNC, FUA)",
+            );
+        }
+        caching
+    }
+
+    /// The addresses as a workload file has them, and their alignment where it is not that of the block.
+    fn addresses(&mut self, threads: u64, start: u64, end: Option<u64>) -> (String, Option<u64>) {
+        let mut align = None;
+        let mut distribution = None;
+        let mut is_random = false;
+        let random: Vec<_> = self.options.iter().filter(|opt| opt.letter == 'r').collect();
+        let random: Vec<_> =
+            random.into_iter().map(|opt| (opt.value.clone(), opt.span.clone())).collect();
+        for (value, span) in random {
+            is_random = true;
+            if value.starts_with('s') {
+                let words = "a part of random I/O that is sequential can't be honoured";
+                let help = "use a workload file with `run`, or with two patterns in `addresses`";
+                self.found.refuse(&span, words, help);
+            } else if let Some(ranges) = value.strip_prefix("dpct") {
+                match hot_spots(ranges) {
+                    Ok(spots) => distribution = Some(spots),
+                    Err(why) => {
+                        self.found.refuse(&span, why, "write it as -rdpct90/10:5/20");
+                    }
+                }
+            } else if value.starts_with('d') {
+                let words = "a distribution by sizes can't be honoured: the size of the target is not known here";
+                self.found.refuse(&span, words, "give shares of the target by -rdpct");
+            } else if !value.is_empty() {
+                align = self.bytes('r', &value).filter(|align| *align != self.block_bytes);
+            }
+        }
+        if is_random {
+            if self.find('s').is_some() {
+                self.note('s', "random I/O: -s has no effect");
+            }
+            return (distribution.unwrap_or_else(|| "\"uniform\"".to_owned()), align);
+        }
+        (self.sequential(threads, start, end), None)
+    }
+
+    fn sequential(&mut self, threads: u64, start: u64, end: Option<u64>) -> String {
+        let (mut is_shared, mut stride) = (false, None);
+        if let Some((value, _)) = self.find('s') {
+            let text = value.strip_prefix('i').unwrap_or(&value);
+            is_shared = text.len() < value.len();
+            if !text.is_empty() {
+                stride = self.bytes('s', text).filter(|stride| *stride != self.block_bytes);
+            }
+        }
+        if threads > 1 && !is_shared {
+            let apart = self.size('T').unwrap_or(0);
+            let len = end.map(|end| end.saturating_sub(start));
+            let is_even = apart > 0 && len == apart.checked_mul(threads) && stride.is_none();
+            if !is_even {
+                let words = "sequential threads that begin at the same place, or overlap, can't be honoured; iodyno's workers begin apart";
+                let help = "give -si for one sequence of all threads, or -B0:SIZE with -T of a whole part for each";
+                let letter = if self.find('T').is_some() { 'T' } else { 't' };
+                self.refuse(letter, words, help);
+            }
+        }
+        match stride {
+            Some(stride) => {
+                self.note('s', "past the end, strided addresses go on from the start by what is left over; diskspd begins at the start again");
+                format!("{{ pattern = \"strided\", stride = \"{}\" }}", size_text(stride))
+            }
+            None if is_shared => "{ pattern = \"sequential\", shared = true }".to_owned(),
+            None => "\"sequential\"".to_owned(),
+        }
+    }
+
+    fn arrivals(&mut self, threads: u64) -> String {
+        let Some((value, _)) = self.find('g') else { return String::new() };
+        let digits = value.strip_suffix('i').unwrap_or(&value);
+        let Some(number) = digits.parse::<u32>().ok().filter(|number| *number > 0) else {
+            let words = format!("`-g{value}` is no throughput");
+            self.refuse('g', words, "give bytes a millisecond, or operations a second with an i");
+            return String::new();
+        };
+        let per_thread = if digits.len() < value.len() {
+            f64::from(number)
+        } else {
+            f64::from(number) * 1000.0 / self.block_bytes.max(1) as f64
+        };
+        let rate = per_thread * threads as f64;
+        let words = format!(
+            "of each thread: {rate} operations a second of a target in all, as an open loop with equal gaps: response times count from the intended start, service times are diskspd's latency"
+        );
+        self.note('g', words);
+        format!("\n[arrivals]\nkind = \"open\"\nrate = {rate}\nprocess = \"constant\"\n")
+    }
+
+    fn content(&mut self, writes: bool) -> String {
+        let Some((value, _)) = self.find('Z') else {
+            if !writes {
+                return String::new();
+            }
+            return "\n[content]\nkind = \"compressible\"\ncompressible = \"100%\"\ndedupable = \"100%\"\n"
+                .to_owned();
+        };
+        if !writes {
+            self.note('Z', "nothing is written");
+            return String::new();
+        }
+        match value.as_str() {
+            "" => "\n[content]\nkind = \"zeroes\"\n".to_owned(),
+            "r" => "\n[content]\nkind = \"incompressible\"\n".to_owned(),
+            _ if value.contains(',') => {
+                self.refuse('Z', "content of a file is not written", "give -Zr for random content");
+                String::new()
+            }
+            _ => {
+                let _ = self.size('Z');
+                self.note('Z', "random content; diskspd's repeats after that many bytes");
+                "\n[content]\nkind = \"incompressible\"\n".to_owned()
+            }
+        }
+    }
+
+    /// What the line may not measure as its writer expects.
+    fn traps(&mut self, write_percent: u64, caching: &Caching) {
+        if !caching.direct && !caching.is_mapped {
+            let words = if write_percent > 0 && !caching.is_durable {
+                "buffered writes are measured into the file cache, not to the device: give -Sh"
+            } else {
+                "buffered I/O is diskspd's default, and measures the file cache: give -Sh"
+            };
+            self.trap('S', words);
+        }
+        if write_percent > 0 && self.find('Z').is_none() {
+            let words = "diskspd's default content is one pattern of 256 bytes, which compresses and deduplicates: give -Zr or -Z1M";
+            self.trap('w', words);
+        }
+        if self.find('Z').is_some_and(|(value, _)| value.is_empty()) && write_percent > 0 {
+            self.trap('Z', "zeroes compress, and some devices do not store them");
+        }
+        if write_percent < 100 {
+            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
+            self.trap('w', words);
+        }
+        if self.find('b').is_none() {
+            self.trap('b', "without -b the block is 64 KiB");
+        }
+        if self.find('o').is_none() && self.find('O').is_none() {
+            self.trap('o', "without -o each thread has 2 requests outstanding");
+        }
+        if self.find('g').is_some_and(|(value, _)| !value.ends_with('i')) {
+            let words = "-g counts bytes a millisecond, and for each thread and target";
+            self.trap('g', words);
+        }
+    }
+}
+
+/// Shares of the I/O and of the target, `90/10:0/10:5/20`, as hot spots; the rest of the I/O goes to the rest of the
+/// target.
+fn hot_spots(text: &str) -> Result<String, String> {
+    let mut spots = Vec::new();
+    let (mut all_io, mut all_range) = (0, 0);
+    for part in text.split(':') {
+        let numbers = part.split_once('/');
+        let percent = |text: &str| text.parse::<u32>().ok().filter(|percent| *percent <= 100);
+        let (Some(io), Some(range)) =
+            (numbers.and_then(|(io, _)| percent(io)), numbers.and_then(|(_, r)| percent(r)))
+        else {
+            return Err(format!("`{part}` is no share of the I/O and of the target"));
+        };
+        all_io += io;
+        all_range += range;
+        if all_io > 100 || all_range > 100 || spots.len() > 100 {
+            return Err("the shares add up to more than 100 %".to_owned());
+        }
+        spots.push(format!("{{ share = {io}, range = \"{range}%\" }}"));
+    }
+    if all_range < 100 {
+        let (io, range) = (100 - all_io, 100 - all_range);
+        spots.push(format!("{{ share = {io}, range = \"{range}%\" }}"));
+    } else if all_io < 100 {
+        return Err("the whole target has less than 100 % of the I/O".to_owned());
+    }
+    Ok(format!("{{ pattern = \"hot-spots\", spots = [{}] }}", spots.join(", ")))
+}

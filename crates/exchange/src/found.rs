@@ -1,0 +1,139 @@
+//! What a reader of a foreign text finds beside a workload: refusals with their places, notes and traps. It also makes the
+//! workload of its text, and puts a rule that the workload breaks at the option from which it came. Readers of fio's job
+//! files have their own (`fio/reading.rs`): options there belong to sections of several files.
+
+use crate::fio::Note;
+use iodyno_catalog::{File, FileError, Problem};
+use iodyno_workload::Spec;
+use std::ops::Range;
+
+/// Refusals, notes and traps of one text.
+#[derive(Debug)]
+pub(crate) struct Found<'a> {
+    pub(crate) file: &'a File,
+    refused: Vec<FileError>,
+    pub(crate) notes: Vec<Note>,
+    pub(crate) traps: Vec<Note>,
+}
+
+impl<'a> Found<'a> {
+    pub(crate) fn new(file: &'a File) -> Self {
+        Self { file, refused: Vec::new(), notes: Vec::new(), traps: Vec::new() }
+    }
+
+    /// Something that changes the result and can't be honoured.
+    pub(crate) fn refuse(
+        &mut self,
+        span: &Range<usize>,
+        words: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let error = FileError::new(span.clone(), words);
+        let help = help.into();
+        self.refused.push(if help.is_empty() { error } else { error.with_help(help) });
+    }
+
+    /// Something that changes no result, or whose meaning needs a word.
+    pub(crate) fn note(&mut self, span: &Range<usize>, words: impl Into<String>) {
+        let note = Note { at: self.at(span), words: words.into() };
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// What is not measured as the writer of the text may expect.
+    pub(crate) fn trap(&mut self, span: &Range<usize>, words: impl Into<String>) {
+        let trap = Note { at: self.at(span), words: words.into() };
+        if !self.traps.contains(&trap) {
+            self.traps.push(trap);
+        }
+    }
+
+    /// The text's origin, with the line where there are several.
+    fn at(&self, span: &Range<usize>) -> String {
+        if !self.file.text.trim_end().contains('\n') {
+            return self.file.origin.clone();
+        }
+        let before = &self.file.text.as_bytes()[..span.start.min(self.file.text.len())];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("{}:{line}", self.file.origin)
+    }
+
+    pub(crate) fn is_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// The workload of a text with every key in a line of its own; `place_of` gives the place in the foreign text that a
+    /// key comes from. None if it breaks a rule, or something was refused before.
+    pub(crate) fn spec(
+        &mut self,
+        toml: &str,
+        place_of: impl Fn(&str) -> Range<usize>,
+    ) -> Option<Spec> {
+        if self.is_refused() {
+            return None;
+        }
+        match Spec::from_toml(toml) {
+            Ok(spec) => Some(spec),
+            Err(errors) => {
+                for error in errors {
+                    let at = error.span.start.min(toml.len());
+                    let start = toml[..at].rfind('\n').map_or(0, |newline| newline + 1);
+                    let key = toml[start..].split(['=', ' ', ']']).next().unwrap_or_default();
+                    let words = format!("as a workload this breaks a rule: {}", error.message);
+                    self.refuse(&place_of(key), words, error.help.unwrap_or_default());
+                }
+                None
+            }
+        }
+    }
+
+    /// All refusals as one problem.
+    pub(crate) fn problem(mut self) -> Problem {
+        self.refused.sort_by_key(|error| error.span.start);
+        self.refused.dedup();
+        Problem::of(self.file, &self.refused)
+    }
+}
+
+/// A text as a string of TOML, without control characters and of at most 100 characters.
+pub(crate) fn quoted(text: &str) -> String {
+    let visible: String =
+        text.chars().map(|c| if c.is_control() { '_' } else { c }).take(100).collect();
+    format!("\"{}\"", visible.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A text as the name of a job.
+pub(crate) fn name(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || c == ',' { '_' } else { c }).take(100).collect()
+}
+
+/// A size as a workload file has it, exactly.
+pub(crate) fn size_text(bytes: u64) -> String {
+    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes > 0 && bytes.trailing_zeros() >= shift {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    format!("{bytes}B")
+}
+
+/// Digits with at most one letter: powers of 1024.
+///
+/// # Errors
+/// A text that is none, in words.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no size: write digits and at most one of K, M, G, T");
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, suffix) = text.split_at(end);
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let shift = match suffix {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        "t" | "T" => 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+}

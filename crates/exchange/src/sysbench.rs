@@ -1,0 +1,595 @@
+//! Command lines of sysbench's `fileio` test: [`parse`] makes a workload of one, with the meaning of sysbench 1.0.20.
+//!
+//! There, all threads take the next request from one place, under a lock: one sequential cursor, one count of requests
+//! between bursts of fsync, and one count of completed reads and writes that decides what comes next.
+
+use crate::command_line::{self, Word};
+use crate::fio::{Job, JobFile};
+use crate::found::{Found, name, quoted, size, size_text};
+use iodyno_catalog::Problem;
+use iodyno_units::nearest;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// Options that decide something here, with what they are without a value on the command line.
+const HONOURED: &[(&str, &str)] = &[
+    ("threads", "1"),
+    ("events", "0"),
+    ("time", "10"),
+    ("rate", "0"),
+    ("warmup-time", "0"),
+    ("validate", "off"),
+    ("file-num", "128"),
+    ("file-block-size", "16384"),
+    ("file-total-size", "2G"),
+    ("file-test-mode", ""),
+    ("file-io-mode", "sync"),
+    ("file-async-backlog", "128"),
+    ("file-extra-flags", ""),
+    ("file-fsync-freq", "100"),
+    ("file-fsync-all", "off"),
+    ("file-fsync-end", "on"),
+    ("file-fsync-mode", "fsync"),
+    ("file-merged-requests", "0"),
+    ("file-rw-ratio", "1.5"),
+];
+
+/// Options that change no result, with the reason.
+const NOTED: &[(&str, &str)] = &[
+    ("thread-stack-size", "the size of a stack changes no result"),
+    ("thread-init-timeout", "workers start together always"),
+    ("forced-shutdown", "a target that completes nothing for 4 s after the end is given up"),
+    ("report-interval", "the series by interval is kept always: `iodyno show --json --series`"),
+    ("report-checkpoints", "the series by interval is kept always: `iodyno show --json --series`"),
+    (
+        "percentile",
+        "the percentiles that the samples support are shown; `iodyno export --format sysbench` has the 95th",
+    ),
+    ("histogram", "histograms are kept always: `iodyno export --format hgrm`"),
+    ("rand-seed", "streams are repeatable always: give --seed for others"),
+    ("rand-type", "`fileio` draws uniform addresses whatever this is"),
+    ("rand-spec-iter", "`fileio` draws uniform addresses whatever this is"),
+    ("rand-spec-pct", "`fileio` draws uniform addresses whatever this is"),
+    ("rand-spec-res", "`fileio` draws uniform addresses whatever this is"),
+    ("rand-pareto-h", "`fileio` draws uniform addresses whatever this is"),
+    ("rand-zipfian-exp", "`fileio` draws uniform addresses whatever this is"),
+    ("debug", "what is printed is iodyno's"),
+    ("verbosity", "what is printed is iodyno's"),
+    ("luajit-cmd", "`fileio` runs no script"),
+    ("db-driver", "`fileio` uses no database"),
+    ("db-ps-mode", "`fileio` uses no database"),
+    ("db-debug", "`fileio` uses no database"),
+];
+
+/// Older names that sysbench still takes.
+const ALIASES: &[(&str, &str)] = &[
+    ("num-threads", "threads"),
+    ("max-time", "time"),
+    ("max-requests", "events"),
+    ("tx-rate", "rate"),
+];
+
+/// What a test mode issues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mode {
+    name: &'static str,
+    reads: bool,
+    writes: bool,
+    is_random: bool,
+}
+
+const MODES: [Mode; 6] = [
+    Mode { name: "seqwr", reads: false, writes: true, is_random: false },
+    Mode { name: "seqrewr", reads: false, writes: true, is_random: false },
+    Mode { name: "seqrd", reads: true, writes: false, is_random: false },
+    Mode { name: "rndrd", reads: true, writes: false, is_random: true },
+    Mode { name: "rndwr", reads: false, writes: true, is_random: true },
+    Mode { name: "rndrw", reads: true, writes: true, is_random: true },
+];
+
+/// Reads a command line such as `sysbench fileio --file-test-mode=rndrw run`.
+///
+/// # Errors
+/// All options that can't be honoured, with their places.
+pub fn parse(line: &str) -> Result<JobFile, Problem> {
+    let file = command_line::file(line);
+    let mut found = Found::new(&file);
+    let job = match command_line::words(line, true) {
+        Ok(words) => Reading::new(words, &mut found).job(),
+        Err((span, why)) => {
+            found.refuse(&span, why, "");
+            None
+        }
+    };
+    match job {
+        Some(job) if !found.is_refused() => {
+            Ok(JobFile { name: job.name.clone(), groups: vec![vec![job]] })
+        }
+        _ => Err(found.problem()),
+    }
+}
+
+/// An option with its place.
+struct Opt {
+    name: &'static str,
+    value: Option<String>,
+    span: Range<usize>,
+}
+
+struct Reading<'a, 'f> {
+    found: &'a mut Found<'f>,
+    options: Vec<Opt>,
+    /// The whole command line.
+    all: Range<usize>,
+}
+
+/// The files that the test goes over.
+struct FileSet {
+    files: u64,
+    total_bytes: u64,
+    request_bytes: u64,
+}
+
+impl<'a, 'f> Reading<'a, 'f> {
+    /// Sifts the words: the test and the command, options that count, and options that are noted or refused.
+    fn new(words: Vec<Word>, found: &'a mut Found<'f>) -> Self {
+        let all = 0..found.file.text.len();
+        let mut reading = Self { found, options: Vec::new(), all };
+        let (mut test, mut command) = (None, None);
+        for word in words.into_iter().skip(1) {
+            if let Some(option) = word.text.strip_prefix("--") {
+                let (name, value) = match option.split_once('=') {
+                    Some((name, value)) => (name, Some(value.to_owned())),
+                    None => (option, None),
+                };
+                if name == "test" {
+                    test = Some((value.unwrap_or_default(), word.span));
+                } else {
+                    reading.option(name, value, word.span);
+                }
+            } else if test.is_none() {
+                test = Some((word.text, word.span));
+            } else if command.is_none() {
+                command = Some((word.text, word.span));
+            } else {
+                let help = "sysbench takes a value as --NAME=VALUE";
+                reading.found.refuse(&word.span, format!("`{}` is no option", word.text), help);
+            }
+        }
+        reading.check(test, command);
+        reading
+    }
+
+    fn option(&mut self, given: &str, value: Option<String>, span: Range<usize>) {
+        let name = ALIASES.iter().find(|(old, _)| *old == given).map_or(given, |(_, name)| name);
+        if let Some((name, _)) = HONOURED.iter().find(|(n, _)| *n == name) {
+            self.options.push(Opt { name, value, span });
+        } else if let Some((_, why)) = NOTED.iter().find(|(n, _)| *n == name) {
+            self.found.note(&span, format!("`--{given}`: {why}"));
+        } else if name.starts_with("mysql-") || name.starts_with("pgsql-") {
+            self.found.note(&span, format!("`--{given}`: `fileio` uses no database"));
+        } else if name == "config-file" {
+            let words = "`--config-file` can't be honoured: the file is not read";
+            self.found.refuse(&span, words, "write its options into the command line");
+        } else {
+            let known = HONOURED.iter().chain(NOTED).map(|(name, _)| *name);
+            let near = nearest(name, known).map(|near| format!("did you mean `--{near}`? "));
+            let words = format!("sysbench's `fileio` has no option `--{given}`");
+            let help = format!("{}remove it if it does not matter", near.unwrap_or_default());
+            self.found.refuse(&span, words, help);
+        }
+    }
+
+    /// Refuses all tests but `fileio`, and all commands but `run`.
+    fn check(
+        &mut self,
+        test: Option<(String, Range<usize>)>,
+        command: Option<(String, Range<usize>)>,
+    ) {
+        let all = self.all.clone();
+        match test {
+            Some((test, _)) if test == "fileio" => {}
+            Some((test, span)) => {
+                let words = format!("`{test}` is no test of storage");
+                self.found.refuse(&span, words, "of sysbench's tests iodyno runs `fileio`");
+            }
+            None => self.found.refuse(&all, "no test is named", "write `sysbench fileio … run`"),
+        }
+        match command {
+            Some((command, _)) if command == "run" => {}
+            Some((command, span)) => {
+                let help = match command.as_str() {
+                    "prepare" => {
+                        "iodyno makes its target itself: `--on scratch:2GiB --fill` writes all of it first; convert or run the line with `run`"
+                    }
+                    "cleanup" => {
+                        "a file that iodyno made for a run is removed at its end; convert or run the line with `run`"
+                    }
+                    _ => "write `sysbench fileio … run`",
+                };
+                self.found.refuse(&span, format!("`{command}` issues no test I/O"), help);
+            }
+            None => self.found.refuse(&all, "no command is given", "write `run` at the end"),
+        }
+    }
+
+    /// The place of an option; the whole line where it is not given.
+    fn span(&self, name: &str) -> Range<usize> {
+        let given = self.options.iter().rev().find(|opt| opt.name == name);
+        given.map_or_else(|| self.all.clone(), |opt| opt.span.clone())
+    }
+
+    fn is_given(&self, name: &str) -> bool {
+        self.options.iter().any(|opt| opt.name == name)
+    }
+
+    /// The value that counts: the last one, or the default.
+    fn text(&self, name: &str) -> String {
+        let default = HONOURED.iter().find(|(n, _)| *n == name).map_or("", |(_, default)| default);
+        let given = self.options.iter().rev().find(|opt| opt.name == name);
+        given.and_then(|opt| opt.value.clone()).unwrap_or_else(|| match given {
+            // A flag may stand alone.
+            Some(_) if matches!(default, "on" | "off") => "on".to_owned(),
+            Some(_) => String::new(),
+            None => default.to_owned(),
+        })
+    }
+
+    fn refuse(&mut self, name: &str, words: impl Into<String>, help: &str) {
+        let span = self.span(name);
+        self.found.refuse(&span, words, help);
+    }
+
+    fn note(&mut self, name: &str, words: &str) {
+        let span = self.span(name);
+        self.found.note(&span, format!("`--{name}`: {words}"));
+    }
+
+    fn trap(&mut self, name: &str, words: impl Into<String>) {
+        let span = self.span(name);
+        self.found.trap(&span, words);
+    }
+
+    /// A whole number from `least`.
+    fn count(&mut self, name: &str, least: u64) -> u64 {
+        let text = self.text(name);
+        match text.parse::<u64>() {
+            Ok(number) if number >= least && number <= u64::from(u32::MAX) => number,
+            _ => {
+                let words = format!("`--{name}={text}` is no whole number from {least}");
+                self.refuse(name, words, "");
+                least
+            }
+        }
+    }
+
+    fn size(&mut self, name: &str) -> u64 {
+        let text = self.text(name);
+        match size(&text) {
+            Ok(bytes) if bytes > 0 => bytes,
+            Ok(_) => {
+                self.refuse(name, format!("`--{name}` is above 0"), "");
+                1
+            }
+            Err(why) => {
+                self.refuse(name, why, "");
+                1
+            }
+        }
+    }
+
+    fn flag(&mut self, name: &str) -> bool {
+        match self.text(name).as_str() {
+            "on" | "true" | "1" => true,
+            "off" | "false" | "0" => false,
+            other => {
+                self.refuse(name, format!("`--{name}={other}` is neither on nor off"), "");
+                false
+            }
+        }
+    }
+
+    fn job(mut self) -> Option<Job> {
+        let mode = self.mode()?;
+        let threads = self.count("threads", 1);
+        let (engine, depth) = self.engine();
+        let set = self.file_set(mode);
+        let (direct, is_durable) = self.open_flags(engine);
+        let flushes = self.flushes(mode, set.files);
+        let mix = self.mix(mode);
+        let arrivals = self.arrivals();
+        let limits = self.limits();
+        let validate = self.flag("validate");
+        self.traps(mode, engine, direct, validate);
+
+        let mut toml = String::from("schema = 1\n");
+        let title = format!("{} of sysbench's fileio", mode.name);
+        let _ = writeln!(toml, "about = {}", quoted(&title));
+        let _ = writeln!(toml, "threads = {threads}\ndepth = {depth}");
+        let _ = writeln!(toml, "block = \"{}\"", size_text(set.request_bytes));
+        let _ = writeln!(toml, "active = \"0B..{}\"", size_text(set.total_bytes));
+        toml.push_str(&mix);
+        let addresses = if mode.is_random {
+            "\"uniform\""
+        } else {
+            "{ pattern = \"sequential\", shared = true }"
+        };
+        let _ = write!(toml, "\n[all]\naddresses = {addresses}\n");
+        if mode.writes && (is_durable || flushes == Flushes::EachWrite) {
+            toml.push_str("\n[write]\n");
+            if is_durable {
+                toml.push_str("fua = \"100%\"\n");
+            }
+            if flushes == Flushes::EachWrite {
+                toml.push_str("flush_every = 1\n");
+            }
+        }
+        if let Flushes::Bursts(every) = flushes {
+            let _ = write!(toml, "\n[flush]\nevery = {every}\nburst = {}\n", set.files);
+        }
+        toml.push_str(&arrivals);
+        if mode.writes {
+            let kind = if validate { "verifiable" } else { "zeroes" };
+            let _ = write!(toml, "\n[content]\nkind = \"{kind}\"\n");
+        }
+        let _ = write!(toml, "\n[limits]\n{limits}");
+
+        let spans: Vec<(&str, Range<usize>)> = [
+            ("threads", "threads"),
+            ("depth", "file-async-backlog"),
+            ("block", "file-block-size"),
+            ("active", "file-total-size"),
+            ("read", "file-rw-ratio"),
+            ("mix", "file-rw-ratio"),
+            ("every", "file-fsync-freq"),
+            ("burst", "file-num"),
+            ("rate", "rate"),
+            ("time", "time"),
+            ("ops", "events"),
+            ("ramp", "warmup-time"),
+            ("kind", "validate"),
+        ]
+        .map(|(key, option)| (key, self.span(option)))
+        .into();
+        let all = self.all.clone();
+        let place_of = |key: &str| {
+            spans.iter().find(|(k, _)| *k == key).map_or_else(|| all.clone(), |(_, s)| s.clone())
+        };
+        let spec = self.found.spec(&toml, place_of)?;
+        let notes = std::mem::take(&mut self.found.notes);
+        let traps = std::mem::take(&mut self.found.traps);
+        let engine = Some(engine);
+        let name = name(&format!("sysbench-{}", mode.name));
+        Some(Job { name, toml, spec, engine, direct, filename: None, notes, traps })
+    }
+
+    fn mode(&mut self) -> Option<Mode> {
+        let text = self.text("file-test-mode");
+        let mode = MODES.into_iter().find(|mode| mode.name == text);
+        if mode.is_none() {
+            let words = if self.is_given("file-test-mode") {
+                format!("`{text}` is no test mode")
+            } else {
+                "`--file-test-mode` is missing".to_owned()
+            };
+            let help = "give seqwr, seqrewr, seqrd, rndrd, rndwr or rndrw";
+            self.refuse("file-test-mode", words, help);
+        }
+        mode
+    }
+
+    /// The engine's name on iodyno's command line, and the depth of a thread.
+    fn engine(&mut self) -> (&'static str, u64) {
+        match self.text("file-io-mode").as_str() {
+            "sync" => ("psync", 1),
+            "async" => ("libaio", self.count("file-async-backlog", 1)),
+            "mmap" => ("mmap", 1),
+            other => {
+                let words = format!("`{other}` is no mode of I/O");
+                self.refuse("file-io-mode", words, "give sync, async or mmap");
+                ("psync", 1)
+            }
+        }
+    }
+
+    /// The files lie side by side. A part of a request at a file's end, which sysbench would issue, is refused.
+    fn file_set(&mut self, mode: Mode) -> FileSet {
+        let files = self.count("file-num", 1);
+        let total_bytes = self.size("file-total-size");
+        let block_bytes = self.size("file-block-size");
+        let merged = self.count("file-merged-requests", 0);
+        let request_bytes = match (merged, mode.is_random) {
+            (0 | 1, _) => block_bytes,
+            (_, true) => {
+                self.note("file-merged-requests", "random modes do not merge");
+                block_bytes
+            }
+            (_, false) => block_bytes.saturating_mul(merged),
+        };
+        let file_bytes = total_bytes / files;
+        if file_bytes == 0 || !file_bytes.is_multiple_of(request_bytes) {
+            let words = format!(
+                "files of {} hold no whole number of requests of {}: sysbench would issue a shorter one at the end of each",
+                size_text(file_bytes),
+                size_text(request_bytes)
+            );
+            let help = "give a total size that is a multiple of file-num times the block size (times file-merged-requests, where the mode is sequential)";
+            let names = ["file-total-size", "file-num", "file-block-size"];
+            let given = names.into_iter().find(|name| self.is_given(name));
+            self.refuse(given.unwrap_or("file-total-size"), words, help);
+        }
+        if files > 1 {
+            let words = format!(
+                "the {files} files lie side by side on the target, {} each",
+                size_text(file_bytes)
+            );
+            self.note("file-num", &words);
+        }
+        FileSet { files, total_bytes: file_bytes * files, request_bytes }
+    }
+
+    /// Whether the page cache is bypassed, and whether each write is durable.
+    fn open_flags(&mut self, engine: &str) -> (bool, bool) {
+        let (mut direct, mut durable) = (false, false);
+        let text = self.text("file-extra-flags");
+        for flag in text.split(',').filter(|flag| !flag.is_empty()) {
+            match flag {
+                "direct" if engine == "mmap" => {
+                    self.note("file-extra-flags", "`direct` does nothing to a mapping");
+                }
+                "direct" => direct = true,
+                "sync" | "dsync" if engine == "mmap" => {
+                    let words = format!("`{flag}` does nothing to a mapping");
+                    self.note("file-extra-flags", &words);
+                }
+                "sync" | "dsync" => {
+                    durable = true;
+                    let words =
+                        "each write is durable when it completes (RWF_DSYNC, FUA), as with O_DSYNC";
+                    self.note("file-extra-flags", words);
+                }
+                _ => {
+                    let words = format!("`{flag}` is no flag");
+                    self.refuse("file-extra-flags", words, "give sync, dsync, direct or several");
+                }
+            }
+        }
+        (direct, durable)
+    }
+
+    fn flushes(&mut self, mode: Mode, files: u64) -> Flushes {
+        let (every, each_write) = (self.count("file-fsync-freq", 0), self.flag("file-fsync-all"));
+        let at_end = self.flag("file-fsync-end");
+        match self.text("file-fsync-mode").as_str() {
+            "fdatasync" => {}
+            "fsync" if mode.writes => self.note("file-fsync-mode", "issued as fdatasync"),
+            "fsync" => {}
+            other => {
+                let words = format!("`{other}` is no way to flush");
+                self.refuse("file-fsync-mode", words, "give fsync or fdatasync");
+            }
+        }
+        if !mode.writes {
+            return Flushes::None;
+        }
+        if each_write {
+            self.note("file-fsync-all", "the flush after each write is an operation of its own: sysbench adds its time to that of the write; file-fsync-freq and file-fsync-end have no effect");
+            return Flushes::EachWrite;
+        }
+        if at_end {
+            let words = format!(
+                "the {files} flushes of each thread at the end are not issued: sysbench counts them in fsyncs/s and in the total time"
+            );
+            self.note("file-fsync-end", &words);
+        }
+        if every > 0 { Flushes::Bursts(every) } else { Flushes::None }
+    }
+
+    fn mix(&mut self, mode: Mode) -> String {
+        let text = self.text("file-rw-ratio");
+        // sysbench keeps it in single precision, which decides where counts reach it exactly: 3 / 10 is below its 0.3.
+        let ratio = text.parse::<f32>().ok().filter(|ratio| ratio.is_finite() && *ratio >= 0.0);
+        let ratio = ratio.map(f64::from);
+        let ratio = ratio.unwrap_or_else(|| {
+            let words = format!("`{text}` is no ratio of reads to writes");
+            self.refuse("file-rw-ratio", words, "give a number such as 1.5");
+            1.5
+        });
+        match (mode.reads, mode.writes) {
+            (true, true) if ratio > 0.0 => {
+                format!("mix_order = \"ratio\"\nmix = {{ read = {ratio}, write = 1 }}\n")
+            }
+            (true, true) => {
+                self.note("file-rw-ratio", "a ratio of 0 is writes only");
+                "mix = { write = 1 }\n".to_owned()
+            }
+            (true, false) => "mix = { read = 1 }\n".to_owned(),
+            _ => "mix = { write = 1 }\n".to_owned(),
+        }
+    }
+
+    fn arrivals(&mut self) -> String {
+        let rate = self.count("rate", 0);
+        if rate == 0 {
+            return String::new();
+        }
+        self.note("rate", "events of all threads together, flushes too, at exponential gaps; response times count from the intended start, as sysbench's latency does; each worker has its share of the schedule, where sysbench's threads take from one queue");
+        format!("\n[arrivals]\nkind = \"open\"\nrate = {rate}\nprocess = \"poisson\"\n")
+    }
+
+    fn limits(&mut self) -> String {
+        let (time_s, events) = (self.count("time", 0), self.count("events", 0));
+        let ramp_s = self.count("warmup-time", 0);
+        if self.is_given("warmup-time") {
+            self.note("warmup-time", "of sysbench 1.1; 1.0 does not have it");
+        }
+        let mut limits = format!("ramp = \"{ramp_s}s\"\n");
+        if time_s > 0 {
+            let _ = writeln!(limits, "time = \"{time_s}s\"");
+        }
+        if events > 0 {
+            let _ = writeln!(limits, "ops = {events}");
+        }
+        if time_s == 0 && events == 0 {
+            let words = "without a time and a number of events the test never ends";
+            self.refuse("time", words, "give --time=60 or --events=100000");
+        }
+        limits
+    }
+
+    /// What the test may not measure as its writer expects.
+    fn traps(&mut self, mode: Mode, engine: &str, direct: bool, validate: bool) {
+        if engine == "mmap" {
+            let words =
+                "a mapping is the page cache: use sync or async with --file-extra-flags=direct";
+            self.trap("file-io-mode", words);
+        } else if !direct {
+            let words = "buffered I/O is sysbench's default, and measures the page cache: add --file-extra-flags=direct";
+            self.trap("file-extra-flags", words);
+        }
+        if engine == "libaio" {
+            self.trap("file-io-mode", "in async mode sysbench's latency ends when a request is submitted, or when the backlog is full and one completes: iodyno's is that of the I/O, from submission to completion");
+            if !direct {
+                let words = "the kernel carries out buffered asynchronous I/O while it is submitted: the backlog does not fill";
+                self.trap("file-io-mode", words);
+            }
+            if mode.writes {
+                let words = "sysbench calls fsync itself, while its requests are in flight, and submits nothing meanwhile: iodyno's flushes are requests among the others";
+                self.trap("file-fsync-freq", words);
+            }
+        }
+        let every = self.count("file-fsync-freq", 0);
+        let files = self.count("file-num", 1);
+        if mode.writes && every > 0 && !self.flag("file-fsync-all") {
+            let share = files as f64 * 100.0 / (files + every) as f64;
+            let words = format!(
+                "after each {every} requests of all threads together sysbench flushes each of the {files} files: {share:.0} % of its events are flushes, which its latency and events/s mix with reads and writes; on one target the first flush of a burst writes all, and the others find little"
+            );
+            self.trap("file-fsync-freq", words);
+        } else if mode.writes && !direct && !self.flag("file-fsync-all") {
+            self.trap(
+                "file-fsync-freq",
+                "buffered writes without fsync are measured into the page cache, not to the device",
+            );
+        }
+        if mode.writes && !validate {
+            let words = "sysbench writes zeroes: they compress, and some devices do not store them; --validate=on writes random blocks";
+            self.trap("validate", words);
+        }
+        if mode.reads {
+            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
+            self.trap("file-test-mode", words);
+        }
+        if mode.name == "seqwr" {
+            let words = "seqwr writes files that it has just made: on a target whose blocks were written before, iodyno overwrites them, as seqrewr does; a new `--on scratch:` has none";
+            self.trap("file-test-mode", words);
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flushes {
+    None,
+    EachWrite,
+    Bursts(u64),
+}

@@ -1,0 +1,234 @@
+//! Parameter files of vdbench: [`read`] makes workloads of the runs of one, with the meaning of vdbench 5.04. Each run is
+//! a group for each combination of its `for…` lists and I/O rates; its workloads run at the same time.
+//! `vdbench/parameters.rs` reads the text, `vdbench/run.rs` finds the workloads, storage, combinations and limits of a run, and
+//! `vdbench/job.rs` makes a job of a workload.
+
+mod job;
+mod parameters;
+mod run;
+
+use crate::command_line;
+use crate::fio::{Job, JobFile, text_at};
+use crate::found::Found;
+use iodyno_catalog::{File, Problem};
+use parameters::{Definition, Kind, Parameter, definitions};
+use std::path::Path;
+
+/// The most groups of a file.
+const MAX_GROUPS: usize = 256;
+
+/// Whether a name on the command line is the path of a parameter file: it ends in `.vdb`.
+pub fn is_parameter_file(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|suffix| suffix == "vdb")
+}
+
+/// Values that vdbench's command line puts in place of those of all runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Overrides {
+    elapsed: Option<String>,
+    interval: Option<String>,
+    warmup: Option<String>,
+    validate: bool,
+}
+
+/// Reads the parameter file at a path.
+///
+/// # Errors
+/// A file that can't be read; all parameters that can't be honoured, with their lines.
+pub fn read(path: &str) -> Result<JobFile, Problem> {
+    read_with(path, &Overrides::default())
+}
+
+fn read_with(path: &str, overrides: &Overrides) -> Result<JobFile, Problem> {
+    let text = text_at(Path::new(path)).map_err(|why| {
+        Problem::new(path, why).with_help("give the path of a parameter file of vdbench")
+    })?;
+    parse_with(path, &text, overrides)
+}
+
+/// Reads a command line such as `vdbench -f FILE -e 60`.
+///
+/// # Errors
+/// A file that can't be read; all that can't be honoured, with its place.
+pub fn read_command(line: &str) -> Result<JobFile, Problem> {
+    let file = command_line::file(line);
+    let mut found = Found::new(&file);
+    let mut overrides = Overrides::default();
+    let mut path: Option<String> = None;
+    let words = command_line::words(line, true).unwrap_or_else(|(span, why)| {
+        found.refuse(&span, why, "");
+        Vec::new()
+    });
+    let mut words = words.into_iter().skip(1);
+    while let Some(word) = words.next() {
+        let mut chars = word.text.chars();
+        let letter = (chars.next() == Some('-')).then(|| chars.next()).flatten();
+        // A value follows its option, or is joined to it.
+        let mut value = || {
+            let joined = word.text.get(2..).filter(|value| !value.is_empty());
+            joined.map(str::to_owned).or_else(|| words.next().map(|word| word.text))
+        };
+        match letter {
+            Some('f') if path.is_none() => path = value(),
+            Some('e') => overrides.elapsed = value(),
+            Some('i') => overrides.interval = value(),
+            Some('w') => overrides.warmup = value(),
+            Some('o') => drop(value()),
+            Some('v') if word.text == "-v" => overrides.validate = true,
+            _ => {
+                let words = format!("`{}` can't be honoured", word.text);
+                let help = "iodyno takes -f FILE, -e SECONDS, -i SECONDS, -w SECONDS, -v and -o FOLDER, which is without effect";
+                found.refuse(&word.span, words, help);
+            }
+        }
+    }
+    if path.is_none() {
+        let all = 0..line.len();
+        found.refuse(&all, "no parameter file is named", "write `vdbench -f FILE`");
+    }
+    match path {
+        Some(path) if !found.is_refused() => read_with(&path, &overrides),
+        _ => Err(found.problem()),
+    }
+}
+
+/// Reads the text of a parameter file; `origin` is its path, for errors.
+///
+/// # Errors
+/// All parameters that can't be honoured, with their lines.
+pub fn parse(origin: &str, text: &str) -> Result<JobFile, Problem> {
+    parse_with(origin, text, &Overrides::default())
+}
+
+fn parse_with(origin: &str, text: &str, overrides: &Overrides) -> Result<JobFile, Problem> {
+    let name = command_line::stem(origin);
+    let file = File { origin: origin.to_owned(), name: name.clone(), text: text.into() };
+    let mut found = Found::new(&file);
+    let all = definitions(&mut found);
+    let mut general = General { validate: overrides.validate, ..General::default() };
+    for definition in &all {
+        match definition.kind {
+            Kind::General => general.read(definition, &mut found),
+            Kind::Host => hosts(definition, &mut found),
+            Kind::Storage | Kind::Workload | Kind::Run => {}
+        }
+    }
+    let mut groups: Vec<Vec<Job>> = Vec::new();
+    let runs = all.iter().filter(|definition| definition.kind == Kind::Run);
+    for definition in runs {
+        let more = run::groups(definition, &all, &general, overrides, &mut found);
+        groups.extend(more);
+        if groups.len() > MAX_GROUPS {
+            let words = format!("the file has more than {MAX_GROUPS} runs");
+            found.refuse(&definition.span, words, "split the file");
+            break;
+        }
+    }
+    if groups.is_empty() && !found.is_refused() {
+        let help = "a parameter file has lines such as `rd=run1,wd=wd1,iorate=max,elapsed=60`";
+        found.refuse(&(0..0), "the file has no run", help);
+    }
+    if found.is_refused() {
+        return Err(found.problem());
+    }
+    number_twins(&mut groups);
+    Ok(JobFile { name, groups })
+}
+
+/// Cells go by their names: jobs of one name get numbers.
+fn number_twins(groups: &mut [Vec<Job>]) {
+    let mut taken = std::collections::BTreeSet::new();
+    for job in groups.iter_mut().flatten() {
+        let base = job.name.clone();
+        let mut number = 2;
+        while !taken.insert(job.name.clone()) {
+            job.name = format!("{base}-{number}");
+            number += 1;
+        }
+    }
+}
+
+/// What concerns all runs.
+#[derive(Debug)]
+struct General {
+    /// Writes carry verifiable content, and reads check it.
+    validate: bool,
+    compression: f64,
+}
+
+impl Default for General {
+    fn default() -> Self {
+        Self { validate: false, compression: 1.0 }
+    }
+}
+
+impl General {
+    fn read(&mut self, definition: &Definition, found: &mut Found<'_>) {
+        for parameter in &definition.parameters {
+            let value = parameter.values.first().map_or("", |value| value.text.as_str());
+            match parameter.key.as_str() {
+                "compratio" => match value.parse::<f64>() {
+                    Ok(ratio) if (1.0..=1e6).contains(&ratio) => self.compression = ratio,
+                    _ => {
+                        let words = format!("`{value}` is no ratio of compression from 1");
+                        found.refuse(&parameter.span, words, "");
+                    }
+                },
+                "validate" | "data_validation" => match value {
+                    "yes" | "y" => {
+                        self.validate = true;
+                        found.note(&parameter.span, "`validate`: each unit of at most 4 KiB carries its address, writer, generation and a CRC; reads check it");
+                    }
+                    "no" | "n" => {}
+                    _ => {
+                        let words = format!("`validate={value}` can't be honoured");
+                        found.refuse(&parameter.span, words, "use validate=yes");
+                    }
+                },
+                "report" | "report_run_totals" | "histogram" | "monitor" | "messagescan"
+                | "create_anchors" | "formatsds" | "formatxfersize" | "port" | "auxreport"
+                | "abort_failed_skew" | "compressionseed" | "pattern" | "data_errors"
+                | "dataerrors" | "swat" | "psrset" | "misc" => {
+                    let words = format!("`{}` changes no result here", parameter.key);
+                    found.note(&parameter.span, words);
+                }
+                "include" => {
+                    let words = "an included file is not read";
+                    found.refuse(&parameter.span, words, "write its lines into this file");
+                }
+                key if key.starts_with("dedup") => {
+                    let words = "deduplication by ratio and unit can't be honoured";
+                    let help = "remove it, or use `dedupable` in a workload file";
+                    found.refuse(&parameter.span, words, help);
+                }
+                key => {
+                    let words = format!("vdbench's general parameter `{key}` can't be honoured");
+                    let help = "remove it if it does not matter; storage is defined by `sd=`";
+                    found.refuse(&parameter.span, words, help);
+                }
+            }
+        }
+    }
+}
+
+/// Hosts: this one alone.
+fn hosts(definition: &Definition, found: &mut Found<'_>) {
+    let is_here = |parameter: &Parameter| {
+        let value = parameter.values.first().map_or("", |value| value.text.as_str());
+        match parameter.key.as_str() {
+            "system" => matches!(value, "localhost" | "127.0.0.1"),
+            "clients" | "jvms" => value == "1",
+            _ => true,
+        }
+    };
+    match definition.parameters.iter().find(|parameter| !is_here(parameter)) {
+        Some(parameter) => {
+            let words = "other hosts, clients and processes can't be honoured: a run is of this host's one process";
+            found.refuse(&parameter.span, words, "remove it, and raise `threads`");
+        }
+        None if matches!(definition.name.as_str(), "localhost" | "default") => {
+            found.note(&definition.span, "`hd`: a run is of this host");
+        }
+        None => found.note(&definition.span, "`hd`: a run is of this host"),
+    }
+}

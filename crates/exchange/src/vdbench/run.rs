@@ -1,0 +1,558 @@
+//! A run definition of vdbench, with the workloads and the storage that it names: a group of jobs for each combination of
+//! its `for…` lists and I/O rates.
+
+use super::parameters::{Definition, Kind, Parameter, Value};
+use super::{General, MAX_GROUPS, Overrides};
+use crate::fio::Job;
+use crate::found::Found;
+
+/// Parameters of storage, in the order in which vdbench looks for what an abbreviation means.
+const OF_STORAGE: &[&str] = &[
+    "host",
+    "hd",
+    "lun",
+    "count",
+    "size",
+    "threads",
+    "hitarea",
+    "offset",
+    "align",
+    "kstat",
+    "instance",
+    "replay",
+    "journal",
+    "resetlun",
+    "resetbus",
+    "openflags",
+    "range",
+    "streams",
+];
+/// Parameters of a workload.
+const OF_WORKLOADS: &[&str] = &[
+    "sd",
+    "skew",
+    "xfersize",
+    "readpct",
+    "rdpct",
+    "writepct",
+    "wrpct",
+    "range",
+    "hotband",
+    "seekpct",
+    "stride",
+    "priority",
+    "iorate",
+    "rhpct",
+    "whpct",
+    "hd",
+    "host",
+    "user",
+    "openflags",
+    "threads",
+    "streams",
+];
+/// Parameters of a run.
+const OF_RUNS: &[&str] = &[
+    "sd",
+    "wd",
+    "forxfersize",
+    "forthreads",
+    "forrdpct",
+    "forrhpct",
+    "forwhpct",
+    "forseekpct",
+    "forhitarea",
+    "forcompratio",
+    "xfersize",
+    "threads",
+    "rdpct",
+    "rhpct",
+    "whpct",
+    "seekpct",
+    "hitarea",
+    "compratio",
+    "iorate",
+    "maxdata",
+    "skew",
+    "curve",
+    "stopcurve",
+    "elapsed",
+    "interval",
+    "warmup",
+    "pause",
+    "distribution",
+    "startcmd",
+    "start_cmd",
+    "endcmd",
+    "end_cmd",
+    "replay",
+    "openflags",
+    "mount",
+];
+
+/// The full name of a keyword, which may be abbreviated to two letters.
+fn canonical(kind: Kind, key: &str) -> Option<&'static str> {
+    let list = match kind {
+        Kind::Storage => OF_STORAGE,
+        Kind::Workload => OF_WORKLOADS,
+        _ => OF_RUNS,
+    };
+    let exact = list.iter().find(|full| **full == key);
+    let near = || list.iter().find(|full| key.len() >= 2 && full.starts_with(key));
+    let full = exact.or_else(near).copied()?;
+    // A run's lists have two names.
+    Some(match (kind, full) {
+        (Kind::Run, "forxfersize") => "xfersize",
+        (Kind::Run, "forthreads") => "threads",
+        (Kind::Run, "forrdpct") => "rdpct",
+        (Kind::Run, "forseekpct") => "seekpct",
+        (Kind::Run, "forcompratio") => "compratio",
+        (Kind::Run, "forrhpct") => "rhpct",
+        (Kind::Run, "forwhpct") => "whpct",
+        (Kind::Run, "forhitarea") => "hitarea",
+        _ => full,
+    })
+}
+
+pub(super) fn find<'d>(definition: &'d Definition, full: &str) -> Option<&'d Parameter> {
+    definition.last(|parameter| canonical(definition.kind, &parameter.key) == Some(full))
+}
+
+pub(super) fn first(parameter: &Parameter) -> &str {
+    parameter.values.first().map_or("", |value| value.text.as_str())
+}
+
+/// One combination of a run's lists.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Point {
+    /// The list's parameter, and the value of it.
+    pub(super) at: Vec<(&'static str, Value)>,
+    /// None: as fast as possible.
+    pub(super) rate: Option<Value>,
+}
+
+/// When a run ends, and how much before is not counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limits {
+    pub(super) ramp_s: u64,
+    pub(super) time_s: u64,
+    pub(super) bytes: Option<u64>,
+}
+
+/// A run that is being read.
+pub(super) struct Reading<'a, 'f> {
+    pub(super) run: &'a Definition,
+    pub(super) general: &'a General,
+    pub(super) found: &'a mut Found<'f>,
+}
+
+/// The groups of a run; what can't be honoured is in `found`.
+pub(super) fn groups(
+    run: &Definition,
+    all: &[Definition],
+    general: &General,
+    overrides: &Overrides,
+    found: &mut Found<'_>,
+) -> Vec<Vec<Job>> {
+    // Notes of a run are those of its own jobs.
+    let before = (found.notes.len(), found.traps.len());
+    let mut reading = Reading { run, general, found };
+    reading.sift(run);
+    let workloads = reading.workloads(all);
+    let shares = reading.skews(&workloads);
+    let storage = reading.storage(&workloads, all);
+    let points = reading.points();
+    let limits = reading.limits(overrides, storage.len());
+    if reading.found.is_refused() {
+        return Vec::new();
+    }
+    let common = (reading.found.notes.len(), reading.found.traps.len());
+    let mut groups = Vec::new();
+    for point in points {
+        if workloads.len() > 1 && point.rate.is_none() {
+            let words = "workloads at once without a rate share the threads of their storage, which can't be honoured";
+            let help = "give the run an iorate, or write a run for each workload";
+            reading.found.refuse(&run.span, words, help);
+            return Vec::new();
+        }
+        let mut group = Vec::new();
+        for (workload, share) in workloads.iter().zip(&shares) {
+            let alone = workloads.len() == 1;
+            group.extend(reading.job(workload, alone, &storage, &point, *share, limits));
+            reading.found.notes.truncate(common.0);
+            reading.found.traps.truncate(common.1);
+        }
+        groups.push(group);
+    }
+    reading.found.notes.truncate(before.0);
+    reading.found.traps.truncate(before.1);
+    groups
+}
+
+impl Reading<'_, '_> {
+    /// Notes, or refuses, all parameters of a definition that need no more code.
+    fn sift(&mut self, definition: &Definition) {
+        for parameter in &definition.parameters {
+            let Some(full) = canonical(definition.kind, &parameter.key) else {
+                let words = format!("iodyno does not know vdbench's parameter `{}`", parameter.key);
+                self.found.refuse(&parameter.span, words, "remove it if it does not matter");
+                continue;
+            };
+            let value = first(parameter);
+            match full {
+                "rhpct" | "whpct" if value != "0" => {
+                    let words = "hits of an area by a percentage can't be honoured";
+                    let help =
+                        "remove it, or use `hot-spots` or `recently-read` in a workload file";
+                    self.found.refuse(&parameter.span, words, help);
+                }
+                "count" | "offset" | "journal" | "replay" | "streams" | "hotband" | "stride"
+                | "priority" | "user" | "curve" | "stopcurve" | "mount" => {
+                    let help = match full {
+                        "count" => "write each `sd=` out",
+                        "curve" | "stopcurve" => {
+                            "remove it: `iodyno run load-latency` draws a curve"
+                        }
+                        "stride" => "remove it, or use `strided` in a workload file",
+                        _ => "remove it",
+                    };
+                    let words = format!("`{full}` can't be honoured");
+                    self.found.refuse(&parameter.span, words, help);
+                }
+                "iorate" if definition.kind == Kind::Workload => {
+                    let words = "a workload's own rate can't be honoured";
+                    self.found.refuse(&parameter.span, words, "give the rate to the run");
+                }
+                "threads" if definition.kind == Kind::Workload => {
+                    let words = "a workload's own threads can't be honoured";
+                    self.found.refuse(&parameter.span, words, "give the threads to the storage");
+                }
+                "skew" if definition.kind == Kind::Run => {
+                    let words = "a run's skew can't be honoured";
+                    self.found.refuse(&parameter.span, words, "give each workload its skew");
+                }
+                "startcmd" | "start_cmd" | "endcmd" | "end_cmd" => {
+                    let words = format!("`{full}`: iodyno runs no programs");
+                    self.found.refuse(&parameter.span, words, "run it before, or after");
+                }
+                "host" | "hd" if !matches!(value, "localhost" | "*") => {
+                    let words = "a run is of this host";
+                    self.found.refuse(&parameter.span, words, "remove it");
+                }
+                "rhpct" | "whpct" | "hitarea" | "kstat" | "instance" | "resetlun" | "resetbus"
+                | "pause" | "host" | "hd" => {
+                    let words = format!("`{full}` changes no result here");
+                    self.found.note(&parameter.span, words);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The definitions that a list of names stands for: names, `*`, `name*` and `name1-name9`.
+    fn named<'d>(
+        &mut self,
+        parameter: &Parameter,
+        all: &'d [Definition],
+        kind: Kind,
+    ) -> Vec<&'d Definition> {
+        let mut chosen: Vec<&Definition> = Vec::new();
+        for value in &parameter.values {
+            let before = chosen.len();
+            let known = || all.iter().filter(|d| d.kind == kind);
+            let text = value.text.as_str();
+            let range = text.split_once('-').filter(|_| !known().any(|d| d.name == text));
+            if let Some((from, to)) = range {
+                let at = |name: &str| known().position(|d| d.name == name);
+                if let (Some(from), Some(to)) = (at(from), at(to)) {
+                    chosen.extend(known().skip(from).take((to + 1).saturating_sub(from)));
+                }
+            } else if let Some(prefix) = text.strip_suffix('*') {
+                chosen.extend(known().filter(|d| d.name.starts_with(prefix)));
+            } else {
+                chosen.extend(known().filter(|d| d.name == text));
+            }
+            if chosen.len() == before {
+                let words = format!("nothing is defined by the name `{text}`");
+                self.found.refuse(&value.span, words, "definitions stand before what names them");
+            }
+        }
+        chosen.dedup();
+        chosen.truncate(MAX_GROUPS);
+        chosen
+    }
+
+    fn workloads<'d>(&mut self, all: &'d [Definition]) -> Vec<&'d Definition> {
+        let chosen = match find(self.run, "wd") {
+            Some(parameter) => self.named(parameter, all, Kind::Workload),
+            None => {
+                let words = "the run names no workload";
+                self.found.refuse(&self.run.span, words, "write `wd=wd1`");
+                Vec::new()
+            }
+        };
+        for workload in &chosen {
+            self.sift(workload);
+        }
+        chosen
+    }
+
+    /// The share of the rate that each workload has: what is left by those that say so is shared evenly.
+    fn skews(&mut self, workloads: &[&Definition]) -> Vec<f64> {
+        let mut own: Vec<Option<f64>> = Vec::new();
+        for workload in workloads {
+            let value = find(workload, "skew").and_then(|p| p.values.first());
+            own.push(value.and_then(|value| self.number(value)).filter(|skew| *skew > 0.0));
+        }
+        let given: f64 = own.iter().flatten().sum();
+        let open = own.iter().filter(|skew| skew.is_none()).count();
+        let is_whole = (given - 100.0).abs() < 0.001;
+        if !own.is_empty() && is_whole != (open == 0) || given > 100.001 {
+            let words = format!("the skews of the run's workloads add up to {given} %");
+            let help = "they add up to 100 %; workloads without a skew have even parts of the rest";
+            self.found.refuse(&self.run.span, words, help);
+        }
+        let rest = (100.0 - given) / open.max(1) as f64;
+        own.iter().map(|skew| skew.unwrap_or(rest) / 100.0).collect()
+    }
+
+    /// The storage of all workloads, which is the same, and has the same parameters but for its name.
+    fn storage<'d>(
+        &mut self,
+        workloads: &[&Definition],
+        all: &'d [Definition],
+    ) -> Vec<&'d Definition> {
+        let mut chosen: Option<Vec<&Definition>> = None;
+        for workload in workloads {
+            let Some(parameter) = find(self.run, "sd").or_else(|| find(workload, "sd")) else {
+                let words = format!("the workload `{}` names no storage", workload.name);
+                self.found.refuse(&workload.span, words, "write `sd=sd1`, or `sd=*`");
+                continue;
+            };
+            let own = self.named(parameter, all, Kind::Storage);
+            match &chosen {
+                Some(before) if *before != own => {
+                    let words = "workloads at the same time on different storage can't be honoured: those of a run share their targets";
+                    self.found.refuse(&parameter.span, words, "write a run for each");
+                }
+                _ => chosen = Some(own),
+            }
+        }
+        let chosen = chosen.unwrap_or_default();
+        for storage in &chosen {
+            self.sift(storage);
+        }
+        if let Some((one, others)) = chosen.split_first() {
+            for key in ["size", "threads", "align", "openflags", "range"] {
+                let text = |d: &Definition| {
+                    let values = find(d, key).map_or(&[][..], |p| &p.values);
+                    values.iter().map(|value| value.text.clone()).collect::<Vec<_>>()
+                };
+                if let Some(other) = others.iter().find(|other| text(other) != text(one)) {
+                    let words = format!("`{}` and `{}` differ in `{key}`", one.name, other.name);
+                    let help =
+                        "the targets of a run are used in the same way: write a run for each";
+                    self.found.refuse(&other.span, words, help);
+                }
+            }
+        }
+        chosen
+    }
+
+    /// A number with vdbench's suffixes.
+    pub(super) fn number(&mut self, value: &Value) -> Option<f64> {
+        let read = number(&value.text);
+        if read.is_none() {
+            self.found.refuse(&value.span, format!("`{}` is no number", value.text), "");
+        }
+        read
+    }
+
+    /// A whole number of bytes, threads or seconds.
+    pub(super) fn whole(&mut self, value: &Value) -> Option<u64> {
+        let number = self.number(value)?;
+        if number < 0.0 || number > 1e18 || number.fract() != 0.0 {
+            let words = format!("`{}` is no whole number", value.text);
+            self.found.refuse(&value.span, words, "");
+            return None;
+        }
+        Some(number as u64)
+    }
+
+    /// A time in seconds, which may have an `m` or an `h`.
+    fn seconds(&mut self, value: &Value) -> Option<u64> {
+        let text = value.text.as_str();
+        let (digits, unit) = match text.char_indices().last() {
+            Some((at, 'm')) => (&text[..at], 60),
+            Some((at, 'h')) => (&text[..at], 3600),
+            Some((at, 's')) => (&text[..at], 1),
+            _ => (text, 1),
+        };
+        let read = digits.parse::<u32>().ok().map(|n| u64::from(n) * unit);
+        if read.is_none() {
+            let words = format!("`{text}` is no time in seconds");
+            self.found.refuse(&value.span, words, "write 60, 5m or 1h");
+        }
+        read
+    }
+
+    /// The values of a list: as they stand, or from a range `(100-1000,100)`, or `(1-64,d)`, which doubles.
+    fn expanded(&mut self, parameter: &Parameter) -> Vec<Value> {
+        let values = &parameter.values;
+        let [range, step] = values.as_slice() else { return values.clone() };
+        let Some((from, to)) = range.text.split_once('-').filter(|(from, _)| !from.is_empty())
+        else {
+            return values.clone();
+        };
+        let value = |text: &str| Value { text: text.to_owned(), span: range.span.clone() };
+        let (Some(mut at), Some(to)) = (self.whole(&value(from)), self.whole(&value(to))) else {
+            return Vec::new();
+        };
+        let doubles = step.text == "d";
+        let by = if doubles { Some(0) } else { self.whole(step) };
+        let Some(by) = by.filter(|by| doubles || *by > 0) else {
+            self.found.refuse(&step.span, "the step is above 0", "");
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        while at <= to && all.len() <= MAX_GROUPS {
+            all.push(value(&at.to_string()));
+            let next = if doubles { at.saturating_mul(2) } else { at.saturating_add(by) };
+            if next <= at {
+                break;
+            }
+            at = next;
+        }
+        all
+    }
+
+    /// All combinations of the run's lists, in the order in which they stand, with each rate.
+    fn points(&mut self) -> Vec<Point> {
+        let mut points = vec![Point::default()];
+        let mut rates = None;
+        for parameter in &self.run.parameters {
+            match canonical(Kind::Run, &parameter.key) {
+                Some(key @ ("xfersize" | "threads" | "rdpct" | "seekpct" | "compratio")) => {
+                    let values = self.expanded(parameter);
+                    points = self.times(&points, parameter, |point| {
+                        let with = |value: &Value| {
+                            let mut more = point.clone();
+                            more.at.retain(|(k, _)| *k != key);
+                            more.at.push((key, value.clone()));
+                            more
+                        };
+                        values.iter().map(with).collect()
+                    });
+                }
+                Some("iorate") => rates = Some(parameter),
+                _ => {}
+            }
+        }
+        let Some(parameter) = rates else {
+            let words = "the run has no I/O rate";
+            self.found.refuse(&self.run.span, words, "write `iorate=max`, or `iorate=1000`");
+            return Vec::new();
+        };
+        match first(parameter) {
+            "max" if parameter.values.len() == 1 => points,
+            "curve" => {
+                let words = "a curve can't be honoured: its rates are shares of a maximum that is measured first";
+                let help = "give iorate=max, or rates; `iodyno run load-latency` draws a curve";
+                self.found.refuse(&parameter.span, words, help);
+                Vec::new()
+            }
+            _ => {
+                let values = self.expanded(parameter);
+                for value in &values {
+                    let is_above = self.number(value).is_some_and(|rate| rate > 0.0);
+                    if !is_above {
+                        self.found.refuse(&value.span, "a rate is above 0", "");
+                    }
+                }
+                self.times(&points, parameter, |point| {
+                    let with = |value: &Value| Point { rate: Some(value.clone()), ..point.clone() };
+                    values.iter().map(with).collect()
+                })
+            }
+        }
+    }
+
+    fn times(
+        &mut self,
+        points: &[Point],
+        parameter: &Parameter,
+        with: impl Fn(&Point) -> Vec<Point>,
+    ) -> Vec<Point> {
+        let mut all = Vec::new();
+        for point in points {
+            all.extend(with(point));
+            if all.len() > MAX_GROUPS {
+                let words = format!("the run has more than {MAX_GROUPS} combinations");
+                self.found.refuse(&parameter.span, words, "shorten its lists");
+                return Vec::new();
+            }
+        }
+        all
+    }
+
+    /// Without `warmup` vdbench leaves out the first interval of `elapsed`; with it `elapsed` begins after it.
+    fn limits(&mut self, overrides: &Overrides, targets: usize) -> Limits {
+        let mut seconds = |key: &str, other: &Option<String>| {
+            if let Some(text) = other {
+                let value = Value { text: text.clone(), span: self.run.span.clone() };
+                return self.seconds(&value);
+            }
+            let value = find(self.run, key)?.values.first()?;
+            self.seconds(value)
+        };
+        let elapsed_s = seconds("elapsed", &overrides.elapsed).unwrap_or(30);
+        let interval_s = seconds("interval", &overrides.interval).unwrap_or(1);
+        let warmup_s = seconds("warmup", &overrides.warmup).filter(|warmup| *warmup > 0);
+        let run = self.run;
+        let span = |key: &str| find(run, key).map_or(&run.span, |p| &p.span);
+        if interval_s == 0 || elapsed_s / interval_s.max(1) < 2 {
+            let words = "the elapsed time is not twice the interval, as vdbench wants it";
+            self.found.refuse(span("elapsed"), words, "raise `elapsed`, or shorten `interval`");
+        }
+        let mut bytes = None;
+        if let Some(value) = find(run, "maxdata").and_then(|p| p.values.first()) {
+            bytes = self.whole(value).map(|bytes| bytes / targets.max(1) as u64);
+            if bytes.is_some_and(|bytes| bytes < 100) {
+                let words = "`maxdata` as a multiple of the storage can't be honoured";
+                self.found.refuse(&value.span, words, "give it in bytes, such as 200g");
+            }
+        }
+        let words = format!(
+            "the series by interval is kept always; `--interval {interval_s}s` makes it as long"
+        );
+        if find(run, "interval").is_some() {
+            self.found.note(span("interval"), words);
+        }
+        match warmup_s {
+            Some(ramp_s) => Limits { ramp_s, time_s: elapsed_s, bytes },
+            None => {
+                let words = format!(
+                    "vdbench leaves the first interval, {interval_s} s, out of its totals: a ramp"
+                );
+                self.found.note(span("elapsed"), words);
+                let time_s = elapsed_s.saturating_sub(interval_s);
+                Limits { ramp_s: interval_s, time_s, bytes }
+            }
+        }
+    }
+}
+
+/// Digits with a fraction, and k, m, g or t, which are powers of 1024.
+pub(super) fn number(text: &str) -> Option<f64> {
+    let (at, last) = text.char_indices().last()?;
+    let shift = match last.to_ascii_lowercase() {
+        'k' => 10,
+        'm' => 20,
+        'g' => 30,
+        't' => 40,
+        _ => 0,
+    };
+    let digits = if shift > 0 { &text[..at] } else { text };
+    let number = digits.parse::<f64>().ok().filter(|number| number.is_finite())?;
+    Some(number * (1_u64 << shift) as f64)
+}
