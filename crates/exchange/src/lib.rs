@@ -1,5 +1,6 @@
-//! Foreign formats: job files of fio, as workloads.
+//! Foreign formats: job files of fio, as workloads; recorded I/O, as traces.
 //!
-//! **Invariant:** an option of a foreign file is honoured, noted or refused, and never dropped without a word.
+//! **Invariant:** an option or a line of a foreign file is honoured, noted or refused, and never dropped without a word.
 
 pub mod fio;
+pub mod trace;

@@ -2,8 +2,9 @@
 //! devices, their initial state. A method or a list of cells creates it, and it reaches the
 //! driver unchanged; targets, engines and the place in a method are added on the way.
 
-use crate::Spec;
+use crate::{Replay, Spec};
 use iodyno_units::Precondition;
+use std::sync::Arc;
 
 /// One cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +33,9 @@ pub struct CellSpec {
     /// Workloads on the same targets at the same time, with figures and workers of their own: each is as long as this
     /// one, and has none beside it.
     pub beside: Vec<CellSpec>,
+    /// The trace that it issues, whose mix, sizes and rate the workload describes; None for a cell that issues the
+    /// workload's own stream.
+    pub replay: Option<Arc<Replay>>,
 }
 
 /// The initial state of emulated devices, and a cell's duration in virtual time. Real storage ignores it.
@@ -80,6 +84,7 @@ impl CellSpec {
             errors_max: 0,
             emulation: EmulationOptions::default(),
             beside: Vec::new(),
+            replay: None,
         }
     }
 
