@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
 use crate::sequential_cursors::Walks;
+use crate::trace_recorder::TraceEvents;
 use crate::verify::VerifyMap;
 use iodyno_emulate::System;
 use iodyno_measure::{Cell, Interval, Place};
@@ -61,6 +62,8 @@ pub struct CellPlan {
     /// The positions of sequential walks, taken over from the cell before and handed on; None for a cell that begins
     /// at the start of its range.
     pub walks: Option<Arc<Walks>>,
+    /// Takes what the workers issue; None for a cell that is not recorded.
+    pub events: Option<TraceEvents>,
 }
 
 impl CellPlan {
@@ -72,7 +75,7 @@ impl CellPlan {
     /// A cell of no method, by the system's clock.
     pub fn new(cell: CellSpec, targets: Vec<TargetPlan>) -> Self {
         let (clock, options) = (Clock::system(), EngineOptions::default());
-        Self { cell, place: None, targets, clock, options, walks: None }
+        Self { cell, place: None, targets, clock, options, walks: None, events: None }
     }
 }
 

@@ -138,8 +138,8 @@ fn csv_of_msr() {
     let head = format!("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n{MSR}");
     assert_eq!(rows(&file(&head)), expected);
     // A row that is earlier than the first; times count from the earliest.
-    let mixed: String =
-        MSR.lines().skip(1).chain(MSR.lines().take(1)).map(|l| format!("{l}\n")).collect();
+    let (first, rest) = MSR.split_once('\n').unwrap();
+    let mixed = format!("{rest}{first}\n");
     let mixed = file(&mixed);
     assert_eq!(rows(&mixed).iter().map(|r| r.0).collect::<Vec<_>>(), expected.map(|r| r.0));
     assert!(!mixed.trace.summary().is_sorted);
@@ -233,7 +233,7 @@ fn any_text_is_read_or_refused() {
             match below(9) {
                 0 if at < text.len() => text[at] = below(256) as u8,
                 1..=4 if at < text.len() && text[at].is_ascii_digit() => {
-                    text[at] = b'0' + below(10) as u8
+                    text[at] = b'0' + below(10) as u8;
                 }
                 5 => drop(text.splice(at..at, pieces[below(pieces.len())].bytes())),
                 6 => drop(text.drain(from..end.min(from + 20))),

@@ -142,13 +142,19 @@ impl Plan {
         let targets = inspections.len() as u64;
         for cell in &run.cells {
             let limits = cell.spec.limits();
-            plan.cell_times_ns.push(limits.ramp_ns + limits.time_ns.unwrap_or(0));
+            let by_trace_ns = cell.replay.as_ref().map(|replay| replay.time_ns());
+            let time_ns = limits.time_ns.or(by_trace_ns);
+            plan.cell_times_ns.push(limits.ramp_ns + time_ns.unwrap_or(0));
             plan.open_ended |= limits.time_ns.is_none();
             if emulated {
                 continue;
             }
             for load in core::iter::once(cell).chain(&cell.beside) {
-                match Writes::of(&load.spec) {
+                let writes = match &load.replay {
+                    Some(replay) => Writes::AtMost(replay.trace.summary().written_bytes() as f64),
+                    None => Writes::of(&load.spec),
+                };
+                match writes {
                     Writes::AtMost(bytes) => plan.cell_write_bytes += bytes as u64 * targets,
                     Writes::About(bytes) => {
                         plan.cell_write_bytes += bytes as u64 * targets;

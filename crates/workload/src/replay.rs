@@ -138,6 +138,14 @@ impl Replay {
         spec.with_content(content)
     }
 
+    /// How long operations are issued at least, ns: until the last one is due. 0 where that is not known.
+    pub fn time_ns(&self) -> u64 {
+        match self.timing {
+            Timing::Time { speed } => divided(self.trace.summary().span_ns, speed),
+            Timing::Fast | Timing::Think { .. } => 0,
+        }
+    }
+
     /// The mean rate at which operations are due; None in a closed loop, and where all are due at once.
     fn rate_iops(&self) -> Option<f64> {
         let Timing::Time { speed } = self.timing else { return None };

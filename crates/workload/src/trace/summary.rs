@@ -89,6 +89,11 @@ impl TraceSummary {
         sizes.map(|size| size.bytes).max().unwrap_or(0)
     }
 
+    /// The bytes of all writes.
+    pub fn written_bytes(&self) -> u64 {
+        self.bytes[OpKind::Write.index()]
+    }
+
     pub(super) fn of(rows: &[Row]) -> Self {
         let mut all = Self::default();
         let mut sizes: [BTreeMap<u32, u64>; OpKind::COUNT] = Default::default();
