@@ -231,8 +231,10 @@ pub fn read(
             lines.line(text, &mut sink).map_err(|why| wrong(&why))?;
             continue;
         }
-        let unknown =
-            || wrong("this is the beginning of no trace that is known").with_help(FORMATS);
+        let unknown = || {
+            wrong("this is no trace that is known, and no record of `iodyno serve`")
+                .with_help(FORMATS)
+        };
         let (format, mut lines, is_head) = recognise(text, chosen).ok_or_else(unknown)?;
         if !is_head {
             lines.line(text, &mut sink).map_err(|why| wrong(&why))?;

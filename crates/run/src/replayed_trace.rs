@@ -46,7 +46,6 @@ pub fn read_trace(path: &Path, chosen: &Selection, thinks: bool) -> Result<Trace
 
 /// The cell of a request; the request gets the hash of the file, and how it is really issued.
 pub(crate) fn cell(
-    name: &str,
     of: &mut TraceRequest,
     folder: &Path,
     notes: &mut Vec<String>,
@@ -54,6 +53,7 @@ pub(crate) fn cell(
     let thinks = matches!(of.timing, Timing::Think { .. });
     let mut file = read_trace(&folder.join(&of.path), &of.selection, thinks)?;
     let path = of.path.display();
+    let name = of.path.file_stem().map_or_else(|| "trace".into(), |stem| stem.to_string_lossy());
     if let Some(asked) = &of.sha256
         && *asked != file.sha256
     {

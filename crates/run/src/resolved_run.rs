@@ -90,7 +90,7 @@ impl ResolvedRun {
         let mut notes = Vec::new();
         let cells = match &mut request.work {
             Work::Trace(of) => {
-                vec![replayed_trace::cell(&request.name, of, &request.folder, &mut notes)?]
+                vec![replayed_trace::cell(of, &request.folder, &mut notes)?]
             }
             Work::Cells(listed) => listed.iter().map(crate::ListedCell::cell).collect(),
             Work::Method { source, each, reuse } => {
