@@ -40,6 +40,7 @@ fn empty_cell(plan: &CellPlan, target: usize) -> Cell {
         // Set before the first interval, so that a killed run records it too.
         evidence: Evidence {
             virtual_time: target.engine == EngineKind::Model,
+            trace: cell.replay.as_ref().map(|replay| replay.words.clone()),
             ..Evidence::default()
         },
         ..Cell::default()

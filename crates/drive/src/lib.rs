@@ -1,6 +1,6 @@
 //! Issues a workload to an engine and records the completions.
 //!
-//! The way of one operation: the source gives it when it is due, the engine carries it out, the recorder counts
+//! The way of one operation: the source (a workload's stream, or a trace) gives it when it is due, the engine carries it out, the recorder counts
 //! it, and the source is notified of its completion. A worker is a plain thread with a source, an engine and a recorder
 //! of its own; workers share nothing but a stop flag, an error count and, where asked, what their sources share (a
 //! sequential cursor) or a map of verified content.
@@ -23,6 +23,7 @@ mod plan;
 pub mod probe;
 mod recorder;
 mod sequential_cursors;
+mod trace_recorder;
 pub mod verify;
 mod worker;
 mod worker_threads;
@@ -35,3 +36,4 @@ pub use plan::{
     TargetPlan, Unobserved, active_range, blocks,
 };
 pub use sequential_cursors::Walks;
+pub use trace_recorder::{TraceEvent, TraceEvents};

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::engine::{EngineKind, EngineOptions, Medium};
 use crate::sequential_cursors::Walks;
+use crate::trace_recorder::TraceEvents;
 use crate::verify::VerifyMap;
 use iodyno_emulate::System;
 use iodyno_measure::{Cell, Interval, Place};
@@ -63,6 +64,8 @@ pub struct CellPlan {
     pub walks: Option<Arc<Walks>>,
     /// What workloads count together that keep their operations in proportion.
     pub flow: Arc<Flow>,
+    /// Takes what the workers issue; None for a cell that is not recorded.
+    pub events: Option<TraceEvents>,
 }
 
 impl CellPlan {
@@ -85,7 +88,8 @@ impl CellPlan {
     /// A cell of no method, by the system's clock.
     pub fn new(cell: CellSpec, targets: Vec<TargetPlan>) -> Self {
         let (clock, options) = (Clock::system(), EngineOptions::default());
-        Self { cell, place: None, targets, clock, options, walks: None, flow: Arc::default() }
+        let (flow, events) = (Arc::default(), None);
+        Self { cell, place: None, targets, clock, options, walks: None, flow, events }
     }
 }
 

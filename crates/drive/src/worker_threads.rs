@@ -11,12 +11,13 @@ use crate::memory::Buffers;
 use crate::plan::{CellPlan, DriveError, TargetPlan, active_range};
 use crate::probe;
 use crate::recorder::{IntervalMessage, Recorder};
+use crate::trace_recorder::{Recording, TraceEvents};
 use crate::worker::{Control, Limits, Worker, WorkerReport};
 use iodyno_measure::{Coverage, Ended};
 use iodyno_units::OpKind;
 use iodyno_workload::{
-    self as workload, ArrivalKind, CellSpec, Filler, Geometry, Shared, Source, Spec, Stream,
-    WorkloadSource,
+    self as workload, ArrivalKind, CellSpec, Filler, Geometry, Replay, Shared, Source, Spec,
+    Stream, TraceSource, WorkloadSource,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -83,16 +84,23 @@ pub(crate) fn spawn_workers(
                 fills: cell.spec.issues(OpKind::Write),
                 messages: message_sender.clone(),
             };
-            let mut worker = build_worker(plan, index, number, &shared, &control, &interval_sender);
-            worker.is_over = Arc::clone(early_end.flag(index));
-            let name = format!("worker-{index}-{number}");
             let of_thread = Arc::new(AtomicI32::new(0));
             numbers.push(Arc::clone(&of_thread));
-            let thread = std::thread::Builder::new().name(name).spawn(move || {
-                // SAFETY: it only reads this thread's ID.
-                of_thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
-                setup.work(worker);
-            });
+            let parts = WorkerParts { plan, target: index, number, shared: &shared };
+            let build = (&control, &interval_sender, early_end.flag(index));
+            let thread = match (&cell.replay, &plan.events) {
+                (None, None) => setup.spawn(of_thread, parts.build(parts.stream(), build)),
+                (None, Some(to)) => {
+                    setup.spawn(of_thread, parts.build(parts.recorded(parts.stream(), to), build))
+                }
+                (Some(replay), None) => {
+                    setup.spawn(of_thread, parts.build(parts.trace(replay)?, build))
+                }
+                (Some(replay), Some(to)) => {
+                    let source = parts.recorded(parts.trace(replay)?, to);
+                    setup.spawn(of_thread, parts.build(source, build))
+                }
+            };
             threads.push(thread.map_err(|source| DriveError::SetUp {
                 target: target.name.clone(),
                 engine: target.engine.name(),
@@ -123,51 +131,85 @@ fn share_of(total: u64, workers: u32, number: u32) -> u64 {
     total / u64::from(workers) + u64::from(u64::from(number) < total % u64::from(workers))
 }
 
-fn build_worker(
-    plan: &CellPlan,
-    target: usize,
-    number: u32,
-    shared: &Arc<Shared>,
-    control: &Arc<Control>,
-    sender: &Sender<IntervalMessage>,
-) -> Worker<WorkloadSource> {
-    let cell = plan.cell_on(target);
-    let (source, slots) = source(plan, target, shared, cell.seed, number);
-    Worker {
-        control: Arc::clone(control),
-        limits: limits(cell, shared, number),
-        is_over: Arc::default(),
-        clock: plan.clock,
-        source,
-        filler: Some(Filler::new(&cell.spec, cell.seed, number)),
-        verify: plan.targets[target].verify.clone(),
-        coverage: coverage(plan, target, shared),
-        recorder: Recorder::new(target, is_open(&cell.spec), cell.interval_ns(), sender.clone()),
-        slots,
-    }
+/// What a worker of a cell is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct WorkerParts<'a> {
+    pub(crate) plan: &'a CellPlan,
+    pub(crate) target: usize,
+    /// The worker's number on its target.
+    pub(crate) number: u32,
+    pub(crate) shared: &'a Arc<Shared>,
 }
 
-/// The source of worker number `number` of a target, and the most operations that it has in flight.
-pub(crate) fn source(
-    plan: &CellPlan,
-    target: usize,
-    shared: &Arc<Shared>,
-    seed: u64,
-    number: u32,
-) -> (WorkloadSource, u32) {
-    let spec = &plan.cell_on(target).spec;
-    let slots = if !plan.targets[target].engine.queues() {
-        1
-    } else if is_open(spec) {
-        spec.depth().max(OPEN_SLOTS_MIN)
-    } else {
-        spec.depth()
-    };
-    let mut stream = Stream::new(shared, number);
-    if let Some(walks) = &plan.walks {
-        walks.go_on(target, number, &mut stream);
+impl WorkerParts<'_> {
+    fn build<S: Source>(
+        &self,
+        source: S,
+        (control, sender, is_over): (&Arc<Control>, &Sender<IntervalMessage>, &Arc<AtomicBool>),
+    ) -> Worker<S> {
+        let Self { plan, target, number, shared } = *self;
+        let cell = plan.cell_on(target);
+        Worker {
+            control: Arc::clone(control),
+            limits: limits(cell, shared, number),
+            is_over: Arc::clone(is_over),
+            clock: plan.clock,
+            source,
+            filler: Some(Filler::new(&cell.spec, cell.seed, number)),
+            verify: plan.targets[target].verify.clone(),
+            coverage: coverage(plan, target, shared),
+            recorder: Recorder::new(
+                target,
+                is_open(&cell.spec),
+                cell.interval_ns(),
+                sender.clone(),
+            ),
+            slots: self.slots(),
+        }
     }
-    (WorkloadSource::new(spec, seed, number, slots, stream).in_flow(spec, &plan.flow), slots)
+
+    /// The most operations that it has in flight.
+    pub(crate) fn slots(&self) -> u32 {
+        let cell = self.plan.cell_on(self.target);
+        if !self.plan.targets[self.target].engine.queues() {
+            1
+        } else if is_open(&cell.spec) && cell.replay.is_none() {
+            cell.spec.depth().max(OPEN_SLOTS_MIN)
+        } else {
+            cell.spec.depth()
+        }
+    }
+
+    /// Operations of the workload's stream, drawn from the cell's seed.
+    fn stream(&self) -> WorkloadSource {
+        self.stream_of(self.plan.cell_on(self.target).seed)
+    }
+
+    /// The same from another seed.
+    pub(crate) fn stream_of(&self, seed: u64) -> WorkloadSource {
+        let spec = &self.plan.cell_on(self.target).spec;
+        let mut stream = Stream::new(self.shared, self.number);
+        if let Some(walks) = &self.plan.walks {
+            walks.go_on(self.target, self.number, &mut stream);
+        }
+        WorkloadSource::new(spec, seed, self.number, self.slots(), stream)
+            .in_flow(spec, &self.plan.flow)
+    }
+
+    /// Operations of a trace.
+    pub(crate) fn trace(&self, replay: &Replay) -> Result<TraceSource, DriveError> {
+        let target = &self.plan.targets[self.target];
+        let placement = replay.placement(target.medium.capacity_bytes()).map_err(|e| {
+            DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() }
+        })?;
+        let workers = self.plan.cell_on(self.target).spec.threads();
+        Ok(TraceSource::new(replay, placement, self.number, workers, self.slots()))
+    }
+
+    /// The source, with all that it gives noted.
+    pub(crate) fn recorded<S>(&self, source: S, to: &TraceEvents) -> Recording<S> {
+        Recording::new(source, to.clone(), self.target, self.number)
+    }
 }
 
 /// When worker number `number` of a target ends: its share of what the target's workers do.
@@ -228,6 +270,20 @@ struct WorkerSetup {
 }
 
 impl WorkerSetup {
+    /// Starts the worker's thread, which stores its ID.
+    fn spawn<S: Source + 'static>(
+        self,
+        of_thread: Arc<AtomicI32>,
+        worker: Worker<S>,
+    ) -> io::Result<JoinHandle<()>> {
+        let name = format!("worker-{}-{}", self.index, self.number);
+        std::thread::Builder::new().name(name).spawn(move || {
+            // SAFETY: it only reads this thread's ID.
+            of_thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+            self.work(worker);
+        })
+    }
+
     /// Works until the worker is done. A worker always reports its end, also when it panics:
     /// otherwise the coordinator would wait for ever.
     fn work<S: Source>(self, worker: Worker<S>) {

@@ -1,13 +1,14 @@
-//! Foreign formats as workloads: job files of fio, command lines of sysbench's `fileio` and of diskspd, parameter files of
-//! vdbench.
+//! Foreign formats: as workloads, job files of fio, command lines of sysbench's `fileio` and of diskspd, and parameter
+//! files of vdbench; as traces, recorded I/O.
 //!
-//! **Invariant:** an option of a foreign text is honoured, noted or refused, and never dropped without a word.
+//! **Invariant:** an option or a line of a foreign text is honoured, noted or refused, and never dropped without a word.
 
 mod command_line;
 pub mod diskspd;
 pub mod fio;
 mod found;
 pub mod sysbench;
+pub mod trace;
 pub mod vdbench;
 
 use command_line::program;

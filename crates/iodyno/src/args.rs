@@ -1,6 +1,7 @@
 //! The command line: every command and flag, with the words that `--help`, the man pages and the
 //! shell completions show. One definition makes them all.
 
+mod replay;
 mod run;
 mod size;
 
@@ -10,8 +11,10 @@ use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
 use iodyno_units::{parse_percent, parse_size};
 use iodyno_workload::{Block, MAX_DEPTH, MAX_THREADS};
+pub use replay::Replay;
 use run::EXAMPLES;
 pub use run::Run;
+use run::run_name as trace_name;
 pub use size::Size;
 use std::path::PathBuf;
 
@@ -74,8 +77,10 @@ pub enum Command {
     Fault(FaultFlags),
     /// Say what served storage did so far.
     Status(Status),
-    /// Run a record of served storage again in virtual time: the same events, or it says so.
-    Replay(Replay),
+    /// Replay a trace (fio's iolog, blkparse, MSR's CSV, our own) on any target, or say what it does; or run a
+    /// record of served storage again in virtual time: the same events, or it says so.
+    #[command(after_help = replay::EXAMPLES)]
+    Replay(Box<Replay>),
     /// List the runs in the notebook, oldest first.
     Ls {
         /// One JSON document on standard output.
@@ -295,16 +300,6 @@ pub struct Status {
     /// Prometheus' text form.
     #[arg(long, conflicts_with = "json")]
     pub metrics: bool,
-}
-
-/// Flags of `replay`.
-#[derive(Debug, Args)]
-pub struct Replay {
-    /// What `serve --record` wrote.
-    pub record: PathBuf,
-    /// One JSON document on standard output.
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `unix:PATH`, or a path.

@@ -1,19 +1,12 @@
-//! `iodyno fault`, `iodyno status` and `iodyno replay`: commands to a running server and its answers as text, and
-//! the replay of its record in virtual time.
+//! `iodyno fault` and `iodyno status`: commands to a running server, and its answers as text.
 
-use crate::args::{FaultFlags, Replay, Status};
+use crate::args::{FaultFlags, Status};
 use crate::failure::Failure;
 use crate::{print, print_json, serve};
-use iodyno_emulate::{Completion, Machine};
-use iodyno_live::record::Record;
-use iodyno_measure::Histogram;
-use iodyno_target::TargetName;
 use iodyno_units::human;
 use iodyno_units::text::clean_lines;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::BufReader;
 use std::process::ExitCode;
 
 /// `iodyno fault`.
@@ -215,96 +208,10 @@ fn array_in_words(array: &Value) -> String {
     text
 }
 
-/// The most workers of a volume that a record may name.
-const WORKERS_MAX: u64 = 4096;
-
-/// `iodyno replay`.
-pub(crate) fn replay(flags: &Replay) -> Result<ExitCode, Failure> {
-    let named = flags.record.display().to_string();
-    let wrong = |why: String| Failure::input(format!("{named}: {why}"));
-    let open = || -> Result<Record<BufReader<File>>, Failure> {
-        let file = File::open(&flags.record).map_err(|e| wrong(e.to_string()))?;
-        Record::open(BufReader::new(file)).map_err(wrong)
-    };
-    // The record is read twice, and reading a pipe would wait.
-    let is_file = std::fs::metadata(&flags.record).map_err(|e| wrong(e.to_string()))?.is_file();
-    if !is_file {
-        return Err(wrong("a record is a regular file: copy it to one".to_owned()));
-    }
-    let record = open()?;
-    let head = &record.machine;
-    let field = |key: &str| wrong(format!("line 2 does not say its `{key}`"));
-    let device = head["device"].as_str().ok_or_else(|| field("device"))?;
-    let device = TargetName::parse(device).map_err(|e| wrong(format!("line 2: {e}")))?;
-    let seed = head["seed"].as_u64().ok_or_else(|| field("seed"))?;
-    let workers = head["workers"].as_u64().ok_or_else(|| field("workers"))?;
-    if !(1..=WORKERS_MAX).contains(&workers) {
-        return Err(wrong(format!(
-            "line 2 says `workers` is {workers}, and a server has 1 to {WORKERS_MAX}"
-        )));
-    }
-    let mut system = serve::system(&device)?;
-    // Records of earlier versions have no sizes: those of the devices.
-    let sizes = head["sizes_bytes"].as_array().into_iter().flatten().map(Value::as_u64);
-    let sizes: Option<Vec<u64>> = sizes.collect();
-    serve::enlarge(&mut system, &sizes.ok_or_else(|| field("sizes_bytes"))?)
-        .map_err(|e| wrong(format!("line 2: {e}")))?;
-    let mut machine = Machine::new(&system, seed).map_err(Failure::input)?;
-    for volume in 0..machine.volumes() {
-        for _ in 0..workers {
-            machine.add_worker(volume);
-        }
-    }
-    open()?.check(&machine).map_err(wrong)?;
-    machine.follow_content();
-    let (mut changes, mut done, mut failed) = (Vec::new(), 0_u64, 0_u64);
-    let mut gaps = Histogram::new();
-    let mut last_ns = 0;
-    let ended = record
-        .replay(&mut machine, &mut |_, completion: &Completion| {
-            done += 1;
-            failed += u64::from(completion.failure.is_some());
-            gaps.record(completion.at_ns.saturating_sub(last_ns));
-            last_ns = completion.at_ns;
-        })
-        .map_err(wrong)?;
-    machine.changes(&mut changes);
-    let same = ended.is_same();
-    if flags.json {
-        print_json(&json!({
-            "operations": ended.operations,
-            "faults": ended.faults,
-            "completed": done,
-            "failed": failed,
-            "machine_ns": machine.now_ns(),
-            "events": machine.events(),
-            "hash": format!("{:016x}", ended.hashes.0),
-            "same": same,
-        }))?;
-    } else {
-        let verdict = match same {
-            Some(true) => "the same events as were recorded",
-            Some(false) => {
-                "NOT the recorded events: the device's files or this program have changed since"
-            }
-            None => "the record was cut off, so the events can't be compared",
-        };
-        print(&format!(
-            "{} operations, {} faults, {} completions ({failed} failed) in {} of the machine's time\n{} events, hash {:016x}: {verdict}\n",
-            ended.operations,
-            ended.faults,
-            done,
-            human::duration_ns(machine.now_ns()),
-            machine.events(),
-            ended.hashes.0,
-        ))?;
-    }
-    Ok(if same == Some(false) { ExitCode::from(4) } else { ExitCode::SUCCESS })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn requests_are_counted_in_whole_numbers() {

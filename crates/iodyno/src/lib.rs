@@ -19,6 +19,7 @@ mod method;
 mod method_flags;
 mod overrides;
 mod purge;
+mod replay;
 mod report;
 mod resume;
 mod run;
@@ -88,7 +89,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Serve(flags) => serve::command(flags),
         Command::Fault(flags) => fault::command(flags),
         Command::Status(flags) => fault::status(flags),
-        Command::Replay(flags) => fault::replay(flags),
+        Command::Replay(flags) => replay::command(flags, cli, words, style),
         Command::Study(flags) => study::command(flags, cli.notebook.as_deref(), style),
         Command::Size(flags) => size::command(flags, cli.notebook.as_deref(), style),
         Command::Catalog { name, json } => catalog_entries::command(name.as_deref(), *json),

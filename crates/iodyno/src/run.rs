@@ -220,5 +220,6 @@ fn with_work(
         errors_max: flags.max_errors,
         read_only: flags.read_only,
         destroy: flags.destroy.clone(),
+        record_trace: flags.record_trace.clone(),
     })
 }

@@ -113,6 +113,9 @@ pub struct Evidence {
     pub clock_error_ppm: Option<f64>,
     /// Settings of the machine and the device, and their counters; None where time is emulated.
     pub conditions: Option<Conditions>,
+    /// The trace that was issued, and how, in words: equal ones stand for equal operations. None for a workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// The workloads that ran on the same targets at the same time.
     pub beside: Vec<String>,
     /// Draws that needed a recently read or written address before there was one.

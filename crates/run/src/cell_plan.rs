@@ -5,7 +5,7 @@ use crate::resolved_run::ResolvedRun;
 use crate::schedule::Task;
 use crate::verified;
 use iodyno_drive::probe::{Load, default_engine};
-use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, Walks};
+use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, TraceEvents, Walks};
 use iodyno_emulate::System;
 use iodyno_units::OpKind;
 use iodyno_workload::{ArrivalKind, Content, Spec};
@@ -17,6 +17,7 @@ pub(crate) fn cell_plan(
     task: &Task,
     targets: Vec<TargetPlan>,
     walks: Option<Arc<Walks>>,
+    events: Option<&TraceEvents>,
 ) -> CellPlan {
     CellPlan {
         cell: task.cell.clone(),
@@ -26,6 +27,8 @@ pub(crate) fn cell_plan(
         options: run.request.options,
         walks,
         flow: Arc::default(),
+        // Fills are no part of what is measured.
+        events: events.filter(|_| task.cell.fill_passes.is_none()).cloned(),
     }
 }
 

@@ -12,8 +12,10 @@ use crate::run_cell::run_cell;
 use crate::run_record::{condition_after, head, read_back, unkept};
 use crate::schedule::{Next, Schedule};
 use crate::step_context::StepContext;
+use crate::trace_writer::TraceWriter;
 use crate::verified;
 use crate::watch::Watch;
+use iodyno_drive::TraceEvents;
 use iodyno_measure::Ended;
 use iodyno_notebook::{self as notebook, Notebook, Timestamp};
 use serde_json::Value;
@@ -46,12 +48,29 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let id = writer.as_ref().map_or_else(String::new, |writer| writer.id().to_owned());
     let mut books = Books::new(writer, resume.map_or(&[], |r| r.cells.as_slice()));
     let mut did = Did::default();
+    let (recording, events) = match &run.request.record_trace {
+        None => (None, None),
+        Some(path) => {
+            let names: Vec<String> = open_targets.iter().map(|p| p.name.clone()).collect();
+            let (recording, events) = TraceWriter::create(&run.folder().join(path), &names)?;
+            (Some(recording), Some(events))
+        }
+    };
     verified::begin(run, &mut open_targets, notebook.as_ref(), started)?;
     let result = open_targets::lay_all_out(run, &mut open_targets, watch)
         .and_then(|()| verified::announce(run, &mut open_targets, notebook.as_ref()))
         .and_then(|()| {
-            run_cells(run, &mut open_targets, (&mut books, notebook.as_ref()), watch, &mut did)
+            let kept = (&mut books, notebook.as_ref());
+            run_cells(run, &mut open_targets, kept, watch, &mut did, events.as_ref())
         });
+    // Its thread ends with the last sender.
+    drop(events);
+    if let Some(recording) = recording
+        && did.ended != Ended::Hung
+        && let Err(why) = recording.finish()
+    {
+        watch.warn(&why);
+    }
     // A target that hangs is not touched again: no last flush.
     if did.ended != Ended::Hung
         && let Err(e) = verified::keep(run, &open_targets, notebook.as_ref())
@@ -132,6 +151,7 @@ fn run_cells(
     (books, notebook): (&mut Books, Option<&Notebook>),
     watch: &mut dyn Watch,
     did: &mut Did,
+    events: Option<&TraceEvents>,
 ) -> Result<Ran, RunError> {
     let mut schedule = Schedule::new(run, open_targets.len());
     if let Some(resume) = run.process.resume.as_ref() {
@@ -151,6 +171,7 @@ fn run_cells(
             notebook,
             first_index,
             watch,
+            events,
         };
         let (done, then_wait_ns) = match next {
             Next::Finished => return Ok(Ran::AllCells),

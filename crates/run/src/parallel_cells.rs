@@ -37,7 +37,7 @@ pub(crate) fn beside(
         }
         let system = schedule.system(&next.cell)?;
         let (targets, _) = targets_of(&next, own, system.as_ref(), None);
-        let plan = cell_plan(run, &next, targets, None);
+        let plan = cell_plan(run, &next, targets, None, None);
         all.push((next, plan));
     }
     Ok(all)

@@ -6,7 +6,7 @@ use iodyno_measure::Threshold;
 use iodyno_method::Budget;
 use iodyno_target::{Health, Inspection};
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{ArrivalKind, Limits, Spec};
+use iodyno_workload::{ArrivalKind, CellSpec, Spec};
 use serde::Serialize;
 
 /// Approximate overhead of a method's step on real storage beside its own time, ns: starting threads, calibrating
@@ -144,15 +144,26 @@ impl Plan {
         let targets = inspections.len() as u64;
         let capacity_bytes = capacities_bytes.iter().copied().max().unwrap_or(0);
         for cell in &run.cells {
-            let loads = || core::iter::once(cell).chain(&cell.beside).map(|c| c.spec.limits());
-            let long_ns = |l: Limits| l.start_after_ns + l.ramp_ns + l.time_ns.unwrap_or_default();
+            let loads = || core::iter::once(cell).chain(&cell.beside);
+            let time_ns = |load: &CellSpec| {
+                let by_trace_ns = load.replay.as_ref().map(|replay| replay.time_ns());
+                load.spec.limits().time_ns.or(by_trace_ns)
+            };
+            let long_ns = |load: &CellSpec| {
+                let limits = load.spec.limits();
+                limits.start_after_ns + limits.ramp_ns + time_ns(load).unwrap_or_default()
+            };
             plan.cell_times_ns.push(loads().map(long_ns).max().unwrap_or(0));
-            plan.open_ended |= loads().any(|limits| limits.time_ns.is_none());
+            plan.open_ended |= loads().any(|load| load.spec.limits().time_ns.is_none());
             if emulated {
                 continue;
             }
             for load in core::iter::once(cell).chain(&cell.beside) {
-                match Writes::of(&load.spec, capacity_bytes) {
+                let writes = match &load.replay {
+                    Some(replay) => Writes::AtMost(replay.trace.summary().written_bytes() as f64),
+                    None => Writes::of(&load.spec, capacity_bytes),
+                };
+                match writes {
                     Writes::AtMost(bytes) => plan.cell_write_bytes += bytes as u64 * targets,
                     Writes::About(bytes) => {
                         plan.cell_write_bytes += bytes as u64 * targets;

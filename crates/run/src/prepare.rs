@@ -236,6 +236,7 @@ pub(crate) fn catch_up<'r>(
             notebook: None,
             first_index: start,
             watch,
+            events: None,
         };
         match next {
             Next::Measure(task)

@@ -21,6 +21,7 @@ use iodyno_workload::{
 /// Combinations that are impossible on any target.
 pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     interval(run)?;
+    recording(run)?;
     if run.request.system_clock && run.emulated.as_ref().is_some_and(|of| !of.live) {
         return Err(RunError::Impossible(
             "--system-clock has no effect on emulated targets in virtual time, where no clock is read: take it out".to_owned(),
@@ -189,6 +190,7 @@ pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<
         for cell in run.loads() {
             crate::fill::check(cell)?;
             nbd(&cell.name, &cell.spec, open_target)?;
+            replay(cell, open_target)?;
             let geometry = Geometry {
                 capacity_bytes: open_target.medium.capacity_bytes(),
                 align_bytes: open_target.align_bytes,
@@ -200,6 +202,37 @@ pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<
         }
     }
     Ok(())
+}
+
+/// A trace that goes beyond a target, or is finer than it.
+fn replay(cell: &CellSpec, open_target: &OpenTarget) -> Result<(), RunError> {
+    let Some(replay) = &cell.replay else { return Ok(()) };
+    let misfit = |why: String| DriveError::DoesNotFit { target: open_target.name.clone(), why };
+    replay.placement(open_target.medium.capacity_bytes()).map_err(|e| misfit(e.to_string()))?;
+    let (own, needed) = (cell.spec.align_bytes(), open_target.align_bytes);
+    if !own.is_multiple_of(needed) {
+        let (own, needed) = (human::size(own.into()), human::exact_size(needed.into()));
+        return Err(misfit(format!(
+            "the target takes multiples of {needed}, and the operations of the trace are multiples of {own}: `--align {needed}` enlarges them; or go through the page cache (`PATH?direct=no`)"
+        ))
+        .into());
+    }
+    Ok(())
+}
+
+/// What is recorded as a trace is one cell.
+fn recording(run: &ResolvedRun) -> Result<(), RunError> {
+    let cells = run.cells.iter().filter(|cell| cell.fill_passes.is_none()).count();
+    let is_one = cells == 1
+        && run.method.is_none()
+        && run.request.repeats == 1
+        && run.cells.iter().all(|cell| cell.beside.is_empty());
+    if run.request.record_trace.is_none() || is_one {
+        return Ok(());
+    }
+    Err(RunError::Impossible(
+        "--record-trace takes the operations of one cell: run one workload, once, and nothing beside it".to_owned(),
+    ))
 }
 
 /// Why a method's cell can't be issued on these targets; None if it can.

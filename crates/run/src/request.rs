@@ -4,11 +4,12 @@
 use crate::files::Files;
 use crate::processors::Processors;
 use iodyno_drive::{EngineKind, EngineOptions};
+use iodyno_exchange::trace::Selection;
 use iodyno_measure::Threshold;
 use iodyno_method::MethodSource;
 use iodyno_notebook::RunHead;
 use iodyno_target::TargetName;
-use iodyno_workload::{CellSpec, Spec};
+use iodyno_workload::{CellSpec, Fit, Spec, Timing};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -55,6 +56,9 @@ pub struct RunRequest {
     pub read_only: bool,
     /// Names that confirm targets which hold data.
     pub destroy: Vec<String>,
+    /// Where the operations of its only cell are written as a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record_trace: Option<PathBuf>,
 }
 
 impl RunRequest {
@@ -79,6 +83,33 @@ pub enum Work {
         /// Reuses the preconditioning of an earlier run, where it is proven to be intact.
         reuse: bool,
     },
+    /// A trace, on all targets at once.
+    Trace(Box<TraceRequest>),
+}
+
+/// A trace, and how it is issued.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceRequest {
+    /// The file, from the request's folder.
+    pub path: PathBuf,
+    /// The hash of the file, SHA-256 in hexadecimal digits; a file with another one is refused. None takes the file as
+    /// it is, and its hash is filled in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// The part of the file.
+    pub selection: Selection,
+    /// When operations are due.
+    pub timing: Timing,
+    /// Where they go.
+    pub fit: Fit,
+    /// Where in the target the trace begins, bytes.
+    pub offset_bytes: u64,
+    /// Workers of each target.
+    pub threads: u32,
+    /// Most operations of a worker in flight; None chooses by the timing and the largest operation.
+    pub depth: Option<u32>,
+    /// The content of writes, as a flag gives it.
+    pub content: String,
 }
 
 /// A cell of a list.

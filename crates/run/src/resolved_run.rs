@@ -4,6 +4,7 @@ use crate::emulated::Emulated;
 use crate::emulated_system::emulated;
 use crate::find_work;
 use crate::outcome::RunError;
+use crate::replayed_trace;
 use crate::request::{RunRequest, Work};
 use iodyno_drive::EngineKind;
 use iodyno_drive::clock::Clock;
@@ -37,6 +38,8 @@ pub struct ResolvedRun {
     pub clock: Clock,
     /// What belongs to this process alone.
     pub process: Process,
+    /// Remarks about what was read, in sentences.
+    pub notes: Vec<String>,
 }
 
 /// A method to execute, rather than a list of cells.
@@ -84,10 +87,14 @@ impl ResolvedRun {
     pub fn new(mut request: RunRequest, process: Process) -> Result<Self, RunError> {
         let emulated = emulated(&request.targets, &mut request.files)?;
         let (mut thresholds, mut method) = (Vec::new(), None);
-        let cells = match &request.work {
+        let mut notes = Vec::new();
+        let cells = match &mut request.work {
+            Work::Trace(of) => {
+                vec![replayed_trace::cell(of, &request.folder, &mut notes)?]
+            }
             Work::Cells(listed) => listed.iter().map(crate::ListedCell::cell).collect(),
             Work::Method { source, each, reuse } => {
-                let of = find_work::method(MethodSource::clone(source))?;
+                let of = find_work::method(MethodSource::clone(&**source))?;
                 check_scale(source)?;
                 let targets = request.targets.iter().map(volumes).sum();
                 of.engines()
@@ -102,7 +109,7 @@ impl ResolvedRun {
         };
         thresholds.extend(request.thresholds.iter().cloned());
         let clock = if request.system_clock { Clock::system() } else { Clock::new() };
-        Ok(Self { request, cells, method, thresholds, emulated, clock, process })
+        Ok(Self { request, cells, method, thresholds, emulated, clock, process, notes })
     }
 
     /// Every workload of its cells, those beside others included.

@@ -54,7 +54,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     let media = served.as_ref().map(|(_, media)| media.as_slice());
     let (targets, choices) = targets_of(task, open_targets, system.as_ref(), media);
     let calibration = calibrated(run, spec, &open_targets[0].medium, schedule, watch)?;
-    let plan = cell_plan(run, task, targets, schedule.walks(task));
+    let plan = cell_plan(run, task, targets, schedule.walks(task), on.events);
 
     // A target is there once for each workload that it gets.
     let loads: Vec<&CellSpec> = core::iter::once(cell).chain(&cell.beside).collect();
@@ -100,6 +100,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
         let others = loads.iter().enumerate().filter(|(at, _)| *at != index % loads.len());
         done.evidence.beside = others.map(|(_, load)| load.workload.clone()).collect();
         record_unverified(spec, done);
+        record_replay(done);
         open_target.verified.note(done);
     }
     let is_null = matches!(open_targets[0].medium, Medium::Null(_));
@@ -172,6 +173,20 @@ fn record_lateness(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
             cell.facts.insert("late".to_owned(), format!("{words} after the model"));
         }
     }
+}
+
+/// The facts of a replay: what it issued, and how far it kept to the times.
+fn record_replay(cell: &mut Cell) {
+    let Some(words) = cell.evidence.trace.clone() else { return };
+    cell.facts.insert("trace".to_owned(), words);
+    let Some(lateness) = cell.lateness.as_ref().filter(|l| l.count() > 0) else { return };
+    let time = |ns: u64| human::time_ns(ns as f64);
+    let words = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(|(name, q)| {
+        Some(format!("{name} {}", time(lateness.supported_quantile_ns(q)?)))
+    });
+    let max = lateness.max_ns().map(|ns| format!("max {}", time(ns)));
+    let words = words.chain(max).collect::<Vec<_>>().join(", ");
+    cell.facts.insert("lateness".to_owned(), format!("{words}: submission after it was due"));
 }
 
 /// Where content was to be verified, and none of the reads could be, the evidence contains an empty

@@ -4,6 +4,7 @@ use crate::open_targets::OpenTarget;
 use crate::resolved_run::ResolvedRun;
 use crate::schedule::Schedule;
 use crate::watch::Watch;
+use iodyno_drive::TraceEvents;
 use iodyno_notebook::{Notebook, RunWriter};
 
 /// The context in which a run executes a step.
@@ -19,4 +20,6 @@ pub(crate) struct StepContext<'a, 'r> {
     /// The place of the step's first cell among the run's.
     pub(crate) first_index: usize,
     pub(crate) watch: &'a mut dyn Watch,
+    /// Takes the operations of cells that measure; None where they are not recorded.
+    pub(crate) events: Option<&'a TraceEvents>,
 }

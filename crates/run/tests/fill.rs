@@ -38,6 +38,7 @@ fn resolved(cells: Vec<CellSpec>, targets: &[&str], engine: Option<EngineKind>) 
         errors_max: 10,
         read_only: false,
         destroy: Vec::new(),
+        record_trace: None,
     };
     let process = Process {
         command: Vec::new(),

@@ -2,8 +2,9 @@
 //! devices, their initial state. A method or a list of cells creates it, and it reaches the
 //! driver unchanged; targets, engines and the place in a method are added on the way.
 
-use crate::Spec;
+use crate::{Replay, Spec};
 use iodyno_units::Precondition;
+use std::sync::Arc;
 
 /// One cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,9 @@ pub struct CellSpec {
     /// Workloads on the same targets at the same time, with figures, workers and limits of their own; none has one beside
     /// it.
     pub beside: Vec<CellSpec>,
+    /// The trace that it issues, whose mix, sizes and rate the workload describes; None for a cell that issues the
+    /// workload's own stream.
+    pub replay: Option<Arc<Replay>>,
 }
 
 /// The initial state of emulated devices, and a cell's duration in virtual time. Real storage ignores it.
@@ -83,6 +87,7 @@ impl CellSpec {
             engine: None,
             emulation: EmulationOptions::default(),
             beside: Vec::new(),
+            replay: None,
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! A workload file becomes a [`Spec`] (or a [`Group`] of names); a [`Spec`], a seed and the
 //! [`Geometry`] of a target become, for each worker, a [`Stream`] of operations, the [`WorkloadSource`] that gives
-//! each at its time, and a [`Filler`] for what writes carry. A [`CellSpec`] is a [`Spec`] with all else that a cell is. A worker knows of it only what the trait [`Source`]
+//! each at its time, and a [`Filler`] for what writes carry. A [`trace::Trace`] is the other origin of operations: [`Replay`] makes a [`TraceSource`] of it. A [`CellSpec`] is a [`Spec`] with all else that a cell is. A worker knows of it only what the trait [`Source`]
 //! says.
 //!
 //! **Invariants:** reads no clock, does no I/O, starts no thread. From one seed every stream is
@@ -25,11 +25,13 @@ mod overrides;
 mod pacing;
 mod range;
 mod remarks;
+mod replay;
 mod rules;
 mod schema;
 mod source;
 mod spec;
 mod stream;
+pub mod trace;
 
 pub use arrivals::Arrivals;
 pub use cell::{CellSpec, EmulationOptions, Settle};
@@ -38,6 +40,7 @@ pub use file_set::FileSet;
 pub use flags::OfferedRate;
 pub use group::{Group, Member, Workload};
 pub use pacing::Flow;
+pub use replay::{Fit, Misfit, Placement, Replay, ReplayShape, Timing, TraceSource};
 pub use schema::KEYS;
 pub use source::{Issue, Next, Outcome, Source, SourceEnd, WorkloadSource};
 pub use spec::{

@@ -32,7 +32,7 @@ use crate::engine::{EngineKind, Medium};
 use crate::gather::{Gathering, assemble, empty_cells};
 use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
-use crate::worker_threads::{Done, coverage, is_open, limits, shared, source};
+use crate::worker_threads::{Done, WorkerParts, coverage, is_open, limits, shared};
 pub use carried::Carried;
 use event_loop::EventLoop;
 use iodyno_emulate::spec::Written;
@@ -40,7 +40,7 @@ use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Fault, Machine, System};
 use iodyno_measure::{Cell, StampQuality};
 use iodyno_units::{human, rng};
-use iodyno_workload::{Content, Spec};
+use iodyno_workload::{Content, Source, Spec};
 use settle::Settled;
 use std::collections::BTreeMap;
 use std::io;
@@ -125,6 +125,29 @@ fn drive_on(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Ran, DriveError> {
+    let stream = |parts: &WorkerParts<'_>, seed| Ok(parts.stream_of(seed));
+    match (&plan.cell.replay, &plan.events) {
+        (None, None) => drive_with(plan, carried, stop, observer, stream),
+        (None, Some(to)) => drive_with(plan, carried, stop, observer, |parts, seed| {
+            Ok(parts.recorded(parts.stream_of(seed), to))
+        }),
+        (Some(replay), None) => {
+            drive_with(plan, carried, stop, observer, |parts, _| parts.trace(replay))
+        }
+        (Some(replay), Some(to)) => drive_with(plan, carried, stop, observer, |parts, _| {
+            Ok(parts.recorded(parts.trace(replay)?, to))
+        }),
+    }
+}
+
+/// The same with the sources that `source` makes, from a seed, for each worker.
+fn drive_with<S: Source>(
+    plan: &CellPlan,
+    carried: &mut Carried,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+    source: impl Fn(&WorkerParts<'_>, u64) -> Result<S, DriveError>,
+) -> Result<Ran, DriveError> {
     let start_ns = carried.now_ns;
     check_slots(plan)?;
     let mut workers = Vec::new();
@@ -139,10 +162,11 @@ fn drive_on(
         for number in 0..cell.spec.threads() {
             let machine_number = carried.worker(volume, workers_on[volume as usize])?;
             workers_on[volume as usize] += 1;
+            let parts = WorkerParts { plan, target, number, shared: &shared };
             workers.push(Worker::new(
                 workers.len(),
                 (target, volume, machine_number),
-                source(plan, target, &shared, seed, number),
+                (source(&parts, seed)?, parts.slots()),
                 limits(cell, &shared, number).share,
                 coverage(plan, target, &shared),
             ));

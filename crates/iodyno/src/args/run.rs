@@ -229,6 +229,9 @@ pub struct Run {
     /// Keep nothing.
     #[arg(long, help_heading = "Output")]
     pub no_notebook: bool,
+    /// Write what the workload issues, with times and completions, to this new file, for `iodyno replay`.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub record_trace: Option<PathBuf>,
     /// Draw the run as a page when it is over, as `iodyno report` does: iodyno-ID.html here, or this file.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
         help_heading = "Output")]
@@ -261,7 +264,7 @@ fn limit_ns(text: &str) -> Result<u64, String> {
 }
 
 /// A name that `compare` can find again.
-fn run_name(text: &str) -> Result<String, String> {
+pub(super) fn run_name(text: &str) -> Result<String, String> {
     let is_taken = text.trim().to_ascii_lowercase().starts_with("last");
     let is_odd = text.trim() != text || text.contains(|c: char| c == ',' || c.is_control());
     match text.chars().count() {

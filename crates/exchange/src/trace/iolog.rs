@@ -1,0 +1,99 @@
+//! fio's iolog. Version 3: `microseconds file action [offset length]`. Version 2 has no times, but `wait` lines.
+//!
+//! A `wait` of version 2 has milliseconds from the start: so fio executes it, though its manual says microseconds since
+//! the wait before. What follows is due then.
+
+use super::{Lines, Sink, number};
+use iodyno_units::OpKind;
+
+/// The version whose first line this is.
+pub(super) fn version(first: &str) -> Option<u32> {
+    match first.trim_end() {
+        "fio version 2 iolog" => Some(2),
+        "fio version 3 iolog" => Some(3),
+        _ => None,
+    }
+}
+
+pub(super) struct Iolog {
+    version: u32,
+    /// Of version 2: when the last wait ends, ns.
+    at_ns: u64,
+    has_waited: bool,
+}
+
+impl Iolog {
+    pub(super) fn new(version: u32) -> Self {
+        Self { version, at_ns: 0, has_waited: false }
+    }
+}
+
+impl Lines for Iolog {
+    fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String> {
+        let mut words = text.split_ascii_whitespace();
+        let mut at_ns = self.at_ns;
+        if self.version == 3 {
+            at_ns = number(words.next().unwrap_or_default(), "time")?
+                .checked_mul(1000)
+                .ok_or("the time is too large")?;
+        }
+        let (Some(file), Some(action)) = (words.next(), words.next()) else {
+            return Err("a line has a file and an action".to_owned());
+        };
+        let (offset, len) = match (words.next(), words.next(), words.next()) {
+            (None, ..) => {
+                match action {
+                    "add" | "open" | "close" => {
+                        to.leave_out("lines that add, open or close a file");
+                    }
+                    "read" | "write" | "trim" | "sync" | "datasync" | "wait" => {
+                        return Err(format!("`{action}` has an offset and a length"));
+                    }
+                    other => to.leave_out(&format!("lines of the unknown action `{other}`")),
+                }
+                return Ok(());
+            }
+            (Some(offset), Some(len), None) => (number(offset, "offset")?, number(len, "length")?),
+            _ => {
+                return Err(
+                    "behind the action there is an offset and a length, or nothing".to_owned()
+                );
+            }
+        };
+        let kind = match action {
+            "read" => OpKind::Read,
+            "write" => OpKind::Write,
+            "trim" => OpKind::Trim,
+            "sync" | "datasync" => OpKind::Flush,
+            "wait" if self.version == 2 => {
+                self.at_ns =
+                    offset.checked_mul(1_000_000).ok_or("the time is too large")?.max(at_ns);
+                self.has_waited = true;
+                return Ok(());
+            }
+            "wait" => {
+                to.leave_out("lines with `wait`, which version 3 does not know");
+                return Ok(());
+            }
+            other => {
+                to.leave_out(&format!("lines of the unknown action `{other}`"));
+                return Ok(());
+            }
+        };
+        if len == 0 && kind != OpKind::Flush {
+            to.leave_out(&format!("{} of no bytes", kind.name()));
+            return Ok(());
+        }
+        to.push(file, at_ns, (kind, false), (offset, len), None).map(drop)
+    }
+
+    fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
+        if self.has_waited {
+            to.notes.push(
+                "waits are taken as fio executes them: milliseconds from the start of the replay"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+}

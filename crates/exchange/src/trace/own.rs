@@ -1,0 +1,160 @@
+//! Our own traces, which `iodyno run --record-trace` writes: reading and writing of the text. `docs/formats/trace.md`
+//! describes it.
+//!
+//! ```text
+//! iodyno trace 1
+//! t 0 scratch:                 target: number, name
+//! o 1200 0 0 7 w 4096 4096 0   operation: ns, target, worker, its number there, kind, offset, length, forced
+//! c 81000 0 0 7                completion: ns, target, worker, the operation's number
+//! end 1                        operations
+//! ```
+
+use super::{Lines, Sink, number};
+use iodyno_units::{Op, OpKind};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+/// The first line.
+pub(super) const FIRST: &str = "iodyno trace 1";
+const KINDS: [(OpKind, &str); OpKind::COUNT] = [
+    (OpKind::Read, "r"),
+    (OpKind::Write, "w"),
+    (OpKind::Flush, "f"),
+    (OpKind::Trim, "t"),
+    (OpKind::WriteZeroes, "z"),
+];
+/// The most targets of a trace.
+const TARGETS_MAX: usize = 4096;
+/// Operations that wait for their completion; of more, the response times are left out.
+const IN_FLIGHT_MAX: usize = 1 << 20;
+
+/// An operation of a run, by its target, its worker there, and its number among those of the worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OwnId {
+    /// The target.
+    pub target: u32,
+    /// The worker.
+    pub worker: u32,
+    /// The number.
+    pub number: u64,
+}
+
+/// The lines before the operations, for targets of these names.
+pub fn head<'a>(targets: impl Iterator<Item = &'a str>) -> String {
+    let mut text = format!("{FIRST}\n");
+    for (number, name) in targets.enumerate() {
+        let _ = writeln!(text, "t {number} {}", name.replace(char::is_control, " "));
+    }
+    text
+}
+
+/// Appends the line of an operation that began at `at_ns`, or, without one, of the completion of it.
+pub fn line(to: &mut String, at_ns: u64, id: OwnId, op: Option<&Op>) {
+    let OwnId { target, worker, number } = id;
+    let _ = match op {
+        Some(Op { offset_bytes, len_bytes, kind, fua }) => {
+            let kind = KINDS[kind.index()].1;
+            let fua = u8::from(*fua);
+            writeln!(
+                to,
+                "o {at_ns} {target} {worker} {number} {kind} {offset_bytes} {len_bytes} {fua}"
+            )
+        }
+        None => writeln!(to, "c {at_ns} {target} {worker} {number}"),
+    };
+}
+
+/// The line behind so many operations.
+pub fn tail(operations: u64) -> String {
+    format!("end {operations}\n")
+}
+
+/// The kind of an operation from its letter.
+pub(super) fn kind(letter: &str) -> Result<OpKind, String> {
+    let kind = KINDS.iter().find(|kind| kind.1 == letter).map(|kind| kind.0);
+    kind.ok_or_else(|| format!("`{letter}` is no kind of operation: they are r, w, f, t and z"))
+}
+
+#[derive(Default)]
+pub(super) struct Own {
+    names: BTreeMap<u32, String>,
+    in_flight: HashMap<OwnId, usize>,
+    ops: u64,
+    end: Option<u64>,
+}
+
+fn small(text: &str, what: &str) -> Result<u32, String> {
+    u32::try_from(number(text, what)?).map_err(|_| format!("the {what} is too large"))
+}
+
+impl Lines for Own {
+    fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String> {
+        if self.end.is_some() {
+            return Err("there is a line behind `end`".to_owned());
+        }
+        let mut words = text.split(' ');
+        let what = words.next().unwrap_or_default();
+        let mut next = |of: &str| words.next().ok_or_else(|| format!("the {of} is missing"));
+        match what {
+            "t" => {
+                let target = small(next("target")?, "target")?;
+                let name = text.splitn(3, ' ').nth(2).ok_or("the target's name is missing")?;
+                if self.names.len() >= TARGETS_MAX {
+                    return Err(format!("a trace has at most {TARGETS_MAX} targets"));
+                }
+                if self.names.insert(target, name.to_owned()).is_some() {
+                    return Err("the target was named before".to_owned());
+                }
+            }
+            "o" | "c" => {
+                let at_ns = number(next("time")?, "time")?;
+                let target = small(next("target")?, "target")?;
+                let worker = small(next("worker")?, "worker")?;
+                let id = OwnId { target, worker, number: number(next("number")?, "number")? };
+                if what == "c" {
+                    if let Some(index) = self.in_flight.remove(&id) {
+                        to.builder.completed(index, at_ns);
+                    }
+                } else {
+                    let Some(name) = self.names.get(&target) else {
+                        return Err(format!(
+                            "target {target} has no name: a line `t {target} NAME` comes before"
+                        ));
+                    };
+                    let kind = kind(next("kind")?)?;
+                    let offset = number(next("offset")?, "offset")?;
+                    let len = number(next("length")?, "length")?;
+                    let fua = number(next("forced")?, "forced")? == 1;
+                    self.ops += 1;
+                    if let Some(index) = to.push(name, at_ns, (kind, fua), (offset, len), None)?
+                        && self.in_flight.len() < IN_FLIGHT_MAX
+                    {
+                        self.in_flight.insert(id, index);
+                    }
+                }
+                if words.next().is_some() {
+                    return Err("there is a word too many".to_owned());
+                }
+            }
+            "end" => {
+                self.end = Some(number(next("number of operations")?, "number of operations")?);
+            }
+            _ => return Err("a line begins with t, o, c or end".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
+        match self.end {
+            None => to.notes.push("the trace was cut off: it has no `end`".to_owned()),
+            Some(count) if count != self.ops => {
+                return Err(format!(
+                    "the trace has {} operations, and `end` says {count}",
+                    self.ops
+                ));
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! The readers of traces: what each format means, what is refused, and that no text makes them panic, hang or take
+//! much memory.
+//!
+//! Mutations are 20 000 by default. A soak: `IODYNO_TRACE_CASES=30000000 cargo test --release -p iodyno-exchange --test trace any_text`.
+
+use iodyno_catalog::Problem;
+use iodyno_exchange::trace::{BlockAction, Format, Selection, TraceFile, read};
+use iodyno_units::OpKind::{Flush, Read, Trim, Write};
+use iodyno_units::{Op, OpKind, rng};
+
+type Row = (u64, OpKind, u64, u32, Option<u64>);
+
+fn reading(text: &str, chosen: &Selection) -> Result<TraceFile, Problem> {
+    read(text.as_bytes(), "it", chosen, 1 << 20)
+}
+
+fn file(text: &str) -> TraceFile {
+    reading(text, &Selection::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn rows(file: &TraceFile) -> Vec<Row> {
+    let row = |o: iodyno_workload::trace::TraceOp| {
+        let Op { offset_bytes, len_bytes, kind, .. } = o.op;
+        (o.at_ns, kind, offset_bytes, len_bytes, o.response_ns)
+    };
+    file.trace.ops().map(row).collect()
+}
+
+fn refusal(text: &str) -> String {
+    reading(text, &Selection::default()).unwrap_err().to_string()
+}
+
+const V2: &str = "fio version 2 iolog\n/d/a add\n/d/b add\n/d/a open\n/d/b open\n/d/a write 0 4096\n/d/a wait 5 0\n/d/b read 8192 512\n/d/a sync 0 0\n/d/a wait 7 0\n/d/b trim 0 1048576\n/d/a close\n/d/b close\n";
+const V3: &str = "fio version 3 iolog\n26 x add\n187 x open\n191 x read 0 4096\n2802 x write 45056 8192\n3109 x sync 57344 0\n3110 x datasync 0 0\n3200 x trim 4096 4096\n3300 x warp 1 2\n3400 x wait 1 2\n5235 x close\n";
+const BLK: &str = "\
+  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
+  8,0    3        2     0.000001829   697  P   N [kjournald]
+  8,0    3        3     0.000002197   697  Q   W 223490 + 8 [kjournald]
+  8,0    3        4     0.000005533   697  M   W 223498 + 8 [kjournald]
+  8,0    3        5     0.000006000   697  Q  RM 800 + 16 [a b]
+  8,0    3       17     0.000025012   697  D   W 223490 + 8 [kjournald]
+  8,0    1        6     0.000100000     0  C   W 223490 + 8 [0]
+  8,0    3       18     1.500000000   697  Q FWFS 64 + 8 [x]
+  8,0    3       19     1.600000000   697  Q FWS [x]
+  8,0    3       20     1.600000001   697  Q   D 0 + 2048 [x]
+  8,0    3       21     1.600000002   697  Q   N 36 (12 00 00 00 24 00 ..) [x]
+  8,0    3       22     1.700000000     0  m   N cfq697 Not idling
+CPU3 (8,0):
+ Reads Queued:           1,        8KiB\t Writes Queued:           2,        8KiB
+Total (8,0):
+ Throughput (R/W): 1KiB/s / 1KiB/s
+";
+const MSR: &str = "128166372003061629,usr,0,Read,7014609920,24576,41286\n128166372016382155,usr,0,Write,1317441536,8192,1963\n128166372016382155,usr,1,Read,512,512,20\n128166372026382245,usr,0,Write,2436440064,4096,1835\n";
+const OWN: &str = "iodyno trace 1\nt 0 scratch:\nt 1 nbd://host/a b\no 100 0 0 0 w 4096 4096 1\no 100 1 3 0 r 0 512 0\nc 250 1 3 0\no 300 0 0 1 f 0 0 0\no 400 0 0 2 z 0 65536 0\nc 900 0 0 0\nend 4\n";
+const SERVED: &str = "iodyno record 2\n{\"device\":\"model:x\"}\no 1200 0 0 w 4096 4096 0\nf 5000 power-cut\no 6000 0 1 r 0 4096 0\nend 90000 0123456789abcdef\n";
+const ALL: [&str; 6] = [V2, V3, BLK, MSR, OWN, SERVED];
+
+#[test]
+fn iologs_of_fio() {
+    let v2 = file(V2);
+    assert_eq!((v2.format, v2.has_times), (Format::IologV2, true));
+    // The second file begins at the next whole MiB.
+    let expected = [
+        (0, Write, 0, 4096, None),
+        (5_000_000, Read, (1 << 20) + 8192, 512, None),
+        (5_000_000, Flush, 0, 0, None),
+        (7_000_000, Trim, 1 << 20, 1 << 20, None),
+    ];
+    assert_eq!(rows(&v2), expected);
+    assert_eq!(v2.left_out, [("lines that add, open or close a file".to_owned(), 6)]);
+    assert!(v2.notes[0].contains("milliseconds"));
+    let v3 = file(V3);
+    let expected = [
+        (191_000, Read, 0, 4096, None),
+        (2_802_000, Write, 45056, 8192, None),
+        (3_109_000, Flush, 0, 0, None),
+        (3_110_000, Flush, 0, 0, None),
+        (3_200_000, Trim, 4096, 4096, None),
+    ];
+    assert_eq!(rows(&v3), expected);
+    let left_out: Vec<_> = v3.left_out.iter().map(|l| (l.0.as_str(), l.1)).collect();
+    assert!(left_out.contains(&("lines of the unknown action `warp`", 1)), "{left_out:?}");
+    assert!(!file("fio version 2 iolog\na read 0 512\na read 512 512\n").has_times);
+    assert!(refusal("fio version 3 iolog\n1 x read 0\n").contains("line 2: behind the action"));
+    assert!(
+        refusal("fio version 3 iolog\n1 x open\n1 x read\n")
+            .contains("line 3: `read` has an offset")
+    );
+    assert!(
+        refusal("fio version 3 iolog\nx open\n").contains("line 2: the time is no whole number")
+    );
+    assert!(refusal("fio version 3 iolog\n1 x read 100 512\n").contains("--align 512"));
+}
+
+#[test]
+fn text_of_blkparse() {
+    let queued = file(BLK);
+    let expected = [
+        (2197, Write, 223_490 * 512, 4096, Some(97_803)),
+        (6000, Read, 800 * 512, 8192, None),
+        (1_500_000_000, Flush, 0, 0, None),
+        (1_500_000_000, Write, 64 * 512, 4096, None),
+        (1_600_000_000, Flush, 0, 0, None),
+        (1_600_000_001, Trim, 0, 1 << 20, None),
+    ];
+    assert_eq!(rows(&queued), expected);
+    assert!(queued.trace.ops().nth(3).unwrap().op.fua);
+    let count = |what: &str| queued.left_out.iter().find(|l| l.0.contains(what)).map(|l| l.1);
+    assert_eq!(
+        (count("`G`"), count("`D`"), count("`m`"), count("tables")),
+        (Some(1), Some(1), Some(1), Some(4))
+    );
+    assert_eq!(count("`N` without sectors"), Some(1));
+    let issued = Selection { action: BlockAction::Issue, ..Selection::default() };
+    let issued = reading(BLK, &issued).unwrap();
+    assert_eq!(rows(&issued), [(25_012, Write, 223_490 * 512, 4096, Some(74_988))]);
+    // Several devices are chosen by name.
+    let two = BLK.replacen("  8,0    3        5", "  9,1    3        5", 1);
+    let error = refusal(&two);
+    assert!(
+        error.contains("8,0 (5 operations), 9,1 (1 operations)") && error.contains("--only 8,0"),
+        "{error}"
+    );
+    let only = Selection { only: vec!["9,1".to_owned()], ..Selection::default() };
+    assert_eq!(rows(&reading(&two, &only).unwrap()), [(6000, Read, 800 * 512, 8192, None)]);
+    assert!(refusal(&format!("{}8,0 1 2 x 3 Q W 1 + 1\n", &BLK[..80])).contains("no time"));
+}
+
+#[test]
+fn csv_of_msr() {
+    let expected = [
+        (0, Read, 7_014_609_920, 24576, Some(4_128_600)),
+        (1_332_052_600, Write, 1_317_441_536, 8192, Some(196_300)),
+        (1_332_052_600, Read, 512 + 7_014_973_440, 512, Some(2000)),
+        (2_332_061_600, Write, 2_436_440_064, 4096, Some(183_500)),
+    ];
+    assert_eq!(rows(&file(MSR)), expected);
+    let head = format!("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n{MSR}");
+    assert_eq!(rows(&file(&head)), expected);
+    // A row that is earlier than the first; times count from the earliest.
+    let (first, rest) = MSR.split_once('\n').unwrap();
+    let mixed = format!("{rest}{first}\n");
+    let mixed = file(&mixed);
+    assert_eq!(rows(&mixed).iter().map(|r| r.0).collect::<Vec<_>>(), expected.map(|r| r.0));
+    assert!(!mixed.trace.summary().is_sorted);
+    let part = Selection {
+        from_ns: Some(1_000_000_000),
+        to_ns: Some(2_000_000_000),
+        ..Selection::default()
+    };
+    let part = reading(MSR, &part).unwrap();
+    assert_eq!(rows(&part).iter().map(|r| r.0).collect::<Vec<_>>(), [332_052_600, 332_052_600]);
+    assert_eq!(part.left_out, [("operations at other times".to_owned(), 2)]);
+    let disk = Selection { only: vec!["usr.1".to_owned()], ..Selection::default() };
+    assert_eq!(rows(&reading(MSR, &disk).unwrap()), [(0, Read, 512, 512, Some(2000))]);
+    assert!(
+        refusal(&format!("{MSR}1,usr,0,Read,0,512,1\n"))
+            .contains("line 5: it is more than an hour")
+    );
+    let none = Selection { only: vec!["usr.9".to_owned()], ..Selection::default() };
+    let error = reading(MSR, &none).unwrap_err().to_string();
+    assert!(
+        error.contains("no operation") && error.contains("4 operations on other files"),
+        "{error}"
+    );
+}
+
+#[test]
+fn our_own_traces_and_records() {
+    let own = file(OWN);
+    let second = 1 << 20;
+    let expected = [
+        (100, Write, 4096, 4096, Some(800)),
+        (100, Read, second, 512, Some(150)),
+        (300, Flush, 0, 0, None),
+        (400, OpKind::WriteZeroes, 0, 65536, None),
+    ];
+    assert_eq!(rows(&own), expected);
+    assert!(own.trace.ops().next().unwrap().op.fua && own.notes.is_empty());
+    assert_eq!(own.trace.summary().parts[1].name, "nbd://host/a b");
+    assert!(refusal(&OWN.replace("end 4", "end 5")).contains("has 4 operations"));
+    assert!(file(&OWN.replace("end 4\n", "")).notes[0].contains("cut off"));
+    assert!(refusal(&OWN.replace("t 1 nbd", "t 2 nbd")).contains("target 1 has no name"));
+    let served = file(SERVED);
+    let expected = [(1200, Write, 4096, 4096, None), (6000, Read, second, 4096, None)];
+    assert_eq!(rows(&served), expected);
+    assert_eq!(served.left_out, [("faults".to_owned(), 1)]);
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    for text in
+        ["", "\n\n", "hello\n", "fio version 1 iolog\n", "iodyno trace 2\n", "a,b,c\n", "8,0 1\n"]
+    {
+        assert!(refusal(text).contains("zcat FILE.gz"), "{text}");
+    }
+    assert!(read(&b"\x1f\x8b\x08\xff"[..], "it", &Selection::default(), 9).is_err());
+    let long = format!("fio version 3 iolog\n1 {} read 0 512\n", "x".repeat(70_000));
+    assert!(refusal(&long).contains("line 2 is longer"));
+    let error = read(MSR.as_bytes(), "it", &Selection::default(), 2).unwrap_err().to_string();
+    assert!(error.contains("line 3: it is one too many"), "{error}");
+}
+
+/// Bytes of a trace changed, cut, repeated and exchanged: it is read or refused with a line, and what is read keeps the
+/// laws of a trace.
+#[test]
+fn any_text_is_read_or_refused() {
+    let cases: u64 = std::env::var("IODYNO_TRACE_CASES").map_or(20_000, |n| n.parse().unwrap());
+    let mut random = rng::stream(1, "trace mutations", 0);
+    let pieces = [
+        "0",
+        "18446744073709551615",
+        "-1",
+        ",",
+        " ",
+        "\n",
+        "\u{202e}",
+        "+",
+        "C",
+        "FWFS",
+        "wait",
+        "end",
+        "\0",
+        "1e9",
+    ];
+    let mut taken = 0_u64;
+    for _ in 0..cases {
+        let mut below = |n: usize| rng::below(&mut random, n as u64) as usize;
+        let mut text = ALL[below(ALL.len())].as_bytes().to_vec();
+        for _ in 0..=below(3) {
+            let (at, to) = (below(text.len() + 1), below(text.len() + 1));
+            let (from, end) = (at.min(to), at.max(to));
+            match below(9) {
+                0 if at < text.len() => text[at] = below(256) as u8,
+                1..=4 if at < text.len() && text[at].is_ascii_digit() => {
+                    text[at] = b'0' + below(10) as u8;
+                }
+                5 => drop(text.splice(at..at, pieces[below(pieces.len())].bytes())),
+                6 => drop(text.drain(from..end.min(from + 20))),
+                7 => {
+                    let piece = text[from..end.min(from + 60)].to_vec();
+                    drop(text.splice(at..at, piece));
+                }
+                _ => {
+                    let other = ALL[below(ALL.len())].as_bytes();
+                    let from = below(other.len());
+                    drop(
+                        text.splice(
+                            at..at,
+                            other[from..(from + 40).min(other.len())].iter().copied(),
+                        ),
+                    );
+                }
+            }
+        }
+        let chosen = Selection {
+            action: if below(2) == 0 { BlockAction::Queue } else { BlockAction::Issue },
+            align_bytes: (below(3) == 0).then_some(4096),
+            from_ns: (below(8) == 0).then(|| below(1 << 22) as u64),
+            to_ns: (below(8) == 0).then(|| below(1 << 33) as u64),
+            only: if below(8) == 0 { vec!["8,0".to_owned(), "x".to_owned()] } else { Vec::new() },
+        };
+        match read(text.as_slice(), "it", &chosen, 10_000) {
+            Err(e) => assert!(!e.to_string().is_empty()),
+            Ok(mut file) => {
+                taken += 1;
+                let of = file.trace.summary().clone();
+                assert_eq!(of.all_ops(), file.trace.len() as u64);
+                assert_eq!(
+                    of.bytes.iter().sum::<u64>(),
+                    file.trace.ops().map(|o| u64::from(o.op.len_bytes)).sum()
+                );
+                let align = chosen.align_bytes.unwrap_or(512);
+                let mut last = 0;
+                for one in file.trace.ops() {
+                    assert!(one.at_ns >= last && one.at_ns <= of.span_ns);
+                    last = one.at_ns;
+                    assert_eq!(one.op.offset_bytes % u64::from(align), 0);
+                    assert_eq!(one.op.len_bytes % align, 0);
+                    assert!(one.op.offset_bytes + u64::from(one.op.len_bytes) <= of.end_bytes);
+                }
+                let _ = file.trace.add_waits();
+            }
+        }
+    }
+    assert!(taken > cases / 10, "{taken} of {cases} were read");
+}

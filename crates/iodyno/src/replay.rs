@@ -1,0 +1,137 @@
+//! `replay`: a trace on targets, as a run; a record of served storage on its own system; or what a trace does.
+
+mod record;
+mod summary;
+
+use crate::args::{Cli, Replay};
+use crate::failure::Failure;
+use crate::run::{Output, Page, carry_out, process};
+use crate::{hints, remark, show, style};
+use iodyno_catalog::Problem;
+use iodyno_drive::EngineOptions;
+use iodyno_exchange::trace::{Selection, is_record, read};
+use iodyno_page::terminal::Style;
+use iodyno_run::{Files, ResolvedRun, RunRequest, TraceRequest, Work, trace_ops_max};
+use iodyno_workload::Timing;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::process::ExitCode;
+
+pub(crate) fn command(
+    flags: &Replay,
+    cli: &Cli,
+    words: &[OsString],
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    if flags.on.is_empty() {
+        return without_target(flags);
+    }
+    let words = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let notebook =
+        if flags.no_notebook { None } else { Some(show::path(cli.notebook.as_deref())?) };
+    let run = ResolvedRun::new(request(flags)?, process(words, notebook))?;
+    for words in &run.notes {
+        remark("note", words);
+    }
+    if let Some(replay) = run.cells.first().and_then(|cell| cell.replay.as_ref())
+        && !flags.quiet
+    {
+        remark("trace", &summary::line(replay.trace.summary()));
+    }
+    let output = Output {
+        json: flags.json,
+        series: flags.series,
+        quiet: flags.quiet,
+        detail: style::detail(flags.shown),
+        report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
+    };
+    carry_out(&run, cli, &output, style)
+}
+
+fn selection(flags: &Replay) -> Selection {
+    Selection {
+        only: flags.only.clone(),
+        from_ns: flags.from,
+        to_ns: flags.to,
+        action: flags.action.into(),
+        align_bytes: flags.align,
+    }
+}
+
+/// A record runs again on its own system; a trace is described.
+fn without_target(flags: &Replay) -> Result<ExitCode, Failure> {
+    let named = flags.file.display().to_string();
+    let failed = |e: std::io::Error| Failure::input(format!("{named}: {e}"));
+    let file = File::open(&flags.file).map_err(failed)?;
+    let is_file = file.metadata().map_err(failed)?.is_file();
+    let mut from = BufReader::with_capacity(1 << 20, file);
+    let beginning = from.fill_buf().map_err(failed)?;
+    if beginning.is_empty() && !is_file {
+        return Err(Failure::input(format!("{named}: it is empty; a record is a regular file")));
+    }
+    if is_record(beginning) && !flags.summary {
+        let given = [
+            ("--only", !flags.only.is_empty()),
+            ("--from", flags.from.is_some()),
+            ("--to", flags.to.is_some()),
+            ("--align", flags.align.is_some()),
+        ];
+        if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {
+            return Err(Failure::input(format!(
+                "{named}: a record runs again as a whole: leave {flag} out, or give --on or --summary"
+            )));
+        }
+        return record::replay(&flags.file, flags.json);
+    }
+    let chosen = selection(flags);
+    let file = read(from, &named, &chosen, trace_ops_max(false)).map_err(Failure::from)?;
+    summary::print(&named, &file, flags.json)
+}
+
+fn request(flags: &Replay) -> Result<RunRequest, Failure> {
+    flags.on.iter().try_for_each(hints::check_target)?;
+    let timing = if flags.fast {
+        Timing::Fast
+    } else if flags.think {
+        Timing::Think { speed: flags.speed }
+    } else {
+        Timing::Time { speed: flags.speed }
+    };
+    let stem = flags.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let Some(name) = stem else {
+        let problem = Problem::new(flags.file.display().to_string(), "it names no file");
+        return Err(problem.into());
+    };
+    let work = TraceRequest {
+        path: flags.file.clone(),
+        sha256: None,
+        selection: selection(flags),
+        timing,
+        fit: flags.fit.into(),
+        offset_bytes: flags.offset,
+        threads: flags.threads,
+        depth: flags.depth,
+        content: flags.content.clone(),
+    };
+    Ok(RunRequest {
+        name: flags.name.clone().unwrap_or(name),
+        changed: None,
+        work: Work::Trace(Box::new(work)),
+        repeats: flags.repeat,
+        thresholds: flags.require.clone(),
+        targets: flags.on.clone(),
+        folder: std::env::current_dir().unwrap_or_default(),
+        files: Files::default(),
+        seed: flags.seed,
+        engine: flags.engine,
+        options: EngineOptions::default(),
+        processors: flags.cpus.clone(),
+        system_clock: false,
+        interval_ns: flags.interval,
+        errors_max: flags.max_errors,
+        read_only: flags.read_only,
+        destroy: flags.destroy.clone(),
+        record_trace: flags.record_trace.clone(),
+    })
+}

@@ -1,0 +1,63 @@
+//! The file of `--record-trace`: a thread writes what the workers of a cell hand over. A run that fails leaves the
+//! operations until then, without the last line that a whole trace has.
+
+use crate::outcome::RunError;
+use iodyno_drive::{TraceEvent, TraceEvents};
+use iodyno_exchange::trace::{OwnId, own_head, own_line, own_tail};
+use iodyno_target::output::NewFile;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+
+/// Batches of events that wait for the file: about 50 MB.
+const BATCHES: usize = 256;
+
+/// A trace that is being written.
+pub(crate) struct TraceWriter {
+    thread: JoinHandle<io::Result<()>>,
+    file: NewFile,
+    name: String,
+}
+
+impl TraceWriter {
+    /// Begins a new file; what is sent to the other value is written to it.
+    pub(crate) fn create(path: &Path, targets: &[String]) -> Result<(Self, TraceEvents), RunError> {
+        let file = NewFile::create(path)?;
+        let name = path.display().to_string();
+        let failed = |source| RunError::System { what: format!("writing `{name}`"), source };
+        let mut to = file.file().map_err(failed)?;
+        to.write_all(own_head(targets.iter().map(String::as_str)).as_bytes()).map_err(failed)?;
+        let (sender, events) = sync_channel(BATCHES);
+        let thread = std::thread::Builder::new()
+            .name("trace-writer".to_owned())
+            .spawn(move || write_all(&to, &events))
+            .map_err(failed)?;
+        Ok((Self { thread, file, name }, sender))
+    }
+
+    /// Waits until all is written; the sender is gone. Returns why the trace is cut off, where it is.
+    pub(crate) fn finish(self) -> Result<(), String> {
+        let result =
+            self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread failed")));
+        self.file.keep();
+        result.map_err(|e| {
+            format!("`{}` can't be written to its end, and is cut off: {e}", self.name)
+        })
+    }
+}
+
+fn write_all(mut to: &File, events: &Receiver<Vec<TraceEvent>>) -> io::Result<()> {
+    let (mut text, mut operations) = (String::new(), 0);
+    for batch in events {
+        text.clear();
+        for event in batch {
+            let TraceEvent { at_ns, number, op, target, worker } = event;
+            operations += u64::from(op.is_some());
+            own_line(&mut text, at_ns, OwnId { target, worker, number }, op.as_ref());
+        }
+        to.write_all(text.as_bytes())?;
+    }
+    to.write_all(own_tail(operations).as_bytes())
+}

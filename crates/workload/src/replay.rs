@@ -1,0 +1,355 @@
+//! A trace as a source of operations: when each is due, and where in a target it goes.
+//!
+//! By time the loop is open: an operation is due at its time in the trace, whatever has completed, and the times are
+//! absolute, so that nothing drifts. As fast as possible it is closed. With think time each operation waits until as many
+//! operations have completed as had in the trace, and then as long as it waited there.
+//!
+//! Operations are always issued in the trace's order. Of several workers each takes its turn, one operation in as many.
+
+use crate::source::{Issue, Next, Outcome, Source, SourceEnd};
+use crate::spec::{Content, MAX_DEPTH, MAX_THREADS, Percent, Spec};
+use crate::trace::{Trace, TraceSize};
+use core::fmt;
+use iodyno_units::{Op, OpKind, human};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// The most sizes of a workload.
+const SIZES_MAX: usize = 64;
+/// The slowest and the fastest rate of a workload, in operations a second.
+const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
+
+/// When operations are due.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Timing {
+    /// At their times in the trace, divided by `speed`.
+    Time {
+        /// Above 0; 2 replays a minute in 30 s.
+        speed: f64,
+    },
+    /// When one completes.
+    Fast,
+    /// After as many completions, and then after as long, as in the trace; by one worker.
+    Think {
+        /// Think times are divided by it; above 0.
+        speed: f64,
+    },
+}
+
+/// Which place of the target stands for one of the trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fit {
+    /// The same; a trace that goes beyond the target's end is refused.
+    #[default]
+    Exact,
+    /// Addresses are multiplied, so that the trace's range becomes the target's; lengths stay.
+    Scale,
+    /// Modulo the target's size; what would cross its end is moved before it.
+    Wrap,
+}
+
+/// How a trace is issued.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replay {
+    /// The trace.
+    pub trace: Arc<Trace>,
+    /// When.
+    pub timing: Timing,
+    /// Where.
+    pub fit: Fit,
+    /// Where in the target the trace begins, bytes.
+    pub offset_bytes: u64,
+    /// The trace and the way of its replay in a few words, for the record: equal words stand for equal operations.
+    pub words: String,
+}
+
+/// A trace that does not fit a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit(String);
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for Misfit {}
+
+/// What a [`Replay`] needs beside the trace to be a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReplayShape {
+    /// Workers of each target.
+    pub threads: u32,
+    /// Most operations of a worker in flight.
+    pub depth: u32,
+    /// Content of writes.
+    pub content: Content,
+}
+
+impl Replay {
+    /// The workload with the trace's mix, sizes, range and rate. Targets are opened and guarded, engines chosen and
+    /// results shown by it, as by any workload.
+    ///
+    /// # Errors
+    /// The trace can't be a workload: it only flushes.
+    pub fn spec(&self, shape: &ReplayShape) -> Result<Spec, String> {
+        let (trace, of) = (&self.trace, self.trace.summary());
+        let mut text = String::from("schema = 1\n");
+        let ReplayShape { threads, depth, content } = *shape;
+        let depth = depth.clamp(1, MAX_DEPTH);
+        let _ = writeln!(text, "threads = {}\ndepth = {depth}", threads.clamp(1, MAX_THREADS));
+        let align_bytes = self.align_bytes();
+        let _ = writeln!(text, "block = {align_bytes}\nalign = {align_bytes}");
+        let end_bytes = of.end_bytes + self.offset_bytes;
+        if self.fit == Fit::Exact && end_bytes > self.offset_bytes {
+            let _ = writeln!(text, "active = \"{}..{end_bytes}\"", self.offset_bytes);
+        }
+        let kinds = OpKind::ALL.into_iter().filter(|kind| of.ops[kind.index()] > 0);
+        let mix = kinds.clone().map(|kind| format!("{} = {}", kind.name(), of.ops[kind.index()]));
+        let _ = writeln!(text, "mix = {{ {} }}", mix.collect::<Vec<_>>().join(", "));
+        for kind in kinds.filter(|kind| *kind != OpKind::Flush) {
+            let ops = of.ops[kind.index()];
+            let _ =
+                writeln!(text, "[{}]\nblock = [{}]", kind.name(), sizes(&of.sizes[kind.index()]));
+            let sequential = of.sequential.get(kind.index()).copied().unwrap_or(0);
+            if 2 * sequential >= ops {
+                text.push_str("addresses = \"sequential\"\n");
+            }
+            if kind == OpKind::Write && of.fua > 0 {
+                let share = Percent::from_fraction(of.fua as f64 / ops as f64);
+                let _ = writeln!(text, "fua = \"{share}\"");
+            }
+        }
+        if let Some(rate_iops) = self.rate_iops() {
+            let _ = writeln!(
+                text,
+                "[arrivals]\nkind = \"open\"\nrate = {rate_iops}\nprocess = \"constant\""
+            );
+        }
+        // All of it is measured, and it ends with its last operation.
+        let _ = writeln!(text, "[limits]\nramp = \"0s\"\nops = {}", trace.len());
+        let spec = Spec::from_toml(&text).map_err(|errors| {
+            let words: Vec<&str> = errors.iter().map(|e| e.message.as_str()).collect();
+            words.join("; ")
+        })?;
+        spec.with_content(content)
+    }
+
+    /// How long operations are issued at least, ns: until the last one is due. 0 where that is not known.
+    pub fn time_ns(&self) -> u64 {
+        match self.timing {
+            Timing::Time { speed } => divided(self.trace.summary().span_ns, speed),
+            Timing::Fast | Timing::Think { .. } => 0,
+        }
+    }
+
+    /// The mean rate at which operations are due; None in a closed loop, and where all are due at once.
+    fn rate_iops(&self) -> Option<f64> {
+        let Timing::Time { speed } = self.timing else { return None };
+        let span_s = self.trace.summary().span_ns as f64 / 1e9 / speed;
+        let rate = self.trace.len() as f64 / span_s;
+        Some(rate.clamp(*RATES_IOPS.start(), *RATES_IOPS.end()))
+    }
+
+    /// Every address in the target and every length is a multiple of this, bytes.
+    fn align_bytes(&self) -> u32 {
+        let offset = 1_u32 << self.offset_bytes.trailing_zeros().min(30);
+        self.trace.summary().align_bytes.min(offset)
+    }
+
+    /// Where the operations go in a target of this size.
+    ///
+    /// # Errors
+    /// The trace does not fit; with the remedy.
+    pub fn placement(&self, capacity_bytes: u64) -> Result<Placement, Misfit> {
+        let of = self.trace.summary();
+        let (align_bytes, offset_bytes) = (u64::from(self.align_bytes()), self.offset_bytes);
+        let space_bytes = capacity_bytes.saturating_sub(offset_bytes) / align_bytes * align_bytes;
+        let size = human::exact_size;
+        if self.fit == Fit::Exact && of.end_bytes > space_bytes {
+            let ends = self.trace.ops().map(|o| o.op.offset_bytes + u64::from(o.op.len_bytes));
+            let beyond = ends.filter(|&end| end > space_bytes).count() as u64;
+            return Err(Misfit(format!(
+                "{} of the {} operations of the trace lie beyond the target's end: the trace goes to {}{}, and the target has {}; take a target that is as large (PATH?size={}), or --fit scale (addresses are multiplied) or --fit wrap (modulo the target's size)",
+                human::whole(beyond),
+                human::whole(self.trace.len() as u64),
+                size(of.end_bytes + offset_bytes),
+                if offset_bytes > 0 { " with --offset" } else { "" },
+                size(capacity_bytes),
+                (of.end_bytes + offset_bytes).next_multiple_of(1 << 20),
+            )));
+        }
+        let largest =
+            of.sizes.iter().flatten().map(|size| u64::from(size.bytes)).max().unwrap_or(0);
+        if largest > space_bytes {
+            return Err(Misfit(format!(
+                "the trace has an operation of {}, and the target {}: take a larger target",
+                size(largest),
+                size(space_bytes)
+            )));
+        }
+        let end_bytes = of.end_bytes.max(1);
+        Ok(Placement { fit: self.fit, offset_bytes, space_bytes, end_bytes, align_bytes })
+    }
+}
+
+fn sizes(all: &[TraceSize]) -> String {
+    let mut shown: Vec<TraceSize> = all.iter().take(SIZES_MAX).copied().collect();
+    let largest = all.iter().max_by_key(|size| size.bytes);
+    if let (Some(largest), Some(last)) =
+        (largest, shown.last_mut().filter(|_| all.len() > SIZES_MAX))
+        && !all[..SIZES_MAX].contains(largest)
+    {
+        // Buffers are as large as the largest one.
+        *last = *largest;
+    }
+    let text = shown.iter().map(|s| format!("{{ size = {}, share = {} }}", s.bytes, s.ops));
+    text.collect::<Vec<_>>().join(", ")
+}
+
+/// Where operations of a trace go in one target.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    fit: Fit,
+    offset_bytes: u64,
+    /// What the target has behind the offset.
+    space_bytes: u64,
+    /// What the trace addresses.
+    end_bytes: u64,
+    align_bytes: u64,
+}
+
+impl Placement {
+    /// The operation in the target.
+    #[inline]
+    pub fn place(&self, op: Op) -> Op {
+        if op.kind == OpKind::Flush {
+            return op;
+        }
+        let at_bytes = match self.fit {
+            Fit::Exact => op.offset_bytes,
+            Fit::Scale => {
+                let scaled = u128::from(op.offset_bytes) * u128::from(self.space_bytes)
+                    / u128::from(self.end_bytes);
+                scaled as u64 / self.align_bytes * self.align_bytes
+            }
+            Fit::Wrap => op.offset_bytes % self.space_bytes,
+        };
+        let at_bytes = match self.fit {
+            Fit::Exact => at_bytes,
+            _ => at_bytes.min(self.space_bytes - u64::from(op.len_bytes)),
+        };
+        Op { offset_bytes: self.offset_bytes + at_bytes, ..op }
+    }
+}
+
+/// The operations of a trace for one worker.
+#[derive(Debug)]
+pub struct TraceSource {
+    trace: Arc<Trace>,
+    timing: Timing,
+    placement: Placement,
+    start_ns: u64,
+    next: usize,
+    /// Workers of the target: each takes one in so many.
+    step: usize,
+    /// With think time: completions so far, and the times of the last ones, a ring.
+    completions: u64,
+    ends_ns: Box<[u64]>,
+}
+
+impl TraceSource {
+    /// For worker `worker` of so many, with `slots` slots.
+    pub fn new(
+        replay: &Replay,
+        placement: Placement,
+        worker: u32,
+        workers: u32,
+        slots: u32,
+    ) -> Self {
+        let thinks = matches!(replay.timing, Timing::Think { .. });
+        Self {
+            trace: Arc::clone(&replay.trace),
+            timing: replay.timing,
+            placement,
+            start_ns: 0,
+            next: worker as usize,
+            step: workers as usize,
+            completions: 0,
+            ends_ns: vec![0; if thinks { slots as usize + 1 } else { 0 }].into(),
+        }
+    }
+
+    /// When the next operation is due: at a time, or after a completion.
+    #[inline]
+    fn due(&self, at_ns: u64, now_ns: u64) -> Option<u64> {
+        match self.timing {
+            Timing::Time { speed } => Some(self.start_ns + divided(at_ns, speed)),
+            Timing::Fast => Some(now_ns),
+            Timing::Think { speed } => {
+                let wait = self.trace.wait(self.next);
+                let since_ns = match wait.completions {
+                    0 => self.start_ns,
+                    count if count > self.completions => return None,
+                    // More operations were in flight in the trace than there are slots: this one is late.
+                    count if self.completions - count >= self.ends_ns.len() as u64 => {
+                        return Some(now_ns);
+                    }
+                    count => self.ends_ns[count as usize % self.ends_ns.len()],
+                };
+                Some(since_ns + divided(wait.think_ns, speed))
+            }
+        }
+    }
+}
+
+/// A time at another speed, ns; exact at speed 1.
+#[inline]
+fn divided(ns: u64, speed: f64) -> u64 {
+    if speed.to_bits() == 1.0_f64.to_bits() { ns } else { (ns as f64 / speed + 0.5) as u64 }
+}
+
+impl Source for TraceSource {
+    type Token = ();
+
+    fn start(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+    }
+
+    #[inline]
+    fn next(&mut self, now_ns: u64, free: usize) -> Next<()> {
+        let Some((at_ns, op)) = self.trace.get(self.next) else { return Next::Done };
+        let Some(due_ns) = self.due(at_ns, now_ns) else { return Next::WaitCompletion };
+        if due_ns > now_ns {
+            return Next::WaitUntil(due_ns);
+        }
+        if free == 0 {
+            return Next::WaitCompletion;
+        }
+        self.next += self.step;
+        let due_ns = matches!(self.timing, Timing::Time { .. }).then_some(due_ns);
+        Next::Issue(Issue { op: self.placement.place(op), due_ns, token: () })
+    }
+
+    #[inline]
+    fn completed(&mut self, _op: &Op, (): (), _outcome: Outcome, now_ns: u64) {
+        if !self.ends_ns.is_empty() {
+            self.completions += 1;
+            let slot = self.completions as usize % self.ends_ns.len();
+            self.ends_ns[slot] = now_ns;
+        }
+    }
+
+    fn end(&mut self, end_ns: u64) -> SourceEnd {
+        let Timing::Time { speed } = self.timing else { return SourceEnd::default() };
+        let at_ns = (end_ns.saturating_sub(self.start_ns) as f64 * speed) as u64;
+        let due = self.trace.due_before(at_ns).saturating_sub(self.next);
+        SourceEnd { backlog_ops: due.div_ceil(self.step) as u64, ..SourceEnd::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,364 @@
+//! A trace: operations with the times at which they were issued, in memory. [`TraceBuilder`] takes them from a reader
+//! of a format, in any order; [`summary`](Trace::summary) says what a trace does, and [`Replay`](crate::Replay) issues
+//! it again.
+//!
+//! An operation takes 24 bytes: 2.4 GB for 100 million. A trace is held in memory rather than read while it is
+//! replayed: a reader beside the workers would take a processor from them, and cause I/O on what may be the very storage
+//! that is measured. [`TraceBuilder::new`] takes the most operations that fit.
+
+mod summary;
+
+use core::cmp::Reverse;
+use core::fmt;
+use iodyno_units::{Op, OpKind, human};
+use std::collections::BinaryHeap;
+
+pub use summary::{TracePart, TraceSize, TraceSummary};
+
+/// The smallest unit of an address or a length, bytes.
+const UNIT_BYTES: u64 = 512;
+/// Reads and writes are at most this large, bytes: each that is in flight needs a buffer.
+const DATA_BYTES_MAX: u64 = 64 << 20;
+/// A longer trim, or write of zeroes, is divided into operations of this length, bytes.
+const RANGE_BYTES_MAX: u64 = 1 << 30;
+/// Addresses end here, bytes: what 42 bits of units give.
+const END_BYTES_MAX: u64 = UNIT_BYTES << 42;
+/// The latest time, ns: what 56 bits give, two years.
+const AT_NS_MAX: u64 = (1 << 56) - 1;
+/// No response time is known; the longest known one is a nanosecond shorter (78 hours).
+const NO_RESPONSE: u64 = (1 << 48) - 1;
+/// The most files or devices of a trace.
+const PARTS_MAX: usize = 1 << 16;
+/// Files and devices lie one after the other in a target, each from a multiple of this on, bytes.
+const PART_ALIGN_BYTES: u64 = 1 << 20;
+
+/// An operation in three words: its time, kind and FUA; offset and length in units; its part and its response time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Row([u64; 3]);
+
+impl Row {
+    fn new(at_ns: u64, op: &Op, part: u16, response_ns: Option<u64>) -> Self {
+        let response_ns = response_ns.map_or(NO_RESPONSE, |ns| ns.min(NO_RESPONSE - 1));
+        Self([
+            at_ns << 8 | (op.kind as u64) << 1 | u64::from(op.fua),
+            ((op.offset_bytes / UNIT_BYTES) << 22) | (u64::from(op.len_bytes) / UNIT_BYTES),
+            u64::from(part) << 48 | response_ns,
+        ])
+    }
+
+    #[inline]
+    const fn at_ns(self) -> u64 {
+        self.0[0] >> 8
+    }
+
+    #[inline]
+    const fn op(self) -> Op {
+        Op {
+            offset_bytes: (self.0[1] >> 22) * UNIT_BYTES,
+            len_bytes: ((self.0[1] & ((1 << 22) - 1)) * UNIT_BYTES) as u32,
+            kind: OpKind::ALL[(self.0[0] >> 1 & 7) as usize],
+            fua: self.0[0] & 1 == 1,
+        }
+    }
+
+    const fn part(self) -> usize {
+        (self.0[2] >> 48) as usize
+    }
+
+    const fn response_ns(self) -> Option<u64> {
+        match self.0[2] & NO_RESPONSE {
+            NO_RESPONSE => None,
+            ns => Some(ns),
+        }
+    }
+}
+
+/// One operation of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceOp {
+    /// When it was issued, ns from the trace's start.
+    pub at_ns: u64,
+    /// The operation.
+    pub op: Op,
+    /// From its issue to its completion, ns; None where the trace does not say.
+    pub response_ns: Option<u64>,
+}
+
+/// When an operation begins that waits for completions: see [`Trace::add_waits`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// After so many completions, ...
+    pub(crate) completions: u64,
+    /// ... and so long after the last of them, ns; after the start, where there are none.
+    pub(crate) think_ns: u64,
+}
+
+/// See the module.
+#[derive(Clone)]
+pub struct Trace {
+    rows: Vec<Row>,
+    waits: Vec<Wait>,
+    summary: TraceSummary,
+}
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trace").field("ops", &self.rows.len()).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Trace {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other) || self.rows == other.rows
+    }
+}
+
+impl Trace {
+    /// Number of operations, 1 or more.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Never: a trace has an operation.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// What it does.
+    pub fn summary(&self) -> &TraceSummary {
+        &self.summary
+    }
+
+    /// The operations in the order of their times.
+    pub fn ops(&self) -> impl Iterator<Item = TraceOp> + '_ {
+        self.rows.iter().map(|row| TraceOp {
+            at_ns: row.at_ns(),
+            op: row.op(),
+            response_ns: row.response_ns(),
+        })
+    }
+
+    /// Operation `index` and its time; None behind the last.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<(u64, Op)> {
+        self.rows.get(index).map(|row| (row.at_ns(), row.op()))
+    }
+
+    /// How many operations are due before a time.
+    pub(crate) fn due_before(&self, at_ns: u64) -> usize {
+        self.rows.partition_point(|row| row.at_ns() < at_ns)
+    }
+
+    #[inline]
+    pub(crate) fn wait(&self, index: usize) -> Wait {
+        self.waits[index]
+    }
+
+    /// Computes of each operation how many others had completed when it was issued, and how long before that the last of
+    /// them had: 16 bytes more for each operation.
+    ///
+    /// # Errors
+    /// Some operation has no response time.
+    pub fn add_waits(&mut self) -> Result<(), String> {
+        if self.summary.responses.0 < self.rows.len() as u64 {
+            return Err(format!(
+                "{} of the {} operations of the trace have no response time, so it is not known what each waited for: replay it by time",
+                human::whole(self.rows.len() as u64 - self.summary.responses.0),
+                human::whole(self.rows.len() as u64)
+            ));
+        }
+        // The ends of those in flight, the first on top.
+        let mut in_flight: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+        let (mut completions, mut since_ns) = (0, 0);
+        self.waits = Vec::with_capacity(self.rows.len());
+        for row in &self.rows {
+            let at_ns = row.at_ns();
+            while let Some(&Reverse(end_ns)) = in_flight.peek()
+                && end_ns <= at_ns
+            {
+                in_flight.pop();
+                completions += 1;
+                since_ns = end_ns;
+            }
+            self.waits.push(Wait { completions, think_ns: at_ns - since_ns });
+            in_flight.push(Reverse(at_ns + row.response_ns().unwrap_or(0)));
+        }
+        Ok(())
+    }
+}
+
+/// Takes the operations of a trace.
+#[derive(Debug)]
+pub struct TraceBuilder {
+    rows: Vec<Row>,
+    ops_max: usize,
+    parts: Vec<TracePart>,
+    align_bytes: Option<u64>,
+    is_sorted: bool,
+    last_at_ns: u64,
+    rounded: u64,
+    divided: u64,
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.at_ns(), self.op())
+    }
+}
+
+impl TraceBuilder {
+    /// For at most `ops_max` operations. With `align_bytes`, a power of two from 512, the range of each is enlarged to
+    /// multiples of it.
+    pub fn new(ops_max: usize, align_bytes: Option<u32>) -> Self {
+        Self {
+            rows: Vec::new(),
+            ops_max,
+            parts: Vec::new(),
+            align_bytes: align_bytes.map(u64::from),
+            is_sorted: true,
+            last_at_ns: 0,
+            rounded: 0,
+            divided: 0,
+        }
+    }
+
+    /// The number of a file or device; a new one if it is not known.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn part(&mut self, name: &str) -> Result<u16, String> {
+        if let Some(known) = self.parts.iter().position(|part| part.name == name) {
+            return Ok(known as u16);
+        }
+        if self.parts.len() == PARTS_MAX {
+            return Err(format!("a trace has at most {PARTS_MAX} files or devices"));
+        }
+        self.parts.push(TracePart { name: name.to_owned(), ..TracePart::default() });
+        Ok((self.parts.len() - 1) as u16)
+    }
+
+    /// Operations so far.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Adds an operation of a part. Returns its number, for [`Self::completed`].
+    ///
+    /// # Errors
+    /// It can't be issued to block storage, or does not fit.
+    pub fn push(
+        &mut self,
+        part: u16,
+        at_ns: u64,
+        (kind, fua): (OpKind, bool),
+        (offset_bytes, len_bytes): (u64, u64),
+        response_ns: Option<u64>,
+    ) -> Result<usize, String> {
+        if at_ns > AT_NS_MAX {
+            return Err("it is more than two years after the start".to_owned());
+        }
+        let (mut from, mut end) = (0, 0);
+        if kind != OpKind::Flush {
+            if len_bytes == 0 {
+                return Err(format!("a {} has a length", kind.name()));
+            }
+            from = offset_bytes;
+            end = offset_bytes
+                .checked_add(len_bytes)
+                .filter(|&end| end <= END_BYTES_MAX - PART_ALIGN_BYTES)
+                .ok_or_else(|| format!("it ends beyond {}", human::size(END_BYTES_MAX)))?;
+            if let Some(align_bytes) = self.align_bytes {
+                from = from / align_bytes * align_bytes;
+                end = end.next_multiple_of(align_bytes);
+                self.rounded += u64::from((from, end) != (offset_bytes, offset_bytes + len_bytes));
+            } else if !from.is_multiple_of(UNIT_BYTES) || !end.is_multiple_of(UNIT_BYTES) {
+                return Err(
+                    "it does not begin and end at multiples of 512 bytes: --align 512 enlarges such operations, --align 4KiB to whole blocks"
+                        .to_owned(),
+                );
+            }
+            let carries = matches!(kind, OpKind::Read | OpKind::Write);
+            if carries && end - from > DATA_BYTES_MAX {
+                return Err(format!("it is larger than {}", human::size(DATA_BYTES_MAX)));
+            }
+        }
+        self.is_sorted &= at_ns >= self.last_at_ns;
+        self.last_at_ns = at_ns;
+        let index = self.rows.len();
+        self.divided += u64::from(end - from > RANGE_BYTES_MAX);
+        loop {
+            if self.rows.len() >= self.ops_max {
+                return Err(format!(
+                    "it is one too many: memory holds {} operations (24 bytes for each); replay a part of the trace (--from, --to, --only)",
+                    human::whole(self.ops_max as u64)
+                ));
+            }
+            let len = (end - from).min(RANGE_BYTES_MAX);
+            let op = Op { offset_bytes: from, len_bytes: len as u32, kind, fua };
+            self.rows.push(Row::new(at_ns, &op, part, response_ns));
+            from += len;
+            if from >= end {
+                break;
+            }
+        }
+        let of = &mut self.parts[usize::from(part)];
+        of.ops += 1;
+        of.end_bytes = of.end_bytes.max(end);
+        Ok(index)
+    }
+
+    /// An operation completed at a time, ns on the clock of the operations.
+    pub fn completed(&mut self, index: usize, end_ns: u64) {
+        if let Some(row) = self.rows.get_mut(index) {
+            let response_ns = end_ns.saturating_sub(row.at_ns()).min(NO_RESPONSE - 1);
+            row.0[2] = row.0[2] >> 48 << 48 | response_ns;
+        }
+    }
+
+    /// The trace. Times count from `start_ns`, or, without one, from the first operation.
+    ///
+    /// # Errors
+    /// There is no operation.
+    pub fn finish(mut self, start_ns: Option<u64>) -> Result<Trace, String> {
+        let was_sorted = self.is_sorted;
+        if !was_sorted {
+            // Stable: operations of one time stay in their order.
+            self.rows.sort_by_key(|row| row.at_ns());
+        }
+        let Some(first) = self.rows.first() else {
+            return Err("there is no operation to replay in it".to_owned());
+        };
+        let start_ns = start_ns.unwrap_or(first.at_ns());
+        let mut at_bytes = 0;
+        for part in &mut self.parts {
+            part.start_bytes = at_bytes;
+            at_bytes += part.end_bytes.next_multiple_of(PART_ALIGN_BYTES);
+            if at_bytes > END_BYTES_MAX {
+                return Err(format!(
+                    "its files lie one after the other, and end beyond {}: choose some with --only",
+                    human::size(END_BYTES_MAX)
+                ));
+            }
+        }
+        for row in &mut self.rows {
+            let is_flush = row.op().kind == OpKind::Flush;
+            let start_bytes = if is_flush { 0 } else { self.parts[row.part()].start_bytes };
+            row.0[0] = row.at_ns().saturating_sub(start_ns) << 8 | row.0[0] & 0xff;
+            row.0[1] += (start_bytes / UNIT_BYTES) << 22;
+        }
+        self.parts.retain(|part| part.ops > 0);
+        let mut summary = TraceSummary::of(&self.rows);
+        summary.parts = self.parts;
+        summary.is_sorted = was_sorted;
+        (summary.rounded, summary.divided) = (self.rounded, self.divided);
+        Ok(Trace { rows: self.rows, waits: Vec::new(), summary })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! What a trace does, in figures: computed once, when it is complete.
+
+use super::Row;
+use iodyno_units::OpKind;
+use std::collections::{BTreeMap, HashMap};
+
+/// The unit of the working set at first, bytes.
+const TOUCHED_UNIT_BYTES: u64 = 4096;
+/// Groups of 64 units that are counted apart: beyond it the unit is doubled. About 100 MB of memory.
+const GROUPS_MAX: usize = 1 << 21;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A file or device of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TracePart {
+    /// Its name in the trace.
+    pub name: String,
+    /// Operations on it.
+    pub ops: u64,
+    /// The end of its last operation, bytes from its own start.
+    pub end_bytes: u64,
+    /// Where it begins in the target, bytes.
+    pub start_bytes: u64,
+}
+
+/// Operations of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceSize {
+    /// Bytes of an operation.
+    pub bytes: u32,
+    /// How many there are.
+    pub ops: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceSummary {
+    /// Operations by [`OpKind::index`].
+    pub ops: [u64; OpKind::COUNT],
+    /// Their bytes.
+    pub bytes: [u64; OpKind::COUNT],
+    /// Their sizes, the most frequent first; none of flushes.
+    pub sizes: [Vec<TraceSize>; OpKind::COUNT],
+    /// Writes with force unit access.
+    pub fua: u64,
+    /// Of reads, of writes, and of both: how many begin where the operation before ended (of the same kind; of either).
+    pub sequential: [u64; 3],
+    /// From the trace's start to its last operation, ns.
+    pub span_ns: u64,
+    /// The most operations in a second, counted from the start on.
+    pub peak_ops_per_s: u64,
+    /// The most bytes in a second.
+    pub peak_bytes_per_s: u64,
+    /// The end of the last operation, bytes.
+    pub end_bytes: u64,
+    /// Bytes that are read or written at least once, in units of [`Self::touched_unit_bytes`].
+    pub touched_bytes: u64,
+    /// The resolution of [`Self::touched_bytes`].
+    pub touched_unit_bytes: u64,
+    /// Every offset and length is a multiple of this power of two, at most 1 GiB.
+    pub align_bytes: u32,
+    /// Operations whose response time is known, and their mean, ns.
+    pub responses: (u64, f64),
+    /// Files or devices, in the order in which they appear.
+    pub parts: Vec<TracePart>,
+    /// The operations were in the order of their times.
+    pub is_sorted: bool,
+    /// Operations that were enlarged to whole blocks.
+    pub rounded: u64,
+    /// Operations that were divided for their length.
+    pub divided: u64,
+}
+
+impl TraceSummary {
+    /// All operations.
+    pub fn all_ops(&self) -> u64 {
+        self.ops.iter().sum()
+    }
+
+    /// Share of reads and writes that begin where the one before ended.
+    pub fn sequential_share(&self) -> f64 {
+        let of = self.ops[OpKind::Read.index()] + self.ops[OpKind::Write.index()];
+        self.sequential[2] as f64 / of.max(1) as f64
+    }
+
+    /// The largest operation with data, bytes.
+    pub fn max_data_bytes(&self) -> u32 {
+        let sizes = [OpKind::Read, OpKind::Write].into_iter().flat_map(|k| &self.sizes[k.index()]);
+        sizes.map(|size| size.bytes).max().unwrap_or(0)
+    }
+
+    /// The bytes of all writes.
+    pub fn written_bytes(&self) -> u64 {
+        self.bytes[OpKind::Write.index()]
+    }
+
+    pub(super) fn of(rows: &[Row]) -> Self {
+        let mut all = Self::default();
+        let mut sizes: [BTreeMap<u32, u64>; OpKind::COUNT] = Default::default();
+        let mut touched = Touched::new();
+        // Of reads, of writes, and of both.
+        let mut ends = [u64::MAX; 3];
+        let (mut second, mut second_ops, mut second_bytes) = (0, 0, 0);
+        let (mut places, mut responses_ns) = (1_u64 << 30, 0.0);
+        for row in rows {
+            let (op, at_ns) = (row.op(), row.at_ns());
+            let (kind, len) = (op.kind.index(), u64::from(op.len_bytes));
+            all.ops[kind] += 1;
+            all.bytes[kind] += len;
+            all.span_ns = at_ns;
+            all.fua += u64::from(op.fua && op.kind == OpKind::Write);
+            if at_ns / SECOND_NS != second {
+                (second, second_ops, second_bytes) = (at_ns / SECOND_NS, 0, 0);
+            }
+            second_ops += 1;
+            all.peak_ops_per_s = all.peak_ops_per_s.max(second_ops);
+            if let Some(ns) = row.response_ns() {
+                all.responses.0 += 1;
+                responses_ns += ns as f64;
+            }
+            if op.kind == OpKind::Flush {
+                continue;
+            }
+            let end = op.offset_bytes + len;
+            *sizes[kind].entry(op.len_bytes).or_default() += 1;
+            places |= op.offset_bytes | len;
+            all.end_bytes = all.end_bytes.max(end);
+            if kind > OpKind::Write.index() {
+                continue;
+            }
+            second_bytes += len;
+            all.peak_bytes_per_s = all.peak_bytes_per_s.max(second_bytes);
+            touched.add(op.offset_bytes, end);
+            for at in [kind, 2] {
+                all.sequential[at] += u64::from(ends[at] == op.offset_bytes);
+                ends[at] = end;
+            }
+        }
+        all.align_bytes = 1 << places.trailing_zeros();
+        all.responses.1 = responses_ns / all.responses.0.max(1) as f64;
+        (all.touched_bytes, all.touched_unit_bytes) = touched.bytes();
+        all.sizes = sizes.map(|sizes| {
+            let mut sizes: Vec<_> =
+                sizes.into_iter().map(|(bytes, ops)| TraceSize { bytes, ops }).collect();
+            sizes.sort_by_key(|size| core::cmp::Reverse(size.ops));
+            sizes
+        });
+        all
+    }
+}
+
+/// The units that were touched: 64 of them in a word.
+struct Touched {
+    groups: HashMap<u64, u64>,
+    unit_bytes: u64,
+}
+
+impl Touched {
+    fn new() -> Self {
+        Self { groups: HashMap::new(), unit_bytes: TOUCHED_UNIT_BYTES }
+    }
+
+    fn add(&mut self, start: u64, end: u64) {
+        let (mut unit, last) = (start / self.unit_bytes, (end - 1) / self.unit_bytes);
+        while unit <= last {
+            let (group, first) = (unit / 64, unit % 64);
+            let count = (last - unit + 1).min(64 - first);
+            let bits = (u64::MAX >> (64 - count)) << first;
+            *self.groups.entry(group).or_default() |= bits;
+            unit += count;
+        }
+        if self.groups.len() > GROUPS_MAX {
+            self.double();
+        }
+    }
+
+    #[cold]
+    fn double(&mut self) {
+        let mut groups: HashMap<u64, u64> = HashMap::with_capacity(self.groups.len());
+        for (&group, &bits) in &self.groups {
+            let mut halved = 0;
+            for pair in 0..32 {
+                halved |= u64::from(bits >> (2 * pair) & 3 != 0) << pair;
+            }
+            *groups.entry(group / 2).or_default() |= halved << (32 * (group % 2));
+        }
+        self.groups = groups;
+        self.unit_bytes *= 2;
+    }
+
+    fn bytes(&self) -> (u64, u64) {
+        let units: u64 = self.groups.values().map(|bits| u64::from(bits.count_ones())).sum();
+        (units * self.unit_bytes, self.unit_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_counted_once_and_more_coarsely_where_there_are_many() {
+        let mut touched = Touched::new();
+        touched.add(0, 4096);
+        touched.add(2048, 8192);
+        touched.add(300 << 10, 1 << 20);
+        assert_eq!(touched.bytes(), (8192 + (724 << 10), 4096));
+        touched.double();
+        assert_eq!(
+            touched.bytes(),
+            (8192 + (728 << 10), 8192),
+            "300 KiB is in the middle of a unit"
+        );
+        touched.add(0, 1);
+        assert_eq!(touched.bytes().0, 8192 + (728 << 10));
+    }
+}
