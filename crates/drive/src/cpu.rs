@@ -1,10 +1,12 @@
-//! CPU time of the calling thread: the sum from the scheduler's clock, to the nanosecond, and its
+//! CPU time of the calling thread, its context switches and its page faults. The time is the sum from the scheduler's clock, to the nanosecond, and its
 //! division into user and kernel mode.
 //!
 //! The kernel accounts user and system time in ticks (1 to 10 ms) and refreshes the sum that
 //! getrusage returns at a tick or a switch, so a cell shorter than that would seem to have cost
 //! nothing. `CLOCK_THREAD_CPUTIME_ID` is brought up to date when it is read, but does not split by
 //! mode. So the sum is the clock's, and getrusage only gives the ratio of the modes.
+
+use iodyno_measure::Scheduling;
 
 /// CPU time used up to some moment, ns since the thread began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +17,8 @@ pub(crate) struct CpuTime {
     user_ns: u64,
     /// By getrusage.
     system_ns: u64,
+    /// By getrusage.
+    scheduling: Scheduling,
 }
 
 impl CpuTime {
@@ -33,6 +37,21 @@ impl CpuTime {
             sum_ns: clock.tv_sec as u64 * 1_000_000_000 + clock.tv_nsec as u64,
             user_ns: ns(usage.ru_utime),
             system_ns: ns(usage.ru_stime),
+            scheduling: Scheduling {
+                context_switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64,
+                major_faults: usage.ru_majflt as u64,
+                minor_faults: usage.ru_minflt as u64,
+            },
+        }
+    }
+
+    /// What the kernel counted of the thread from `start` to `self`.
+    pub(crate) fn scheduling_since(&self, start: &Self) -> Scheduling {
+        let (now, then) = (self.scheduling, start.scheduling);
+        Scheduling {
+            context_switches: now.context_switches.saturating_sub(then.context_switches),
+            major_faults: now.major_faults.saturating_sub(then.major_faults),
+            minor_faults: now.minor_faults.saturating_sub(then.minor_faults),
         }
     }
 
@@ -59,7 +78,7 @@ mod tests {
     use super::CpuTime;
 
     fn at(sum_ns: u64, user_ns: u64, system_ns: u64) -> CpuTime {
-        CpuTime { sum_ns, user_ns, system_ns }
+        CpuTime { sum_ns, user_ns, system_ns, ..CpuTime::default() }
     }
 
     #[test]
@@ -72,6 +91,17 @@ mod tests {
         // No tick at all.
         assert_eq!(at(70, 0, 0).since(&at(0, 0, 0)), (70, 0));
         assert_eq!(start.since(&start), (0, 0));
+    }
+
+    #[test]
+    fn a_sleep_is_a_context_switch() {
+        let before = CpuTime::now();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let page = vec![1_u8; 1 << 20];
+        std::hint::black_box(&page);
+        let counted = CpuTime::now().scheduling_since(&before);
+        assert!(counted.context_switches >= 1 && counted.minor_faults >= 1, "{counted:?}");
+        assert!(counted.context_switches < 1000, "{counted:?}");
     }
 
     /// Work of some microseconds, far below a tick, is measured.

@@ -161,6 +161,9 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
             cell.resources.cpu_user_ns.push(user_ns);
             cell.resources.cpu_system_ns.push(system_ns);
         }
+        if let Some(scheduling) = &report.scheduling {
+            cell.resources.scheduling.get_or_insert_default().add(scheduling);
+        }
         cell.resources.carried_in_ns += report.carried_in_ns;
         cell.resources.carried_out_ns += report.carried_out_ns;
         cell.resources.moved_bytes += report.moved_bytes;

@@ -10,7 +10,7 @@ use crate::memory::Buffers;
 use crate::recorder::Recorder;
 use crate::verify::VerifyMap;
 use iodyno_measure::{
-    Coverage, Ended, ErrorKind, Histogram, Hung, Spent, StampQuality, Verification,
+    Coverage, Ended, ErrorKind, Histogram, Hung, Scheduling, Spent, StampQuality, Verification,
 };
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Filler, Source};
@@ -129,6 +129,8 @@ pub(crate) struct WorkerReport {
     pub(crate) window: (u64, u64),
     /// CPU time in the window, ns: user, system. None in virtual time.
     pub(crate) cpu_ns: Option<(u64, u64)>,
+    /// What the kernel counted of its thread in the window. None in virtual time.
+    pub(crate) scheduling: Option<Scheduling>,
     /// Bytes moved from the start to the last completion.
     pub(crate) moved_bytes: u64,
     /// Operations in flight, integrated over the window.

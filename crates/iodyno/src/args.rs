@@ -7,6 +7,7 @@ mod size;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use iodyno_measure::{Metric, Threshold};
+use iodyno_report::fio::COARSENESS_MAX;
 use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
 use iodyno_units::{parse_percent, parse_size};
@@ -126,14 +127,8 @@ pub enum Command {
     Report(Report),
     /// Read the runs out of a report into the notebook.
     Import(Import),
-    /// Write a run in another form to standard output.
-    Export {
-        /// The run: an id, the start of one, or `last`.
-        run: String,
-        /// Which form.
-        #[arg(long, value_name = "FORM")]
-        format: Format,
-    },
+    /// Write a run in another form, to standard output or into a folder.
+    Export(Export),
     /// Run a published study again in virtual time, and show its figures beside the printed ones.
     Study(Study),
     /// Say how many devices and adapters of which kind meet a demand, found by simulation; or how many
@@ -187,6 +182,31 @@ pub enum Format {
     FioJson,
     /// The text that sysbench 1.0 prints of its fileio test: a report for each cell.
     Sysbench,
+    /// fio's JSON output with the histogram of each latency.
+    #[value(name = "fio-json+")]
+    FioJsonPlus,
+    /// fio's terse output, version 3.
+    FioTerse,
+    /// fio's log files: bandwidth, IOPS, latency and histograms by interval. Needs -o.
+    FioLogs,
+}
+
+/// Flags of `export`.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// The run: an id, the start of one, or `last`.
+    pub run: String,
+    /// Which form.
+    #[arg(long, value_name = "FORM")]
+    pub format: Format,
+    /// Write files into this folder, made if absent: the logs of fio-logs, or of fio-json a file for each job, as
+    /// fio-plot reads them.
+    #[arg(long, short, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Of fio-logs: each column of a histogram holds 2^N of fio's bins, 0 to 6.
+    #[arg(long, value_name = "N", default_value_t = 0,
+        value_parser = clap::value_parser!(u8).range(0..=i64::from(COARSENESS_MAX)))]
+    pub log_hist_coarseness: u8,
 }
 
 /// How fast served storage is.

@@ -10,6 +10,7 @@ mod catalog_entries;
 mod check;
 mod compare;
 mod explain;
+mod export;
 mod failure;
 mod fault;
 mod fio;
@@ -84,7 +85,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
         Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),
-        Command::Export { run, format } => show::export(cli.notebook.as_deref(), run, *format),
+        Command::Export(flags) => export::command(flags, cli.notebook.as_deref()),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),
         Command::Fault(flags) => fault::command(flags),

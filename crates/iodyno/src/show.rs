@@ -1,13 +1,12 @@
-//! `ls`, `show` and `export`: print runs from the notebook.
+//! `ls` and `show`: print runs from the notebook.
 
-use crate::args::Format;
 use crate::failure::Failure;
 use crate::failure::NOT_HELD;
 use crate::{print, print_json};
 use iodyno_measure::Threshold;
 use iodyno_notebook::{Notebook, default_path};
 use iodyno_page::terminal::Style;
-use iodyno_report::{Standing, csv, fio_json, hgrm, json, sysbench_text, terminal, thresholds};
+use iodyno_report::{Standing, json, terminal, thresholds};
 use iodyno_target::output::notebook_path;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,7 +27,7 @@ pub(crate) fn open(flag: Option<&Path>) -> Result<Option<Notebook>, Failure> {
     Ok(Some(Notebook::open_existing(&path)?))
 }
 
-fn load(flag: Option<&Path>, selector: &str) -> Result<iodyno_notebook::Run, Failure> {
+pub(crate) fn load(flag: Option<&Path>, selector: &str) -> Result<iodyno_notebook::Run, Failure> {
     match open(flag)? {
         Some(notebook) => Ok(notebook.load(selector)?),
         None => Err(no_notebook()),
@@ -78,20 +77,4 @@ pub(crate) fn show(
     } else {
         ExitCode::from(NOT_HELD)
     })
-}
-
-pub(crate) fn export(
-    flag: Option<&Path>,
-    selector: &str,
-    format: Format,
-) -> Result<ExitCode, Failure> {
-    let run = load(flag, selector)?;
-    match format {
-        Format::Json => print_json(&json::document(&run, json::Options { series: true })),
-        Format::Csv => print(&csv::cells(&run)),
-        Format::CsvSeries => print(&csv::series(&run)),
-        Format::Hgrm => print(&hgrm::text(&run)),
-        Format::FioJson => print_json(&fio_json::document(&run)),
-        Format::Sysbench => print(&sysbench_text::text(&run)),
-    }
 }

@@ -158,6 +158,27 @@ impl StampQuality {
     }
 }
 
+/// The kernel's counts of threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Scheduling {
+    /// Times that a thread left its processor, of its own accord or not.
+    pub context_switches: u64,
+    /// Page faults that waited for storage.
+    pub major_faults: u64,
+    /// Page faults that did not.
+    pub minor_faults: u64,
+}
+
+impl Scheduling {
+    /// Adds the counts of other threads.
+    pub fn add(&mut self, other: &Self) {
+        self.context_switches += other.context_switches;
+        self.major_faults += other.major_faults;
+        self.minor_faults += other.minor_faults;
+    }
+}
+
 /// Resources that the workers used during the measured window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -167,6 +188,9 @@ pub struct Resources {
     pub cpu_user_ns: Vec<u64>,
     /// CPU time of each worker in the kernel, ns. Kernel workers are not in it.
     pub cpu_system_ns: Vec<u64>,
+    /// What the kernel counted of all workers; None in virtual time, and in runs before this was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<Scheduling>,
     /// Bytes moved by all operations from the start to the last completion: ramp, window and what
     /// was in flight at the end.
     pub moved_bytes: u64,
@@ -369,6 +393,9 @@ impl Cell {
         }
         self.resources.cpu_user_ns.extend_from_slice(&other.resources.cpu_user_ns);
         self.resources.cpu_system_ns.extend_from_slice(&other.resources.cpu_system_ns);
+        if let Some(theirs) = &other.resources.scheduling {
+            self.resources.scheduling.get_or_insert_default().add(theirs);
+        }
         self.resources.moved_bytes += other.resources.moved_bytes;
         self.resources.outstanding_area_ns += other.resources.outstanding_area_ns;
         self.resources.carried_in_ns += other.resources.carried_in_ns;

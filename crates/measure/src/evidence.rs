@@ -5,7 +5,7 @@
 
 use crate::conditions::Conditions;
 use crate::coverage::FillProof;
-use crate::storage::Storage;
+use crate::storage::{DiskUse, Storage};
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +76,10 @@ pub struct Evidence {
     /// What stores the target's bytes, and how many of the cell's reached it; None for emulated targets and for
     /// memory of this process.
     pub storage: Option<Storage>,
+    /// What the device did that the target is or lies on directly. Of cells that ran at the same time on one
+    /// device, the first has it, so that a sum over cells counts nothing twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_use: Option<DiskUse>,
     /// The first byte that the workload addressed; None where that was not kept.
     pub active_start_bytes: Option<u64>,
     /// Bytes that the workload addressed.

@@ -24,7 +24,7 @@ pub mod threshold;
 pub mod verdict;
 pub mod verification;
 
-pub use cell::{Cell, CellKey, Ended, Place, Recorded, Resources, Role, StampQuality};
+pub use cell::{Cell, CellKey, Ended, Place, Recorded, Resources, Role, Scheduling, StampQuality};
 pub use conditions::Conditions;
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
@@ -33,7 +33,7 @@ pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval, IoKinds};
 pub use level::{Level, Verdict};
 pub use metric::{Metric, Quantity};
-pub use storage::{Reached, Storage, StorageEnd, StorageLayer};
+pub use storage::{DiskUse, Reached, Storage, StorageEnd, StorageLayer};
 pub use summary::{KindSummary, Latency, PERCENTILES, Summary};
 pub use threshold::Threshold;
 

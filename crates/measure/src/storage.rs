@@ -70,6 +70,59 @@ pub struct Reached {
     pub device_written_bytes: u64,
 }
 
+/// What a block device did while a cell ran, ramp included, by the kernel's counters: of every program, and not
+/// of the cell alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskUse {
+    /// Its kernel name.
+    pub name: String,
+    /// Time between the two readings of its counters, ns.
+    pub elapsed_ns: u64,
+    /// Reads completed.
+    pub reads: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Reads that were merged with others.
+    pub read_merges: u64,
+    /// Writes that were merged with others.
+    pub write_merges: u64,
+    /// Time that reads took, summed over reads, ms.
+    pub read_ms: u64,
+    /// Time that writes took, summed over writes, ms.
+    pub write_ms: u64,
+    /// Time that all I/Os were in flight, summed over I/Os, ms.
+    pub queue_ms: u64,
+    /// Time with at least one I/O in flight, ms.
+    pub busy_ms: u64,
+}
+
+impl DiskUse {
+    /// Adds what the device did at another time.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in [
+            (&mut self.elapsed_ns, other.elapsed_ns),
+            (&mut self.reads, other.reads),
+            (&mut self.writes, other.writes),
+            (&mut self.read_bytes, other.read_bytes),
+            (&mut self.written_bytes, other.written_bytes),
+            (&mut self.read_merges, other.read_merges),
+            (&mut self.write_merges, other.write_merges),
+            (&mut self.read_ms, other.read_ms),
+            (&mut self.write_ms, other.write_ms),
+            (&mut self.queue_ms, other.queue_ms),
+            (&mut self.busy_ms, other.busy_ms),
+        ] {
+            // Of an untrusted notebook the sum may not fit.
+            *mine = mine.saturating_add(theirs);
+        }
+    }
+}
+
 impl Storage {
     /// True where all of it is memory of this machine, or some of it.
     pub fn is_memory(&self) -> bool {

@@ -13,6 +13,10 @@ pub const WRITES_SEEN: &str = "writes_seen";
 /// Where a run's plan says what its flags changed of the work that its name stands for.
 pub const CHANGED: &str = "changed";
 
+/// Where the facts of a machine have the host's name. It identifies the owner: pages, and the runs within them,
+/// are handed on without it.
+pub const HOST_NAME: &str = "host_name";
+
 /// What a target is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetDescription {
@@ -94,6 +98,7 @@ pub struct ExportDescription {
 #[serde(default)]
 #[expect(missing_docs, reason = "documented where they are written")]
 pub struct MachineDescription {
+    pub host_name: Option<String>,
     pub kernel: Option<String>,
     pub cpu_model: Option<String>,
     pub cores_usable: Option<u64>,

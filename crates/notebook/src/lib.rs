@@ -40,8 +40,8 @@ pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use error::Error;
 pub use facts::{
-    CHANGED, DeviceDescription, EmulatedDescription, ExportDescription, MachineDescription,
-    TargetDescription, TargetKind, WRITES_SEEN,
+    CHANGED, DeviceDescription, EmulatedDescription, ExportDescription, HOST_NAME,
+    MachineDescription, TargetDescription, TargetKind, WRITES_SEEN,
 };
 pub use jiff::Timestamp;
 pub use model::{

@@ -7,13 +7,14 @@
 //! A file of unknown origin is not trusted: its size is limited, no view or trigger of its schema is executed,
 //! and everything in it is parsed as a notebook's content always is.
 
+use crate::facts::HOST_NAME;
 use crate::{Error, Run, Status, codec, load, schema, tables, untrusted, writer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::{TINFLStatus, decompress_to_vec_zlib_with_limit};
 use rusqlite::{Connection, TransactionBehavior, params};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -35,6 +36,7 @@ pub fn to_text(run: &Run) -> Result<String, Error> {
         let mut db = Connection::open_in_memory()?;
         tables::create_tables(&db)?;
         put(&mut db, run)?;
+        db.execute("UPDATE runs SET machine = ?1", [codec::json(&without_host_name(run))?])?;
         Ok(db.serialize("main")?.to_vec())
     };
     let notebook = write().map_err(failed)?;
@@ -47,6 +49,15 @@ pub fn to_text(run: &Run) -> Result<String, Error> {
         "data": data,
     });
     Ok(text.to_string())
+}
+
+/// The facts of a run's machine, but for the host's name.
+fn without_host_name(run: &Run) -> Value {
+    let mut machine = run.head.machine.clone();
+    if let Value::Object(facts) = &mut machine {
+        facts.remove(HOST_NAME);
+    }
+    machine
 }
 
 /// The text's outer object, as far as it is read.

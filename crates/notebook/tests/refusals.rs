@@ -278,7 +278,14 @@ fn a_text_without_a_run_is_reported() {
         notebook: PathBuf::new(),
     };
     let text = portable::to_text(&run).unwrap();
-    assert_eq!(portable::from_text(&text, origin).unwrap().id, run.id);
+    let read = portable::from_text(&text, origin).unwrap();
+    assert_eq!(read.id, run.id);
+    // The host's name is not handed on; all other facts are.
+    let mut named = run.clone();
+    named.head.machine = serde_json::json!({ "host_name": "box7", "kernel": "6.18" });
+    let text_of_named = portable::to_text(&named).unwrap();
+    let machine = portable::from_text(&text_of_named, origin).unwrap().head.machine;
+    assert_eq!(machine, serde_json::json!({ "kernel": "6.18" }));
     let said = |text: &str| portable::from_text(text, origin).unwrap_err().to_string();
     assert!(said("[]").contains("holds no run"));
     assert!(said("{").contains("not JSON"));

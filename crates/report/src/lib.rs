@@ -11,7 +11,7 @@
 
 pub mod compare;
 pub mod csv;
-pub mod fio_json;
+pub mod fio;
 mod headline;
 pub mod hgrm;
 pub mod json;

@@ -5,7 +5,9 @@
 mod samples;
 
 use iodyno_measure::Histogram;
-use iodyno_report::{csv, fio_json, hgrm, json as document_json};
+use iodyno_report::fio::json::{Form, document as fio_document};
+use iodyno_report::fio::{logs, terse};
+use iodyno_report::{csv, hgrm, json as document_json};
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,17 +180,20 @@ fn fio_json_has_the_keys_of_fio() {
     let real: BTreeSet<String> =
         include_str!("data/fio-3.33-keys.txt").lines().map(str::to_owned).collect();
     let mut ours = BTreeSet::new();
-    paths(&fio_json::document(&samples::open_loop()), "", &mut ours);
-    // Percentiles that the samples don't support are left out; fio prints them.
-    let missing: Vec<_> = real.difference(&ours).filter(|p| !p.contains("/percentile/")).collect();
+    paths(&fio_document(&samples::open_loop(), Form::Json), "", &mut ours);
+    let missing: Vec<_> = real.difference(&ours).collect();
     assert!(missing.is_empty(), "{missing:#?}");
     let more: Vec<_> = ours.difference(&real).map(String::as_str).collect();
     // fio has job_start since 3.36, the error counts with --continue_on_error, and percentiles of
     // lat_ns with --lat_percentiles; global options with a job file.
-    let known =
-        ["/global options", "/jobs/*/first_error", "/jobs/*/job_start", "/jobs/*/total_err"];
-    let unknown: Vec<_> =
-        more.iter().filter(|p| !known.contains(p) && !p.contains("/lat_ns/percentile/")).collect();
+    let known = ["/jobs/*/first_error", "/jobs/*/job_start", "/jobs/*/total_err"];
+    // Ours have a place of their own.
+    let prefixes = ["/global options/", "/iodyno/", "/jobs/*/iodyno/"];
+    let unknown: Vec<_> = more
+        .iter()
+        .filter(|p| !known.contains(p) && !p.contains("/lat_ns/percentile/"))
+        .filter(|p| !prefixes.iter().any(|prefix| p.starts_with(prefix)))
+        .collect();
     assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
@@ -196,7 +201,7 @@ fn fio_json_has_the_keys_of_fio() {
 fn fio_json_has_the_numbers_of_the_json() {
     for (name, run) in samples::all() {
         let ours = document_json::document(&run, document_json::Options::default());
-        let fio = fio_json::document(&run);
+        let fio = fio_document(&run, Form::Json);
         let jobs = fio["jobs"].as_array().unwrap();
         // The merged cell of several targets is no job: sums over jobs would count it twice.
         let cells = ours["cells"].as_array().unwrap().iter();
@@ -230,7 +235,7 @@ fn fio_json_has_the_numbers_of_the_json() {
             assert!((percent - if ops > 0 { 100.0 } else { 0.0 }).abs() < 1e-6, "{name} {percent}");
         }
     }
-    let fio = fio_json::document(&samples::four_corners());
+    let fio = fio_document(&samples::four_corners(), Form::Json);
     assert_eq!(fio["fio version"], "fio-3.36 (iodyno 0.1.0)");
     assert_eq!(fio["time"], "Sat Nov 21 09:54:45 2026");
     let patterns = ["randread", "randwrite", "read", "write"];
@@ -260,7 +265,7 @@ fn fio_json_has_the_jobs_that_issued_something() {
     run.cells.insert(0, purge);
     run.cells[1].key.place = Some(iodyno_measure::Place::default());
     let options = |run: &_| {
-        let fio = fio_json::document(run);
+        let fio = fio_document(run, Form::Json);
         assert_eq!(fio["jobs"].as_array().unwrap().len(), 1);
         fio["jobs"][0]["job options"].clone()
     };
@@ -281,7 +286,8 @@ fn fio_json_has_the_jobs_that_issued_something() {
 }
 
 /// What a job's options say is what was done: a sequential kind beside a default for all kinds, a rate for each
-/// job, the share of reads; and no percentile without samples beyond it.
+/// job, the share of reads. Parsers of fio's JSON look up each of its percentiles: all are there, and those
+/// without samples beyond them are named.
 #[test]
 fn fio_json_says_what_was_issued() {
     let mut run = samples::four_corners();
@@ -293,24 +299,170 @@ fn fio_json_says_what_was_issued() {
     });
     run.cells[2].key.threads = 4;
     run.cells[2].key.offered_iops = Some(1000.0);
-    let job = &fio_json::document(&run)["jobs"][2];
+    let job = &fio_document(&run, Form::Json)["jobs"][2];
     assert_eq!(job["job options"]["rw"], "read");
     assert_eq!(job["job options"]["rate_iops"], "250");
     assert!(job["job options"].get("rwmixread").is_none());
-    let mixed = fio_json::document(&samples::open_loop());
+    let mixed = fio_document(&samples::open_loop(), Form::Json);
     let options = &mixed["jobs"][0]["job options"];
     assert_eq!((&options["rw"], &options["rwmixread"]), (&json!("randrw"), &json!("70")));
     let ours = document_json::document(&run, document_json::Options::default());
-    for (job, cell) in fio_json::document(&run)["jobs"]
+    for (job, cell) in fio_document(&run, Form::Json)["jobs"]
         .as_array()
         .unwrap()
         .iter()
         .zip(ours["cells"].as_array().unwrap())
     {
         for kind in ["read", "write"] {
-            let known = !cell[kind]["latency_ns"]["p99_99"].is_null();
-            let percentiles = &job[kind]["clat_ns"]["percentile"];
-            assert_eq!(percentiles.get("99.990000").is_some(), known, "{percentiles}");
+            if cell[kind]["ops"].as_u64().is_none_or(|n| n == 0) {
+                continue;
+            }
+            assert_eq!(job[kind]["clat_ns"]["percentile"].as_object().unwrap().len(), 17);
+            let unsupported = job["iodyno"]["unsupported_percentiles"][kind].as_array();
+            let is_named = unsupported.is_some_and(|all| all.contains(&json!("99.990000")));
+            assert_eq!(is_named, cell[kind]["latency_ns"]["p99_99"].is_null(), "{job}");
         }
     }
+}
+
+/// The bins of json+ are our histogram, and the percentiles are theirs: the oracle counts them again by rank.
+#[test]
+fn fio_bins_are_the_histogram() {
+    for (name, run) in samples::all() {
+        let plain = fio_document(&run, Form::Json);
+        let plus = fio_document(&run, Form::JsonPlus);
+        let (mut latencies, mut without) = (0, plus.clone());
+        for job in without["jobs"].as_array_mut().unwrap() {
+            for direction in ["read", "write", "trim", "sync"] {
+                for latency in ["slat_ns", "clat_ns", "lat_ns"] {
+                    let Some(of) = job[direction].get_mut(latency) else { continue };
+                    let of = of.as_object_mut().unwrap();
+                    let n = of["N"].as_u64().unwrap();
+                    let Some(bins) = of.remove("bins") else {
+                        assert_eq!(n, 0, "{name}");
+                        continue;
+                    };
+                    latencies += 1;
+                    let of_bin = |(ns, n): (&String, &Value)| {
+                        (ns.parse::<u64>().unwrap(), n.as_u64().unwrap())
+                    };
+                    let mut bins: Vec<_> = bins.as_object().unwrap().iter().map(of_bin).collect();
+                    bins.sort_unstable();
+                    assert_eq!(bins.iter().map(|bin| bin.1).sum::<u64>(), n, "{name}");
+                    let (min, max) = (of["min"].as_u64().unwrap(), of["max"].as_u64().unwrap());
+                    for (percent, ns) in of["percentile"].as_object().unwrap() {
+                        let rank =
+                            (percent.parse::<f64>().unwrap() * n as f64 / 100.0 - 1e-9).ceil();
+                        let mut seen = 0;
+                        let bin = bins.iter().find(|bin| {
+                            seen += bin.1;
+                            seen as f64 >= rank
+                        });
+                        assert_eq!(ns.as_u64().unwrap(), bin.unwrap().0.clamp(min, max), "{name}");
+                    }
+                }
+            }
+            if let Some(zeroes) = job["iodyno"].get_mut("write_zeroes") {
+                for latency in ["clat_ns", "lat_ns"] {
+                    zeroes[latency].as_object_mut().unwrap().remove("bins");
+                }
+            }
+        }
+        assert_eq!(without, plain, "{name}: json+ has other values than json");
+        assert!(latencies > 0, "{name}");
+    }
+}
+
+/// A row of a log: its time, its value, its direction.
+fn rows_of_log(text: &str) -> Vec<Vec<u64>> {
+    let row = |line: &str| line.split(", ").map(|field| field.parse().unwrap()).collect();
+    text.lines().map(row).collect()
+}
+
+/// Logs and histogram logs add up to the totals of the JSON.
+#[test]
+fn fio_logs_add_up() {
+    for (name, run) in samples::all() {
+        let document = fio_document(&run, Form::Json);
+        let jobs = document["jobs"].as_array().unwrap();
+        for coarseness in [0, 3, 6] {
+            let files: BTreeMap<String, String> = logs::files(&run, coarseness).collect();
+            assert_eq!(files.len(), jobs.len() * 5, "{name}");
+            for (file, text) in &files {
+                let (stem, rest) = file
+                    .rsplit_once("_bw.")
+                    .or(file.rsplit_once("_iops."))
+                    .unwrap_or(file.rsplit_once("_clat_hist.").unwrap_or_default());
+                if stem.is_empty() {
+                    continue;
+                }
+                let number: usize = rest.strip_suffix(".log").unwrap().parse().unwrap();
+                let job = &jobs[number - 1];
+                let options = &job["job options"];
+                let word = |key: &str| options[key].as_str().unwrap().to_owned();
+                let (rw, depth, threads) = (word("rw"), word("iodepth"), word("numjobs"));
+                assert_eq!(stem, format!("{rw}-iodepth-{depth}-numjobs-{threads}"));
+                let rows = rows_of_log(text);
+                assert!(rows.is_sorted_by_key(|row| row[0]), "{name}");
+                for (direction, kind) in [(0, "read"), (1, "write"), (2, "trim")] {
+                    let total = &job[kind];
+                    if file.contains("_clat_hist.") {
+                        let of = rows.iter().filter(|row| row[1] == direction);
+                        let counts: u64 = of
+                            .map(|row| {
+                                assert_eq!(row.len() - 3, 1856 >> coarseness);
+                                row[3..].iter().sum::<u64>()
+                            })
+                            .sum();
+                        assert_eq!(counts, total["total_ios"].as_u64().unwrap(), "{name}");
+                        continue;
+                    }
+                    let of: Vec<_> = rows.iter().filter(|row| row[2] == direction).collect();
+                    let (mut begin_ms, mut sum) = (0, 0.0);
+                    for row in &of {
+                        assert_eq!(row[3..], [0, 0]);
+                        sum += (row[1] * (row[0] - begin_ms)) as f64 / 1e3;
+                        begin_ms = row[0];
+                    }
+                    let key = if file.contains("_bw.") { "io_kbytes" } else { "total_ios" };
+                    let expected = total[key].as_f64().unwrap();
+                    assert!((sum - expected).abs() <= of.len() as f64, "{file}: {sum} {expected}");
+                }
+            }
+        }
+    }
+}
+
+/// A line of version 3 has its fields where fio's manual has them.
+#[test]
+fn fio_terse_has_the_fields_of_version_3() {
+    let run = samples::open_loop();
+    let (document, text) = (fio_document(&run, Form::Json), terse::text(&run));
+    let job = &document["jobs"][0];
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(';').collect()).collect();
+    assert_eq!(lines.len(), document["jobs"].as_array().unwrap().len());
+    let fields = &lines[0];
+    // 5 of the job, 41 of each direction, 5 of the processor, 7 of depths, 10 and 12 of latencies.
+    assert_eq!(fields.len(), 5 + 2 * 41 + 5 + 7 + 10 + 12);
+    assert_eq!((fields[0], fields[1]), ("3", "fio-3.36 (iodyno 0.1.0)"));
+    for (at, direction) in [(5, "read"), (46, "write")] {
+        let of = &job[direction];
+        assert_eq!(fields[at], of["io_kbytes"].to_string());
+        assert_eq!(fields[at + 1], of["bw"].to_string());
+        assert_eq!(fields[at + 2], of["iops"].as_f64().unwrap().floor().to_string());
+        assert_eq!(fields[at + 3], of["runtime"].to_string());
+        assert_eq!(fields[at + 8], (of["clat_ns"]["min"].as_u64().unwrap() / 1000).to_string());
+        let median = of["clat_ns"]["percentile"]["50.000000"].as_u64().unwrap() / 1000;
+        assert_eq!(fields[at + 12 + 6], format!("50.000000%={median}"));
+        assert_eq!(fields[at + 12 + 17], "0%=0");
+        assert_eq!(fields[at + 33], (of["lat_ns"]["max"].as_u64().unwrap() / 1000).to_string());
+        assert_eq!(fields[at + 38], "100.000000%");
+    }
+    let percents = fields[5 + 82 + 5 + 7..].iter().map(|f| f.strip_suffix('%').unwrap());
+    let all: f64 = percents.map(|f| f.parse::<f64>().unwrap()).sum();
+    assert!((all - 100.0).abs() < 0.2, "{all}");
+    // Names are foreign text: none may add a field or move a cursor.
+    let hostile = terse::text(&samples::hostile());
+    assert!(!hostile.contains(|c: char| c.is_control() && c != '\n'));
+    assert!(hostile.lines().all(|line| line.split(';').count() == fields.len()));
 }

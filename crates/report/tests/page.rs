@@ -292,3 +292,14 @@ fn reads_and_writes_of_a_load_curve_are_apart() {
         ))
     );
 }
+
+/// The host's name identifies its owner: it stays in the notebook.
+#[test]
+fn a_page_does_not_name_the_host() {
+    let mut run = samples::four_corners();
+    run.head.machine["host_name"] = serde_json::json!("box7.storage.test");
+    let document = document(&run, &Options { without_data: true, ..Options::default() });
+    for text in [html::page(&document), markdown::text(&document)] {
+        assert!(!text.contains("box7.storage.test") && text.contains("6.18.0"));
+    }
+}

@@ -3,17 +3,20 @@
 //! interpret them.
 
 use crate::device_bytes::{self, device_number};
-use iodyno_measure::{Cell, Conditions};
+use iodyno_measure::{Cell, Conditions, DiskUse};
 use iodyno_target::{
     Counted, DeviceState, DiskStats, Inspection, Kind, MachineFacts, MachineState, PcieLink,
     SysRoot, raid_at_work, used_share,
 };
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Instant;
 
 /// The state of the environment at one instant.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
+    /// When the devices' counters were read.
+    counted: Option<Instant>,
     machine: MachineState,
     cpu: Option<CpuTimes>,
     /// By target, the counters of the device that it is or lies on directly.
@@ -45,12 +48,14 @@ impl Surroundings {
     pub(crate) fn after(inspections: &[Inspection]) -> Self {
         let mut counted = Self::default();
         counted.count(inspections);
-        Self { disks: counted.disks, bottoms: counted.bottoms, ..Self::state(inspections) }
+        let Self { counted, disks, bottoms, .. } = counted;
+        Self { counted, disks, bottoms, ..Self::state(inspections) }
     }
 
     fn count(&mut self, inspections: &[Inspection]) {
         let root = SysRoot::real();
         let disk = |i: &Inspection| DiskStats::read(&root, device_number(i)?);
+        self.counted = Some(Instant::now());
         self.disks = inspections.iter().map(disk).collect();
         let bottom = |i: &Inspection| i.stack.as_ref()?.count(&root);
         self.bottoms = inspections.iter().map(bottom).collect();
@@ -92,6 +97,32 @@ impl Surroundings {
             cell.evidence.conditions = Some(self.conditions(before, i, &inspections[i]));
             cell.evidence.foreign_share = foreign;
             cell.evidence.storage = storage;
+            let is_first =
+                |dev| !inspections[..i].iter().any(|other| device_number(other) == Some(dev));
+            cell.evidence.disk_use = match (&inspections[i].device, &moved[i]) {
+                (Some(device), Some(moved)) if is_first(device.dev) => {
+                    Some(self.disk_use(before, &device.kernel_name, moved))
+                }
+                _ => None,
+            };
+        }
+    }
+
+    fn disk_use(&self, before: &Self, name: &str, moved: &DiskStats) -> DiskUse {
+        let elapsed = self.counted.zip(before.counted).map(|(now, then)| now - then);
+        DiskUse {
+            name: name.to_owned(),
+            elapsed_ns: elapsed.unwrap_or_default().as_nanos() as u64,
+            reads: moved.reads,
+            writes: moved.writes,
+            read_bytes: moved.read_bytes,
+            written_bytes: moved.written_bytes,
+            read_merges: moved.read_merges,
+            write_merges: moved.write_merges,
+            read_ms: moved.read_ms,
+            write_ms: moved.write_ms,
+            queue_ms: moved.queue_ms,
+            busy_ms: moved.busy_ms,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Facts about the measuring machine: kernel, processors, memory, limits. For the report, so that a figure can
 //! be compared with one from another machine or another day.
 //!
-//! The host's name is left out: it identifies the owner, not the machine. Everything comes from `/proc`, `/sys`
+//! The host's name identifies the owner, not the machine: it stays in the notebook and in exports of data, and
+//! reports leave it out. Everything comes from `/proc`, `/sys`
 //! and `/etc` below a [`SysRoot`]; unknown is `None`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,9 @@ pub struct CgroupLimits {
 /// The facts about a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFacts {
+    /// The host's name.
+    #[serde(default)]
+    pub host_name: Option<String>,
     /// Kernel release, such as `6.18.0`.
     pub kernel: Option<String>,
     /// Kernel build, as printed by `uname -v`.
@@ -240,6 +244,7 @@ impl MachineFacts {
         let vulnerabilities = "sys/devices/system/cpu/vulnerabilities";
         let huge = meminfo(root, "HugePages_Free").zip(meminfo(root, "Hugepagesize"));
         Self {
+            host_name: root.read("proc/sys/kernel/hostname"),
             kernel: root.read("proc/sys/kernel/osrelease"),
             kernel_build: root.read("proc/sys/kernel/version"),
             distribution: pretty.map(|name| name.trim_matches('"').to_owned()),
@@ -296,6 +301,7 @@ mod tests {
     #[test]
     fn a_fake_machine_is_read_whole() {
         let tree = Tree::new();
+        tree.file("proc/sys/kernel/hostname", "box7\n");
         tree.file("proc/sys/kernel/osrelease", "6.1.0\n");
         tree.file(
             "proc/cpuinfo",
@@ -319,6 +325,7 @@ mod tests {
         tree.file("sys/fs/cgroup/kubepods/pod1/cpu.max", "150000 100000\n");
         tree.file("sys/fs/cgroup/kubepods/pod1/box/io.max", "8:0 rbps=1048576 wbps=max\n");
         let facts = MachineFacts::gather_in(&tree.root());
+        assert_eq!(facts.host_name.as_deref(), Some("box7"));
         assert_eq!(facts.kernel.as_deref(), Some("6.1.0"));
         assert_eq!(facts.cpu_model.as_deref(), Some("Fast CPU"));
         assert_eq!(facts.cores_online, Some(5));

@@ -36,6 +36,8 @@ fn names_in_a_notebook_reach_no_terminal_raw() {
         "export last --format hgrm",
         "export last --format fio-json",
         "export last --format sysbench",
+        "export last --format fio-json+",
+        "export last --format fio-terse",
         "report last --markdown",
         "report last --csv",
     ] {

@@ -171,7 +171,9 @@ fn kept_results_survive_a_kill() {
             assert!(codes(cell).contains(&"CRASHED"));
         }
         place.iodyno("show last").succeeds();
-        for form in ["json", "csv", "csv-series", "hgrm", "fio-json", "sysbench"] {
+        for form in
+            ["json", "csv", "csv-series", "hgrm", "fio-json", "fio-json+", "fio-terse", "sysbench"]
+        {
             place.iodyno(&format!("export last --format {form}")).succeeds();
         }
     }

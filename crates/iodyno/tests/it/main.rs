@@ -15,6 +15,7 @@ mod emulated;
 mod explained;
 mod faults;
 mod figures;
+mod fio_exports;
 mod fio_jobs;
 mod flags;
 mod folder;

@@ -46,18 +46,27 @@ impl PcieLink {
 pub struct DiskStats {
     /// Reads completed.
     pub reads: u64,
+    /// Reads that the kernel merged with others before it issued them.
+    #[serde(default)]
+    pub read_merges: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Milliseconds that reads took, summed over reads.
     pub read_ms: u64,
     /// Writes completed.
     pub writes: u64,
+    /// Writes that the kernel merged with others before it issued them.
+    #[serde(default)]
+    pub write_merges: u64,
     /// Bytes written.
     pub written_bytes: u64,
     /// Milliseconds that writes took, summed over writes.
     pub write_ms: u64,
     /// Milliseconds with at least one I/O in flight.
     pub busy_ms: u64,
+    /// Milliseconds that all I/Os were in flight, summed over I/Os.
+    #[serde(default)]
+    pub queue_ms: u64,
     /// Discards completed.
     pub discards: u64,
     /// Bytes discarded.
@@ -89,12 +98,15 @@ impl DiskStats {
         let mut inflight = inflight.split_whitespace().map(|n| n.parse().unwrap_or(0));
         Some(Self {
             reads: field(0),
+            read_merges: field(1),
             read_bytes: field(2) * 512,
             read_ms: field(3),
             writes: field(4),
+            write_merges: field(5),
             written_bytes: field(6) * 512,
             write_ms: field(7),
             busy_ms: field(9),
+            queue_ms: field(10),
             discards: field(11),
             discarded_bytes: field(13) * 512,
             flushes: field(15),
@@ -109,12 +121,15 @@ impl DiskStats {
         let mut delta = *self;
         for (now, then) in [
             (&mut delta.reads, earlier.reads),
+            (&mut delta.read_merges, earlier.read_merges),
             (&mut delta.read_bytes, earlier.read_bytes),
             (&mut delta.read_ms, earlier.read_ms),
             (&mut delta.writes, earlier.writes),
+            (&mut delta.write_merges, earlier.write_merges),
             (&mut delta.written_bytes, earlier.written_bytes),
             (&mut delta.write_ms, earlier.write_ms),
             (&mut delta.busy_ms, earlier.busy_ms),
+            (&mut delta.queue_ms, earlier.queue_ms),
             (&mut delta.discards, earlier.discards),
             (&mut delta.discarded_bytes, earlier.discarded_bytes),
             (&mut delta.flushes, earlier.flushes),

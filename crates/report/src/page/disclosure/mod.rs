@@ -6,7 +6,7 @@ mod groups;
 use crate::compare::Compared;
 use groups::{device, host, identity, measurement, preparation, results, stack, stimulus};
 use iodyno_method::Findings;
-use iodyno_notebook::Run;
+use iodyno_notebook::{HOST_NAME, Run};
 use iodyno_page::{Block, Section};
 use iodyno_units::human;
 use serde_json::Value;
@@ -165,7 +165,11 @@ fn text(key: &str, value: Option<&Value>) -> String {
 
 /// The whole record, flattened, for looking up one value.
 fn recorded(run: &Run) -> Section {
-    let mut groups = vec![("machine".to_owned(), flat(&run.head.machine))];
+    let mut machine = run.head.machine.clone();
+    if let Value::Object(machine) = &mut machine {
+        machine.remove(HOST_NAME);
+    }
+    let mut groups = vec![("machine".to_owned(), flat(&machine))];
     for target in &run.head.targets {
         groups.push((target.name.clone(), flat(&target.facts)));
     }

@@ -1,0 +1,271 @@
+//! Exports in fio's formats beside those of the real fio, and read by the programs that come with it (Debian's
+//! package fio; one that is missing fails its tests). What the numbers are is tested in `report`.
+//!
+//! Not run here are fiologparser_hist.py (which needs pandas) and fio-plot: last tried on 2026-11-23, fio-plot
+//! 1.1.21 drew bars over depths and the histogram of `export -o`, and the series of fio-logs; fiologparser_hist.py
+//! (`--group_nr 29`) counted all samples of the histogram logs, at coarseness 0, 3 and 6.
+
+use crate::place::{Place, names, number, whole};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// Reads, writes and flushes, as both programs run it.
+const JOB: &str = "[global]
+ioengine=psync
+filename=data
+size=4m
+runtime=300ms
+time_based
+
+[mix]
+rw=randrw
+rwmixread=60
+bs=4k
+fsync=20
+";
+
+/// Runs a program in the place's folder; its standard output.
+#[track_caller]
+fn output(place: &Place, program: &str, words: &str) -> String {
+    let mut command = Command::new(program);
+    let run = command.args(words.split_whitespace()).current_dir(place.work()).output();
+    let run = run.unwrap_or_else(|e| panic!("{program} (Debian's package fio): {e}"));
+    let error = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{program} {words}: {error}");
+    String::from_utf8(run.stdout).unwrap()
+}
+
+/// A place with a run of the job by iodyno, and fio's own output of the same job.
+fn both(format: &str) -> (Place, String) {
+    let place = Place::new();
+    place.write("mix.fio", JOB);
+    place.iodyno("run mix.fio --on scratch:4MiB --interval 100ms -q").succeeds();
+    let theirs = output(&place, "fio", &format!("--output-format={format} mix.fio"));
+    (place, theirs)
+}
+
+fn export(place: &Place, words: &str) -> String {
+    let exported = place.iodyno(&format!("export last --format {words}"));
+    exported.succeeds();
+    exported.stdout
+}
+
+/// The type of each value, by its path. Bins and options differ from run to run.
+fn types(value: &Value, at: &str, found: &mut BTreeMap<String, &'static str>) {
+    let kind = match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                types(value, &format!("{at}/{key}"), found);
+            }
+            "object"
+        }
+        Value::Array(list) => {
+            for value in list {
+                types(value, &format!("{at}/*"), found);
+            }
+            "array"
+        }
+        Value::Number(n) if n.is_f64() => "number with a fraction",
+        Value::Number(_) => "whole number",
+        Value::String(_) => "text",
+        Value::Bool(_) | Value::Null => "other",
+    };
+    let varies = ["/bins/", "/job options/", "/global options/"];
+    if !varies.iter().any(|part| at.contains(part)) {
+        found.insert(at.to_owned(), kind);
+    }
+}
+
+/// Each key of fio's JSON is in ours with the same type, and its value in the same unit: each follows from others
+/// in the same way here and there. Beside them are those of later fio versions, and ours.
+#[test]
+fn json_is_like_that_of_fio() {
+    let (place, theirs) = both("json+");
+    let theirs: Value = serde_json::from_str(&theirs[theirs.find('{').unwrap()..]).unwrap();
+    let ours: Value = serde_json::from_str(&export(&place, "fio-json+")).unwrap();
+    let (mut in_theirs, mut in_ours) = (BTreeMap::new(), BTreeMap::new());
+    types(&theirs, "", &mut in_theirs);
+    types(&ours, "", &mut in_ours);
+    // A folder without a disk, such as one of tmpfs, has no counters.
+    let is_counted = in_ours.contains_key("/disk_util");
+    for (path, kind) in &in_theirs {
+        if path.starts_with("/disk_util") && !is_counted || path.contains("/aggr_") {
+            continue;
+        }
+        assert_eq!(in_ours.get(path), Some(kind), "{path}");
+    }
+    let known = ["/hostname", "/jobs/*/job_start", "/jobs/*/total_err", "/jobs/*/first_error"];
+    let sectors = ["/disk_util/*/read_sectors", "/disk_util/*/write_sectors"];
+    for path in in_ours.keys().filter(|path| !in_theirs.contains_key(*path)) {
+        // Percentiles of lat come with fio's --lat_percentiles.
+        let is_known = known.contains(&path.as_str())
+            || sectors.contains(&path.as_str())
+            || path.contains("/lat_ns/percentile")
+            || path.contains("/lat_ns/bins")
+            || path.starts_with("/disk_util") && !in_theirs.contains_key("/disk_util")
+            || path.starts_with("/iodyno")
+            || path.starts_with("/jobs/*/iodyno");
+        assert!(is_known, "{path}");
+    }
+    for document in [&theirs, &ours] {
+        has_the_units_of_fio(&document["jobs"][0]);
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!(ours["hostname"], host.trim());
+    // The options are those of the job.
+    let options = &ours["jobs"][0]["job options"];
+    for (key, value) in [("rw", "randrw"), ("rwmixread", "60"), ("bs", "4096"), ("iodepth", "1")] {
+        assert_eq!(options[key], value, "{options}");
+    }
+}
+
+fn has_the_units_of_fio(job: &Value) {
+    let is_near = |a: f64, b: f64, what: &str| {
+        assert!((a - b).abs() <= 0.02 * a.max(b) + 1.0, "{what}: {a} and {b} in {job}");
+    };
+    let mut time_ns = 0.0;
+    for direction in ["read", "write"] {
+        let of = &job[direction];
+        let (seconds, ios) = (number(&of["runtime"]) / 1e3, number(&of["total_ios"]));
+        assert!(ios > 100.0);
+        is_near(number(&of["io_bytes"]), ios * 4096.0, "io_bytes");
+        is_near(number(&of["io_kbytes"]), ios * 4.0, "io_kbytes");
+        is_near(number(&of["iops"]), ios / seconds, "iops");
+        is_near(number(&of["bw_bytes"]), ios * 4096.0 / seconds, "bw_bytes");
+        is_near(number(&of["bw"]), ios * 4.0 / seconds, "bw");
+        assert_eq!(of["clat_ns"]["N"], of["total_ios"]);
+        time_ns += number(&of["lat_ns"]["mean"]) * ios;
+        let bins = of["clat_ns"]["bins"].as_object().unwrap();
+        assert_eq!(bins.values().map(whole).sum::<u64>(), whole(&of["total_ios"]));
+        assert!(whole(&of["clat_ns"]["percentile"]["50.000000"]) > 0);
+    }
+    let sync = &job["sync"];
+    assert!(whole(&sync["total_ios"]) > 0);
+    assert_eq!(sync["lat_ns"]["N"], sync["total_ios"]);
+    time_ns += number(&sync["lat_ns"]["mean"]) * number(&sync["total_ios"]);
+    // One operation at a time: together they took no longer than the job, and not nearly nothing.
+    let share = time_ns / 1e6 / number(&job["job_runtime"]);
+    assert!((0.1..1.05).contains(&share), "{share} of the time in {job}");
+    assert!((0.0..=100.5).contains(&(number(&job["usr_cpu"]) + number(&job["sys_cpu"]))));
+    let sums = ["latency_ns", "latency_us", "latency_ms", "iodepth_level"]
+        .map(|key| job[key].as_object().unwrap().values().map(number).sum::<f64>());
+    is_near(sums[0] + sums[1] + sums[2], 100.0, "latency buckets");
+    // fio counts flushes among the submissions, and not in their sum.
+    assert!((99.0..110.0).contains(&sums[3]), "{sums:?}");
+}
+
+/// The shape of each field of a terse line; those behind the last are of disks.
+fn shapes(line: &str) -> Vec<&'static str> {
+    let shape = |field: &str| match field.strip_suffix('%') {
+        Some(rest) if rest.contains('.') => "percent",
+        _ if field.contains("%=") => "percentile",
+        _ if field.parse::<u64>().is_ok() => "whole",
+        _ if field.parse::<f64>().is_ok() => "fraction",
+        _ => "text",
+    };
+    line.trim_end().split(';').map(shape).collect()
+}
+
+#[test]
+fn terse_is_like_that_of_fio() {
+    let (place, theirs) = both("terse");
+    let ours = export(&place, "fio-terse");
+    let line = |text: &str| text.lines().find(|l| l.starts_with("3;")).unwrap().to_owned();
+    let (theirs, ours) = (shapes(&line(&theirs)), shapes(&line(&ours)));
+    let fields = 121;
+    assert_eq!(theirs[..fields], ours[..fields]);
+    let disk = |all: &[&'static str]| all[fields..].chunks(9).next().map(<[_]>::to_vec);
+    if let (Some(theirs), Some(ours)) = (disk(&theirs), disk(&ours)) {
+        assert_eq!(theirs, ours);
+    }
+}
+
+/// fio's own script makes the same of ours as we do: its CSV has each bin of the histogram.
+#[test]
+fn fio_jsonplus_clat2csv_reads_json_plus() {
+    let (place, _) = both("json+");
+    let text = export(&place, "fio-json+");
+    place.write("plus.json", &text);
+    output(&place, "fio_jsonplus_clat2csv", "plus.json out.csv");
+    let validated = output(&place, "fio_jsonplus_clat2csv", "plus.json out.csv --validate");
+    assert!(validated.contains("out_job0.csv validated"), "{validated}");
+    let csv = std::fs::read_to_string(place.path("out_job0.csv")).unwrap();
+    let mut lines = csv.lines().map(|l| l.split(',').map(str::trim).collect::<Vec<_>>());
+    let heads = lines.next().unwrap();
+    let rows: Vec<_> = lines.collect();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    for direction in ["read", "write"] {
+        let column = |name: &str| {
+            let name = format!("{direction}_clat_ns_{name}");
+            heads.iter().position(|head| *head == name).unwrap()
+        };
+        let (count, cumulative) = (column("count"), column("cumulative"));
+        let of = &document["jobs"][0][direction]["clat_ns"];
+        let rows: Vec<_> = rows.iter().filter(|row| !row[count].is_empty()).collect();
+        let bins = of["bins"].as_object().unwrap();
+        assert_eq!(rows.len(), bins.len());
+        assert!(rows.iter().all(|row| bins[row[0]].as_u64() == row[count].parse().ok()));
+        assert_eq!(rows.last().unwrap()[cumulative], of["N"].to_string());
+    }
+}
+
+/// fio's own script averages ours as we do.
+#[test]
+fn fio2gnuplot_reads_the_logs() {
+    let (place, _) = both("terse");
+    let document: Value = serde_json::from_str(&export(&place, "fio-json")).unwrap();
+    place.iodyno("export last --format fio-logs -o logs").succeeds();
+    let stem = "randrw-iodepth-1-numjobs-1";
+    let expected = ["bw", "clat", "clat_hist", "iops", "lat"].map(|k| format!("{stem}_{k}.1.log"));
+    assert_eq!(names(&place.path("logs")), expected);
+    // It takes the directions of a log as one: only reads here.
+    for (kind, flag, mean) in [("bw", "-b", "bw_mean"), ("iops", "-i", "iops_mean")] {
+        let name = format!("{stem}_{kind}.1.log");
+        let log = std::fs::read_to_string(place.path(&format!("logs/{name}"))).unwrap();
+        let reads: Vec<&str> = log.lines().filter(|l| l.ends_with(", 0, 0, 0")).collect();
+        std::fs::create_dir(place.path(kind)).unwrap();
+        place.write(&format!("{kind}/{name}"), reads.join("\n") + "\n");
+        let mut command = Command::new("fio2gnuplot");
+        command.args([flag, "-o", "out"]).current_dir(place.path(kind));
+        assert!(command.output().unwrap().status.success());
+        let average = std::fs::read_to_string(place.path(&format!("{kind}/out.average"))).unwrap();
+        let row = average.lines().find_map(|line| line.strip_prefix("0 ")).unwrap();
+        let ours = number(&document["jobs"][0]["read"][mean]);
+        assert!((row.parse::<f64>().unwrap() - ours).abs() <= 1.0, "{average} {ours}");
+    }
+}
+
+/// Forms that are files need a folder, others take none; each job of a sweep is a file of its own.
+#[test]
+fn files_are_written_into_a_folder() {
+    let place = Place::new();
+    place
+        .iodyno("run random-read --on ram:8MiB --vary depth=1,4 --time 50ms --ramp 0s -q")
+        .succeeds();
+    place.iodyno("export last --format fio-logs").fails(2, &["-o"]);
+    place.iodyno("export last --format csv -o out").fails(2, &["-o", "> FILE"]);
+    place.iodyno("export last --format csv --log-hist-coarseness 2").fails(2, &["fio-logs"]);
+    place.iodyno("export last --format fio-logs -o out --log-hist-coarseness 7").exits(2);
+    assert!(!place.path("out").exists());
+    let written = place.iodyno("export last --format fio-json -o out");
+    written.succeeds().says(&["2 files", "out"]);
+    assert_eq!(written.stdout, "");
+    let files = names(&place.path("out"));
+    let depths = [1, 4].map(|depth| format!("randread-iodepth-{depth}-numjobs-1"));
+    assert_eq!(files, [format!("{}.1.json", depths[0]), format!("{}.2.json", depths[1])]);
+    for (file, depth) in files.iter().zip(["1", "4"]) {
+        let text = std::fs::read_to_string(place.path(&format!("out/{file}"))).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["jobs"].as_array().unwrap().len(), 1);
+        assert_eq!(document["jobs"][0]["job options"]["iodepth"], depth);
+        assert_eq!(document["global options"]["iodepth"], depth);
+    }
+    // Again: files of ours are replaced.
+    place.iodyno("export last --format fio-json -o out").succeeds();
+    place.iodyno("export last --format fio-logs -o out --log-hist-coarseness 6").succeeds();
+    assert_eq!(names(&place.path("out")).len(), 12);
+    let name = format!("out/{}_clat_hist.1.log", depths[0]);
+    let log = std::fs::read_to_string(place.path(&name)).unwrap();
+    assert!(log.lines().all(|line| line.split(", ").count() == 3 + 29), "{log}");
+}

@@ -1,0 +1,140 @@
+//! The jobs of a run, as fio would name and describe them: which cells are jobs, the options of an equivalent
+//! fio job, and file names that tools for fio's output recognize.
+
+use iodyno_measure::{Cell, ClassStats, Ended, Interval};
+use iodyno_notebook::Run;
+use iodyno_units::{OpKind, parse_duration_ns, parse_percent};
+use serde_json::{Map, Value};
+
+/// A cell that is a job of a group of its own.
+pub(super) struct Job<'a> {
+    /// Its number in the run, from 1, as in the names of fio's log files.
+    pub(super) number: usize,
+    pub(super) cell: &'a Cell,
+    /// All intervals as one.
+    pub(super) total: Interval,
+    /// The options of an equivalent fio job, as text, as in fio's output.
+    pub(super) options: Map<String, Value>,
+}
+
+impl Job<'_> {
+    /// `randread-iodepth-8-numjobs-1`: fio-plot finds files by such names.
+    pub(super) fn file_name(&self) -> String {
+        let key = &self.cell.key;
+        let pattern = self.options["rw"].as_str().unwrap_or_default();
+        format!("{pattern}-iodepth-{}-numjobs-{}", key.depth, key.threads)
+    }
+}
+
+/// The jobs of a run: its cells, except steps of a method that issued nothing (fio has no job for them) and the
+/// merged cell of several targets, whose operations are in the targets' jobs.
+pub(super) fn of(run: &Run) -> impl Iterator<Item = Job<'_>> {
+    let cells = run.cells.iter().filter(|cell| !cell.key.is_of_all_targets());
+    let issued = cells.map(|cell| (cell, cell.total())).filter(|(cell, total)| {
+        cell.key.place.is_none() || total.ops() > 0 || total.errors().total() > 0
+    });
+    issued.enumerate().map(|(i, (cell, total))| {
+        let options = options(run, cell, &total);
+        Job { number: i + 1, cell, total, options }
+    })
+}
+
+/// The options of an equivalent fio job, as text, as in fio's output.
+fn options(run: &Run, cell: &Cell, total: &Interval) -> Map<String, Value> {
+    let key = &cell.key;
+    let engine = match key.engine.as_str() {
+        "uring" => "io_uring",
+        other => other,
+    };
+    let mut out = Map::new();
+    let mut put = |name: &str, value: String| {
+        out.insert(name.to_owned(), Value::from(value));
+    };
+    put("name", key.name.clone());
+    put("filename", key.target.clone());
+    put("ioengine", engine.to_owned());
+    put("rw", pattern(run, cell, total));
+    let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
+    let (reads, writes) = (ops(OpKind::Read), ops(OpKind::Write));
+    if reads > 0 && writes > 0 {
+        let share = read_share(run, cell).unwrap_or(reads as f64 / (reads + writes) as f64);
+        put("rwmixread", format!("{:.0}", share * 100.0));
+    }
+    put("bs", key.block_bytes().to_string());
+    put("iodepth", key.depth.to_string());
+    put("numjobs", key.threads.to_string());
+    if let Some(direct) = cell.evidence.direct {
+        put("direct", u8::from(direct).to_string());
+    }
+    if cell.evidence.active_bytes > 0 {
+        put("size", cell.evidence.active_bytes.to_string());
+    }
+    if let Some(rate) = key.offered_iops {
+        // fio's rate is that of each of its jobs.
+        put("rate_iops", (rate / f64::from(key.threads.max(1))).to_string());
+    }
+    put("runtime", runtime(time_ns(run, cell)));
+    out
+}
+
+/// A value of the cell's workload; None if workloads of that name in the run differ in it.
+fn said<T: PartialEq>(run: &Run, cell: &Cell, what: impl Fn(&Value) -> Option<T>) -> Option<T> {
+    let mut all = run.head.workloads.iter().filter(|w| w.name == cell.key.workload);
+    let first = what(&all.next()?.spec)?;
+    all.all(|w| what(&w.spec).as_ref() == Some(&first)).then_some(first)
+}
+
+/// The job's share of reads, 0 to 1; None where it is not known.
+fn read_share(run: &Run, cell: &Cell) -> Option<f64> {
+    let varied = cell.key.place.as_ref().and_then(|p| p.at.iter().find(|(axis, _)| axis == "read"));
+    if let Some((_, share)) = varied {
+        return parse_percent(share).ok();
+    }
+    said(run, cell, |spec| {
+        let of = |kind: &str| spec["mix"][kind].as_f64();
+        let (read, write) = (of("read")?, of("write")?);
+        (read + write > 0.0).then(|| read / (read + write))
+    })
+}
+
+/// The job's time limit if that ended it, else the measured time, in whole ms.
+fn time_ns(run: &Run, cell: &Cell) -> u64 {
+    let asked = said(run, cell, |spec| parse_duration_ns(spec["limits"]["time"].as_str()?).ok());
+    let measured_ns = (cell.window_ns + 500_000) / 1_000_000 * 1_000_000;
+    asked.filter(|_| cell.ended == Ended::Time).unwrap_or(measured_ns)
+}
+
+/// A time as an option of fio: whole seconds without a unit, shorter ones with it.
+fn runtime(ns: u64) -> String {
+    match ns {
+        ns if ns.is_multiple_of(1_000_000_000) => (ns / 1_000_000_000).to_string(),
+        ns if ns.is_multiple_of(1_000_000) => format!("{}ms", ns / 1_000_000),
+        ns => format!("{}us", ns.div_ceil(1000)),
+    }
+}
+
+/// fio's word for the mix and the addresses. Without another pattern it is sequential.
+fn pattern(run: &Run, cell: &Cell, total: &Interval) -> String {
+    let spec = run.head.workloads.iter().find(|w| w.name == cell.key.workload).map(|w| &w.spec);
+    let issued = |kind: &OpKind| total.class(*kind).map_or(0, ClassStats::ops) > 0;
+    let kinds = [OpKind::Read, OpKind::Write, OpKind::Trim].into_iter().filter(issued);
+    let sequential = spec.is_some_and(|spec| {
+        let mut patterns = kinds.clone().flat_map(|kind| patterns(spec, kind)).peekable();
+        patterns.peek().is_some() && patterns.all(|p| p == "sequential")
+    });
+    let kinds: Vec<OpKind> = kinds.collect();
+    let word = match kinds.as_slice() {
+        [OpKind::Read, OpKind::Write, ..] => "rw",
+        [OpKind::Write, ..] => "write",
+        [OpKind::Trim] => "trim",
+        _ => "read",
+    };
+    if sequential { word.to_owned() } else { format!("rand{word}") }
+}
+
+/// The address patterns of one kind of operation: its own, or those of the specification for all kinds.
+fn patterns(spec: &Value, kind: OpKind) -> impl Iterator<Item = &str> {
+    let of = |scope: &str| spec[scope]["addresses"].as_array().filter(|list| !list.is_empty());
+    let list = of(kind.name()).or_else(|| of("all"));
+    list.into_iter().flatten().filter_map(|address| address["pattern"].as_str())
+}
