@@ -38,6 +38,8 @@ impl Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opt {
     pub(super) name: String,
+    /// The one name of it that is used here.
+    pub(super) key: String,
     pub(super) value: Option<String>,
     pub(super) place: Place,
     /// A variable of the value that the environment lacks.
@@ -57,7 +59,7 @@ impl Section {
     /// The option of a name that counts: the last one, with its position.
     pub(super) fn find(&self, name: &str) -> Option<(usize, &Opt)> {
         let all = self.options.iter().enumerate();
-        all.rev().find(|(_, opt)| canonical(&opt.name) == name).map(|(at, opt)| (at, &**opt))
+        all.rev().find(|(_, opt)| opt.key == name).map(|(at, opt)| (at, &**opt))
     }
 
     pub(super) fn opt(&self, name: &str) -> Option<&Opt> {
@@ -212,7 +214,8 @@ impl<'a> Lines<'a> {
             self.refused.push(Refusal::new(place, words, "shorten it"));
             return;
         }
-        let opt = Opt { name: name.to_owned(), value, place, unset };
+        let key = canonical(name).to_owned();
+        let opt = Opt { name: name.to_owned(), key, value, place, unset };
         let section = match self.within {
             Within::Global => Some(&mut self.global),
             Within::Job => self.jobs.last_mut().map(|job| &mut job.options),

@@ -2,10 +2,14 @@
 
 use super::lines::{Opt, Place, Section};
 use super::number::{count, time_ns};
-use super::options::{Fate, canonical, fate, known};
+use super::options::{Fate, fate, known};
 use super::{Note, Refusal, Surroundings};
 use iodyno_catalog::File;
 use iodyno_units::nearest;
+
+/// The longest name that may be a known one with an error in it, and of how many in a section that is looked for.
+const MAX_NAME: usize = 40;
+const MAX_NEAR: u32 = 3;
 
 /// The kinds of operation that a job can issue, in the order of fio's lists by commas.
 pub(super) const KINDS: [&str; 3] = ["read", "write", "trim"];
@@ -129,8 +133,9 @@ impl<'a> Reading<'a> {
     /// Notes, or refuses, all options that need no code.
     pub(super) fn sift(&mut self) {
         let section = self.section;
+        let mut unknown = 0;
         for opt in &section.options {
-            let name = canonical(&opt.name);
+            let name = opt.key.as_str();
             if let Some(words) = &opt.unset {
                 let help = "set it for this command: `SIZE=1g iodyno run job.fio`";
                 self.refuse(opt, words, help);
@@ -157,7 +162,13 @@ impl<'a> Reading<'a> {
                 }
                 Fate::Refused(..) => self.note(opt, "this value changes nothing"),
                 Fate::Unknown => {
-                    let near = (name.len() <= 40).then(|| nearest(name, known())).flatten();
+                    unknown += 1;
+                    let is_likely = name.len() <= MAX_NAME && unknown <= MAX_NEAR;
+                    let near = is_likely.then(|| {
+                        // One that is much longer or shorter is none.
+                        nearest(name, known().filter(|other| other.len().abs_diff(name.len()) <= 3))
+                    });
+                    let near = near.flatten();
                     let near =
                         near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
                     let words = format!("iodyno does not know fio's option `{}`", opt.name);
@@ -170,7 +181,7 @@ impl<'a> Reading<'a> {
     /// Whether an option has the value that turns it off.
     pub(super) fn is_neutral(opt: &Opt) -> bool {
         let off = matches!(opt.value.as_deref(), Some("0" | "none" | "no"));
-        let name = canonical(&opt.name);
+        let name = opt.key.as_str();
         off && !matches!(name, "cpus_allowed" | "numa_cpu_nodes" | "prio" | "sqthread_poll_cpu")
             || name == "continue_on_error" && opt.value.as_deref() == Some("none")
     }
