@@ -171,17 +171,17 @@ fn mutated(random: &mut Generator, texts: &[&str]) -> String {
     for _ in 0..=rng::below(random, 3) {
         let (a, b) = (place(random, &text), place(random, &text));
         let (from, to) = (a.min(b), a.max(b));
-        match rng::below(random, 8) {
-            0 | 1 => text.insert_str(from, pick(random, PIECES)),
-            2 => {
+        match rng::below(random, 12) {
+            0 => text.insert_str(from, pick(random, PIECES)),
+            1 => {
                 let removed = text[from..].chars().take(8).map(char::len_utf8).sum::<usize>();
                 text.replace_range(from..from + removed, "");
             }
-            3 => {
+            2 => {
                 let piece = text[from..to].to_owned();
                 text.insert_str(from, &piece);
             }
-            4 => {
+            3 => {
                 // A part of another text.
                 let other = pick(random, texts);
                 let (c, d) = (place(random, other), place(random, other));
