@@ -189,13 +189,11 @@ impl<'a, 'f> Reading<'a, 'f> {
 
     fn count(&mut self, letter: char) -> Option<u64> {
         let (value, _) = self.find(letter)?;
-        match value.parse::<u32>() {
-            Ok(number) => Some(number.into()),
-            Err(_) => {
-                self.refuse(letter, format!("`-{letter}{value}` is no whole number"), "");
-                None
-            }
+        let read = value.parse::<u32>().ok().map(u64::from);
+        if read.is_none() {
+            self.refuse(letter, format!("`-{letter}{value}` is no whole number"), "");
         }
+        read
     }
 
     fn job(mut self) -> Option<Job> {

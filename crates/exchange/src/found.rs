@@ -54,8 +54,8 @@ impl<'a> Found<'a> {
         if !self.file.text.trim_end().contains('\n') {
             return self.file.origin.clone();
         }
-        let before = &self.file.text.as_bytes()[..span.start.min(self.file.text.len())];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let before = self.file.text.get(..span.start).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
         format!("{}:{line}", self.file.origin)
     }
 

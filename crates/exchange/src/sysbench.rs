@@ -121,6 +121,7 @@ struct Reading<'a, 'f> {
     options: Vec<Opt>,
     /// The whole command line.
     all: Range<usize>,
+    is_fileio: bool,
 }
 
 /// The files that the test goes over.
@@ -134,7 +135,7 @@ impl<'a, 'f> Reading<'a, 'f> {
     /// Sifts the words: the test and the command, options that count, and options that are noted or refused.
     fn new(words: Vec<Word>, found: &'a mut Found<'f>) -> Self {
         let all = 0..found.file.text.len();
-        let mut reading = Self { found, options: Vec::new(), all };
+        let mut reading = Self { found, options: Vec::new(), all, is_fileio: false };
         let (mut test, mut command) = (None, None);
         for word in words.into_iter().skip(1) {
             if let Some(option) = word.text.strip_prefix("--") {
@@ -161,6 +162,12 @@ impl<'a, 'f> Reading<'a, 'f> {
     }
 
     fn option(&mut self, given: &str, value: Option<String>, span: Range<usize>) {
+        let is_flag = ["validate", "file-fsync-all", "file-fsync-end"].contains(&given);
+        if value.is_none() && !is_flag && !NOTED.iter().any(|(name, _)| *name == given) {
+            let help = "sysbench takes a value as --NAME=VALUE";
+            self.found.refuse(&span, format!("`--{given}` has no value"), help);
+            return;
+        }
         let name = ALIASES.iter().find(|(old, _)| *old == given).map_or(given, |(_, name)| name);
         if let Some((name, _)) = HONOURED.iter().find(|(n, _)| *n == name) {
             self.options.push(Opt { name, value, span });
@@ -188,7 +195,7 @@ impl<'a, 'f> Reading<'a, 'f> {
     ) {
         let all = self.all.clone();
         match test {
-            Some((test, _)) if test == "fileio" => {}
+            Some((test, _)) if test == "fileio" => self.is_fileio = true,
             Some((test, span)) => {
                 let words = format!("`{test}` is no test of storage");
                 self.found.refuse(&span, words, "of sysbench's tests iodyno runs `fileio`");
@@ -254,7 +261,7 @@ impl<'a, 'f> Reading<'a, 'f> {
     fn count(&mut self, name: &str, least: u64) -> u64 {
         let text = self.text(name);
         match text.parse::<u64>() {
-            Ok(number) if number >= least && number <= u64::from(u32::MAX) => number,
+            Ok(number) if number >= least && u32::try_from(number).is_ok() => number,
             _ => {
                 let words = format!("`--{name}={text}` is no whole number from {least}");
                 self.refuse(name, words, "");
@@ -290,7 +297,8 @@ impl<'a, 'f> Reading<'a, 'f> {
     }
 
     fn job(mut self) -> Option<Job> {
-        let mode = self.mode()?;
+        // Of another test the options say nothing here.
+        let mode = self.is_fileio.then(|| self.mode()).flatten()?;
         let threads = self.count("threads", 1);
         let (engine, depth) = self.engine();
         let set = self.file_set(mode);
@@ -461,9 +469,8 @@ impl<'a, 'f> Reading<'a, 'f> {
         let (every, each_write) = (self.count("file-fsync-freq", 0), self.flag("file-fsync-all"));
         let at_end = self.flag("file-fsync-end");
         match self.text("file-fsync-mode").as_str() {
-            "fdatasync" => {}
             "fsync" if mode.writes => self.note("file-fsync-mode", "issued as fdatasync"),
-            "fsync" => {}
+            "fsync" | "fdatasync" => {}
             other => {
                 let words = format!("`{other}` is no way to flush");
                 self.refuse("file-fsync-mode", words, "give fsync or fdatasync");

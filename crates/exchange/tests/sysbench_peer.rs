@@ -160,7 +160,9 @@ fn one_thread_issues_what_sysbench_does() {
 fn two_threads_share_what_sysbench_s_do() {
     let count = |calls: &[(OpKind, u64)]| {
         let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
-        calls.iter().for_each(|(kind, _)| *counts.entry(kind.name()).or_default() += 1);
+        for (kind, _) in calls {
+            *counts.entry(kind.name()).or_default() += 1;
+        }
         counts
     };
     for (options, events, is_random) in [

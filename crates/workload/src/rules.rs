@@ -218,7 +218,8 @@ fn check_range(spec: &Spec, faults: &mut Faults) {
         let help = "write the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`";
         faults.add("active", "the active range is empty", help);
     } else if let (Edge::Bytes(start), Edge::Bytes(end)) = (start, end) {
-        let align = u64::from(spec.align_bytes());
+        // An alignment of 0 is refused elsewhere.
+        let align = u64::from(spec.align_bytes()).max(1);
         let holds_bytes = (end / align * align).saturating_sub(start.next_multiple_of(align));
         let largest = spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
         if let Some(block) = largest.filter(|&block| u64::from(block) > holds_bytes) {
@@ -387,7 +388,7 @@ fn check_pattern(
             faults.whole(&format!("{key}.window"), what, (*window).into(), MAX_WINDOW.into());
         }
         Pattern::Strided { stride_bytes, start_bytes, .. } => {
-            let align = u64::from(spec.align_bytes());
+            let align = u64::from(spec.align_bytes()).max(1);
             let of_align = format!("a multiple of the alignment, {}", human::size(align));
             if *stride_bytes == 0 || stride_bytes % align != 0 {
                 let message = format!("the stride is above 0 and {of_align}");

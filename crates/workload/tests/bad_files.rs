@@ -130,6 +130,10 @@ const CASES: &[(&str, &str)] = &[
         "4:9 [{ every = 10 }] `[flush]` stands beside `write.flush_every` (keep one: `write.flush_every` counts the writes of each worker, `[flush]` the operations of all)",
     ),
     (
+        "align = 0\nactive = \"0..1GiB\"\nmix = { read = 1 }\nall = { addresses = { pattern = \"strided\", stride = \"4KiB\" } }",
+        "2:9 [0] the alignment is a power of two from 512 B to 1 GiB (leave it out to take the largest one that fits the blocks)",
+    ),
+    (
         "block = \"4000B\"\nmix = { read = 1 }",
         "2:9 [\"4000B\"] a block is a multiple of 512 B, from 512 B to 64 MiB",
     ),

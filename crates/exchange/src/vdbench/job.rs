@@ -112,7 +112,12 @@ impl Reading<'_, '_> {
         }
         let Limits { ramp_s, time_s, bytes: most } = limits;
         let _ = write!(toml, "\n[limits]\nramp = \"{ramp_s}s\"\ntime = \"{time_s}s\"\n");
-        let to_end = if walk == Walk::ToEnd { Some(bytes?) } else { None };
+        let to_end = bytes.filter(|_| walk == Walk::ToEnd);
+        if walk == Walk::ToEnd && to_end.is_none() {
+            let words = format!("where `{}` ends is not known here", one.name);
+            let help = "give the storage its size, such as `size=10g`";
+            self.found.refuse(&one.span, words, help);
+        }
         if let Some(bytes) = [most, to_end].into_iter().flatten().min() {
             let _ = writeln!(toml, "bytes = \"{}\"", size_text(bytes));
         }
@@ -244,7 +249,7 @@ impl Reading<'_, '_> {
                     self.found.note(&value.span, words);
                 }
                 "fsync" => {
-                    self.found.note(&value.span, "the flush when a file is closed is not issued")
+                    self.found.note(&value.span, "the flush when a file is closed is not issued");
                 }
                 "directio_off" | "clear_cache" | "clearcache" => {
                     self.found.note(&value.span, "a flag of Solaris, without effect");

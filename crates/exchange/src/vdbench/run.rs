@@ -283,13 +283,11 @@ impl Reading<'_, '_> {
     }
 
     fn workloads<'d>(&mut self, all: &'d [Definition]) -> Vec<&'d Definition> {
-        let chosen = match find(self.run, "wd") {
-            Some(parameter) => self.named(parameter, all, Kind::Workload),
-            None => {
-                let words = "the run names no workload";
-                self.found.refuse(&self.run.span, words, "write `wd=wd1`");
-                Vec::new()
-            }
+        let chosen = if let Some(parameter) = find(self.run, "wd") {
+            self.named(parameter, all, Kind::Workload)
+        } else {
+            self.found.refuse(&self.run.span, "the run names no workload", "write `wd=wd1`");
+            Vec::new()
         };
         for workload in &chosen {
             self.sift(workload);
@@ -371,7 +369,7 @@ impl Reading<'_, '_> {
     /// A whole number of bytes, threads or seconds.
     pub(super) fn whole(&mut self, value: &Value) -> Option<u64> {
         let number = self.number(value)?;
-        if number < 0.0 || number > 1e18 || number.fract() != 0.0 {
+        if !(0.0..=1e18).contains(&number) || number.fract() != 0.0 {
             let words = format!("`{}` is no whole number", value.text);
             self.found.refuse(&value.span, words, "");
             return None;
@@ -528,17 +526,13 @@ impl Reading<'_, '_> {
         if find(run, "interval").is_some() {
             self.found.note(span("interval"), words);
         }
-        match warmup_s {
-            Some(ramp_s) => Limits { ramp_s, time_s: elapsed_s, bytes },
-            None => {
-                let words = format!(
-                    "vdbench leaves the first interval, {interval_s} s, out of its totals: a ramp"
-                );
-                self.found.note(span("elapsed"), words);
-                let time_s = elapsed_s.saturating_sub(interval_s);
-                Limits { ramp_s: interval_s, time_s, bytes }
-            }
+        if let Some(ramp_s) = warmup_s {
+            return Limits { ramp_s, time_s: elapsed_s, bytes };
         }
+        let words =
+            format!("vdbench leaves the first interval, {interval_s} s, out of its totals: a ramp");
+        self.found.note(span("elapsed"), words);
+        Limits { ramp_s: interval_s, time_s: elapsed_s.saturating_sub(interval_s), bytes }
     }
 }
 

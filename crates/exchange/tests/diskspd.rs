@@ -1,0 +1,137 @@
+//! Command lines of diskspd: what each option makes of a workload, and what is refused, and in which words.
+
+mod other_tools;
+
+use iodyno_exchange::diskspd::parse;
+use iodyno_exchange::fio::Job;
+use other_tools::{is_workload, one, refusal, says};
+
+fn job(options: &str) -> Job {
+    one(parse(&format!("diskspd {options} x.dat")))
+}
+
+#[test]
+fn options_mean_what_diskspd_means() {
+    let limits = "[limits]\nramp = \"5s\"\ntime = \"10s\"\n";
+    let whole = "active = \"0B..100%\"\n";
+    let pattern =
+        "[content]\nkind = \"compressible\"\ncompressible = \"100%\"\ndedupable = \"100%\"\n";
+    let sequential = "[all]\naddresses = \"sequential\"\n";
+    for (options, toml) in [
+        (
+            "-t1",
+            format!(
+                "depth = 2\nblock = \"64KiB\"\n{whole}mix = {{ read = 1e2 }}\n{sequential}{limits}"
+            ),
+        ),
+        (
+            "-b8K -d60 -o32 -t4 -r -w30 -Sh",
+            format!(
+                "threads = 4\ndepth = 32\nblock = \"8KiB\"\n{whole}mix = {{ read = 70, write = 30 }}\n[write]\nfua = \"100%\"\n{pattern}[limits]\nramp = \"5s\"\ntime = \"60s\"\n"
+            ),
+        ),
+        (
+            "-b4k -o1 -W0 -d5 -w100 -Zr -si -t2",
+            format!(
+                "threads = 2\nblock = \"4KiB\"\n{whole}mix = {{ write = 100 }}\n[all]\naddresses = {{ pattern = \"sequential\", shared = true }}\n[limits]\nramp = \"0s\"\ntime = \"5s\"\n"
+            ),
+        ),
+        (
+            "-r4K -b8K -Z -w50 -c1G",
+            format!(
+                "depth = 2\nblock = \"8KiB\"\nalign = \"4KiB\"\nactive = \"0B..1GiB\"\nmix = {{ read = 50, write = 50 }}\n[content]\nkind = \"zeroes\"\n{limits}"
+            ),
+        ),
+        (
+            "-b64K -B1G:512M -t4 -T128M",
+            format!(
+                "threads = 4\ndepth = 2\nblock = \"64KiB\"\nactive = \"1GiB..1536MiB\"\nmix = {{ read = 100 }}\n{sequential}{limits}"
+            ),
+        ),
+        (
+            "-f8192b -b4K -s64K",
+            format!(
+                "depth = 2\nblock = \"4KiB\"\nactive = \"0B..32MiB\"\nmix = {{ read = 100 }}\n[all]\naddresses = {{ pattern = \"strided\", stride = \"64KiB\" }}\n{limits}"
+            ),
+        ),
+        (
+            "-r -rdpct90/10:0/10:5/20",
+            format!(
+                "depth = 2\nblock = \"64KiB\"\n{whole}mix = {{ read = 100 }}\n[all]\naddresses = {{ pattern = \"hot-spots\", spots = [{{ share = 90, range = \"10%\" }}, {{ share = 0, range = \"10%\" }}, {{ share = 5, range = \"20%\" }}, {{ share = 5, range = \"60%\" }}] }}\n{limits}"
+            ),
+        ),
+        (
+            "-r -b64K -t2 -g1024",
+            format!(
+                "threads = 2\ndepth = 2\nblock = \"64KiB\"\n{whole}mix = {{ read = 100 }}\n[arrivals]\nkind = \"open\"\nrate = 31.25\nprocess = \"constant\"\n{limits}"
+            ),
+        ),
+        ("-r -t2 -g500i -F2", String::new()),
+        (
+            "-r -t2 -g500i -L -D -Rxml -n",
+            format!(
+                "threads = 2\ndepth = 2\nblock = \"64KiB\"\n{whole}mix = {{ read = 100 }}\n[arrivals]\nkind = \"open\"\nrate = 1000\nprocess = \"constant\"\n{limits}"
+            ),
+        ),
+    ] {
+        if toml.is_empty() {
+            refusal(options, parse(&format!("diskspd {options} x.dat")));
+        } else {
+            is_workload(&job(options), &toml);
+        }
+    }
+    let (sh, sm) = (job("-Sh -r"), job("-Sm -r"));
+    assert_eq!((sh.engine, sh.direct, sh.filename.as_deref()), (None, true, Some("x.dat")));
+    assert_eq!((sm.engine, sm.direct), (Some("mmap"), false));
+    assert!(
+        !job("-r").direct && !job("-Sbw -r").direct && job("-S -r").direct && job("-h -r").direct
+    );
+    let windows = one(parse("C:\\tools\\diskspd.exe -r D:\\x.dat E:\\y.dat"));
+    assert_eq!(windows.filename.as_deref(), Some("D:\\x.dat"));
+    says(&windows.notes, "2 targets");
+}
+
+#[test]
+fn traps_are_explained() {
+    for (options, words) in [
+        ("-w100", "into the file cache"),
+        ("-r -w10", "one pattern of 256 bytes"),
+        ("-r -w10 -Z", "zeroes compress"),
+        ("-r", "never written"),
+        ("-r", "2 requests outstanding"),
+        ("-r", "64 KiB"),
+        ("-r -g100", "bytes a millisecond"),
+    ] {
+        says(&job(options).traps, words);
+    }
+    assert_eq!(job("-b4K -o1 -r -Sh -w100 -Zr").traps, []);
+}
+
+#[test]
+fn refusals() {
+    let all: Vec<String> = [
+        "diskspd -t4 x.dat",
+        "diskspd -t4 -T1M x.dat",
+        "diskspd -t2 -F4 -r x.dat",
+        "diskspd -F4 -r x.dat y.dat",
+        "diskspd -r -w101 x.dat",
+        "diskspd -r -w3x -d -W1m x.dat",
+        "diskspd -rs50 x.dat",
+        "diskspd -rdabs90/10G x.dat",
+        "diskspd -rdpct90/10:20/90 x.dat",
+        "diskspd -rdpct90 x.dat",
+        "diskspd -b1000 -r x.dat",
+        "diskspd -b4q -r x.dat",
+        "diskspd -Xprofile.xml x.dat",
+        "diskspd -a0,1 -i4 -j10 -p x.dat",
+        "diskspd -Sx -Sr -q x.dat",
+        "diskspd -Z1M,data.bin -w5 -r x.dat",
+        "diskspd -r x.dat -d5",
+        "diskspd -g0 -r -d0 x.dat",
+        "diskspd -B1M:4M -f8M -r -O4 x.dat",
+    ]
+    .iter()
+    .map(|line| refusal(line, parse(line)))
+    .collect();
+    insta::assert_snapshot!(all.join("\n\n"));
+}

@@ -1,0 +1,146 @@
+//! Command lines of sysbench's `fileio`: what each option makes of a workload, and what is refused, and in which words.
+//! `sysbench_peer.rs` compares the stream with sysbench itself.
+
+mod other_tools;
+
+use iodyno_exchange::fio::Job;
+use iodyno_exchange::sysbench::parse;
+use other_tools::{is_workload, one, refusal, says};
+
+fn job(options: &str) -> Job {
+    one(parse(&format!("sysbench fileio {options} run")))
+}
+
+const TIME: &str = "[limits]\nramp = \"0s\"\ntime = \"10s\"";
+const FILES: &str = "block = \"16KiB\"\nactive = \"0B..2GiB\"\n";
+const BURSTS: &str = "[flush]\nevery = 100\nburst = 128\n";
+const ZEROES: &str = "[content]\nkind = \"zeroes\"\n";
+
+#[test]
+fn options_mean_what_sysbench_means() {
+    let sequential = "[all]\naddresses = { pattern = \"sequential\", shared = true }\n";
+    let rw = "mix_order = \"ratio\"\nmix = { read = 1.5, write = 1 }\n";
+    for (options, toml) in [
+        ("--file-test-mode=seqrd", format!("{FILES}mix = {{ read = 1 }}\n{sequential}{TIME}")),
+        (
+            "--file-test-mode=seqwr",
+            format!("{FILES}mix = {{ write = 1 }}\n{sequential}{BURSTS}{ZEROES}{TIME}"),
+        ),
+        (
+            "--file-test-mode=seqrewr --file-merged-requests=4",
+            format!(
+                "block = \"64KiB\"\nactive = \"0B..2GiB\"\nmix = {{ write = 1 }}\n{sequential}{BURSTS}{ZEROES}{TIME}"
+            ),
+        ),
+        (
+            "--file-test-mode=rndrd --threads=8",
+            format!("threads = 8\n{FILES}mix = {{ read = 1 }}\n{TIME}"),
+        ),
+        (
+            "--file-test-mode=rndwr --file-num=1 --file-fsync-freq=1",
+            format!("{FILES}mix = {{ write = 1 }}\n[flush]\nevery = 1\n{ZEROES}{TIME}"),
+        ),
+        ("--file-test-mode=rndrw", format!("{FILES}{rw}{BURSTS}{ZEROES}{TIME}")),
+        (
+            "--file-test-mode=rndrw --file-rw-ratio=0 --file-fsync-freq=0",
+            format!("{FILES}mix = {{ write = 1 }}\n{ZEROES}{TIME}"),
+        ),
+        (
+            "--file-test-mode=rndwr --file-fsync-all",
+            format!("{FILES}mix = {{ write = 1 }}\n[write]\nflush_every = 1\n{ZEROES}{TIME}"),
+        ),
+        (
+            "--file-test-mode=rndwr --file-extra-flags=direct,dsync --validate=on --file-fsync-freq=0",
+            format!(
+                "{FILES}mix = {{ write = 1 }}\n[write]\nfua = \"100%\"\n[content]\nkind = \"verifiable\"\n{TIME}"
+            ),
+        ),
+        (
+            "--file-test-mode=rndrd --file-io-mode=async --file-async-backlog=32 --file-block-size=4K --file-total-size=128m",
+            format!(
+                "depth = 32\nblock = \"4KiB\"\nactive = \"0B..128MiB\"\nmix = {{ read = 1 }}\n{TIME}"
+            ),
+        ),
+        (
+            "--file-test-mode=rndrd --time=60 --events=5000 --warmup-time=5 --rate=250",
+            format!(
+                "{FILES}mix = {{ read = 1 }}\n[arrivals]\nkind = \"open\"\nrate = 250\n[limits]\nramp = \"5s\"\ntime = \"60s\"\nops = 5000"
+            ),
+        ),
+        (
+            "--file-test-mode=rndrd --max-requests=10 --max-time=0 --num-threads=3",
+            format!("threads = 3\n{FILES}mix = {{ read = 1 }}\n[limits]\nramp = \"0s\"\nops = 10"),
+        ),
+    ] {
+        is_workload(&job(options), &toml);
+    }
+}
+
+#[test]
+fn engines_files_and_the_page_cache() {
+    let of = |options: &str| {
+        let job = job(&format!("--file-test-mode=rndrw {options}"));
+        (job.engine, job.direct)
+    };
+    assert_eq!(of(""), (Some("psync"), false));
+    assert_eq!(of("--file-io-mode=async --file-extra-flags=direct"), (Some("libaio"), true));
+    assert_eq!(of("--file-io-mode=mmap --file-extra-flags=direct"), (Some("mmap"), false));
+    // The last of two counts; the old way to name a test.
+    let old =
+        one(parse("sysbench --test=fileio --threads=2 --threads=4 --file-test-mode=rndrd run"));
+    assert_eq!(old.spec.threads(), 4);
+    says(
+        &job("--file-test-mode=rndwr").notes,
+        "128 files lie side by side on the target, 16MiB each",
+    );
+    says(&job("--file-test-mode=rndwr").notes, "128 flushes of each thread at the end");
+    says(&job("--file-test-mode=rndrd --rand-seed=7 --mysql-user=x").notes, "--seed");
+}
+
+#[test]
+fn traps_are_explained() {
+    for (options, words) in [
+        ("--file-test-mode=rndrw", "56 % of its events are flushes"),
+        ("--file-test-mode=rndrw", "measures the page cache"),
+        ("--file-test-mode=rndwr", "writes zeroes"),
+        ("--file-test-mode=rndwr --file-io-mode=async", "ends when a request is submitted"),
+        ("--file-test-mode=rndwr --file-io-mode=async", "calls fsync itself"),
+        ("--file-test-mode=seqrd", "never written"),
+        ("--file-test-mode=seqwr", "overwrites them"),
+        ("--file-test-mode=seqwr --file-fsync-freq=0", "without fsync"),
+        ("--file-test-mode=rndrd --file-io-mode=mmap", "a mapping is the page cache"),
+    ] {
+        says(&job(options).traps, words);
+    }
+    assert!(job("--file-test-mode=rndrd --file-extra-flags=direct").traps.len() == 1);
+}
+
+#[test]
+fn refusals() {
+    let all: Vec<String> = [
+        "sysbench fileio --file-test-mode=rndrw prepare",
+        "sysbench fileio --file-test-mode=rndrw cleanup",
+        "sysbench fileio run",
+        "sysbench fileio --file-test-mode=rndrw",
+        "sysbench cpu run",
+        "sysbench oltp.lua --tables=4 run",
+        "sysbench --file-test-mode=rndrw",
+        "sysbench fileio --file-test-mode=rnd run",
+        "sysbench fileio --file-test-mode=rndrd --file-total-size=1000 run",
+        "sysbench fileio --file-test-mode=seqrd --file-merged-requests=3 run",
+        "sysbench fileio --file-test-mode=rndrd --file-num=3 --file-block-size=5000 --file-total-size=15000 run",
+        "sysbench fileio --file-test-mode=rndrd --file-num=0 run",
+        "sysbench fileio --file-test-mode=rndrd --time=0 run",
+        "sysbench fileio --file-test-mode=rndrd --threads 4 run",
+        "sysbench fileio --file-test-mode=rndrd --threads=2000 run",
+        "sysbench fileio --file-test-mode=rndrd --treads=4 --config-file=x run",
+        "sysbench fileio --file-test-mode=rndrw --file-rw-ratio=nan --file-fsync-freq=-1 --file-fsync-mode=sync run",
+        "sysbench fileio --file-test-mode=rndrw --file-io-mode=slow --file-extra-flags=direkt --file-total-size=4x run",
+        "sysbench fileio \\\n  --file-test-mode=rndrw \\\n  --rate=fast \\\n  run",
+        "sysbench fileio 'run",
+    ]
+    .iter()
+    .map(|line| refusal(line, parse(line)))
+    .collect();
+    insta::assert_snapshot!(all.join("\n\n"));
+}
