@@ -50,6 +50,7 @@ mod serve_stamps;
 mod size;
 mod streams;
 mod study;
+mod traces;
 mod traps;
 mod verdicts;
 mod verification;
