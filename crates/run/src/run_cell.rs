@@ -175,18 +175,10 @@ fn record_lateness(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
     }
 }
 
-/// The facts of a replay: what it issued, and how far it kept to the times.
+/// The facts of a replay: what it issued.
 fn record_replay(cell: &mut Cell) {
-    let Some(words) = cell.evidence.trace.clone() else { return };
-    cell.facts.insert("trace".to_owned(), words);
-    let Some(lateness) = cell.lateness.as_ref().filter(|l| l.count() > 0) else { return };
-    let time = |ns: u64| human::time_ns(ns as f64);
-    let words = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(|(name, q)| {
-        Some(format!("{name} {}", time(lateness.supported_quantile_ns(q)?)))
-    });
-    let max = lateness.max_ns().map(|ns| format!("max {}", time(ns)));
-    let words = words.chain(max).collect::<Vec<_>>().join(", ");
-    cell.facts.insert("lateness".to_owned(), format!("{words}: submission after it was due"));
+    let words = cell.evidence.trace.clone();
+    cell.facts.extend(words.map(|words| ("trace".to_owned(), words)));
 }
 
 /// Where content was to be verified, and none of the reads could be, the evidence contains an empty

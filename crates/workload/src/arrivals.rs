@@ -223,4 +223,53 @@ mod tests {
         assert!((mean - 100.0).abs() < 1.0, "{mean}");
         assert!((variance / mean - 1.0).abs() < 0.13, "{}", variance / mean);
     }
+
+    /// Kolmogorov and Smirnov's test of the schedule itself, at rates whose gaps are far above and near a ns, of one
+    /// worker and of the union of eight: gaps are exponential. 1.63 is the 1 % point.
+    #[test]
+    fn gaps_of_poisson_arrivals_are_exponential() {
+        const GAPS: usize = 100_000;
+        for (rate, mean_ns) in [("500/s", 2e6), ("10k/s", 1e5), ("50M/s", 20.0)] {
+            for workers in [1, 8] {
+                let mut due: Vec<u64> = (0..workers)
+                    .flat_map(|worker| {
+                        let mut arrivals =
+                            Arrivals::new(&open(rate, "poisson"), 3, worker, workers).unwrap();
+                        (0..GAPS).map(move |_| arrivals.next_ns()).collect::<Vec<_>>()
+                    })
+                    .collect();
+                due.sort_unstable();
+                // Of all workers none has ended.
+                due.truncate(GAPS);
+                let d = distance(&due, mean_ns);
+                let most = 1.63 / (GAPS as f64).sqrt();
+                assert!(d < most, "{rate}, {workers} workers: {d} of {most}");
+            }
+        }
+        // It tells even gaps, and a rate that is 2 % off.
+        let even: Vec<u64> = (0..GAPS as u64).map(|k| k * 100_000).collect();
+        assert!(distance(&even, 1e5) > 0.3);
+        let mut arrivals = Arrivals::new(&open("10k/s", "poisson"), 3, 0, 1).unwrap();
+        let due: Vec<u64> = (0..GAPS).map(|_| arrivals.next_ns()).collect();
+        assert!(distance(&due, 1.02e5) > 1.63 / (GAPS as f64).sqrt());
+    }
+
+    /// The largest distance of the gaps' distribution from an exponential one, for due times in whole ns.
+    fn distance(due: &[u64], mean_ns: f64) -> f64 {
+        let mut gaps: Vec<u64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        gaps.sort_unstable();
+        let all = gaps.len() as f64;
+        let mut most: f64 = 0.0;
+        let mut below = 0;
+        while let Some(&gap) = gaps.get(below) {
+            let up_to = below + gaps[below..].partition_point(|g| *g == gap);
+            // A difference of floored times is at most n for gaps up to n, and for half of those up to n + 1.
+            let law = |ns: f64| 1.0 - libm::exp(-ns.max(0.0) / mean_ns);
+            let ends = |n: f64| f64::midpoint(law(n), law(n + 1.0));
+            most = most.max((below as f64 / all - ends(gap as f64 - 1.0)).abs());
+            most = most.max((up_to as f64 / all - ends(gap as f64)).abs());
+            below = up_to;
+        }
+        most
+    }
 }

@@ -89,11 +89,11 @@ fn text(named: &str, file: &TraceFile) -> String {
         row("  forced writes", human::whole(of.fua));
     }
     let peak = format!(
-        "{rate}/s on average, at most {}/s and {}",
-        human::count(of.peak_ops_per_s as f64),
-        human::throughput(of.peak_bytes_per_s as f64)
+        "{rate}/s on average, at most {} operations and {} in a second",
+        human::whole(of.peak_ops_per_s),
+        human::size(of.peak_bytes_per_s)
     );
-    row("rate", format!("{peak} in a second"));
+    row("rate", peak);
     row(
         "range",
         format!(
@@ -131,7 +131,7 @@ fn text(named: &str, file: &TraceFile) -> String {
                 part.name,
                 human::whole(part.ops),
                 human::size(part.end_bytes),
-                human::exact_size(part.start_bytes)
+                human::size(part.start_bytes)
             ),
         );
     }

@@ -51,6 +51,7 @@ mod serve_stamps;
 mod size;
 mod streams;
 mod study;
+mod traces;
 mod traps;
 mod verdicts;
 mod verification;

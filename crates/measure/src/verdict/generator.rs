@@ -45,10 +45,15 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
                 "RATE_MISSED",
                 Level::Warning,
                 format!(
-                    "{}/s of the {}/s offered were completed and {} operations were due at the end: the target does not sustain this rate, so response times grow with the length of the run; lower --rate or look for the knee",
+                    "{}/s of the {}/s offered were completed and {} operations were due at the end: the target does not sustain this rate, so response times grow with the length of the run; {}",
                     human::count(iops),
                     human::count(offered),
-                    cell.backlog_ops
+                    cell.backlog_ops,
+                    if cell.evidence.trace.is_some() {
+                        "replay the trace more slowly, such as with --speed 0.5"
+                    } else {
+                        "lower --rate or look for the knee"
+                    }
                 ),
             );
         } else if let Some(h) = response {
@@ -66,7 +71,15 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
             say(
                 "RATE_MET",
                 Level::Note,
-                format!("the rate of {}/s was met{by_chance}{p99}", human::count(offered)),
+                if cell.evidence.trace.is_some() {
+                    let late = late_words(cell);
+                    format!(
+                        "the times of the trace were kept, {}/s on average{late}{p99}",
+                        human::count(offered)
+                    )
+                } else {
+                    format!("the rate of {}/s was met{by_chance}{p99}", human::count(offered))
+                },
             );
         }
         late_submission(cell, say);
@@ -123,6 +136,19 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
         );
     }
     coarse_stamps(cell, total, say);
+}
+
+/// How late operations were submitted.
+fn late_words(cell: &Cell) -> String {
+    let Some(lateness) = cell.lateness.as_ref().filter(|l| l.count() > 0) else {
+        return String::new();
+    };
+    let time = |ns: u64| human::time_ns(ns as f64);
+    let quantiles = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(|(name, q)| {
+        Some(format!("{name} {}", time(lateness.supported_quantile_ns(q)?)))
+    });
+    let max = lateness.max_ns().map(|ns| format!("at most {}", time(ns)));
+    format!("; submitted late by {}", quantiles.chain(max).collect::<Vec<_>>().join(", "))
 }
 
 fn late_submission(cell: &Cell, say: &mut Say) {

@@ -135,6 +135,7 @@ fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
         .offered_iops
         .map_or("closed loop".to_owned(), |rate| format!("{}/s", human::count(rate)));
     put(values, "rate", Some(offered));
+    put(values, "trace", cell.evidence.trace.clone());
     put(values, "engine", Some(key.engine.clone()));
     put(values, "state of the device", cell.evidence.device_state.clone());
     let time = match (cell.evidence.virtual_time, cell.evidence.emulated_live) {

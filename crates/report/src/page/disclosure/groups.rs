@@ -237,11 +237,22 @@ pub(super) fn stimulus(run: &Run) -> Facts {
             all.push(row(key, value));
         }
     }
+    let mut traces: Vec<&String> =
+        run.cells.iter().filter_map(|c| c.evidence.trace.as_ref()).collect();
+    traces.dedup();
+    for words in &traces {
+        all.push(row("trace, by the hash of its file", words.as_str()));
+    }
     for workload in &run.head.workloads {
         all.push(row(&format!("workload {}", workload.name), text("", Some(&workload.spec))));
     }
     all.push(row("order of the cells", "as in the table of cells"));
-    all.push(row("equivalent fio job", "none: the workload above is what was issued"));
+    let issued = if traces.is_empty() {
+        "none: the workload above is what was issued"
+    } else {
+        "none: the trace is what was issued, and the workload above describes it"
+    };
+    all.push(row("equivalent fio job", issued));
     all
 }
 

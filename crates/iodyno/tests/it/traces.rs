@@ -1,0 +1,270 @@
+//! `replay` of traces and `run --record-trace`: what is issued is what the trace says, in order, at its times, at its
+//! places; fio as a peer.
+
+use crate::place::{Place, cells, whole};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// What an own trace says: time, kind, offset and length of each operation, in the order of the file.
+fn operations(path: &Path) -> Vec<(u64, String, u64, u64)> {
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.starts_with("iodyno trace 1\n") && text.contains("\nend "), "{text:.200}");
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let number = |word: &str| word.parse::<u64>().unwrap();
+    let lines = text.lines().filter(|line| line.starts_with("o ")).map(words);
+    lines.map(|w| (number(&w[1]), w[5].clone(), number(&w[6]), number(&w[7]))).collect()
+}
+
+/// An iolog of 300 operations at times, kinds and places of its own; as operations, too.
+fn iolog() -> (String, Vec<(u64, String, u64, u64)>) {
+    let (mut text, mut ops) = ("fio version 3 iolog\n0 f add\n0 f open\n".to_owned(), Vec::new());
+    for i in 0..300_u64 {
+        let at_us = i * 137 + i * i % 91;
+        let (offset, len) = (i * 7919 % 200 * 4096, (1 + i % 4) * 4096);
+        let (action, kind, place) = match i % 10 {
+            0 => ("sync", "f", (0, 0)),
+            1..=4 => ("write", "w", (offset, len)),
+            5 => ("trim", "t", (offset, len)),
+            _ => ("read", "r", (offset, len)),
+        };
+        text.push_str(&format!("{at_us} f {action} {} {}\n", place.0, place.1));
+        ops.push((at_us * 1000, kind.to_owned(), place.0, place.1));
+    }
+    // The times are not quite in order.
+    ops.sort_by_key(|op| op.0);
+    (text, ops)
+}
+
+/// Operations of the only cell by kind, those that failed included.
+fn counts(document: &Value) -> Vec<(&'static str, u64)> {
+    let cell = &cells(document)[0];
+    let kinds = ["read", "write", "flush", "trim", "write_zeroes"].into_iter();
+    let of = |kind| Some((kind, whole(&cell.get(kind)?["ops"]) + whole(&cell[kind]["errors"])));
+    kinds.filter_map(of).filter(|of| of.1 > 0).collect()
+}
+
+const MODEL: &str = "--on model:ssd-sata3-mlc-200g";
+
+/// In virtual time nothing is late: each operation is issued at its time, divided by the speed. The record of a replay,
+/// replayed, gives the same record again.
+#[test]
+fn a_replay_issues_what_the_trace_has_and_its_record_is_a_fixed_point() {
+    let place = Place::new();
+    let (text, ops) = iolog();
+    place.write("a.log", text);
+    let document = place.document(&format!("replay a.log {MODEL} --record-trace a.trace"));
+    assert_eq!(operations(&place.path("a.trace")), ops);
+    let cell = &cells(&document)[0];
+    assert_eq!(whole(&cell["evidence"]["overlaps_skipped"]), 0);
+    assert!(cell["evidence"]["trace"].as_str().unwrap().ends_with("by its times"), "{cell}");
+    place.document(&format!("replay a.trace {MODEL} --record-trace b.trace"));
+    let read = |name: &str| std::fs::read_to_string(place.path(name)).unwrap();
+    assert_eq!(read("a.trace"), read("b.trace"));
+    place.document(&format!("replay a.trace {MODEL} --speed 2 --record-trace c.trace"));
+    let halved = ops.iter().map(|op| (op.0 / 2, op.1.clone(), op.2, op.3)).collect::<Vec<_>>();
+    assert_eq!(operations(&place.path("c.trace")), halved);
+    // Of several workers each takes its turn: the times are the same.
+    place.document(&format!("replay a.trace {MODEL} --threads 3 --record-trace d.trace"));
+    let mut of_three = operations(&place.path("d.trace"));
+    of_three.sort_by_key(|op| op.0);
+    assert_eq!(
+        of_three.iter().map(|op| op.0).collect::<Vec<_>>(),
+        ops.iter().map(|op| op.0).collect::<Vec<_>>()
+    );
+    // With think time on the same device nothing changes: each waits for as many as it did.
+    place.document(&format!("replay a.trace {MODEL} --think --record-trace e.trace"));
+    assert_eq!(operations(&place.path("e.trace")), ops);
+    // A part of it.
+    place.document(&format!("replay a.trace {MODEL} --from 10ms --to 20ms --record-trace f.trace"));
+    let part = ops.iter().filter(|op| (10_000_000..20_000_000).contains(&op.0));
+    let part = part.map(|op| (op.0 - 10_000_000, op.1.clone(), op.2, op.3)).collect::<Vec<_>>();
+    assert_eq!(operations(&place.path("f.trace")), part);
+}
+
+/// On real storage too every operation is issued once, whatever the timing; and the request that is kept says which
+/// trace it was.
+#[test]
+fn on_a_file_all_operations_are_issued_once() {
+    let place = Place::new();
+    let (text, ops) = iolog();
+    place.write("a.log", text);
+    place.write("b.log", "fio version 3 iolog\n0 f write 0 4096\n10 f read 0 4096\n");
+    for words in ["", "--fast --depth 4", "--speed 10 --threads 2"] {
+        let words = format!("replay a.log --on d.img?size=1MiB {words} --record-trace it.trace");
+        let document = place.document(&words);
+        let mut issued = operations(&place.path("it.trace"));
+        let mut expected = ops.clone();
+        for ops in [&mut issued, &mut expected] {
+            ops.iter_mut().for_each(|op| op.0 = 0);
+            ops.sort();
+        }
+        assert_eq!(issued, expected, "{words}");
+        let counted: u64 = counts(&document).iter().map(|kind| kind.1).sum();
+        assert_eq!(counted, 300, "{words}: {document}");
+        std::fs::remove_file(place.path("it.trace")).unwrap();
+    }
+    let shown = place.iodyno("show last --json").succeeds().json();
+    let request = &shown["run"]["plan"]["request"]["work"]["trace"];
+    assert_eq!(request["sha256"].as_str().unwrap().len(), 64, "{}", shown["run"]["plan"]);
+    // Another trace is another condition.
+    place.document("replay b.log --on d.img --fast --name other");
+    place.iodyno("report last -o page.html").succeeds();
+    assert!(
+        std::fs::read_to_string(place.path("page.html")).unwrap().contains("as fast as possible")
+    );
+}
+
+/// Guards, ranges and alignments are those of any workload, with the remedy in a replay's words.
+#[test]
+fn what_does_not_fit_is_refused_with_the_remedy() {
+    let place = Place::new();
+    let (text, _) = iolog();
+    place.write("a.log", text);
+    place.write("mine", vec![7; 1 << 20]);
+    let refused = |words: &str, code, says: &[&str]| {
+        place.iodyno(words).exits(code).says(says);
+    };
+    refused("replay a.log --on mine", 3, &["mine", "--destroy"]);
+    assert_eq!(std::fs::read(place.path("mine")).unwrap(), vec![7; 1 << 20]);
+    place.write("far.log", "fio version 3 iolog\n0 f read 0 512\n5 f read 2147483648 512\n");
+    let says = ["1 of the 2 operations", "?size=2148532224", "--fit scale", "--fit wrap"];
+    refused("replay far.log --on scratch:1MiB", 2, &says);
+    for fit in ["scale", "wrap"] {
+        place.document(&format!("replay far.log --on null:1GiB --fit {fit}"));
+    }
+    refused("replay a.log --on d.img?size=1MiB --read-only", 2, &["--read-only"]);
+    refused("replay a.log --think --on null:1GiB", 2, &["no response time"]);
+    refused("replay a.log --content verifiable --on null:1GiB", 2, &["can't be verified"]);
+    refused("replay a.log --fit wrap", 2, &["--on"]);
+    refused("run four-corners --record-trace t --on ram:1MiB", 2, &["--record-trace"]);
+    refused("replay it.rec --on null:1GiB", 2, &["it.rec"]);
+    assert!(!place.names().contains(&"t".to_owned()));
+}
+
+/// Without a target nothing is issued, and the trace is described.
+#[test]
+fn a_trace_is_described() {
+    let place = Place::new();
+    let (text, _) = iolog();
+    place.write("a.log", text);
+    let document = place.iodyno("replay a.log --json").succeeds().json();
+    assert_eq!(document["ops"], 300);
+    assert_eq!(document["kinds"]["flush"]["ops"], 30);
+    assert_eq!(document["left_out"][0]["lines"], 2);
+    let output = place.iodyno("replay a.log --only g");
+    output.fails(2, &["a.log", "300 operations on other files"]);
+    let output = place.iodyno("replay a.log");
+    assert!(output.succeeds().stdout.contains("iolog of fio, version 3"), "{output:?}");
+    place.write("bad.log", "fio version 3 iolog\n5 f read 0 512\n7 f read x 512\n");
+    place.iodyno("replay bad.log").fails(2, &["line 3: the offset is no whole number"]);
+}
+
+/// What a served volume's clients asked for is replayed elsewhere; on its own system as before.
+#[test]
+fn a_record_of_served_storage_runs_on_any_target() {
+    let place = Place::new();
+    let record = "iodyno record 2\n{\"device\":\"model:exflash-400g\",\"seed\":1,\"workers\":1,\"sizes_bytes\":[]}\n\
+                  o 1000 0 0 w 4096 4096 1\nf 2000 slow x2\no 90000 0 0 r 4096 4096 0\n";
+    place.write("it.rec", record);
+    let summary = place.iodyno("replay it.rec --summary --json").succeeds().json();
+    assert_eq!((&summary["ops"], &summary["forced_writes"]), (&2.into(), &1.into()));
+    let document = place.document("replay it.rec --on scratch:1MiB --record-trace it.trace");
+    assert_eq!(counts(&document).len(), 2, "{document}");
+    let expected = [(1000, "w".to_owned(), 4096, 4096), (90_000, "r".to_owned(), 4096, 4096)];
+    assert_eq!(operations(&place.path("it.trace")), expected);
+}
+
+/// Any run's operations are a trace: their number, places and times are those of the run.
+#[test]
+fn a_runs_operations_are_recorded() {
+    let place = Place::new();
+    let words =
+        format!("run db-oltp --rate 20k --ops 2000 --ramp 0s {MODEL} --record-trace a.trace");
+    let document = place.document(&words);
+    let sorted = |name: &str| {
+        // Workers hand their operations over in batches.
+        let mut ops = operations(&place.path(name));
+        ops.sort();
+        ops
+    };
+    let ops = sorted("a.trace");
+    let counted: u64 = counts(&document).iter().map(|kind| kind.1).sum();
+    assert_eq!((ops.len() as u64, counted), (2000, 2000));
+    let again = place.document(&format!("replay a.trace {MODEL} --record-trace b.trace"));
+    assert!(sorted("b.trace") == ops, "its replay issues other operations");
+    assert_eq!(counts(&again), counts(&document));
+    place.iodyno(&words).exits(2).says(&["a.trace", "it is there already"]);
+}
+
+/// Kolmogorov and Smirnov's test of the recorded times of an open loop in virtual time, where nothing is late; 1.63 is
+/// the 1 % point.
+#[test]
+fn recorded_arrivals_are_poisson() {
+    let place = Place::new();
+    let words = format!(
+        "run random-read --rate 10k/s --threads 2 --ops 20000 --ramp 0s {MODEL} --record-trace it.trace"
+    );
+    let document = place.document(&words);
+    assert!(cells(&document)[0]["lateness_ns"]["max"].as_f64().unwrap() < 20_000.0, "{document}");
+    let mut times: Vec<u64> = operations(&place.path("it.trace")).iter().map(|op| op.0).collect();
+    times.sort_unstable();
+    // The workers do not end at the same time.
+    times.truncate(18_000);
+    let mut gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+    gaps.sort_by(f64::total_cmp);
+    let law = |gap: f64| 1.0 - (-gap / 1e5).exp();
+    let all = gaps.len() as f64;
+    let distances = gaps.iter().enumerate().map(|(i, &gap)| {
+        (law(gap) - i as f64 / all).abs().max((law(gap) - (i + 1) as f64 / all).abs())
+    });
+    let most = distances.fold(0.0, f64::max);
+    assert!(most < 1.63 / all.sqrt(), "{most} of {}", 1.63 / all.sqrt());
+}
+
+/// fio's own iolog of a job: our replay issues what fio's replay of it does, in the same order.
+#[test]
+fn a_replay_issues_what_fios_replay_does() {
+    let place = Place::new();
+    let fio = |words: &str| {
+        let ran = Command::new("fio").args(words.split(' ')).current_dir(place.work()).output();
+        ran.is_ok_and(|ran| {
+            assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+            true
+        })
+    };
+    let job = "--name=j --filename=x --size=4m --rw=randrw --bsrange=4k-64k --io_size=1m --fsync=7 --randseed=5";
+    if !fio(&format!("{job} --ioengine=psync --write_iolog=j.log")) {
+        assert!(std::env::var_os("IODYNO_TEST_PEERS").is_none(), "fio is not there");
+        eprintln!("left out: fio is not there");
+        return;
+    }
+    // fio writes no log of a replay: it states what it did, by kind.
+    assert!(fio(
+        "--name=r --read_iolog=j.log --ioengine=psync --output-format=json --output=r.json"
+    ));
+    let theirs: Value =
+        serde_json::from_str(&std::fs::read_to_string(place.path("r.json")).unwrap()).unwrap();
+    let theirs = &theirs["jobs"][0];
+    let document = place.document("replay j.log --on d.img?size=4MiB --record-trace it.trace");
+    let ours = operations(&place.path("it.trace"));
+    for (kind, letter) in [("read", "r"), ("write", "w")] {
+        let own = || ours.iter().filter(|op| op.1 == letter);
+        assert_eq!(theirs[kind]["total_ios"], own().count(), "{kind}");
+        assert_eq!(theirs[kind]["io_bytes"], own().map(|op| op.3).sum::<u64>(), "{kind}");
+    }
+    let log = std::fs::read_to_string(place.path("j.log")).unwrap();
+    let mut lines: Vec<(u64, String, u64, u64)> = Vec::new();
+    for line in log.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        if let [at_us, _, action @ ("read" | "write" | "sync"), offset, len] = words[..] {
+            let number = |word: &str| word.parse::<u64>().unwrap();
+            let kind = if action == "sync" { "f" } else { &action[..1] };
+            let flush = kind == "f";
+            let place = if flush { (0, 0) } else { (number(offset), number(len)) };
+            lines.push((number(at_us) * 1000, kind.to_owned(), place.0, place.1));
+        }
+    }
+    assert_eq!(ours, lines, "the times are those when operations were due");
+    assert_eq!(counts(&document).iter().map(|k| k.1).sum::<u64>(), lines.len() as u64);
+}
