@@ -1,6 +1,7 @@
 //! A study as a document: each table and figure of the paper with our values beside it, the differences
 //! coloured, and, if there is one, the measurement of a real device over it.
 
+mod boxes;
 mod figures;
 mod tables;
 
@@ -65,6 +66,7 @@ pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> D
             blocks.extend(figures::figure(outcome, lines, overlays).map(Block::Figure));
             blocks.push(Block::Table(tables::table(outcome, lines)));
         }
+        blocks.extend(boxes::boxes(outcome, of_panel).into_iter().map(Block::Figure));
         blocks.splice(0..0, figures::over_load(outcome, of_panel).map(Block::Figure));
         sections.push(Section {
             id: format!("panel-{}", first.panel + 1),
