@@ -239,7 +239,7 @@ fn check_file_set(spec: &Spec, faults: &mut Faults) {
     if matches!(set.size, Edge::Bytes(0) | Edge::Share(Percent::ZERO)) {
         faults.add("file_set.size", "files without bytes can't be read or written", "");
     }
-    let align = u64::from(spec.align_bytes());
+    let align = u64::from(spec.align_bytes()).max(1);
     if align > 1 << 20 {
         let help = "a file system places data at multiples of 4 KiB: leave `align` out";
         faults.add("file_set", "the alignment on a file set is at most 1 MiB", help);
@@ -356,7 +356,7 @@ fn check_pattern(
         Pattern::Normal { .. } => {}
         Pattern::Skips { run, skip_bytes } => {
             faults.whole(&format!("{key}.run"), "a run's length in blocks", *run, MAX_RUN);
-            let align = u64::from(spec.align_bytes());
+            let align = u64::from(spec.align_bytes()).max(1);
             if *skip_bytes == 0 || skip_bytes % align != 0 || *skip_bytes > MAX_SKIP_BYTES {
                 let message = format!(
                     "`skip` is above 0, at most 1 PiB, and a multiple of the alignment, {}",
