@@ -35,9 +35,9 @@ pub struct CellKey {
     pub span_ns: Option<u64>,
 }
 
-/// A figure of a cell's throughput that is neither its mean nor a latency, bytes a second unless said otherwise.
+/// A figure of a cell that is no quantity of its summary: bytes a second unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Throughput {
+pub enum CellFigure {
     /// Of reads.
     Reads,
     /// Of writes.
@@ -46,6 +46,10 @@ pub enum Throughput {
     Peak,
     /// Standard deviation over the intervals of the series, as a share of the mean.
     Variation,
+    /// The 25th percentile of latency, ns.
+    LowerQuartile,
+    /// The 75th, ns.
+    UpperQuartile,
 }
 
 impl CellKey {
@@ -85,6 +89,8 @@ pub struct Taken {
     pub peak_bytes_per_s: f64,
     /// Standard deviation of the bytes of an interval, as a share of their mean.
     pub variation: f64,
+    /// The quartiles of latency.
+    pub quartiles_ns: (f64, f64),
     /// Of a cell that stands for a longer run: whether it was shown to be stationary.
     pub stationary: Option<bool>,
     /// The result of the rounds, if the cell was measured in rounds.
@@ -105,13 +111,15 @@ impl Taken {
         })
     }
 
-    /// A figure of its throughput.
-    pub const fn throughput(&self, of: Throughput) -> f64 {
+    /// A figure that is no quantity of a summary.
+    pub const fn figure(&self, of: CellFigure) -> f64 {
         match of {
-            Throughput::Reads => self.kinds_bytes_per_s.0,
-            Throughput::Writes => self.kinds_bytes_per_s.1,
-            Throughput::Peak => self.peak_bytes_per_s,
-            Throughput::Variation => self.variation,
+            CellFigure::Reads => self.kinds_bytes_per_s.0,
+            CellFigure::Writes => self.kinds_bytes_per_s.1,
+            CellFigure::Peak => self.peak_bytes_per_s,
+            CellFigure::Variation => self.variation,
+            CellFigure::LowerQuartile => self.quartiles_ns.0,
+            CellFigure::UpperQuartile => self.quartiles_ns.1,
         }
     }
 
@@ -137,6 +145,7 @@ impl Taken {
         for interval in cells.iter().flat_map(|cell| cell.series.get(of.clone()).unwrap_or(&[])) {
             interval.iter().for_each(|(_, class)| latency.merge(&class.service));
         }
+        let quartile = |q: f64| latency.quantile_ns(q).unwrap_or(0) as f64;
         let batches = &batches(cells)[of];
         let mean = |of: &dyn Fn(&Batch) -> f64| {
             let sum: f64 = batches.iter().zip(weights).map(|(batch, w)| of(batch) * w).sum();
@@ -164,6 +173,7 @@ impl Taken {
             kinds_bytes_per_s: (read, bytes / interval_s - read),
             peak_bytes_per_s: most / interval_s,
             variation: if plain > 0.0 { deviation / plain } else { 0.0 },
+            quartiles_ns: (quartile(0.25), quartile(0.75)),
             stationary: None,
             rounds: None,
             simulated,

@@ -35,7 +35,7 @@ mod testbed;
 mod unit;
 mod wanted;
 
-pub use cell::{CellKey, Rounds, Taken, Throughput};
+pub use cell::{CellFigure, CellKey, Rounds, Taken};
 pub use error_strata::{Spread, Stratum};
 pub use lab::{Options, Progress, StudyError, run};
 pub use metric::{AtOptimum, Metric, Optimum, Recipe};

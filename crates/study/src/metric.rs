@@ -1,6 +1,6 @@
 //! The metrics of the studies: the name and unit of each, and the recipe that computes it from cells.
 
-use crate::cell::{CellKey, Taken, Throughput};
+use crate::cell::{CellFigure, CellKey, Taken};
 use crate::unit::{Dimension, Unit};
 use iodyno_measure::Quantity;
 use iodyno_units::Precondition;
@@ -87,8 +87,8 @@ const PEAK_SHARE: f64 = 0.97;
 pub enum Recipe {
     /// One figure of one cell.
     Of(Quantity, CellKey),
-    /// A figure of one cell's throughput.
-    Throughput(Throughput, CellKey),
+    /// A figure of one cell that is no quantity of its summary.
+    Figure(CellFigure, CellKey),
     /// The fewest threads with which one of these cells reaches this share of their largest rate.
     FewestThreads(f64, Vec<CellKey>),
     /// The largest rate of several cells.
@@ -369,9 +369,7 @@ impl Metric {
             }
             Self::Bandwidth => Quantity::Bandwidth,
             Self::LatencyMean => Quantity::Mean,
-            Self::LatencyP25 => Quantity::Quantile(0.25),
             Self::LatencyP50 => Quantity::Quantile(0.5),
-            Self::LatencyP75 => Quantity::Quantile(0.75),
             Self::LatencyP99 => Quantity::Quantile(0.99),
             Self::LatencyP999 => Quantity::Quantile(0.999),
             Self::LatencyP9999 => Quantity::Quantile(0.9999),
@@ -399,13 +397,15 @@ impl Metric {
         matches!(self, Self::UsefulDevices)
     }
 
-    /// The figure of one cell's throughput that it is.
-    pub const fn throughput(self) -> Option<Throughput> {
+    /// The figure of one cell that it is, where that is no quantity of a summary.
+    pub const fn cell_figure(self) -> Option<CellFigure> {
         Some(match self {
-            Self::BandwidthRead => Throughput::Reads,
-            Self::BandwidthWrite => Throughput::Writes,
-            Self::BandwidthPeak => Throughput::Peak,
-            Self::BandwidthVariation => Throughput::Variation,
+            Self::BandwidthRead => CellFigure::Reads,
+            Self::BandwidthWrite => CellFigure::Writes,
+            Self::BandwidthPeak => CellFigure::Peak,
+            Self::BandwidthVariation => CellFigure::Variation,
+            Self::LatencyP25 => CellFigure::LowerQuartile,
+            Self::LatencyP75 => CellFigure::UpperQuartile,
             _ => return None,
         })
     }
@@ -450,8 +450,8 @@ impl Metric {
                 let cells = threads.iter().map(|&threads| CellKey { threads, ..cell }).collect();
                 Recipe::FewestThreads(PEAK_SHARE, cells)
             }
-            _ => match self.throughput() {
-                Some(throughput) => Recipe::Throughput(throughput, cell),
+            _ => match self.cell_figure() {
+                Some(figure) => Recipe::Figure(figure, cell),
                 None => of(self.quantity()?, cell),
             },
         })
@@ -471,7 +471,7 @@ impl Recipe {
     /// The cells that it needs, without the long ones of an optimum that is yet unknown.
     pub fn cells(&self) -> Vec<CellKey> {
         match self {
-            Self::Of(_, cell) | Self::Throughput(_, cell) => vec![*cell],
+            Self::Of(_, cell) | Self::Figure(_, cell) => vec![*cell],
             Self::MaxIops(cells) | Self::DepthReached(_, cells) | Self::FewestThreads(_, cells) => {
                 cells.clone()
             }

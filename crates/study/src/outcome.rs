@@ -123,7 +123,7 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
     };
     match recipe {
         Recipe::Of(quantity, cell) => taken[cell].get(*quantity),
-        Recipe::Throughput(of, cell) => Some((taken[cell].throughput(*of), None)),
+        Recipe::Figure(of, cell) => Some((taken[cell].figure(*of), None)),
         Recipe::FewestThreads(share, cells) => {
             let most = cells.iter().map(|cell| taken[cell].iops).fold(0.0, f64::max);
             let enough = cells.iter().filter(|cell| taken[*cell].iops >= share * most);

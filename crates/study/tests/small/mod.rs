@@ -172,6 +172,7 @@ pub(crate) fn cell(key: &CellKey, iops: f64, mean_ns: f64) -> Taken {
         kinds_bytes_per_s: (0.0, 0.0),
         peak_bytes_per_s: 0.0,
         variation: 0.0,
+        quartiles_ns: (0.0, 0.0),
         stationary: None,
         rounds: None,
         iops_error: 0.002,
