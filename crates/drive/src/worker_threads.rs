@@ -370,6 +370,12 @@ impl WorkerSetup {
                 facts.insert("libaio.completions".to_owned(), reaps.to_owned());
                 self.run(worker, &mut engine, Some(&buffers), facts);
             }
+            EngineKind::Mmap if file.uncached => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "a mapping leaves what it touches in the page cache: leave uncached=yes out, or take another engine",
+                ));
+            }
             EngineKind::Mmap => {
                 let mut engine = MmapEngine::new(file, &buffers)?;
                 let sync = engine.map_sync() == Some(true);

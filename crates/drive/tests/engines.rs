@@ -30,6 +30,7 @@ fn medium(file: File, capacity_bytes: u64) -> Medium {
         is_block_device: false,
         memory_align_bytes: 4096,
         direct: false,
+        uncached: false,
         writable: true,
     })
 }

@@ -35,7 +35,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
 ];
 
 /// fio's flags, and iodyno's equivalents.
-const FLAGS: [(&[&str], &str); 24] = [
+const FLAGS: [(&[&str], &str); 25] = [
     (
         &["rw", "readwrite"],
         "what is issued is the workload's name: `iodyno run random-read`; `iodyno catalog` lists them",
@@ -65,6 +65,7 @@ const FLAGS: [(&[&str], &str); 24] = [
         &["direct", "buffered"],
         "direct I/O is used wherever the target has it, and the verdict says where it has not",
     ),
+    (&["uncached"], "write it behind the target: `--on 'data.bin?uncached=yes'`"),
     (
         &["rate_iops", "rate-iops", "iops"],
         "use --rate, such as `--rate 50k/s`, of each target over all its workers",

@@ -5,7 +5,7 @@
 
 use crate::conditions::Conditions;
 use crate::coverage::FillProof;
-use crate::storage::{DiskUse, Storage};
+use crate::storage::{DiskUse, Storage, Uncached};
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,9 @@ pub struct Evidence {
     pub direct: Option<bool>,
     /// Why it was not, when it was not.
     pub why_not_direct: Option<String>,
+    /// What uncached I/O left in the page cache; None for any other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncached: Option<Uncached>,
     /// The kernel granted MAP_SYNC: a mapping bypasses the page cache. None where nothing was mapped.
     pub map_sync: Option<bool>,
     /// The clock of the timestamps; None where time is emulated.

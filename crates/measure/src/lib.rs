@@ -33,7 +33,7 @@ pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval, IoKinds};
 pub use level::{Level, Verdict};
 pub use metric::{Metric, Quantity};
-pub use storage::{DiskUse, Reached, Storage, StorageEnd, StorageLayer};
+pub use storage::{DiskUse, Reached, Storage, StorageEnd, StorageLayer, Uncached};
 pub use summary::{KindSummary, Latency, PERCENTILES, Summary};
 pub use threshold::Threshold;
 

@@ -70,6 +70,42 @@ pub struct Reached {
     pub device_written_bytes: u64,
 }
 
+/// What the page cache held of a cell's active range, where I/O went through it and was to leave nothing there
+/// (`RWF_DONTCACHE`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Uncached {
+    /// Bytes of the range, or of what the cell moved if that is less: buffered I/O can leave no more there.
+    pub bytes: u64,
+    /// Before the cell, after what was clean had been dropped; None where the kernel does not count it.
+    pub before_bytes: Option<u64>,
+    /// After it, pages included that are still to be written.
+    pub after_bytes: Option<u64>,
+    /// Of these, bytes that are dirty or being written.
+    pub unwritten_bytes: Option<u64>,
+}
+
+impl Uncached {
+    /// Bytes that I/O left in the page cache though they need no more writing, as a share of what buffered I/O
+    /// can leave; None where that is not known.
+    pub fn kept_share(&self) -> Option<f64> {
+        let kept = self.after_bytes?.saturating_sub(self.unwritten_bytes?);
+        Some(kept.saturating_sub(self.before_bytes?) as f64 / self.bytes.max(1) as f64)
+    }
+
+    /// Adds that of another target that was measured at the same time.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            before_bytes: sum(self.before_bytes, other.before_bytes),
+            after_bytes: sum(self.after_bytes, other.after_bytes),
+            unwritten_bytes: sum(self.unwritten_bytes, other.unwritten_bytes),
+        }
+    }
+}
+
 /// What a block device did while a cell ran, ramp included, by the kernel's counters: of every program, and not
 /// of the cell alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{
-    Cell, Coverage, Interval, Level, Reached, Storage, StorageEnd, StorageLayer, Verdict,
+    Cell, Coverage, Interval, Level, Reached, Storage, StorageEnd, StorageLayer, Uncached, Verdict,
 };
 use iodyno_units::OpKind;
 
@@ -118,6 +118,37 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
     assert_eq!(codes(&cell), ["VALID"]);
     storage(&mut cell).reached = None;
     assert_eq!(codes(&cell), ["VALID"]);
+}
+
+/// Uncached I/O is not the page cache's where little of it stayed there; what is still to be written does not count.
+#[test]
+fn uncached_io_is_judged_by_what_it_left_in_the_page_cache() {
+    for (before, after, unwritten, is_uncached) in [
+        (Some(0), Some(0), Some(0), true),
+        (Some(0), Some(5 * MIB), Some(0), true),
+        (Some(0), Some(6 * MIB), Some(0), false),
+        (Some(0), Some(100 * MIB), Some(96 * MIB), true),
+        // What another program had there is not its own.
+        (Some(50 * MIB), Some(50 * MIB), Some(0), true),
+        (Some(0), None, None, false),
+        (None, Some(0), Some(0), false),
+    ] {
+        let mut cell = honest();
+        cell.evidence.direct = Some(false);
+        assert!(found(&cell, "PAGE_CACHE").is_some() && found(&cell, "UNCACHED").is_none());
+        cell.evidence.uncached = Some(Uncached {
+            bytes: 100 * MIB,
+            before_bytes: before,
+            after_bytes: after,
+            unwritten_bytes: unwritten,
+        });
+        let verdict = found(&cell, "UNCACHED").unwrap();
+        assert_eq!(verdict.level == Level::Note, is_uncached, "{verdict:?}");
+        assert_eq!(found(&cell, "PAGE_CACHE").is_none(), is_uncached, "{verdict:?}");
+        // That bytes did not reach a device counts all the same.
+        reached(&mut cell).device_read_bytes = MIB;
+        assert!(found(&cell, "PAGE_CACHE").is_some());
+    }
 }
 
 /// A layer that is known to buffer is named, with the remedy, however much reached the device.

@@ -64,6 +64,12 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
             all.ended = cell.ended;
         }
     }
+    // Each target's cell has its own device's.
+    all.evidence.disk_use = None;
+    // Known of all that went through the page cache, or not at all.
+    let is_known = |c: &Cell| c.evidence.direct != Some(false) || c.evidence.uncached.is_some();
+    let uncached = cells.iter().filter_map(|c| c.evidence.uncached).reduce(|a, b| a.with(&b));
+    all.evidence.uncached = uncached.filter(|_| cells.iter().all(is_known));
     // A fact of one target alone stays in its own cell.
     all.facts.retain(|key, value| cells.iter().all(|c| c.facts.get(key) == Some(value)));
     all.facts.extend(all.evidence.failure.clone().map(|why| ("failure".to_owned(), why)));

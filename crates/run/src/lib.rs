@@ -20,6 +20,7 @@ pub mod find_work;
 mod foreign_activity;
 mod open_targets;
 mod outcome;
+mod page_cache;
 mod parallel_cells;
 mod persist;
 mod plan;

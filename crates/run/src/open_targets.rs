@@ -316,6 +316,7 @@ fn open_one(
         is_block_device: opened.inspection.kind == Kind::Block,
         memory_align_bytes: opened.mem_align_bytes.max(512) as u32,
         direct: opened.direct,
+        uncached: opened.uncached,
         writable: opened.access == Access::ReadWrite,
     });
     open_target.align_bytes = opened.align_bytes.max(1) as u32;

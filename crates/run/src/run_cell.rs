@@ -7,6 +7,7 @@ use crate::cell_plan::{cell_plan, targets_of};
 use crate::foreign_activity::{Surroundings, ram_bytes};
 use crate::open_targets::{OpenTarget, target_name};
 use crate::outcome::RunError;
+use crate::page_cache;
 use crate::parallel_cells;
 use crate::persist::CellWriter;
 use crate::refuse;
@@ -60,6 +61,11 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     let loads: Vec<&CellSpec> = core::iter::once(cell).chain(&cell.beside).collect();
     let repeated = |p: &OpenTarget| core::iter::repeat_n(p.inspection.clone(), loads.len());
     let inspections: Vec<_> = open_targets.iter().flat_map(repeated).collect();
+    let uncached = |index: usize| {
+        let spec = &loads[index % loads.len()].spec;
+        page_cache::Before::drop_range(&open_targets[index / loads.len()], spec)
+    };
+    let uncached: Vec<_> = (0..inspections.len()).map(uncached).collect();
     let before = system.is_none().then(|| Surroundings::before(&inspections));
     let mut writer = CellWriter::new(on.writer, watch, on.first_index, task.position);
     let mut cells = match schedule.carried_for(task, &plan)? {
@@ -89,6 +95,9 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
         let spec = &loads[index % loads.len()].spec;
         if system.is_none() {
             done.evidence.ram_bytes = ram_bytes();
+            if let Some(before) = uncached[index].as_ref().filter(|_| !hangs) {
+                before.record(done);
+            }
             open_target.record_evidence(spec, &mut done.evidence);
             if spec.issues(OpKind::Read) && !hangs {
                 open_target.sample(cell.seed, spec, &mut done.evidence);

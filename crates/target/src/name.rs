@@ -63,6 +63,8 @@ pub enum Direct {
     Require,
     /// Go through it.
     Off,
+    /// Go through it and leave nothing there (`RWF_DONTCACHE`), or fail.
+    Uncached,
 }
 
 /// A target, as named by the user.
@@ -160,8 +162,18 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
         return Ok((text, options));
     };
     once_each(name, query)?;
+    let mut uncached = false;
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
+            Some(("uncached", "yes")) => uncached = true,
+            Some(("uncached", "no")) => {}
+            Some(("uncached", value)) => {
+                return bad(
+                    name,
+                    format!("`uncached={value}` is not a choice."),
+                    "write uncached=yes for buffered I/O that leaves nothing in the page cache.",
+                );
+            }
             Some(("size", value)) => options.size_bytes = Some(size(name, value)?),
             Some(("direct", "auto")) => options.direct = Direct::Auto,
             Some(("direct", "yes")) => options.direct = Direct::Require,
@@ -179,11 +191,21 @@ fn split_options<'a>(name: &str, text: &'a str) -> Result<(&'a str, Options), Ta
                 return bad(
                     name,
                     format!("`{key}` is not an option of a target."),
-                    "after `?` write size=8GiB, direct=no or both joined by `&`; a path that contains `?` \
+                    "after `?` write size=8GiB, direct=no, uncached=yes or several joined by `&`; a path that contains `?` \
                      itself ends in one more `?`.",
                 );
             }
         }
+    }
+    if uncached && options.direct == Direct::Require {
+        return bad(
+            name,
+            "direct I/O bypasses the page cache, uncached I/O goes through it.",
+            "leave direct=yes or uncached=yes out.",
+        );
+    }
+    if uncached {
+        options.direct = Direct::Uncached;
     }
     Ok((body, options))
 }
@@ -308,6 +330,7 @@ fn write_options(
         Direct::Auto => {}
         Direct::Require => parts.push("direct=yes".to_owned()),
         Direct::Off => parts.push("direct=no".to_owned()),
+        Direct::Uncached => parts.push("uncached=yes".to_owned()),
     }
     if always || !parts.is_empty() {
         write!(f, "?{}", parts.join("&"))?;

@@ -104,6 +104,8 @@ pub struct Opened {
     pub direct: bool,
     /// Why it is not, as a sentence.
     pub why_not_direct: Option<String>,
+    /// I/O is to leave nothing in the page cache: each read and write asks for it.
+    pub uncached: bool,
     /// The page cache is in the path: reads and writes can be answered by memory.
     pub page_cache: bool,
     /// The file was made by this opening.
@@ -278,6 +280,7 @@ fn opened(inspection: Inspection, options: &OpenOptions, ready: Ready) -> Opened
         mem_align_bytes: ready.cache.mem_align_bytes,
         direct: ready.cache.direct,
         why_not_direct: ready.cache.why_not,
+        uncached: ready.cache.uncached,
         page_cache,
         made_here: ready.made_here,
         lay_out: ready.lay_out,
@@ -299,12 +302,19 @@ fn open_char(inspection: Inspection, options: &OpenOptions) -> Result<Opened, Ta
     let fd = rustix::fs::open(&path, flags(options), Mode::empty())
         .map_err(|errno| TargetError::from_errno(verb(options), &path, errno))?;
     check_identity(&fd, &inspection, &path)?;
-    if direct::requested(&inspection, options) == Direct::Require {
-        return Err(direct::refused(&path, "a character device has no page cache to bypass."));
+    match direct::requested(&inspection, options) {
+        Direct::Require => {
+            return Err(direct::refused(&path, "a character device has no page cache to bypass."));
+        }
+        Direct::Uncached => {
+            return Err(direct::refused_uncached(&path, "a character device has no page cache."));
+        }
+        Direct::Auto | Direct::Off => {}
     }
     let cache = PageCache {
         direct: false,
         why_not: Some("A character device has no page cache to bypass.".to_owned()),
+        uncached: false,
         align_bytes: 1,
         mem_align_bytes: 1,
     };

@@ -206,7 +206,11 @@ impl Engine for LibaioEngine<'_> {
         let iocb = &mut self.iocbs[slot as usize];
         *iocb = Iocb {
             data: u64::from(slot),
-            rw_flags: if op.fua { libc::RWF_DSYNC } else { 0 },
+            rw_flags: match op.kind {
+                OpKind::Flush => 0,
+                _ if op.fua => self.medium.rw_flags() | libc::RWF_DSYNC,
+                _ => self.medium.rw_flags(),
+            },
             opcode,
             fildes: self.medium.fd.as_raw_fd() as u32,
             buf: if opcode == IOCB_CMD_FDSYNC { 0 } else { self.buffers.slot(slot) as u64 },

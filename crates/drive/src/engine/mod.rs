@@ -179,8 +179,17 @@ pub struct FileMedium {
     pub memory_align_bytes: u32,
     /// Whether O_DIRECT is in effect.
     pub direct: bool,
+    /// Reads and writes go through the page cache and leave nothing there.
+    pub uncached: bool,
     /// Opened for writing too.
     pub writable: bool,
+}
+
+impl FileMedium {
+    /// Flags of each read, and of each write beside its own.
+    pub(crate) const fn rw_flags(&self) -> i32 {
+        if self.uncached { libc::RWF_DONTCACHE } else { 0 }
+    }
 }
 
 /// The storage that an engine works on.

@@ -13,6 +13,7 @@ pub struct PsyncEngine<'a> {
     medium: FileMedium,
     fd: i32,
     buffers: &'a Buffers,
+    rw_flags: i32,
     queued: Option<(u32, Op)>,
     done: Option<(u32, i32)>,
 }
@@ -21,7 +22,8 @@ impl<'a> PsyncEngine<'a> {
     /// An engine on an open file with this worker's buffers (one slot).
     pub fn new(medium: FileMedium, buffers: &'a Buffers) -> Self {
         let fd = medium.fd.as_raw_fd();
-        Self { medium, fd, buffers, queued: None, done: None }
+        let rw_flags = medium.rw_flags();
+        Self { medium, fd, buffers, rw_flags, queued: None, done: None }
     }
 
     #[inline]
@@ -32,10 +34,16 @@ impl<'a> PsyncEngine<'a> {
         // the completion is drained; the descriptor is open as long as `medium` lives.
         let n = unsafe {
             match op.kind {
-                OpKind::Read => transfer(libc::SYS_pread64, self.fd, buffer, len, offset),
-                OpKind::Write if op.fua => {
+                OpKind::Read if self.rw_flags != 0 => {
                     let iov = libc::iovec { iov_base: buffer.cast(), iov_len: len };
-                    libc::pwritev2(self.fd, &raw const iov, 1, offset, libc::RWF_DSYNC)
+                    libc::preadv2(self.fd, &raw const iov, 1, offset, self.rw_flags)
+                }
+                OpKind::Read => transfer(libc::SYS_pread64, self.fd, buffer, len, offset),
+                OpKind::Write if op.fua || self.rw_flags != 0 => {
+                    let iov = libc::iovec { iov_base: buffer.cast(), iov_len: len };
+                    let durable = if op.fua { libc::RWF_DSYNC } else { 0 };
+                    let flags = self.rw_flags | durable;
+                    libc::pwritev2(self.fd, &raw const iov, 1, offset, flags)
                 }
                 OpKind::Write => transfer(libc::SYS_pwrite64, self.fd, buffer, len, offset),
                 _ => return range_ops::carry_out(&self.medium, op),

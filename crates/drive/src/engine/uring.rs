@@ -148,6 +148,7 @@ impl<'a> UringSetup<'a> {
             buffers: self.buffers,
             fixed_file: self.fixed_file,
             fixed_buffers: self.fixed_buffers,
+            rw_flags: self.medium.rw_flags(),
             queued: 0,
             ready: Vec::with_capacity(self.buffers.slots() as usize),
         };
@@ -180,8 +181,8 @@ fn join_or_none(names: &[&str]) -> String {
 /// Entries on a registered file, or on a plain descriptor: the crate has a type for each and no
 /// common one.
 trait OnFile {
-    fn read(self, buffer: *mut u8, len: u32, at: u64) -> squeue::Entry;
-    fn read_fixed(self, buffer: *mut u8, len: u32, at: u64) -> squeue::Entry;
+    fn read(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry;
+    fn read_fixed(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry;
     fn write(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry;
     fn write_fixed(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry;
     fn datasync(self) -> squeue::Entry;
@@ -191,12 +192,12 @@ macro_rules! on_file {
     ($file:ty) => {
         impl OnFile for $file {
             #[inline]
-            fn read(self, buffer: *mut u8, len: u32, at: u64) -> squeue::Entry {
-                opcode::Read::new(self, buffer, len).offset(at).build()
+            fn read(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry {
+                opcode::Read::new(self, buffer, len).offset(at).rw_flags(flags).build()
             }
             #[inline]
-            fn read_fixed(self, buffer: *mut u8, len: u32, at: u64) -> squeue::Entry {
-                opcode::ReadFixed::new(self, buffer, len, 0).offset(at).build()
+            fn read_fixed(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry {
+                opcode::ReadFixed::new(self, buffer, len, 0).offset(at).rw_flags(flags).build()
             }
             #[inline]
             fn write(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry {
@@ -226,6 +227,8 @@ pub struct UringEngine<'a> {
     fd: i32,
     fixed_file: bool,
     fixed_buffers: bool,
+    /// Of each read and write.
+    rw_flags: i32,
     /// Pushed and not yet taken by the kernel.
     queued: u32,
     /// Completions taken from the ring, or immediate ones of operations that have no asynchronous
@@ -252,11 +255,12 @@ impl UringEngine<'_> {
     #[inline]
     fn entry_on<F: OnFile>(&self, file: F, slot: u32, op: &Op) -> squeue::Entry {
         let buffer = self.buffers.slot(slot);
-        let flags = if op.fua { libc::RWF_DSYNC } else { 0 };
+        let durable = if op.fua { libc::RWF_DSYNC } else { 0 };
+        let (read_flags, flags) = (self.rw_flags, self.rw_flags | durable);
         let (len, at) = (op.len_bytes, op.offset_bytes);
         match (op.kind, self.fixed_buffers) {
-            (OpKind::Read, true) => file.read_fixed(buffer, len, at),
-            (OpKind::Read, false) => file.read(buffer, len, at),
+            (OpKind::Read, true) => file.read_fixed(buffer, len, at, read_flags),
+            (OpKind::Read, false) => file.read(buffer, len, at, read_flags),
             (OpKind::Write, true) => file.write_fixed(buffer, len, at, flags),
             (OpKind::Write, false) => file.write(buffer, len, at, flags),
             _ => file.datasync(),

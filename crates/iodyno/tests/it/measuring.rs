@@ -113,6 +113,52 @@ fn several_targets_are_the_sum_of_each() {
     assert_eq!(whole(&all["threads"]), whole(&each[0]["threads"]), "on each target");
 }
 
+/// Uncached reads leave nothing in the page cache by the kernel's own count, while buffered ones are not even said
+/// to; a file system that can't is named, and a mapping is refused. The kernel determines which file systems those
+/// are, and what writes leave (ext4 of Linux 6.18 keeps them, XFS does not).
+#[test]
+fn uncached_io_is_proven_or_refused() {
+    let place = Place::new();
+    let refusal = ["RWF_DONTCACHE", "Linux 6.14", "direct=no"];
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        place.iodyno("run random-read --on scratch:1MiB@/dev/shm?uncached=yes").fails(4, &refusal);
+    }
+    let scratch = "scratch:16MiB?uncached=yes";
+    let first = place.iodyno(&format!("run random-read --on {scratch} --ops 500 -q {SHORT}"));
+    if first.code != Some(0) {
+        first.fails(4, &refusal);
+        return;
+    }
+    for (workload, engine) in [
+        ("random-read", "uring"),
+        ("random-read", "psync"),
+        ("random-read", "libaio"),
+        ("random-write", "uring"),
+        ("random-write", "psync"),
+    ] {
+        let words = format!("run {workload} --on {scratch} --engine {engine} --depth 1 --ops 500");
+        let document = place.document(&format!("{words} --ramp 0s"));
+        let cell = &cells(&document)[0];
+        let kind = workload.trim_start_matches("random-");
+        assert_eq!(whole(&cell[kind]["ops"]), 500, "{cell}");
+        let of = &cell["evidence"]["uncached"];
+        assert_eq!(whole(&of["before_bytes"]), 0, "{of}");
+        let verdict = cell["verdicts"].as_array().unwrap().iter().find(|v| v["code"] == "UNCACHED");
+        let kept = whole(&of["after_bytes"]) - whole(&of["unwritten_bytes"]);
+        let is_uncached = kept * 20 <= whole(&of["bytes"]);
+        assert!(is_uncached || workload == "random-write", "{cell}");
+        assert_eq!(verdict.unwrap()["level"] == "note", is_uncached, "{of} {verdict:?}");
+        assert!(is_uncached || codes(cell).contains(&"PAGE_CACHE"), "{cell}");
+    }
+    let words = format!("run random-read --on {scratch} --engine mmap --depth 1");
+    place.iodyno(&words).exits(4).says(&["a mapping", "uncached=yes"]);
+    let buffered = "run random-read --on scratch:16MiB?direct=no --ops 500 --ramp 0s";
+    let document = place.document(buffered);
+    let cell = &cells(&document)[0];
+    assert!(cell["evidence"].get("uncached").is_none() && codes(cell).contains(&"PAGE_CACHE"));
+}
+
 /// Where the kernel hands ring requests to worker threads, the run reports it, and the default
 /// engine is another one. The kernel determines which file systems those are.
 #[test]

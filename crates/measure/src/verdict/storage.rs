@@ -3,7 +3,7 @@
 use super::{Level, Say};
 use crate::cell::Cell;
 use crate::interval::Interval;
-use crate::storage::{Reached, Storage, StorageEnd};
+use crate::storage::{Reached, Storage, StorageEnd, Uncached};
 use iodyno_units::{OpKind, human};
 
 /// From this share on of a cell's bytes, a device answered for itself.
@@ -12,6 +12,44 @@ const REACHED_SHARE_MIN: f64 = 0.95;
 const ISSUED_BYTES_MIN: u64 = 1 << 20;
 /// A range of which less than this was ever written is compared with what it could have read.
 const WRITTEN_SHARE_MIN: f64 = 0.999;
+
+/// The largest share of what it moved that uncached I/O may leave in the page cache.
+const KEPT_SHARE_MAX: f64 = 0.05;
+
+/// Whether uncached I/O is known to have left nothing in the page cache, or nearly so. Then what it read came from
+/// below.
+pub(super) fn is_uncached(cell: &Cell) -> bool {
+    let kept = cell.evidence.uncached.as_ref().and_then(Uncached::kept_share);
+    kept.is_some_and(|share| share <= KEPT_SHARE_MAX)
+}
+
+/// Whether uncached I/O was what it is called.
+fn uncached(cell: &Cell, say: &mut Say) {
+    let Some(of) = &cell.evidence.uncached else { return };
+    let counts = match (of.before_bytes, of.after_bytes, of.unwritten_bytes) {
+        (Some(before), Some(after), Some(unwritten)) => format!(
+            "of {} it held {} before the cell and {} after it, {} of that still to be written",
+            human::size(of.bytes),
+            human::size(before),
+            human::size(after),
+            human::size(unwritten)
+        ),
+        _ => "what it held is not known, for the kernel does not count it".to_owned(),
+    };
+    let (level, found) = if is_uncached(cell) {
+        (Level::Note, "that leaves nothing in the page cache (RWF_DONTCACHE)")
+    } else {
+        (
+            Level::Warning,
+            "was to leave nothing in the page cache (RWF_DONTCACHE), and is not known to",
+        )
+    };
+    say(
+        "UNCACHED",
+        level,
+        format!("buffered I/O {found}: {counts}; writes are durable only after a flush"),
+    );
+}
 
 /// Whether the I/O reached the storage of the bytes.
 pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
@@ -37,13 +75,14 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
         let counts = reached.map_or(String::new(), |r| format!("; {}", counts(&r)));
         say("PAGE_CACHE", Level::Warning, format!("{why}{counts}"));
     }
+    uncached(cell, say);
     unpreconditioned(cell, total, storage, say);
 }
 
 /// Why memory answered for the storage, and the remedy; None where it did not, as far as is known.
 fn why_cached(cell: &Cell, storage: &Storage, reached: Option<&Reached>) -> Option<String> {
     let e = &cell.evidence;
-    if e.direct == Some(false) {
+    if e.direct == Some(false) && !is_uncached(cell) {
         let why = e.why_not_direct.as_deref().unwrap_or("asked for");
         return Some(format!(
             "buffered I/O ({why}): the page cache answers for the storage, and writes are durable only after a flush"
@@ -57,7 +96,10 @@ fn why_cached(cell: &Cell, storage: &Storage, reached: Option<&Reached>) -> Opti
     let reads_short =
         is_short(reached.device_read_bytes, reached.issued_read_bytes, e.written_share);
     // Data that is rewritten before it is written back reaches a device once.
-    let writes_short = is_short(reached.device_written_bytes, reached.issued_written_bytes, None);
+    // What uncached writes handed over is on its way.
+    let on_its_way = e.uncached.and_then(|of| of.unwritten_bytes).unwrap_or(0);
+    let written = reached.device_written_bytes.saturating_add(on_its_way);
+    let writes_short = is_short(written, reached.issued_written_bytes, None);
     let what = match (reads_short, writes_short) {
         (true, true) => "reads and writes",
         (true, false) => "reads",

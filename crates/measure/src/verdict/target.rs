@@ -62,8 +62,9 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
     if e.in_process || e.virtual_time || e.is_memory() {
         return;
     }
-    let small_for_ram =
-        e.direct == Some(false) && e.ram_bytes.is_some_and(|r| e.active_bytes < 2 * r);
+    let small_for_ram = e.direct == Some(false)
+        && !super::storage::is_uncached(cell)
+        && e.ram_bytes.is_some_and(|r| e.active_bytes < 2 * r);
     if small_for_ram {
         say(
             "SMALL_TARGET",

@@ -107,10 +107,12 @@ fn device(target: &TargetDescription) -> Option<String> {
 fn how(run: &Run, target: &str) -> Vec<String> {
     let cells = || run.cells.iter().filter(|c| c.key.target == target);
     let direct: BTreeSet<bool> = cells().filter_map(|c| c.evidence.direct).collect();
+    let is_uncached = cells().any(|c| c.evidence.uncached.is_some());
+    let buffered = if is_uncached { "uncached buffered I/O" } else { "buffered I/O" };
     let mut words: Vec<String> = direct
         .into_iter()
         .rev()
-        .map(|direct| if direct { "direct I/O" } else { "buffered I/O" }.to_owned())
+        .map(|direct| if direct { "direct I/O" } else { buffered }.to_owned())
         .collect();
     // A purge or a wait is stored as a cell, without an engine.
     let engines: BTreeSet<&str> =

@@ -27,6 +27,8 @@ fn each_form_is_parsed() {
         ("/dev/nvme0n1", path("/dev/nvme0n1", None, Direct::Auto)),
         ("a.img?size=8G", path("a.img", Some(8 << 30), Direct::Auto)),
         ("a.img?direct=no&size=400GB", path("a.img", Some(400_000_000_000), Direct::Off)),
+        ("a.img?uncached=yes&direct=no", path("a.img", None, Direct::Uncached)),
+        ("a.img?uncached=no", path("a.img", None, Direct::Auto)),
         ("odd?name?", path("odd?name", None, Direct::Auto)),
         ("./ram:4GiB", path("./ram:4GiB", None, Direct::Auto)),
         (
@@ -131,6 +133,8 @@ fn errors_name_the_remedy() {
         ("a.img?sise=4KiB", "`sise` is not an option"),
         ("a.img?direct=maybe", "direct=no"),
         ("a.img?direct", "`direct` is not an option"),
+        ("a.img?uncached=1", "uncached=yes"),
+        ("a.img?uncached=yes&direct=yes", "leave direct=yes"),
         ("scratch:?size=4KiB", "follows the colon"),
         ("scratch:1GiB@", "no directory"),
     ] {
@@ -168,7 +172,12 @@ fn uris() -> impl Strategy<Value = Uri> {
 }
 
 fn direct() -> impl Strategy<Value = Direct> {
-    prop_oneof![Just(Direct::Auto), Just(Direct::Require), Just(Direct::Off)]
+    prop_oneof![
+        Just(Direct::Auto),
+        Just(Direct::Require),
+        Just(Direct::Off),
+        Just(Direct::Uncached)
+    ]
 }
 
 fn sizes() -> impl Strategy<Value = u64> {

@@ -1,14 +1,16 @@
-//! Bypassing the page cache of an open target, and the alignment that this needs.
+//! Bypassing the page cache of an open target, and the alignment that this needs; or going through it and leaving
+//! nothing there.
 //!
 //! `O_DIRECT` is set on the open descriptor rather than at opening: a file system that refuses it at creation
 //! may leave the file behind. The alignment of `statx` is then tried with one read, because kernels and network
 //! file systems have been wrong about it.
 
+use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{Access, OpenOptions};
 use crate::aligned::{AlignedBuf, BUFFER_ALIGN_BYTES};
@@ -23,13 +25,15 @@ const FALLBACK_ALIGN_BYTES: u64 = 4096;
 pub(super) struct PageCache {
     pub(super) direct: bool,
     pub(super) why_not: Option<String>,
+    pub(super) uncached: bool,
     pub(super) align_bytes: u64,
     pub(super) mem_align_bytes: u64,
 }
 
 impl PageCache {
     fn used(why: String) -> Self {
-        Self { direct: false, why_not: Some(why), align_bytes: 1, mem_align_bytes: 1 }
+        let why_not = Some(why);
+        Self { direct: false, why_not, uncached: false, align_bytes: 1, mem_align_bytes: 1 }
     }
 }
 
@@ -51,6 +55,36 @@ pub(super) fn refused(path: &Path, why: &str) -> TargetError {
     }
 }
 
+pub(super) fn refused_uncached(path: &Path, why: &str) -> TargetError {
+    TargetError::Unsupported {
+        path: path.display().to_string(),
+        problem: format!("uncached I/O was required, but {why}"),
+        help: "it needs Linux 6.14 and a file system that takes part, such as XFS, or ext4 or btrfs \
+               of later kernels: write direct=no for buffered I/O, or leave both out for direct I/O."
+            .to_owned(),
+    }
+}
+
+/// Reads a byte as all later reads are to be done; the kernel and the file system decide about the flag before
+/// they look for the byte.
+fn try_uncached(fd: &OwnedFd, place: &str, path: &Path) -> Result<PageCache, TargetError> {
+    let dontcache = ReadWriteFlags::from_bits_retain(libc::RWF_DONTCACHE as u32);
+    let mut byte = [0];
+    match rustix::io::preadv2(fd, &mut [IoSliceMut::new(&mut byte)], 0, dontcache) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+            let kernel = rustix::system::uname();
+            let kernel = kernel.release().to_string_lossy();
+            let why = format!("{place} of Linux {kernel} refuses RWF_DONTCACHE.");
+            Err(refused_uncached(path, &why))
+        }
+        // A medium error is the measurement's to count.
+        _ => Ok(PageCache {
+            uncached: true,
+            ..PageCache::used("Uncached buffered I/O was requested.".to_owned())
+        }),
+    }
+}
+
 fn set_flag(fd: &OwnedFd, on: bool) -> Result<(), Errno> {
     let flags = fcntl_getfl(fd)?;
     fcntl_setfl(fd, if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT })
@@ -68,6 +102,9 @@ pub(super) fn set(
         return Ok(PageCache::used("The page cache was requested.".to_owned()));
     }
     let place = inspection.file_system.as_ref().map_or("the device", |fs| &fs.fs_type).to_owned();
+    if requested == Direct::Uncached {
+        return try_uncached(fd, &place, path);
+    }
     inspection.alignment.read_fd(fd);
     let stated = stated_bytes(inspection, options);
     let outcome = match (stated, set_flag(fd, true)) {
@@ -84,7 +121,13 @@ pub(super) fn set(
             // A block device takes buffers at its DMA alignment, but a file system in between, or
             // a stacked device, may copy to its own block; more alignment is never wrong.
             let mem_align_bytes = memory.max(1).next_power_of_two();
-            Ok(PageCache { direct: true, why_not: None, align_bytes, mem_align_bytes })
+            Ok(PageCache {
+                direct: true,
+                why_not: None,
+                uncached: false,
+                align_bytes,
+                mem_align_bytes,
+            })
         }
         Err(_) if requested == Direct::Require && set_flag(fd, false).is_err() => {
             Err(TargetError::from_errno("leave direct I/O", path, Errno::INVAL))

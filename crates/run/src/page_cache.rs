@@ -1,0 +1,110 @@
+//! The page cache around a cell of uncached I/O: dropped before it, and counted before and after it.
+
+use crate::open_targets::OpenTarget;
+use iodyno_drive::{Medium, active_range};
+use iodyno_measure::{Cell, Uncached};
+use iodyno_workload::Spec;
+use std::os::fd::AsRawFd as _;
+
+/// `cachestat`, the same number on every architecture; Linux 6.5.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// The kernel's `struct cachestat_range`.
+#[repr(C)]
+struct Range {
+    offset_bytes: u64,
+    len_bytes: u64,
+}
+
+/// The kernel's `struct cachestat`: numbers of pages.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct CacheStat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// Bytes of a range in the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cached {
+    bytes: u64,
+    unwritten_bytes: u64,
+}
+
+/// Counts the cached pages of a range. None where the kernel can't.
+fn count(fd: i32, (from, to): (u64, u64)) -> Option<Cached> {
+    let range = Range { offset_bytes: from, len_bytes: to.saturating_sub(from) };
+    let mut stat = CacheStat::default();
+    // SAFETY: the call reads `range` and fills `stat`, which have the kernel's layouts.
+    let (result, page_bytes) = unsafe {
+        let result = libc::syscall(SYS_CACHESTAT, fd, &raw const range, &raw mut stat, 0);
+        (result, libc::sysconf(libc::_SC_PAGESIZE))
+    };
+    let page_bytes = u64::try_from(page_bytes).ok().filter(|_| result == 0)?;
+    let unwritten_bytes = (stat.dirty + stat.writeback) * page_bytes;
+    Some(Cached { bytes: stat.cached * page_bytes, unwritten_bytes })
+}
+
+/// The state before a cell of one workload on one target.
+pub(crate) struct Before {
+    fd: i32,
+    range: (u64, u64),
+    cached: Option<Cached>,
+}
+
+impl Before {
+    /// Writes the range back and drops it from the page cache: what lies there would stay, and answer. None where
+    /// I/O is not uncached.
+    pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec) -> Option<Self> {
+        let Medium::File(file) = &target.medium else { return None };
+        if !file.uncached {
+            return None;
+        }
+        let range = active_range(spec, file.capacity_bytes);
+        let fd = file.fd.as_raw_fd();
+        let (at, len) = (range.0 as libc::off_t, (range.1 - range.0) as libc::off_t);
+        // SAFETY: plain system calls on an open descriptor. Where they fail the count says so.
+        unsafe {
+            libc::fdatasync(fd);
+            libc::posix_fadvise(fd, at, len, libc::POSIX_FADV_DONTNEED);
+        }
+        Some(Self { fd, range, cached: count(fd, range) })
+    }
+
+    /// Counts again, and records both in the cell's evidence.
+    pub(crate) fn record(&self, cell: &mut Cell) {
+        let after = count(self.fd, self.range);
+        cell.evidence.uncached = Some(Uncached {
+            bytes: (self.range.1 - self.range.0).min(cell.resources.moved_bytes),
+            before_bytes: self.cached.map(|cached| cached.bytes),
+            after_bytes: after.map(|cached| cached.bytes),
+            unwritten_bytes: after.map(|cached| cached.unwritten_bytes),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt as _;
+
+    /// What is written is there and dirty, then clean, then dropped; a kernel without the call counts nothing.
+    #[test]
+    fn pages_of_a_range_are_counted() {
+        let file = tempfile::tempfile().unwrap();
+        let fd = file.as_raw_fd();
+        let Some(none) = count(fd, (0, 1 << 20)) else {
+            println!("skipped: no cachestat");
+            return;
+        };
+        assert_eq!(none, Cached { bytes: 0, unwritten_bytes: 0 });
+        file.write_all_at(&vec![1; 1 << 20], 0).unwrap();
+        assert_eq!(count(fd, (0, 1 << 20)).unwrap().bytes, 1 << 20);
+        assert_eq!(count(fd, (1 << 19, 1 << 20)).unwrap().bytes, 1 << 19);
+        file.sync_data().unwrap();
+        assert_eq!(count(fd, (0, 1 << 20)).unwrap().unwritten_bytes, 0);
+    }
+}
