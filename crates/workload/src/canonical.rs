@@ -201,6 +201,7 @@ fn addresses(addresses: &[Address]) -> Result<String, fmt::Error> {
             Pattern::Zipf { .. } => "zipf",
             Pattern::Pareto { .. } => "pareto",
             Pattern::Normal { .. } => "normal",
+            Pattern::Zones { .. } => "zones",
             Pattern::HotSpots { .. } => "hot-spots",
             Pattern::RecentlyRead { .. } => "recently-read",
             Pattern::RecentlyWritten { .. } => "recently-written",
@@ -219,6 +220,9 @@ fn addresses(addresses: &[Address]) -> Result<String, fmt::Error> {
             }
             Pattern::Zipf { theta } => write!(text, ", theta = {theta}")?,
             Pattern::Pareto { h } => write!(text, ", h = {h}")?,
+            Pattern::Zones { zone_bytes, open } => {
+                write!(text, ", zone = \"{}\", open = {open}", size_text(*zone_bytes))?;
+            }
             Pattern::Normal { deviation } => write!(text, ", deviation = \"{deviation}\"")?,
             Pattern::Skips { run, skip_bytes } => {
                 write!(text, ", run = {run}, skip = \"{}\"", size_text(*skip_bytes))?;

@@ -89,6 +89,7 @@ impl Address {
             Pattern::Jumps { share } => format!("sequential, {} random", percent(*share)),
             Pattern::Zipf { theta } => format!("zipf {theta}"),
             Pattern::Pareto { h } => format!("pareto {h}"),
+            Pattern::Zones { open, .. } => format!("{open} open zones"),
             Pattern::Normal { deviation } => format!("normal {deviation}"),
             Pattern::HotSpots { spots, .. } => {
                 let all: f64 = spots.iter().map(|spot| spot.share).sum();

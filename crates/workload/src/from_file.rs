@@ -215,6 +215,10 @@ fn pattern(address: &Record) -> Pattern {
         Some("normal") => Pattern::Normal {
             deviation: Percent::from_fraction(address.real("deviation").unwrap_or(0.0)),
         },
+        Some("zones") => Pattern::Zones {
+            zone_bytes: address.whole("zone").unwrap_or(1 << 30),
+            open: saturated(address.whole("open").unwrap_or(1)),
+        },
         Some("hot-spots") => {
             let spot = |spot: &Record| {
                 let range = Percent::from_fraction(spot.real("range")?);

@@ -354,6 +354,20 @@ fn check_pattern(
             }
         }
         Pattern::Normal { .. } => {}
+        Pattern::Zones { zone_bytes, open } => {
+            let align = u64::from(spec.align_bytes());
+            if *zone_bytes == 0 || zone_bytes % align != 0 || *zone_bytes > MAX_SKIP_BYTES {
+                let message = format!(
+                    "a zone is above 0, at most 1 PiB, and a multiple of the alignment, {}",
+                    human::size(align)
+                );
+                faults.add(format!("{key}.zone"), message, "");
+            }
+            faults.whole(&format!("{key}.open"), "open zones", (*open).into(), MAX_STREAMS);
+            if several_sizes {
+                faults.add(format!("{key}.zone"), "zones have one block size", one_size);
+            }
+        }
         Pattern::Skips { run, skip_bytes } => {
             faults.whole(&format!("{key}.run"), "a run's length in blocks", *run, MAX_RUN);
             let align = u64::from(spec.align_bytes()).max(1);

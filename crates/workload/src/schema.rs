@@ -89,6 +89,8 @@ const ADDRESSES: &[Key] = &[
     Key::required("theta", NUMBER).only(&["zipf"]).such_as("0.9"),
     Key::required("h", NUMBER).only(&["pareto"]).such_as("0.2"),
     Key::optional("deviation", ValueType::Percent).only(&["normal"]),
+    Key::required("zone", ValueType::Bytes).only(&["zones"]).such_as("\"256MiB\""),
+    Key::required("open", COUNT).only(&["zones"]).such_as("32"),
     Key::required("spots", ValueType::Tables(SPOTS))
         .only(&["hot-spots"])
         .such_as("[{ share = 80, range = \"20%\" }, { share = 20, range = \"80%\" }]"),
@@ -105,6 +107,7 @@ const PATTERNS: &[&str] = &[
     "zipf",
     "pareto",
     "normal",
+    "zones",
     "hot-spots",
     "recently-read",
     "recently-written",

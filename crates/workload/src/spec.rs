@@ -94,6 +94,13 @@ pub enum Pattern {
         /// The width of the move.
         deviation: Percent,
     },
+    /// The next block of one of the open zones, drawn; a zone that is full is closed, and another one opened at its start.
+    Zones {
+        /// The length of a zone.
+        zone_bytes: u64,
+        /// Open zones, over all workers; each worker has at least one, of zones of its own.
+        open: u32,
+    },
     /// So many blocks in sequence, then on by `skip_bytes`; past the end, from the start.
     Skips {
         /// Blocks in sequence.

@@ -300,7 +300,7 @@ const CASES: &[(&str, &str)] = &[
     (
         "all = { addresses = \"unifrom\" }",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
-         2:21 [\"unifrom\"] `all.addresses` is one of `\"uniform\"`, `\"sequential\"`, `\"zipf\"`, `\"pareto\"`, `\"normal\"`, `\"hot-spots\"`, `\"recently-read\"`, `\"recently-written\"`, `\"strided\"` (did you mean \"uniform\"?)",
+         2:21 [\"unifrom\"] `all.addresses` is one of `\"uniform\"`, `\"sequential\"`, `\"zipf\"`, `\"pareto\"`, `\"normal\"`, `\"zones\"`, `\"hot-spots\"`, `\"recently-read\"`, `\"recently-written\"`, `\"strided\"` (did you mean \"uniform\"?)",
     ),
     (
         "all = \"zipf\"",

@@ -610,3 +610,26 @@ fn writes_are_read_back() {
         ["w0", "w1", "f0", "w2", "r0", "r1", "r2", "w3", "f0", "w4", "w5", "f0", "r3", "r4"];
     assert_eq!(words, expected);
 }
+
+/// Each open zone is written from its start to its end, then another one is opened; never more than so many at once, and
+/// workers have zones of their own.
+#[test]
+fn zones_are_written_from_start_to_end() {
+    let text = "threads = 2\nmix = { write = 1 }\nall = { addresses = { pattern = \"zones\", zone = \"32KiB\", open = 6 } }";
+    let shared = shared(&spec(text), 8 * 40 + 3, 2);
+    for worker in 0..2 {
+        let mut next: HashMap<u64, u64> = HashMap::new();
+        let mut hits = [0_u64; 40];
+        for block in blocks(&take(&shared, worker, 20_000)) {
+            let zone = block / 8;
+            assert_eq!(zone % 2, u64::from(worker));
+            assert_eq!(next.insert(zone, block % 8 + 1).unwrap_or(0) % 8, block % 8, "zone {zone}");
+            next.retain(|_, next| *next < 8);
+            assert!(next.len() <= 3);
+            hits[zone as usize] += 1;
+        }
+        // 2500 zones of 8 blocks, over 20.
+        let own: Vec<u64> = hits.iter().copied().filter(|hits| *hits > 0).collect();
+        assert!(own.len() == 20 && own.iter().all(|hits| hits.abs_diff(1000) < 400), "{own:?}");
+    }
+}

@@ -94,6 +94,10 @@ impl Reading<'_> {
                 let skip = size_text(*skip);
                 (format!("{{ pattern = \"sequential\", run = {run}, skip = \"{skip}\" }}"), true)
             }
+            (Walk::Zones(zone, open), _) => {
+                let zone = size_text(*zone);
+                (format!("{{ pattern = \"zones\", zone = \"{zone}\", open = {open} }}"), false)
+            }
             (Walk::Backward(stride, start), _) => {
                 let (stride, start) = (size_text(*stride), size_text(*start));
                 let text = format!(

@@ -226,7 +226,8 @@ impl Reading<'_> {
                     }
                 }
                 None if region.is_shared => {
-                    let is_walk = !walk.is_random() || self.flag("percentage_random");
+                    let is_walk = !walk.is_random() && !matches!(walk, Walk::Zones(..))
+                        || self.flag("percentage_random");
                     worker_step = (is_walk || is_alone && region.files > 1).then_some(0);
                 }
                 None if is_alone => {

@@ -31,7 +31,14 @@ pub(super) fn job(
     let job = reading.job(place);
     match job {
         Some(job) if reading.refused.is_empty() => Ok(job),
-        _ => Err(reading.refused),
+        _ => {
+            // No job goes without a word.
+            if reading.refused.is_empty() {
+                let place = section.place.clone();
+                reading.refused.push(Refusal::new(place, "this job can't be read", ""));
+            }
+            Err(reading.refused)
+        }
     }
 }
 
@@ -149,8 +156,7 @@ impl Reading<'_> {
             }
         };
         if let Some(("zbd", opt)) = self.text("zonemode") {
-            let words = "iodyno has no zoned devices";
-            self.refuse(opt, words, "use a device without zones, and remove the line");
+            return self.open_zones(mix, is_random && run.is_none(), opt);
         }
         if let (Some(opt), true) = (
             self.opt("zonesize"),
@@ -179,6 +185,29 @@ impl Reading<'_> {
         Some((mix, walk))
     }
 
+    /// Zones that are written from their starts, which fio emulates on a device that has none.
+    fn open_zones(
+        &mut self,
+        mix: Vec<(&'static str, f64)>,
+        is_random: bool,
+        opt: &Opt,
+    ) -> Option<(Vec<(&'static str, f64)>, Walk)> {
+        let is_write = matches!(mix.as_slice(), [("write", _)]);
+        if !is_random || !is_write {
+            let words = "`zonemode=zbd` can't be honoured here: iodyno has no zoned devices, and random writes alone have zones that it emulates";
+            self.refuse(opt, words, "use a device without zones, and remove the line");
+            return None;
+        }
+        let (zone, open) = (self.count("zonesize"), self.count("max_open_zones"));
+        let (Some(zone), Some(open)) = (zone.filter(|n| *n > 0), open.filter(|n| *n > 0)) else {
+            let words = "without zones of the device their size and number are not known";
+            self.refuse(opt, words, "give zonesize and max_open_zones");
+            return None;
+        };
+        self.note(opt, "zones of a device without any, as fio emulates them: a zone that is full begins again without a reset; the clones divide the zones among them");
+        Some((mix, Walk::Zones(zone, open)))
+    }
+
     /// The one block size of all kinds that are issued.
     fn one_size(
         &mut self,
@@ -188,7 +217,11 @@ impl Reading<'_> {
     ) -> Option<u64> {
         let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
         let mut sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
-        let first = sizes.next().filter(|bytes| *bytes > 0)?;
+        let first = sizes.next().unwrap_or(4096);
+        if first == 0 {
+            self.refuse(opt, "addresses at a fixed distance need a block size above 0", "");
+            return None;
+        }
         if sizes.any(|bytes| bytes != first) {
             let words = "addresses at a fixed distance have one block size";
             self.refuse(opt, words, "give one size in bs");

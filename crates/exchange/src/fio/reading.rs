@@ -22,6 +22,8 @@ pub(super) enum Walk {
     Sequential,
     /// So many blocks side by side, then on by so many bytes.
     Skips(u64, u64),
+    /// The next block of one of so many open zones of so many bytes.
+    Zones(u64, u64),
     /// From the end of the range to its start: the distance from one block to the next, and of the first block from the
     /// last one.
     Backward(u64, u64),

@@ -37,12 +37,150 @@ fn engine_and_page_cache_are_the_jobs() {
         prints("run direct.fio --on scratch:16MiB", &["engine libaio"]);
     }
     prints("run direct.fio --on scratch:16MiB --engine psync --depth 1", &["engine psync"]);
+    // Jobs of one file have engines of their own, also at the same time.
+    if engines(&place).contains(&"libaio") {
+        let both = "[global]\nrw=write\nsize=1m\ndirect=1\n[a]\nioengine=psync\n[b]\nioengine=libaio\niodepth=2\n[c]\nstonewall\nioengine=psync\n";
+        place.write("both.fio", both);
+        let document = place.document("run both.fio --on scratch:16MiB");
+        let cells = cells(&document);
+        let engines: Vec<_> = cells.iter().map(|cell| cell["engine"].as_str().unwrap()).collect();
+        assert_eq!(engines, ["psync", "libaio", "psync"]);
+    }
+    let differs = "[a]\nsize=1m\ndirect=1\n[b]\nstonewall\nsize=1m\n";
+    place.write("differs.fio", differs);
+    let output = place.iodyno("run differs.fio -q");
+    output.exits(2).says(&["different values of direct", "?direct="]);
+}
+
+/// Jobs at once begin after one another and end by their own limits, or with another one; in real and in virtual time.
+#[test]
+fn jobs_at_once_have_limits_of_their_own() {
+    let place = Place::new();
+    let text = "[global]\nrw=read\nbs=64k\nsize=4m\n[bytes]\nio_size=1m\n[ops]\nnumber_ios=7\nstartdelay=50ms\n\
+                [time]\nruntime=200ms\ntime_based\nstartdelay=100ms\n";
+    place.write("own.fio", text);
     place.write(
-        "both.fio",
-        "[a]\nsize=1m\nioengine=psync\n[b]\nstonewall\nsize=1m\nioengine=libaio\n",
+        "with.fio",
+        text.replace("number_ios=7", "number_ios=7\nexitall").replace("200ms", "30s"),
     );
-    let output = place.iodyno("run both.fio -q");
-    output.exits(2).says(&["different engines", "--engine"]);
+    for target in ["model:exflash-400g", "ram:64MiB"] {
+        let ops = |document: &serde_json::Value| -> Vec<u64> {
+            let kinds = cells(document);
+            kinds.iter().map(|c| c["read"]["ops"].as_u64().unwrap_or(0)).collect()
+        };
+        let document = place.document(&format!("run own.fio --on {target}"));
+        let found = ops(&document);
+        assert_eq!(found[..2], [16, 7], "{target}");
+        let window_s = cells(&document)[2]["seconds"].as_f64().unwrap();
+        assert!((window_s - 0.2).abs() < 1e-6, "{target}: {window_s}");
+        // The job of 30 s ends with the one that moves 7 blocks: before it began, in both kinds of time.
+        let document = place.document(&format!("run with.fio --on {target}"));
+        assert_eq!(ops(&document)[..2], [16, 7], "{target}");
+        assert!(cells(&document)[2]["seconds"].as_f64().unwrap() < 1.0, "{target}");
+    }
+}
+
+/// A steady rate ends a job, as fio's steadystate does; one that is not steady goes on to its time.
+#[test]
+fn a_steady_job_ends() {
+    let place = Place::new();
+    let job = |limit: &str| {
+        format!(
+            "[job]\nrw=randread\nsize=1g\nruntime=60\ntime_based\nioengine=libaio\niodepth=8\nss=iops:{limit}\nss_dur=3\nss_ramp=1\n"
+        )
+    };
+    place.write("steady.fio", job("30%"));
+    place.write("never.fio", job("0.00001%"));
+    let window_s = |name: &str| {
+        let document = place.document(&format!("run {name} --on model:exflash-400g"));
+        cells(&document)[0]["seconds"].as_f64().unwrap()
+    };
+    let steady = window_s("steady.fio");
+    // A second of ramp, three of the window, and half a second until its intervals are judged.
+    assert!((4.5..6.0).contains(&steady), "{steady}");
+    assert!((window_s("never.fio") - 60.0).abs() < 1e-6);
+}
+
+/// What iodyno's command line takes of fio's.
+#[test]
+fn a_command_line_of_fio_runs() {
+    let place = Place::new();
+    let fio = "fio --name=a --rw=randread --size=4m --runtime=100ms --time_based";
+    let output = place.iodyno(&format!("run --on ram:16MiB --json --quiet {fio}"));
+    assert_eq!(cells(&output.succeeds().json())[0]["name"], "a");
+    let shown = place.iodyno(&format!("convert {fio} --name=b --rw=write --section=b"));
+    assert!(shown.succeeds().stdout.contains("write = 1"), "{}", shown.stdout);
+    place
+        .iodyno("convert fio --name=a --iodpeth=4")
+        .fails(2, &["command line of fio:1:14", "iodepth"]);
+}
+
+/// Example files whose jobs iodyno refuses, with what it says; those whose engine it lacks are not in the list.
+const REFUSED_EXAMPLES: &[(&str, &str)] = &[
+    ("cmdprio-bssplit.fio", "`cmdprio_bssplit`"),
+    ("cmdprio-percentage.fio", "`cmdprio_percentage`"),
+    ("xnvme-zoned.fio", "no zoned devices"),
+    ("zbd-seq-read.fio", "no zoned devices"),
+];
+
+/// Flags that example files need: what they say belongs to the run.
+const EXAMPLE_FLAGS: &[(&str, &str)] = &[
+    ("enospc-pressure.fio", "--max-errors 5"),
+    ("latency-profile.fio", "--find-rate p99<500ms"),
+    ("numa.fio", "--numa 0"),
+    ("xnvme-compare.fio", "--section default"),
+    // It walks over 3.7 TB.
+    ("cross-stripe-verify.fio", "--on null:8TiB"),
+    ("zbd-rand-write.fio", "--on null:8TiB"),
+];
+
+/// Every example file of fio's distribution runs, or is refused with the option and its line; of those whose engine iodyno
+/// has at least 90 % run.
+#[test]
+fn examples_of_fio() {
+    const ENGINES: &[&str] = &[
+        "io_uring", "libaio", "psync", "sync", "vsync", "pvsync", "pvsync2", "mmap", "nbd", "null",
+        "posixaio", "cpp_null",
+    ];
+    let folder = std::path::Path::new("/usr/share/doc/fio/examples");
+    let Ok(files) = std::fs::read_dir(folder) else {
+        assert!(std::env::var("CI").is_err(), "the package fio-examples is missing");
+        return;
+    };
+    let place = Place::new();
+    let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|suffix| suffix == "fio"));
+    paths.sort();
+    assert!(paths.len() > 80, "{paths:?}");
+    let (mut run, mut refused) = (0, Vec::new());
+    for path in &paths {
+        let text = std::fs::read_to_string(path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let engines = text.lines().filter_map(|line| line.trim().strip_prefix("ioengine="));
+        let is_ours =
+            engines.map(|e| e.split([' ', '#']).next().unwrap_or(e)).all(|e| ENGINES.contains(&e));
+        let of = |list: &[(&str, &'static str)]| {
+            list.iter().find(|(file, _)| *file == name).map_or("", |(_, words)| words)
+        };
+        let (flags, words) = (of(EXAMPLE_FLAGS), of(REFUSED_EXAMPLES));
+        let target = if flags.contains("--on") { "" } else { "--on model:exflash-400g" };
+        let line = format!("run {} {flags} {target} --time 20ms --ramp 0s -q", path.display());
+        let mut command = place.command(&line);
+        command.env("unixsocket", "/run/nbd.sock");
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        match (output.status.code(), is_ours && words.is_empty()) {
+            (Some(0), true) => run += 1,
+            (Some(2), false) => {
+                let at = format!("{}:", path.display());
+                assert!(errors.contains('`') && errors.contains(&at), "{name}: {errors}");
+                assert!(errors.contains(words), "{name}: {errors}");
+                refused.extend(is_ours.then_some(name));
+            }
+            (code, _) => panic!("{name}: {code:?}\n{errors}"),
+        }
+    }
+    assert!(run * 10 >= (run + refused.len()) * 9, "{run} run, {refused:?} do not");
 }
 
 /// What is refused is drawn with its line, and nothing is measured or kept.
@@ -67,7 +205,11 @@ fn a_converted_job_runs_as_the_job() {
     place.iodyno("convert job.fio -o job.toml").succeeds();
     let run = |name: &str| {
         let document = place.document(&format!("run {name} --on model:exflash-400g"));
-        cells(&document)[0]["kinds"].clone()
+        let cell = &cells(&document)[0];
+        assert!(
+            cell["read"]["ops"].as_u64() > Some(100) && cell["write"]["ops"].as_u64() > Some(100)
+        );
+        [cell["read"].clone(), cell["write"].clone()]
     };
     assert_eq!(run("job.fio"), run("job.toml"));
     place.iodyno("run job.fio --on model:exflash-400g --vary rate=500,1000 -q").succeeds();

@@ -102,6 +102,17 @@ pub enum GeometryError {
         /// Streams that divide it.
         streams: u64,
     },
+    /// Some worker would have no zone, or a zone holds no block.
+    #[error(
+        "each of {workers} workers needs a zone that holds a block, and the active range has {zones} \
+         zones; use other zones or a larger range"
+    )]
+    FewZones {
+        /// Zones in the range.
+        zones: u64,
+        /// Workers that share them.
+        workers: u64,
+    },
     /// A hot spot is smaller than a block.
     #[error(
         "hot spot {number} takes {range} of the active range, which is no block; use a larger \

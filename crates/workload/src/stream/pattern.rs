@@ -112,6 +112,16 @@ pub(crate) enum Pattern {
         turn: usize,
         part: u64,
     },
+    Zones {
+        rng: Generator,
+        /// Zones of this worker: the first, and the distance of each from the one before.
+        zones: u64,
+        first: u64,
+        apart: u64,
+        zone_units: u64,
+        /// The open ones, with the next place in each.
+        open: Box<[(u64, u64)]>,
+    },
     Jumps {
         rng: Generator,
         next: u64,
@@ -258,6 +268,25 @@ impl Pattern {
                 *place += len;
                 unit
             }
+            Self::Zones { rng, zones, first, apart, zone_units, open } => {
+                let at = below(rng, open.len() as u64) as usize;
+                if open[at].1 + len > *zone_units {
+                    // With all zones open the one that is full begins again.
+                    let is_other = *zones > open.len() as u64;
+                    while is_other {
+                        let zone = below(rng, *zones);
+                        if open.iter().all(|(other, _)| *other != zone) {
+                            open[at].0 = zone;
+                            break;
+                        }
+                    }
+                    open[at].1 = 0;
+                }
+                let (zone, next) = &mut open[at];
+                let unit = (*first + *zone * *apart) * *zone_units + *next;
+                *next += len;
+                unit
+            }
             Self::Jumps { rng, next, below: jumps_below, units, block_units } => {
                 if rng.next_u64() < *jumps_below {
                     *next = below(rng, *units / *block_units) * *block_units;
@@ -308,6 +337,7 @@ impl Pattern {
                 | Self::Strided { .. }
                 | Self::Skips { .. }
                 | Self::Streams { .. }
+                | Self::Zones { .. }
         )
     }
 

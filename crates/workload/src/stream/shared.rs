@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use iodyno_units::{OpKind, rng};
+use iodyno_units::OpKind;
+use iodyno_units::rng::{self, RngCore as _};
 
 use super::counted::Counted;
 use super::file_layout::FileLayout;
@@ -69,6 +70,8 @@ pub(super) enum PatternPlan {
     Normal(u64, Arc<Permutation>),
     Skips(u64, u64),
     Streams(u64),
+    /// Units of a zone, and open zones of each worker.
+    Zones(u64, u64),
     Jumps(u64),
 }
 
@@ -157,7 +160,10 @@ impl TablePlan {
         let addresses = &spec.tables[scope as usize].addresses;
         let patterns = addresses
             .iter()
-            .map(|address| PatternPlan::new(&address.pattern, seed, range, extent, geometry))
+            .map(|address| {
+                let is_own = spec.worker_step_bytes().is_some();
+                PatternPlan::new(&address.pattern, seed, range, extent, geometry, is_own)
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self {
             scope,
@@ -262,6 +268,15 @@ impl TablePlan {
                 let first = (first / u128::from(workers)) as u64 * block_units;
                 Pattern::Streams { next: vec![first; *streams as usize].into(), turn: 0, part }
             }
+            PatternPlan::Zones(zone_units, open) => {
+                let (first, apart) = (u64::from(worker), u64::from(workers));
+                let zones = (units / zone_units).saturating_sub(first).div_ceil(apart);
+                let mut rng = rng();
+                // Any zones, each once: the first of an order of all.
+                let order = Permutation::new(zones, rng.next_u64());
+                let open = (0..*open).map(|n| (order.apply(n), 0)).collect();
+                Pattern::Zones { rng, zones, first, apart, zone_units: *zone_units, open }
+            }
             PatternPlan::Jumps(below) => {
                 Pattern::Jumps { rng: rng(), next: 0, below: *below, units, block_units }
             }
@@ -276,6 +291,7 @@ impl PatternPlan {
         range: Range,
         extent: Extent,
         geometry: &Geometry,
+        is_own: bool,
     ) -> Result<Self, GeometryError> {
         let (blocks, places) = (extent.blocks(), extent.places());
         Ok(match pattern {
@@ -330,6 +346,16 @@ impl PatternPlan {
             }
             spec::Pattern::Skips { run, skip_bytes } => {
                 Self::Skips(*run, skip_bytes >> range.shift)
+            }
+            spec::Pattern::Zones { zone_bytes, open } => {
+                let zone_units = zone_bytes >> range.shift;
+                let workers = if is_own { 1 } else { u64::from(geometry.workers) };
+                let zones = extent.units / zone_units.max(1);
+                if zone_units < extent.block_units || zones < workers {
+                    return Err(GeometryError::FewZones { zones, workers });
+                }
+                let open = (u64::from(*open) / workers).max(1).min(zones / workers);
+                Self::Zones(zone_units, open)
             }
             spec::Pattern::Streams { streams } => {
                 let streams = u64::from(*streams);
