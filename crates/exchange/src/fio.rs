@@ -22,6 +22,9 @@ use std::path::Path;
 /// The most jobs of a file, and the most of a group.
 const MAX_JOBS: usize = 256;
 
+/// The most refusals that are shown; the others come to light once these are mended.
+const MAX_SHOWN: usize = 50;
+
 /// What a job file asks for: groups of jobs, one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFile {
@@ -299,7 +302,7 @@ fn problem(files: &[File], mut refused: Vec<Refusal>) -> Problem {
     let Some(file) = refused.first().and_then(|r| files.get(r.place.file)) else {
         return Problem::new("job file", "the file is not valid");
     };
-    let here = refused.iter().filter(|r| r.place.file == refused[0].place.file);
+    let here = refused.iter().filter(|r| r.place.file == refused[0].place.file).take(MAX_SHOWN);
     let errors = here
         .map(|r| FileError::new(r.place.span.clone(), r.words.as_str()).with_help(r.help.as_str()));
     Problem::of(file, &errors.collect::<Vec<_>>())
