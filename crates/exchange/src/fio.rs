@@ -237,18 +237,17 @@ fn jobs(
             Some((_, Some(other))) => {
                 let limits = other.spec.limits();
                 let counted = limits.ops.or(limits.bytes).is_some() || limits.passes.is_some();
-                match limits.time_ns.filter(|_| !counted) {
-                    Some(ns) => limits.start_after_ns + limits.ramp_ns + ns,
-                    None => {
-                        let place = section.opt("wait_for").map_or(&section.place, |o| &o.place);
-                        let words = format!(
-                            "when `{}` ends is not known before, and other jobs run beside it",
-                            other.name
-                        );
-                        let help = "use stonewall, or time_based with a runtime";
-                        refused.push(Refusal::new(place.clone(), words, help));
-                        0
-                    }
+                if let Some(ns) = limits.time_ns.filter(|_| !counted) {
+                    limits.start_after_ns + limits.ramp_ns + ns
+                } else {
+                    let place = section.opt("wait_for").map_or(&section.place, |o| &o.place);
+                    let words = format!(
+                        "when `{}` ends is not known before, and other jobs run beside it",
+                        other.name
+                    );
+                    let help = "use stonewall, or time_based with a runtime";
+                    refused.push(Refusal::new(place.clone(), words, help));
+                    0
                 }
             }
         };
