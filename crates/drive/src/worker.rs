@@ -190,20 +190,20 @@ impl<S: Source> Worker<S> {
     ) -> WorkerReport {
         // SAFETY: sets this thread's timer slack only: sleeps end as close to their time as possible.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        let never = || WorkerReport {
-            cpu_ns: Some((0, 0)),
-            ended: Ended::Interrupted,
-            ..WorkerReport::default()
+        let never = |ended| WorkerReport { cpu_ns: Some((0, 0)), ended, ..WorkerReport::default() };
+        let Some(start_ns) = self.control.wait_for_start() else {
+            return never(Ended::Interrupted);
         };
-        let Some(start_ns) = self.control.wait_for_start() else { return never() };
         let start_ns = start_ns + self.limits.start_after_ns;
         loop {
-            // A worker that starts after others may be stopped before it has begun.
-            let is_stopped = || self.control.stop.load(Ordering::Relaxed);
-            if self.limits.start_after_ns > 0
-                && (is_stopped() || self.is_over.load(Ordering::Relaxed))
-            {
-                return never();
+            // A worker that starts after others may be ended before it has begun.
+            if self.limits.start_after_ns > 0 {
+                if self.control.stop.load(Ordering::Relaxed) {
+                    return never(Ended::Interrupted);
+                }
+                if self.is_over.load(Ordering::Relaxed) {
+                    return never(Ended::Settled);
+                }
             }
             match start_ns.saturating_sub(self.clock.now_ns()) {
                 0 => break,

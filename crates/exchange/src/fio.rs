@@ -22,6 +22,9 @@ use std::path::Path;
 /// The most jobs of a file, and the most of a group.
 const MAX_JOBS: usize = 256;
 
+/// The most refusals that are shown; the others come to light once these are mended.
+const MAX_SHOWN: usize = 50;
+
 /// What a job file asks for: groups of jobs, one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFile {
@@ -234,18 +237,17 @@ fn jobs(
             Some((_, Some(other))) => {
                 let limits = other.spec.limits();
                 let counted = limits.ops.or(limits.bytes).is_some() || limits.passes.is_some();
-                match limits.time_ns.filter(|_| !counted) {
-                    Some(ns) => limits.start_after_ns + limits.ramp_ns + ns,
-                    None => {
-                        let place = section.opt("wait_for").map_or(&section.place, |o| &o.place);
-                        let words = format!(
-                            "when `{}` ends is not known before, and other jobs run beside it",
-                            other.name
-                        );
-                        let help = "use stonewall, or time_based with a runtime";
-                        refused.push(Refusal::new(place.clone(), words, help));
-                        0
-                    }
+                if let Some(ns) = limits.time_ns.filter(|_| !counted) {
+                    limits.start_after_ns + limits.ramp_ns + ns
+                } else {
+                    let place = section.opt("wait_for").map_or(&section.place, |o| &o.place);
+                    let words = format!(
+                        "when `{}` ends is not known before, and other jobs run beside it",
+                        other.name
+                    );
+                    let help = "use stonewall, or time_based with a runtime";
+                    refused.push(Refusal::new(place.clone(), words, help));
+                    0
                 }
             }
         };
@@ -299,7 +301,7 @@ fn problem(files: &[File], mut refused: Vec<Refusal>) -> Problem {
     let Some(file) = refused.first().and_then(|r| files.get(r.place.file)) else {
         return Problem::new("job file", "the file is not valid");
     };
-    let here = refused.iter().filter(|r| r.place.file == refused[0].place.file);
+    let here = refused.iter().filter(|r| r.place.file == refused[0].place.file).take(MAX_SHOWN);
     let errors = here
         .map(|r| FileError::new(r.place.span.clone(), r.words.as_str()).with_help(r.help.as_str()));
     Problem::of(file, &errors.collect::<Vec<_>>())

@@ -429,6 +429,8 @@ fn traps_are_explained() {
         ("rw=randread\nsize=1g\nbs=64kib", "64000 bytes"),
         ("rw=randread\nsize=1g\nrate_iops=10k", "1024 operations"),
         ("rw=write\nsize=1g\ndirect=1\nzero_buffers", "zeroes compress"),
+        ("rw=read\nsize=1g\nioengine=libaio\niodepth=8", "asynchronous with direct=1 only"),
+        ("rw=read\nsize=1g\nrate=1250", "1250 is next to nothing"),
     ] {
         let traps = job(lines).traps;
         assert!(traps.iter().any(|trap| trap.words.contains(words)), "{lines}: {traps:?}");

@@ -326,6 +326,7 @@ fn no_text_breaks_the_parser() {
         });
         let took = start.elapsed();
         let bytes = PEAK.load(Ordering::Relaxed).saturating_sub(before);
+        let text: String = text.chars().take(2000).collect();
         let Ok((read, jobs)) = one else { panic!("mutation {number}:\n{text}") };
         assert!(took < PATIENCE, "mutation {number} took {took:?}:\n{text}");
         assert!(bytes < LIVE_MAX, "mutation {number} took {bytes} bytes:\n{text}");

@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn flows_keep_their_proportion() {
         let flow = Arc::default();
-        let mut of = |weight| {
+        let of = |weight| {
             let mut pacing = Pacing::closed(8, 0, false);
             pacing.join(&flow, weight);
             pacing

@@ -10,6 +10,9 @@ use iodyno_catalog::File;
 use iodyno_workload::Spec;
 use std::fmt::Write as _;
 
+/// A rate below this, bytes a second, was hardly meant so.
+const SLOW_RATE: u64 = 65_536;
+
 /// What a job has of the file around it.
 pub(super) struct Surround<'a> {
     /// Its part of the target.
@@ -487,6 +490,23 @@ impl Reading<'_> {
         if has("read") && !self.flag("verify") {
             let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
             self.trap(&self.section.place, words);
+        }
+        if let (Some(opt), false, true) = (
+            self.opt("iodepth").filter(|opt| opt.value.as_deref() != Some("1")),
+            direct,
+            self.section.value("ioengine") == Some("libaio"),
+        ) {
+            let words = "libaio is asynchronous with direct=1 only: through the page cache each submission waits, and the depth has no effect";
+            self.trap(&opt.place, words);
+        }
+        if let (Some(opt), Some(rate)) = (self.opt("rate"), self.section.value("rate"))
+            && let Ok(rate) = rate.split(',').next().unwrap_or_default().parse::<u64>()
+            && (1..SLOW_RATE).contains(&rate)
+        {
+            let words = format!(
+                "a rate is in bytes a second, so {rate} is next to nothing: write {rate}k or {rate}m"
+            );
+            self.trap(&opt.place, words);
         }
         if let (Some(opt), true) = (self.opt("zero_buffers"), has("write")) {
             self.trap(&opt.place, "zeroes compress, and some devices do not store them");

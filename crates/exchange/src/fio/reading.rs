@@ -158,11 +158,12 @@ impl<'a> Reading<'a> {
                         format!("give --{flag} to the run; see `iodyno run --help`"),
                     );
                 }
-                Fate::Flag(..) => self.note(opt, "this value changes nothing"),
                 Fate::Refused(why, help) if !Self::is_neutral(opt) => {
                     self.refuse(opt, format!("`{}` can't be honoured: {why}", opt.name), help);
                 }
-                Fate::Refused(..) => self.note(opt, "this value changes nothing"),
+                Fate::Flag(..) | Fate::Refused(..) => {
+                    self.note(opt, "this value changes nothing");
+                }
                 Fate::Unknown => {
                     unknown += 1;
                     let is_likely = name.len() <= MAX_NAME && unknown <= MAX_NEAR;

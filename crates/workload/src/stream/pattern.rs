@@ -272,13 +272,12 @@ impl Pattern {
                 let at = below(rng, open.len() as u64) as usize;
                 if open[at].1 + len > *zone_units {
                     // With all zones open the one that is full begins again.
-                    let is_other = *zones > open.len() as u64;
-                    while is_other {
-                        let zone = below(rng, *zones);
-                        if open.iter().all(|(other, _)| *other != zone) {
-                            open[at].0 = zone;
-                            break;
+                    if *zones > open.len() as u64 {
+                        let mut zone = below(rng, *zones);
+                        while open.iter().any(|(other, _)| *other == zone) {
+                            zone = below(rng, *zones);
                         }
+                        open[at].0 = zone;
                     }
                     open[at].1 = 0;
                 }
