@@ -30,6 +30,7 @@ mod methods;
 mod mutate;
 mod mutations;
 mod nbd;
+mod other_tools;
 mod outputs;
 #[path = "../../../nbd/tests/common/pki.rs"]
 mod pki;

@@ -1,0 +1,128 @@
+//! Command lines of sysbench and diskspd and parameter files of vdbench on the command line: `run`, `convert` and
+//! `export --format sysbench`. What an option becomes is tested in `exchange`.
+
+use crate::place::{Place, RunOutput, Running, SHORT, cells, engines};
+use std::process::{Command, Stdio};
+
+const SYSBENCH: &str = "sysbench fileio --file-num=4 --file-total-size=4M --file-test-mode=rndrw --file-fsync-freq=10 --events=500 --time=0 run";
+
+/// The program with these arguments and, behind the first word of them, a foreign command line in one word.
+fn with(place: &Place, words: &str, line: &str) -> RunOutput {
+    let (command, flags) = words.split_once(' ').unwrap_or((words, ""));
+    let mut command = place.command(command);
+    command.arg(line).args(flags.split_whitespace());
+    Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped())).finish()
+}
+
+/// The workload that `convert` writes is that of the line, and runs on every kind of target.
+#[test]
+fn a_converted_line_runs_as_the_line() {
+    let place = Place::new();
+    with(&place, "convert -o w.toml", SYSBENCH).succeeds();
+    for target in ["model:exflash-400g", "ram:4MiB", "scratch:4MiB"] {
+        let by_line = with(&place, &format!("run --json -q --on {target}"), SYSBENCH);
+        let by_line = by_line.succeeds().json();
+        let by_file = place.document(&format!("run w.toml --on {target}"));
+        let ops = |document: &serde_json::Value| {
+            let kinds = ["read", "write", "flush"];
+            kinds.map(|kind| cells(document)[0][kind]["ops"].as_u64().unwrap())
+        };
+        assert_eq!(ops(&by_line), ops(&by_file), "{target}");
+        // sysbench's own counts: 10 requests, 4 flushes; 3 reads to 2 writes.
+        assert_eq!(ops(&by_line), [216, 144, 140], "{target}");
+    }
+    let lint = with(&place, "convert --lint", SYSBENCH);
+    assert!(lint.succeeds().stdout.contains("measures the page cache"), "{}", lint.stdout);
+    let prepare = SYSBENCH.replace(" run", " prepare");
+    with(&place, "convert", &prepare).exits(2).says(&["sysbench:1:", "--fill"]);
+    with(&place, "run -q", "diskspd -b8K -t4 x.dat").exits(2).says(&["diskspd:1:14", "-si"]);
+}
+
+/// Engine and page cache are those of the line; a fill before goes through the same engine.
+#[test]
+fn engines_of_other_tools() {
+    let place = Place::new();
+    let shown = |words: &str, line: &str| with(&place, words, line).succeeds().stdout.clone();
+    let text = shown("run -q -v --on scratch:4MiB --fill", SYSBENCH);
+    assert!(text.contains("engine psync") && text.contains("page cache"), "{text}");
+    if engines(&place).contains(&"libaio") {
+        let line = "sysbench fileio --file-num=1 --file-total-size=4M --file-io-mode=async --file-async-backlog=8 \
+                    --file-extra-flags=direct --file-test-mode=rndrd --time=1 run";
+        let text = shown(&format!("run -q -v --on scratch:4MiB {SHORT}"), line);
+        assert!(text.contains("engine libaio") && text.contains("T1Q8"), "{text}");
+    }
+    let text =
+        shown(&format!("run -q --on ram:4MiB {SHORT}"), "diskspd -b8K -o4 -t2 -r -w30 x.dat");
+    assert!(text.contains("T2Q4"), "{text}");
+}
+
+/// A run of vdbench's is a cell for each combination.
+#[test]
+fn a_parameter_file_of_vdbench() {
+    let place = Place::new();
+    place.write(
+        "t.vdb",
+        "sd=sd1,lun=/d/x,size=4m,threads=2\nwd=wd1,sd=sd1,rdpct=50\n\
+         rd=r,wd=wd1,iorate=(500,max),elapsed=2,forxfersize=(4k,8k)\n",
+    );
+    let output = place.iodyno("run t.vdb -q");
+    output.exits(2).says(&["t.vdb:3", "`max` is no number"]);
+    place.write(
+        "t.vdb",
+        "sd=sd1,lun=/d/x,size=4m,threads=2\nwd=wd1,sd=sd1,rdpct=50\n\
+         rd=r,wd=wd1,iorate=(500,1000),elapsed=2,forxfersize=(4k,8k)\n",
+    );
+    let document = place.document("run t.vdb --on model:exflash-400g");
+    let names: Vec<&str> =
+        cells(&document).iter().map(|cell| cell["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["r-4k-500", "r-4k-1000", "r-8k-500", "r-8k-1000"]);
+    let by_command = with(&place, "convert --section r-8k-500", "vdbench -f t.vdb -w 1 -e 7");
+    assert!(by_command.succeeds().stdout.contains("time = \"7s\""), "{}", by_command.stdout);
+}
+
+/// Each line of sysbench's report, with its numbers masked, is in ours, and no other. Without sysbench 1.0 nothing is
+/// compared; with `CI=true` that fails.
+#[test]
+fn the_export_has_sysbench_s_lines() {
+    let place = Place::new();
+    with(&place, "run -q --on scratch:4MiB", SYSBENCH).succeeds();
+    let ours = place.iodyno("export last --format sysbench");
+    let ours = ours.succeeds().stdout.clone();
+    let sysbench = |command: &str| {
+        let words = SYSBENCH.split_whitespace().skip(1);
+        let words = words.map(|word| if word == "run" { command } else { word });
+        Command::new("sysbench").args(words).current_dir(place.work()).output().ok()
+    };
+    let theirs = sysbench("prepare").and_then(|_| sysbench("run"));
+    let theirs = theirs.map(|o| String::from_utf8(o.stdout).unwrap()).unwrap_or_default();
+    if !theirs.starts_with("sysbench 1.0.") {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "sysbench 1.0 is missing");
+        eprintln!("sysbench 1.0 is not installed: nothing was compared");
+        return;
+    }
+    let masked = |text: &str| -> Vec<String> {
+        let report = &text[text.find("File operations:").unwrap()..];
+        let digits_masked = report.lines().map(|line| {
+            let words = line.split_whitespace().map(|word| {
+                let is_number =
+                    word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains("th");
+                if is_number {
+                    word.chars().filter(|c| !c.is_ascii_digit()).collect()
+                } else {
+                    word.to_owned()
+                }
+            });
+            words.collect::<Vec<String>>().join(" ")
+        });
+        digits_masked.collect()
+    };
+    assert_eq!(masked(&ours), masked(&theirs));
+    // Names and numbers end in the same columns, which some programs read by.
+    let column = |text: &str, line: &str| {
+        let found = text.lines().find(|l| l.trim_start().starts_with(line)).unwrap();
+        (found.find(line), found.len().min(48))
+    };
+    for line in ["min:", "avg:", "sum:", "95th percentile:"] {
+        assert_eq!(column(&ours, line), column(&theirs, line), "{line}\n{ours}\n{theirs}");
+    }
+}
