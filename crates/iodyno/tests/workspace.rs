@@ -306,6 +306,7 @@ const WRITERS: &[(&str, &str)] = &[
         "its own folder: a new file, which takes the place of its own array.json alone",
     ),
     ("live/src/frontend/ublk/", "the kernel's own devices, which it makes for this server"),
+    ("run/src/trace_writer.rs", "a new file, which `target` makes and removes"),
     ("run/src/persist.rs", "a new folder for a run that the notebook could not take"),
     ("iodyno/src/serve/transport_calibration.rs", "a new folder for one socket"),
 ];

@@ -3,6 +3,7 @@
 
 use crate::place::{Place, cells, whole};
 use serde_json::Value;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -28,7 +29,7 @@ fn iolog() -> (String, Vec<(u64, String, u64, u64)>) {
             5 => ("trim", "t", (offset, len)),
             _ => ("read", "r", (offset, len)),
         };
-        text.push_str(&format!("{at_us} f {action} {} {}\n", place.0, place.1));
+        let _ = writeln!(text, "{at_us} f {action} {} {}", place.0, place.1);
         ops.push((at_us * 1000, kind.to_owned(), place.0, place.1));
     }
     // The times are not quite in order.
@@ -96,7 +97,9 @@ fn on_a_file_all_operations_are_issued_once() {
         let mut issued = operations(&place.path("it.trace"));
         let mut expected = ops.clone();
         for ops in [&mut issued, &mut expected] {
-            ops.iter_mut().for_each(|op| op.0 = 0);
+            for op in ops.iter_mut() {
+                op.0 = 0;
+            }
             ops.sort();
         }
         assert_eq!(issued, expected, "{words}");
