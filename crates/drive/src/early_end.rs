@@ -126,12 +126,7 @@ fn value(steady: &Steady, cell: &Cell, at: std::ops::Range<usize>, step_ns: u64)
     match steady.figure {
         SteadyFigure::Iops => all.ops() as f64 * per_second,
         SteadyFigure::Bandwidth => all.bytes() as f64 * per_second,
-        SteadyFigure::Latency => {
-            let services = || all.iter().map(|(_, class)| &class.service);
-            let ops: u64 = services().map(|service| service.count()).sum();
-            let sum_ns: u128 = services().map(|service| service.sum_ns()).sum();
-            sum_ns as f64 / ops.max(1) as f64
-        }
+        SteadyFigure::Latency => all.response_time().mean_ns().unwrap_or(0.0),
     }
 }
 
