@@ -64,7 +64,7 @@ impl EarlyEnd {
         }
         for other in self.workloads.iter_mut().filter(|w| w.working > 0) {
             other.is_over.store(true, Ordering::Relaxed);
-            other.why.get_or_insert_with(|| format!("ended with `{name}`"));
+            other.why.get_or_insert_with(|| format!("with `{name}`, which has ended"));
         }
         true
     }
@@ -109,7 +109,7 @@ impl EarlyEnd {
         for (one, cell) in self.workloads.into_iter().zip(cells) {
             let Some(why) = one.why else { continue };
             cell.facts.insert("ended early".to_owned(), why.clone());
-            if one.limits.steady.is_some() && cell.ended == Ended::Settled {
+            if cell.ended == Ended::Settled {
                 cell.evidence.settled = Some(why);
             }
         }
