@@ -64,7 +64,7 @@ impl EarlyEnd {
         }
         for other in self.workloads.iter_mut().filter(|w| w.working > 0) {
             other.is_over.store(true, Ordering::Relaxed);
-            other.why.get_or_insert_with(|| format!("ended with `{name}`"));
+            other.why.get_or_insert_with(|| format!("with `{name}`, which has ended"));
         }
         true
     }
@@ -109,7 +109,7 @@ impl EarlyEnd {
         for (one, cell) in self.workloads.into_iter().zip(cells) {
             let Some(why) = one.why else { continue };
             cell.facts.insert("ended early".to_owned(), why.clone());
-            if one.limits.steady.is_some() && cell.ended == Ended::Settled {
+            if cell.ended == Ended::Settled {
                 cell.evidence.settled = Some(why);
             }
         }
@@ -126,12 +126,7 @@ fn value(steady: &Steady, cell: &Cell, at: std::ops::Range<usize>, step_ns: u64)
     match steady.figure {
         SteadyFigure::Iops => all.ops() as f64 * per_second,
         SteadyFigure::Bandwidth => all.bytes() as f64 * per_second,
-        SteadyFigure::Latency => {
-            let services = || all.iter().map(|(_, class)| &class.service);
-            let ops: u64 = services().map(|service| service.count()).sum();
-            let sum_ns: u128 = services().map(|service| service.sum_ns()).sum();
-            sum_ns as f64 / ops.max(1) as f64
-        }
+        SteadyFigure::Latency => all.response_time().mean_ns().unwrap_or(0.0),
     }
 }
 
