@@ -1,91 +1,20 @@
 //! Command lines of sysbench's `fileio` test: [`parse`] makes a workload of one, with the meaning of sysbench 1.0.20.
 //!
 //! There, all threads take the next request from one place, under a lock: one sequential cursor, one count of requests
-//! between bursts of fsync, and one count of completed reads and writes that decides what comes next.
+//! between bursts of fsync, and one count of completed reads and writes that decides what comes next. `sysbench/options.rs`
+//! lists the options, `sysbench/traps.rs` has the traps.
+
+mod options;
+mod traps;
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};
 use crate::found::{Found, name, quoted, size, size_text};
 use iodyno_catalog::Problem;
 use iodyno_units::nearest;
+use options::{ALIASES, HONOURED, MODES, Mode, NOTED};
 use std::fmt::Write as _;
 use std::ops::Range;
-
-/// Options that decide something here, with what they are without a value on the command line.
-const HONOURED: &[(&str, &str)] = &[
-    ("threads", "1"),
-    ("events", "0"),
-    ("time", "10"),
-    ("rate", "0"),
-    ("warmup-time", "0"),
-    ("validate", "off"),
-    ("file-num", "128"),
-    ("file-block-size", "16384"),
-    ("file-total-size", "2G"),
-    ("file-test-mode", ""),
-    ("file-io-mode", "sync"),
-    ("file-async-backlog", "128"),
-    ("file-extra-flags", ""),
-    ("file-fsync-freq", "100"),
-    ("file-fsync-all", "off"),
-    ("file-fsync-end", "on"),
-    ("file-fsync-mode", "fsync"),
-    ("file-merged-requests", "0"),
-    ("file-rw-ratio", "1.5"),
-];
-
-/// Options that change no result, with the reason.
-const NOTED: &[(&str, &str)] = &[
-    ("thread-stack-size", "the size of a stack changes no result"),
-    ("thread-init-timeout", "workers start together always"),
-    ("forced-shutdown", "a target that completes nothing for 4 s after the end is given up"),
-    ("report-interval", "the series by interval is kept always: `iodyno show --json --series`"),
-    ("report-checkpoints", "the series by interval is kept always: `iodyno show --json --series`"),
-    (
-        "percentile",
-        "the percentiles that the samples support are shown; `iodyno export --format sysbench` has the 95th",
-    ),
-    ("histogram", "histograms are kept always: `iodyno export --format hgrm`"),
-    ("rand-seed", "streams are repeatable always: give --seed for others"),
-    ("rand-type", "`fileio` draws uniform addresses whatever this is"),
-    ("rand-spec-iter", "`fileio` draws uniform addresses whatever this is"),
-    ("rand-spec-pct", "`fileio` draws uniform addresses whatever this is"),
-    ("rand-spec-res", "`fileio` draws uniform addresses whatever this is"),
-    ("rand-pareto-h", "`fileio` draws uniform addresses whatever this is"),
-    ("rand-zipfian-exp", "`fileio` draws uniform addresses whatever this is"),
-    ("debug", "what is printed is iodyno's"),
-    ("verbosity", "what is printed is iodyno's"),
-    ("luajit-cmd", "`fileio` runs no script"),
-    ("db-driver", "`fileio` uses no database"),
-    ("db-ps-mode", "`fileio` uses no database"),
-    ("db-debug", "`fileio` uses no database"),
-];
-
-/// Older names that sysbench still takes.
-const ALIASES: &[(&str, &str)] = &[
-    ("num-threads", "threads"),
-    ("max-time", "time"),
-    ("max-requests", "events"),
-    ("tx-rate", "rate"),
-];
-
-/// What a test mode issues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mode {
-    name: &'static str,
-    reads: bool,
-    writes: bool,
-    is_random: bool,
-}
-
-const MODES: [Mode; 6] = [
-    Mode { name: "seqwr", reads: false, writes: true, is_random: false },
-    Mode { name: "seqrewr", reads: false, writes: true, is_random: false },
-    Mode { name: "seqrd", reads: true, writes: false, is_random: false },
-    Mode { name: "rndrd", reads: true, writes: false, is_random: true },
-    Mode { name: "rndwr", reads: false, writes: true, is_random: true },
-    Mode { name: "rndrw", reads: true, writes: true, is_random: true },
-];
 
 /// Reads a command line such as `sysbench fileio --file-test-mode=rndrw run`.
 ///
@@ -542,55 +471,6 @@ impl<'a, 'f> Reading<'a, 'f> {
             self.refuse("time", words, "give --time=60 or --events=100000");
         }
         limits
-    }
-
-    /// What the test may not measure as its writer expects.
-    fn traps(&mut self, mode: Mode, engine: &str, direct: bool, validate: bool) {
-        if engine == "mmap" {
-            let words =
-                "a mapping is the page cache: use sync or async with --file-extra-flags=direct";
-            self.trap("file-io-mode", words);
-        } else if !direct {
-            let words = "buffered I/O is sysbench's default, and measures the page cache: add --file-extra-flags=direct";
-            self.trap("file-extra-flags", words);
-        }
-        if engine == "libaio" {
-            self.trap("file-io-mode", "in async mode sysbench's latency ends when a request is submitted, or when the backlog is full and one completes: iodyno's is that of the I/O, from submission to completion");
-            if !direct {
-                let words = "the kernel carries out buffered asynchronous I/O while it is submitted: the backlog does not fill";
-                self.trap("file-io-mode", words);
-            }
-            if mode.writes {
-                let words = "sysbench calls fsync itself, while its requests are in flight, and submits nothing meanwhile: iodyno's flushes are requests among the others";
-                self.trap("file-fsync-freq", words);
-            }
-        }
-        let every = self.count("file-fsync-freq", 0);
-        let files = self.count("file-num", 1);
-        if mode.writes && every > 0 && !self.flag("file-fsync-all") {
-            let share = files as f64 * 100.0 / (files + every) as f64;
-            let words = format!(
-                "after each {every} requests of all threads together sysbench flushes each of the {files} files: {share:.0} % of its events are flushes, which its latency and events/s mix with reads and writes; on one target the first flush of a burst writes all, and the others find little"
-            );
-            self.trap("file-fsync-freq", words);
-        } else if mode.writes && !direct && !self.flag("file-fsync-all") {
-            self.trap(
-                "file-fsync-freq",
-                "buffered writes without fsync are measured into the page cache, not to the device",
-            );
-        }
-        if mode.writes && !validate {
-            let words = "sysbench writes zeroes: they compress, and some devices do not store them; --validate=on writes random blocks";
-            self.trap("validate", words);
-        }
-        if mode.reads {
-            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.trap("file-test-mode", words);
-        }
-        if mode.name == "seqwr" {
-            let words = "seqwr writes files that it has just made: on a target whose blocks were written before, iodyno overwrites them, as seqrewr does; a new `--on scratch:` has none";
-            self.trap("file-test-mode", words);
-        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Parameter files of vdbench: [`read`] makes workloads of the runs of one, with the meaning of vdbench 5.04. Each run is
 //! a group for each combination of its `for…` lists and I/O rates; its workloads run at the same time.
-//! `vdbench/parameters.rs` reads the text, `vdbench/run.rs` finds the workloads, storage, combinations and limits of a run, and
+//! `vdbench/parameters.rs` reads the text, `vdbench/run.rs` finds the workloads, storage and limits of a run, `vdbench/points.rs` its combinations, and
 //! `vdbench/job.rs` makes a job of a workload.
 
 mod job;
 mod parameters;
+mod points;
 mod run;
 
 use crate::command_line;

@@ -1,7 +1,8 @@
 //! A job from one of vdbench's workloads, its storage and one combination of its run's lists.
 
 use super::parameters::{Definition, Value};
-use super::run::{Limits, Point, Reading, find, first};
+use super::points::Point;
+use super::run::{Limits, Reading, find, first};
 use crate::fio::Job;
 use crate::found::{name, quoted, size_text};
 use std::fmt::Write as _;

@@ -1,0 +1,107 @@
+//! Addresses of a diskspd command line: uniform, distributed over shares of the target, sequential or strided.
+
+use super::Reading;
+use crate::found::size_text;
+
+impl Reading<'_, '_> {
+    /// The addresses as a workload file has them, and their alignment where it is not that of the block.
+    pub(super) fn addresses(
+        &mut self,
+        threads: u64,
+        start: u64,
+        end: Option<u64>,
+    ) -> (String, Option<u64>) {
+        let mut align = None;
+        let mut distribution = None;
+        let mut is_random = false;
+        let random: Vec<_> = self.options.iter().filter(|opt| opt.letter == 'r').collect();
+        let random: Vec<_> =
+            random.into_iter().map(|opt| (opt.value.clone(), opt.span.clone())).collect();
+        for (value, span) in random {
+            is_random = true;
+            if value.starts_with('s') {
+                let words = "a part of random I/O that is sequential can't be honoured";
+                let help = "use a workload file with `run`, or with two patterns in `addresses`";
+                self.found.refuse(&span, words, help);
+            } else if let Some(ranges) = value.strip_prefix("dpct") {
+                match hot_spots(ranges) {
+                    Ok(spots) => distribution = Some(spots),
+                    Err(why) => {
+                        self.found.refuse(&span, why, "write it as -rdpct90/10:5/20");
+                    }
+                }
+            } else if value.starts_with('d') {
+                let words = "a distribution by sizes can't be honoured: the size of the target is not known here";
+                self.found.refuse(&span, words, "give shares of the target by -rdpct");
+            } else if !value.is_empty() {
+                align = self.bytes('r', &value).filter(|align| *align != self.block_bytes);
+            }
+        }
+        if is_random {
+            if self.find('s').is_some() {
+                self.note('s', "random I/O: -s has no effect");
+            }
+            return (distribution.unwrap_or_else(|| "\"uniform\"".to_owned()), align);
+        }
+        (self.sequential(threads, start, end), None)
+    }
+
+    fn sequential(&mut self, threads: u64, start: u64, end: Option<u64>) -> String {
+        let (mut is_shared, mut stride) = (false, None);
+        if let Some((value, _)) = self.find('s') {
+            let text = value.strip_prefix('i').unwrap_or(&value);
+            is_shared = text.len() < value.len();
+            if !text.is_empty() {
+                stride = self.bytes('s', text).filter(|stride| *stride != self.block_bytes);
+            }
+        }
+        if threads > 1 && !is_shared {
+            let apart = self.size('T').unwrap_or(0);
+            let len = end.map(|end| end.saturating_sub(start));
+            let is_even = apart > 0 && len == apart.checked_mul(threads) && stride.is_none();
+            if !is_even {
+                let words = "sequential threads that begin at the same place, or overlap, can't be honoured; iodyno's workers begin apart";
+                let help = "give -si for one sequence of all threads, or -B0:SIZE with -T of a whole part for each";
+                let letter = if self.find('T').is_some() { 'T' } else { 't' };
+                self.refuse(letter, words, help);
+            }
+        }
+        match stride {
+            Some(stride) => {
+                self.note('s', "past the end, strided addresses go on from the start by what is left over; diskspd begins at the start again");
+                format!("{{ pattern = \"strided\", stride = \"{}\" }}", size_text(stride))
+            }
+            None if is_shared => "{ pattern = \"sequential\", shared = true }".to_owned(),
+            None => "\"sequential\"".to_owned(),
+        }
+    }
+}
+
+/// Shares of the I/O and of the target, `90/10:0/10:5/20`, as hot spots; the rest of the I/O goes to the rest of the
+/// target.
+fn hot_spots(text: &str) -> Result<String, String> {
+    let mut spots = Vec::new();
+    let (mut all_io, mut all_range) = (0, 0);
+    for part in text.split(':') {
+        let numbers = part.split_once('/');
+        let percent = |text: &str| text.parse::<u32>().ok().filter(|percent| *percent <= 100);
+        let (Some(io), Some(range)) =
+            (numbers.and_then(|(io, _)| percent(io)), numbers.and_then(|(_, r)| percent(r)))
+        else {
+            return Err(format!("`{part}` is no share of the I/O and of the target"));
+        };
+        all_io += io;
+        all_range += range;
+        if all_io > 100 || all_range > 100 || spots.len() > 100 {
+            return Err("the shares add up to more than 100 %".to_owned());
+        }
+        spots.push(format!("{{ share = {io}, range = \"{range}%\" }}"));
+    }
+    if all_range < 100 {
+        let (io, range) = (100 - all_io, 100 - all_range);
+        spots.push(format!("{{ share = {io}, range = \"{range}%\" }}"));
+    } else if all_io < 100 {
+        return Err("the whole target has less than 100 % of the I/O".to_owned());
+    }
+    Ok(format!("{{ pattern = \"hot-spots\", spots = [{}] }}", spots.join(", ")))
+}

@@ -1,0 +1,78 @@
+//! Options of sysbench's `fileio` and what is general to its tests: those that decide something, with their defaults, and
+//! those that change no result; and the test modes.
+
+/// Options that decide something here, with what they are without a value on the command line.
+pub(super) const HONOURED: &[(&str, &str)] = &[
+    ("threads", "1"),
+    ("events", "0"),
+    ("time", "10"),
+    ("rate", "0"),
+    ("warmup-time", "0"),
+    ("validate", "off"),
+    ("file-num", "128"),
+    ("file-block-size", "16384"),
+    ("file-total-size", "2G"),
+    ("file-test-mode", ""),
+    ("file-io-mode", "sync"),
+    ("file-async-backlog", "128"),
+    ("file-extra-flags", ""),
+    ("file-fsync-freq", "100"),
+    ("file-fsync-all", "off"),
+    ("file-fsync-end", "on"),
+    ("file-fsync-mode", "fsync"),
+    ("file-merged-requests", "0"),
+    ("file-rw-ratio", "1.5"),
+];
+
+/// Options that change no result, with the reason.
+pub(super) const NOTED: &[(&str, &str)] = &[
+    ("thread-stack-size", "the size of a stack changes no result"),
+    ("thread-init-timeout", "workers start together always"),
+    ("forced-shutdown", "a target that completes nothing for 4 s after the end is given up"),
+    ("report-interval", "the series by interval is kept always: `iodyno show --json --series`"),
+    ("report-checkpoints", "the series by interval is kept always: `iodyno show --json --series`"),
+    (
+        "percentile",
+        "the percentiles that the samples support are shown; `iodyno export --format sysbench` has the 95th",
+    ),
+    ("histogram", "histograms are kept always: `iodyno export --format hgrm`"),
+    ("rand-seed", "streams are repeatable always: give --seed for others"),
+    ("rand-type", "`fileio` draws uniform addresses whatever this is"),
+    ("rand-spec-iter", "`fileio` draws uniform addresses whatever this is"),
+    ("rand-spec-pct", "`fileio` draws uniform addresses whatever this is"),
+    ("rand-spec-res", "`fileio` draws uniform addresses whatever this is"),
+    ("rand-pareto-h", "`fileio` draws uniform addresses whatever this is"),
+    ("rand-zipfian-exp", "`fileio` draws uniform addresses whatever this is"),
+    ("debug", "what is printed is iodyno's"),
+    ("verbosity", "what is printed is iodyno's"),
+    ("luajit-cmd", "`fileio` runs no script"),
+    ("db-driver", "`fileio` uses no database"),
+    ("db-ps-mode", "`fileio` uses no database"),
+    ("db-debug", "`fileio` uses no database"),
+];
+
+/// Older names that sysbench still takes.
+pub(super) const ALIASES: &[(&str, &str)] = &[
+    ("num-threads", "threads"),
+    ("max-time", "time"),
+    ("max-requests", "events"),
+    ("tx-rate", "rate"),
+];
+
+/// What a test mode issues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mode {
+    pub(super) name: &'static str,
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    pub(super) is_random: bool,
+}
+
+pub(super) const MODES: [Mode; 6] = [
+    Mode { name: "seqwr", reads: false, writes: true, is_random: false },
+    Mode { name: "seqrewr", reads: false, writes: true, is_random: false },
+    Mode { name: "seqrd", reads: true, writes: false, is_random: false },
+    Mode { name: "rndrd", reads: true, writes: false, is_random: true },
+    Mode { name: "rndwr", reads: false, writes: true, is_random: true },
+    Mode { name: "rndrw", reads: true, writes: true, is_random: true },
+];

@@ -1,0 +1,55 @@
+//! What a command line of sysbench may not measure as its writer expects.
+
+use super::Reading;
+use super::options::Mode;
+
+impl Reading<'_, '_> {
+    /// What the test may not measure as its writer expects.
+    pub(super) fn traps(&mut self, mode: Mode, engine: &str, direct: bool, validate: bool) {
+        if engine == "mmap" {
+            let words =
+                "a mapping is the page cache: use sync or async with --file-extra-flags=direct";
+            self.trap("file-io-mode", words);
+        } else if !direct {
+            let words = "buffered I/O is sysbench's default, and measures the page cache: add --file-extra-flags=direct";
+            self.trap("file-extra-flags", words);
+        }
+        if engine == "libaio" {
+            self.trap("file-io-mode", "in async mode sysbench's latency ends when a request is submitted, or when the backlog is full and one completes: iodyno's is that of the I/O, from submission to completion");
+            if !direct {
+                let words = "the kernel carries out buffered asynchronous I/O while it is submitted: the backlog does not fill";
+                self.trap("file-io-mode", words);
+            }
+            if mode.writes {
+                let words = "sysbench calls fsync itself, while its requests are in flight, and submits nothing meanwhile: iodyno's flushes are requests among the others";
+                self.trap("file-fsync-freq", words);
+            }
+        }
+        let every = self.count("file-fsync-freq", 0);
+        let files = self.count("file-num", 1);
+        if mode.writes && every > 0 && !self.flag("file-fsync-all") {
+            let share = files as f64 * 100.0 / (files + every) as f64;
+            let words = format!(
+                "after each {every} requests of all threads together sysbench flushes each of the {files} files: {share:.0} % of its events are flushes, which its latency and events/s mix with reads and writes; on one target the first flush of a burst writes all, and the others find little"
+            );
+            self.trap("file-fsync-freq", words);
+        } else if mode.writes && !direct && !self.flag("file-fsync-all") {
+            self.trap(
+                "file-fsync-freq",
+                "buffered writes without fsync are measured into the page cache, not to the device",
+            );
+        }
+        if mode.writes && !validate {
+            let words = "sysbench writes zeroes: they compress, and some devices do not store them; --validate=on writes random blocks";
+            self.trap("validate", words);
+        }
+        if mode.reads {
+            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
+            self.trap("file-test-mode", words);
+        }
+        if mode.name == "seqwr" {
+            let words = "seqwr writes files that it has just made: on a target whose blocks were written before, iodyno overwrites them, as seqrewr does; a new `--on scratch:` has none";
+            self.trap("file-test-mode", words);
+        }
+    }
+}
