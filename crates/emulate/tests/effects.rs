@@ -249,6 +249,7 @@ const SERVER_OF_DIMMS: &[Case] = &[
     ("host.unbalanced", "\"10%\"", UNBALANCED, Slower(READ)),
     ("host.remote_copy_factor", "9", ANYWHERE, Slower(READ)),
     ("host.workers_near", "false", NONE, Slower(READ)),
+    ("host.driver_write", "\"50us\"", NONE, Slower(DEEP_WRITES)),
     ("slots.flash_dimms_per_socket", "1", NONE, Refused("flash-dimm-slots", 5)),
     ("slots.flash_dimms_per_socket", "0", NONE, Refused("flash-dimm-slots", 1)),
     (

@@ -220,6 +220,7 @@ fn a_server() {
             unbalanced "8%"
             remote_copy_factor 9
             workers_near true
+            driver_write "13us"
             [slots]
             flash_dimms_per_socket 10
             channels_per_socket 11
@@ -238,7 +239,7 @@ fn a_server() {
             unbalanced_share: 0.08,
             remote_copy_factor: 9.0,
             workers_near: true,
-            driver_write_ns: 0,
+            driver_write_ns: 13_000,
             slots: Slots {
                 flash_dimms_per_socket: 10,
                 channels_per_socket: 11,

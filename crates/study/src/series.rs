@@ -110,9 +110,7 @@ fn axis(rows: &[(usize, &Wanted)], metric: Metric) -> Axis {
         let is_like =
             |a: &Wanted, b: &Wanted| axis != Axis::Devices || a.key.system == b.key.system;
         let first = |row: &Wanted| on_axis.iter().find(|other| is_like(other, row)).copied();
-        on_axis
-            .iter()
-            .any(|row| first(row).is_some_and(|f| position(f, axis) != position(row, axis)))
+        on_axis.iter().any(|row| first(row).map(|f| position(f, axis)) != Some(position(row, axis)))
     };
     if varies(Axis::Fill) {
         Axis::Fill

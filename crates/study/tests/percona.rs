@@ -143,7 +143,8 @@ fn milliseconds_are_queueing() {
         };
         let alone_ns = latency(system, "sync randread", 1);
         assert!((150e3..250e3).contains(&alone_ns), "{alone_ns}");
-        assert!((threads(256) / 256.0 - 1.0).abs() < 0.05, "{}", threads(256));
+        // The rest waits for a core before it submits.
+        assert!((0.9..1.01).contains(&(threads(256) / 256.0)), "{}", threads(256));
     }
 }
 
