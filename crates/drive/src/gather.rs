@@ -141,6 +141,7 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
         cell.evidence.content_reducible =
             matches!(spec.content(), Content::Compressible { .. } | Content::Zeroes);
         if let Medium::File(file) = &target.medium {
+            cell.evidence.passthrough = file.passthrough.is_some();
             cell.evidence.direct = (target.engine != EngineKind::Mmap).then_some(file.direct);
         }
     }

@@ -117,6 +117,9 @@ pub fn default_engine(medium: &Medium, load: Load) -> (EngineKind, String) {
         Medium::Nbd(_) => return (EngineKind::Nbd, "an NBD export".to_owned()),
         Medium::File(file) => file,
     };
+    if file.passthrough.is_some() {
+        return (EngineKind::Uring, "NVMe commands are sent by io_uring".to_owned());
+    }
     let other = if load.depth == 1 { EngineKind::Psync } else { EngineKind::Libaio };
     match hands_to_workers(file, load) {
         Ok(false) => (EngineKind::Uring, "io_uring starts requests in line here".to_owned()),

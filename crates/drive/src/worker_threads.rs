@@ -4,7 +4,8 @@ use crate::early_end::EarlyEnd;
 use crate::engine::live::LiveEngine;
 use crate::engine::{
     Engine, EngineKind, EngineOptions, Medium, Wait, libaio::LibaioEngine, mmap::MmapEngine,
-    nbd::NbdEngine, null::NullEngine, psync::PsyncEngine, ram::RamEngine, uring::UringSetup,
+    nbd::NbdEngine, null::NullEngine, nvme_passthrough::NvmeSetup, psync::PsyncEngine,
+    ram::RamEngine, uring::UringSetup,
 };
 use crate::in_flight::Share;
 use crate::memory::Buffers;
@@ -358,6 +359,22 @@ impl WorkerSetup {
         };
         let buffers = self.buffers(&worker, file.memory_align_bytes as usize)?;
         let mut facts = BTreeMap::new();
+        match (self.target.engine, &file.passthrough) {
+            (EngineKind::Uring, Some(namespace)) => {
+                let (namespace, block_bytes) = (namespace.clone(), self.block_bytes_max);
+                let mut set_up = NvmeSetup::new(namespace, block_bytes, &buffers, self.options)?;
+                let (mut engine, facts) = set_up.engine();
+                self.run(worker, &mut engine, Some(&buffers), facts);
+                return Ok(());
+            }
+            (_, Some(_)) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "NVMe commands are sent by io_uring: leave --engine out, or name the block device",
+                ));
+            }
+            (_, None) => {}
+        }
         match self.target.engine {
             EngineKind::Uring => {
                 let mut set_up = UringSetup::new(file, &buffers, self.options)?;

@@ -31,6 +31,7 @@ fn medium(file: File, capacity_bytes: u64) -> Medium {
         memory_align_bytes: 4096,
         direct: false,
         uncached: false,
+        passthrough: None,
         writable: true,
     })
 }

@@ -55,6 +55,9 @@ pub struct Evidence {
     pub direct: Option<bool>,
     /// Why it was not, when it was not.
     pub why_not_direct: Option<String>,
+    /// NVMe commands were sent past the block layer.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub passthrough: bool,
     /// What uncached I/O left in the page cache; None for any other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncached: Option<Uncached>,

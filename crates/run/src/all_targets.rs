@@ -16,6 +16,7 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
         let (sum, one) = (&mut all.evidence, &cell.evidence);
         sum.in_process &= one.in_process;
         sum.virtual_time |= one.virtual_time;
+        sum.passthrough |= one.passthrough;
         sum.emulated_live |= one.emulated_live;
         // The maximum.
         if one.late_share > sum.late_share {

@@ -25,7 +25,7 @@ pub(crate) fn foreign_shares(
         let all = all_bytes(moved[i].as_ref()?);
         let of_file = inspections[i].file_system.as_ref();
         let copies = of_file.is_some_and(|fs| COPY_ON_WRITE.contains(&fs.fs_type.as_str()));
-        if cell.evidence.direct != Some(true) || copies {
+        if cell.evidence.direct != Some(true) || cell.evidence.passthrough || copies {
             return None;
         }
         let mut ours = 0;

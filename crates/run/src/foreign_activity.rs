@@ -100,7 +100,10 @@ impl Surroundings {
             let is_first =
                 |dev| !inspections[..i].iter().any(|other| device_number(other) == Some(dev));
             cell.evidence.disk_use = match (&inspections[i].device, &moved[i]) {
-                (Some(device), Some(moved)) if is_first(device.dev) => {
+                // NVMe commands past the block layer are in no counter.
+                (Some(device), Some(moved))
+                    if is_first(device.dev) && inspections[i].generic.is_none() =>
+                {
                     Some(self.disk_use(before, &device.kernel_name, moved))
                 }
                 _ => None,

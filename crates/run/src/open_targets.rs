@@ -6,6 +6,7 @@ use crate::outcome::RunError;
 use crate::resolved_run::ResolvedRun;
 use crate::verified_content::Verified;
 use crate::watch::{Phase, Watch};
+use iodyno_drive::engine::NvmeNamespace;
 use iodyno_drive::engine::nbd::NbdMedium;
 use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
@@ -310,6 +311,18 @@ fn open_one(
         what: format!("{}: duplicating its descriptor", open_target.name),
         source,
     })?;
+    let passthrough = opened.passthrough.as_ref().map(|past| {
+        let fd = past.fd.try_clone().map_err(|source| RunError::System {
+            what: format!("{}: duplicating its descriptor", open_target.name),
+            source,
+        })?;
+        Ok::<_, RunError>(NvmeNamespace {
+            fd: Arc::new(fd),
+            number: past.namespace,
+            block_bytes: past.block_bytes,
+            transfer_bytes_max: past.transfer_bytes_max,
+        })
+    });
     open_target.medium = Medium::File(FileMedium {
         fd: Arc::new(fd),
         capacity_bytes: opened.capacity_bytes,
@@ -318,6 +331,7 @@ fn open_one(
         direct: opened.direct,
         uncached: opened.uncached,
         writable: opened.access == Access::ReadWrite,
+        passthrough: passthrough.transpose()?,
     });
     open_target.align_bytes = opened.align_bytes.max(1) as u32;
     open_target.written_share = opened.inspection.extents.map(|e| e.written_share);

@@ -40,7 +40,7 @@ pub use health::{Health, health};
 pub use inspect::stack::{Counted, End, Layer, LayerKind, Lowest, Stack};
 pub use inspect::{
     Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileSystem, Identity, Inspection,
-    Kind, NbdExport, PcieLink, inspect, inspect_from, inspect_in, used_share,
+    Kind, NbdExport, NvmeGeneric, PcieLink, inspect, inspect_from, inspect_in, used_share,
 };
 pub use lay_out::lay_out;
 pub use machine::{CgroupLimits, MachineFacts, memory_available_bytes};
@@ -49,7 +49,7 @@ pub use name::{
     ARRAY_DEPTH_MAX, ArrayName, Direct, MODEL_COUNT_MAX, ModelName, NULL_DEFAULT_BYTES,
     SIZE_STEP_BYTES, TargetName,
 };
-pub use open::{Access, LayOut, OpenOptions, Opened, open, open_inspected};
+pub use open::{Access, LayOut, NvmePassthrough, OpenOptions, Opened, open, open_inspected};
 pub use signature::{Content, Signature, SignatureKind};
 pub use sysroot::{DevNo, SysRoot};
 pub use writes::{DeviceWrites, FileState, WritesSeen, WrittenSince, unwritten_since, writes_seen};

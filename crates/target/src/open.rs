@@ -7,6 +7,7 @@
 
 mod direct;
 mod file;
+mod nvme_generic;
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,6 +25,7 @@ use crate::name::{Direct, TargetName};
 use crate::scratch;
 use crate::sysroot::SysRoot;
 use direct::PageCache;
+pub use nvme_generic::NvmePassthrough;
 
 /// The access to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +110,8 @@ pub struct Opened {
     pub uncached: bool,
     /// The page cache is in the path: reads and writes can be answered by memory.
     pub page_cache: bool,
+    /// The way past the block layer; the descriptor then only claims the device.
+    pub passthrough: Option<NvmePassthrough>,
     /// The file was made by this opening.
     pub made_here: bool,
     /// The range to be written first.
@@ -282,6 +286,7 @@ fn opened(inspection: Inspection, options: &OpenOptions, ready: Ready) -> Opened
         why_not_direct: ready.cache.why_not,
         uncached: ready.cache.uncached,
         page_cache,
+        passthrough: None,
         made_here: ready.made_here,
         lay_out: ready.lay_out,
         lifted: ready.lifted,
@@ -365,6 +370,14 @@ fn open_block(
         lifted.splice(0..0, guard::confirm(&inspection, refusals, &options.confirm)?);
     }
     let cache = direct::set(&fd, &mut inspection, options, &path)?;
+    if inspection.generic.is_some() && !cache.direct {
+        return Err(TargetError::Unsupported {
+            path: inspection.name.to_string(),
+            problem: "NVMe commands know no page cache.".to_owned(),
+            help: "leave direct=no and uncached=yes out, or name the block device.".to_owned(),
+        });
+    }
+    let passthrough = nvme_generic::open(&fd, &inspection, options)?;
     let capacity_bytes = inspection.size_bytes.or(inspection.whole_bytes).unwrap_or(0);
     if capacity_bytes < cache.align_bytes {
         return Err(TargetError::TooSmall {
@@ -382,7 +395,9 @@ fn open_block(
         lifted,
         undo: Undo::Nothing,
     };
-    Ok(opened(inspection, options, ready))
+    let mut opened = opened(inspection, options, ready);
+    opened.passthrough = passthrough;
+    Ok(opened)
 }
 
 /// Reads mark, length and content again, through the descriptor that will be written.

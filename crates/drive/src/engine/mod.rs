@@ -10,6 +10,7 @@ pub mod live;
 pub mod mmap;
 pub mod nbd;
 pub mod null;
+pub mod nvme_passthrough;
 pub mod psync;
 pub mod ram;
 pub mod range_ops;
@@ -183,6 +184,21 @@ pub struct FileMedium {
     pub uncached: bool,
     /// Opened for writing too.
     pub writable: bool,
+    /// An NVMe namespace that commands are sent to past the block layer; `fd` is its block device.
+    pub passthrough: Option<NvmeNamespace>,
+}
+
+/// An NVMe namespace behind its character device.
+#[derive(Clone, Debug)]
+pub struct NvmeNamespace {
+    /// The character device.
+    pub fd: Arc<OwnedFd>,
+    /// Its number.
+    pub number: u32,
+    /// Its logical block, bytes.
+    pub block_bytes: u32,
+    /// The longest transfer of one command, bytes.
+    pub transfer_bytes_max: u64,
 }
 
 impl FileMedium {

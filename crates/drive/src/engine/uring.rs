@@ -3,8 +3,9 @@
 //! dropped by itself where the kernel refuses it; the facts record what took effect.
 
 use super::{Engine, EngineOptions, FileMedium, Wait, range_ops};
-use crate::memory::Buffers;
-use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
+use crate::memory::{Buffers, Region};
+use io_uring::squeue::EntryMarker as _;
+use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue, types};
 use iodyno_units::{Op, OpKind};
 use std::collections::BTreeMap;
 use std::io;
@@ -43,8 +44,13 @@ const FLAGS: [(&str, &str); 5] = [
     ("cqsize", "5.5"),
 ];
 
-fn build(entries: u32, depth: u32, from: usize, poll: bool) -> io::Result<IoUring> {
-    let mut builder = IoUring::<squeue::Entry, io_uring::cqueue::Entry>::builder();
+fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
+    entries: u32,
+    depth: u32,
+    from: usize,
+    poll: bool,
+) -> io::Result<IoUring<S, C>> {
+    let mut builder = IoUring::<S, C>::builder();
     for (name, _) in &FLAGS[from..] {
         match *name {
             "no_sqarray" => builder.setup_no_sqarray(),
@@ -60,6 +66,63 @@ fn build(entries: u32, depth: u32, from: usize, poll: bool) -> io::Result<IoUrin
     builder.build(entries)
 }
 
+/// A ring with as many of the optional flags as the kernel takes, and the facts of that.
+pub(super) fn set_up<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
+    depth: u32,
+    options: EngineOptions,
+) -> io::Result<(IoUring<S, C>, BTreeMap<String, String>)> {
+    let entries = depth.clamp(1, SQ_ENTRIES_MAX).next_power_of_two();
+    let mut facts = BTreeMap::new();
+    let mut from = if options.plain { FLAGS.len() } else { 0 };
+    let ring = loop {
+        match build(entries, depth, from, options.poll) {
+            Ok(ring) => break ring,
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) && from < FLAGS.len() => from += 1,
+            Err(e) => return Err(e),
+        }
+    };
+    let on: Vec<&str> = FLAGS[from..].iter().map(|f| f.0).collect();
+    let off: Vec<String> =
+        FLAGS[..from].iter().map(|(name, since)| format!("{name} (Linux {since})")).collect();
+    facts.insert("uring.flags".to_owned(), join_or_none(&on));
+    if from > 0 && !options.plain {
+        facts.insert("uring.refused".to_owned(), off.join(" "));
+    }
+    facts.insert("uring.poll".to_owned(), yes_no(options.poll));
+    Ok((ring, facts))
+}
+
+/// Registers the buffers' memory; where it is not, the facts say why.
+///
+/// # Safety
+/// The region outlives the ring, or what is registered is dropped before it.
+pub(super) unsafe fn register_buffers(
+    submitter: &io_uring::Submitter<'_>,
+    region: &Region,
+    facts: &mut BTreeMap<String, String>,
+) -> bool {
+    if region.len() > REGISTERED_BUFFER_BYTES_MAX {
+        let why = "the buffers are larger than 1 GiB".to_owned();
+        facts.insert("uring.registered_buffers.refused".to_owned(), why);
+        return false;
+    }
+    let iov = libc::iovec { iov_base: region.start().cast(), iov_len: region.len() };
+    // SAFETY: the caller's promise.
+    match unsafe { submitter.register_buffers(&[iov]) } {
+        Ok(()) => true,
+        Err(e) => {
+            let hint = if e.raw_os_error() == Some(libc::ENOMEM) {
+                " (the limit on locked memory, ulimit -l, is too low)"
+            } else {
+                ""
+            };
+            let why = format!("{e}{hint}");
+            facts.insert("uring.registered_buffers.refused".to_owned(), why);
+            false
+        }
+    }
+}
+
 impl<'a> UringSetup<'a> {
     /// Sets a ring up for one worker on one file. Fails only where a plain ring fails too.
     pub fn new(
@@ -67,26 +130,7 @@ impl<'a> UringSetup<'a> {
         buffers: &'a Buffers,
         options: EngineOptions,
     ) -> io::Result<Self> {
-        let depth = buffers.slots();
-        let entries = depth.clamp(1, SQ_ENTRIES_MAX).next_power_of_two();
-        let mut facts = BTreeMap::new();
-        let mut from = if options.plain { FLAGS.len() } else { 0 };
-        let ring = loop {
-            match build(entries, depth, from, options.poll) {
-                Ok(ring) => break ring,
-                Err(e) if e.raw_os_error() == Some(libc::EINVAL) && from < FLAGS.len() => from += 1,
-                Err(e) => return Err(e),
-            }
-        };
-        let on: Vec<&str> = FLAGS[from..].iter().map(|f| f.0).collect();
-        let off: Vec<String> =
-            FLAGS[..from].iter().map(|(name, since)| format!("{name} (Linux {since})")).collect();
-        facts.insert("uring.flags".to_owned(), join_or_none(&on));
-        if from > 0 && !options.plain {
-            facts.insert("uring.refused".to_owned(), off.join(" "));
-        }
-        facts.insert("uring.poll".to_owned(), yes_no(options.poll));
-
+        let (ring, facts) = set_up(buffers.slots(), options)?;
         let mut setup =
             Self { ring, medium, buffers, fixed_file: false, fixed_buffers: false, facts };
         if !options.plain {
@@ -107,31 +151,15 @@ impl<'a> UringSetup<'a> {
                 self.facts.insert("uring.registered_file.refused".to_owned(), e.to_string());
             }
         }
-        let region = self.buffers.region();
-        if region.len() > REGISTERED_BUFFER_BYTES_MAX {
-            let why = "the buffers are larger than 1 GiB".to_owned();
-            self.facts.insert("uring.registered_buffers.refused".to_owned(), why);
-            return;
-        }
-        let iov = libc::iovec { iov_base: region.start().cast(), iov_len: region.len() };
         // SAFETY: the region outlives the ring: both belong to this set-up, which borrows the
         // buffers, and dropping the ring unregisters them.
-        match unsafe { self.ring.submitter().register_buffers(&[iov]) } {
-            Ok(()) => self.fixed_buffers = true,
-            Err(e) => {
-                let hint = if e.raw_os_error() == Some(libc::ENOMEM) {
-                    " (the limit on locked memory, ulimit -l, is too low)"
-                } else {
-                    ""
-                };
-                let why = format!("{e}{hint}");
-                self.facts.insert("uring.registered_buffers.refused".to_owned(), why);
-            }
-        }
+        self.fixed_buffers = unsafe {
+            register_buffers(&self.ring.submitter(), self.buffers.region(), &mut self.facts)
+        };
     }
 
     /// The engine on this ring, and what took effect.
-    pub fn engine(&mut self) -> (UringEngine<'_>, BTreeMap<String, String>) {
+    pub fn engine(&mut self) -> (UringEngine<'_, FileRequests<'_>>, BTreeMap<String, String>) {
         let mut facts = self.facts.clone();
         let (mut submitter, sq, cq) = self.ring.split();
         if self.fixed_file {
@@ -139,19 +167,15 @@ impl<'a> UringSetup<'a> {
             let registered = submitter.register_ring_fd().is_ok();
             facts.insert("uring.registered_ring".to_owned(), yes_no(registered));
         }
-        let engine = UringEngine {
-            submitter,
-            sq,
-            cq,
-            fd: self.medium.fd.as_raw_fd(),
+        let requests = FileRequests {
             medium: &self.medium,
             buffers: self.buffers,
+            fd: self.medium.fd.as_raw_fd(),
             fixed_file: self.fixed_file,
             fixed_buffers: self.fixed_buffers,
             rw_flags: self.medium.rw_flags(),
-            queued: 0,
-            ready: Vec::with_capacity(self.buffers.slots() as usize),
         };
+        let engine = UringEngine::new(submitter, sq, cq, requests, self.buffers.slots());
         (engine, facts)
     }
 }
@@ -170,7 +194,7 @@ impl Drop for UringSetup<'_> {
     }
 }
 
-fn yes_no(b: bool) -> String {
+pub(super) fn yes_no(b: bool) -> String {
     (if b { "yes" } else { "no" }).to_owned()
 }
 
@@ -217,11 +241,22 @@ macro_rules! on_file {
 on_file!(types::Fixed);
 on_file!(types::Fd);
 
-/// See the module.
-pub struct UringEngine<'a> {
-    submitter: io_uring::Submitter<'a>,
-    sq: io_uring::SubmissionQueue<'a>,
-    cq: io_uring::CompletionQueue<'a>,
+/// The requests that a ring is given for operations.
+pub trait Requests {
+    /// The form of a request.
+    type Sqe: squeue::EntryMarker;
+    /// The form of a completion.
+    type Cqe: cqueue::EntryMarker;
+
+    /// The request for an operation in a slot; or, where there is none, the result of its execution.
+    fn request(&mut self, slot: u32, op: &Op) -> Result<Self::Sqe, i32>;
+
+    /// Bytes moved, or the negative error number, of a completion.
+    fn result(&self, slot: u32, result: i32) -> i32;
+}
+
+/// Reads and writes of a file or a block device.
+pub struct FileRequests<'a> {
     medium: &'a FileMedium,
     buffers: &'a Buffers,
     fd: i32,
@@ -229,29 +264,9 @@ pub struct UringEngine<'a> {
     fixed_buffers: bool,
     /// Of each read and write.
     rw_flags: i32,
-    /// Pushed and not yet taken by the kernel.
-    queued: u32,
-    /// Completions taken from the ring, or immediate ones of operations that have no asynchronous
-    /// form. One list, so that they are recorded in one place.
-    ready: Vec<(u32, i32)>,
 }
 
-impl std::fmt::Debug for UringEngine<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UringEngine").field("queued", &self.queued).finish_non_exhaustive()
-    }
-}
-
-impl UringEngine<'_> {
-    #[inline]
-    fn entry(&self, slot: u32, op: &Op) -> squeue::Entry {
-        if self.fixed_file {
-            self.entry_on(types::Fixed(0), slot, op)
-        } else {
-            self.entry_on(types::Fd(self.fd), slot, op)
-        }
-    }
-
+impl FileRequests<'_> {
     #[inline]
     fn entry_on<F: OnFile>(&self, file: F, slot: u32, op: &Op) -> squeue::Entry {
         let buffer = self.buffers.slot(slot);
@@ -265,6 +280,60 @@ impl UringEngine<'_> {
             (OpKind::Write, false) => file.write(buffer, len, at, flags),
             _ => file.datasync(),
         }
+    }
+}
+
+impl Requests for FileRequests<'_> {
+    type Sqe = squeue::Entry;
+    type Cqe = cqueue::Entry;
+
+    #[inline]
+    fn request(&mut self, slot: u32, op: &Op) -> Result<squeue::Entry, i32> {
+        if matches!(op.kind, OpKind::Trim | OpKind::WriteZeroes) {
+            return Err(range_ops::carry_out(self.medium, op));
+        }
+        Ok(if self.fixed_file {
+            self.entry_on(types::Fixed(0), slot, op)
+        } else {
+            self.entry_on(types::Fd(self.fd), slot, op)
+        })
+    }
+
+    #[inline]
+    fn result(&self, _: u32, result: i32) -> i32 {
+        result
+    }
+}
+
+/// See the module.
+pub struct UringEngine<'a, R: Requests> {
+    submitter: io_uring::Submitter<'a>,
+    sq: io_uring::SubmissionQueue<'a, R::Sqe>,
+    cq: io_uring::CompletionQueue<'a, R::Cqe>,
+    requests: R,
+    /// Pushed and not yet taken by the kernel.
+    queued: u32,
+    /// Completions taken from the ring, or immediate ones of operations that have no asynchronous
+    /// form. One list, so that they are recorded in one place.
+    ready: Vec<(u32, i32)>,
+}
+
+impl<R: Requests> std::fmt::Debug for UringEngine<'_, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UringEngine").field("queued", &self.queued).finish_non_exhaustive()
+    }
+}
+
+impl<'a, R: Requests> UringEngine<'a, R> {
+    /// An engine on a ring's parts, for this many slots.
+    pub(super) fn new(
+        submitter: io_uring::Submitter<'a>,
+        sq: io_uring::SubmissionQueue<'a, R::Sqe>,
+        cq: io_uring::CompletionQueue<'a, R::Cqe>,
+        requests: R,
+        slots: u32,
+    ) -> Self {
+        Self { submitter, sq, cq, requests, queued: 0, ready: Vec::with_capacity(slots as usize) }
     }
 
     fn enter(&mut self, want: u32) -> io::Result<()> {
@@ -298,14 +367,17 @@ impl UringEngine<'_> {
     }
 }
 
-impl Engine for UringEngine<'_> {
+impl<R: Requests> Engine for UringEngine<'_, R> {
     #[inline]
     fn queue(&mut self, slot: u32, op: &Op) {
-        if matches!(op.kind, OpKind::Trim | OpKind::WriteZeroes) {
-            self.ready.push((slot, range_ops::carry_out(self.medium, op)));
-            return;
-        }
-        let entry = self.entry(slot, op).user_data(u64::from(slot));
+        let mut entry = match self.requests.request(slot, op) {
+            Ok(entry) => entry,
+            Err(result) => {
+                self.ready.push((slot, result));
+                return;
+            }
+        };
+        entry.set_user_data(u64::from(slot));
         // SAFETY: buffer and descriptor stay valid until the completion is drained.
         while unsafe { self.sq.push(&entry) }.is_err() {
             // Full: the kernel takes the queued entries first.
@@ -346,7 +418,9 @@ impl Engine for UringEngine<'_> {
         self.cq.sync();
         // Within the capacity: never more than one completion a slot.
         for entry in self.cq.by_ref() {
-            self.ready.push((entry.user_data() as u32, entry.result()));
+            let entry: cqueue::Entry = entry.into();
+            let slot = entry.user_data() as u32;
+            self.ready.push((slot, self.requests.result(slot, entry.result())));
         }
         self.cq.sync();
         Ok(())

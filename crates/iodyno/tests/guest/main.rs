@@ -2,7 +2,7 @@
 //!
 //! The kernel runs in QEMU without hardware help, from a state that `make-guest` keeps once it has
 //! booted, so that a guest starts within a second and can be killed as often as power is cut. Its
-//! disks are QEMU's NBD client; only `purge` boots one of its own, with NVMe and SATA devices.
+//! disks are QEMU's NBD client; only `purge` and `passthrough` boot one of their own, with NVMe and SATA devices.
 //! Nothing here asserts speed: that transport alone takes 200 to 1000 µs an I/O.
 //!
 //! | module | what it holds |
@@ -11,6 +11,7 @@
 //! | `raid` | four modules as one RAID 0; whether times keep their ratio when they are dilated |
 //! | `md_layouts` | arrays that md wrote, read back from their members by `iodyno-raid` |
 //! | `power` | committed transactions of a database after a power cut |
+//! | `passthrough` | NVMe commands past the block layer, their effect and their refusals |
 //! | `purge` | purges of NVMe and SATA devices, sound and defective ones |
 //! | `traps` | stacks of device mapper, md and RAM disks in which memory serves the I/O of a disk |
 //! | `ublk` | `serve --ublk`, in the guest itself: its kernel's block devices (feature `ublk`) |
@@ -28,6 +29,7 @@ mod served;
 /// All of them: `./test` runs them separately.
 mod in_a_guest {
     mod md_layouts;
+    mod passthrough;
     mod power;
     mod purge;
     mod raid;

@@ -76,6 +76,13 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
         say("PAGE_CACHE", Level::Warning, format!("{why}{counts}"));
     }
     uncached(cell, say);
+    if e.passthrough {
+        say(
+            "PASSTHROUGH",
+            Level::Note,
+            "NVMe commands were sent past the block layer: no scheduler and no page cache were in the path, and the kernel's counters of the device do not show them".to_owned(),
+        );
+    }
     unpreconditioned(cell, total, storage, say);
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod file_system;
 mod lasting;
 pub(crate) mod mounts;
 mod nbd;
+mod nvme_generic;
 pub(crate) mod path;
 mod scratch_size;
 pub(crate) mod stack;
@@ -31,6 +32,7 @@ pub use device::{BlockDevice, DiskStats, PcieLink};
 pub use extents::Extents;
 pub use file_system::{FileSystem, used_share};
 pub use nbd::NbdExport;
+pub use nvme_generic::NvmeGeneric;
 
 use crate::aligned::AlignedBuf;
 use crate::blank::{self, Depth, Sampled};
@@ -141,6 +143,9 @@ pub struct Inspection {
     /// versions that did not inspect it.
     #[serde(default)]
     pub stack: Option<Stack>,
+    /// The character device that commands go to, where the target is one of an NVMe namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generic: Option<NvmeGeneric>,
     /// An NBD server's description of the export.
     pub nbd: Option<NbdExport>,
     /// Operations that it supports beyond read, write and flush.
@@ -170,6 +175,7 @@ impl Inspection {
             device: None,
             physical: Vec::new(),
             stack: None,
+            generic: None,
             nbd: None,
             capabilities: Capabilities::default(),
             notes: Vec::new(),
@@ -225,6 +231,10 @@ pub fn inspect_from(name: &TargetName, folder: &Path) -> Result<Inspection, Targ
 pub fn inspect_in(name: &TargetName, root: &SysRoot) -> Result<Inspection, TargetError> {
     let mut inspection = inspect_by_kind(name, root)?;
     inspection.stack = stack::stack_of(root, &inspection);
+    if let (Some(_), Some(stack)) = (&inspection.generic, &mut inspection.stack) {
+        // The kernel's counters of the block device do not show such commands.
+        stack.uncounted = true;
+    }
     note_stack(&mut inspection);
     Ok(inspection)
 }

@@ -10,6 +10,7 @@ use iodyno_units::human;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::nvme_generic;
 use super::scratch_size;
 use super::topology::{self, BlockNode};
 use super::{
@@ -181,6 +182,21 @@ pub(super) fn existing(
     let canonical = path
         .canonicalize()
         .map_err(|error| TargetError::from_errno("resolve it", path, errno_of(&error)))?;
+    if kind == Kind::Char
+        && let Some((block, generic)) = nvme_generic::block_device(&canonical, meta, root)?
+    {
+        let meta = fs::metadata(&block)
+            .map_err(|error| TargetError::from_errno("inspect it", &block, errno_of(&error)))?;
+        let mut inspection = existing(name, &block, &meta, requested_bytes, root)?;
+        inspection.path = Some(text(path));
+        inspection.note(format!(
+            "NVMe commands go to it by {}, past the block layer of {}.",
+            generic.path,
+            text(&block)
+        ));
+        inspection.generic = Some(generic);
+        return Ok(inspection);
+    }
     let mut inspection = Inspection::empty(name, kind);
     inspection.path = Some(text(path));
     inspection.canonical_path = Some(text(&canonical));
