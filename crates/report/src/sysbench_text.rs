@@ -16,13 +16,14 @@ const SYSBENCH_VERSION: &str = "1.0.20";
 const PERCENTILE: u32 = 95;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// A run as sysbench would have printed it. Steps of a method that issued nothing, and the merged cell of several targets,
-/// have no report.
+/// A run as sysbench would have printed it. Fills, which are what its `prepare` does, steps of a method that issued nothing,
+/// and the merged cell of several targets have no report.
 pub fn text(run: &Run) -> String {
     let mut out = String::new();
     for cell in run.cells.iter().filter(|cell| !cell.key.is_of_all_targets()) {
         let total = cell.total();
-        if total.ops() == 0 && total.errors().total() == 0 && cell.key.place.is_some() {
+        let is_idle = total.ops() == 0 && total.errors().total() == 0 && cell.key.place.is_some();
+        if is_idle || cell.evidence.fill.is_some() {
             continue;
         }
         report(&mut out, run, cell);

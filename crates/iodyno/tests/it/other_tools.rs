@@ -45,6 +45,9 @@ fn engines_of_other_tools() {
     let shown = |words: &str, line: &str| with(&place, words, line).succeeds().stdout.clone();
     let text = shown("run -q -v --on scratch:4MiB --fill", SYSBENCH);
     assert!(text.contains("engine psync") && text.contains("page cache"), "{text}");
+    // A fill is what `prepare` does: it has no report of its own.
+    let report = place.iodyno("export last --format sysbench");
+    assert_eq!(report.succeeds().stdout.matches("General statistics:").count(), 1);
     if engines(&place).contains(&"libaio") {
         let line = "sysbench fileio --file-num=1 --file-total-size=4M --file-io-mode=async --file-async-backlog=8 \
                     --file-extra-flags=direct --file-test-mode=rndrd --time=1 run";
