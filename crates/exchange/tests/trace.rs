@@ -1,7 +1,7 @@
 //! The readers of traces: what each format means, what is refused, and that no text makes them panic, hang or take
 //! much memory.
 //!
-//! Mutations are 20 000 by default. A soak takes some 20 µs of a processor each:
+//! Mutations are 20 000 by default. A soak:
 //! `IODYNO_TRACE_CASES=46000000 cargo test --release -p iodyno-exchange --test trace any_text`. The last one, on
 //! 2026-11-23, was ended after 14 minutes of a processor (a busy machine), without a failure until then.
 
