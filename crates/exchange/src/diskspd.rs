@@ -265,7 +265,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         let engine = caching.is_mapped.then_some("mmap");
         let filename = self.targets.into_iter().next();
         let (name, direct) = ("diskspd".to_owned(), caching.direct);
-        Some(Job { name, toml, spec, engine, direct, filename, notes, traps })
+        Some(Job { name, toml, spec, engine, direct, uncached: false, filename, notes, traps })
     }
 
     /// Threads of a target, and outstanding requests of each.

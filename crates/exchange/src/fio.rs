@@ -47,6 +47,8 @@ pub struct Job {
     pub engine: Option<&'static str>,
     /// Whether the page cache is bypassed.
     pub direct: bool,
+    /// Whether I/O through the page cache leaves nothing there (`RWF_DONTCACHE`).
+    pub uncached: bool,
     /// What the job runs on, as the file says it.
     pub filename: Option<String>,
     /// Options that change no result, or whose meaning needs a word.

@@ -297,7 +297,17 @@ impl<'a, 'f> Reading<'a, 'f> {
         let traps = std::mem::take(&mut self.found.traps);
         let engine = Some(engine);
         let name = name(&format!("sysbench-{}", mode.name));
-        Some(Job { name, toml, spec, engine, direct, filename: None, notes, traps })
+        Some(Job {
+            name,
+            toml,
+            spec,
+            engine,
+            direct,
+            uncached: false,
+            filename: None,
+            notes,
+            traps,
+        })
     }
 
     fn mode(&mut self) -> Option<Mode> {

@@ -13,7 +13,7 @@ mod explain;
 mod export;
 mod failure;
 mod fault;
-mod fio;
+mod foreign_workload;
 mod hints;
 mod live;
 mod method;
@@ -43,7 +43,7 @@ use std::process::ExitCode;
 
 /// Runs one command line; `arguments` starts with the program's name.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let words = fio::joined(arguments.collect());
+    let words = foreign_workload::joined(arguments.collect());
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(e) => {
@@ -70,7 +70,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
     let style = style::for_stdout(cli.color);
     match &cli.command {
         Command::Run(flags) => run::command(flags, cli, words, style),
-        Command::Convert(flags) => fio::convert(flags),
+        Command::Convert(flags) => foreign_workload::convert(flags),
         Command::Check(flags) => check::command(flags, style),
         Command::Purge(flags) => purge::command(flags, cli, style),
         Command::Ls { json } => show::list(cli.notebook.as_deref(), *json, style),

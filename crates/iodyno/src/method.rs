@@ -3,7 +3,7 @@
 use crate::args::Run;
 use crate::failure::Failure;
 use crate::overrides::override_all;
-use crate::{fio, hints, method_flags};
+use crate::{foreign_workload, hints, method_flags};
 use iodyno_catalog::{Kind, find};
 use iodyno_method::{Axis, AxisKind, Choice, MethodSource, Sweep, Value};
 use iodyno_run::{FillShape, ListedCell, fill, find_work, volumes};
@@ -45,7 +45,7 @@ pub(crate) fn source(flags: &Run) -> Result<Option<(MethodSource, Vec<String>)>,
 /// A sweep over a workload. The workloads' texts include the flags' changes.
 fn swept(flags: &Run) -> Result<(MethodSource, Vec<String>), Failure> {
     let (name, mut members) =
-        find_work::members_of(&flags.workload, &flags.section, &fio::OfRun(flags))?;
+        find_work::members_of(&flags.workload, &flags.section, &foreign_workload::OfRun(flags))?;
     let changes = override_all(&mut members, flags, true)?;
     let workloads = members.into_iter().map(|(name, spec)| (name, spec.to_toml())).collect();
     let mut axes: Vec<Axis> = Vec::new();

@@ -6,8 +6,8 @@ use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::overrides::{overridden, override_all};
 use crate::{
-    complain, fio, hints, method, method_flags, print, print_json, remark, report, show, signals,
-    style,
+    complain, foreign_workload, hints, method, method_flags, print, print_json, remark, report,
+    show, signals, style,
 };
 use iodyno_drive::EngineOptions;
 use iodyno_page::terminal::Style;
@@ -165,9 +165,9 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
         )));
     }
     if iodyno_exchange::is_foreign(&flags.workload) {
-        let (file, cells, changes) = fio::cells(flags)?;
+        let (file, cells, changes) = foreign_workload::cells(flags)?;
         let mut request = with_work(flags, file.name.clone(), Work::Cells(cells), &changes)?;
-        fio::on_targets(&file, flags, &mut request)?;
+        foreign_workload::on_targets(&file, flags, &mut request)?;
         return Ok(request);
     }
     let (name, mut members) = find_work::members(&flags.workload)?;

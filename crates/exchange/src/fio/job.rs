@@ -117,7 +117,8 @@ impl Reading<'_> {
         let filename = self.opt("filename").and_then(|opt| opt.value.clone());
         let notes = std::mem::take(&mut self.notes);
         let traps = std::mem::take(&mut self.traps);
-        Some(Job { name, toml, spec, engine, direct, filename, notes, traps })
+        let uncached = !direct && self.flag("uncached");
+        Some(Job { name, toml, spec, engine, direct, uncached, filename, notes, traps })
     }
 
     /// The job's name, and a line about it.
@@ -327,6 +328,10 @@ impl Reading<'_> {
             }
             "null" | "cpp_null" => {
                 self.note(opt, "give `--on null:`");
+                (None, true)
+            }
+            "io_uring_cmd" => {
+                self.note(opt, "give the NVMe namespace's character device, `--on /dev/ng0n1`");
                 (None, true)
             }
             _ => {

@@ -70,10 +70,22 @@ const NOTED: &[(&str, &str)] = &[
     ("lat_percentiles", "percentiles are shown always"),
     ("slat_percentiles", "percentiles are shown always"),
     ("unified_rw_reporting", "kinds of operation are never mixed"),
-    ("write_bw_log", "series are kept in the notebook: `iodyno export last --format csv-series`"),
-    ("write_lat_log", "series are kept in the notebook: `iodyno export last --format csv-series`"),
-    ("write_iops_log", "series are kept in the notebook: `iodyno export last --format csv-series`"),
-    ("write_hist_log", "histograms are kept in the notebook: `iodyno export last --format hgrm`"),
+    (
+        "write_bw_log",
+        "series are kept in the notebook: `iodyno export last --format fio-logs -o FOLDER`",
+    ),
+    (
+        "write_lat_log",
+        "series are kept in the notebook: `iodyno export last --format fio-logs -o FOLDER`",
+    ),
+    (
+        "write_iops_log",
+        "series are kept in the notebook: `iodyno export last --format fio-logs -o FOLDER`",
+    ),
+    (
+        "write_hist_log",
+        "histograms are kept in the notebook: `iodyno export last --format fio-logs -o FOLDER`",
+    ),
     ("log_avg_msec", "give --interval for the length of the series' intervals"),
     ("log_hist_msec", "give --interval for the length of the series' intervals"),
     ("log_hist_coarseness", "histograms are kept in full"),
@@ -166,11 +178,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("force_async", "operations are not forced to the kernel's workers", "remove the line"),
     ("sync_file_range", "it is not issued", "use fdatasync=N for durable writes"),
     ("write_barrier", "it is not issued", "use fdatasync=N for durable writes"),
-    ("read_iolog", "a trace is no workload", "remove the line, and describe the I/O by options"),
+    ("read_iolog", "a trace is no workload", "replay it: `iodyno replay FILE --on TARGET`"),
     (
         "write_iolog",
-        "operations are not logged one by one",
-        "remove the line; series are kept in the notebook",
+        "what a run issues is recorded in iodyno's own format",
+        "remove the line, and give --record-trace FILE",
     ),
     ("replay_no_stall", "a trace is no workload", "remove the line"),
     ("replay_redirect", "a trace is no workload", "remove the line"),
@@ -240,7 +252,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("replay_skip", "a trace is no workload", "remove the line"),
     ("replay_time_scale", "a trace is no workload", "remove the line"),
     ("gpu_dev_id", "memory of GPUs is not used", "remove the line"),
-    ("uncached", "RWF_DONTCACHE is not used", "use direct=1"),
     ("atomic", "O_ATOMIC is not used", "remove the line"),
 ];
 
@@ -318,6 +329,7 @@ const HONOURED: &[&str] = &[
     "ioengine",
     "direct",
     "buffered",
+    "uncached",
     "fsync",
     "fdatasync",
     "sync",

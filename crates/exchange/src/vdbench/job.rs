@@ -151,6 +151,7 @@ impl Reading<'_, '_> {
             spec,
             engine: Some("psync"),
             direct,
+            uncached: false,
             filename: lun,
             notes,
             traps,

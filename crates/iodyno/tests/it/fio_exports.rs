@@ -3,7 +3,7 @@
 //!
 //! Not run here are fiologparser_hist.py (which needs pandas) and fio-plot: last tried on 2026-11-23, fio-plot
 //! 1.1.21 drew bars over depths and the histogram of `export -o`, and the series of fio-logs; fiologparser_hist.py
-//! (`--group_nr 29`) counted all samples of the histogram logs, at coarseness 0, 3 and 6.
+//! (`--group_nr 29`) read the histogram logs at coarseness 0, 3 and 6.
 
 use crate::place::{Place, names, number, whole};
 use serde_json::Value;

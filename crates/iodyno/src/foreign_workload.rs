@@ -121,6 +121,12 @@ pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
     }
 }
 
+/// The target's option for the page cache; None: it is bypassed, which is the default.
+fn page_cache(job: &Job) -> Option<&'static str> {
+    let option = if job.uncached { "uncached=yes" } else { "direct=no" };
+    (!job.direct).then_some(option)
+}
+
 /// A job's workload with what belongs to the run, and what was noted, as comments.
 fn workload_file(job: &Job) -> String {
     let mut text = String::new();
@@ -129,10 +135,10 @@ fn workload_file(job: &Job) -> String {
         let _ = write!(flags, " --engine {engine}");
     }
     if let Some(path) = &job.filename {
-        let cached = if job.direct { "" } else { "?direct=no" };
+        let cached = page_cache(job).map_or(String::new(), |option| format!("?{option}"));
         let _ = write!(flags, " --on {path}{cached}");
-    } else if !job.direct {
-        flags.push_str(" --on 'scratch:?direct=no'");
+    } else if let Some(option) = page_cache(job) {
+        let _ = write!(flags, " --on 'scratch:?{option}'");
     }
     if !flags.is_empty() {
         let _ = writeln!(
@@ -235,9 +241,10 @@ pub(crate) fn on_targets(
         if *direct != Direct::Auto {
             continue;
         }
-        let ways: BTreeSet<bool> = file.jobs().map(|job| job.direct).collect();
+        let ways: BTreeSet<_> = file.jobs().map(|job| (job.direct, job.uncached)).collect();
         match (ways.len(), ways.first()) {
-            (1, Some(false)) => *direct = Direct::Off,
+            (1, Some((false, true))) => *direct = Direct::Uncached,
+            (1, Some((false, false))) => *direct = Direct::Off,
             (1, _) => {}
             _ => {
                 return Err(differ(
