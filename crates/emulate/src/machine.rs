@@ -20,7 +20,7 @@ use crate::fault_state::{FaultState, FaultStates};
 use crate::flash::{Counts, Population};
 use crate::part::Part;
 use crate::part_id::PartId;
-use crate::read_cache::ReadCacheCounts;
+use crate::read_cache_counts::ReadCacheCounts;
 use crate::request::{NIL, Origin};
 use crate::server::{PerByte, ticks};
 use crate::spec::System;

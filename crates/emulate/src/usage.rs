@@ -3,7 +3,7 @@
 
 use crate::flash_counts::Counts;
 use crate::part_id::PartId;
-use crate::read_cache::ReadCacheCounts;
+use crate::read_cache_counts::ReadCacheCounts;
 
 /// A resource, or several equal ones.
 #[derive(Clone, Debug, PartialEq)]

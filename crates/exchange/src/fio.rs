@@ -254,7 +254,7 @@ fn jobs(
             }
         };
         let is_last = groups.last().is_some_and(|group| group.jobs.contains(&number));
-        let place = job::Surround { part: &parts[number], delay_ns, is_last };
+        let place = layout::Surround { part: &parts[number], delay_ns, is_last };
         match job::job(section, &lines.files, around, &place) {
             Err(mut why) => {
                 refused.append(&mut why);

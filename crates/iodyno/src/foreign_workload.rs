@@ -5,7 +5,7 @@ use crate::args::{Convert, Run};
 use crate::beside::with_neighbours;
 use crate::failure::Failure;
 use crate::overrides::override_all;
-use crate::{method, print, remark};
+use crate::{fill_first, print, remark};
 use iodyno_exchange::fio::{Job, JobFile, Note, Process, Surroundings};
 use iodyno_run::{ListedCell, RunRequest, Work};
 use iodyno_target::output::{Folder, Output};
@@ -200,7 +200,7 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
         (cells, words) = with_neighbours(cells, &flags.with)?;
         changes.extend(words);
     }
-    cells.splice(0..0, method::fill_first(flags)?);
+    cells.splice(0..0, fill_first::cell(flags)?);
     Ok((file, cells, changes))
 }
 

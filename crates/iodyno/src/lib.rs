@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod failure;
 mod fault;
+mod fill_first;
 mod foreign_workload;
 mod hints;
 mod live;

@@ -3,12 +3,11 @@
 use crate::args::Run;
 use crate::failure::Failure;
 use crate::overrides::override_all;
-use crate::{foreign_workload, hints, method_flags};
+use crate::{fill_first, foreign_workload, hints, method_flags};
 use iodyno_catalog::{Kind, find};
 use iodyno_method::{Axis, AxisKind, Choice, MethodSource, Sweep, Value};
-use iodyno_run::{FillShape, ListedCell, fill, find_work, volumes};
-use iodyno_target::{TargetName, inspect};
-use iodyno_workload::ActiveRange;
+use iodyno_run::{find_work, volumes};
+use iodyno_target::TargetName;
 
 /// The requested method, if there is one: by a name, by a file, or by `--vary` over a workload; and in words what the
 /// flags changed of that workload.
@@ -83,7 +82,7 @@ fn swept(flags: &Run) -> Result<(MethodSource, Vec<String>), Failure> {
         axes,
         order: flags.order.unwrap_or_default(),
         repeats: flags.repeat,
-        fill_passes: fill_passes(flags)?,
+        fill_passes: fill_first::passes(flags)?,
         find_rate: flags.find_rate,
         ceilings: ceilings.collect::<Result<_, _>>()?,
     };
@@ -92,37 +91,6 @@ fn swept(flags: &Run) -> Result<(MethodSource, Vec<String>), Failure> {
     let name = format!("{what} of {name}");
     let sweep = Some(sweep);
     Ok((MethodSource { name, sweep, workloads, choice, ..MethodSource::default() }, changes))
-}
-
-/// How often `--fill` writes the targets before they are measured; 0 without it.
-fn fill_passes(flags: &Run) -> Result<u8, Failure> {
-    let Some(passes) = flags.fill else { return Ok(0) };
-    match flags.on.iter().find(|target| matches!(target, TargetName::Model(_))) {
-        None => Ok(passes),
-        Some(model) => Err(Failure::input(format!(
-            "--fill has no effect on `{model}`, whose state is constructed: say it in the name, such as `{model}?state=seq`"
-        ))),
-    }
-}
-
-/// The cell that `--fill` puts before a list.
-pub(crate) fn fill_first(flags: &Run) -> Result<Option<ListedCell>, Failure> {
-    let passes = fill_passes(flags)?;
-    if passes == 0 {
-        return Ok(None);
-    }
-    let active = flags.active.unwrap_or(ActiveRange::WHOLE);
-    let shape = FillShape { passes, active, ..FillShape::default() };
-    let mut capacity_bytes = 0;
-    for target in &flags.on {
-        capacity_bytes = capacity_bytes.max(inspect(target)?.size_bytes.unwrap_or(0));
-    }
-    let cell = fill("fill", &shape, capacity_bytes)?;
-    let mut spec = cell.spec;
-    if let Some(content) = flags.content {
-        spec = spec.with_content(content).map_err(Failure::input)?;
-    }
-    Ok(Some(ListedCell { fill_passes: cell.fill_passes, ..ListedCell::new(cell.name, spec) }))
 }
 
 /// Why an axis would change nothing on these targets.

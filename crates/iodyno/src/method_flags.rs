@@ -11,6 +11,14 @@ use iodyno_target::TargetName;
 /// # Errors
 /// The first of them.
 pub(crate) fn refuse_of_workloads(flags: &Run) -> Result<(), Failure> {
+    let alone = [
+        ("--record-trace", "records one cell of a workload", flags.record_trace.is_some()),
+        ("--section", "chooses jobs of a job file", !flags.section.is_empty()),
+    ];
+    if let Some((flag, what, _)) = alone.into_iter().find(|(_, _, given)| *given) {
+        let words = format!("{flag} {what}, and `{}` is a method: take it out", flags.workload);
+        return Err(Failure::input(words));
+    }
     let given = [
         ("--block", flags.block.is_some()),
         ("--read", flags.read.is_some()),
@@ -143,7 +151,7 @@ mod tests {
     }
 
     /// Each flag of `run` by its long name.
-    const FLAGS: [(&str, Means); 54] = [
+    const FLAGS: [(&str, Means); 56] = [
         ("verify-only", Means::Instead),
         ("on", Means::Always),
         ("threads", Means::IfOpen),
@@ -157,6 +165,8 @@ mod tests {
         ("dsync", Means::NotOfMethods),
         ("fill", Means::NotOfMethods),
         ("with", Means::NotOfMethods),
+        ("record-trace", Means::NotOfMethods),
+        ("section", Means::NotOfMethods),
         ("cpus", Means::Always),
         ("numa", Means::Always),
         ("rate", Means::NotOfMethods),
@@ -227,6 +237,8 @@ mod tests {
             "fsync" => "8",
             "dsync" | "fill" => "",
             "with" => "seq-write",
+            "record-trace" => "a.trace",
+            "section" => "job",
             "find-rate" => "p99<1ms",
             "rate" => "1k/s",
             "content" => "zeroes",

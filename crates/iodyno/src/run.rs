@@ -6,8 +6,8 @@ use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::overrides::{overridden, override_all};
 use crate::{
-    complain, foreign_workload, hints, method, method_flags, print, print_json, remark, report,
-    show, signals, style,
+    complain, fill_first, foreign_workload, hints, method, method_flags, print, print_json, remark,
+    report, show, signals, style,
 };
 use iodyno_drive::EngineOptions;
 use iodyno_page::terminal::Style;
@@ -179,7 +179,7 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
         (cells, words) = with_neighbours(cells, &flags.with)?;
         changes.extend(words);
     }
-    cells.splice(0..0, method::fill_first(flags)?);
+    cells.splice(0..0, fill_first::cell(flags)?);
     with_work(flags, name, Work::Cells(cells), &changes)
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
         )));
     }
     let engine_of = |cell: &CellSpec| -> Option<EngineKind> {
-        run.request.engine.or(cell.engine.as_deref()?.parse().ok())
+        run.request.engine.or_else(|| cell.engine.as_deref()?.parse().ok())
     };
     match run.loads().find_map(|cell| Some((cell, one_at_a_time(engine_of(cell)?, &cell.spec)?))) {
         None => Ok(()),

@@ -2,7 +2,6 @@
 //! places them on a target.
 
 use crate::range::Edge;
-use crate::spec::Spec;
 
 /// The longest extent of ext4 with blocks of 4 KiB.
 pub(crate) const MAX_EXTENT_BYTES: u64 = 128 << 20;
@@ -20,11 +19,4 @@ pub struct FileSet {
     pub size: Edge,
     /// Bytes of each extent, where they lie scattered; None: as a new file system places them, side by side.
     pub extent_bytes: Option<u64>,
-}
-
-impl Spec {
-    /// The files that it goes to, where it has such.
-    pub fn file_set(&self) -> Option<FileSet> {
-        self.file_set
-    }
 }

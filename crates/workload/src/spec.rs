@@ -479,6 +479,11 @@ impl Spec {
             || (kind == OpKind::Read && self.read_back > 0)
     }
 
+    /// The files that it goes to, where it has such.
+    pub fn file_set(&self) -> Option<FileSet> {
+        self.file_set
+    }
+
     /// How the kind of the next operation is chosen.
     pub fn mix_order(&self) -> MixOrder {
         self.mix_order

@@ -20,6 +20,7 @@ mod held;
 use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::part_id::PartId;
+use crate::read_cache_counts::ReadCacheCounts;
 use crate::request::{NIL, Origin, Request, State};
 use crate::spec::{self, Preconditioned, Written};
 use crate::usage::{Of, Phase, Resource};
@@ -58,44 +59,6 @@ struct Open {
     stale: BTreeSet<u64>,
     /// The fast part, or the backing, has failed.
     failed: (bool, bool),
-}
-
-/// What a read cache has done since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadCacheCounts {
-    /// Reads that it served.
-    pub hits: u64,
-    /// Reads that went to the backing.
-    pub misses: u64,
-    /// Units that it admitted, of reads and of writes.
-    pub admitted_units: u64,
-}
-
-impl ReadCacheCounts {
-    pub(crate) fn since(self, before: Self) -> Self {
-        Self {
-            hits: self.hits - before.hits,
-            misses: self.misses - before.misses,
-            admitted_units: self.admitted_units - before.admitted_units,
-        }
-    }
-
-    /// The share of reads that it served; 0 without reads.
-    pub fn hit_ratio(self) -> f64 {
-        self.hits as f64 / (self.hits + self.misses).max(1) as f64
-    }
-}
-
-impl std::ops::Add for ReadCacheCounts {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            hits: self.hits + other.hits,
-            misses: self.misses + other.misses,
-            admitted_units: self.admitted_units + other.admitted_units,
-        }
-    }
 }
 
 /// See the module.

@@ -1,7 +1,6 @@
 //! When a job issues its operations, on which part of a target, and when it ends.
 
-use super::job::Surround;
-use super::layout::{self, Part};
+use super::layout::{self, Part, Surround};
 use super::number::{count, size_text, time_text};
 use super::reading::{KINDS, Reading, Walk};
 use super::{Note, Refusal};

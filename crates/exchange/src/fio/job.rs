@@ -1,7 +1,7 @@
 //! A job from the options of its section: each with fio's meaning, written as a workload file.
 
 use super::blocks::sizes;
-use super::layout::Part;
+use super::layout::Surround;
 use super::lines::{Opt, Section};
 use super::number::count;
 use super::reading::{KINDS, Reading, Walk};
@@ -12,16 +12,6 @@ use std::fmt::Write as _;
 
 /// A rate below this, bytes a second, was hardly meant so.
 const SLOW_RATE: u64 = 65_536;
-
-/// What a job has of the file around it.
-pub(super) struct Surround<'a> {
-    /// Its part of the target.
-    pub(super) part: &'a Part,
-    /// How long it waits for another, ns.
-    pub(super) delay_ns: u64,
-    /// It is of the last group.
-    pub(super) is_last: bool,
-}
 
 /// The job of a section.
 pub(super) fn job(

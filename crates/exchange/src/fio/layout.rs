@@ -5,6 +5,16 @@ use super::Refusal;
 use super::lines::Section;
 use std::collections::BTreeMap;
 
+/// What a job has of the file around it.
+pub(super) struct Surround<'a> {
+    /// Its part of the target.
+    pub(super) part: &'a Part,
+    /// How long it waits for another, ns.
+    pub(super) delay_ns: u64,
+    /// It is of the last group.
+    pub(super) is_last: bool,
+}
+
 /// Files begin at multiples of this, so that any block fits.
 const FILE_ALIGN_BYTES: u64 = 1 << 20;
 
