@@ -412,7 +412,7 @@ impl Target {
     fn job_file(&self, job: &Job, seconds: u32) -> String {
         let size = if self.zram.is_some() { "" } else { "size=512m\n" };
         format!(
-            "[global]\nioengine=io_uring\ndirect=1\n{}\n{size}runtime={seconds}\ntime_based\nramp_time=1\nrandrepeat=0\n{}",
+            "[global]\nioengine=io_uring\ndirect=1\n{}\n{size}runtime={seconds}\ntime_based\nrandrepeat=0\n{}",
             self.fio, job.text
         )
     }
