@@ -88,8 +88,8 @@ pub(crate) fn cell(
     }
     let summary = file.trace.summary();
     let usual = if of.timing == Timing::Fast { FAST_DEPTH } else { DEPTH };
-    let room = BUFFERS_BYTES / u64::from(summary.max_data_bytes().max(1));
-    let depth = of.depth.unwrap_or_else(|| usual.min(room.max(16)) as u32).min(MAX_DEPTH);
+    let most = BUFFERS_BYTES / u64::from(summary.max_data_bytes().max(1));
+    let depth = of.depth.unwrap_or_else(|| usual.min(most.max(16)) as u32).min(MAX_DEPTH);
     let content: Content = of.content.parse().map_err(RunError::Impossible)?;
     if content == Content::Verifiable {
         return Err(RunError::Impossible(
