@@ -225,7 +225,9 @@ impl<'a, 'f> Reading<'a, 'f> {
         let _ = writeln!(toml, "threads = {threads}\ndepth = {depth}");
         let _ = writeln!(toml, "block = \"{}\"", size_text(self.block_bytes));
         if let Some(align) = align {
-            let _ = writeln!(toml, "align = \"{}\"", size_text(align));
+            // Blocks may be smaller than the alignment of their addresses.
+            let key = if self.block_bytes % align == 0 { "align" } else { "address_align" };
+            let _ = writeln!(toml, "{key} = \"{}\"", size_text(align));
         }
         let end = end.map_or_else(|| "100%".to_owned(), size_text);
         let _ = writeln!(toml, "active = \"{}..{end}\"", size_text(start));
@@ -246,6 +248,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             ("depth", 'o'),
             ("block", 'b'),
             ("align", 'r'),
+            ("address_align", 'r'),
             ("active", 'f'),
             ("mix", 'w'),
             ("addresses", if self.find('r').is_some() { 'r' } else { 's' }),

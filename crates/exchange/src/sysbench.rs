@@ -234,8 +234,9 @@ impl<'a, 'f> Reading<'a, 'f> {
         let (direct, is_durable) = self.open_flags(engine);
         let flushes = self.flushes(mode, set.files);
         let mix = self.mix(mode);
-        let arrivals = self.arrivals();
-        let limits = self.limits();
+        let ops_per_event = self.ops_per_event(mode);
+        let arrivals = self.arrivals(ops_per_event);
+        let limits = self.limits(ops_per_event);
         let validate = self.flag("validate");
         self.traps(mode, engine, direct, validate);
 
@@ -419,7 +420,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             return Flushes::None;
         }
         if each_write {
-            self.note("file-fsync-all", "the flush after each write is an operation of its own: sysbench adds its time to that of the write; file-fsync-freq and file-fsync-end have no effect");
+            self.note("file-fsync-all", "the flush after each write is an operation of its own: sysbench counts both as one event, whose time is that of both; file-fsync-freq and file-fsync-end have no effect");
             return Flushes::EachWrite;
         }
         if at_end {
@@ -454,16 +455,27 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
     }
 
-    fn arrivals(&mut self) -> String {
+    /// Operations of iodyno for each event of sysbench, of which a write with its flush is one.
+    fn ops_per_event(&mut self, mode: Mode) -> f64 {
+        if !mode.writes || !self.flag("file-fsync-all") {
+            return 1.0;
+        }
+        let ratio = self.text("file-rw-ratio").parse::<f64>().unwrap_or(0.0).max(0.0);
+        let reads_per_write = if mode.reads { ratio } else { 0.0 };
+        1.0 + 1.0 / (1.0 + reads_per_write)
+    }
+
+    fn arrivals(&mut self, ops_per_event: f64) -> String {
         let rate = self.count("rate", 0);
         if rate == 0 {
             return String::new();
         }
         self.note("rate", "events of all threads together, flushes too, at exponential gaps; response times count from the intended start, as sysbench's latency does; each worker has its share of the schedule, where sysbench's threads take from one queue");
+        let rate = rate as f64 * ops_per_event;
         format!("\n[arrivals]\nkind = \"open\"\nrate = {rate}\nprocess = \"poisson\"\n")
     }
 
-    fn limits(&mut self) -> String {
+    fn limits(&mut self, ops_per_event: f64) -> String {
         let (time_s, events) = (self.count("time", 0), self.count("events", 0));
         let ramp_s = self.count("warmup-time", 0);
         if self.is_given("warmup-time") {
@@ -474,7 +486,8 @@ impl<'a, 'f> Reading<'a, 'f> {
             let _ = writeln!(limits, "time = \"{time_s}s\"");
         }
         if events > 0 {
-            let _ = writeln!(limits, "ops = {events}");
+            let ops = (events as f64 * ops_per_event).round() as u64;
+            let _ = writeln!(limits, "ops = {ops}");
         }
         if time_s == 0 && events == 0 {
             let words = "without a time and a number of events the test never ends";

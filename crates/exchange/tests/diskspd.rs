@@ -37,6 +37,12 @@ fn options_mean_what_diskspd_means() {
             ),
         ),
         (
+            "-r64K -b8K -Z -w50 -c1G",
+            format!(
+                "depth = 2\nblock = \"8KiB\"\naddress_align = \"64KiB\"\nactive = \"0B..1GiB\"\nmix = {{ read = 50, write = 50 }}\n[content]\nkind = \"zeroes\"\n{limits}"
+            ),
+        ),
+        (
             "-r4K -b8K -Z -w50 -c1G",
             format!(
                 "depth = 2\nblock = \"8KiB\"\nalign = \"4KiB\"\nactive = \"0B..1GiB\"\nmix = {{ read = 50, write = 50 }}\n[content]\nkind = \"zeroes\"\n{limits}"

@@ -367,7 +367,39 @@ fn jobs_end_as_in_fio() {
     );
     let timed = (Some(500_000_000), None, None, 2_000_000_000);
     assert_eq!(limits("size=1g\nruntime=500ms\ntime_based\nramp_time=2"), timed);
-    assert_eq!(limits("size=1g\nnumber_ios=7\nruntime=1\ntime_based=1").2, Some(7));
+    assert_eq!(limits("size=1g\nnumber_ios=7").2, Some(7));
+    assert_eq!(limits("size=1g\nnumber_ios=7\nloops=3").2, Some(21));
+    // fio goes on then, and never ends in the middle of a block.
+    assert_eq!(limits("size=1g\nnumber_ios=7\nruntime=1\ntime_based=1").2, None);
+    assert_eq!(limits("size=1m\nbs=24k\nloops=10").1, Some(420 * 24 * 1024));
+    assert_eq!(limits("size=1m\nbs=64k\nnrfiles=3").1, Some(15 << 16));
+    // Flushes are operations here, and neither paced nor counted by fio.
+    assert_eq!(limits("rw=write\nsize=1g\nnumber_ios=100\nfsync=1").2, Some(200));
+    assert_eq!(limits("rw=randrw\nsize=1g\nnumber_ios=80\nfsync=4").2, Some(90));
+    let rate = |lines: &str| match file(&format!("[job]\nsize=1g\n{lines}\n")).groups[0][0]
+        .spec
+        .arrivals()
+    {
+        ArrivalKind::Open { rate_iops, .. } => rate_iops,
+        other => panic!("{other:?}"),
+    };
+    assert!(refusal("[job]\nsize=1g\niodepth=0\n").contains("`iodepth` is 1 or more"));
+    assert_eq!(rate("rw=write\nrate_iops=50\nfsync=1"), 100.0);
+    assert_eq!(rate("rw=randrw\nrate_iops=100,100\nfdatasync=4"), 225.0);
+    // Files that are larger than what the job moves, and steps in shares of them.
+    let job = |lines: &str| file(&format!("[job]\nrw=randread\nfilename=x\n{lines}\n"));
+    let spec = |lines: &str| job(lines).groups[0][0].spec.clone();
+    let large = spec("filesize=4m\nsize=1m");
+    assert_eq!(
+        (large.active().to_string().as_str(), large.limits().bytes),
+        ("0B..4MiB", Some(1 << 20))
+    );
+    let stepped = job("size=4m\nnumjobs=2\noffset_increment=10%");
+    assert!(
+        stepped.groups[0][0].toml.contains("worker_step = \"412KiB\""),
+        "{}",
+        stepped.groups[0][0].toml
+    );
     assert_eq!(limits("size=${SIZE}"), (None, Some(2 * gib), None, 0));
 }
 

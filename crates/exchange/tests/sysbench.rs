@@ -50,6 +50,12 @@ fn options_mean_what_sysbench_means() {
             format!("{FILES}mix = {{ write = 1 }}\n[write]\nflush_every = 1\n{ZEROES}{TIME}"),
         ),
         (
+            "--file-test-mode=rndwr --file-fsync-all --events=100 --time=0 --rate=50",
+            format!(
+                "{FILES}mix = {{ write = 1 }}\n[write]\nflush_every = 1\n{ZEROES}[arrivals]\nkind = \"open\"\nrate = 100\n[limits]\nramp = \"0s\"\nops = 200\n"
+            ),
+        ),
+        (
             "--file-test-mode=rndwr --file-extra-flags=direct,dsync --validate=on --file-fsync-freq=0",
             format!(
                 "{FILES}mix = {{ write = 1 }}\n[write]\nfua = \"100%\"\n[content]\nkind = \"verifiable\"\n{TIME}"

@@ -20,7 +20,9 @@ pub(crate) fn source(flags: &Run) -> Result<Option<(MethodSource, Vec<String>)>,
         scale: flags.scale,
     };
     hints::check_workload(&flags.workload)?;
-    if let Some(file) = find_work::method_file(&flags.workload)? {
+    let is_foreign = iodyno_exchange::is_foreign(&flags.workload);
+    let file = if is_foreign { None } else { find_work::method_file(&flags.workload)? };
+    if let Some(file) = file {
         let given =
             [("--vary", !flags.vary.is_empty()), ("--find-rate", flags.find_rate.is_some())];
         if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {

@@ -187,9 +187,15 @@ fn the_series_adds_up() {
 fn all_evidence_is_in_the_schema() {
     let schema: Value = serde_json::from_str(SCHEMA_RUN).unwrap();
     let described = schema["$defs"]["evidence"]["properties"].as_object().unwrap();
-    // Left out where nothing was verified, and where no trace was issued.
-    let verification = Some(iodyno_measure::Verification::default());
-    let evidence = Evidence { verification, trace: Some(String::new()), ..Evidence::default() };
+    // Left out where there was no such thing.
+    let evidence = Evidence {
+        verification: Some(iodyno_measure::Verification::default()),
+        trace: Some(String::new()),
+        passthrough: true,
+        uncached: Some(iodyno_measure::Uncached::default()),
+        disk_use: Some(iodyno_measure::DiskUse::default()),
+        ..Evidence::default()
+    };
     let stored = serde_json::to_value(evidence).unwrap();
     let mut keys: Vec<&String> = stored.as_object().unwrap().keys().collect();
     let mut described: Vec<&String> = described.keys().collect();

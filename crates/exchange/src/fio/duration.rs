@@ -135,6 +135,16 @@ impl Reading<'_> {
                 format_args!("of each of the {threads} clones: {all} operations a second in all"),
             );
         }
+        let mean_flushes = self.flushes_per_op(&mix);
+        if mean_flushes > 0.0 {
+            all *= 1.0 + mean_flushes;
+            self.note(
+                opt,
+                format_args!(
+                    "fio does not pace fsyncs: with them {all} operations a second in all"
+                ),
+            );
+        }
         self.note(opt, "an open loop: response times count from the intended start, service times are fio's lat");
         (mix, format!("\n[arrivals]\nkind = \"open\"\nrate = {all}\nprocess = \"{process}\"\n"))
     }
@@ -168,10 +178,8 @@ impl Reading<'_> {
         let size = self.extent_of("size").filter(|size| *size != Extent::Bytes(0));
         let whole = self.flag("fill_device");
         let size = match (size, filesize.filter(|size| *size != Extent::Bytes(0))) {
-            // A file that is smaller than the size of the job is passed over more than once.
-            (Some(Extent::Bytes(size)), Some(Extent::Bytes(file))) => {
-                Some(Extent::Bytes(size.min(file)))
-            }
+            // The job moves `size` in files of `filesize`: a part of them, or more than once.
+            (Some(Extent::Bytes(_)), Some(Extent::Bytes(file))) => Some(Extent::Bytes(file)),
             (size, file) => size.or(file),
         };
         let size = if whole { None } else { size };
@@ -180,7 +188,22 @@ impl Reading<'_> {
             Some(Extent::Bytes(bytes)) => Some(bytes),
             _ => None,
         };
-        let step = self.count("offset_increment").unwrap_or(0);
+        let step = match (self.extent_of("offset_increment"), each_bytes) {
+            (Some(Extent::Bytes(step)), _) => step,
+            // (fio begins a clone at a whole block.)
+            (Some(Extent::Percent(percent)), Some(bytes)) => {
+                ((u128::from(bytes) * u128::from(percent)).div_ceil(100) as u64)
+                    .next_multiple_of(4096)
+            }
+            (Some(Extent::Percent(_)), None) => {
+                if let Some(opt) = self.opt("offset_increment") {
+                    let words = "a percentage of files whose size is not known";
+                    self.refuse(opt, words, "give it in bytes, or give size in bytes");
+                }
+                0
+            }
+            (None, _) => 0,
+        };
         Region { size, each_bytes, is_shared, threads, files: nrfiles, step }
     }
 
@@ -357,7 +380,13 @@ impl Reading<'_> {
     }
 
     /// `[limits]`.
-    pub(super) fn limits(&mut self, region: &Region, place: &Surround<'_>) -> String {
+    pub(super) fn limits(
+        &mut self,
+        region: &Region,
+        place: &Surround<'_>,
+        mix: &[(&str, f64)],
+        blocks: &[Vec<(u64, f64)>; 3],
+    ) -> String {
         let threads = region.threads;
         let second = 1_000_000_000;
         let ramp_ns = self.time("ramp_time", second).unwrap_or(0);
@@ -393,8 +422,18 @@ impl Reading<'_> {
         if let Some(ns) = runtime_ns {
             let _ = writeln!(limits, "time = \"{}\"", time_text(ns));
         }
-        if let Some(ops) = self.count("number_ios") {
-            let _ = writeln!(limits, "ops = {}", ops.saturating_mul(threads));
+        let is_by_time = self.flag("time_based") && runtime_ns.is_some();
+        match (self.count("number_ios"), self.opt("number_ios")) {
+            (Some(_), Some(opt)) if is_by_time => {
+                self.note(opt, "a job that is time_based goes on, in fio too");
+            }
+            (Some(ops), _) => {
+                // Flushes are operations too, and fio does not count them.
+                let all = ops.saturating_mul(loops).saturating_mul(threads) as f64;
+                let ops = all * (1.0 + self.flushes_per_op(mix));
+                let _ = writeln!(limits, "ops = {}", ops.round() as u64);
+            }
+            _ => {}
         }
         let steady = self.steady();
         if self.flag("time_based") {
@@ -413,6 +452,20 @@ impl Reading<'_> {
             (Some(Extent::Bytes(size)), Some(_)) if size > 0 => Some(size),
             (_, each) => each,
         };
+        // fio ends with the last block that fits into each file.
+        let sizes: Vec<u64> = mix
+            .iter()
+            .filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind))
+            .flat_map(|at| blocks[at].iter().map(|(bytes, _)| *bytes))
+            .collect();
+        let whole = |bytes: u64| match sizes.as_slice() {
+            [first, rest @ ..] if *first > 0 && rest.iter().all(|bytes| bytes == first) => {
+                let of_file = first * region.files.max(1);
+                if bytes < of_file { bytes } else { bytes - bytes % of_file }
+            }
+            _ => bytes,
+        };
+        let size = size.map(whole);
         match (moved, size) {
             (Some(Extent::Bytes(bytes)), _) | (None, Some(bytes)) => {
                 let _ = writeln!(

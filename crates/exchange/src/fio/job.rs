@@ -49,7 +49,7 @@ impl Reading<'_> {
         let region = self.region(threads);
         let (addresses, is_alone) = self.addresses(&walk, &mix, &blocks, &region);
         let active = self.extent(&region, place.part, is_alone, &blocks, &mix, &walk);
-        let limits = self.limits(&region, place);
+        let limits = self.limits(&region, place, &mix, &blocks);
         let durable = self.durable(&mix);
         self.end_flush(&mix, direct);
         let content = self.content(&mix);
@@ -334,7 +334,11 @@ impl Reading<'_> {
 
     /// The depth, and how many operations are in flight when a full queue is filled again, where that is not at once.
     fn depth(&mut self, queues: bool) -> (u64, Option<u64>) {
-        let depth = self.count("iodepth").unwrap_or(1).max(1);
+        let depth = self.count("iodepth").unwrap_or(1);
+        if let (Some(opt), 0) = (self.opt("iodepth"), depth) {
+            self.refuse(opt, "`iodepth` is 1 or more", "");
+        }
+        let depth = depth.max(1);
         let of = |value: Option<u64>, neutral: u64| match value {
             None | Some(0) => neutral,
             Some(value) => value.min(depth),
@@ -379,6 +383,15 @@ impl Reading<'_> {
         }
     }
 
+    /// Flushes for each operation of the mix.
+    pub(super) fn flushes_per_op(&mut self, mix: &[(&str, f64)]) -> f64 {
+        let every = self.count("fsync").max(self.count("fdatasync")).unwrap_or(0);
+        let all: f64 = mix.iter().map(|(_, share)| share).sum();
+        let writes: f64 =
+            mix.iter().filter(|(kind, _)| *kind == "write").map(|(_, share)| share).sum();
+        if every == 0 { 0.0 } else { writes / all / every as f64 }
+    }
+
     /// The keys of `[write]` that make writes durable.
     fn durable(&mut self, mix: &[(&str, f64)]) -> String {
         let writes = mix.iter().any(|(kind, _)| *kind == "write");
@@ -393,6 +406,10 @@ impl Reading<'_> {
         }
         if fsync.max(fdatasync) > 0 && writes {
             let _ = writeln!(out, "flush_every = {}", fsync.max(fdatasync));
+            if let (Some(opt), true) = (self.opt("fsync").or(self.opt("fdatasync")), mix.len() > 1)
+            {
+                self.note(opt, "once after so many writes: fio 3.33 issues it again after each read until the next write");
+            }
         }
         let backlog = self.count("verify_backlog").unwrap_or(0);
         if backlog > 0 && writes && self.verifies() {

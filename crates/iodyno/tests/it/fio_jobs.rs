@@ -108,6 +108,9 @@ fn a_command_line_of_fio_runs() {
     let fio = "fio --name=a --rw=randread --size=4m --runtime=100ms --time_based";
     let output = place.iodyno(&format!("run --on ram:16MiB --json --quiet {fio}"));
     assert_eq!(cells(&output.succeeds().json())[0]["name"], "a");
+    // A line with paths is no path.
+    let words = format!("run --on ram:16MiB --quiet {fio} --filename=/dev/sdb --directory=/mnt/x");
+    place.iodyno(&words).succeeds();
     let shown = place.iodyno(&format!("convert {fio} --name=b --rw=write --section=b"));
     assert!(shown.succeeds().stdout.contains("write = 1"), "{}", shown.stdout);
     place
