@@ -1,6 +1,7 @@
 //! The operations of a cell as they are issued and as they complete, for a trace: a source that passes on what another
 //! gives, and notes it. Workers of cells that are not recorded have no part in it.
 
+use crate::clock::Clock;
 use iodyno_units::Op;
 use iodyno_workload::{Issue, Next, Outcome, Source, SourceEnd};
 use std::sync::mpsc::SyncSender;
@@ -34,16 +35,26 @@ pub(crate) struct Recording<S> {
     source: S,
     to: TraceEvents,
     events: Vec<TraceEvent>,
+    /// None in virtual time, where a worker starts when its cell does.
+    clock: Option<Clock>,
     start_ns: u64,
+    /// When the worker's thread was ready: its loop begins with the cell's start as its time.
+    ready_ns: u64,
     issued: u64,
     target: u32,
     worker: u32,
 }
 
 impl<S> Recording<S> {
-    pub(crate) fn new(source: S, to: TraceEvents, target: usize, worker: u32) -> Self {
+    pub(crate) fn new(
+        source: S,
+        to: TraceEvents,
+        clock: Option<Clock>,
+        (target, worker): (usize, u32),
+    ) -> Self {
         let events = Vec::with_capacity(EVENTS);
-        Self { source, to, events, start_ns: 0, issued: 0, target: target as u32, worker }
+        let target = target as u32;
+        Self { source, to, events, clock, start_ns: 0, ready_ns: 0, issued: 0, target, worker }
     }
 
     #[inline]
@@ -70,6 +81,7 @@ impl<S: Source> Source for Recording<S> {
 
     fn start(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
+        self.ready_ns = self.clock.map_or(start_ns, |clock| clock.now_ns());
         self.source.start(start_ns);
     }
 
@@ -78,7 +90,7 @@ impl<S: Source> Source for Recording<S> {
             Next::Issue(Issue { op, due_ns, token }) => {
                 let number = self.issued;
                 self.issued += 1;
-                self.note(due_ns.unwrap_or(now_ns), number, Some(op));
+                self.note(due_ns.unwrap_or(now_ns.max(self.ready_ns)), number, Some(op));
                 Next::Issue(Issue { op, due_ns, token: (token, number) })
             }
             Next::WaitUntil(ns) => Next::WaitUntil(ns),
@@ -95,5 +107,58 @@ impl<S: Source> Source for Recording<S> {
     fn end(&mut self, end_ns: u64) -> SourceEnd {
         self.hand_over();
         self.source.end(end_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_units::OpKind;
+    use std::sync::mpsc::sync_channel;
+
+    /// Always the same operation.
+    #[derive(Debug)]
+    struct Reads {
+        due_ns: Option<u64>,
+    }
+
+    impl Source for Reads {
+        type Token = ();
+
+        fn start(&mut self, _start_ns: u64) {}
+
+        fn next(&mut self, _now_ns: u64, _free: usize) -> Next<()> {
+            let op = Op { offset_bytes: 0, len_bytes: 512, kind: OpKind::Read, fua: false };
+            Next::Issue(Issue { op, due_ns: self.due_ns, token: () })
+        }
+
+        fn completed(&mut self, _op: &Op, (): (), _outcome: Outcome, _now_ns: u64) {}
+    }
+
+    /// Times of two operations of a worker whose loop begins with the cell's start as its time, and is at
+    /// `start_ns + 10^9` for the second one.
+    fn times(clock: Option<Clock>, start_ns: u64, due_ns: Option<u64>) -> Vec<u64> {
+        let (to, events) = sync_channel(1);
+        let mut source = Recording::new(Reads { due_ns }, to, clock, (0, 0));
+        source.start(start_ns);
+        source.next(start_ns, 1);
+        source.next(start_ns + 1_000_000_000, 1);
+        source.end(start_ns);
+        events.recv().unwrap().iter().map(|event| event.at_ns).collect()
+    }
+
+    /// In closed loop a thread that is late issues its first operation late; in open loop it was due before.
+    #[test]
+    fn the_first_operation_is_not_issued_before_the_thread_is_ready() {
+        let clock = Clock::new();
+        let start_ns = clock.now_ns();
+        while clock.now_ns() < start_ns + 1_000_000 {
+            std::hint::spin_loop();
+        }
+        let late = times(Some(clock), start_ns, None);
+        assert!((1_000_000..1_000_000_000).contains(&late[0]), "{late:?}");
+        assert!(late[1] >= 1_000_000_000, "{late:?}");
+        assert_eq!(times(Some(clock), start_ns, Some(start_ns + 7)), [7, 7]);
+        assert_eq!(times(None, start_ns, None), [0, 1_000_000_000]);
     }
 }

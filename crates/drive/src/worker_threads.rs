@@ -1,5 +1,6 @@
 //! The workers of a cell: builds them, starts their threads, sets their engines up, and collects their messages.
 
+use crate::clock::Clock;
 use crate::early_end::EarlyEnd;
 use crate::engine::live::LiveEngine;
 use crate::engine::{
@@ -91,14 +92,15 @@ pub(crate) fn spawn_workers(
             let build = (&control, &interval_sender, early_end.flag(index));
             let thread = match (&cell.replay, &plan.events) {
                 (None, None) => setup.spawn(of_thread, parts.build(parts.stream(), build)),
-                (None, Some(to)) => {
-                    setup.spawn(of_thread, parts.build(parts.recorded(parts.stream(), to), build))
-                }
+                (None, Some(to)) => setup.spawn(
+                    of_thread,
+                    parts.build(parts.recorded(parts.stream(), to, Some(plan.clock)), build),
+                ),
                 (Some(replay), None) => {
                     setup.spawn(of_thread, parts.build(parts.trace(replay)?, build))
                 }
                 (Some(replay), Some(to)) => {
-                    let source = parts.recorded(parts.trace(replay)?, to);
+                    let source = parts.recorded(parts.trace(replay)?, to, Some(plan.clock));
                     setup.spawn(of_thread, parts.build(source, build))
                 }
             };
@@ -207,9 +209,14 @@ impl WorkerParts<'_> {
         Ok(TraceSource::new(replay, placement, self.number, workers, self.slots()))
     }
 
-    /// The source, with all that it gives noted.
-    pub(crate) fn recorded<S>(&self, source: S, to: &TraceEvents) -> Recording<S> {
-        Recording::new(source, to.clone(), self.target, self.number)
+    /// The source, with all that it gives noted; without a clock in virtual time.
+    pub(crate) fn recorded<S>(
+        &self,
+        source: S,
+        to: &TraceEvents,
+        clock: Option<Clock>,
+    ) -> Recording<S> {
+        Recording::new(source, to.clone(), clock, (self.target, self.number))
     }
 }
 

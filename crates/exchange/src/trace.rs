@@ -23,6 +23,8 @@ use std::io::{BufRead, Read as _};
 
 /// The longest line, bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
+/// What the last line of our own formats begins with: it has a count to check, or nothing that is used.
+const END: &[u8] = b"end ";
 /// Characters of a line that an error quotes.
 const QUOTE_CHARS: usize = 100;
 /// Names of left-out lines that are counted apart.
@@ -128,6 +130,9 @@ struct Sink<'a> {
     start_ns: u64,
     /// The part of the operation before, which mostly is that of the next.
     part: Option<(String, u16)>,
+    /// Whether there was an operation on a file or device that is not chosen, and then the first one on a chosen one,
+    /// which therefore begins elsewhere than in the whole trace.
+    others: (bool, bool),
     left_out: BTreeMap<String, u64>,
     notes: Vec<String>,
 }
@@ -143,24 +148,31 @@ impl Sink<'_> {
         response_ns: Option<u64>,
     ) -> Result<Option<usize>, String> {
         if !self.chosen.only.is_empty() && !self.chosen.only.iter().any(|name| name == part) {
+            self.others.0 = true;
             self.leave_out("operations on other files or devices");
-            return Ok(None);
-        }
-        let is_at = |ns: &u64| at_ns >= self.start_ns.saturating_add(*ns);
-        if self.chosen.from_ns.is_some_and(|ns| !is_at(&ns))
-            || self.chosen.to_ns.as_ref().is_some_and(is_at)
-        {
-            self.leave_out("operations at other times");
             return Ok(None);
         }
         let number = match &self.part {
             Some((name, number)) if name == part => *number,
             _ => {
+                let parts = self.builder.parts();
                 let number = self.builder.part(part)?;
+                self.others.1 |= self.others.0 && self.builder.parts() > parts;
                 self.part = Some((part.to_owned(), number));
                 number
             }
         };
+        let is_at = |ns: &u64| at_ns >= self.start_ns.saturating_add(*ns);
+        if self.chosen.from_ns.is_some_and(|ns| !is_at(&ns))
+            || self.chosen.to_ns.as_ref().is_some_and(is_at)
+        {
+            // A file has its place whatever part of the time is chosen.
+            if kind.0 != OpKind::Flush {
+                self.builder.keep_room(number, place);
+            }
+            self.leave_out("operations at other times");
+            return Ok(None);
+        }
         self.builder.push(number, at_ns, kind, place, response_ns).map(Some)
     }
 
@@ -196,6 +208,7 @@ pub fn read(
         builder: TraceBuilder::new(ops_max, chosen.align_bytes),
         start_ns: 0,
         part: None,
+        others: (false, false),
         left_out: BTreeMap::new(),
         notes: Vec::new(),
     };
@@ -217,6 +230,17 @@ pub fn read(
                 "line {number} is longer than {most}, as no line of a trace is"
             )));
         }
+        // A line in the middle of which a file was cut off may be a valid one with another number.
+        let is_cut = line.last() != Some(&b'\n') && !line.starts_with(END);
+        let cut = || {
+            format!(
+                "line {number}, the last, does not end with a newline: it may have been cut off, and is left out"
+            )
+        };
+        if is_cut && known.is_some() {
+            sink.notes.push(cut());
+            break;
+        }
         let Ok(text) = std::str::from_utf8(&line) else {
             let problem = problem(format!("line {number} is not UTF-8 text"));
             return Err(if known.is_none() { problem.with_help(FORMATS) } else { problem });
@@ -236,7 +260,9 @@ pub fn read(
                 .with_help(FORMATS)
         };
         let (format, mut lines, is_head) = recognise(text, chosen).ok_or_else(unknown)?;
-        if !is_head {
+        if is_cut && !is_head {
+            sink.notes.push(cut());
+        } else if !is_head {
             lines.line(text, &mut sink).map_err(|why| wrong(&why))?;
         }
         known = Some((format, lines));
@@ -250,12 +276,18 @@ pub fn read(
         Some(from_ns) => Some(sink.start_ns.saturating_add(from_ns)),
         None => (format != Format::Msr).then_some(0),
     };
+    if sink.others.1 {
+        sink.notes.push(
+            "the chosen files or devices lie one after the other from the start on: their addresses are not those of a replay of the whole trace".to_owned(),
+        );
+    }
     let left_out: Vec<_> = sink.left_out.into_iter().collect();
     let trace = sink.builder.finish(start_ns).map_err(|why| {
         let counts = left_out.iter().map(|(what, count)| format!("{count} {what}"));
         let counts = counts.collect::<Vec<_>>().join(", ");
         let but = if counts.is_empty() { String::new() } else { format!(": it has {counts}") };
-        problem(format!("{why}{but}"))
+        let notes = sink.notes.iter().map(|note| format!("; {note}")).collect::<String>();
+        problem(format!("{why}{but}{notes}"))
     })?;
     let parts = &trace.summary().parts;
     if format == Format::Blkparse && parts.len() > 1 && chosen.only.is_empty() {

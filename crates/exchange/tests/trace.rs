@@ -189,6 +189,80 @@ fn our_own_traces_and_records() {
     assert_eq!(served.left_out, [("faults".to_owned(), 1)]);
 }
 
+/// A part by time has the addresses of the whole trace, whichever files it has, and in whichever order; a part by files
+/// has its own, and says so.
+#[test]
+fn files_keep_their_places_in_a_part_of_the_time() {
+    let text = "fio version 3 iolog\n10 a write 0 4096\n20 b read 8192 512\n30 c read 0 512\n40 b sync 0 0\n50 c write 512 512\n60 a read 3145728 4096\n";
+    let whole = file(text);
+    for (from_us, to_us) in [(0, 70), (20, 60), (30, 40), (40, 70), (50, 51), (60, 70), (0, 20)] {
+        let part = Selection {
+            from_ns: Some(from_us * 1000),
+            to_ns: Some(to_us * 1000),
+            ..Selection::default()
+        };
+        let part = reading(text, &part).unwrap();
+        let within = rows(&whole).into_iter();
+        let within = within.filter(|row| (from_us * 1000..to_us * 1000).contains(&row.0));
+        let within = within.map(|row| (row.0 - from_us * 1000, row.1, row.2, row.3, row.4));
+        assert_eq!(rows(&part), within.collect::<Vec<_>>(), "{from_us} to {to_us}");
+        assert!(part.notes.is_empty());
+        // Parts are shown with their places in the whole.
+        for part in &part.trace.summary().parts {
+            let same = whole.trace.summary().parts.iter().find(|p| p.name == part.name).unwrap();
+            assert_eq!(part.start_bytes, same.start_bytes);
+        }
+    }
+    let only = |names: &[&str]| {
+        let only = names.iter().map(|name| (*name).to_owned()).collect();
+        reading(text, &Selection { only, ..Selection::default() }).unwrap()
+    };
+    assert_eq!(rows(&only(&["c"])).iter().map(|row| row.2).collect::<Vec<_>>(), [0, 512]);
+    assert!(only(&["c"]).notes[0].contains("not those of a replay of the whole trace"));
+    assert!(only(&["a", "b"]).notes.is_empty() && only(&["a", "b", "c"]).notes.is_empty());
+}
+
+/// A file that was cut off anywhere has no operation that the whole file has not: no number is read in part.
+#[test]
+fn a_file_that_is_cut_off_has_no_other_operations() {
+    // Of these the responses come with other lines than the operations.
+    let without_responses = |file: &TraceFile| {
+        rows(file)
+            .into_iter()
+            .map(|(at, kind, offset, len, _)| (at, kind, offset, len))
+            .collect::<Vec<_>>()
+    };
+    for text in [BLK, MSR, V2, V3, OWN, SERVED] {
+        let all = without_responses(&file(text));
+        let responses: Vec<_> = rows(&file(text)).into_iter().map(|row| row.4).collect();
+        let mut cuts_read = 0;
+        for end in 1..text.len() {
+            let Ok(cut) = reading(&text[..end], &Selection::default()) else { continue };
+            cuts_read += 1;
+            let ops = without_responses(&cut);
+            assert_eq!(ops, all[..ops.len()], "{}", &text[..end]);
+            for (row, whole) in rows(&cut).iter().zip(&responses) {
+                assert!(row.4.is_none() || row.4 == *whole, "{}", &text[..end]);
+            }
+            let is_cut = !text[..end].ends_with('\n');
+            let says = cut.notes.iter().any(|note| note.contains("cut off"));
+            let last = text[..end].lines().last().unwrap();
+            assert!(!is_cut || says || last.starts_with("end "), "{}", &text[..end]);
+        }
+        assert!(cuts_read > 20, "{cuts_read} of {text}");
+    }
+    let (first, _) = MSR.split_once("286\n").unwrap();
+    assert!(refusal(first).contains("line 1, the last, does not end with a newline"));
+    let last = "8,0 3 1 0.000000001 697 Q WS 0 + 8 [fio]\n8,0 3 1 0.000000002 697 Q WS 4096 + 12";
+    let cut = file(last);
+    assert_eq!(rows(&cut), [(1, Write, 0, 4096, None)]);
+    assert!(
+        cut.notes[0].contains("line 2, the last, does not end with a newline"),
+        "{:?}",
+        cut.notes
+    );
+}
+
 #[test]
 fn what_is_no_trace_is_refused() {
     for text in

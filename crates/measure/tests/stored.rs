@@ -95,6 +95,27 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
             }
         }
     }
+    // More than was issued is no share of it: others went to the device too. That alone is no verdict (see above).
+    for (read, written, says) in [
+        (
+            80,
+            704,
+            "80 MiB of 80 MiB read (100 %) and 20 MiB written here and 704 MiB in all reached a device, so other programs wrote too",
+        ),
+        (
+            800,
+            10,
+            "80 MiB read here and 800 MiB in all and 10 MiB of 20 MiB written (50 %) reached a device, so other programs read too",
+        ),
+        (800, 704, "so other programs read and wrote too"),
+    ] {
+        let mut cell = honest();
+        cell.evidence.direct = Some(false);
+        reached(&mut cell).device_read_bytes = read * MIB;
+        reached(&mut cell).device_written_bytes = written * MIB;
+        let verdict = found(&cell, "PAGE_CACHE").unwrap();
+        assert!(verdict.text.contains(says), "`{says}` in {}", verdict.text);
+    }
     // A range that was never written has nothing to read.
     let mut cell = honest();
     cell.evidence.written_share = Some(0.5);

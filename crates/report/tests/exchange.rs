@@ -325,6 +325,42 @@ fn fio_json_says_what_was_issued() {
     }
 }
 
+/// A rate holds for each kind, as in fio; a flush after writes and a limit of the time are options too. What a method
+/// varied goes before the workload's own.
+#[test]
+fn fio_json_has_rates_by_kind_flushes_and_the_time_limit() {
+    let mut run = samples::open_loop();
+    let name = run.cells[0].key.workload.clone();
+    let spec =
+        json!({ "mix": { "read": 2.0 / 3.0, "write": 1.0 / 3.0 }, "write": { "flush_every": 8 } });
+    run.head.workloads = vec![iodyno_notebook::WorkloadRecord { name, spec }];
+    let cell = &mut run.cells[0];
+    (cell.key.offered_iops, cell.key.threads) = (Some(300.0), 2);
+    cell.ended = iodyno_measure::Ended::Time;
+    let options = |run: &_| fio_document(run, Form::Json)["jobs"][0]["job options"].clone();
+    let asked = options(&run);
+    assert_eq!(asked["rate_iops"], "100,50");
+    assert_eq!((&asked["fsync"], &asked["time_based"]), (&json!("8"), &json!("1")));
+    let cell = &mut run.cells[0];
+    cell.ended = iodyno_measure::Ended::Ops;
+    let at = vec![("fsync".to_owned(), "0".to_owned()), ("read".to_owned(), "50%".to_owned())];
+    cell.key.place = Some(iodyno_measure::Place { at, ..iodyno_measure::Place::default() });
+    let asked = options(&run);
+    assert_eq!(asked["rate_iops"], "75,75");
+    assert!(asked.get("fsync").is_none() && asked.get("time_based").is_none(), "{asked}");
+    // A kind that the job does not have is left out of the list.
+    for interval in &mut run.cells[0].series {
+        let reads = interval.class(OpKind::Read).cloned().unwrap_or_default();
+        *interval.class_mut(OpKind::Trim) = reads;
+        *interval.class_mut(OpKind::Read) = iodyno_measure::ClassStats::default();
+    }
+    let asked = options(&run)["rate_iops"].as_str().unwrap().to_owned();
+    let rates: Vec<&str> = asked.split(',').collect();
+    assert_eq!((rates.len(), rates[0]), (3, ""), "{asked}");
+    let sum: u64 = rates[1..].iter().map(|rate| rate.parse::<u64>().unwrap()).sum();
+    assert!((149..=151).contains(&sum), "{asked}");
+}
+
 /// The bins of json+ are our histogram, and the percentiles are theirs: the oracle counts them again by rank.
 #[test]
 fn fio_bins_are_the_histogram() {

@@ -33,8 +33,7 @@ pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) 
             })
             .collect(),
         workloads: run
-            .cells
-            .iter()
+            .loads()
             .map(|c| WorkloadRecord {
                 name: c.name.clone(),
                 // Its canonical TOML, as an object.

@@ -193,6 +193,8 @@ pub struct TraceBuilder {
     rows: Vec<Row>,
     ops_max: usize,
     parts: Vec<TracePart>,
+    /// The ends of all operations on each part, those outside of the trace included, bytes: places follow from them.
+    part_ends_bytes: Vec<u64>,
     align_bytes: Option<u64>,
     is_sorted: bool,
     last_at_ns: u64,
@@ -214,12 +216,18 @@ impl TraceBuilder {
             rows: Vec::new(),
             ops_max,
             parts: Vec::new(),
+            part_ends_bytes: Vec::new(),
             align_bytes: align_bytes.map(u64::from),
             is_sorted: true,
             last_at_ns: 0,
             rounded: 0,
             divided: 0,
         }
+    }
+
+    /// Number of files and devices so far.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
     }
 
     /// The number of a file or device; a new one if it is not known.
@@ -234,7 +242,17 @@ impl TraceBuilder {
             return Err(format!("a trace has at most {PARTS_MAX} files or devices"));
         }
         self.parts.push(TracePart { name: name.to_owned(), ..TracePart::default() });
+        self.part_ends_bytes.push(0);
         Ok((self.parts.len() - 1) as u16)
+    }
+
+    /// Keeps room in a part for an operation that is not in the trace, so that the trace's own operations have the
+    /// addresses that they have in a longer one.
+    pub fn keep_room(&mut self, part: u16, (offset_bytes, len_bytes): (u64, u64)) {
+        let end = offset_bytes.saturating_add(len_bytes).min(END_BYTES_MAX);
+        let end = end.next_multiple_of(self.align_bytes.unwrap_or(UNIT_BYTES));
+        let known = &mut self.part_ends_bytes[usize::from(part)];
+        *known = (*known).max(end);
     }
 
     /// Operations so far.
@@ -309,6 +327,8 @@ impl TraceBuilder {
         let of = &mut self.parts[usize::from(part)];
         of.ops += 1;
         of.end_bytes = of.end_bytes.max(end);
+        let known = &mut self.part_ends_bytes[usize::from(part)];
+        *known = (*known).max(end);
         Ok(index)
     }
 
@@ -335,10 +355,10 @@ impl TraceBuilder {
         };
         let start_ns = start_ns.unwrap_or(first.at_ns());
         let mut at_bytes = 0;
-        for part in &mut self.parts {
+        for (part, end_bytes) in self.parts.iter_mut().zip(&self.part_ends_bytes) {
             part.start_bytes = at_bytes;
-            at_bytes += part.end_bytes.next_multiple_of(PART_ALIGN_BYTES);
-            if at_bytes > END_BYTES_MAX {
+            at_bytes += end_bytes.next_multiple_of(PART_ALIGN_BYTES);
+            if part.ops > 0 && at_bytes > END_BYTES_MAX {
                 return Err(format!(
                     "its files lie one after the other, and end beyond {}: choose some with --only",
                     human::size(END_BYTES_MAX)

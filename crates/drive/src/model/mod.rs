@@ -129,13 +129,13 @@ fn drive_on(
     match (&plan.cell.replay, &plan.events) {
         (None, None) => drive_with(plan, carried, stop, observer, stream),
         (None, Some(to)) => drive_with(plan, carried, stop, observer, |parts, seed| {
-            Ok(parts.recorded(parts.stream_of(seed), to))
+            Ok(parts.recorded(parts.stream_of(seed), to, None))
         }),
         (Some(replay), None) => {
             drive_with(plan, carried, stop, observer, |parts, _| parts.trace(replay))
         }
         (Some(replay), Some(to)) => drive_with(plan, carried, stop, observer, |parts, _| {
-            Ok(parts.recorded(parts.trace(replay)?, to))
+            Ok(parts.recorded(parts.trace(replay)?, to, None))
         }),
     }
 }

@@ -109,13 +109,13 @@ pub struct Replay {
     pub align: Option<u32>,
 
     /// A file or device of the trace alone, by the name that the summary shows; may be given again. Several lie
-    /// one after the other in the target.
+    /// one after the other from the target's start on, without room for those between them.
     #[arg(long, value_name = "NAME", help_heading = "Part of the trace")]
     pub only: Vec<String>,
-    /// From this time of the trace on.
+    /// From this time of the trace on; files have the same places as in the whole trace.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub from: Option<u64>,
-    /// Up to this time of the trace.
+    /// Up to this time of the trace; files have the same places as in the whole trace.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub to: Option<u64>,
     /// Of blkparse's text: which events are the operations.

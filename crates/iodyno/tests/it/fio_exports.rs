@@ -115,7 +115,9 @@ fn json_is_like_that_of_fio() {
     assert_eq!(ours["hostname"], host.trim());
     // The options are those of the job.
     let options = &ours["jobs"][0]["job options"];
-    for (key, value) in [("rw", "randrw"), ("rwmixread", "60"), ("bs", "4096"), ("iodepth", "1")] {
+    let expected = [("rw", "randrw"), ("rwmixread", "60"), ("bs", "4096"), ("iodepth", "1")];
+    let limits = [("fsync", "20"), ("runtime", "300ms"), ("time_based", "1")];
+    for (key, value) in expected.into_iter().chain(limits) {
         assert_eq!(options[key], value, "{options}");
     }
 }
@@ -234,6 +236,28 @@ fn fio2gnuplot_reads_the_logs() {
         let ours = number(&document["jobs"][0]["read"][mean]);
         assert!((row.parse::<f64>().unwrap() - ours).abs() <= 1.0, "{average} {ours}");
     }
+}
+
+/// Jobs of a file at once: each has its own options, rates of each kind among them, and files of its own names.
+#[test]
+fn jobs_at_once_have_their_own_options() {
+    let place = Place::new();
+    let job = "[global]\nsize=512k\nbs=64k\nioengine=psync\n[b]\nrw=write\nfsync=2\n[c]\nrw=read\n               [d]\nrw=randrw\nbs=4k\nsize=40k\nrate_iops=100,50\n";
+    place.write("k.fio", job);
+    place.iodyno("run k.fio --on scratch:4MiB -q").succeeds();
+    let document: Value = serde_json::from_str(&export(&place, "fio-json")).unwrap();
+    let options = |job: usize, key: &str| document["jobs"][job]["job options"][key].clone();
+    assert_eq!([0, 1, 2].map(|job| options(job, "rw")), ["write", "read", "randrw"]);
+    assert_eq!([0, 1, 2].map(|job| options(job, "fsync")), ["2".into(), Value::Null, Value::Null]);
+    assert_eq!(options(2, "rate_iops"), "100,50");
+    place.iodyno("export last --format fio-json -o out").succeeds();
+    let stem = "iodepth-1-numjobs-1";
+    let expected = [
+        format!("randrw-{stem}.3.json"),
+        format!("read-{stem}.2.json"),
+        format!("write-{stem}.1.json"),
+    ];
+    assert_eq!(names(&place.path("out")), expected);
 }
 
 /// Forms that are files need a folder, others take none; each job of a sweep is a file of its own.

@@ -200,6 +200,24 @@ fn a_runs_operations_are_recorded() {
     place.iodyno(&words).exits(2).says(&["a.trace", "it is there already"]);
 }
 
+/// In closed loop the time is when an operation was issued: of a worker's first one not before its thread ran.
+#[test]
+fn first_operations_are_stamped_when_they_are_issued() {
+    let place = Place::new();
+    let job = "[a]\nrw=randread\nbs=4k\nsize=4m\nnumjobs=4\nio_size=400k\nioengine=psync\n";
+    place.write("a.fio", job);
+    place.document("run a.fio --on scratch:16MiB --record-trace a.trace");
+    let text = std::fs::read_to_string(place.path("a.trace")).unwrap();
+    let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let firsts: Vec<u64> = lines
+        .filter(|words| words[0] == "o" && words[4] == "0")
+        .map(|words| words[1].parse().unwrap())
+        .collect();
+    assert_eq!(firsts.len(), 4, "{text:.400}");
+    // The start of the cell is when the first thread may begin, and none reads the clock at that nanosecond.
+    assert!(firsts.iter().all(|at_ns| *at_ns > 0), "{firsts:?}");
+}
+
 /// Kolmogorov and Smirnov's test of the recorded times of an open loop in virtual time, where nothing is late; 1.63 is
 /// the 1 % point.
 #[test]

@@ -139,23 +139,37 @@ fn is_short(device_bytes: u64, issued_bytes: u64, written_share: Option<f64>) ->
         && (device_bytes as f64) < REACHED_SHARE_MIN * written * issued_bytes as f64
 }
 
-/// `0 B of 1.2 GiB read (0 %) reached a device`.
+/// `0 B of 1.2 GiB read (0 %) reached a device`. More than was issued is no share of it: the device's counters are those
+/// of all that goes to it.
 fn counts(r: &Reached) -> String {
     let part = |what: &str, device: u64, issued: u64| {
         (issued > 0).then(|| {
+            let (of_device, own) = (human::size(device), human::size(issued));
+            if device > issued {
+                return format!("{own} {what} here and {of_device} in all");
+            }
             let percent = (100.0 * device as f64 / issued as f64).floor();
-            format!("{} of {} {what} ({percent} %)", human::size(device), human::size(issued))
+            format!("{of_device} of {own} {what} ({percent} %)")
         })
     };
-    let parts = [
-        part("read", r.device_read_bytes, r.issued_read_bytes),
-        part("written", r.device_written_bytes, r.issued_written_bytes),
-    ];
+    let read = (r.device_read_bytes, r.issued_read_bytes);
+    let written = (r.device_written_bytes, r.issued_written_bytes);
+    let parts = [part("read", read.0, read.1), part("written", written.0, written.1)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() {
         return "no bytes were moved".to_owned();
     }
-    format!("{} reached a device", parts.join(" and "))
+    let parts = parts.join(" and ");
+    let is_more = |(device, issued): (u64, u64)| issued > 0 && device > issued;
+    let others = match (is_more(read), is_more(written)) {
+        (false, false) => return format!("{parts} reached a device"),
+        (true, false) => "read",
+        (false, true) => "wrote",
+        (true, true) => "read and wrote",
+    };
+    format!(
+        "{parts} reached a device, so other programs {others} too, or a layer beneath read ahead or kept copies: how much of this run is in it is not known"
+    )
 }
 
 /// Whether a flash device was written that had not been written over before.

@@ -70,24 +70,34 @@ fn options(run: &Run, cell: &Cell, total: &Interval) -> Map<String, Value> {
         put("size", cell.evidence.active_bytes.to_string());
     }
     if let Some(rate) = key.offered_iops {
-        // fio's rate is that of each of its jobs.
-        put("rate_iops", (rate / f64::from(key.threads.max(1))).to_string());
+        put("rate_iops", rates(run, cell, total, rate));
+    }
+    if writes > 0
+        && let Some(every) = flush_every(run, cell).filter(|every| *every > 0)
+    {
+        put("fsync", every.to_string());
     }
     put("runtime", runtime(time_ns(run, cell)));
+    if cell.ended == Ended::Time {
+        put("time_based", "1".to_owned());
+    }
     out
 }
 
-/// A value of the cell's workload; None if workloads of that name in the run differ in it.
+/// A value of the cell's workload: of the one that has the cell's own name, or else of those that go by the workload's;
+/// None if these differ in it.
 fn said<T: PartialEq>(run: &Run, cell: &Cell, what: impl Fn(&Value) -> Option<T>) -> Option<T> {
-    let mut all = run.head.workloads.iter().filter(|w| w.name == cell.key.workload);
+    let all = &run.head.workloads;
+    let is_own = all.iter().any(|w| w.name == cell.key.name);
+    let name = if is_own { &cell.key.name } else { &cell.key.workload };
+    let mut all = all.iter().filter(|w| w.name == *name);
     let first = what(&all.next()?.spec)?;
     all.all(|w| what(&w.spec).as_ref() == Some(&first)).then_some(first)
 }
 
 /// The job's share of reads, 0 to 1; None where it is not known.
 fn read_share(run: &Run, cell: &Cell) -> Option<f64> {
-    let varied = cell.key.place.as_ref().and_then(|p| p.at.iter().find(|(axis, _)| axis == "read"));
-    if let Some((_, share)) = varied {
+    if let Some(share) = varied(cell, "read") {
         return parse_percent(share).ok();
     }
     said(run, cell, |spec| {
@@ -95,6 +105,46 @@ fn read_share(run: &Run, cell: &Cell) -> Option<f64> {
         let (read, write) = (of("read")?, of("write")?);
         (read + write > 0.0).then(|| read / (read + write))
     })
+}
+
+/// The value of an axis that a method varied, in words.
+fn varied<'a>(cell: &'a Cell, axis: &str) -> Option<&'a str> {
+    let at = &cell.key.place.as_ref()?.at;
+    at.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
+}
+
+/// Writes of a job up to each of its flushes; 0: it has none, None: it is not known.
+fn flush_every(run: &Run, cell: &Cell) -> Option<u64> {
+    match varied(cell, "fsync") {
+        Some(every) => every.parse().ok(),
+        None => said(run, cell, |spec| spec["write"]["flush_every"].as_u64()),
+    }
+}
+
+/// The rate of each of fio's jobs: one number for a job of one kind, otherwise that of each kind in fio's order, with
+/// nothing for a kind that it does not have. fio takes whole numbers.
+fn rates(run: &Run, cell: &Cell, total: &Interval, rate: f64) -> String {
+    let rate = rate / f64::from(cell.key.threads.max(1));
+    let in_words = |rate: f64| if rate < 1.0 { rate } else { rate.round() }.to_string();
+    let ops = |kind: OpKind| total.class(kind).map_or(0, ClassStats::ops);
+    let mut kinds = vec![OpKind::Read, OpKind::Write, OpKind::Trim];
+    if kinds.iter().filter(|kind| ops(**kind) > 0).count() < 2 {
+        return in_words(rate);
+    }
+    while kinds.last().is_some_and(|kind| ops(*kind) == 0) {
+        kinds.pop();
+    }
+    let all: u64 = kinds.iter().map(|kind| ops(*kind)).sum();
+    let read_share =
+        read_share(run, cell).filter(|_| ops(OpKind::Read) + ops(OpKind::Write) == all);
+    let of = |kind: &OpKind| match (kind, read_share) {
+        (OpKind::Read, Some(share)) => share,
+        (OpKind::Write, Some(share)) => 1.0 - share,
+        _ => ops(*kind) as f64 / all as f64,
+    };
+    let word =
+        |kind: &OpKind| if ops(*kind) > 0 { in_words(rate * of(kind)) } else { String::new() };
+    kinds.iter().map(word).collect::<Vec<_>>().join(",")
 }
 
 /// The job's time limit if that ended it, else the measured time, in whole ms.
@@ -115,12 +165,11 @@ fn runtime(ns: u64) -> String {
 
 /// fio's word for the mix and the addresses. Without another pattern it is sequential.
 fn pattern(run: &Run, cell: &Cell, total: &Interval) -> String {
-    let spec = run.head.workloads.iter().find(|w| w.name == cell.key.workload).map(|w| &w.spec);
     let issued = |kind: &OpKind| total.class(*kind).map_or(0, ClassStats::ops) > 0;
     let kinds = [OpKind::Read, OpKind::Write, OpKind::Trim].into_iter().filter(issued);
-    let sequential = spec.is_some_and(|spec| {
+    let sequential = said(run, cell, |spec| {
         let mut patterns = kinds.clone().flat_map(|kind| patterns(spec, kind)).peekable();
-        patterns.peek().is_some() && patterns.all(|p| p == "sequential")
+        Some(patterns.peek().is_some() && patterns.all(|p| p == "sequential"))
     });
     let kinds: Vec<OpKind> = kinds.collect();
     let word = match kinds.as_slice() {
@@ -129,7 +178,7 @@ fn pattern(run: &Run, cell: &Cell, total: &Interval) -> String {
         [OpKind::Trim] => "trim",
         _ => "read",
     };
-    if sequential { word.to_owned() } else { format!("rand{word}") }
+    if sequential == Some(true) { word.to_owned() } else { format!("rand{word}") }
 }
 
 /// The address patterns of one kind of operation: its own, or those of the specification for all kinds.
