@@ -226,7 +226,8 @@ impl<'a, 'f> Reading<'a, 'f> {
         let _ = writeln!(toml, "block = \"{}\"", size_text(self.block_bytes));
         if let Some(align) = align {
             // Blocks may be smaller than the alignment of their addresses.
-            let key = if self.block_bytes % align == 0 { "align" } else { "address_align" };
+            let key =
+                if self.block_bytes.is_multiple_of(align) { "align" } else { "address_align" };
             let _ = writeln!(toml, "{key} = \"{}\"", size_text(align));
         }
         let end = end.map_or_else(|| "100%".to_owned(), size_text);

@@ -286,7 +286,8 @@ pub fn read(
         let counts = left_out.iter().map(|(what, count)| format!("{count} {what}"));
         let counts = counts.collect::<Vec<_>>().join(", ");
         let but = if counts.is_empty() { String::new() } else { format!(": it has {counts}") };
-        let notes = sink.notes.iter().map(|note| format!("; {note}")).collect::<String>();
+        let notes: Vec<String> = sink.notes.iter().map(|note| format!("; {note}")).collect();
+        let notes = notes.concat();
         problem(format!("{why}{but}{notes}"))
     })?;
     let parts = &trace.summary().parts;
