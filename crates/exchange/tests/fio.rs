@@ -380,12 +380,12 @@ fn jobs_end_as_in_fio() {
         .spec
         .arrivals()
     {
-        ArrivalKind::Open { rate_iops, .. } => rate_iops,
-        other => panic!("{other:?}"),
+        ArrivalKind::Open { rate_iops, .. } => rate_iops.round() as u64,
+        other @ ArrivalKind::Closed { .. } => panic!("{other:?}"),
     };
     assert!(refusal("[job]\nsize=1g\niodepth=0\n").contains("`iodepth` is 1 or more"));
-    assert_eq!(rate("rw=write\nrate_iops=50\nfsync=1"), 100.0);
-    assert_eq!(rate("rw=randrw\nrate_iops=100,100\nfdatasync=4"), 225.0);
+    assert_eq!(rate("rw=write\nrate_iops=50\nfsync=1"), 100);
+    assert_eq!(rate("rw=randrw\nrate_iops=100,100\nfdatasync=4"), 225);
     // Files that are larger than what the job moves, and steps in shares of them.
     let job = |lines: &str| file(&format!("[job]\nrw=randread\nfilename=x\n{lines}\n"));
     let spec = |lines: &str| job(lines).groups[0][0].spec.clone();
