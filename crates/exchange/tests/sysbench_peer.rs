@@ -90,9 +90,13 @@ fn call(line: &str, all: &str) -> Option<Call> {
         last(before).or_else(|| {
             // Lines are found by their addresses in the text.
             let at = line.as_ptr() as usize - all.as_ptr() as usize;
-            let resumed = format!("{thread} <... {name} resumed>");
-            let later = all[at..].lines().find(|later| later.starts_with(&resumed))?;
-            last(later.split_once(") ")?.0)
+            // strace fills short thread numbers up with spaces.
+            let resumed = format!("<... {name} resumed>");
+            let rest = all[at..].lines().find_map(|later| {
+                let (number, rest) = later.split_once(' ')?;
+                (number.parse() == Ok(thread)).then(|| rest.trim_start().strip_prefix(&resumed))?
+            })?;
+            last(rest.split_once(") ")?.0)
         })
     } else {
         last(arguments.rsplit_once(") ")?.0)
