@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 const BLOCKS: [&str; 3] = ["sh", "sh root", "sh manual"];
 
@@ -77,21 +78,38 @@ fn run(page: &Path, commands: &[Line]) {
     }
 }
 
+/// Pages at a time: most commands wait for storage or for time to pass.
+const PAGES_AT_ONCE: usize = 3;
+
 #[test]
 fn commands_of_every_page_work() {
     let mut done = BTreeSet::from([("./test".to_owned(), 0)]);
-    let mut count = 0;
+    let mut work = Vec::new();
     for page in pages() {
         let mut lines = commands(&page, "sh");
         if page.ends_with("README.md") {
             // Its examples are those of the pages that it links to.
             lines.retain(|line| !done.contains(line));
         }
-        run(&page, &lines);
-        count += lines.len();
-        done.extend(lines);
+        done.extend(lines.clone());
+        work.push((page, lines));
     }
+    let count: usize = work.iter().map(|(_, lines)| lines.len()).sum();
     assert!(count > 40, "{count} commands were found");
+    // Long pages first, so that the threads end together.
+    work.sort_by_key(|(_, lines)| lines.len());
+    let work = Mutex::new(work);
+    std::thread::scope(|scope| {
+        for _ in 0..PAGES_AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let next = work.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                    let Some((page, lines)) = next else { break };
+                    run(&page, &lines);
+                }
+            });
+        }
+    });
 }
 
 #[test]

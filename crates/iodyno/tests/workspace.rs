@@ -22,6 +22,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("exchange", 3),
     ("live", 3),
     ("method", 3),
+    ("msglog", 3),
     ("notebook", 3),
     ("target", 3),
     ("drive", 4),

@@ -1,0 +1,222 @@
+//! A chunk: what one write stores. A header with a checksum, then records of messages, then zeroes up to a whole
+//! number of blocks. Where chunks lie is in `layout.rs`; how they are found again is in `recovery.rs`.
+//!
+//! The header, in little-endian order:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | `IMC1` |
+//! | 4..8 | CRC-32C of bytes 8 to the end of the records |
+//! | 8..16 | the log's identifier |
+//! | 16..24 | the chunk's place in the log, bytes since the log was made |
+//! | 24..32 | number of its first message |
+//! | 32..40 | place in the log below which all was durable when the chunk was closed |
+//! | 40..48 | latest time of publication up to here, ns since 1970 |
+//! | 48..52 | bytes of the chunk on the target |
+//! | 52..56 | bytes of header and records |
+//! | 56..60 | messages; records that are no messages do not count |
+//! | 60..64 | epoch: how often the log was opened for writing |
+//! | 64..68 | CRC-32C of the chunk before it; 0 for the first of the log |
+//! | 68..72 | flags: 1, the rest of its segment is unused |
+//!
+//! A chunk is valid where it stands if its checksum, the log's identifier and its place are right. It follows another
+//! one if it also names that one's checksum, and its epoch is not lower.
+
+use crate::message::Message;
+
+/// Bytes of a chunk before its first record.
+pub const CHUNK_HEADER_BYTES: usize = 72;
+const MAGIC: [u8; 4] = *b"IMC1";
+const FLAG_LAST_OF_SEGMENT: u32 = 1;
+/// The checksum covers all that follows it.
+const CHECKED_FROM: usize = 8;
+
+/// Header of a chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkHeader {
+    /// CRC-32C of the rest of header and records.
+    pub checksum: u32,
+    /// The log's identifier.
+    pub log_id: u64,
+    /// Place in the log, bytes since the log was made.
+    pub position: u64,
+    /// Number of its first message.
+    pub first_message: u64,
+    /// Place below which all was durable when it was closed.
+    pub durable_position: u64,
+    /// Latest time of publication up to here, ns since 1970.
+    pub time_ns: u64,
+    /// Bytes on the target.
+    pub length_bytes: u32,
+    /// Bytes of header and records.
+    pub used_bytes: u32,
+    /// Messages.
+    pub messages: u32,
+    /// How often the log had been opened for writing.
+    pub epoch: u32,
+    /// Checksum of the chunk before it.
+    pub previous_checksum: u32,
+    /// The rest of the segment is unused.
+    pub is_last_of_segment: bool,
+}
+
+impl ChunkHeader {
+    /// Place of the chunk that follows, if it is in the same segment.
+    pub fn end(&self) -> u64 {
+        self.position + u64::from(self.length_bytes)
+    }
+
+    /// Writes it, with its checksum, to the start of a chunk whose records are in place.
+    ///
+    /// # Panics
+    /// If `chunk` is shorter than it says.
+    pub fn seal(&mut self, chunk: &mut [u8]) {
+        let used = self.used_bytes as usize;
+        chunk[0..4].copy_from_slice(&MAGIC);
+        let mut put = |at: usize, bytes: &[u8]| chunk[at..at + bytes.len()].copy_from_slice(bytes);
+        put(8, &self.log_id.to_le_bytes());
+        put(16, &self.position.to_le_bytes());
+        put(24, &self.first_message.to_le_bytes());
+        put(32, &self.durable_position.to_le_bytes());
+        put(40, &self.time_ns.to_le_bytes());
+        put(48, &self.length_bytes.to_le_bytes());
+        put(52, &self.used_bytes.to_le_bytes());
+        put(56, &self.messages.to_le_bytes());
+        put(60, &self.epoch.to_le_bytes());
+        put(64, &self.previous_checksum.to_le_bytes());
+        put(68, &(u32::from(self.is_last_of_segment) * FLAG_LAST_OF_SEGMENT).to_le_bytes());
+        self.checksum = crc_fast::crc32_iscsi(&chunk[CHECKED_FROM..used]);
+        chunk[4..8].copy_from_slice(&self.checksum.to_le_bytes());
+        chunk[used..self.length_bytes as usize].fill(0);
+    }
+
+    /// The header at the start of `bytes`, without a look at its checksum. None where none can be.
+    pub fn peek(bytes: &[u8]) -> Option<Self> {
+        let header = bytes.get(..CHUNK_HEADER_BYTES)?;
+        if header[0..4] != MAGIC {
+            return None;
+        }
+        let word = |at: usize| header[at..at + 8].try_into().map(u64::from_le_bytes).ok();
+        let half = |at: usize| header[at..at + 4].try_into().map(u32::from_le_bytes).ok();
+        let header = Self {
+            checksum: half(4)?,
+            log_id: word(8)?,
+            position: word(16)?,
+            first_message: word(24)?,
+            durable_position: word(32)?,
+            time_ns: word(40)?,
+            length_bytes: half(48)?,
+            used_bytes: half(52)?,
+            messages: half(56)?,
+            epoch: half(60)?,
+            previous_checksum: half(64)?,
+            is_last_of_segment: half(68)? & FLAG_LAST_OF_SEGMENT != 0,
+        };
+        let lengths = CHUNK_HEADER_BYTES..=header.length_bytes as usize;
+        lengths.contains(&(header.used_bytes as usize)).then_some(header)
+    }
+}
+
+/// A valid chunk, as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// Its header.
+    pub header: ChunkHeader,
+    whole: &'a [u8],
+}
+
+/// Why bytes are no valid chunk of a log at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalid {
+    /// There is no header.
+    NoHeader,
+    /// The chunk says that it is longer than what is there.
+    Cut,
+    /// The checksum differs.
+    Checksum,
+    /// It is a chunk of another log.
+    OtherLog(u64),
+    /// It belongs elsewhere in the log.
+    OtherPosition(u64),
+    /// The checksum holds, and a record can't be.
+    Record,
+    /// It is whole, and was never acknowledged: it does not follow the chunk before it.
+    Stale,
+    /// The target does not return it.
+    Unreadable(std::io::ErrorKind),
+}
+
+impl core::fmt::Display for Invalid {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NoHeader => f.write_str("there is no header of a chunk"),
+            Self::Cut => f.write_str("the chunk is cut off"),
+            Self::Checksum => f.write_str("the chunk's checksum differs"),
+            Self::OtherLog(id) => write!(f, "the chunk belongs to the log {id:016x}"),
+            Self::OtherPosition(at) => write!(f, "the chunk belongs to place {at} of the log"),
+            Self::Stale => f.write_str("a chunk stands there that was never acknowledged"),
+            Self::Unreadable(kind) => write!(f, "the target can't be read ({kind})"),
+            Self::Record => f.write_str("the chunk's checksum holds, and its records are none"),
+        }
+    }
+}
+
+impl<'a> Chunk<'a> {
+    /// The chunk of log `log_id` for `position` at the start of `bytes`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn parse(bytes: &'a [u8], log_id: u64, position: u64) -> Result<Self, Invalid> {
+        let header = ChunkHeader::peek(bytes).ok_or(Invalid::NoHeader)?;
+        if header.log_id != log_id {
+            return Err(Invalid::OtherLog(header.log_id));
+        }
+        if header.position != position {
+            return Err(Invalid::OtherPosition(header.position));
+        }
+        // What is cut off may be zeroes alone, but it was never whole.
+        let whole = bytes.get(..header.length_bytes as usize).ok_or(Invalid::Cut)?;
+        let used = &whole[..header.used_bytes as usize];
+        if crc_fast::crc32_iscsi(&used[CHECKED_FROM..]) != header.checksum {
+            return Err(Invalid::Checksum);
+        }
+        let chunk = Self { header, whole };
+        let mut records = chunk.records();
+        let messages = records.by_ref().filter(|record| record.kind.is_message()).count();
+        let is_whole = records.rest.is_empty() && messages == header.messages as usize;
+        is_whole.then_some(chunk).ok_or(Invalid::Record)
+    }
+
+    /// Its records, in their order.
+    pub fn records(&self) -> Records<'a> {
+        Records { rest: &self.whole[CHUNK_HEADER_BYTES..self.header.used_bytes as usize] }
+    }
+
+    /// All its bytes.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.whole
+    }
+
+    /// Its messages with their numbers, in their order.
+    pub fn messages(&self) -> impl Iterator<Item = (u64, Message<'a>)> + use<'a> {
+        let first = self.header.first_message;
+        let messages = self.records().filter(|record| record.kind.is_message());
+        messages.enumerate().map(move |(i, message)| (first + i as u64, message))
+    }
+}
+
+/// Records of a chunk.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Message<'a>;
+
+    fn next(&mut self) -> Option<Message<'a>> {
+        let (message, length) = Message::decode(self.rest)?;
+        self.rest = &self.rest[length..];
+        Some(message)
+    }
+}

@@ -1,0 +1,181 @@
+//! Where a log lies on a target: a description at the start, twice, and segments after it, each used again when its
+//! content is no longer kept. What a segment holds is in `chunk.rs`.
+//!
+//! A *position* counts the log's bytes since it was made, and never falls. Its segment is the position divided by the
+//! segment's size; segment `n` lies in slot `n` modulo the number of slots.
+
+use crate::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
+use thiserror::Error;
+
+/// Bytes before the first slot: the description, and its copy in the second half.
+pub const DESCRIPTION_BYTES: u64 = 64 << 10;
+/// Offsets of the two descriptions.
+pub const DESCRIPTION_OFFSETS: [u64; 2] = [0, DESCRIPTION_BYTES / 2];
+/// Bytes of one description.
+pub const DESCRIPTION_BLOCK_BYTES: usize = 4096;
+const MAGIC: [u8; 8] = *b"IODYLOG1";
+/// The fewest segments: one that is written, one that is kept, and two that are free.
+pub const SEGMENTS_MIN: u64 = 4;
+/// The smallest and the largest chunk, bytes.
+pub const CHUNK_BYTES: core::ops::RangeInclusive<u32> = 4 << 10..=16 << 20;
+
+/// The sizes of a log, and its identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Distinguishes its chunks from those of other logs.
+    pub log_id: u64,
+    /// Bytes of the target that it uses.
+    pub capacity_bytes: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// The longest chunk, bytes.
+    pub chunk_bytes: u32,
+    /// Chunks begin and end at multiples of this many bytes.
+    pub align_bytes: u32,
+}
+
+/// Sizes that no log can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum LayoutError {
+    /// Blocks.
+    #[error("blocks of {0} bytes: a power of two from 512 to 65,536")]
+    Align(u32),
+    /// Chunks.
+    #[error("chunks of {0} bytes: {min} to {max}, and a multiple of the target's block", min = CHUNK_BYTES.start(), max = CHUNK_BYTES.end())]
+    Chunk(u32),
+    /// Segments.
+    #[error("segments of {segment_bytes} bytes: a multiple of the chunk's {chunk_bytes}")]
+    Segment {
+        /// Bytes of a segment.
+        segment_bytes: u64,
+        /// Bytes of a chunk.
+        chunk_bytes: u32,
+    },
+    /// The target.
+    #[error("the target has {capacity_bytes} bytes: a log needs {needed_bytes}, four segments and {DESCRIPTION_BYTES} bytes; use smaller segments")]
+    Capacity {
+        /// Bytes of the target.
+        capacity_bytes: u64,
+        /// The fewest bytes.
+        needed_bytes: u64,
+    },
+}
+
+impl Layout {
+    /// A log's sizes.
+    ///
+    /// # Errors
+    /// What can't be.
+    pub fn new(
+        log_id: u64,
+        capacity_bytes: u64,
+        segment_bytes: u64,
+        chunk_bytes: u32,
+        align_bytes: u32,
+    ) -> Result<Self, LayoutError> {
+        let layout = Self { log_id, capacity_bytes, segment_bytes, chunk_bytes, align_bytes };
+        layout.check().map(|()| layout)
+    }
+
+    /// Segments for a target: 64 of them, each 1 MiB to 1 GiB, and of whole chunks.
+    pub fn segment_bytes_for(capacity_bytes: u64, chunk_bytes: u32) -> u64 {
+        let chunk = u64::from(chunk_bytes.max(1));
+        let wanted = (capacity_bytes / 64).clamp(1 << 20, 1 << 30);
+        let fits = capacity_bytes.saturating_sub(DESCRIPTION_BYTES) / SEGMENTS_MIN;
+        (wanted.min(fits) / chunk).max(1) * chunk
+    }
+
+    fn check(&self) -> Result<(), LayoutError> {
+        let Self { capacity_bytes, segment_bytes, chunk_bytes, align_bytes, .. } = *self;
+        if !align_bytes.is_power_of_two() || !(512..=65_536).contains(&align_bytes) {
+            return Err(LayoutError::Align(align_bytes));
+        }
+        if !CHUNK_BYTES.contains(&chunk_bytes) || !chunk_bytes.is_multiple_of(align_bytes) {
+            return Err(LayoutError::Chunk(chunk_bytes));
+        }
+        if segment_bytes == 0 || !segment_bytes.is_multiple_of(chunk_bytes.into()) {
+            return Err(LayoutError::Segment { segment_bytes, chunk_bytes });
+        }
+        let needed_bytes = segment_bytes.saturating_mul(SEGMENTS_MIN) + DESCRIPTION_BYTES;
+        if capacity_bytes < needed_bytes {
+            return Err(LayoutError::Capacity { capacity_bytes, needed_bytes });
+        }
+        Ok(())
+    }
+
+    /// Number of slots.
+    pub fn slots(&self) -> u64 {
+        (self.capacity_bytes - DESCRIPTION_BYTES) / self.segment_bytes
+    }
+
+    /// Segment of a position.
+    pub fn segment(&self, position: u64) -> u64 {
+        position / self.segment_bytes
+    }
+
+    /// First position of a segment.
+    pub fn segment_start(&self, segment: u64) -> u64 {
+        segment * self.segment_bytes
+    }
+
+    /// Bytes from a position to the end of its segment.
+    pub fn left_in_segment(&self, position: u64) -> u64 {
+        self.segment_bytes - position % self.segment_bytes
+    }
+
+    /// The oldest segment that is kept when this one has been entered: two are always free, one for what is carried from
+    /// the oldest, and one that what is carried may run into.
+    pub fn oldest_kept(&self, segment: u64) -> u64 {
+        (segment + 3).saturating_sub(self.slots())
+    }
+
+    /// Offset on the target, bytes.
+    pub fn offset_bytes(&self, position: u64) -> u64 {
+        let slot = self.segment(position) % self.slots();
+        DESCRIPTION_BYTES + slot * self.segment_bytes + position % self.segment_bytes
+    }
+
+    /// Place of the chunk after one with this header.
+    pub fn after(&self, header: &ChunkHeader) -> u64 {
+        if header.is_last_of_segment {
+            self.segment_start(self.segment(header.position) + 1)
+        } else {
+            header.end()
+        }
+    }
+
+    /// Bytes that a chunk offers to records.
+    pub fn space_bytes(&self) -> usize {
+        self.chunk_bytes as usize - CHUNK_HEADER_BYTES
+    }
+
+    /// Bytes on the target of a chunk whose header and records have so many.
+    pub fn aligned(&self, used_bytes: usize) -> usize {
+        used_bytes.next_multiple_of(self.align_bytes as usize)
+    }
+
+    /// The description, to be written at both of [`DESCRIPTION_OFFSETS`].
+    pub fn describe(&self) -> Vec<u8> {
+        let mut block = vec![0; DESCRIPTION_BLOCK_BYTES];
+        block[0..8].copy_from_slice(&MAGIC);
+        block[12..20].copy_from_slice(&self.log_id.to_le_bytes());
+        block[20..28].copy_from_slice(&self.capacity_bytes.to_le_bytes());
+        block[28..36].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        block[36..40].copy_from_slice(&self.chunk_bytes.to_le_bytes());
+        block[40..44].copy_from_slice(&self.align_bytes.to_le_bytes());
+        let checksum = crc_fast::crc32_iscsi(&block[12..]);
+        block[8..12].copy_from_slice(&checksum.to_le_bytes());
+        block
+    }
+
+    /// The layout that a block describes. None where it describes none.
+    pub fn read(block: &[u8]) -> Option<Self> {
+        let block = block.get(..DESCRIPTION_BLOCK_BYTES)?;
+        let word = |at: usize| block[at..at + 8].try_into().map(u64::from_le_bytes).ok();
+        let half = |at: usize| block[at..at + 4].try_into().map(u32::from_le_bytes).ok();
+        if block[0..8] != MAGIC || half(8)? != crc_fast::crc32_iscsi(&block[12..]) {
+            return None;
+        }
+        Self::new(word(12)?, word(20)?, word(28)?, half(36)?, half(40)?).ok()
+    }
+}

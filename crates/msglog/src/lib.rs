@@ -1,0 +1,23 @@
+//! A message log without I/O.
+//!
+//! [`Log`] is the state machine: messages are appended, it says what to write and to flush, and passes on what has become
+//! durable. [`recovery`] opens one. [`State`] is the current value by key. What carries the operations out, and serves the log
+//! to clients, is elsewhere.
+
+pub mod chunk;
+pub mod commit;
+pub mod layout;
+pub mod log;
+pub mod message;
+pub mod recovery;
+pub mod state;
+pub mod storage;
+
+pub use chunk::{Chunk, ChunkHeader};
+pub use commit::{Commit, CommitRule, Durability};
+pub use layout::Layout;
+pub use log::{Action, AppendError, Log, LogOptions, Persisted};
+pub use message::{Message, MessageKind};
+pub use recovery::{Damage, OpenError, Recovered, SegmentReader};
+pub use state::State;
+pub use storage::Storage;

@@ -1,0 +1,154 @@
+//! A message, and the record that stores it in a chunk. Chunks are in `chunk.rs`.
+//!
+//! A record, in little-endian order:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | length of the whole record, bytes |
+//! | 4 | kind |
+//! | 5 | length of the topic, bytes |
+//! | 6..8 | length of the key, bytes |
+//! | 8..16 | publisher's number |
+//! | 16..24 | the publisher's sequence |
+//! | 24..32 | time of publication, ns since 1970 |
+//! | 32.. | topic, key, body |
+
+use thiserror::Error;
+
+/// Bytes of a record before its topic.
+pub const RECORD_HEADER_BYTES: usize = 32;
+/// The longest topic, bytes.
+pub const TOPIC_BYTES_MAX: usize = u8::MAX as usize;
+/// The longest key, bytes.
+pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
+
+/// What a record stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum MessageKind {
+    /// A message. With a key, it is the current value of that key in its topic.
+    Publish = 0,
+    /// Removes the current value of a key.
+    Delete = 1,
+    /// The current value of a key, copied from a segment that is about to be dropped. It is no message: replays leave
+    /// it out.
+    CarriedValue = 2,
+    /// A publisher's name (as the key), number, and last sequence. It is no message.
+    Publisher = 3,
+}
+
+impl MessageKind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Publish, Self::Delete, Self::CarriedValue, Self::Publisher]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
+    }
+
+    /// Whether subscribers and replays get it, and it has a number.
+    pub fn is_message(self) -> bool {
+        matches!(self, Self::Publish | Self::Delete)
+    }
+}
+
+/// A message as it was published, or another record of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// What it stands for.
+    pub kind: MessageKind,
+    /// Number of its publisher; 0 for none.
+    pub publisher: u64,
+    /// Its place among the messages of its publisher, from 1; 0 without a publisher.
+    pub sequence: u64,
+    /// When it was published, ns since 1970.
+    pub time_ns: u64,
+    /// Its topic, at most [`TOPIC_BYTES_MAX`] bytes.
+    pub topic: &'a str,
+    /// Its key, at most [`KEY_BYTES_MAX`] bytes; empty for none.
+    pub key: &'a [u8],
+    /// Its content.
+    pub body: &'a [u8],
+}
+
+/// A record that can't be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RecordError {
+    /// The topic is too long.
+    #[error("the topic has {0} bytes: at most {TOPIC_BYTES_MAX}")]
+    Topic(usize),
+    /// The key is too long.
+    #[error("the key has {0} bytes: at most {KEY_BYTES_MAX}")]
+    Key(usize),
+    /// It does not fit into a chunk.
+    #[error("the message needs {record_bytes} bytes with its header, and a chunk has space for {space_bytes}: use larger chunks")]
+    Length {
+        /// Bytes of the record.
+        record_bytes: usize,
+        /// Bytes that a chunk offers.
+        space_bytes: usize,
+    },
+}
+
+impl<'a> Message<'a> {
+    /// Bytes of its record.
+    pub fn record_bytes(&self) -> usize {
+        RECORD_HEADER_BYTES + self.topic.len() + self.key.len() + self.body.len()
+    }
+
+    /// Whether it can be stored at all in chunks that offer `space_bytes` to records.
+    ///
+    /// # Errors
+    /// What is too long.
+    pub fn check(&self, space_bytes: usize) -> Result<(), RecordError> {
+        let record_bytes = self.record_bytes();
+        match () {
+            () if self.topic.len() > TOPIC_BYTES_MAX => Err(RecordError::Topic(self.topic.len())),
+            () if self.key.len() > KEY_BYTES_MAX => Err(RecordError::Key(self.key.len())),
+            () if record_bytes > space_bytes => {
+                Err(RecordError::Length { record_bytes, space_bytes })
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// Writes its record to the start of `to`.
+    ///
+    /// # Panics
+    /// If it does not fit: see [`Message::check`].
+    pub fn encode(&self, to: &mut [u8]) {
+        let (header, rest) = to.split_at_mut(RECORD_HEADER_BYTES);
+        header[0..4].copy_from_slice(&(self.record_bytes() as u32).to_le_bytes());
+        header[4] = self.kind as u8;
+        header[5] = self.topic.len() as u8;
+        header[6..8].copy_from_slice(&(self.key.len() as u16).to_le_bytes());
+        header[8..16].copy_from_slice(&self.publisher.to_le_bytes());
+        header[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        header[24..32].copy_from_slice(&self.time_ns.to_le_bytes());
+        let (topic, rest) = rest.split_at_mut(self.topic.len());
+        let (key, rest) = rest.split_at_mut(self.key.len());
+        topic.copy_from_slice(self.topic.as_bytes());
+        key.copy_from_slice(self.key);
+        rest[..self.body.len()].copy_from_slice(self.body);
+    }
+
+    /// The record at the start of `bytes`, and its length. None where there is none.
+    pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let header = bytes.get(..RECORD_HEADER_BYTES)?;
+        let length = u32::from_le_bytes(header[0..4].try_into().ok()?) as usize;
+        let (topic_bytes, key_bytes) =
+            (usize::from(header[5]), usize::from(u16::from_le_bytes([header[6], header[7]])));
+        let content = bytes.get(RECORD_HEADER_BYTES..length)?;
+        let (topic, content) = content.split_at_checked(topic_bytes)?;
+        let (key, body) = content.split_at_checked(key_bytes)?;
+        let word = |at: usize| header[at..at + 8].try_into().map(u64::from_le_bytes).ok();
+        let message = Self {
+            kind: MessageKind::from_byte(header[4])?,
+            publisher: word(8)?,
+            sequence: word(16)?,
+            time_ns: word(24)?,
+            topic: core::str::from_utf8(topic).ok()?,
+            key,
+            body,
+        };
+        Some((message, length))
+    }
+}
