@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::early_end::EarlyEnd;
 use crate::engine::{EngineKind, Medium};
 use crate::gather::{Gathering, TICK, assemble, empty_cells};
+use crate::log_load;
 use crate::model;
 use crate::plan::{CellPlan, DriveError, Observer, TargetPlan, Unobserved};
 use crate::worker_threads::{Done, WorkerMessage, WorkerThreads, spawn_workers, wait_until_ready};
@@ -63,6 +64,7 @@ pub fn drive_cell(
         team.threads.into_iter().for_each(|t| drop(t.join()));
     }
     assemble(plan, done, &mut cells);
+    log_load::keep(&team.logs, &mut cells);
     early_end.state(&mut cells);
     for target in stuck {
         let oldest_ns = plan.clock.now_ns().saturating_sub(end_ns);

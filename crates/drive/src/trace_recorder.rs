@@ -78,6 +78,7 @@ impl<S> Recording<S> {
 impl<S: Source> Source for Recording<S> {
     type Token = (S::Token, u64);
     const WAITS_FOR_OTHERS: bool = S::WAITS_FOR_OTHERS;
+    const HAS_CONTENT: bool = S::HAS_CONTENT;
 
     fn start(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
@@ -97,6 +98,14 @@ impl<S: Source> Source for Recording<S> {
             Next::WaitCompletion => Next::WaitCompletion,
             Next::Done => Next::Done,
         }
+    }
+
+    fn fill(&mut self, op: &Op, token: Self::Token, bytes: &mut [u8]) {
+        self.source.fill(op, token.0, bytes);
+    }
+
+    fn check(&mut self, op: &Op, bytes: &[u8]) -> bool {
+        self.source.check(op, bytes)
     }
 
     fn completed(&mut self, op: &Op, token: Self::Token, outcome: Outcome, now_ns: u64) {

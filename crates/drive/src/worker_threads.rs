@@ -9,6 +9,7 @@ use crate::engine::{
     ram::RamEngine, uring::UringSetup,
 };
 use crate::in_flight::Share;
+use crate::log_load;
 use crate::memory::Buffers;
 use crate::plan::{CellPlan, DriveError, TargetPlan, active_range};
 use crate::probe;
@@ -16,6 +17,7 @@ use crate::recorder::{IntervalMessage, Recorder};
 use crate::trace_recorder::{Recording, TraceEvents};
 use crate::worker::{Control, Limits, Worker, WorkerReport};
 use iodyno_measure::{Coverage, Ended};
+use iodyno_msglog::{LoadOfTarget, LogSource};
 use iodyno_units::OpKind;
 use iodyno_workload::{
     self as workload, ArrivalKind, CellSpec, Filler, Geometry, Replay, Shared, Source, Spec,
@@ -58,6 +60,8 @@ pub(crate) struct WorkerThreads {
     pub(crate) messages: Receiver<WorkerMessage>,
     pub(crate) threads: Vec<JoinHandle<()>>,
     pub(crate) control: Arc<Control>,
+    /// Of each target whose workload is a message log.
+    pub(crate) logs: Vec<Option<Arc<LoadOfTarget>>>,
 }
 
 /// Creates the workers' threads; they set themselves up and wait for the start.
@@ -70,6 +74,7 @@ pub(crate) fn spawn_workers(
     let (interval_sender, intervals) = channel();
     let (message_sender, messages) = channel();
     let (mut threads, mut numbers) = (Vec::new(), Vec::new());
+    let logs = log_load::of_targets(plan, |target| slots(plan, target))?;
     for (index, target) in plan.targets.iter().enumerate() {
         let cell = plan.cell_on(index);
         let shared = shared(cell, target, cell.seed)?;
@@ -90,19 +95,12 @@ pub(crate) fn spawn_workers(
             numbers.push(Arc::clone(&of_thread));
             let parts = WorkerParts { plan, target: index, number, shared: &shared };
             let build = (&control, &interval_sender, early_end.flag(index));
-            let thread = match (&cell.replay, &plan.events) {
-                (None, None) => setup.spawn(of_thread, parts.build(parts.stream(), build)),
-                (None, Some(to)) => setup.spawn(
-                    of_thread,
-                    parts.build(parts.recorded(parts.stream(), to, Some(plan.clock)), build),
-                ),
-                (Some(replay), None) => {
-                    setup.spawn(of_thread, parts.build(parts.trace(replay)?, build))
+            let thread = match (&cell.replay, &logs[index]) {
+                (Some(replay), _) => setup.spawn(of_thread, &parts, parts.trace(replay)?, build),
+                (None, Some(log)) => {
+                    setup.spawn(of_thread, &parts, LogSource::new(log, number), build)
                 }
-                (Some(replay), Some(to)) => {
-                    let source = parts.recorded(parts.trace(replay)?, to, Some(plan.clock));
-                    setup.spawn(of_thread, parts.build(source, build))
-                }
+                (None, None) => setup.spawn(of_thread, &parts, parts.stream(), build),
             };
             threads.push(thread.map_err(|source| DriveError::SetUp {
                 target: target.name.clone(),
@@ -112,7 +110,7 @@ pub(crate) fn spawn_workers(
             })?);
         }
     }
-    Ok(WorkerThreads { numbers, intervals, messages, threads, control })
+    Ok(WorkerThreads { numbers, intervals, messages, threads, control, logs })
 }
 
 /// State that the workers of a target share.
@@ -134,6 +132,18 @@ fn share_of(total: u64, workers: u32, number: u32) -> u64 {
     total / u64::from(workers) + u64::from(u64::from(number) < total % u64::from(workers))
 }
 
+/// The most operations that a worker of a target has in flight.
+pub(crate) fn slots(plan: &CellPlan, target: usize) -> u32 {
+    let cell = plan.cell_on(target);
+    if !plan.targets[target].engine.queues() {
+        1
+    } else if is_open(&cell.spec) && cell.replay.is_none() {
+        cell.spec.depth().max(OPEN_SLOTS_MIN)
+    } else {
+        cell.spec.depth()
+    }
+}
+
 /// What a worker of a cell is made of.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerParts<'a> {
@@ -144,11 +154,14 @@ pub(crate) struct WorkerParts<'a> {
     pub(crate) shared: &'a Arc<Shared>,
 }
 
+/// What the workers of all targets share, and the flag that ends those of one.
+type Build<'a> = (&'a Arc<Control>, &'a Sender<IntervalMessage>, &'a Arc<AtomicBool>);
+
 impl WorkerParts<'_> {
     fn build<S: Source>(
         &self,
         source: S,
-        (control, sender, is_over): (&Arc<Control>, &Sender<IntervalMessage>, &Arc<AtomicBool>),
+        (control, sender, is_over): Build<'_>,
     ) -> Worker<S> {
         let Self { plan, target, number, shared } = *self;
         let cell = plan.cell_on(target);
@@ -173,14 +186,7 @@ impl WorkerParts<'_> {
 
     /// The most operations that it has in flight.
     pub(crate) fn slots(&self) -> u32 {
-        let cell = self.plan.cell_on(self.target);
-        if !self.plan.targets[self.target].engine.queues() {
-            1
-        } else if is_open(&cell.spec) && cell.replay.is_none() {
-            cell.spec.depth().max(OPEN_SLOTS_MIN)
-        } else {
-            cell.spec.depth()
-        }
+        slots(self.plan, self.target)
     }
 
     /// Operations of the workload's stream, drawn from the cell's seed.
@@ -278,8 +284,25 @@ struct WorkerSetup {
 }
 
 impl WorkerSetup {
-    /// Starts the worker's thread, which stores its ID.
+    /// Starts the thread of the worker that issues what `source` gives, recorded where the plan says so. The thread stores
+    /// its ID.
     fn spawn<S: Source + 'static>(
+        self,
+        of_thread: Arc<AtomicI32>,
+        parts: &WorkerParts<'_>,
+        source: S,
+        build: Build<'_>,
+    ) -> io::Result<JoinHandle<()>> {
+        match &parts.plan.events {
+            None => self.start(of_thread, parts.build(source, build)),
+            Some(to) => {
+                let source = parts.recorded(source, to, Some(parts.plan.clock));
+                self.start(of_thread, parts.build(source, build))
+            }
+        }
+    }
+
+    fn start<S: Source + 'static>(
         self,
         of_thread: Arc<AtomicI32>,
         worker: Worker<S>,

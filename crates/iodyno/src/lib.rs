@@ -21,6 +21,7 @@ mod method;
 mod method_flags;
 mod overrides;
 mod purge;
+mod log_bench;
 mod replay;
 mod report;
 mod resume;
@@ -32,7 +33,7 @@ mod size;
 mod study;
 mod style;
 
-use args::{Cli, Command};
+use args::{Cli, Command, LogCommand};
 use clap::{CommandFactory as _, Parser as _};
 use failure::Failure;
 use iodyno_report::json::Options;
@@ -91,6 +92,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Serve(flags) => serve::command(flags),
         Command::Fault(flags) => fault::command(flags),
         Command::Status(flags) => fault::status(flags),
+        Command::Log(LogCommand::Bench(flags)) => log_bench::command(flags, cli, words, style),
         Command::Replay(flags) => replay::command(flags, cli, words, style),
         Command::Study(flags) => study::command(flags, cli.notebook.as_deref(), style),
         Command::Size(flags) => size::command(flags, cli.notebook.as_deref(), style),

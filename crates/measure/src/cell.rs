@@ -1,7 +1,7 @@
 //! The cell: one workload on one target (or on several, merged) under one set of conditions, and
 //! everything that was counted.
 
-use crate::{Evidence, Histogram, Interval, IoKinds, Level, Verdict};
+use crate::{Evidence, Histogram, Interval, IoKinds, Level, MessageLog, Verdict};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -253,6 +253,9 @@ pub struct Cell {
     pub lateness: Option<Histogram>,
     /// Open loop: operations that were due when the window ended and had not been submitted.
     pub backlog_ops: u64,
+    /// Messages of a message log, where the workload is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<Box<MessageLog>>,
     /// Why it ended.
     pub ended: Ended,
     /// Evidence beside the figures.
@@ -335,6 +338,7 @@ impl Cell {
             stamps: self.stamps,
             lateness: self.lateness.clone(),
             backlog_ops: self.backlog_ops,
+            log: self.log.clone(),
             ended: self.ended,
             evidence: self.evidence.clone(),
             facts: self.facts.clone(),
@@ -405,5 +409,8 @@ impl Cell {
             self.lateness.get_or_insert_default().merge(theirs);
         }
         self.backlog_ops += other.backlog_ops;
+        if let Some(theirs) = &other.log {
+            self.log.get_or_insert_default().merge(theirs);
+        }
     }
 }

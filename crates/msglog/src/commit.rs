@@ -3,28 +3,10 @@
 //! Chunks have numbers in the order of the log, from 0. Several may be written at once, and complete in any order. A flush
 //! covers the writes that had completed when it was issued. A chunk is *durable* when all chunks before it are, so what
 //! is lost in a crash is a tail.
+//!
+//! Without durability a chunk counts when its write has completed; with `Each`, a message has a write and a flush of its own.
 
-/// When messages count as persisted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Durability {
-    /// When their write has completed: the target, or the kernel, may still hold it in memory.
-    None,
-    /// When a flush after their write has completed. Messages that come meanwhile share the next one.
-    Batch,
-    /// As `Batch`, but each message has a write and a flush of its own.
-    Each,
-}
-
-impl Durability {
-    /// All of them, by their names.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("none", Self::None), ("batch", Self::Batch), ("each", Self::Each)];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, it)| *it == self).map_or("", |(name, _)| name)
-    }
-}
+pub use iodyno_workload::LogDurability as Durability;
 
 /// How chunks are committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 pub mod chunk;
 pub mod commit;
 pub mod layout;
+pub mod load;
 pub mod log;
 pub mod message;
 pub mod recovery;
@@ -16,6 +17,7 @@ pub mod storage;
 pub use chunk::{Chunk, ChunkHeader};
 pub use commit::{Commit, CommitRule, Durability};
 pub use layout::Layout;
+pub use load::{LoadOfTarget, LoadShape, LogSource};
 pub use log::{Action, AppendError, Log, LogOptions, Persisted};
 pub use message::{Message, MessageKind};
 pub use recovery::{Damage, OpenError, Recovered, SegmentReader};

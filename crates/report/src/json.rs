@@ -10,8 +10,8 @@ use crate::run_verdict::RunVerdict;
 use crate::thresholds;
 use iodyno_measure::threshold::Outcome;
 use iodyno_measure::{
-    Cell, ClassStats, Histogram, Interval, KindSummary, Latency, Level, PERCENTILES, Summary,
-    Threshold, errno_name,
+    Cell, ClassStats, Histogram, Interval, KindSummary, Latency, Level, MessageLog, PERCENTILES,
+    Summary, Threshold, errno_name,
 };
 use iodyno_notebook::{Run, RunSummary, Status};
 use iodyno_units::OpKind;
@@ -210,6 +210,9 @@ fn cell(cell: &Cell, options: Options) -> Value {
     );
     put("lateness_ns", cell.lateness.as_ref().map(|h| latency(&Latency::of(h))).into());
     put("backlog_ops", json!(cell.backlog_ops));
+    if let Some(log) = &cell.log {
+        put("log", message_log(cell, log, options));
+    }
     put("level", json!(cell.level().map(Level::name)));
     put("verdicts", json!(cell.verdicts));
     put("facts", json!(cell.facts));
@@ -219,6 +222,28 @@ fn cell(cell: &Cell, options: Options) -> Value {
         put("series", series(cell, &figures));
     }
     Value::Object(out)
+}
+
+fn message_log(cell: &Cell, log: &MessageLog, options: Options) -> Value {
+    let mut object = json!({
+        "messages": log.messages,
+        "messages_per_s": cell.per_second(log.messages as f64),
+        "body_bytes_per_s": cell.per_second(log.body_bytes as f64),
+        "persist_ns": latency(&Latency::of(&log.persist)),
+        "chunks": log.chunks,
+        "flushes": log.flushes,
+        "backlog_max": log.backlog_max,
+        "backlog_end": log.backlog_end,
+        "blocked_seconds": log.blocked_ns as f64 / 1e9,
+        "dropped": log.dropped,
+        "replayed": log.replayed,
+        "replayed_per_s": cell.per_second(log.replayed as f64),
+        "replay_errors": log.replay_errors,
+    });
+    if options.series {
+        object["series"] = json!(log.intervals);
+    }
+    object
 }
 
 fn cpu_workers(cell: &Cell) -> Value {

@@ -71,6 +71,9 @@ impl fmt::Display for Canonical<'_> {
         if let Some(step) = spec.worker_step_bytes {
             writeln!(f, "worker_step = \"{}\"", size_text(step))?;
         }
+        if let Some(log) = &spec.log {
+            write!(f, "\n{log}")?;
+        }
         if let Some(FileSet { files, size, extent_bytes }) = &spec.file_set {
             writeln!(f, "\n[file_set]\nfiles = {files}\nsize = \"{size}\"")?;
             if let Some(bytes) = extent_bytes {

@@ -55,6 +55,9 @@ impl Spec {
         if self.active != named.active {
             all.push(format!("range {}", self.active));
         }
+        if self.log != named.log {
+            all.push("another log".to_owned());
+        }
         if self.file_set != named.file_set {
             all.push("another file set".to_owned());
         }

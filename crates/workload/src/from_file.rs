@@ -6,6 +6,7 @@ use iodyno_units::OpKind;
 
 use crate::file_set::FileSet;
 use crate::group::{Group, Workload};
+use crate::log_load::LogLoad;
 use crate::rules;
 use crate::schema::KEYS;
 use crate::spec::{
@@ -81,8 +82,11 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
         all.push(Address { pattern: Pattern::Uniform { once_per_pass: false }, share: 1.0 });
     }
     let mut block = blocks(reader, record, "block");
+    let log = LogLoad::read(reader, record);
     if block.is_empty() {
-        block.push(Block { bytes: 4096, share: 1.0 });
+        // A chunk of a log is 64 KiB.
+        let bytes = if log.is_some() { 64 << 10 } else { 4096 };
+        block.push(Block { bytes, share: 1.0 });
     }
     let active = record.text("active").and_then(|text| {
         let read = text.parse::<ActiveRange>();
@@ -92,15 +96,21 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
     Spec {
         about: record.text("about").unwrap_or_default().to_owned(),
         source: record.text("source").map(str::to_owned),
-        threads: saturated(record.whole("threads").unwrap_or(1)),
+        threads: record
+            .whole("threads")
+            .map_or_else(|| log.map_or(1, |log| log.threads()), saturated),
         depth: saturated(record.whole("depth").unwrap_or(1)),
         block,
-        align_bytes: record.whole("align").map(saturated),
+        align_bytes: record.whole("align").map(saturated).or(log.map(|_| 4096)),
         address_align_bytes: record.whole("address_align").map(saturated),
         worker_step_bytes: record.whole("worker_step"),
         active: active.unwrap_or(ActiveRange::WHOLE),
         file_set,
-        mix: mix(reader, record),
+        mix: match &log {
+            Some(log) if record.get("mix").is_none() => log.mix(),
+            _ => mix(reader, record),
+        },
+        log,
         mix_order: match record.word("mix_order") {
             Some("ratio") => MixOrder::Ratio,
             _ => MixOrder::Drawn,

@@ -5,6 +5,7 @@ use iodyno_catalog::Fault;
 use iodyno_units::{OpKind, human};
 
 use crate::file_set::{FS_BLOCK_BYTES, MAX_EXTENT_BYTES, MAX_FILES};
+use crate::log_load;
 use crate::range::size_text;
 use crate::spec::{
     Address, ArrivalKind, Batches, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS,
@@ -39,16 +40,17 @@ const MAX_THINK_NS: u64 = 3600 * SECOND_NS;
 /// The slowest and the fastest rate, in operations a second.
 const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 
+/// The rules that a specification breaks.
 #[derive(Default)]
-struct Faults(Vec<Fault>);
+pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
-    fn add(&mut self, path: impl Into<String>, message: impl Into<String>, help: &str) {
+    pub(crate) fn add(&mut self, path: impl Into<String>, message: impl Into<String>, help: &str) {
         let help = (!help.is_empty()).then(|| help.to_owned());
         self.0.push(Fault { path: path.into(), message: message.into(), help });
     }
 
-    fn whole(&mut self, key: &str, what: &str, value: u64, most: u64) {
+    pub(crate) fn whole(&mut self, key: &str, what: &str, value: u64, most: u64) {
         if !(1..=most).contains(&value) {
             self.add(key, format!("{what} is a whole number from 1 to {most}"), "");
         }
@@ -72,6 +74,7 @@ pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
     check_blocks(spec, &mut faults);
     check_range(spec, &mut faults);
     check_file_set(spec, &mut faults);
+    log_load::check(spec, &mut faults);
     check_places(spec, &mut faults);
     for scope in Scope::ALL {
         check_addresses(spec, scope, &mut faults);

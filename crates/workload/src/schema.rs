@@ -18,6 +18,7 @@ pub const KEYS: &[Key] = &[
     Key::optional("worker_step", ValueType::Bytes),
     Key::optional("active", ValueType::Text).such_as("\"0%..100%\""),
     Key::optional("file_set", ValueType::Table(FILE_SET)),
+    Key::optional("log", ValueType::Table(LOG)),
     Key::optional("mix", ValueType::Table(MIX)),
     Key::optional("mix_order", ValueType::Word(&["drawn", "ratio"])),
     Key::optional("flush", ValueType::Table(FLUSH)),
@@ -47,6 +48,20 @@ const FILE_SET: &[Key] = &[
     Key::required("file_set.files", COUNT).such_as("64"),
     Key::required("file_set.size", ValueType::Text).such_as("\"50%\""),
     Key::optional("file_set.extent", ValueType::Bytes),
+];
+
+const LOG: &[Key] = &[
+    Key::optional("log.message", ValueType::Bytes).such_as("\"512B\""),
+    Key::optional("log.rate", ValueType::Rate).such_as("\"1M/s\""),
+    Key::optional("log.publishers", COUNT),
+    Key::optional("log.backlog", COUNT),
+    Key::optional("log.when_full", ValueType::Word(&["block", "drop"])),
+    Key::optional("log.durability", ValueType::Word(&["none", "batch", "each"])),
+    Key::optional("log.fua", ValueType::Flag),
+    Key::optional("log.batch", COUNT),
+    Key::optional("log.commit", COUNT),
+    Key::optional("log.readers", COUNT),
+    Key::optional("log.replay", COUNT),
 ];
 
 const MIX: &[Key] = &[

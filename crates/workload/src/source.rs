@@ -83,6 +83,19 @@ pub trait Source: Debug + Send {
         None
     }
 
+    /// Its writes have content of its own, and it checks what is read.
+    const HAS_CONTENT: bool = false;
+
+    /// Writes the content of an operation that it gave. Called in the order of the operations, where
+    /// [`Source::HAS_CONTENT`] and bytes move.
+    fn fill(&mut self, _op: &Op, _token: Self::Token, _bytes: &mut [u8]) {}
+
+    /// Whether a read that succeeded returned what it should. Called before [`Source::completed`], where
+    /// [`Source::HAS_CONTENT`] and bytes move.
+    fn check(&mut self, _op: &Op, _bytes: &[u8]) -> bool {
+        true
+    }
+
     /// An operation has completed at `now_ns`.
     fn completed(&mut self, op: &Op, token: Self::Token, outcome: Outcome, now_ns: u64);
 

@@ -8,6 +8,7 @@
 use core::str::FromStr;
 
 use crate::file_set::FileSet;
+use crate::log_load::LogLoad;
 use iodyno_units::{OpKind, parse_percent, parse_size};
 
 pub use crate::range::{ActiveRange, Edge, Percent};
@@ -404,6 +405,7 @@ pub struct Spec {
     pub(crate) worker_step_bytes: Option<u64>,
     pub(crate) active: ActiveRange,
     pub(crate) file_set: Option<FileSet>,
+    pub(crate) log: Option<LogLoad>,
     /// Shares by kind; 0 for a kind that is not issued.
     pub(crate) mix: [f64; OpKind::COUNT],
     pub(crate) mix_order: MixOrder,

@@ -30,15 +30,17 @@ mod worker;
 use crate::cpu::CpuTime;
 use crate::engine::{EngineKind, Medium};
 use crate::gather::{Gathering, assemble, empty_cells};
+use crate::log_load;
 use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
-use crate::worker_threads::{Done, WorkerParts, coverage, is_open, limits, shared};
+use crate::worker_threads::{Done, WorkerParts, coverage, is_open, limits, shared, slots};
 pub use carried::Carried;
 use event_loop::EventLoop;
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Fault, Machine, System};
 use iodyno_measure::{Cell, StampQuality};
+use iodyno_msglog::LogSource;
 use iodyno_units::{human, rng};
 use iodyno_workload::{Content, Source, Spec};
 use settle::Settled;
@@ -125,17 +127,41 @@ fn drive_on(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Ran, DriveError> {
-    let stream = |parts: &WorkerParts<'_>, seed| Ok(parts.stream_of(seed));
-    match (&plan.cell.replay, &plan.events) {
-        (None, None) => drive_with(plan, carried, stop, observer, stream),
-        (None, Some(to)) => drive_with(plan, carried, stop, observer, |parts, seed| {
-            Ok(parts.recorded(parts.stream_of(seed), to, None))
-        }),
-        (Some(replay), None) => {
-            drive_with(plan, carried, stop, observer, |parts, _| parts.trace(replay))
+    if let Some(replay) = &plan.cell.replay {
+        return drive_recorded(plan, carried, stop, observer, |parts, _| parts.trace(replay));
+    }
+    if plan.targets.iter().enumerate().all(|(i, _)| plan.cell_on(i).spec.log().is_none()) {
+        return drive_recorded(plan, carried, stop, observer, |parts, seed| {
+            Ok(parts.stream_of(seed))
+        });
+    }
+    let logs = log_load::of_targets(plan, |target| slots(plan, target))?;
+    let mut ran = drive_recorded(plan, carried, stop, observer, |parts, _| {
+        match &logs[parts.target] {
+            Some(log) => Ok(LogSource::new(log, parts.number)),
+            None => Err(DriveError::DoesNotFit {
+                target: plan.targets[parts.target].name.clone(),
+                why: "in virtual time a message log runs with no workload of another kind beside it"
+                    .to_owned(),
+            }),
         }
-        (Some(replay), Some(to)) => drive_with(plan, carried, stop, observer, |parts, _| {
-            Ok(parts.recorded(parts.trace(replay)?, to, None))
+    })?;
+    log_load::keep(&logs, &mut ran.cells);
+    Ok(ran)
+}
+
+/// With the sources that `source` makes, from a seed, for each worker; recorded where the plan says so.
+fn drive_recorded<S: Source>(
+    plan: &CellPlan,
+    carried: &mut Carried,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+    source: impl Fn(&WorkerParts<'_>, u64) -> Result<S, DriveError>,
+) -> Result<Ran, DriveError> {
+    match &plan.events {
+        None => drive_with(plan, carried, stop, observer, source),
+        Some(to) => drive_with(plan, carried, stop, observer, |parts, seed| {
+            Ok(parts.recorded(source(parts, seed)?, to, None))
         }),
     }
 }

@@ -312,7 +312,9 @@ impl<S: Source> WorkerLoop<S> {
             {
                 // SAFETY: the slot was free, so nothing of it is in flight.
                 let bytes = unsafe { buffers.bytes(slot, op.len_bytes as usize) };
-                if let Some(map) = &w.verify {
+                if S::HAS_CONTENT {
+                    w.source.fill(&op, issue.token, bytes);
+                } else if let Some(map) = &w.verify {
                     map.fill(&op, bytes);
                 } else if let Some(filler) = &mut w.filler {
                     filler.stamp(bytes, &op);
@@ -442,6 +444,17 @@ impl<S: Source> WorkerLoop<S> {
                     }
                     failure = Some((ErrorKind::Corrupt, libc::EILSEQ));
                     first_corruption.get_or_insert_with(|| what.to_string());
+                }
+            }
+            if S::HAS_CONTENT
+                && failure.is_none()
+                && slot.op.kind == OpKind::Read
+                && let Some(buffers) = buffers
+            {
+                // SAFETY: as above.
+                let bytes = unsafe { &*buffers.bytes(index, len_bytes as usize) };
+                if !source.check(&slot.op, bytes) {
+                    failure = Some((ErrorKind::Corrupt, libc::EILSEQ));
                 }
             }
             let outcome = if failure.is_none() { Outcome::Succeeded } else { Outcome::Failed };

@@ -4,7 +4,7 @@
 use super::distribution::{self, of_cells};
 use super::stage::Stage;
 use super::time;
-use super::{figures, labels, latency_breakdown};
+use super::{figures, labels, latency_breakdown, messages};
 use iodyno_measure::statistics::repeats;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::threshold::{unusable, with_repeats};
@@ -43,7 +43,8 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     let of_time = figures("time", "Over time", over_time);
     let of_shape = figures("distribution", "Distribution of latencies", shape);
     let ordered = if cells.len() == 1 { [of_time, of_shape] } else { [of_shape, of_time] };
-    let mut sections: Vec<Section> = ordered.into_iter().flatten().collect();
+    let messages = messages::section(run, &cells);
+    let mut sections: Vec<Section> = messages.into_iter().chain(ordered.into_iter().flatten()).collect();
     let each: Vec<(String, Vec<&Cell>)> =
         cells.iter().map(|c| (labels::name(run, &c.key), vec![*c])).collect();
     let budget = latency_breakdown::figure(run, "budget", &each);

@@ -15,6 +15,7 @@ mod grid;
 mod labels;
 mod latency_breakdown;
 mod load;
+mod messages;
 mod method;
 mod points;
 mod rate_search;

@@ -5,6 +5,7 @@
 mod bars;
 mod certainty;
 mod list;
+mod messages;
 mod method;
 mod progress;
 mod repeated;
@@ -73,6 +74,7 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: 
         let known =
             if repeated.is_empty() { results::certainty(run, &cells, style) } else { Vec::new() };
         blocks.push(repeated);
+        blocks.push(messages::lines(run, &cells, style));
         blocks.push(results::lines(run, &cells, style));
         blocks.push(neighbours(run, style));
         blocks.push(verification::lines(run, style));

@@ -1,0 +1,46 @@
+//! The load of a message log on the targets of a cell: what its workers share, and what they counted.
+
+use crate::plan::{CellPlan, DriveError, active_range};
+use iodyno_measure::Cell;
+use iodyno_msglog::{LoadOfTarget, LoadShape};
+use std::sync::Arc;
+
+/// Of each target in the plan's order; None where the workload is no log. `slots` gives the operations that a worker of
+/// a target has in flight at most.
+pub(crate) fn of_targets(
+    plan: &CellPlan,
+    slots: impl Fn(usize) -> u32,
+) -> Result<Vec<Option<Arc<LoadOfTarget>>>, DriveError> {
+    plan.targets
+        .iter()
+        .enumerate()
+        .map(|(index, target)| {
+            let cell = plan.cell_on(index);
+            let Some(load) = cell.spec.log() else { return Ok(None) };
+            let limits = cell.spec.limits();
+            let shape = LoadShape {
+                range_bytes: active_range(&cell.spec, target.medium.capacity_bytes()),
+                chunk_bytes: cell.spec.max_data_bytes(),
+                align_bytes: cell.spec.align_bytes().max(target.align_bytes).max(512),
+                depth: slots(index),
+                ramp_ns: limits.ramp_ns,
+                time_ns: limits.time_ns,
+                interval_ns: cell.interval_ns(),
+                seed: cell.seed,
+            };
+            LoadOfTarget::new(load, shape).map(Some).map_err(|e| DriveError::DoesNotFit {
+                target: target.name.clone(),
+                why: e.to_string(),
+            })
+        })
+        .collect()
+}
+
+/// Puts what the workers counted into their targets' cells.
+pub(crate) fn keep(logs: &[Option<Arc<LoadOfTarget>>], cells: &mut [Cell]) {
+    for (log, cell) in logs.iter().zip(cells) {
+        if let Some(log) = log {
+            cell.log = Some(Box::new(log.outcome()));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A worker of a load that replays: it begins at a persisted chunk, reads on from there, and then begins elsewhere.
+
+use super::{LoadOfTarget, issue};
+use crate::chunk::{Chunk, ChunkHeader};
+use iodyno_measure::message_log::MessageLog;
+use iodyno_units::rng::{Generator, below, stream};
+use iodyno_units::{Op, OpKind};
+use iodyno_workload::{Next, Outcome};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// At the end of what is persisted it looks again after this time, ns.
+const LOOK_NS: u64 = 100_000;
+
+/// See the file.
+#[derive(Debug)]
+pub struct Reader {
+    of: Arc<LoadOfTarget>,
+    rng: Generator,
+    /// Place of the next read, or where a replay begins.
+    position: Option<u64>,
+    /// Reads of this replay that are left.
+    left: u32,
+    in_flight: bool,
+    /// What a check of the bytes found: place of the chunk that follows, and messages.
+    checked: Option<(u64, u64)>,
+    measured_ns: (u64, u64),
+    found: MessageLog,
+}
+
+impl Reader {
+    pub(super) fn new(of: Arc<LoadOfTarget>, worker: u32) -> Self {
+        Self {
+            rng: stream(of.shape.seed, "replays of a log", worker.into()),
+            of,
+            position: None,
+            left: 0,
+            in_flight: false,
+            checked: None,
+            measured_ns: (0, 0),
+            found: MessageLog::default(),
+        }
+    }
+
+    pub(super) fn start(&mut self, start_ns: u64) {
+        let from_ns = start_ns + self.of.shape.ramp_ns;
+        self.measured_ns = (from_ns, self.of.shape.time_ns.map_or(u64::MAX, |t| from_ns + t));
+    }
+
+    pub(super) fn next(&mut self, now_ns: u64) -> Next<u64> {
+        // The place of the next chunk is known when this one has been read.
+        if self.in_flight {
+            return Next::WaitUntil(now_ns + 50_000_000);
+        }
+        let (durable, oldest) =
+            (self.of.durable_position(), self.of.oldest_position.load(Ordering::Acquire));
+        let (layout, chunk_bytes) = (&self.of.layout, u64::from(self.of.layout.chunk_bytes));
+        let at = match self.position.filter(|&at| self.left > 0 && at >= oldest) {
+            Some(at) => at,
+            None => {
+                // Segments begin with a chunk; other places are found from there.
+                let segments = layout.segment(oldest)..=layout.segment(durable.saturating_sub(1));
+                let count = segments.end() + 1 - segments.start();
+                let segment = segments.start() + below(&mut self.rng, count);
+                self.left = self.of.load.replay_chunks;
+                layout.segment_start(segment).max(oldest)
+            }
+        };
+        self.position = Some(at);
+        let len_bytes = chunk_bytes.min(layout.left_in_segment(at));
+        if at + len_bytes > durable {
+            return Next::WaitUntil(now_ns + LOOK_NS);
+        }
+        self.left -= 1;
+        self.in_flight = true;
+        let offset_bytes = self.of.on_target(layout.offset_bytes(at));
+        let kind = OpKind::Read;
+        issue(Op { offset_bytes, len_bytes: len_bytes as u32, kind, fua: false }, 0)
+    }
+
+    /// The bytes of a read: whole chunks of the log from its place on.
+    pub(super) fn check(&mut self, _op: &Op, bytes: &[u8]) -> bool {
+        let Some(at) = self.position else { return true };
+        let layout = &self.of.layout;
+        let (mut next, mut messages) = (at, 0);
+        loop {
+            let from = (next - at) as usize;
+            let Some(rest) = bytes.get(from..).filter(|rest| !rest.is_empty()) else { break };
+            let is_whole = ChunkHeader::peek(rest)
+                .is_none_or(|header| header.length_bytes as usize <= rest.len());
+            if !is_whole && next > at {
+                break;
+            }
+            match Chunk::parse(rest, layout.log_id, next) {
+                Ok(chunk) => {
+                    messages += u64::from(chunk.header.messages);
+                    next = layout.after(&chunk.header);
+                    if chunk.header.is_last_of_segment {
+                        break;
+                    }
+                }
+                Err(_) => {
+                    self.checked = None;
+                    return self.was_dropped();
+                }
+            }
+        }
+        self.checked = Some((next, messages));
+        true
+    }
+
+    /// Whether the writer has begun to overwrite what was read.
+    fn was_dropped(&self) -> bool {
+        let oldest = self.of.oldest_position.load(Ordering::Acquire);
+        self.position.is_some_and(|at| at < oldest)
+    }
+
+    pub(super) fn completed(&mut self, op: &Op, outcome: Outcome, now_ns: u64) {
+        self.in_flight = false;
+        let (from_ns, to_ns) = self.measured_ns;
+        let is_measured = (from_ns..to_ns).contains(&now_ns);
+        if outcome == Outcome::Failed {
+            self.found.replay_errors += u64::from(is_measured);
+            self.position = None;
+            return;
+        }
+        let Some(at) = self.position else { return };
+        // Where no bytes move, chunks are full.
+        let (next, messages) = self.checked.take().unwrap_or_else(|| {
+            let bytes = u64::from(op.len_bytes);
+            (at + bytes, bytes / self.of.record_bytes() as u64)
+        });
+        self.position = Some(next);
+        if is_measured {
+            self.found.replayed += messages;
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        self.of.add(&self.found);
+    }
+}
