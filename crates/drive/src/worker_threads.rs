@@ -158,11 +158,7 @@ pub(crate) struct WorkerParts<'a> {
 type Build<'a> = (&'a Arc<Control>, &'a Sender<IntervalMessage>, &'a Arc<AtomicBool>);
 
 impl WorkerParts<'_> {
-    fn build<S: Source>(
-        &self,
-        source: S,
-        (control, sender, is_over): Build<'_>,
-    ) -> Worker<S> {
+    fn build<S: Source>(&self, source: S, (control, sender, is_over): Build<'_>) -> Worker<S> {
         let Self { plan, target, number, shared } = *self;
         let cell = plan.cell_on(target);
         Worker {

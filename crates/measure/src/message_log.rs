@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MessageLog {
+    /// When messages counted as persisted: `none`, `batch` or `each`, as in a workload file.
+    pub durability: String,
+    /// Messages a second that were offered; None: as many as the log takes.
+    pub rate_per_s: Option<f64>,
     /// Messages that were persisted.
     pub messages: u64,
     /// Bytes of their bodies.
@@ -52,6 +56,13 @@ pub struct LogInterval {
 impl MessageLog {
     /// Adds what another worker of the same cell counted. Intervals are those of the writer: only one of the two has some.
     pub fn merge(&mut self, other: &Self) {
+        if self.durability.is_empty() {
+            self.durability.clone_from(&other.durability);
+        }
+        self.rate_per_s = match (self.rate_per_s, other.rate_per_s) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
         self.messages += other.messages;
         self.body_bytes += other.body_bytes;
         self.persist.merge(&other.persist);
@@ -98,9 +109,8 @@ impl MessageLog {
     pub fn spikes(&self, interval_ns: u64) -> Option<Spikes> {
         let median_ns = self.persist.quantile_ns(0.5)?;
         let is_spike = |it: &LogInterval| it.max_ns > median_ns.saturating_mul(SPIKE_FACTOR);
-        let at: Vec<usize> = (0..self.intervals.len())
-            .filter(|&i| is_spike(&self.intervals[i]))
-            .collect();
+        let at: Vec<usize> =
+            (0..self.intervals.len()).filter(|&i| is_spike(&self.intervals[i])).collect();
         if at.is_empty() {
             return None;
         }

@@ -226,6 +226,8 @@ fn cell(cell: &Cell, options: Options) -> Value {
 
 fn message_log(cell: &Cell, log: &MessageLog, options: Options) -> Value {
     let mut object = json!({
+        "durability": log.durability,
+        "rate_per_s": log.rate_per_s,
         "messages": log.messages,
         "messages_per_s": cell.per_second(log.messages as f64),
         "body_bytes_per_s": cell.per_second(log.body_bytes as f64),

@@ -192,8 +192,10 @@ pub(crate) fn check(spec: &Spec, faults: &mut Faults) {
     if log.readers >= MAX_THREADS {
         faults.add("log.readers", format!("at most {} replays at once", MAX_THREADS - 1), "");
     } else if spec.threads != log.threads() {
-        let message =
-            format!("the log's workers are a writer and {} replays, not {}", log.readers, spec.threads);
+        let message = format!(
+            "the log's workers are a writer and {} replays, not {}",
+            log.readers, spec.threads
+        );
         faults.add("threads", message, "leave `threads` out, and change `log.readers`");
     }
     if spec.mix != log.mix() {

@@ -136,16 +136,16 @@ fn drive_on(
         });
     }
     let logs = log_load::of_targets(plan, |target| slots(plan, target))?;
-    let mut ran = drive_recorded(plan, carried, stop, observer, |parts, _| {
-        match &logs[parts.target] {
+    let mut ran =
+        drive_recorded(plan, carried, stop, observer, |parts, _| match &logs[parts.target] {
             Some(log) => Ok(LogSource::new(log, parts.number)),
             None => Err(DriveError::DoesNotFit {
                 target: plan.targets[parts.target].name.clone(),
-                why: "in virtual time a message log runs with no workload of another kind beside it"
-                    .to_owned(),
+                why:
+                    "in virtual time a message log runs with no workload of another kind beside it"
+                        .to_owned(),
             }),
-        }
-    })?;
+        })?;
     log_load::keep(&logs, &mut ran.cells);
     Ok(ran)
 }

@@ -73,8 +73,14 @@ pub struct LogBench {
 
     /// When a message counts as persisted; several levels, separated by commas, are measured one after the other, side by
     /// side.
-    #[arg(long, value_name = "LEVEL", value_enum, value_delimiter = ',', default_value = "batch",
-        help_heading = "Log")]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "batch",
+        help_heading = "Log"
+    )]
     pub durability: Vec<DurabilityWord>,
     /// Durable writes (FUA, RWF_DSYNC) in place of flushes.
     #[arg(long, help_heading = "Log")]
@@ -154,5 +160,7 @@ fn count(text: &str) -> Result<u64, String> {
         None => text.strip_suffix('M').map_or((text, 1), |digits| (digits, 1_000_000)),
     };
     let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor));
-    number.filter(|n| *n > 0).ok_or_else(|| "take a whole number such as 50000, 500k or 2M".to_owned())
+    number
+        .filter(|n| *n > 0)
+        .ok_or_else(|| "take a whole number such as 50000, 500k or 2M".to_owned())
 }

@@ -24,8 +24,46 @@ const BUSY_SHARE_MAX: f64 = 0.95;
 /// Coarse stamps are reported when they are this share of the median.
 const STAMP_SHARE_MAX: f64 = 0.1;
 
+/// Whether a message log persisted the messages that were offered.
+fn messages(cell: &Cell, say: &mut Say) {
+    let Some(log) = &cell.log else { return };
+    let Some(rate_per_s) = log.rate_per_s.filter(|rate| rate * cell.seconds() >= 1.0) else {
+        return;
+    };
+    let achieved_per_s = cell.per_second(log.messages as f64);
+    let waiting =
+        log.backlog_end as f64 > (BACKLOG_SHARE_MAX * rate_per_s * cell.seconds()).max(1e4);
+    let offered = human::count(rate_per_s);
+    if achieved_per_s < RATE_SHARE_MIN * rate_per_s || waiting || log.dropped > 0 {
+        let lost = match log.dropped {
+            0 => format!(
+                "{} were due and not persisted at the end",
+                human::count(log.backlog_end as f64)
+            ),
+            n => format!("publishers dropped {}", human::count(n as f64)),
+        };
+        say(
+            "RATE_MISSED",
+            Level::Warning,
+            format!(
+                "{} of the {offered} messages/s offered were persisted, and {lost}: the target does not sustain this rate, so the times to persist grow with the length of the run; lower --rate",
+                human::count(achieved_per_s)
+            ),
+        );
+    } else {
+        let p99 = log.persist.supported_quantile_ns(0.99);
+        let p99 = p99.map_or(String::new(), |ns| format!("; p99 {}", human::time_ns(ns as f64)));
+        say(
+            "RATE_MET",
+            Level::Note,
+            format!("{offered} messages/s were persisted as offered{p99}"),
+        );
+    }
+}
+
 /// Whether the storage was measured, or iodyno.
 pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
+    messages(cell, say);
     let iops = cell.per_second(total.ops() as f64);
     if let Some(offered) = cell.key.offered_iops
         // Where not one operation was due, no rate was met or missed.

@@ -302,6 +302,8 @@ impl Writer {
         }
         self.publishers.end(end_ns);
         let found = &mut self.found;
+        self.of.load.durability.name().clone_into(&mut found.durability);
+        found.rate_per_s = self.of.load.rate_per_s;
         found.body_bytes = found.messages * u64::from(self.of.load.message_bytes);
         found.backlog_end = self.publishers.backlog(end_ns);
         found.blocked_ns = self.publishers.blocked_ns;

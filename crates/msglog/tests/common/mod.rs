@@ -1,5 +1,7 @@
 //! A disk with a volatile cache, and histories of a log on it. Tests are in the files that use it.
 
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
 use iodyno_msglog::recovery::{create, recover};
 use iodyno_msglog::storage::Buffer;
 use iodyno_msglog::{
@@ -9,7 +11,7 @@ use iodyno_msglog::{
 use iodyno_units::rng::{Generator, below, stream};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// A disk tears writes at this size.
 const SECTOR_BYTES: usize = 512;
@@ -74,8 +76,17 @@ impl Disk {
         }
     }
 
-    pub fn change(&self, at: usize, change: impl Fn(&mut [u8])) {
-        change(&mut self.content().durable[at..]);
+    /// Makes all writes durable.
+    pub fn write_through(&self) {
+        let count = self.content().pending.len();
+        self.flush_first(count);
+    }
+
+    /// What a read returns: also what is in the cache.
+    pub fn read_newest(&self, offset_bytes: u64, to: &mut [u8]) {
+        self.write_through();
+        let from = offset_bytes as usize;
+        to.copy_from_slice(&self.content().durable[from..from + to.len()]);
     }
 }
 
@@ -94,8 +105,7 @@ impl Storage for Disk {
     }
 
     fn flush(&self) -> io::Result<()> {
-        let count = self.content().pending.len();
-        self.flush_first(count);
+        self.write_through();
         Ok(())
     }
 
@@ -326,7 +336,8 @@ fn check(
     if defect == Defect::None {
         same_values(state, &expected(persisted)).map_err(|e| format!("before the cut, {e}"))?;
     }
-    if found.tail.position > 0 && found.tail.position < layout.segment_start(found.tail.oldest_segment)
+    if found.tail.position > 0
+        && found.tail.position < layout.segment_start(found.tail.oldest_segment)
     {
         return Err("the tail is before the oldest segment".into());
     }
@@ -345,9 +356,4 @@ fn same_values(ours: &State, expected: &State) -> Result<(), String> {
         values.iter().map(|(key, number, _)| (key[0], *number)).collect()
     };
     Err(format!("keys with numbers {:?} for {:?}", keys(&ours), keys(&expected)))
-}
-
-/// A buffer that the disk's users share.
-pub fn shared(disk: Disk) -> Arc<Disk> {
-    Arc::new(disk)
 }

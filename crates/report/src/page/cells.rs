@@ -44,7 +44,8 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     let of_shape = figures("distribution", "Distribution of latencies", shape);
     let ordered = if cells.len() == 1 { [of_time, of_shape] } else { [of_shape, of_time] };
     let messages = messages::section(run, &cells);
-    let mut sections: Vec<Section> = messages.into_iter().chain(ordered.into_iter().flatten()).collect();
+    let mut sections: Vec<Section> =
+        messages.into_iter().chain(ordered.into_iter().flatten()).collect();
     let each: Vec<(String, Vec<&Cell>)> =
         cells.iter().map(|c| (labels::name(run, &c.key), vec![*c])).collect();
     let budget = latency_breakdown::figure(run, "budget", &each);

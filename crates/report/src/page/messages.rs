@@ -5,9 +5,7 @@ use super::time::{P50, P99};
 use super::{figures, labels};
 use iodyno_measure::{Cell, MessageLog};
 use iodyno_notebook::Run;
-use iodyno_page::{
-    Axis, Figure, Mark, Panel, Plot, Point, Quantity, Section, Series, Shape,
-};
+use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Section, Series, Shape};
 use iodyno_units::human;
 
 /// Cells that are drawn.
@@ -43,7 +41,9 @@ fn figure(run: &Run, cell: &Cell, log: &MessageLog, number: usize) -> Figure {
     let backlog = line("backlog", 2, &|i| of[i].backlog_max as f64);
     let per_s = human::count(cell.per_second(log.messages as f64));
     let quantile = |q| {
-        log.persist.supported_quantile_ns(q).map_or("too few".to_owned(), |ns| human::time_ns(ns as f64))
+        log.persist
+            .supported_quantile_ns(q)
+            .map_or("too few".to_owned(), |ns| human::time_ns(ns as f64))
     };
     Figure {
         id: format!("messages-{}", number + 1),
@@ -60,7 +60,10 @@ fn figure(run: &Run, cell: &Cell, log: &MessageLog, number: usize) -> Figure {
             panels: vec![
                 Panel::new(Axis::from_zero("messages a second", Quantity::Count), vec![rate]),
                 Panel::new(Axis::log("time to be persisted", Quantity::LatencyNs), times),
-                Panel::new(Axis::from_zero("due and not persisted", Quantity::Count), vec![backlog]),
+                Panel::new(
+                    Axis::from_zero("due and not persisted", Quantity::Count),
+                    vec![backlog],
+                ),
             ],
             spans: Vec::new(),
         }),
