@@ -2,6 +2,7 @@
 
 use crate::histogram::Histogram;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Messages of a cell, in its measured window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,7 +39,7 @@ pub struct MessageLog {
 }
 
 /// An interval of the cell's series.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogInterval {
     /// Messages that were persisted.
@@ -51,6 +52,10 @@ pub struct LogInterval {
     pub max_ns: u64,
     /// The most messages that were due and not persisted.
     pub backlog_max: u64,
+    /// On emulated storage, of an interval with a spike: the phase of writes that took longer than usual, as `explain` names
+    /// it. Empty where nothing is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cause: String,
 }
 
 impl MessageLog {
@@ -78,13 +83,15 @@ impl MessageLog {
             self.intervals.resize_with(other.intervals.len(), LogInterval::default);
         }
         for (mine, theirs) in self.intervals.iter_mut().zip(&other.intervals) {
-            let (a, b) = (*mine, *theirs);
-            mine.messages += b.messages;
+            mine.messages += theirs.messages;
             // Of several logs the slower one: percentiles can't be added.
-            mine.p50_ns = a.p50_ns.max(b.p50_ns);
-            mine.p99_ns = a.p99_ns.max(b.p99_ns);
-            mine.max_ns = a.max_ns.max(b.max_ns);
-            mine.backlog_max += b.backlog_max;
+            mine.p50_ns = mine.p50_ns.max(theirs.p50_ns);
+            mine.p99_ns = mine.p99_ns.max(theirs.p99_ns);
+            mine.max_ns = mine.max_ns.max(theirs.max_ns);
+            mine.backlog_max += theirs.backlog_max;
+            if mine.cause.is_empty() {
+                mine.cause.clone_from(&theirs.cause);
+            }
         }
     }
 }
@@ -93,7 +100,7 @@ impl MessageLog {
 pub const SPIKE_FACTOR: u64 = 5;
 
 /// Intervals with spikes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spikes {
     /// Intervals that have one.
     pub intervals: usize,
@@ -102,6 +109,8 @@ pub struct Spikes {
     /// Where they come at regular times: the median distance from one to the next, ns. Regular are at least four, of which
     /// half of the distances are within a quarter of the median.
     pub every_ns: Option<u64>,
+    /// What delayed writes in most of them, on emulated storage, and in how many.
+    pub cause: Option<(String, usize)>,
 }
 
 impl MessageLog {
@@ -122,7 +131,13 @@ impl MessageLog {
         let median = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
         let near = gaps.iter().filter(|gap| 4 * gap.abs_diff(median) <= median).count();
         let is_regular = starts.len() >= 4 && 2 * near >= gaps.len();
+        let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
+        for &i in at.iter().filter(|&&i| !self.intervals[i].cause.is_empty()) {
+            *causes.entry(&self.intervals[i].cause).or_default() += 1;
+        }
+        let cause = causes.into_iter().max_by_key(|(_, n)| *n);
         Some(Spikes {
+            cause: cause.map(|(name, n)| (name.to_owned(), n)),
             intervals: at.len(),
             of: self.intervals.iter().filter(|it| it.messages > 0).count(),
             every_ns: is_regular.then_some(median * interval_ns),

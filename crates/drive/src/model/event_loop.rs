@@ -27,6 +27,14 @@ use std::sync::mpsc::Receiver;
 /// Events between two checks of the stop flag and of the observer's clock.
 const EVENTS_PER_CHECK: u32 = 1024;
 
+/// What the machine's parts did.
+pub(super) struct Used {
+    /// In the window.
+    pub(super) window: Snapshot,
+    /// Of a message log: in each interval of it.
+    pub(super) by_interval: Vec<Snapshot>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct EventLoop<'a, S: Source> {
@@ -55,6 +63,10 @@ pub(super) struct EventLoop<'a, S: Source> {
     measuring: bool,
     /// The counters of the machine's parts when the window began.
     before: Snapshot,
+    /// Of a message log: the same at the start of each interval of the window, to find what delayed its messages.
+    by_interval: Vec<Snapshot>,
+    /// When the next of those is taken, ns; [`NEVER`] where there are none.
+    next_interval_ns: u64,
     completions: u64,
     check_after: u32,
     ticked_ns: u64,
@@ -106,6 +118,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
             settled: None,
             measuring: false,
             before: Snapshot::default(),
+            by_interval: Vec::new(),
+            next_interval_ns: NEVER,
             completions: 0,
             check_after: 0,
             ticked_ns: plan.clock.now_ns(),
@@ -192,8 +206,15 @@ impl<'a, S: Source> EventLoop<'a, S> {
         if !self.measuring {
             self.measuring = true;
             self.before = self.machine.snapshot();
+            if self.plan.cell.spec.log().is_some() {
+                self.next_interval_ns = self.next_window_ns;
+            }
         }
         let now_ns = self.now_ns;
+        while self.next_interval_ns <= now_ns {
+            self.by_interval.push(self.machine.snapshot());
+            self.next_interval_ns += self.plan.cell.interval_ns();
+        }
         for worker in &mut self.workers {
             if worker.measured || worker.window_start_ns > now_ns {
                 continue;
@@ -207,7 +228,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
             }
         }
         let later = self.workers.iter().map(|w| w.window_start_ns).filter(|&at| at > now_ns);
-        self.next_window_ns = later.min().unwrap_or(NEVER);
+        self.next_window_ns = later.min().unwrap_or(NEVER).min(self.next_interval_ns);
     }
 
     /// A worker issues what is due, or ends.
@@ -376,9 +397,13 @@ impl<'a, S: Source> EventLoop<'a, S> {
 
     /// The counters of the machine's parts over the window, each worker's report, and the number of
     /// completed operations.
-    pub(super) fn into_parts(mut self) -> (Snapshot, Vec<Done>, u64, EarlyEnd) {
+    pub(super) fn into_parts(mut self) -> (Used, Vec<Done>, u64, EarlyEnd) {
         let after = self.machine.snapshot();
-        let usage = after.since(if self.measuring { &self.before } else { &after });
+        let window = after.since(if self.measuring { &self.before } else { &after });
+        let mut by_interval = std::mem::take(&mut self.by_interval);
+        by_interval.push(after);
+        let by_interval = by_interval.windows(2).map(|two| two[1].since(&two[0])).collect();
+        let usage = Used { window, by_interval };
         let mut all = Vec::with_capacity(self.workers.len());
         let mut number = 0;
         for worker in &mut self.workers {

@@ -35,7 +35,7 @@ use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
 use crate::worker_threads::{Done, WorkerParts, coverage, is_open, limits, shared, slots};
 pub use carried::Carried;
-use event_loop::EventLoop;
+use event_loop::{EventLoop, Used};
 use iodyno_emulate::spec::Written;
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Fault, Machine, System};
@@ -107,7 +107,7 @@ pub fn drive_failing_model(
     Ok(Modelled {
         cells: ran.cells,
         machine: carried.machine,
-        usage: ran.usage,
+        usage: ran.usage.window,
         completions: ran.completions,
         cpu_ns: ran.cpu_ns,
     })
@@ -116,7 +116,7 @@ pub fn drive_failing_model(
 /// The result of [`drive_on`] beside the machine.
 struct Ran {
     cells: Vec<Cell>,
-    usage: Snapshot,
+    usage: Used,
     completions: u64,
     cpu_ns: u64,
 }
@@ -147,6 +147,11 @@ fn drive_on(
             }),
         })?;
     log_load::keep(&logs, &mut ran.cells);
+    for (target, cell) in plan.targets.iter().zip(&mut ran.cells) {
+        if let (Medium::Model { volume, .. }, Some(log)) = (&target.medium, &mut cell.log) {
+            phase_time::note_causes(&ran.usage.by_interval, *volume, log);
+        }
+    }
     Ok(ran)
 }
 
@@ -226,7 +231,7 @@ fn drive_with<S: Source>(
         if let (Medium::Model { volume, .. }, true) = (&target.medium, plan.cell.beside.is_empty())
         {
             let volume = *volume;
-            phase_time::keep(&usage, volume, cell);
+            phase_time::keep(&usage.window, volume, cell);
         }
         if let Some(settled) = settled {
             let words = settled_in_words(plan, &settled, cell.window_ns);

@@ -289,6 +289,7 @@ impl Writer {
             p99_ns: of.quantile_ns(0.99).unwrap_or(0),
             max_ns: of.max_ns().unwrap_or(0),
             backlog_max: self.interval_backlog,
+            cause: String::new(),
         });
         self.found.persist.merge(of);
         of.clear();

@@ -136,8 +136,11 @@ fn remarks(cell: &Cell) -> Vec<String> {
         let every = spikes
             .every_ns
             .map_or_else(String::new, |ns| format!(", one each {}", human::duration_ns(ns)));
+        let cause = spikes.cause.map_or_else(String::new, |(phase, n)| {
+            format!("; in {n} of them writes spent longer than usual in \"{phase}\"")
+        });
         said.push(format!(
-            "{} of {} intervals have a message that took more than {} times the median{every}",
+            "{} of {} intervals have a message that took more than {} times the median{every}{cause}",
             spikes.intervals,
             spikes.of,
             iodyno_measure::message_log::SPIKE_FACTOR
