@@ -51,7 +51,9 @@ pub enum AppendError {
     #[error("too many messages wait to be written")]
     Busy,
     /// All segments hold messages that must be kept.
-    #[error("the log is full: all its {kept_bytes} bytes hold messages younger than its retention, or current values")]
+    #[error(
+        "the log is full: all its {kept_bytes} bytes hold messages younger than its retention, or current values"
+    )]
     Full {
         /// Bytes of all segments.
         kept_bytes: u64,
@@ -287,12 +289,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
         message.check(self.layout.space_bytes())?;
         let record_bytes = message.record_bytes();
-        loop {
-            // What is carried from dropped segments goes first.
-            let Some((record, overwritten_by)) = self.to_carry.front() else { break };
+        // What is carried from dropped segments goes first.
+        while let Some((record, overwritten_by)) = self.to_carry.front() {
             let (record, overwritten_by) = (record.clone(), *overwritten_by);
             let carried = record.as_message();
-            self.make_space(carried.record_bytes(), message.time_ns, Some(overwritten_by), buffers)?;
+            self.make_space(
+                carried.record_bytes(),
+                message.time_ns,
+                Some(overwritten_by),
+                buffers,
+            )?;
             self.put(&carried);
             self.to_carry.pop_front();
             if self.to_carry.front().is_none_or(|(_, next)| *next != overwritten_by) {
@@ -414,8 +420,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         let left_bytes = self.layout.left_in_segment(self.tail.position);
         let limit_bytes = left_bytes.min(self.layout.chunk_bytes.into()) as usize;
         let buffer = self.free.pop().unwrap_or_else(buffers);
-        self.open =
-            Some(Open { buffer, used_bytes: CHUNK_HEADER_BYTES, limit_bytes, messages: 0 });
+        self.open = Some(Open { buffer, used_bytes: CHUNK_HEADER_BYTES, limit_bytes, messages: 0 });
     }
 
     /// Puts a record into the open chunk, which has space for it.
@@ -552,12 +557,7 @@ pub(crate) fn note_in_index(
 }
 
 /// Takes a chunk's records into the state.
-pub(crate) fn apply_chunk(
-    state: &mut State,
-    layout: &Layout,
-    header: &ChunkHeader,
-    bytes: &[u8],
-) {
+pub(crate) fn apply_chunk(state: &mut State, layout: &Layout, header: &ChunkHeader, bytes: &[u8]) {
     let segment = layout.segment(header.position);
     if let Ok(chunk) = Chunk::parse(bytes, header.log_id, header.position) {
         let mut number = header.first_message;

@@ -77,7 +77,9 @@ pub enum OpenError {
     #[error("there is no message log: neither at byte 0 nor at byte {copy} is a description of one", copy = DESCRIPTION_OFFSETS[1])]
     NoLog,
     /// The target is shorter than the log.
-    #[error("the log has {described_bytes} bytes, and the target {capacity_bytes}: it was cut off, or this is another target")]
+    #[error(
+        "the log has {described_bytes} bytes, and the target {capacity_bytes}: it was cut off, or this is another target"
+    )]
     Truncated {
         /// Bytes that the description names.
         described_bytes: u64,
@@ -316,8 +318,8 @@ impl<'a> SegmentReader<'a> {
         let left_bytes = self.layout.left_in_segment(position);
         let wanted = left_bytes.min(self.layout.chunk_bytes.into()) as usize;
         let (held_at, held_bytes) = self.held;
-        let is_held = offset_bytes >= held_at
-            && offset_bytes + wanted as u64 <= held_at + held_bytes as u64;
+        let is_held =
+            offset_bytes >= held_at && offset_bytes + wanted as u64 <= held_at + held_bytes as u64;
         if !is_held {
             let mut bytes = left_bytes.min((*self.buffer).as_ref().len() as u64) as usize;
             self.held = (0, 0);

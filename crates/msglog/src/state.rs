@@ -132,9 +132,10 @@ impl State {
         segment: u64,
         is_changing: impl Fn(&str, &[u8]) -> bool,
     ) -> Vec<OwnedRecord> {
-        let values = self.topics.iter().flat_map(|(topic, values)| {
-            values.iter().map(move |(key, value)| (topic, key, value))
-        });
+        let values = self
+            .topics
+            .iter()
+            .flat_map(|(topic, values)| values.iter().map(move |(key, value)| (topic, key, value)));
         let values = values
             .filter(|(topic, key, value)| value.segment == segment && !is_changing(topic, key))
             .map(|(topic, key, value)| OwnedRecord {

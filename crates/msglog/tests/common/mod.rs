@@ -326,7 +326,8 @@ fn check(
     if defect == Defect::None {
         same_values(state, &expected(persisted)).map_err(|e| format!("before the cut, {e}"))?;
     }
-    if found.tail.position > 0 && found.tail.position < layout.segment_start(found.tail.oldest_segment)
+    if found.tail.position > 0
+        && found.tail.position < layout.segment_start(found.tail.oldest_segment)
     {
         return Err("the tail is before the oldest segment".into());
     }
