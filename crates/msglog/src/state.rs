@@ -20,7 +20,7 @@ pub struct Value {
 /// A publisher that the log knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publisher {
-    /// Its name.
+    /// Its name. Empty where the record with it is damaged.
     pub name: Box<str>,
     /// Sequence of its last persisted message; 0 before the first.
     pub sequence: u64,
@@ -65,17 +65,18 @@ impl State {
         if record.publisher == 0 {
             return;
         }
-        if let Some(publisher) = self.publishers.get_mut(&record.publisher) {
-            if record.kind == MessageKind::Publisher {
-                publisher.segments[0] = segment;
-            }
-            if record.sequence >= publisher.sequence {
-                (publisher.sequence, publisher.segments[1]) = (record.sequence, segment);
-            }
-        } else if record.kind == MessageKind::Publisher {
-            let name = String::from_utf8_lossy(record.key).into();
-            let publisher = Publisher { name, sequence: record.sequence, segments: [segment; 2] };
-            self.publishers.insert(record.publisher, publisher);
+        // Its name may follow: it was carried behind messages that were in flight.
+        let publisher = self.publishers.entry(record.publisher).or_insert_with(|| Publisher {
+            name: Box::default(),
+            sequence: 0,
+            segments: [segment; 2],
+        });
+        if record.kind == MessageKind::Publisher {
+            publisher.name = String::from_utf8_lossy(record.key).into();
+            publisher.segments[0] = segment;
+        }
+        if record.sequence >= publisher.sequence {
+            (publisher.sequence, publisher.segments[1]) = (record.sequence, segment);
         }
     }
 
