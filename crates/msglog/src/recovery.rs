@@ -94,6 +94,9 @@ pub enum OpenError {
         /// Its answer.
         source: io::Error,
     },
+    /// The target can't be flushed.
+    #[error("the target can't be flushed: {0}")]
+    Flush(io::Error),
 }
 
 /// Reads the description of the log on a target.
@@ -138,6 +141,8 @@ pub fn create(storage: &dyn Storage, layout: &Layout) -> io::Result<()> {
 
 /// Reads the whole log of a target. `visit` gets each valid chunk in the log's order.
 ///
+/// The target is flushed before: what a killed process has written may be in a cache, and what is found counts as persisted.
+///
 /// # Errors
 /// There is no log, or the target fails. Damage is no error: it is in the result.
 pub fn recover(
@@ -145,6 +150,7 @@ pub fn recover(
     mut visit: impl FnMut(&Chunk<'_>),
 ) -> Result<Recovered, OpenError> {
     let layout = describe(storage)?;
+    storage.flush().map_err(OpenError::Flush)?;
     let mut reader = SegmentReader::new(storage, layout);
     let mut found = Recovered {
         layout,

@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::Disk;
+use common::disk::Disk;
 use iodyno_measure::MessageLog;
 use iodyno_msglog::recovery::recover;
-use iodyno_msglog::{LoadOfTarget, LoadShape, LogSource};
+use iodyno_msglog::{LoadOfTarget, LoadShape, LogSource, Storage as _};
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Next, Outcome, Source as _, Spec};
 use std::collections::BTreeMap;
@@ -82,9 +82,9 @@ fn run_for(time_ns: u64, keys: &str, depth: u32, readers: u32) -> (MessageLog, D
         while let Some(entry) = in_flight.first_entry().filter(|entry| entry.key().0 <= now_ns) {
             let (i, op, token, mut bytes) = entry.remove();
             match op.kind {
-                OpKind::Write => disk.begin_write(op.offset_bytes, &bytes),
+                OpKind::Write => disk.write_at(op.offset_bytes, &bytes).unwrap(),
                 OpKind::Read => {
-                    disk.read_newest(op.offset_bytes, &mut bytes);
+                    disk.read_at(op.offset_bytes, &mut bytes).unwrap();
                     assert!(workers[i].check(&op, &bytes), "a replay read what is no chunk");
                 }
                 _ => {}
@@ -93,7 +93,7 @@ fn run_for(time_ns: u64, keys: &str, depth: u32, readers: u32) -> (MessageLog, D
         }
     }
     workers.iter_mut().for_each(|worker| drop(worker.end(2 * time_ns)));
-    disk.write_through();
+    disk.flush().unwrap();
     (shared.outcome(), disk)
 }
 

@@ -34,6 +34,22 @@ fn every_rule_names_its_place_and_its_remedy() {
 
 const CASES: &[(&str, &str)] = &[
     (
+        "log = { message = \"64KiB\", commit = 0, fua = true, durability = \"none\", when_full = \"drop\" }",
+        "2:19 [\"64KiB\"] a chunk of 65536 bytes does not hold one message (make `block` larger or `message` smaller)\n\
+         2:37 [0] the number of chunks is a whole number from 1 to 65536\n\
+         2:46 [true] writes with FUA are durable, and the log is not to be (leave `fua` out, or write `durability = \"batch\"`)\n\
+         2:85 [\"drop\"] without a rate no message is dropped (give a `rate`, or leave `when_full` out)",
+    ),
+    (
+        "threads = 3\nmix = { read = 1 }\nlog = { readers = 1 }",
+        "2:11 [3] the log's workers are a writer and 1 replays, not 3 (leave `threads` out, and change `log.readers`)\n\
+         3:7 [{ read = 1 }] the mix is not what the log issues (leave `mix` out: the log decides what is issued)",
+    ),
+    (
+        "log = {}\nwrite = { flush_every = 4 }",
+        "3:25 [4] `write.flush_every` has no effect on a log (remove it)",
+    ),
+    (
         "mix = { read = 1 }\nfile_set = { files = 0, size = \"0%\", extent = \"6KiB\" }",
         "3:22 [0] the number of files is a whole number from 1 to 1048576\n\
          3:32 [\"0%\"] files without bytes can't be read or written\n\

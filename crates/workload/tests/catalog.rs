@@ -184,6 +184,14 @@ fn stored_workloads_read_back_the_same() {
         )
         .unwrap(),
     );
+    for keys in [
+        "",
+        "message = \"1KiB\", rate = \"1M/s\", publishers = 3, backlog = 5000, when_full = \"drop\", \
+         durability = \"each\", batch = 7, commit = 2, readers = 2, replay = 9",
+    ] {
+        let text = format!("schema = 1\ndepth = 4\nlog = {{ {keys} }}");
+        assert_reads_back(&Spec::from_toml(&text).unwrap());
+    }
     let refused = serde_json::from_str::<Spec>("{\"schema\":1,\"mix\":{\"read\":1},\"depth\":0}");
     assert!(refused.unwrap_err().to_string().contains("the depth is a whole number"));
 }
