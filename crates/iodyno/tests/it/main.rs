@@ -25,6 +25,7 @@ mod input;
 mod interruption;
 mod limits;
 mod live;
+mod log_bench;
 mod measuring;
 mod methods;
 mod mutate;
