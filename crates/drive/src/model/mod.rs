@@ -148,8 +148,8 @@ fn drive_on(
         })?;
     log_load::keep(&logs, &mut ran.cells);
     for (target, cell) in plan.targets.iter().zip(&mut ran.cells) {
-        if let (Medium::Model { volume, .. }, Some(log)) = (&target.medium, &mut cell.log) {
-            phase_time::note_causes(&ran.usage.by_interval, *volume, log);
+        if let Medium::Model { volume, .. } = &target.medium {
+            phase_time::note_causes(&ran.usage.by_interval, *volume, cell);
         }
     }
     Ok(ran)

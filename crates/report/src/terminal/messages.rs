@@ -137,7 +137,7 @@ fn remarks(cell: &Cell) -> Vec<String> {
             .every_ns
             .map_or_else(String::new, |ns| format!(", one each {}", human::duration_ns(ns)));
         let cause = spikes.cause.map_or_else(String::new, |(phase, n)| {
-            format!("; in {n} of them writes spent longer than usual in \"{phase}\"")
+            format!("; in {n} of them the delay was in \"{phase}\"")
         });
         said.push(format!(
             "{} of {} intervals have a message that took more than {} times the median{every}{cause}",
