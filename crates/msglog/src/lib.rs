@@ -5,10 +5,12 @@
 //! to clients, is elsewhere.
 
 pub mod chunk;
+pub mod client;
 pub mod commit;
 pub mod layout;
 pub mod log;
 pub mod message;
+pub mod protocol;
 pub mod recovery;
 pub mod state;
 pub mod storage;
