@@ -157,8 +157,10 @@ impl Commit {
             return Step::Write;
         }
         // A flush waits for the writes of its group: they would need another.
-        let flushes =
-            self.rule.flushes() && self.flushing.is_none() && self.written > self.durable && writes == 0;
+        let flushes = self.rule.flushes()
+            && self.flushing.is_none()
+            && self.written > self.durable
+            && writes == 0;
         if flushes { Step::Flush } else { Step::Wait }
     }
 

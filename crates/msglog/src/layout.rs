@@ -52,7 +52,9 @@ pub enum LayoutError {
         chunk_bytes: u32,
     },
     /// The target.
-    #[error("the target has {capacity_bytes} bytes: a log needs {needed_bytes}, four segments and {DESCRIPTION_BYTES} bytes; use smaller segments")]
+    #[error(
+        "the target has {capacity_bytes} bytes: a log needs {needed_bytes}, four segments and {DESCRIPTION_BYTES} bytes; use smaller segments"
+    )]
     Capacity {
         /// Bytes of the target.
         capacity_bytes: u64,

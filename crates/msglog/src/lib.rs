@@ -1,12 +1,13 @@
 //! A message log without I/O.
 //!
 //! [`Log`] is the state machine: messages are appended, it says what to write and to flush, and passes on what has become
-//! durable. [`recovery`] opens one. [`State`] is the current value by key. What carries the operations out, and serves the log
-//! to clients, is elsewhere.
+//! durable. [`recovery`] opens one. [`State`] is the current value by key. A [`Filter`] chooses messages and values by
+//! their content. What carries the operations out, and serves the log to clients, is elsewhere.
 
 pub mod chunk;
 pub mod client;
 pub mod commit;
+pub mod filter;
 pub mod layout;
 pub mod log;
 pub mod message;
@@ -17,6 +18,7 @@ pub mod storage;
 
 pub use chunk::{Chunk, ChunkHeader};
 pub use commit::{Commit, CommitRule, Durability};
+pub use filter::{Filter, FilterError};
 pub use layout::Layout;
 pub use log::{Action, AppendError, Log, LogOptions, Persisted};
 pub use message::{Message, MessageKind};

@@ -4,7 +4,7 @@
 use crate::chunk::{CHUNK_HEADER_BYTES, Chunk, ChunkHeader};
 use crate::commit::{Commit, CommitRule, Durability, Step, Waiting};
 use crate::layout::Layout;
-use crate::message::{Message, RecordError};
+use crate::message::{Message, MessageKind, RecordError};
 use crate::state::{OwnedRecord, State};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -51,7 +51,9 @@ pub enum AppendError {
     #[error("too many messages wait to be written")]
     Busy,
     /// All segments hold messages that must be kept.
-    #[error("the log is full: all its {kept_bytes} bytes hold messages younger than its retention, or current values")]
+    #[error(
+        "the log is full: all its {kept_bytes} bytes hold messages younger than its retention, or current values"
+    )]
     Full {
         /// Bytes of all segments.
         kept_bytes: u64,
@@ -183,6 +185,8 @@ pub struct Log<B> {
     carried: VecDeque<Carried>,
     /// Records that still are to be carried, and the segment that overwrites what they come from.
     to_carry: VecDeque<(OwnedRecord, u64)>,
+    /// Segments that the tail has entered since a message was appended.
+    segments_without_message: u64,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
@@ -212,6 +216,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
             state,
             durable,
             carried: VecDeque::new(),
+            segments_without_message: 0,
         }
     }
 
@@ -287,30 +292,33 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
         message.check(self.layout.space_bytes())?;
         let record_bytes = message.record_bytes();
-        loop {
-            // What is carried from dropped segments goes first.
-            let Some((record, overwritten_by)) = self.to_carry.front() else { break };
+        // What is carried from dropped segments goes first.
+        while let Some((record, overwritten_by)) = self.to_carry.front() {
+            if self.chunks_waiting() >= self.options.queue_chunks_max {
+                return Err(AppendError::Busy);
+            }
             let (record, overwritten_by) = (record.clone(), *overwritten_by);
             let carried = record.as_message();
-            self.make_space(carried.record_bytes(), message.time_ns, Some(overwritten_by), buffers)?;
+            self.make_space(carried.record_bytes(), message, Some(overwritten_by), buffers)?;
             self.put(&carried);
             self.to_carry.pop_front();
             if self.to_carry.front().is_none_or(|(_, next)| *next != overwritten_by) {
-                self.close(false);
-                let chunks = self.first_closed + self.closed.len() as u64;
+                // The open chunk is one of them.
+                let chunks = self.first_closed + self.closed.len() as u64 + 1;
                 self.carried.push_back(Carried { overwritten_by, chunks });
             }
         }
         if self.chunks_waiting() >= self.options.queue_chunks_max {
             return Err(AppendError::Busy);
         }
-        self.make_space(record_bytes, message.time_ns, None, buffers)?;
+        self.make_space(record_bytes, message, None, buffers)?;
         if !self.to_carry.is_empty() {
             // A segment was entered: what it drops is carried before.
             return self.append(message, buffers);
         }
         let number = self.tail.next_message;
         self.put(message);
+        self.segments_without_message = 0;
         Ok(number)
     }
 
@@ -318,7 +326,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
     fn make_space(
         &mut self,
         record_bytes: usize,
-        now_ns: u64,
+        appended: &Message<'_>,
         must_be_before: Option<u64>,
         buffers: &mut impl FnMut() -> B,
     ) -> Result<(), AppendError> {
@@ -343,7 +351,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
                 if must_be_before.is_some_and(|end| segment >= end) {
                     return Err(self.full());
                 }
-                self.enter_segment(segment, now_ns)?;
+                self.enter_segment(segment, appended)?;
                 if !self.to_carry.is_empty() && must_be_before.is_none() {
                     return Ok(());
                 }
@@ -361,8 +369,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         AppendError::Full { kept_bytes: self.layout.slots() * self.layout.segment_bytes }
     }
 
-    /// The tail enters a segment. The oldest is dropped here, and overwritten by the segment after the next.
-    fn enter_segment(&mut self, segment: u64, now_ns: u64) -> Result<(), AppendError> {
+    /// The tail enters a segment, for a message to be appended. The oldest is dropped here, and overwritten by the segment
+    /// after the next.
+    fn enter_segment(&mut self, segment: u64, appended: &Message<'_>) -> Result<(), AppendError> {
         let (oldest, slots) = (self.tail.oldest_segment, self.layout.slots());
         let drops = self.layout.oldest_kept(segment) > oldest;
         if drops {
@@ -371,9 +380,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
             }
             let retain_ns = self.options.retain_ns;
             let latest_ns = self.tail.segment_times_ns.front().copied().unwrap_or(0);
-            let is_kept = retain_ns > 0 && latest_ns.saturating_add(retain_ns) > now_ns;
-            // Values that are carried from each segment to the next would leave no space for messages.
-            let is_all_values = self.state.value_bytes() > slots * self.layout.segment_bytes / 2;
+            let is_kept = retain_ns > 0 && latest_ns.saturating_add(retain_ns) > appended.time_ns;
+            // Values that are carried from each segment to the next would leave no space for messages. Deletes make space.
+            let kept_bytes = (slots - 2) * self.layout.segment_bytes;
+            let has_space =
+                self.state.value_bytes() <= kept_bytes / 2 || appended.kind == MessageKind::Delete;
+            // All was carried once more, and there was no space between.
+            let is_all_values = !has_space || self.segments_without_message > slots;
             if is_kept || is_all_values {
                 return Err(self.full());
             }
@@ -382,6 +395,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
             self.tail.segment_times_ns.push_back(self.tail.time_ns);
         }
         self.next_segment = segment + 1;
+        self.segments_without_message += 1;
         if drops {
             self.tail.oldest_segment += 1;
             self.tail.segment_times_ns.pop_front();
@@ -404,7 +418,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         let mut keys = HashSet::new();
         for Closed { header, buffer } in &self.closed {
             if let Ok(chunk) = Chunk::parse((**buffer).as_ref(), header.log_id, header.position) {
-                keys.extend(chunk.records().map(|it| (it.topic.into(), it.key.into())));
+                let messages = chunk.records().filter(|it| it.kind.is_message());
+                keys.extend(messages.map(|it| (it.topic.into(), it.key.into())));
             }
         }
         keys
@@ -414,8 +429,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         let left_bytes = self.layout.left_in_segment(self.tail.position);
         let limit_bytes = left_bytes.min(self.layout.chunk_bytes.into()) as usize;
         let buffer = self.free.pop().unwrap_or_else(buffers);
-        self.open =
-            Some(Open { buffer, used_bytes: CHUNK_HEADER_BYTES, limit_bytes, messages: 0 });
+        self.open = Some(Open { buffer, used_bytes: CHUNK_HEADER_BYTES, limit_bytes, messages: 0 });
     }
 
     /// Puts a record into the open chunk, which has space for it.
@@ -552,12 +566,7 @@ pub(crate) fn note_in_index(
 }
 
 /// Takes a chunk's records into the state.
-pub(crate) fn apply_chunk(
-    state: &mut State,
-    layout: &Layout,
-    header: &ChunkHeader,
-    bytes: &[u8],
-) {
+pub(crate) fn apply_chunk(state: &mut State, layout: &Layout, header: &ChunkHeader, bytes: &[u8]) {
     let segment = layout.segment(header.position);
     if let Ok(chunk) = Chunk::parse(bytes, header.log_id, header.position) {
         let mut number = header.first_message;

@@ -79,7 +79,9 @@ pub enum RecordError {
     #[error("the key has {0} bytes: at most {KEY_BYTES_MAX}")]
     Key(usize),
     /// It does not fit into a chunk.
-    #[error("the message needs {record_bytes} bytes with its header, and a chunk has space for {space_bytes}: use larger chunks")]
+    #[error(
+        "the message needs {record_bytes} bytes with its header, and a chunk has space for {space_bytes}: use larger chunks"
+    )]
     Length {
         /// Bytes of the record.
         record_bytes: usize,

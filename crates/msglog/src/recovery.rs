@@ -77,7 +77,9 @@ pub enum OpenError {
     #[error("there is no message log: neither at byte 0 nor at byte {copy} is a description of one", copy = DESCRIPTION_OFFSETS[1])]
     NoLog,
     /// The target is shorter than the log.
-    #[error("the log has {described_bytes} bytes, and the target {capacity_bytes}: it was cut off, or this is another target")]
+    #[error(
+        "the log has {described_bytes} bytes, and the target {capacity_bytes}: it was cut off, or this is another target"
+    )]
     Truncated {
         /// Bytes that the description names.
         described_bytes: u64,
@@ -92,6 +94,9 @@ pub enum OpenError {
         /// Its answer.
         source: io::Error,
     },
+    /// The target can't be flushed.
+    #[error("the target can't be flushed: {0}")]
+    Flush(io::Error),
 }
 
 /// Reads the description of the log on a target.
@@ -136,6 +141,8 @@ pub fn create(storage: &dyn Storage, layout: &Layout) -> io::Result<()> {
 
 /// Reads the whole log of a target. `visit` gets each valid chunk in the log's order.
 ///
+/// The target is flushed before: what a killed process has written may be in a cache, and what is found counts as persisted.
+///
 /// # Errors
 /// There is no log, or the target fails. Damage is no error: it is in the result.
 pub fn recover(
@@ -143,6 +150,7 @@ pub fn recover(
     mut visit: impl FnMut(&Chunk<'_>),
 ) -> Result<Recovered, OpenError> {
     let layout = describe(storage)?;
+    storage.flush().map_err(OpenError::Flush)?;
     let mut reader = SegmentReader::new(storage, layout);
     let mut found = Recovered {
         layout,
@@ -316,8 +324,8 @@ impl<'a> SegmentReader<'a> {
         let left_bytes = self.layout.left_in_segment(position);
         let wanted = left_bytes.min(self.layout.chunk_bytes.into()) as usize;
         let (held_at, held_bytes) = self.held;
-        let is_held = offset_bytes >= held_at
-            && offset_bytes + wanted as u64 <= held_at + held_bytes as u64;
+        let is_held =
+            offset_bytes >= held_at && offset_bytes + wanted as u64 <= held_at + held_bytes as u64;
         if !is_held {
             let mut bytes = left_bytes.min((*self.buffer).as_ref().len() as u64) as usize;
             self.held = (0, 0);

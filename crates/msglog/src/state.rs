@@ -21,12 +21,12 @@ pub struct Value {
 /// A publisher that the log knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publisher {
-    /// Its name.
+    /// Its name. Empty where the record with it is damaged.
     pub name: Box<str>,
     /// Sequence of its last persisted message; 0 before the first.
     pub sequence: u64,
-    /// Segment of the latest record that holds its sequence.
-    segment: u64,
+    /// Segment of the latest record with its name, and of the latest with its sequence: a message has only this.
+    segments: [u64; 2],
 }
 
 /// See the file.
@@ -66,13 +66,18 @@ impl State {
         if record.publisher == 0 {
             return;
         }
-        if let Some(publisher) = self.publishers.get_mut(&record.publisher) {
-            publisher.sequence = publisher.sequence.max(record.sequence);
-            publisher.segment = segment;
-        } else if record.kind == MessageKind::Publisher {
-            let name = String::from_utf8_lossy(record.key).into();
-            let publisher = Publisher { name, sequence: record.sequence, segment };
-            self.publishers.insert(record.publisher, publisher);
+        // Its name may follow: it was carried behind messages that were in flight.
+        let publisher = self.publishers.entry(record.publisher).or_insert_with(|| Publisher {
+            name: Box::default(),
+            sequence: 0,
+            segments: [segment; 2],
+        });
+        if record.kind == MessageKind::Publisher {
+            publisher.name = String::from_utf8_lossy(record.key).into();
+            publisher.segments[0] = segment;
+        }
+        if record.sequence >= publisher.sequence {
+            (publisher.sequence, publisher.segments[1]) = (record.sequence, segment);
         }
     }
 
@@ -153,17 +158,18 @@ impl State {
                 key: key.clone(),
                 body: value.body.clone(),
             });
-        let publishers = self.publishers.iter().filter(|(_, it)| it.segment == segment).map(
-            |(&number, publisher)| OwnedRecord {
-                kind: MessageKind::Publisher,
-                publisher: number,
-                sequence: publisher.sequence,
-                time_ns: 0,
-                topic: Box::default(),
-                key: publisher.name.as_bytes().into(),
-                body: Arc::default(),
-            },
-        );
+        let publishers =
+            self.publishers.iter().filter(|(_, it)| it.segments.contains(&segment)).map(
+                |(&number, publisher)| OwnedRecord {
+                    kind: MessageKind::Publisher,
+                    publisher: number,
+                    sequence: publisher.sequence,
+                    time_ns: 0,
+                    topic: Box::default(),
+                    key: publisher.name.as_bytes().into(),
+                    body: Arc::default(),
+                },
+            );
         // In the order of the log, so that they need no more chunks than there.
         let mut records: Vec<_> = values.collect();
         records.sort_unstable_by_key(|record| record.sequence);

@@ -1,29 +1,55 @@
-//! Histories of a log on a disk with a volatile cache: appends, writes and flushes in any order, power cuts, and what is
-//! there after each. `IODYNO_LOG_HISTORIES` says how many; a failing history is replayed by its seed.
+//! Histories of a log on a disk with a volatile cache: appends, writes and flushes in any order, killed processes, power cuts,
+//! failed operations, and what is there after each. `IODYNO_LOG_HISTORIES` says how many of each kind; a failing history is
+//! replayed by its seed.
 
 mod common;
 
-use common::{Defect, history};
+use common::{Defect, Kind, history};
 
 fn histories() -> u64 {
-    std::env::var("IODYNO_LOG_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(2_500)
+    std::env::var("IODYNO_LOG_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(600)
 }
 
-/// Each history has four cuts.
-#[test]
-fn what_was_persisted_survives_any_power_cut() {
+fn run(kind: Kind) {
     for seed in 0..histories() {
-        if let Err(what) = history(seed, Defect::None) {
+        if let Err(what) = history(seed, kind, Defect::None) {
             panic!("seed {seed}: {what}");
         }
     }
 }
 
+/// Each history has four crashes.
+#[test]
+fn what_was_persisted_survives_any_crash() {
+    run(Kind::Mixed);
+}
+
+#[test]
+fn current_values_are_carried_to_later_segments() {
+    run(Kind::ManyValues);
+}
+
+#[test]
+fn messages_are_kept_for_their_time() {
+    run(Kind::Retention);
+}
+
+#[test]
+fn publishers_are_known_after_each_crash() {
+    run(Kind::Publishers);
+}
+
 /// The test is one: with a defect each history type fails soon.
 #[test]
 fn the_histories_find_each_defect() {
-    for defect in [Defect::FlushIsIgnored, Defect::AcknowledgesBeforeFlush, Defect::CutsNothing] {
-        let found = (0..300).find(|&seed| history(seed, defect).is_err());
-        assert!(found.is_some(), "{defect:?} was not found");
+    let defects = [
+        Defect::FlushIsIgnored,
+        Defect::AcknowledgesBeforeFlush,
+        Defect::CutsNothing,
+        Defect::FailedWritesCount,
+    ];
+    for (defect, kind) in defects.into_iter().flat_map(|it| Kind::ALL.map(|kind| (it, kind))) {
+        let found = (0..300).find(|&seed| history(seed, kind, defect).is_err());
+        assert!(found.is_some(), "{defect:?} was not found by {kind:?}");
     }
 }

@@ -1,22 +1,21 @@
-//! A disk with a volatile cache, and histories of a log on it. Tests are in the files that use it.
+//! Histories of a log on a disk with a volatile cache. Tests are in the files that use it.
 
+#![allow(dead_code)]
+
+pub(crate) mod disk;
+
+use disk::Disk;
 use iodyno_msglog::recovery::{create, recover};
-use iodyno_msglog::storage::Buffer;
 use iodyno_msglog::{
-    Action, AppendError, Chunk, CommitRule, Durability, Layout, Log, LogOptions, Message,
-    MessageKind, State, Storage,
+    Action, AppendError, CommitRule, Durability, Layout, Log, LogOptions, Message, MessageKind,
+    State, Storage,
 };
 use iodyno_units::rng::{Generator, below, stream};
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// A disk tears writes at this size.
-const SECTOR_BYTES: usize = 512;
 
 /// What is wrong with the machine under test, so that the histories can be tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
+pub(crate) enum Defect {
     None,
     /// The disk acknowledges flushes and keeps its cache.
     FlushIsIgnored,
@@ -24,330 +23,474 @@ pub enum Defect {
     AcknowledgesBeforeFlush,
     /// Recovery takes what stands behind a torn chunk.
     CutsNothing,
+    /// A failed write counts as one that succeeded.
+    FailedWritesCount,
 }
 
-#[derive(Debug, Default)]
-struct Content {
-    durable: Vec<u8>,
-    /// Writes that completed since the last flush, or are in flight.
-    pending: Vec<(u64, Vec<u8>)>,
+/// What a history is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Some of everything.
+    Mixed,
+    /// Nearly all values are current, and fill much of the log.
+    ManyValues,
+    /// Messages are kept for a time, and the log is full at times.
+    Retention,
+    /// Many publishers, most of them silent for long.
+    Publishers,
 }
 
-/// A disk in memory.
-#[derive(Debug, Default)]
-pub struct Disk {
-    content: Mutex<Content>,
-}
-
-impl Disk {
-    pub fn new(bytes: usize) -> Self {
-        Self { content: Mutex::new(Content { durable: vec![0; bytes], pending: Vec::new() }) }
-    }
-
-    fn content(&self) -> std::sync::MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub fn begin_write(&self, offset_bytes: u64, bytes: &[u8]) {
-        self.content().pending.push((offset_bytes, bytes.to_vec()));
-    }
-
-    /// Makes the first `count` writes since the last flush durable.
-    fn flush_first(&self, count: usize) {
-        let content = &mut *self.content();
-        for (offset, bytes) in content.pending.drain(..count) {
-            content.durable[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
-        }
-    }
-
-    /// Of each write since the last flush any sectors may be there.
-    fn cut_power(&self, rng: &mut Generator) {
-        let content = &mut *self.content();
-        for (offset, bytes) in content.pending.drain(..) {
-            let kind = below(rng, 3);
-            for (i, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
-                if kind == 0 || (kind == 1 && below(rng, 2) == 0) {
-                    let at = offset as usize + i * SECTOR_BYTES;
-                    content.durable[at..at + sector.len()].copy_from_slice(sector);
-                }
-            }
-        }
-    }
-
-    pub fn change(&self, at: usize, change: impl Fn(&mut [u8])) {
-        change(&mut self.content().durable[at..]);
-    }
-}
-
-impl Storage for Disk {
-    fn read_at(&self, offset_bytes: u64, to: &mut [u8]) -> io::Result<()> {
-        let content = self.content();
-        let from = content.durable.get(offset_bytes as usize..).unwrap_or_default();
-        let from = from.get(..to.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-        to.copy_from_slice(from);
-        Ok(())
-    }
-
-    fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()> {
-        self.begin_write(offset_bytes, bytes);
-        Ok(())
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        let count = self.content().pending.len();
-        self.flush_first(count);
-        Ok(())
-    }
-
-    fn capacity_bytes(&self) -> u64 {
-        self.content().durable.len() as u64
-    }
-
-    fn buffer(&self, bytes: usize) -> Box<dyn Buffer> {
-        Box::new(vec![0; bytes])
-    }
+impl Kind {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Mixed, Self::ManyValues, Self::Retention, Self::Publishers];
 }
 
 /// A message of the history's own record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Published {
+pub(crate) struct Published {
     kind: MessageKind,
+    publisher: u64,
+    sequence: u64,
     time_ns: u64,
+    topic: &'static str,
     key: Vec<u8>,
     body: Vec<u8>,
+}
+
+impl Published {
+    pub(crate) fn as_message(&self) -> Message<'_> {
+        Message {
+            kind: self.kind,
+            publisher: self.publisher,
+            sequence: self.sequence,
+            time_ns: self.time_ns,
+            topic: self.topic,
+            key: &self.key,
+            body: &self.body,
+        }
+    }
 }
 
 fn random_bytes(rng: &mut Generator, len: u64) -> Vec<u8> {
     (0..len).map(|_| below(rng, 256) as u8).collect()
 }
 
-/// One log through several power cuts.
-pub fn history(seed: u64, defect: Defect) -> Result<(), String> {
-    let rng = &mut stream(seed, "log history", 0);
-    let align_bytes = [512, 4096][below(rng, 2) as usize];
-    let chunk_bytes = [4096, 8192, 16384][below(rng, 3) as usize];
-    let segment_bytes = u64::from(chunk_bytes) * (1 + below(rng, 6));
-    let slots = 4 + below(rng, 6);
-    let capacity_bytes = (64 << 10) + segment_bytes * slots + below(rng, 4) * 512;
-    let layout = Layout::new(seed | 1, capacity_bytes, segment_bytes, chunk_bytes, align_bytes)
+fn name_of(publisher: u64) -> String {
+    // One name is also the key of values.
+    if publisher == 1 { "\u{1}".into() } else { format!("publisher {publisher}") }
+}
+
+/// A disk, the log on it, and what was published.
+pub(crate) struct History {
+    pub(crate) disk: Disk,
+    pub(crate) layout: Layout,
+    pub(crate) options: LogOptions,
+    /// What was published in all, by number, as far as the log gave a number.
+    pub(crate) published: BTreeMap<u64, Published>,
+    kind: Kind,
+    clock_ns: u64,
+    keys: u64,
+    publishers: u64,
+    body_max: u64,
+    defect: Defect,
+}
+
+/// A log while it is open, and the operations in flight.
+pub(crate) struct Life {
+    pub(crate) log: Log<Vec<u8>>,
+    /// Messages below this number were persisted.
+    pub(crate) persisted: u64,
+    writes: Vec<(u64, u64, Vec<u8>)>,
+    /// A flush in flight covers so many writes.
+    flush: Option<usize>,
+}
+
+impl History {
+    pub(crate) fn new(rng: &mut Generator, seed: u64, kind: Kind, defect: Defect) -> Self {
+        let align_bytes = [512, 4096][below(rng, 2) as usize];
+        let chunk_bytes = [4096, 8192, 16384][below(rng, 3) as usize];
+        let segment_bytes = u64::from(chunk_bytes) * (1 + below(rng, 6));
+        let slots = 4 + below(rng, 6);
+        let capacity_bytes = (64 << 10) + segment_bytes * slots + below(rng, 4) * 512;
+        let layout = Layout::new(seed | 1, capacity_bytes, segment_bytes, chunk_bytes, align_bytes);
+        let layout = layout.unwrap_or_else(|e| panic!("{e}"));
+        let durabilities = [Durability::Batch, Durability::Batch, Durability::Each];
+        let options = LogOptions {
+            commit: CommitRule {
+                durability: durabilities[below(rng, 3) as usize],
+                fua: false,
+                chunks_max: [1 + below(rng, 5) as u32, 1000][below(rng, 2) as usize],
+                depth: 1 + below(rng, 4) as u32,
+            },
+            chunk_messages_max: [u32::MAX, 3][below(rng, 2) as usize],
+            queue_chunks_max: [2 + below(rng, 8) as usize, 200][below(rng, 2) as usize],
+            retain_ns: if kind == Kind::Retention { 1 + below(rng, 4000) } else { 0 },
+            keeps_state: true,
+        };
+        let body_max = [40, 300, 2000][below(rng, 3) as usize];
+        // What all segments hold at once, about.
+        let many = segment_bytes * (slots - 2) / (body_max / 2 + 60) / 2;
+        let mut disk = Disk::new(capacity_bytes as usize);
+        create(&disk, &layout).unwrap_or_else(|e| panic!("{e}"));
+        disk.flush_first(disk.pending());
+        disk.ignores_flushes = defect == Defect::FlushIsIgnored;
+        Self {
+            disk,
+            layout,
+            options,
+            published: BTreeMap::new(),
+            kind,
+            clock_ns: 1,
+            keys: if kind == Kind::ManyValues {
+                1 + below(rng, 2 * many + 2)
+            } else {
+                1 + below(rng, 12)
+            },
+            publishers: if kind == Kind::Publishers { 40 } else { below(rng, 3) },
+            body_max,
+            defect,
+        }
+    }
+
+    /// Opens the log, and checks what is there. `persisted` is what was acknowledged before.
+    pub(crate) fn open(&mut self, persisted: u64) -> Result<Life, String> {
+        let mut numbers = Vec::new();
+        let mut wrong = None;
+        let found = recover(&self.disk, |chunk| {
+            for (number, message) in chunk.messages() {
+                numbers.push(number);
+                if !self.published.get(&number).is_some_and(|it| it.as_message() == message) {
+                    wrong = Some(format!("message {number} is not what was published"));
+                }
+            }
+        })
         .map_err(|e| e.to_string())?;
-    let options = LogOptions {
-        commit: CommitRule {
-            durability: [Durability::Batch, Durability::Batch, Durability::Each]
-                [below(rng, 3) as usize],
-            fua: false,
-            chunks_max: 1 + below(rng, 5) as u32,
-            depth: 1 + below(rng, 4) as u32,
-        },
-        chunk_messages_max: [u32::MAX, 3][below(rng, 2) as usize],
-        queue_chunks_max: 2 + below(rng, 8) as usize,
-        retain_ns: 0,
-        keeps_state: true,
-    };
-    let disk = Disk::new(capacity_bytes as usize);
-    create(&disk, &layout).map_err(|e| e.to_string())?;
-    // What was published in all, by number, as far as the log gave a number.
-    let mut published: BTreeMap<u64, Published> = BTreeMap::new();
-    let mut clock_ns = 1;
-    let keys = 1 + below(rng, 12);
-    let body_max = [40, 300, 2000][below(rng, 3) as usize];
-    for life in 0..4 {
-        let (mut log, chunk_errors) = open(&disk, layout, options, &published, defect)?;
-        if let Some(what) = chunk_errors {
-            return Err(format!("life {life}: {what}"));
+        if let Some(what) = wrong {
+            return Err(what);
         }
-        published.split_off(&log.next_message());
-        let mut persisted = log.persisted();
-        let mut writes: Vec<(u64, u64, Vec<u8>)> = Vec::new();
-        // A flush in flight covers what had completed when it was issued.
-        let mut flush: Option<usize> = None;
-        for _ in 0..below(rng, 160) {
-            match below(rng, 8) {
-                0..4 => {
-                    clock_ns += below(rng, 50);
-                    let has_key = below(rng, 3) > 0;
-                    let message = Published {
-                        kind: if has_key && below(rng, 5) == 0 {
-                            MessageKind::Delete
-                        } else {
-                            MessageKind::Publish
-                        },
-                        time_ns: clock_ns,
-                        key: if has_key { vec![below(rng, keys) as u8] } else { Vec::new() },
-                        body: {
-                            let len = below(rng, body_max);
-                            random_bytes(rng, len)
-                        },
-                    };
-                    let bytes = chunk_bytes as usize;
-                    match log.append(&as_message(&message), &mut || vec![0xA5; bytes]) {
-                        Ok(number) => {
-                            if published.insert(number, message).is_some() {
-                                return Err(format!("number {number} was given twice"));
-                            }
-                        }
-                        Err(AppendError::Busy | AppendError::Full { .. }) => {}
-                        Err(e) => return Err(e.to_string()),
-                    }
-                }
-                4..6 => match log.next_action() {
-                    Some(Action::Write { chunk, offset_bytes, len_bytes, buffer }) => {
-                        writes.push((chunk, offset_bytes, buffer[..len_bytes].to_vec()));
-                    }
-                    Some(Action::Flush) => {
-                        flush = Some(disk.content().pending.len());
-                    }
-                    None => {}
-                },
-                6 if !writes.is_empty() => {
-                    let at = below(rng, writes.len() as u64) as usize;
-                    let (chunk, offset, bytes) = writes.swap_remove(at);
-                    disk.begin_write(offset, &bytes);
-                    log.written(chunk, true);
-                    if defect == Defect::AcknowledgesBeforeFlush {
-                        persisted = persisted.max(log.next_message());
-                    }
-                }
-                _ => {
-                    if let Some(count) = flush.take() {
-                        if defect != Defect::FlushIsIgnored {
-                            disk.flush_first(count);
-                        }
-                        log.flushed(true);
-                    }
-                }
-            }
-            while let Some(chunk) = log.next_persisted() {
-                log.recycle(chunk.buffer);
-            }
-            persisted = persisted.max(log.persisted());
+        if let Some(damage) = found.damages.first() {
+            return Err(format!("damage: {damage}"));
         }
-        // Power is lost: writes in flight may have reached the disk in part.
-        for (_, offset, bytes) in writes {
-            disk.begin_write(offset, &bytes);
+        if found.layout != self.layout {
+            return Err(format!("opened as {:?}", found.layout));
         }
-        let state = log.state().clone();
-        disk.cut_power(rng);
-        check(&disk, &layout, &published, persisted, &state, defect)
-            .map_err(|what| format!("life {life}, {persisted} persisted: {what}"))?;
+        let end = if self.defect == Defect::CutsNothing {
+            // As if all that was written were there.
+            self.published.keys().last().map_or(1, |last| last + 1)
+        } else {
+            found.tail.next_message
+        };
+        if end < persisted {
+            return Err(format!("ends before message {end}"));
+        }
+        let first = numbers.first().copied().unwrap_or(end);
+        if !numbers.iter().copied().eq(first..end) {
+            return Err(format!("messages {first} to {end} with gaps: {} of them", numbers.len()));
+        }
+        let is_kept =
+            |it: &Published| it.time_ns.saturating_add(self.options.retain_ns) > self.clock_ns;
+        let dropped = self.published.range(..first).find(|(_, it)| is_kept(it));
+        if found.tail.oldest_segment == 0 && first != 1 {
+            return Err(format!("begins at {first}, and nothing was dropped"));
+        }
+        if let Some((number, _)) = dropped.filter(|_| self.options.retain_ns > 0) {
+            return Err(format!("message {number} was dropped before its time"));
+        }
+        self.check_state(&found.state, end).map_err(|e| format!("after the cut, {e}"))?;
+        self.published.split_off(&end);
+        let log = Log::new(self.layout, self.options, found.tail, found.state);
+        if log.persisted() != end {
+            return Err(format!("persisted to {} for {end}", log.persisted()));
+        }
+        Ok(Life { log, persisted: end, writes: Vec::new(), flush: None })
     }
-    Ok(())
-}
 
-fn as_message(it: &Published) -> Message<'_> {
-    Message {
-        kind: it.kind,
-        publisher: 0,
-        sequence: 0,
-        time_ns: it.time_ns,
-        topic: "t",
-        key: &it.key,
-        body: &it.body,
-    }
-}
-
-type Opened = (Log<Vec<u8>>, Option<String>);
-
-fn open(
-    disk: &Disk,
-    layout: Layout,
-    options: LogOptions,
-    published: &BTreeMap<u64, Published>,
-    defect: Defect,
-) -> Result<Opened, String> {
-    let mut wrong = None;
-    let mut visit = |chunk: &Chunk<'_>| {
-        for (number, message) in chunk.messages() {
-            let is_same = published.get(&number).is_some_and(|it| as_message(it) == message);
-            if !is_same {
-                wrong = Some(format!("message {number} is not what was published"));
-            }
-        }
-    };
-    let found = recover(disk, &mut visit).map_err(|e| e.to_string())?;
-    if found.layout != layout || (!found.damages.is_empty() && defect == Defect::None) {
-        return Err(format!("opened as {:?} with {:?}", found.layout, found.damages));
-    }
-    Ok((Log::new(layout, options, found.tail, found.state), wrong))
-}
-
-/// What is on the disk is what was persisted, and perhaps some that was published after it.
-fn check(
-    disk: &Disk,
-    layout: &Layout,
-    published: &BTreeMap<u64, Published>,
-    persisted: u64,
-    state: &State,
-    defect: Defect,
-) -> Result<(), String> {
-    let mut numbers = Vec::new();
-    let mut wrong = None;
-    let found = recover(disk, |chunk| {
-        for (number, message) in chunk.messages() {
-            numbers.push(number);
-            if !published.get(&number).is_some_and(|it| as_message(it) == message) {
-                wrong = Some(format!("message {number} is not what was published"));
-            }
-        }
-    })
-    .map_err(|e| e.to_string())?;
-    if let Some(what) = wrong {
-        return Err(what);
-    }
-    if let Some(damage) = found.damages.first() {
-        return Err(format!("damage: {damage}"));
-    }
-    let tail = if defect == Defect::CutsNothing {
-        // As if all that was written were there.
-        published.keys().last().map_or(1, |last| last + 1)
-    } else {
-        found.tail.next_message
-    };
-    if tail < persisted {
-        return Err(format!("ends before message {tail}"));
-    }
-    let first = numbers.first().copied().unwrap_or(tail);
-    if !numbers.iter().copied().eq(first..tail) {
-        return Err(format!("messages {first} to {tail} with gaps: {} of them", numbers.len()));
-    }
-    let kept_at_least = u64::from(found.tail.oldest_segment == 0);
-    if kept_at_least == 1 && first != 1 {
-        return Err(format!("begins at {first}, and nothing was dropped"));
-    }
-    // The state is what all messages up to here give, also those whose segments were dropped.
-    let expected = |end: u64| {
+    /// The state is what all messages before `end` give, also those whose segments were dropped.
+    pub(crate) fn check_state(&self, state: &State, end: u64) -> Result<(), String> {
         let mut expected = State::default();
-        for (&number, it) in published.range(..end) {
-            expected.apply(&as_message(it), number, 0);
+        let mut sequences = BTreeMap::new();
+        for (&number, it) in self.published.range(..end) {
+            expected.apply(&it.as_message(), number, 0);
+            sequences.insert(it.publisher, it.sequence);
         }
-        expected
-    };
-    same_values(&found.state, &expected(tail)).map_err(|e| format!("after the cut, {e}"))?;
-    if defect == Defect::None {
-        same_values(state, &expected(persisted)).map_err(|e| format!("before the cut, {e}"))?;
+        same_values(state, &expected)?;
+        sequences.remove(&0);
+        for (&publisher, &sequence) in &sequences {
+            let known = state.publisher(publisher).map(|it| (&*it.name, it.sequence));
+            if known != Some((name_of(publisher).as_str(), sequence)) {
+                return Err(format!("publisher {publisher} is {known:?} for sequence {sequence}"));
+            }
+        }
+        let unknown = |(number, sequence): &(u64, u64)| {
+            *sequence != sequences.get(number).copied().unwrap_or(0)
+        };
+        let mut all = state.publishers().map(|(number, it)| (number, it.sequence));
+        all.find(unknown).map_or(Ok(()), |it| Err(format!("publisher {it:?} was not published")))
     }
-    if found.tail.position > 0 && found.tail.position < layout.segment_start(found.tail.oldest_segment)
-    {
-        return Err("the tail is before the oldest segment".into());
+
+    fn message(&mut self, life: &Life, rng: &mut Generator) -> Published {
+        self.clock_ns += below(rng, 50);
+        let has_key = self.kind == Kind::ManyValues || below(rng, 3) > 0;
+        let deletes_in = if self.kind == Kind::ManyValues { 20 } else { 5 };
+        let is_delete = has_key && below(rng, deletes_in) == 0;
+        let key = below(rng, self.keys);
+        let len = below(rng, self.body_max);
+        let publisher = below(rng, self.publishers + 1);
+        // Publishers that are silent for long.
+        let publisher = if publisher > 4 && below(rng, 8) > 0 { publisher % 3 } else { publisher };
+        let sequences = self.published.range(life.persisted..).rev();
+        let mut sequences = sequences.filter(|(_, it)| it.publisher == publisher);
+        let known = life.log.state().publisher(publisher).map_or(0, |it| it.sequence);
+        Published {
+            kind: if is_delete { MessageKind::Delete } else { MessageKind::Publish },
+            publisher,
+            sequence: match publisher {
+                0 => 0,
+                _ => 1 + sequences.next().map_or(0, |(_, it)| it.sequence).max(known),
+            },
+            time_ns: self.clock_ns,
+            topic: ["t", ""][(key % 2) as usize],
+            key: match (has_key, key) {
+                (false, _) => Vec::new(),
+                (true, 0..200) => vec![key as u8 + 1],
+                (true, _) => key.to_le_bytes().to_vec(),
+            },
+            body: random_bytes(rng, len),
+        }
+    }
+
+    /// Appends a message, if the log takes it.
+    pub(crate) fn append(
+        &mut self,
+        life: &mut Life,
+        rng: &mut Generator,
+    ) -> Result<Option<AppendError>, String> {
+        let bytes = self.layout.chunk_bytes as usize;
+        let mut buffer = || vec![0xA5; bytes];
+        let message = self.message(life, rng);
+        let publisher = message.publisher;
+        if publisher > 0 && message.sequence == 1 {
+            let name = name_of(publisher);
+            let record = Message {
+                kind: MessageKind::Publisher,
+                publisher,
+                sequence: 0,
+                time_ns: message.time_ns,
+                topic: "",
+                key: name.as_bytes(),
+                body: b"",
+            };
+            if let Err(e) = life.log.append(&record, &mut buffer) {
+                return Ok(Some(e));
+            }
+        }
+        match life.log.append(&message.as_message(), &mut buffer) {
+            Ok(number) => match self.published.insert(number, message) {
+                None => Ok(None),
+                Some(_) => Err(format!("number {number} was given twice")),
+            },
+            Err(e) => Ok(Some(e)),
+        }
+    }
+
+    /// Takes up what the log wants next. Whether it wants something.
+    fn issue(&self, life: &mut Life) -> bool {
+        match life.log.next_action() {
+            Some(Action::Write { chunk, offset_bytes, len_bytes, buffer }) => {
+                life.writes.push((chunk, offset_bytes, buffer[..len_bytes].to_vec()));
+            }
+            Some(Action::Flush) => life.flush = Some(self.disk.pending()),
+            None => return false,
+        }
+        true
+    }
+
+    fn complete_write(&self, life: &mut Life, at: usize) {
+        let (chunk, offset, bytes) = life.writes.swap_remove(at);
+        let _ = self.disk.write_at(offset, &bytes);
+        life.log.written(chunk, true);
+        if self.defect == Defect::AcknowledgesBeforeFlush {
+            life.persisted = life.persisted.max(life.log.next_message());
+        }
+    }
+
+    fn complete_flush(&self, life: &mut Life) {
+        if let Some(count) = life.flush.take() {
+            self.disk.flush_first(count);
+            life.log.flushed(true);
+        }
+    }
+
+    fn note_persisted(&self, life: &mut Life) -> Result<(), String> {
+        while let Some(chunk) = life.log.next_persisted() {
+            life.log.recycle(chunk.buffer);
+        }
+        life.persisted = life.persisted.max(life.log.persisted());
+        let waiting = life.log.chunks_waiting();
+        let most = self.options.queue_chunks_max + 4;
+        if waiting > most {
+            return Err(format!("{waiting} chunks wait, for {most} at most"));
+        }
+        Ok(())
+    }
+
+    /// Carries everything out that the log wants.
+    pub(crate) fn drain(&self, life: &mut Life) -> Result<(), String> {
+        loop {
+            let wants = self.issue(life);
+            if !life.writes.is_empty() {
+                self.complete_write(life, 0);
+            }
+            self.complete_flush(life);
+            self.note_persisted(life)?;
+            if !wants {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Some steps in any order.
+    pub(crate) fn run(
+        &mut self,
+        life: &mut Life,
+        rng: &mut Generator,
+        steps: u64,
+    ) -> Result<(), String> {
+        for _ in 0..steps {
+            match below(rng, 8) {
+                0..4 => match self.append(life, rng)? {
+                    None | Some(AppendError::Busy | AppendError::Full { .. }) => {}
+                    Some(e) => return Err(e.to_string()),
+                },
+                4..6 => drop(self.issue(life)),
+                6 if !life.writes.is_empty() => {
+                    let at = below(rng, life.writes.len() as u64) as usize;
+                    self.complete_write(life, at);
+                }
+                _ => self.complete_flush(life),
+            }
+            self.note_persisted(life)?;
+        }
+        Ok(())
+    }
+
+    /// When all operations have completed, and time has passed, the log takes messages, unless values fill it.
+    fn takes_messages(&mut self, life: &mut Life, rng: &mut Generator) -> Result<(), String> {
+        self.clock_ns += self.options.retain_ns;
+        for _ in 0..200 {
+            self.drain(life)?;
+            match self.append(life, rng)? {
+                None => return Ok(()),
+                Some(AppendError::Busy) => {}
+                Some(AppendError::Full { .. }) => {
+                    let kept_bytes = (self.layout.slots() - 2) * self.layout.segment_bytes;
+                    let value_bytes = life.log.state().value_bytes();
+                    return if value_bytes * 4 > kept_bytes {
+                        Ok(())
+                    } else {
+                        Err(format!("full with {value_bytes} bytes of values in {kept_bytes}"))
+                    };
+                }
+                Some(e) => return Err(e.to_string()),
+            }
+        }
+        Err("busy for ever".into())
+    }
+
+    /// An operation fails. Nothing is acknowledged any more.
+    fn fail(&mut self, life: &mut Life, rng: &mut Generator) -> Result<(), String> {
+        let before = life.log.persisted();
+        let counts = self.defect == Defect::FailedWritesCount;
+        if !life.writes.is_empty() {
+            let at = below(rng, life.writes.len() as u64) as usize;
+            let (chunk, offset, bytes) = life.writes.swap_remove(at);
+            self.disk.write_some(offset, &bytes, rng);
+            life.log.written(chunk, counts);
+        } else if life.flush.take().is_some() {
+            life.log.flushed(counts);
+        } else {
+            return Ok(());
+        }
+        for _ in 0..20 {
+            if !life.log.is_broken() || life.log.next_action().is_some() {
+                return Err("the log goes on after a failure".into());
+            }
+            if !matches!(self.append(life, rng)?, Some(AppendError::Broken)) {
+                return Err("the log takes messages after a failure".into());
+            }
+            if !life.writes.is_empty() {
+                self.complete_write(life, 0);
+            }
+            self.complete_flush(life);
+            self.note_persisted(life)?;
+        }
+        let after = life.log.persisted();
+        if after > before { Err(format!("persisted to {after} after a failure")) } else { Ok(()) }
+    }
+
+    /// The process ends, with or without the power.
+    pub(crate) fn crash(&mut self, life: Life, rng: &mut Generator) -> Result<u64, String> {
+        if self.defect == Defect::None {
+            let persisted = life.log.persisted();
+            self.check_state(life.log.state(), persisted).map_err(|e| format!("before it, {e}"))?;
+        }
+        for (_, offset, bytes) in &life.writes {
+            self.disk.write_some(*offset, bytes, rng);
+        }
+        if self.defect != Defect::None || below(rng, 3) > 0 {
+            self.disk.cut_power(rng);
+        }
+        Ok(life.persisted)
+    }
+}
+
+/// One log through several crashes.
+pub(crate) fn history(seed: u64, kind: Kind, defect: Defect) -> Result<(), String> {
+    let rng = &mut stream(seed, "log history", kind as u64);
+    let mut it = History::new(rng, seed, kind, defect);
+    let mut persisted = 1;
+    for life in 0..=4 {
+        let named = |what| format!("life {life}, {persisted} persisted: {what}");
+        let mut open = it.open(persisted).map_err(named)?;
+        if life == 4 {
+            break;
+        }
+        let steps = below(rng, 160);
+        it.run(&mut open, rng, steps).map_err(named)?;
+        if below(rng, 4) == 0 {
+            it.takes_messages(&mut open, rng).map_err(named)?;
+            let steps = below(rng, 40);
+            it.run(&mut open, rng, steps).map_err(named)?;
+        }
+        if below(rng, 6) == 0 {
+            it.fail(&mut open, rng).map_err(named)?;
+        }
+        persisted = it.crash(open, rng).map_err(named)?;
     }
     Ok(())
 }
 
 fn same_values(ours: &State, expected: &State) -> Result<(), String> {
-    let values = |state: &State| -> Vec<(Vec<u8>, u64, Vec<u8>)> {
-        state.values("t").map(|(key, it)| (key.to_vec(), it.number, it.body.to_vec())).collect()
+    type Values = Vec<(String, Vec<u8>, u64, u64, Vec<u8>)>;
+    let values = |state: &State| -> Values {
+        let of = |topic: &str| -> Values {
+            let values = state.values(topic);
+            let own = |(key, it): (&[u8], &iodyno_msglog::state::Value)| {
+                (topic.to_owned(), key.to_vec(), it.number, it.time_ns, it.body.to_vec())
+            };
+            values.map(own).collect()
+        };
+        state.topics().flat_map(of).collect()
     };
-    let (ours, expected) = (values(ours), values(expected));
-    if ours == expected {
-        return Ok(());
+    let (have, wanted) = (values(ours), values(expected));
+    if have == wanted {
+        return match (ours.value_bytes(), expected.value_bytes()) {
+            (a, b) if a == b => Ok(()),
+            (a, b) => Err(format!("values of {a} bytes for {b}")),
+        };
     }
-    let keys = |values: &[(Vec<u8>, u64, Vec<u8>)]| -> Vec<(u8, u64)> {
-        values.iter().map(|(key, number, _)| (key[0], *number)).collect()
+    let keys = |values: &Values| -> Vec<(String, u64)> {
+        values.iter().map(|it| (format!("{:?}", it.1), it.2)).collect()
     };
-    Err(format!("keys with numbers {:?} for {:?}", keys(&ours), keys(&expected)))
-}
-
-/// A buffer that the disk's users share.
-pub fn shared(disk: Disk) -> Arc<Disk> {
-    Arc::new(disk)
+    Err(format!("keys with numbers {:?} for {:?}", keys(&have), keys(&wanted)))
 }

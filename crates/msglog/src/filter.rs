@@ -1,0 +1,317 @@
+//! Filters: conditions on a message's headers and on fields of its JSON body. The language is described in
+//! `docs/message-log-filters.md`; this file holds what a filter is, and how it is written. It is parsed in
+//! `filter/parse.rs`, and applied to a message in `filter/evaluate.rs`.
+
+mod evaluate;
+mod number;
+mod parse;
+
+use crate::message::Message;
+use core::fmt::{self, Display, Formatter};
+use core::str::FromStr;
+use iodyno_catalog::Problem;
+use number::Number;
+use thiserror::Error;
+
+/// The longest filter, bytes.
+pub const FILTER_BYTES_MAX: usize = 64 << 10;
+/// Parentheses and NOT within one another, at most.
+pub const FILTER_NESTING_MAX: u32 = 64;
+
+/// A condition on messages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filter {
+    condition: Condition,
+}
+
+/// Text that is no filter: what is wrong, the column with a caret, and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct FilterError(Box<Problem>);
+
+impl FilterError {
+    /// Line and column, in characters, both from 1. None: the filter as a whole is at fault.
+    pub fn line_column(&self) -> Option<(usize, usize)> {
+        self.0.line_column()
+    }
+
+    /// What is wrong, in one sentence.
+    pub fn message(&self) -> &str {
+        self.0.message()
+    }
+
+    /// The remedy.
+    pub fn help(&self) -> Option<&str> {
+        self.0.help()
+    }
+}
+
+impl Filter {
+    /// The filter that a text describes.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        match parse::condition(text) {
+            Ok(condition) => Ok(Self { condition }),
+            Err(problem) => Err(FilterError(Box::new(problem))),
+        }
+    }
+
+    /// Whether a message matches. The body is parsed if a path is looked at, once.
+    pub fn matches(&self, message: &Message<'_>) -> bool {
+        evaluate::holds(&self.condition, message)
+    }
+}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        Self::parse(text)
+    }
+}
+
+/// No `All` is directly in another, nor an `Any` in another, and each has two conditions or more.
+#[derive(Clone, Debug, PartialEq)]
+enum Condition {
+    Any(Vec<Self>),
+    All(Vec<Self>),
+    Not(Box<Self>),
+    Compare(Operand, Comparison, Operand),
+    In(Operand, Vec<Literal>),
+    Between(Operand, Operand, Operand),
+    Like(Operand, Vec<PatternPart>),
+    IsNull(Operand),
+}
+
+impl Condition {
+    fn any(parts: Vec<Self>) -> Self {
+        Self::joined(parts, Self::Any, |part| match part {
+            Self::Any(parts) => Ok(parts),
+            other => Err(other),
+        })
+    }
+
+    fn all(parts: Vec<Self>) -> Self {
+        Self::joined(parts, Self::All, |part| match part {
+            Self::All(parts) => Ok(parts),
+            other => Err(other),
+        })
+    }
+
+    fn joined(
+        parts: Vec<Self>,
+        join: fn(Vec<Self>) -> Self,
+        open: fn(Self) -> Result<Vec<Self>, Self>,
+    ) -> Self {
+        let parts = parts.into_iter().flat_map(|part| open(part).unwrap_or_else(|it| vec![it]));
+        let mut parts: Vec<_> = parts.collect();
+        match parts.pop() {
+            Some(only) if parts.is_empty() => only,
+            last => {
+                parts.extend(last);
+                join(parts)
+            }
+        }
+    }
+
+    /// Parentheses are needed around it within AND, or behind NOT.
+    fn within_all(&self) -> Grouped<'_> {
+        Grouped(self, matches!(self, Self::Any(_)))
+    }
+
+    fn behind_not(&self) -> Grouped<'_> {
+        Grouped(self, matches!(self, Self::Any(_) | Self::All(_)))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    Differs,
+    Below,
+    AtMost,
+    Above,
+    AtLeast,
+}
+
+impl Comparison {
+    /// In the order in which they are looked for. The last name of each is its canonical one.
+    const NAMES: [(&'static str, Self); 8] = [
+        ("<=", Self::AtMost),
+        (">=", Self::AtLeast),
+        ("<>", Self::Differs),
+        ("!=", Self::Differs),
+        ("==", Self::Equal),
+        ("=", Self::Equal),
+        ("<", Self::Below),
+        (">", Self::Above),
+    ];
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Operand {
+    Header(Header),
+    Path(Vec<Step>),
+    Literal(Literal),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Header {
+    Topic,
+    Key,
+    Time,
+    Publisher,
+    Sequence,
+    Kind,
+}
+
+impl Header {
+    const NAMES: [(&'static str, Self); 6] = [
+        ("topic", Self::Topic),
+        ("key", Self::Key),
+        ("time", Self::Time),
+        ("publisher", Self::Publisher),
+        ("sequence", Self::Sequence),
+        ("kind", Self::Kind),
+    ];
+}
+
+/// One name of a path.
+#[derive(Clone, Debug, PartialEq)]
+struct Step {
+    name: String,
+    /// In an array, the element that it names.
+    index: Option<usize>,
+}
+
+impl Step {
+    fn new(name: String) -> Self {
+        let index = name.parse().ok();
+        Self { name, index }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Literal {
+    Text(String),
+    Number(Number),
+    Bool(bool),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PatternPart {
+    /// `%`: any characters, or none.
+    Some,
+    /// `_`: one character.
+    One,
+    Character(char),
+}
+
+/// Whether a name in a path needs no quotes if all its characters are such.
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '@' | ':' | '$' | '#')
+}
+
+impl Display for Filter {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.condition.fmt(f)
+    }
+}
+
+struct Grouped<'a>(&'a Condition, bool);
+
+impl Display for Grouped<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.1 { write!(f, "({})", self.0) } else { self.0.fmt(f) }
+    }
+}
+
+/// Writes the items with a word between them.
+fn write_joined<T: Display>(
+    f: &mut Formatter<'_>,
+    items: impl IntoIterator<Item = T>,
+    between: &str,
+) -> fmt::Result {
+    for (i, item) in items.into_iter().enumerate() {
+        f.write_str(if i == 0 { "" } else { between })?;
+        item.fmt(f)?;
+    }
+    Ok(())
+}
+
+impl Display for Condition {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any(parts) => write_joined(f, parts, " OR "),
+            Self::All(parts) => write_joined(f, parts.iter().map(Self::within_all), " AND "),
+            Self::Not(inner) => write!(f, "NOT {}", inner.behind_not()),
+            Self::Compare(left, comparison, right) => write!(f, "{left} {comparison} {right}"),
+            Self::In(left, list) => {
+                write!(f, "{left} IN (")?;
+                write_joined(f, list, ", ")?;
+                f.write_str(")")
+            }
+            Self::Between(left, low, high) => write!(f, "{left} BETWEEN {low} AND {high}"),
+            Self::Like(left, pattern) => {
+                let text: String = pattern.iter().map(ToString::to_string).collect();
+                write!(f, "{left} LIKE {}", Quoted(&text))
+            }
+            Self::IsNull(left) => write!(f, "{left} IS NULL"),
+        }
+    }
+}
+
+impl Display for Comparison {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let named = Self::NAMES.iter().rfind(|(_, it)| it == self);
+        f.write_str(named.map_or("", |(name, _)| name))
+    }
+}
+
+impl Display for Operand {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(header) => {
+                let named = Header::NAMES.iter().find(|(_, it)| it == header);
+                f.write_str(named.map_or("", |(name, _)| name))
+            }
+            Self::Path(steps) => steps.iter().try_for_each(|step| {
+                let name = step.name.as_str();
+                let is_bare = !name.is_empty() && name.chars().all(is_plain);
+                if is_bare { write!(f, "/{name}") } else { write!(f, "/{}", Quoted(name)) }
+            }),
+            Self::Literal(literal) => literal.fmt(f),
+        }
+    }
+}
+
+impl Display for Literal {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => Quoted(text).fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Bool(value) => value.fmt(f),
+        }
+    }
+}
+
+impl Display for PatternPart {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Some => f.write_str("%"),
+            Self::One => f.write_str("_"),
+            Self::Character(c @ ('%' | '_' | '\\')) => write!(f, "\\{c}"),
+            Self::Character(c) => c.fmt(f),
+        }
+    }
+}
+
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", self.0.replace('\'', "''"))
+    }
+}

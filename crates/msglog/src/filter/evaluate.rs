@@ -1,0 +1,220 @@
+//! A filter applied to a message, by SQL's logic of three values: a comparison with what is missing is unknown (`None`),
+//! and so is its negation; a message matches where the whole is true.
+
+use super::number::Number;
+use super::{Comparison, Condition, Header, Literal, Operand, PatternPart, Step};
+use crate::message::{Message, MessageKind};
+use core::cell::OnceCell;
+use core::cmp::Ordering;
+use serde_json::Value as Json;
+
+pub(super) fn holds(condition: &Condition, message: &Message<'_>) -> bool {
+    condition.holds(&Subject { message, body: OnceCell::new() }) == Some(true)
+}
+
+struct Subject<'a> {
+    message: &'a Message<'a>,
+    /// None where it is no JSON.
+    body: OnceCell<Option<Json>>,
+}
+
+impl Subject<'_> {
+    fn body(&self) -> Option<&Json> {
+        self.body.get_or_init(|| serde_json::from_slice(self.message.body).ok()).as_ref()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Value<'a> {
+    Bool(bool),
+    Number(Number),
+    /// UTF-8, but for keys.
+    Text(&'a [u8]),
+    /// An object of JSON: it is there, and compares with nothing.
+    Object,
+}
+
+/// Whether any is true; unknown if none is, and one is unknown.
+fn any(all: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
+    let mut result = Some(false);
+    for one in all {
+        match one {
+            Some(true) => return one,
+            Some(false) => {}
+            None => result = None,
+        }
+    }
+    result
+}
+
+fn not(value: Option<bool>) -> Option<bool> {
+    value.map(|it| !it)
+}
+
+impl Condition {
+    fn holds(&self, subject: &Subject<'_>) -> Option<bool> {
+        match self {
+            Self::Any(parts) => any(parts.iter().map(|part| part.holds(subject))),
+            Self::All(parts) => not(any(parts.iter().map(|part| not(part.holds(subject))))),
+            Self::Not(inner) => not(inner.holds(subject)),
+            Self::Compare(left, comparison, right) => {
+                let right = right.single(subject)?;
+                left.any(subject, &mut |left| comparison.holds(left, right))
+            }
+            Self::Between(left, low, high) => {
+                let (low, high) = (low.single(subject)?, high.single(subject)?);
+                left.any(subject, &mut |left| {
+                    let is_below = Comparison::Below.holds(left, low);
+                    let is_above = Comparison::Above.holds(left, high);
+                    not(any([is_below, is_above]))
+                })
+            }
+            Self::In(left, list) => left.any(subject, &mut |left| {
+                any(list.iter().map(|it| Comparison::Equal.holds(left, it.value())))
+            }),
+            Self::Like(left, pattern) => left.any(subject, &mut |left| match left {
+                Value::Text(text) => Some(is_like(pattern, &String::from_utf8_lossy(text))),
+                _ => None,
+            }),
+            Self::IsNull(left) => Some(left.any(subject, &mut |_| Some(true)).is_none()),
+        }
+    }
+}
+
+impl Comparison {
+    fn holds(self, left: Value<'_>, right: Value<'_>) -> Option<bool> {
+        let ordering = compare(left, right)?;
+        Some(match self {
+            Self::Equal => ordering.is_eq(),
+            Self::Differs => ordering.is_ne(),
+            Self::Below => ordering.is_lt(),
+            Self::AtMost => ordering.is_le(),
+            Self::Above => ordering.is_gt(),
+            Self::AtLeast => ordering.is_ge(),
+        })
+    }
+}
+
+/// None for values of different types; but text that is a number compares with numbers as one.
+fn compare(left: Value<'_>, right: Value<'_>) -> Option<Ordering> {
+    let number = |text: &[u8]| Number::of_text(core::str::from_utf8(text).ok()?);
+    match (left, right) {
+        (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(&b)),
+        (Value::Number(a), Value::Number(b)) => Some(a.compare(b)),
+        (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
+        (Value::Number(a), Value::Text(b)) => number(b).map(|b| a.compare(b)),
+        (Value::Text(a), Value::Number(b)) => number(a).map(|a| a.compare(b)),
+        _ => None,
+    }
+}
+
+impl Literal {
+    fn value(&self) -> Value<'_> {
+        match self {
+            Self::Text(text) => Value::Text(text.as_bytes()),
+            Self::Number(number) => Value::Number(*number),
+            Self::Bool(value) => Value::Bool(*value),
+        }
+    }
+}
+
+impl Operand {
+    /// Whether the test holds for any of its values. Unknown without values.
+    fn any<'a>(
+        &'a self,
+        subject: &'a Subject<'_>,
+        test: &mut dyn FnMut(Value<'a>) -> Option<bool>,
+    ) -> Option<bool> {
+        match self {
+            Self::Header(header) => test(header.value(subject.message)?),
+            Self::Path(steps) => any_at(subject.body()?, steps, test),
+            Self::Literal(literal) => test(literal.value()),
+        }
+    }
+
+    /// Its value. None if it has none, or several: to compare each of many with each of many others would take too long.
+    fn single<'a>(&'a self, subject: &'a Subject<'_>) -> Option<Value<'a>> {
+        let mut found = None;
+        let has_several = self.any(subject, &mut |value| Some(found.replace(value).is_some()));
+        found.filter(|_| has_several == Some(false))
+    }
+}
+
+impl Header {
+    fn value<'a>(self, message: &Message<'a>) -> Option<Value<'a>> {
+        let number = |number: u64| Value::Number(Number::Whole(number.into()));
+        Some(match self {
+            Self::Topic => Value::Text(message.topic.as_bytes()),
+            Self::Key if message.key.is_empty() => return None,
+            Self::Key => Value::Text(message.key),
+            Self::Time => number(message.time_ns),
+            Self::Publisher | Self::Sequence if message.publisher == 0 => return None,
+            Self::Publisher => number(message.publisher),
+            Self::Sequence => number(message.sequence),
+            Self::Kind if message.kind == MessageKind::Delete => Value::Text(b"delete"),
+            Self::Kind => Value::Text(b"publish"),
+        })
+    }
+}
+
+/// Whether the test holds for any of the values at a path: in an array, an element that the path names by its index, or else
+/// each. Unknown where there is none.
+fn any_at<'a>(
+    json: &'a Json,
+    steps: &[Step],
+    test: &mut dyn FnMut(Value<'a>) -> Option<bool>,
+) -> Option<bool> {
+    match (json, steps) {
+        (Json::Array(items), [Step { index: Some(index), .. }, rest @ ..]) => {
+            any_at(items.get(*index)?, rest, test)
+        }
+        (Json::Array(items), steps) => {
+            // Elements without a value do not count.
+            let mut result = None;
+            for item in items {
+                match any_at(item, steps, test) {
+                    Some(true) => return Some(true),
+                    one => result = result.or(one),
+                }
+            }
+            result
+        }
+        (Json::Object(members), [step, rest @ ..]) => any_at(members.get(&step.name)?, rest, test),
+        (Json::Object(_), []) => test(Value::Object),
+        (Json::Bool(value), []) => test(Value::Bool(*value)),
+        (Json::Number(number), []) => test(Value::Number(Number::of_json(number)?)),
+        (Json::String(text), []) => test(Value::Text(text.as_bytes())),
+        (Json::Null, _) | (_, [_, ..]) => None,
+    }
+}
+
+/// Where a pattern stops matching, its last `%` takes one character more.
+fn is_like(pattern: &[PatternPart], text: &str) -> bool {
+    let (mut at, mut rest) = (0, text);
+    let mut again = None;
+    loop {
+        let mut behind = rest.chars();
+        let is_match = match (pattern.get(at), behind.next()) {
+            (Some(PatternPart::Some), _) => {
+                at += 1;
+                again = Some((at, rest));
+                continue;
+            }
+            (None, None) => return true,
+            (Some(PatternPart::One), Some(_)) => true,
+            (Some(PatternPart::Character(c)), Some(next)) => *c == next,
+            _ => false,
+        };
+        if is_match {
+            (at, rest) = (at + 1, behind.as_str());
+            continue;
+        }
+        let Some((after, from)) = again else { return false };
+        let mut behind = from.chars();
+        if behind.next().is_none() {
+            return false;
+        }
+        (at, rest) = (after, behind.as_str());
+        again = Some((at, rest));
+    }
+}

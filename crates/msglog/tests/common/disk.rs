@@ -1,0 +1,147 @@
+//! A disk in memory, with a volatile cache. It reads what was written, and after a power cut what was flushed and any
+//! sectors of what was not.
+
+use iodyno_msglog::Storage;
+use iodyno_msglog::storage::Buffer;
+use iodyno_units::rng::{Generator, below};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A disk tears writes at this size.
+pub(crate) const SECTOR_BYTES: usize = 512;
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    durable: Vec<u8>,
+    /// As it is read.
+    cached: Vec<u8>,
+    /// Writes that completed since the last flush.
+    pending: Vec<(u64, Vec<u8>)>,
+    /// Sectors that can't be read.
+    unreadable: Vec<usize>,
+    reads: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    content: Mutex<Content>,
+    /// It acknowledges flushes and keeps its cache.
+    pub(crate) ignores_flushes: bool,
+}
+
+impl Clone for Disk {
+    fn clone(&self) -> Self {
+        let content = Mutex::new(self.content().clone());
+        Self { content, ignores_flushes: self.ignores_flushes }
+    }
+}
+
+impl Disk {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self::of(vec![0; bytes])
+    }
+
+    pub(crate) fn of(image: Vec<u8>) -> Self {
+        let content = Content { cached: image.clone(), durable: image, ..Content::default() };
+        Self { content: Mutex::new(content), ignores_flushes: false }
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes since the last flush.
+    pub(crate) fn pending(&self) -> usize {
+        self.content().pending.len()
+    }
+
+    /// Makes the first `count` writes since the last flush durable.
+    pub(crate) fn flush_first(&self, count: usize) {
+        let content = &mut *self.content();
+        if self.ignores_flushes {
+            return;
+        }
+        for (offset, bytes) in content.pending.drain(..count) {
+            content.durable[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+        }
+    }
+
+    /// Some sectors of a write.
+    pub(crate) fn write_some(&self, offset_bytes: u64, bytes: &[u8], rng: &mut Generator) {
+        let kind = below(rng, 3);
+        for (i, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+            if kind == 0 || (kind == 1 && below(rng, 2) == 0) {
+                let _ = self.write_at(offset_bytes + (i * SECTOR_BYTES) as u64, sector);
+            }
+        }
+    }
+
+    /// Of each write since the last flush any sectors may be there.
+    pub(crate) fn cut_power(&self, rng: &mut Generator) {
+        let pending = {
+            let content = &mut *self.content();
+            content.cached.clone_from(&content.durable);
+            std::mem::take(&mut content.pending)
+        };
+        for (offset, bytes) in pending {
+            self.write_some(offset, &bytes, rng);
+        }
+        let content = &mut *self.content();
+        content.pending.clear();
+        content.durable.clone_from(&content.cached);
+    }
+
+    pub(crate) fn image(&self) -> Vec<u8> {
+        self.content().cached.clone()
+    }
+
+    pub(crate) fn make_unreadable(&self, sector: usize) {
+        self.content().unreadable.push(sector);
+    }
+
+    /// Reads so far.
+    pub(crate) fn reads(&self) -> u64 {
+        self.content().reads
+    }
+}
+
+impl Storage for Disk {
+    fn read_at(&self, offset_bytes: u64, to: &mut [u8]) -> io::Result<()> {
+        let content = &mut *self.content();
+        content.reads += 1;
+        assert!(offset_bytes.is_multiple_of(512) && to.len().is_multiple_of(512), "not aligned");
+        let from = content.cached.get(offset_bytes as usize..).unwrap_or_default();
+        let from = from.get(..to.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let first = offset_bytes as usize / SECTOR_BYTES;
+        let sectors = first..first + to.len() / SECTOR_BYTES;
+        if content.unreadable.iter().any(|sector| sectors.contains(sector)) {
+            // As a disk may: what came before the error.
+            to.fill(0xEE);
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        to.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()> {
+        let content = &mut *self.content();
+        let to = content.cached.get_mut(offset_bytes as usize..).unwrap_or_default();
+        let to = to.get_mut(..bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        to.copy_from_slice(bytes);
+        content.pending.push((offset_bytes, bytes.to_vec()));
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.flush_first(self.pending());
+        Ok(())
+    }
+
+    fn capacity_bytes(&self) -> u64 {
+        self.content().cached.len() as u64
+    }
+
+    fn buffer(&self, bytes: usize) -> Box<dyn Buffer> {
+        Box::new(vec![0; bytes])
+    }
+}
