@@ -1,6 +1,7 @@
 //! The command line: every command and flag, with the words that `--help`, the man pages and the
 //! shell completions show. One definition makes them all.
 
+mod log;
 mod replay;
 mod run;
 mod size;
@@ -12,6 +13,10 @@ use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
 use iodyno_units::{parse_percent, parse_size};
 use iodyno_workload::{Block, MAX_DEPTH, MAX_THREADS};
+pub use log::{
+    Log, LogCheck, LogClient, LogCommand, LogCreate, LogDurability, LogOutput, LogPublish,
+    LogQuery, LogRead, LogServe,
+};
 pub use replay::Replay;
 use run::EXAMPLES;
 pub use run::Run;
@@ -74,6 +79,8 @@ pub enum Command {
     /// Serve emulated storage to other programs, over NBD: bytes are kept, latency is the model's, and
     /// it fails on command.
     Serve(Box<Serve>),
+    /// Keep messages in a log on any target: make one, serve it, publish, subscribe, replay, and query the current values.
+    Log(Log),
     /// Let a fault happen to storage that is served now.
     Fault(FaultFlags),
     /// Say what served storage did so far.

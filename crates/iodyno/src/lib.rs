@@ -17,6 +17,7 @@ mod fill_first;
 mod foreign_workload;
 mod hints;
 mod live;
+mod log;
 mod method;
 mod method_flags;
 mod overrides;
@@ -89,6 +90,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Export(flags) => export::command(flags, cli.notebook.as_deref()),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),
+        Command::Log(flags) => log::command(flags),
         Command::Fault(flags) => fault::command(flags),
         Command::Status(flags) => fault::status(flags),
         Command::Replay(flags) => replay::command(flags, cli, words, style),

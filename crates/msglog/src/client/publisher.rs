@@ -84,6 +84,8 @@ pub struct Publisher<S, D> {
     reconnects: u64,
     /// It has been connected before: what the server has is known.
     was_open: bool,
+    /// Since when it can't go on, and the next pause.
+    failing: Option<(Instant, Duration)>,
 }
 
 impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
@@ -104,8 +106,10 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
             dropped: 0,
             reconnects: 0,
             was_open: false,
+            failing: None,
         };
         publisher.connect()?;
+        publisher.failing = None;
         Ok(publisher)
     }
 
@@ -168,8 +172,8 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         let (topic, key, body) = (topic.into(), key.into(), body.into());
         self.held.push_back(Held { sequence, kind, topic, key, body });
         match self.send_new() {
-            Err(error) if error.may_pass() => self.connect()?,
-            sent => sent?,
+            Err(error) => self.after(error)?,
+            Ok(()) => {}
         }
         Ok(Some(sequence))
     }
@@ -211,7 +215,10 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     }
 
     fn release(&mut self, sequence: u64) {
-        self.persisted = self.persisted.max(sequence);
+        if sequence > self.persisted {
+            self.persisted = sequence;
+            self.failing = None;
+        }
         while self.held.front().is_some_and(|held| held.sequence <= sequence) {
             if let Some(held) = self.held.pop_front() {
                 self.held_bytes -= held.bytes();
@@ -247,24 +254,36 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     /// Connects again behind an error that may pass.
     fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
         self.connection = None;
-        if error.may_pass() { self.connect() } else { Err(error) }
+        // A server that refuses each time can be reached each time.
+        let is_over = self.failing.is_some_and(|(since, _)| since.elapsed() > self.options.patience);
+        if !error.may_pass() || is_over {
+            return Err(error);
+        }
+        self.pause();
+        self.connect()
     }
 
-    /// Connects, as often as its patience allows, and sends what is not persisted.
+    /// Connects, as often as its patience allows since something was persisted, and sends what is not persisted.
     fn connect(&mut self) -> Result<(), ClientError> {
-        let deadline = Instant::now() + self.options.patience;
-        let mut pause = RETRY.0;
         loop {
             self.connection = None;
+            let (since, pause) = *self.failing.get_or_insert((Instant::now(), RETRY.0));
             let error = match self.try_connect() {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            if !error.may_pass() || Instant::now() + pause > deadline {
+            if !error.may_pass() || since.elapsed() + pause > self.options.patience {
                 return Err(error);
             }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(RETRY.1);
+            self.pause();
+        }
+    }
+
+    /// Each pause without success is longer than the one before.
+    fn pause(&mut self) {
+        if let Some((_, pause)) = &mut self.failing {
+            std::thread::sleep(*pause);
+            *pause = (*pause * 2).min(RETRY.1);
         }
     }
 
