@@ -1,6 +1,7 @@
 //! The command line: every command and flag, with the words that `--help`, the man pages and the
 //! shell completions show. One definition makes them all.
 
+mod log;
 mod log_bench;
 mod replay;
 mod run;
@@ -13,6 +14,10 @@ use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
 use iodyno_units::{parse_percent, parse_size};
 use iodyno_workload::{Block, MAX_DEPTH, MAX_THREADS};
+pub use log::{
+    Log, LogCheck, LogClient, LogCommand, LogCreate, LogDurability, LogOutput, LogPublish,
+    LogQuery, LogRead, LogServe,
+};
 pub use log_bench::LogBench;
 pub use replay::Replay;
 use run::EXAMPLES;
@@ -76,6 +81,8 @@ pub enum Command {
     /// Serve emulated storage to other programs, over NBD: bytes are kept, latency is the model's, and
     /// it fails on command.
     Serve(Box<Serve>),
+    /// Keep messages in a log on any target: make one, serve it, publish, subscribe, replay, and query the current values.
+    Log(Log),
     /// Let a fault happen to storage that is served now.
     Fault(FaultFlags),
     /// Say what served storage did so far.
@@ -84,9 +91,6 @@ pub enum Command {
     /// record of served storage again in virtual time: the same events, or it says so.
     #[command(after_help = replay::EXAMPLES)]
     Replay(Box<Replay>),
-    /// A message log on any target: benchmarks of it.
-    #[command(subcommand)]
-    Log(LogCommand),
     /// List the runs in the notebook, oldest first.
     Ls {
         /// One JSON document on standard output.
@@ -158,14 +162,6 @@ pub enum Command {
         /// The folder; made if absent.
         folder: PathBuf,
     },
-}
-
-/// Commands about a message log.
-#[derive(Debug, Subcommand)]
-pub enum LogCommand {
-    /// Measure a message log: messages a second, how long they take to be persisted, and what publishers hold.
-    #[command(after_help = log_bench::EXAMPLES)]
-    Bench(Box<LogBench>),
 }
 
 /// What the text of a run shows beside its figures, their verdict, and all that speaks against them.

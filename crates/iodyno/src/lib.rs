@@ -17,6 +17,7 @@ mod fill_first;
 mod foreign_workload;
 mod hints;
 mod live;
+mod log;
 mod log_bench;
 mod method;
 mod method_flags;
@@ -33,7 +34,7 @@ mod size;
 mod study;
 mod style;
 
-use args::{Cli, Command, LogCommand};
+use args::{Cli, Command};
 use clap::{CommandFactory as _, Parser as _};
 use failure::Failure;
 use iodyno_report::json::Options;
@@ -90,9 +91,9 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Export(flags) => export::command(flags, cli.notebook.as_deref()),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),
+        Command::Log(flags) => log::command(flags, cli, words, style),
         Command::Fault(flags) => fault::command(flags),
         Command::Status(flags) => fault::status(flags),
-        Command::Log(LogCommand::Bench(flags)) => log_bench::command(flags, cli, words, style),
         Command::Replay(flags) => replay::command(flags, cli, words, style),
         Command::Study(flags) => study::command(flags, cli.notebook.as_deref(), style),
         Command::Size(flags) => size::command(flags, cli.notebook.as_deref(), style),

@@ -26,6 +26,7 @@ const LAYERS: &[(&str, u32)] = &[
     ("notebook", 3),
     ("target", 3),
     ("drive", 4),
+    ("logserver", 4),
     ("run", 5),
     ("report", 6),
     ("sizing", 6),

@@ -130,7 +130,8 @@ impl MessageLog {
         gaps.sort_unstable();
         let median = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
         let near = gaps.iter().filter(|gap| 4 * gap.abs_diff(median) <= median).count();
-        let is_regular = starts.len() >= 4 && 2 * near >= gaps.len();
+        let is_regular =
+            starts.len() >= 4 && 2 * near >= gaps.len() && 2 * at.len() <= self.intervals.len();
         let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
         for &i in at.iter().filter(|&&i| !self.intervals[i].cause.is_empty()) {
             *causes.entry(&self.intervals[i].cause).or_default() += 1;

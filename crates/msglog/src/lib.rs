@@ -5,12 +5,14 @@
 //! their content. What carries the operations out, and serves the log to clients, is elsewhere.
 
 pub mod chunk;
+pub mod client;
 pub mod commit;
 pub mod filter;
 pub mod layout;
 pub mod load;
 pub mod log;
 pub mod message;
+pub mod protocol;
 pub mod recovery;
 pub mod state;
 pub mod storage;

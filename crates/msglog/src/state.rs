@@ -3,6 +3,7 @@
 
 use crate::message::{Message, MessageKind};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// The current value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct Value {
     /// When it was published, ns since 1970.
     pub time_ns: u64,
     /// Its content.
-    pub body: Box<[u8]>,
+    pub body: Arc<[u8]>,
     /// Segment of the latest record that holds it.
     segment: u64,
 }
@@ -31,7 +32,7 @@ pub struct Publisher {
 /// See the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    topics: BTreeMap<Box<str>, BTreeMap<Box<[u8]>, Value>>,
+    topics: BTreeMap<Box<str>, BTreeMap<Arc<[u8]>, Value>>,
     publishers: HashMap<u64, Publisher>,
     value_bytes: u64,
 }
@@ -105,6 +106,11 @@ impl State {
         self.topics.get(topic).into_iter().flatten().map(|(key, value)| (key.as_ref(), value))
     }
 
+    /// The same with keys that can be kept: a copy of them, and of values, copies no bytes.
+    pub fn shared_values(&self, topic: &str) -> impl Iterator<Item = (&Arc<[u8]>, &Value)> {
+        self.topics.get(topic).into_iter().flatten()
+    }
+
     /// Number of values.
     pub fn len(&self) -> usize {
         self.topics.values().map(BTreeMap::len).sum()
@@ -161,7 +167,7 @@ impl State {
                     time_ns: 0,
                     topic: Box::default(),
                     key: publisher.name.as_bytes().into(),
-                    body: Box::default(),
+                    body: Arc::default(),
                 },
             );
         // In the order of the log, so that they need no more chunks than there.
@@ -180,8 +186,8 @@ pub struct OwnedRecord {
     sequence: u64,
     time_ns: u64,
     topic: Box<str>,
-    key: Box<[u8]>,
-    body: Box<[u8]>,
+    key: Arc<[u8]>,
+    body: Arc<[u8]>,
 }
 
 impl OwnedRecord {

@@ -4,6 +4,8 @@
 //! * [`server`]: serves anything that is an [`Export`]; [`ram`] is one;
 //! * [`client`]: many requests in flight on one connection, for a load generator.
 //!
+//! Its sockets, and TLS on them, also serve other protocols: [`server::Listener`], [`stream`].
+//!
 //! It imports nothing of this workspace and contains nothing of measurement or emulation.
 //!
 //! **Unsafe code** is in three places: system calls on memory that others change (`syscalls`), the RAM
@@ -14,6 +16,7 @@ mod busy_poll;
 pub mod client;
 pub mod ram;
 pub mod server;
+pub mod stream;
 mod syscalls;
 pub mod tls;
 pub mod wire;

@@ -13,8 +13,8 @@ use iodyno_drive::{FileMedium, Medium};
 use iodyno_measure::Evidence;
 use iodyno_nbd::client::Blocking;
 use iodyno_target::{
-    Access, Confirm, Direct, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot,
-    TargetError, TargetName, WritesSeen, check_confirmed, check_writable, confirm, health, inspect,
+    Access, Confirm, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot, TargetError,
+    TargetName, WritesSeen, check_confirmed, check_writable, confirm, health, inspect,
     inspect_from, lay_out, open_inspected, writes_seen,
 };
 use iodyno_units::rng::{Generator, below, stream};
@@ -305,7 +305,7 @@ fn open_one(
     let must_be_laid_out = !run.request.read_only && is_not_whole(&open_target.inspection);
     let access = if writes || must_be_laid_out { Access::ReadWrite } else { Access::ReadOnly };
     let confirm = Confirm(run.request.destroy.clone());
-    let options = OpenOptions { access, direct: Direct::Auto, confirm };
+    let options = OpenOptions { access, confirm, ..OpenOptions::read_only() };
     let opened = open_inspected(open_target.inspection.clone(), &options)?;
     let fd: OwnedFd = opened.fd.try_clone().map_err(|source| RunError::System {
         what: format!("{}: duplicating its descriptor", open_target.name),

@@ -29,7 +29,7 @@ use crate::inspect::topology::device_of_path;
 use crate::inspect::topology::{self, BlockNode, Relation, Relative};
 use crate::inspect::{Inspection, Kind, mounts};
 use crate::name::TargetName;
-use crate::signature::Content;
+use crate::signature::{Content, Signature, SignatureKind};
 use crate::sysroot::{DevNo, SysRoot};
 
 pub(crate) use erase::allow_purge;
@@ -106,6 +106,28 @@ pub fn confirm(
         confirmed_by: if can_be_lifted { own_names(inspection) } else { Vec::new() },
         given: confirm.0.clone(),
     })))
+}
+
+/// Of a target that holds a message log: leaves out what speaks only of its content, for a log's server goes on with
+/// that. What else was recognised stays a reason.
+pub fn with_log_kept(inspection: &Inspection, mut refusals: Vec<Refusal>) -> Vec<Refusal> {
+    let Some(content) = &inspection.content else { return refusals };
+    let is_log = |signature: &Signature| signature.kind == SignatureKind::MessageLog;
+    if !content.signatures.iter().any(is_log) {
+        return refusals;
+    }
+    refusals.retain(|refusal| {
+        !matches!(
+            refusal.code,
+            RefusalCode::HoldsData
+                | RefusalCode::ForeignFile
+                | RefusalCode::Signature
+                | RefusalCode::PartitionTable
+        )
+    });
+    let others = content.signatures.iter().filter(|it| !is_log(it)).cloned().collect();
+    check_content(&Content { signatures: others, ..Content::default() }, &mut refusals);
+    refusals
 }
 
 /// Fails when a name that `--destroy` gave is none of these targets': it was misspelt, or belongs to
@@ -242,7 +264,7 @@ fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
 
 fn check_content(content: &Content, refusals: &mut Vec<Refusal>) {
     for signature in &content.signatures {
-        let is_table = signature.kind == crate::signature::SignatureKind::PartitionTable;
+        let is_table = signature.kind == SignatureKind::PartitionTable;
         refusals.push(Refusal {
             code: if is_table { RefusalCode::PartitionTable } else { RefusalCode::Signature },
             found: format!(

@@ -35,7 +35,7 @@ mod writes;
 pub use blank::{Foreign, Sampled};
 pub use conditions::{DeviceState, MachineState, raid_at_work};
 pub use error::{Refusal, RefusalCode, RefusedTarget, TargetError};
-pub use guard::{Confirm, check_confirmed, check_writable, confirm};
+pub use guard::{Confirm, check_confirmed, check_writable, confirm, with_log_kept};
 pub use health::{Health, health};
 pub use inspect::stack::{Counted, End, Layer, LayerKind, Lowest, Stack};
 pub use inspect::{

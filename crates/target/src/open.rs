@@ -45,12 +45,19 @@ pub struct OpenOptions {
     pub direct: Direct,
     /// Names given by `--destroy`.
     pub confirm: Confirm,
+    /// A message log that it holds is no reason not to write: the caller goes on with that log.
+    pub keeps_log: bool,
 }
 
 impl OpenOptions {
     /// For reading, past the page cache where possible.
     pub fn read_only() -> Self {
-        Self { access: Access::ReadOnly, direct: Direct::Auto, confirm: Confirm::default() }
+        Self {
+            access: Access::ReadOnly,
+            direct: Direct::Auto,
+            confirm: Confirm::default(),
+            keeps_log: false,
+        }
     }
 
     /// For reading and writing, past the page cache where possible, nothing confirmed.
@@ -214,7 +221,19 @@ fn allowed(
     root: &SysRoot,
     options: &OpenOptions,
 ) -> Result<Vec<Refusal>, TargetError> {
-    guard::confirm(inspection, guard::check_writable(inspection, root), &options.confirm)
+    confirmed(inspection, guard::check_writable(inspection, root), options)
+}
+
+/// Lifts what the options allow.
+fn confirmed(
+    inspection: &Inspection,
+    mut refusals: Vec<Refusal>,
+    options: &OpenOptions,
+) -> Result<Vec<Refusal>, TargetError> {
+    if options.keeps_log {
+        refusals = guard::with_log_kept(inspection, refusals);
+    }
+    guard::confirm(inspection, refusals, &options.confirm)
 }
 
 /// Reading destroys nothing, but a terminal or a directory is no target either way, and a file that is not
@@ -367,7 +386,7 @@ fn open_block(
         let refusals = guard::check_through_descriptor(&inspection, root);
         // Other holders can no longer be queried: by now this process holds it.
         lifted.retain(|refusal| refusal.code == RefusalCode::OpenElsewhere);
-        lifted.splice(0..0, guard::confirm(&inspection, refusals, &options.confirm)?);
+        lifted.splice(0..0, confirmed(&inspection, refusals, options)?);
     }
     let cache = direct::set(&fd, &mut inspection, options, &path)?;
     if inspection.generic.is_some() && !cache.direct {

@@ -1,13 +1,12 @@
 //! Flags of `log bench`.
 
-use super::{Shown, target};
-use clap::{Args, ValueEnum};
+use super::{LogDurability, Shown, target};
+use clap::Args;
 use iodyno_drive::EngineKind;
 use iodyno_measure::Threshold;
 use iodyno_run::Processors;
 use iodyno_target::TargetName;
 use iodyno_units::{parse_duration_ns, parse_rate_iops, parse_size};
-use iodyno_workload::LogDurability;
 use std::path::PathBuf;
 
 /// Examples at the end of the help of `log bench`.
@@ -17,27 +16,6 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno log bench --durability none,batch,each --on d.img?size=1GiB   the price of durability on this disk
   iodyno log bench --rate 500k/s --on model:exflash-400g --report      spikes over time, on a device that is not here
   iodyno log bench --rate 200k/s --backlog 1M --drop --on live:hdd-7k2-4t --require 'write.p99<5ms'";
-
-/// When messages count as persisted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DurabilityWord {
-    /// When their write has completed.
-    None,
-    /// When a flush that many messages share has completed.
-    Batch,
-    /// When a flush of their own has completed.
-    Each,
-}
-
-impl From<DurabilityWord> for LogDurability {
-    fn from(word: DurabilityWord) -> Self {
-        match word {
-            DurabilityWord::None => Self::None,
-            DurabilityWord::Batch => Self::Batch,
-            DurabilityWord::Each => Self::Each,
-        }
-    }
-}
 
 /// Flags of `log bench`.
 #[derive(Debug, Args)]
@@ -81,7 +59,7 @@ pub struct LogBench {
         default_value = "batch",
         help_heading = "Log"
     )]
-    pub durability: Vec<DurabilityWord>,
+    pub durability: Vec<LogDurability>,
     /// Durable writes (FUA, RWF_DSYNC) in place of flushes.
     #[arg(long, help_heading = "Log")]
     pub fua: bool,

@@ -116,9 +116,16 @@ enum Socket {
     Tcp(TcpListener),
 }
 
-pub(crate) struct Listener {
+/// A socket that takes connections.
+pub struct Listener {
     socket: Socket,
     endpoint: Endpoint,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
 }
 
 impl AsFd for Listener {
@@ -131,7 +138,11 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    pub(crate) fn open(endpoint: &Endpoint, plain_anywhere: bool) -> Result<Self, ListenError> {
+    /// Listens. Without `plain_anywhere`, TCP only on addresses of this machine.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub fn open(endpoint: &Endpoint, plain_anywhere: bool) -> Result<Self, ListenError> {
         match endpoint {
             Endpoint::Unix(path) => {
                 let socket = Socket::Unix(OwnersSocket::listen(path)?);
@@ -150,12 +161,13 @@ impl Listener {
         }
     }
 
-    pub(crate) fn endpoint(&self) -> &Endpoint {
+    /// Where it listens; with the port that the system chose.
+    pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
     /// A waiting connection and its peer's address; None where there is none.
-    pub(crate) fn accept(&self) -> Option<io::Result<(OwnedFd, String)>> {
+    pub fn accept(&self) -> Option<io::Result<(OwnedFd, String)>> {
         loop {
             match acceptfrom_with(self, SocketFlags::CLOEXEC) {
                 Ok((socket, address)) => {

@@ -21,7 +21,7 @@ pub use answer::{Answer, Words};
 pub use counters::{Counters, Snapshot};
 pub use deferred_reply::{Batch, DeferredReply};
 pub use export::{Export, Io, Peer, Place, Session};
-pub use listen::{Endpoint, ListenError, OwnersSocket};
+pub use listen::{Endpoint, ListenError, Listener, OwnersSocket};
 
 use crate::syscalls::{self, Waker};
 use crate::tls::ServerTls;
@@ -29,7 +29,6 @@ use crate::wire::{Directory, Info, NAME_MAX};
 use connection::{End, Start};
 use link::Link;
 use link::memory_budget::{Budget, TRIM_AFTER};
-use listen::Listener;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -10,8 +10,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{
-    Access, LayOut, OpenOptions, Opened, Ready, Undo, check_identity, direct, flags, inspect_again,
-    opened, verb,
+    Access, LayOut, OpenOptions, Opened, Ready, Undo, check_identity, confirmed, direct, flags,
+    inspect_again, opened, verb,
 };
 use crate::error::{Refusal, RefusalCode, TargetError, errno_of};
 use crate::guard::{self, Confirm};
@@ -36,7 +36,7 @@ pub(super) fn existing(
         lock(&fd, &inspection, &path)?;
         inspect_again(&mut inspection, &fd)?;
         let refusals = guard::check_through_descriptor(&inspection, root);
-        lifted = guard::confirm(&inspection, refusals, &options.confirm)?;
+        lifted = confirmed(&inspection, refusals, options)?;
     }
     let cache = direct::set(&fd, &mut inspection, options, &path)?;
     let len_bytes = inspection.whole_bytes.unwrap_or(0);

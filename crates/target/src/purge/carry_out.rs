@@ -14,7 +14,7 @@ use crate::guard;
 use crate::health::{Health, health};
 use crate::inspect::{BlockDevice, Inspection, Kind};
 use crate::ioctl;
-use crate::name::{Direct, TargetName};
+use crate::name::TargetName;
 use crate::open::{Access, OpenOptions, Opened, open_inspected};
 use crate::sysroot::SysRoot;
 
@@ -45,11 +45,7 @@ pub fn purge(
         // Nothing is kept: memory, emulated storage, a file that is still to be created.
         return Ok(unkept(choose::plan(&inspection, options.method)));
     }
-    let open = OpenOptions {
-        access: Access::ReadWrite,
-        direct: Direct::Auto,
-        confirm: options.confirm.clone(),
-    };
+    let open = OpenOptions { confirm: options.confirm.clone(), ..OpenOptions::read_write() };
     purge_opened(&open_inspected(inspection, &open)?, options, progress)
 }
 

@@ -45,6 +45,8 @@ pub enum SignatureKind {
     Cache,
     /// Store of a database or an object store.
     Store,
+    /// A message log of iodyno's.
+    MessageLog,
 }
 
 impl SignatureKind {
@@ -59,6 +61,7 @@ impl SignatureKind {
             Self::Swap => "swap space",
             Self::Cache => "a cache",
             Self::Store => "a data store",
+            Self::MessageLog => "a message log",
         }
     }
 }

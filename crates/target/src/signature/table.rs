@@ -1,7 +1,7 @@
 //! Signatures that are a magic number at a fixed offset, and the file systems whose magic number is so short
 //! that other fields must agree.
 
-use super::SignatureKind::{Cache, Encryption, FileSystem, Raid, Store, Swap, Volume};
+use super::SignatureKind::{Cache, Encryption, FileSystem, MessageLog, Raid, Store, Swap, Volume};
 use super::{Ends, Found, SignatureKind};
 
 /// `(offset, magic, family, name)`.
@@ -10,7 +10,7 @@ type Entry = (u64, &'static [u8], SignatureKind, &'static str);
 const KIB: u64 = 1024;
 
 #[rustfmt::skip]
-pub(super) const TABLE: [Entry; 52] = [
+pub(super) const TABLE: [Entry; 53] = [
     (0, b"XFSB", FileSystem, "xfs"),
     (64 * KIB + 64, b"_BHRfS_M", FileSystem, "btrfs"),
     (KIB, &[0x10, 0x20, 0xF5, 0xF2], FileSystem, "f2fs"),
@@ -62,6 +62,7 @@ pub(super) const TABLE: [Entry; 52] = [
     (0, &[0xFC, 0x4E, 0x2B, 0xA9], Raid, "md 1.1"),
     (32, b"ORCLDISK", Store, "Oracle ASM"),
     (0, b"bluestore block device", Store, "Ceph BlueStore"),
+    (0, b"IODYLOG1", MessageLog, "iodyno log"),
     (4 * KIB - 10, b"SWAPSPACE2", Swap, "swap"),
     (4 * KIB - 10, b"SWAP-SPACE", Swap, "swap"),
     (4 * KIB - 10, b"S1SUSPEND\0", Swap, "hibernation image"),

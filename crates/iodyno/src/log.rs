@@ -1,0 +1,64 @@
+//! `iodyno log`: makes, checks and serves message logs, and is a client of their servers.
+
+mod check;
+mod client;
+mod create;
+mod publish;
+mod read;
+mod serve;
+
+use crate::args::{Cli, Log, LogCommand};
+use crate::failure::Failure;
+use crate::{log_bench, print};
+use iodyno_page::terminal::Style;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The longest token, bytes.
+const TOKEN_BYTES_MAX: u64 = 1024;
+
+/// `iodyno log`.
+pub(crate) fn command(
+    flags: &Log,
+    cli: &Cli,
+    words: &[OsString],
+    style: Style,
+) -> Result<ExitCode, Failure> {
+    match &flags.command {
+        LogCommand::Bench(flags) => log_bench::command(flags, cli, words, style),
+        LogCommand::Create(flags) => create::command(flags),
+        LogCommand::Check(flags) => check::command(flags),
+        LogCommand::Serve(flags) => serve::command(flags),
+        LogCommand::Publish(flags) => publish::command(flags),
+        LogCommand::Subscribe(flags) => read::subscribe(flags),
+        LogCommand::Replay(flags) => read::replay(flags),
+        LogCommand::Query(flags) => read::query(flags),
+        LogCommand::Status { client } => {
+            let status = client::connect(client)?.status().map_err(client::failure)?;
+            print(&(status + "\n"))
+        }
+    }
+}
+
+/// The token in a file, without the end of its line.
+fn token(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    use std::io::Read as _;
+    let Some(path) = file else { return Ok(Vec::new()) };
+    let wrong = |why: &dyn core::fmt::Display| {
+        Failure::input(format!("--token-file {}: {why}", path.display()))
+    };
+    let mut token = Vec::new();
+    let file = std::fs::File::open(path).map_err(|e| wrong(&e))?;
+    file.take(TOKEN_BYTES_MAX + 2).read_to_end(&mut token).map_err(|e| wrong(&e))?;
+    while token.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        token.pop();
+    }
+    match token.len() {
+        0 => Err(wrong(&"it holds no token: write one of at least 16 random characters")),
+        len if len as u64 > TOKEN_BYTES_MAX => {
+            Err(wrong(&format!("a token has at most {TOKEN_BYTES_MAX} bytes")))
+        }
+        _ => Ok(token),
+    }
+}

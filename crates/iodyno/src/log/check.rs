@@ -1,0 +1,124 @@
+//! `log check`.
+
+use super::create::words;
+use crate::args::LogCheck;
+use crate::failure::Failure;
+use crate::{print, print_json};
+use iodyno_logserver::storage::{self, Purpose};
+use iodyno_logserver::{Found, open_log};
+use iodyno_msglog::OpenError;
+use iodyno_target::TargetName;
+use iodyno_units::human;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Exit code of a log that is damaged.
+const DAMAGED: u8 = 4;
+
+pub(super) fn command(flags: &LogCheck) -> Result<ExitCode, Failure> {
+    let target = &flags.target;
+    let opened = storage::open(target, &Purpose::Read)?;
+    let found = open_log(&*opened.storage).map_err(|e| cannot_open(target, &e))?;
+    let is_damaged = !found.recovered.damages.is_empty() || !found.lost_descriptions.is_empty();
+    let code = if is_damaged { ExitCode::from(DAMAGED) } else { ExitCode::SUCCESS };
+    if flags.json {
+        print_json(&document(target, &found))?;
+    } else {
+        let mut text = words(target, &found.recovered.layout) + "\n";
+        describe(&mut text, &found);
+        print(&text)?;
+    }
+    Ok(code)
+}
+
+/// Why there is no log to be read.
+pub(super) fn cannot_open(target: &TargetName, error: &OpenError) -> Failure {
+    let text = format!("{target}: {error}");
+    match error {
+        OpenError::NoLog => {
+            Failure::input(format!("{text}; `iodyno log create {target}` makes one"))
+        }
+        OpenError::Truncated { .. } | OpenError::Read { .. } | OpenError::Flush(_) => {
+            Failure::target(text)
+        }
+    }
+}
+
+/// What was found, in lines.
+pub(super) fn describe(text: &mut String, found: &Found) {
+    let recovered = &found.recovered;
+    let tail = &recovered.tail;
+    let messages = match found.first_message {
+        None => "no messages".to_owned(),
+        Some(first) => {
+            format!("{} messages: {first} to {}", recovered.messages, tail.next_message - 1)
+        }
+    };
+    let _ = writeln!(text, "holds   {messages}; {} in {} chunks", held(found), recovered.chunks);
+    let _ = writeln!(
+        text,
+        "state   {} current values ({}), {} publishers",
+        recovered.state.len(),
+        human::size(recovered.state.value_bytes()),
+        recovered.state.publishers().count()
+    );
+    let at = recovered.layout.offset_bytes(tail.position);
+    let _ = write!(text, "end     at byte {at} of the target (place {} of the log)", tail.position);
+    match &recovered.cut {
+        Some(why) => {
+            let _ = writeln!(text, ": {why}; it was never acknowledged, and is cut off");
+        }
+        None => text.push('\n'),
+    }
+    for offset in &found.lost_descriptions {
+        let _ = writeln!(
+            text,
+            "damage  at byte {offset} of the target the description of the log is lost"
+        );
+    }
+    for damage in &recovered.damages {
+        let _ = writeln!(text, "damage  {damage}");
+    }
+}
+
+fn held(found: &Found) -> String {
+    let recovered = &found.recovered;
+    let start = recovered.layout.segment_start(recovered.tail.oldest_segment);
+    human::size(recovered.tail.position.saturating_sub(start))
+}
+
+fn document(target: &TargetName, found: &Found) -> serde_json::Value {
+    let recovered = &found.recovered;
+    let (layout, tail) = (&recovered.layout, &recovered.tail);
+    let damages = recovered.damages.iter().map(|damage| {
+        json!({
+            "offset_bytes": damage.offset_bytes,
+            "position_bytes": damage.position,
+            "length_bytes": damage.length_bytes,
+            "first_missing": damage.messages.map(|(first, _)| first),
+            "missing": damage.messages.map(|(first, end)| end.saturating_sub(first)),
+            "what": damage.what,
+        })
+    });
+    json!({
+        "schema": 1,
+        "target": target.to_string(),
+        "log": format!("{:016x}", layout.log_id),
+        "capacity_bytes": layout.capacity_bytes,
+        "segment_bytes": layout.segment_bytes,
+        "chunk_bytes": layout.chunk_bytes,
+        "block_bytes": layout.align_bytes,
+        "messages": recovered.messages,
+        "first_message": found.first_message,
+        "next_message": tail.next_message,
+        "chunks": recovered.chunks,
+        "values": recovered.state.len(),
+        "publishers": recovered.state.publishers().count(),
+        "end_position_bytes": tail.position,
+        "end_offset_bytes": layout.offset_bytes(tail.position),
+        "cut": recovered.cut.as_ref().map(ToString::to_string),
+        "lost_descriptions": found.lost_descriptions,
+        "damages": damages.collect::<Vec<_>>(),
+    })
+}

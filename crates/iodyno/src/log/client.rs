@@ -1,0 +1,96 @@
+//! How the commands that are clients reach a server.
+
+use crate::args::LogClient;
+use crate::failure::Failure;
+use iodyno_msglog::client::{ClientError, Connection};
+use iodyno_msglog::protocol::ErrorCode;
+use iodyno_nbd::Endpoint;
+use iodyno_nbd::stream::Stream;
+use iodyno_nbd::tls::ClientTls;
+use std::io;
+use std::net::ToSocketAddrs as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Time limit of an attempt to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A server's address, with what is needed to connect.
+#[derive(Debug)]
+pub(super) struct Dialer {
+    at: String,
+    tls: Option<(ClientTls, String)>,
+    pub(super) token: Vec<u8>,
+}
+
+impl Dialer {
+    pub(super) fn new(flags: &LogClient) -> Result<Self, Failure> {
+        let tls = match flags.tls.as_slice() {
+            [] => None,
+            [authority] => Some(ClientTls::new(authority, None)),
+            [authority, chain, key] => Some(ClientTls::new(authority, Some((chain, key)))),
+            _ => {
+                return Err(Failure::input(
+                    "--tls takes the authority that signed the server's certificate, or that and the client's chain and key: ca.pem,cert.pem,key.pem",
+                ));
+            }
+        };
+        let tls = tls.transpose().map_err(|e| Failure::input(e.to_string()))?;
+        let host = flags.at.rsplit_once(':').map_or(&*flags.at, |(host, _)| host);
+        let name =
+            flags.tls_name.clone().unwrap_or_else(|| host.trim_matches(['[', ']']).to_owned());
+        let token = super::token(flags.token_file.as_deref())?;
+        let dialer = Self { at: flags.at.clone(), tls: tls.map(|tls| (tls, name)), token };
+        if !flags.at.starts_with("unix:") && !flags.at.contains(':') {
+            return Err(Failure::input(format!(
+                "--at {}: write unix:PATH, or HOST:PORT",
+                flags.at
+            )));
+        }
+        Ok(dialer)
+    }
+
+    /// Connects.
+    pub(super) fn dial(&self) -> io::Result<Stream> {
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.at));
+        let tls = self.tls.as_ref().map(|(tls, name)| (tls, &**name));
+        if let Some(path) = self.at.strip_prefix("unix:") {
+            let endpoint = Endpoint::Unix(PathBuf::from(path));
+            return Stream::connect(&endpoint, tls, CONNECT_TIMEOUT).map_err(named);
+        }
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in self.at.to_socket_addrs().map_err(named)? {
+            match Stream::connect(&Endpoint::Tcp(address), tls, CONNECT_TIMEOUT) {
+                Ok(stream) => return Ok(stream),
+                Err(e) => last = e,
+            }
+        }
+        Err(named(last))
+    }
+}
+
+/// Connects, and says hello.
+pub(super) fn connect(flags: &LogClient) -> Result<Connection<Stream>, Failure> {
+    let dialer = Dialer::new(flags)?;
+    let stream = dialer.dial().map_err(|e| failure(e.into()))?;
+    Connection::open(stream, &dialer.token).map_err(failure)
+}
+
+/// A client's error as a command's.
+pub(super) fn failure(error: ClientError) -> Failure {
+    let text = error.to_string();
+    match error {
+        ClientError::Server(error)
+            if matches!(
+                error.code,
+                ErrorCode::Filter | ErrorCode::Message | ErrorCode::Ahead | ErrorCode::Token
+            ) =>
+        {
+            Failure::input(error.text)
+        }
+        ClientError::Io(_) => {
+            Failure::target(format!("{text}; does its server run (`iodyno log serve`)?"))
+        }
+        _ => Failure::target(text),
+    }
+}

@@ -1,0 +1,70 @@
+//! `log create`.
+
+use crate::args::LogCreate;
+use crate::failure::Failure;
+use crate::print;
+use iodyno_logserver::storage::{self, OpenStorage, Purpose};
+use iodyno_msglog::layout::DESCRIPTION_BYTES;
+use iodyno_msglog::{Layout, recovery};
+use iodyno_target::{Confirm, TargetName};
+use iodyno_units::human;
+use std::process::ExitCode;
+
+pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
+    let mut target = flags.target.clone();
+    if let Some(size) = flags.size {
+        match &mut target {
+            TargetName::Path { size_bytes, .. } => *size_bytes = Some(size),
+            _ => return Err(Failure::input("--size is for files: leave it out")),
+        }
+    }
+    if matches!(target, TargetName::Ram { .. }) {
+        return Err(Failure::input(
+            "memory is gone with this command: `iodyno log serve ram:SIZE` makes a log there and serves it",
+        ));
+    }
+    let opened = storage::open(&target, &Purpose::Create(Confirm(flags.destroy.clone())))?;
+    for lifted in &opened.lifted {
+        crate::remark("note", lifted);
+    }
+    let layout = layout(&opened, flags.segment, flags.chunk)?;
+    recovery::create(&*opened.storage, &layout)
+        .map_err(|e| Failure::target(format!("{target}: the log could not be written: {e}")))?;
+    print(&format!("{}\n", words(&target, &layout)))
+}
+
+/// The sizes of a new log on a target.
+pub(super) fn layout(
+    opened: &OpenStorage,
+    segment: Option<u64>,
+    chunk: u64,
+) -> Result<Layout, Failure> {
+    let wrong = |e: &dyn core::fmt::Display| Failure::input(e.to_string());
+    let block = u64::from(opened.block_bytes);
+    let chunk_bytes =
+        u32::try_from(chunk).map_err(|_| wrong(&format!("--chunk {chunk}: at most 16 MiB")))?;
+    let capacity_bytes = opened.storage.capacity_bytes() / block * block;
+    let segment_bytes =
+        segment.unwrap_or_else(|| Layout::segment_bytes_for(capacity_bytes, chunk_bytes));
+    Layout::new(log_id(), capacity_bytes, segment_bytes, chunk_bytes, opened.block_bytes)
+        .map_err(|e| wrong(&e))
+}
+
+/// A number that no other log has.
+fn log_id() -> u64 {
+    use std::hash::{BuildHasher as _, Hasher as _};
+    std::hash::RandomState::new().build_hasher().finish().max(1)
+}
+
+/// A log's sizes, for people.
+pub(super) fn words(target: &TargetName, layout: &Layout) -> String {
+    format!(
+        "log {:016x} on {target}: {} in {} segments of {}, chunks of {} in blocks of {}",
+        layout.log_id,
+        human::size(layout.capacity_bytes - DESCRIPTION_BYTES),
+        layout.slots(),
+        human::size(layout.segment_bytes),
+        human::size(layout.chunk_bytes.into()),
+        human::size(layout.align_bytes.into()),
+    )
+}

@@ -1,0 +1,139 @@
+//! `log serve`.
+
+use super::check::{cannot_open, describe};
+use super::create;
+use crate::args::LogServe;
+use crate::failure::Failure;
+use crate::{complain, remark, signals};
+use iodyno_logserver::storage::{self, OpenStorage, Purpose};
+use iodyno_logserver::{Found, Limits, Server, ServerOptions, StartError, open_log};
+use iodyno_msglog::{CommitRule, Durability, LogOptions, recovery};
+use iodyno_nbd::Endpoint;
+use iodyno_nbd::server::ListenError;
+use iodyno_nbd::tls::ServerTls;
+use iodyno_target::{Confirm, TargetName};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Chunk of a log in memory.
+const RAM_CHUNK_BYTES: u64 = 64 << 10;
+/// Where the server listens by default.
+const SOCKET: &str = "iodyno-log.sock";
+
+pub(super) fn command(flags: &LogServe) -> Result<ExitCode, Failure> {
+    let options = options(flags)?;
+    let (opened, found) = open(flags)?;
+    for lifted in &opened.lifted {
+        remark("note", lifted);
+    }
+    let Found { recovered, .. } = &found;
+    let mut text = format!("serving {}\n", create::words(&flags.target, &recovered.layout));
+    let _ = writeln!(text, "by      {}", opened.words);
+    describe(&mut text, &found);
+    let stop = signals::stop_flag();
+    let Found { recovered, publisher_max, .. } = found;
+    let server = Server::start(Arc::clone(&opened.storage), recovered, publisher_max, options)
+        .map_err(|e| match e {
+            StartError::Listen(ListenError::Open(address)) => Failure::target(format!(
+                "--tcp {address} is open to other machines, and there is no TLS: give certificates with --tls, listen on 127.0.0.1, or add --insist-on-plain"
+            )),
+            e => Failure::target(e.to_string()),
+        })?;
+    for endpoint in server.endpoints() {
+        let _ = match endpoint {
+            Endpoint::Unix(path) => writeln!(text, "at      unix:{}", path.display()),
+            Endpoint::Tcp(address) => writeln!(text, "at      {address}"),
+        };
+    }
+    text.push_str("ready\n");
+    complain(&text);
+    let mut has_failed = false;
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+        if !has_failed && let Some(failure) = server.failure() {
+            has_failed = true;
+            remark(
+                "warning",
+                &format!("{failure}; nothing more is persisted, what is persisted is still served"),
+            );
+        }
+    }
+    match server.stop() {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(why) => Err(Failure::target(format!("{}: {why}", flags.target))),
+    }
+}
+
+fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
+    let target = &flags.target;
+    let is_memory = matches!(target, TargetName::Ram { .. });
+    if !is_memory {
+        // Before anything is opened for writing: is there a log at all?
+        let opened = storage::open(target, &Purpose::Read)?;
+        recovery::describe(&*opened.storage).map_err(|e| cannot_open(target, &e))?;
+    }
+    let opened = storage::open(target, &Purpose::Serve(Confirm(flags.destroy.clone())))?;
+    if is_memory {
+        let layout = create::layout(&opened, None, RAM_CHUNK_BYTES)?;
+        recovery::create(&*opened.storage, &layout)
+            .map_err(|e| Failure::target(format!("{target}: {e}")))?;
+    }
+    let found = open_log(&*opened.storage).map_err(|e| cannot_open(target, &e))?;
+    let layout = &found.recovered.layout;
+    if !layout.align_bytes.is_multiple_of(opened.block_bytes.min(4096)) && !flags.accept_damage {
+        remark(
+            "warning",
+            &format!(
+                "the log's chunks lie in blocks of {} bytes, and this target tears writes at {}: a power cut may damage what is persisted",
+                layout.align_bytes, opened.block_bytes
+            ),
+        );
+    }
+    let is_damaged = !found.recovered.damages.is_empty() || !found.lost_descriptions.is_empty();
+    if is_damaged && !flags.accept_damage {
+        let mut text = format!("{target}: the log is damaged:\n");
+        describe(&mut text, &found);
+        text.push_str("  help: restore it from a copy, or serve what is left with --accept-damage");
+        return Err(Failure::target(text));
+    }
+    if !found.lost_descriptions.is_empty() {
+        recovery::create(&*opened.storage, layout)
+            .map_err(|e| Failure::target(format!("{target}: its description: {e}")))?;
+    }
+    Ok((opened, found))
+}
+
+fn options(flags: &LogServe) -> Result<ServerOptions, Failure> {
+    let tls = match flags.tls.as_slice() {
+        [] => None,
+        [chain, key] => Some(ServerTls::new(chain, key, None)),
+        [chain, key, authority] => Some(ServerTls::new(chain, key, Some(authority))),
+        _ => {
+            return Err(Failure::input(
+                "--tls takes the server's chain and key, and the authority that signs clients: cert.pem,key.pem,ca.pem",
+            ));
+        }
+    };
+    let durability = Durability::from(flags.durability);
+    let mut endpoints: Vec<Endpoint> = flags.unix.iter().cloned().map(Endpoint::Unix).collect();
+    endpoints.extend(flags.tcp.iter().copied().map(Endpoint::Tcp));
+    if endpoints.is_empty() {
+        endpoints.push(Endpoint::Unix(PathBuf::from(SOCKET)));
+    }
+    Ok(ServerOptions {
+        endpoints,
+        tls: tls.transpose().map_err(|e| Failure::input(e.to_string()))?,
+        insist_on_plain: flags.insist_on_plain,
+        token: super::token(flags.token_file.as_deref())?,
+        log: LogOptions {
+            commit: CommitRule { durability, ..CommitRule::DEFAULT },
+            retain_ns: flags.retain.unwrap_or(0),
+            ..LogOptions::default()
+        },
+        limits: Limits::default(),
+    })
+}

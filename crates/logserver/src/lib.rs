@@ -1,0 +1,20 @@
+//! Serves a message log: opens the storage of real targets, commits what publishers send, and streams what is persisted to
+//! subscribers.
+//!
+//! * [`storage`]: files, block devices, memory and NBD exports as [`iodyno_msglog::Storage`], opened through `target`;
+//! * [`Server`]: threads, sockets and locks around [`iodyno_msglog::Log`].
+//!
+//! The protocol's bytes are in `iodyno_msglog::protocol`.
+
+mod commit;
+mod connection;
+mod open;
+mod publishers;
+mod server;
+mod shared;
+mod snapshot;
+pub mod storage;
+mod stream;
+
+pub use open::{Found, open_log};
+pub use server::{Limits, Server, ServerOptions, StartError};

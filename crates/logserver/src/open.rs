@@ -1,0 +1,45 @@
+//! Reads the log of a target for its server, or to check it.
+
+use iodyno_msglog::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS};
+use iodyno_msglog::recovery::recover;
+use iodyno_msglog::{Layout, OpenError, Recovered, Storage};
+
+/// What was found on a target.
+#[derive(Debug)]
+pub struct Found {
+    /// The log.
+    pub recovered: Recovered,
+    /// The highest number of a publisher in its records.
+    pub publisher_max: u64,
+    /// Number of the first message that is there.
+    pub first_message: Option<u64>,
+    /// Offsets at which a description of the log is damaged: another program wrote there, or the target lost it.
+    pub lost_descriptions: Vec<u64>,
+}
+
+/// Reads the whole log.
+///
+/// # Errors
+/// There is none, or the target fails.
+pub fn open_log(storage: &dyn Storage) -> Result<Found, OpenError> {
+    let (mut publisher_max, mut first_message) = (0, None);
+    let recovered = recover(storage, |chunk| {
+        if chunk.header.messages > 0 {
+            first_message.get_or_insert(chunk.header.first_message);
+        }
+        for record in chunk.records() {
+            publisher_max = publisher_max.max(record.publisher);
+        }
+    })?;
+    let lost_descriptions = lost_descriptions(storage, &recovered.layout);
+    Ok(Found { recovered, publisher_max, first_message, lost_descriptions })
+}
+
+fn lost_descriptions(storage: &dyn Storage, layout: &Layout) -> Vec<u64> {
+    let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
+    let mut is_lost = |offset_bytes: &u64| {
+        let read = storage.read_at(*offset_bytes, (*buffer).as_mut());
+        read.is_err() || Layout::read((*buffer).as_ref()) != Some(*layout)
+    };
+    DESCRIPTION_OFFSETS.into_iter().filter(|offset| is_lost(offset)).collect()
+}

@@ -1,0 +1,226 @@
+//! Publishers by name: which connection each belongs to, and which of its sequences are appended. What is persisted of them
+//! is in the log's state.
+
+use iodyno_msglog::protocol::{ErrorCode, NAME_BYTES_MAX, Published, ServerError};
+use iodyno_msglog::{AppendError, Log, Message, MessageKind, State};
+use std::collections::HashMap;
+
+/// Publishers that a log takes.
+const PUBLISHERS_MAX: usize = 65_536;
+
+/// A publisher that is known to the log, or open.
+#[derive(Debug)]
+struct Publisher {
+    name: Box<str>,
+    /// Its record is appended.
+    is_stored: bool,
+    /// Sequence of its last appended message, and that message's number.
+    appended: (u64, u64),
+    /// Its connection.
+    owner: u64,
+}
+
+/// See the file.
+#[derive(Debug)]
+pub(crate) struct Publishers {
+    numbers: HashMap<Box<str>, u64>,
+    publishers: HashMap<u64, Publisher>,
+    next_number: u64,
+    /// Bytes of the records of all, and their limit: they are carried from each segment to the next.
+    stored_bytes: u64,
+    stored_bytes_max: u64,
+}
+
+/// A publisher as its connection holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handle {
+    /// By its number.
+    Named(u64),
+    /// Without a name: its last sequence, and that message's number.
+    Anonymous(u64, u64),
+}
+
+/// Why a message was not appended.
+#[derive(Debug)]
+pub(crate) enum NotAppended {
+    /// Try again when something has been written.
+    Busy,
+    /// The connection ends.
+    Error(ServerError),
+}
+
+fn record_bytes(name: &str) -> u64 {
+    (iodyno_msglog::message::RECORD_HEADER_BYTES + name.len()) as u64
+}
+
+impl Publishers {
+    /// Those of a log. `number_max` is the highest number that stands in its messages.
+    pub(crate) fn new(state: &State, number_max: u64, segment_bytes: u64) -> Self {
+        let mut all = Self {
+            numbers: HashMap::new(),
+            publishers: HashMap::new(),
+            next_number: number_max + 1,
+            stored_bytes: 0,
+            stored_bytes_max: segment_bytes / 4,
+        };
+        for (number, found) in state.publishers() {
+            all.stored_bytes += record_bytes(&found.name);
+            all.next_number = all.next_number.max(number + 1);
+            all.numbers.insert(found.name.clone(), number);
+            let name = found.name.clone();
+            // Message 0 does not exist: what was found is persisted.
+            let publisher =
+                Publisher { name, is_stored: true, appended: (found.sequence, 0), owner: 0 };
+            all.publishers.insert(number, publisher);
+        }
+        all
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.publishers.len()
+    }
+
+    /// Opens a publisher for a connection. Gives its number, and the connection that had it.
+    pub(crate) fn open(
+        &mut self,
+        name: &str,
+        connection: u64,
+    ) -> Result<(Handle, Option<u64>), ServerError> {
+        if name.is_empty() {
+            return Ok((Handle::Anonymous(0, 0), None));
+        }
+        debug_assert!(name.len() <= NAME_BYTES_MAX);
+        if let Some(&number) = self.numbers.get(name)
+            && let Some(publisher) = self.publishers.get_mut(&number)
+        {
+            let before = core::mem::replace(&mut publisher.owner, connection);
+            return Ok((Handle::Named(number), (before != 0).then_some(before)));
+        }
+        if self.publishers.len() >= PUBLISHERS_MAX
+            || self.stored_bytes + record_bytes(name) > self.stored_bytes_max
+        {
+            let words = format!(
+                "the log has {} publishers, and takes no more: publish by one of their names, or without a name",
+                self.publishers.len()
+            );
+            return Err(ServerError::new(ErrorCode::Publishers, 0, words));
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        self.numbers.insert(name.into(), number);
+        let publisher =
+            Publisher { name: name.into(), is_stored: false, appended: (0, 0), owner: connection };
+        self.publishers.insert(number, publisher);
+        Ok((Handle::Named(number), None))
+    }
+
+    /// The last appended message of a publisher: its sequence and number.
+    pub(crate) fn appended(&self, handle: Handle) -> Option<(u64, u64)> {
+        match handle {
+            Handle::Named(number) => self.publishers.get(&number).map(|it| it.appended),
+            Handle::Anonymous(..) => None,
+        }
+    }
+
+    /// A connection has ended. What it opened and never published by is forgotten.
+    pub(crate) fn leave(&mut self, handle: Handle, connection: u64) {
+        let Handle::Named(number) = handle else { return };
+        let Some(publisher) = self.publishers.get_mut(&number) else { return };
+        if publisher.owner != connection {
+            return;
+        }
+        publisher.owner = 0;
+        if !publisher.is_stored {
+            self.numbers.remove(&publisher.name);
+            self.publishers.remove(&number);
+        }
+    }
+
+    /// Appends a message to the log, unless it is there already. Gives the number and sequence to be acknowledged.
+    pub(crate) fn append<B: AsRef<[u8]> + AsMut<[u8]>>(
+        &mut self,
+        log: &mut Log<B>,
+        (handle, connection): (&mut Handle, u64),
+        message: &Published<'_>,
+        time_ns: u64,
+        buffers: &mut impl FnMut() -> B,
+    ) -> Result<(u64, u64), NotAppended> {
+        let (number, appended) = match handle {
+            Handle::Anonymous(sequence, number) => (0, (*sequence, *number)),
+            Handle::Named(number) => {
+                let publisher = self.publishers.get_mut(number).filter(|it| it.owner == connection);
+                let Some(publisher) = publisher else { return Err(replaced()) };
+                (*number, publisher.appended)
+            }
+        };
+        let sequence = message.sequence;
+        if sequence == 0 || sequence > appended.0 + 1 {
+            let words = format!(
+                "message {sequence} of this publisher does not follow its last one, {}",
+                appended.0
+            );
+            return Err(error(ErrorCode::Sequence, sequence, words));
+        }
+        if sequence <= appended.0 {
+            return Ok((appended.1, appended.0));
+        }
+        if message.kind == MessageKind::Delete && message.key.is_empty() {
+            let words = "a message that deletes a value must name its key".to_owned();
+            return Err(error(ErrorCode::Message, sequence, words));
+        }
+        let mut append = |record: &Message<'_>| {
+            log.append(record, buffers).map_err(|found| refused(found, sequence))
+        };
+        if let Some(publisher) = self.publishers.get_mut(&number).filter(|it| !it.is_stored) {
+            append(&Message {
+                kind: MessageKind::Publisher,
+                publisher: number,
+                sequence: 0,
+                time_ns,
+                topic: "",
+                key: publisher.name.as_bytes(),
+                body: &[],
+            })?;
+            publisher.is_stored = true;
+            self.stored_bytes += record_bytes(&publisher.name);
+        }
+        let stored = append(&Message {
+            kind: message.kind,
+            publisher: number,
+            sequence: if number == 0 { 0 } else { sequence },
+            time_ns,
+            topic: message.topic,
+            key: message.key,
+            body: message.body,
+        })?;
+        match handle {
+            Handle::Anonymous(last, at) => (*last, *at) = (sequence, stored),
+            Handle::Named(number) => {
+                if let Some(publisher) = self.publishers.get_mut(number) {
+                    publisher.appended = (sequence, stored);
+                }
+            }
+        }
+        Ok((stored, sequence))
+    }
+}
+
+fn error(code: ErrorCode, sequence: u64, words: String) -> NotAppended {
+    NotAppended::Error(ServerError::new(code, sequence, words))
+}
+
+/// Another connection opened the publisher.
+pub(crate) fn replaced() -> NotAppended {
+    let words = "another connection has opened this publisher".to_owned();
+    error(ErrorCode::Replaced, 0, words)
+}
+
+fn refused(found: AppendError, sequence: u64) -> NotAppended {
+    let code = match found {
+        AppendError::Busy => return NotAppended::Busy,
+        AppendError::Record(_) => ErrorCode::Message,
+        AppendError::Full { .. } => ErrorCode::Full,
+        AppendError::Broken => ErrorCode::Broken,
+    };
+    error(code, sequence, found.to_string())
+}

@@ -1,0 +1,126 @@
+//! Targets as a log's storage: opens them by name, with the guards of `target`, and says what they are.
+
+mod aligned;
+mod file;
+mod memory;
+mod nbd;
+
+pub use aligned::AlignedBuffer;
+pub use file::FileStorage;
+pub use memory::MemoryStorage;
+pub use nbd::NbdStorage;
+
+use iodyno_msglog::Storage;
+use iodyno_target::{
+    Confirm, OpenOptions, Opened, TargetError, TargetName, inspect, open_inspected,
+};
+use std::sync::Arc;
+
+/// A block of 4 KiB: the unit of the page cache, and of most devices that do not say.
+const PAGE_BYTES: u64 = 4096;
+
+/// What a target is opened for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Its log is read, and nothing is written.
+    Read,
+    /// Its log is written on: a log there is no reason to refuse it.
+    Serve(Confirm),
+    /// A new log is made on it: what it holds is lost.
+    Create(Confirm),
+}
+
+/// An open target.
+pub struct OpenStorage {
+    /// The target.
+    pub storage: Arc<dyn Storage>,
+    /// The smallest write that tears no older one: chunks begin and end at multiples of it, bytes.
+    pub block_bytes: u32,
+    /// How it is written and flushed, for people.
+    pub words: String,
+    /// Refusals that `--destroy` lifted.
+    pub lifted: Vec<String>,
+    /// The file was made by this opening.
+    pub made_here: bool,
+}
+
+impl core::fmt::Debug for OpenStorage {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("OpenStorage").field("words", &self.words).finish_non_exhaustive()
+    }
+}
+
+/// Opens a target. Where a file is to be made or grown, its bytes are written first.
+///
+/// # Errors
+/// Those of `target`; [`TargetError::Unsupported`] for targets without bytes or without a place of their own.
+pub fn open(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, TargetError> {
+    match name {
+        TargetName::Ram { size_bytes } => {
+            let storage = MemoryStorage::new(*size_bytes);
+            Ok(OpenStorage {
+                storage: Arc::new(storage),
+                block_bytes: PAGE_BYTES as u32,
+                words: "memory of this process: nothing survives it".to_owned(),
+                lifted: Vec::new(),
+                made_here: true,
+            })
+        }
+        TargetName::Nbd(uri) => nbd::open(name, uri, purpose),
+        TargetName::Path { .. } => open_path(name, purpose),
+        TargetName::Null { .. } | TargetName::Scratch { .. } | TargetName::Model(_) => {
+            Err(TargetError::Unsupported {
+                path: name.to_string(),
+                problem: "a log's bytes must be found again, and this target keeps none.".to_owned(),
+                help: "name a file with --size, a block device, ram:SIZE, or an NBD export; an emulated \
+                       device is an export of `iodyno serve DEVICE`."
+                    .to_owned(),
+            })
+        }
+    }
+}
+
+fn open_path(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, TargetError> {
+    let options = match purpose {
+        Purpose::Read => OpenOptions::read_only(),
+        Purpose::Serve(confirm) => {
+            OpenOptions { confirm: confirm.clone(), keeps_log: true, ..OpenOptions::read_write() }
+        }
+        Purpose::Create(confirm) => {
+            OpenOptions { confirm: confirm.clone(), ..OpenOptions::read_write() }
+        }
+    };
+    let mut opened = open_inspected(inspect(name)?, &options)?;
+    if matches!(purpose, Purpose::Create(_)) {
+        // Every byte is written once, so that no append has to find space, and none fails for the lack of it.
+        let zeroes = &mut |piece: &mut [u8], _| piece.fill(0);
+        iodyno_target::lay_out(&mut opened, zeroes, &mut |_, _| {
+            core::ops::ControlFlow::Continue(())
+        })?;
+    }
+    let block_bytes = block_bytes(&opened);
+    let words = words(&opened);
+    let lifted = opened.lifted.iter().map(ToString::to_string).collect();
+    let made_here = opened.made_here;
+    let storage = FileStorage::new(opened).map_err(|error| TargetError::Unsupported {
+        path: name.to_string(),
+        problem: format!("its descriptor can't be duplicated: {error}."),
+        help: "raise the limit of open files (`ulimit -n`).".to_owned(),
+    })?;
+    Ok(OpenStorage { storage: Arc::new(storage), block_bytes, words, lifted, made_here })
+}
+
+/// A device tears writes at its physical block; without direct I/O the page cache writes pages.
+fn block_bytes(opened: &Opened) -> u32 {
+    let stated = opened.inspection.alignment.physical_block_bytes;
+    let physical = stated.filter(|bytes| bytes.is_power_of_two()).unwrap_or(PAGE_BYTES);
+    let page = if opened.direct { 512 } else { PAGE_BYTES };
+    physical.max(opened.align_bytes).max(page).min(64 << 10) as u32
+}
+
+fn words(opened: &Opened) -> String {
+    match &opened.why_not_direct {
+        None => "direct I/O, made durable by fdatasync".to_owned(),
+        Some(why) => format!("through the page cache, made durable by fdatasync: {why}"),
+    }
+}

@@ -1,0 +1,112 @@
+//! An export of an NBD server as a log's storage: one connection for the writer, and one for all readers where the server
+//! promises that both see the same.
+
+use super::aligned::{ALIGN_BYTES, AlignedBuffer};
+use super::{OpenStorage, PAGE_BYTES, Purpose};
+use iodyno_msglog::Storage;
+use iodyno_msglog::storage::Buffer;
+use iodyno_nbd::client::{Blocking, Uri};
+use iodyno_nbd::{CmdFlags, Kind};
+use iodyno_target::{
+    SysRoot, TargetError, TargetName, check_writable, confirm, inspect, with_log_kept,
+};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The longest time that the server may take for an operation.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// See the file.
+#[derive(Debug)]
+pub struct NbdStorage {
+    writer: Mutex<Blocking>,
+    /// None: the writer's connection serves readers too.
+    reader: Option<Mutex<Blocking>>,
+    capacity_bytes: u64,
+    flushes: bool,
+}
+
+impl NbdStorage {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The server can't be reached, or refuses.
+    pub fn connect(uri: &Uri) -> io::Result<Self> {
+        let connect = || {
+            let connection = Blocking::connect(uri).map_err(io::Error::other)?;
+            Ok::<_, io::Error>(connection.with_patience(PATIENCE))
+        };
+        let writer = connect()?;
+        let reader = if writer.info().multi_conn { Some(Mutex::new(connect()?)) } else { None };
+        let (capacity_bytes, flushes) = (writer.info().size_bytes, writer.info().flush);
+        Ok(Self { writer: Mutex::new(writer), reader, capacity_bytes, flushes })
+    }
+}
+
+fn held(connection: &Mutex<Blocking>) -> MutexGuard<'_, Blocking> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Storage for NbdStorage {
+    fn read_at(&self, offset_bytes: u64, to: &mut [u8]) -> io::Result<()> {
+        if offset_bytes + to.len() as u64 > self.capacity_bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        held(self.reader.as_ref().unwrap_or(&self.writer)).read(offset_bytes, to)
+    }
+
+    fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()> {
+        held(&self.writer).write(offset_bytes, bytes, CmdFlags::NONE)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        if !self.flushes {
+            return Ok(());
+        }
+        held(&self.writer).command(Kind::Flush, CmdFlags::NONE, 0, 0)
+    }
+
+    fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    fn buffer(&self, bytes: usize) -> Box<dyn Buffer> {
+        Box::new(AlignedBuffer::new(bytes, ALIGN_BYTES))
+    }
+}
+
+pub(super) fn open(
+    name: &TargetName,
+    uri: &Uri,
+    purpose: &Purpose,
+) -> Result<OpenStorage, TargetError> {
+    let inspection = inspect(name)?;
+    let writable = || check_writable(&inspection, &SysRoot::real());
+    let lifted = match purpose {
+        Purpose::Read => Vec::new(),
+        Purpose::Serve(given) => {
+            confirm(&inspection, with_log_kept(&inspection, writable()), given)?
+        }
+        Purpose::Create(given) => confirm(&inspection, writable(), given)?,
+    };
+    let block = inspection.nbd.as_ref().map_or(0, |export| export.min_block_bytes.into());
+    let storage = NbdStorage::connect(uri).map_err(|error| TargetError::Unsupported {
+        path: name.to_string(),
+        problem: format!("{error}."),
+        help: "see that its server runs and exports it.".to_owned(),
+    })?;
+    let words = if storage.flushes {
+        "an NBD export, made durable by its flush".to_owned()
+    } else {
+        "an NBD export without a flush: what is persisted may be in the server's memory only"
+            .to_owned()
+    };
+    Ok(OpenStorage {
+        storage: Arc::new(storage),
+        block_bytes: PAGE_BYTES.max(block).min(64 << 10) as u32,
+        words,
+        lifted: lifted.iter().map(ToString::to_string).collect(),
+        made_here: false,
+    })
+}

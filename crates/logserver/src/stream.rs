@@ -1,0 +1,254 @@
+//! A stream of messages: reads the log by a cursor of its own, from the latest chunks in memory or from the target, and
+//! encodes what was requested. It waits for nothing, and holds nothing of what its client has not taken yet but one buffer.
+
+use crate::shared::{Core, Shared};
+use iodyno_msglog::Filter;
+use iodyno_msglog::chunk::Invalid;
+use iodyno_msglog::protocol::{End, ErrorCode, Reply, ServerError, Start};
+use iodyno_msglog::{Chunk, Message, SegmentReader, Storage};
+
+/// Which messages or values a client wants.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// Empty for all.
+    topic: Box<str>,
+    filter: Option<Filter>,
+}
+
+impl Wanted {
+    pub(crate) fn new(topic: &str, filter: &str) -> Result<Self, ServerError> {
+        let parsed = if filter.is_empty() { None } else { Some(Filter::parse(filter)) };
+        let filter = parsed
+            .transpose()
+            .map_err(|error| ServerError::new(ErrorCode::Filter, 0, error.to_string()))?;
+        Ok(Self { topic: topic.into(), filter })
+    }
+
+    pub(crate) fn matches(&self, message: &Message<'_>) -> bool {
+        self.takes_topic(message.topic)
+            && self.filter.as_ref().is_none_or(|filter| filter.matches(message))
+    }
+
+    pub(crate) fn takes_topic(&self, topic: &str) -> bool {
+        self.topic.is_empty() || *self.topic == *topic
+    }
+}
+
+/// A stream as it was requested.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) start: Start,
+    pub(crate) end: End,
+    pub(crate) wanted: Wanted,
+}
+
+/// How far a stream came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// There is more.
+    More,
+    /// It has sent all that is persisted.
+    UpToDate,
+    /// It is over.
+    Ended,
+}
+
+/// See the file.
+pub(crate) struct Cursor<'a> {
+    storage: &'a dyn Storage,
+    wanted: Wanted,
+    /// Its memory is taken where it is needed first.
+    reader: Option<SegmentReader<'a>>,
+    /// Place of the next chunk.
+    position: u64,
+    /// Number of the next message.
+    next: u64,
+    /// Messages of this time or later.
+    from_ns: u64,
+    /// Before this number; none for a subscription.
+    end: Option<u64>,
+    /// The first message is to be there: where the log begins behind it, it is gone.
+    checks_first: bool,
+}
+
+fn gone(core: &Core, shared: &Shared, next: u64) -> ServerError {
+    let kept = core.layout.slots() * core.layout.segment_bytes;
+    let oldest = shared.log.oldest_position();
+    let words = format!(
+        "message {next} is no longer kept: the log keeps {kept} bytes, and begins at place {oldest} now; read from the oldest, or faster"
+    );
+    ServerError::new(ErrorCode::Gone, next, words)
+}
+
+impl<'a> Cursor<'a> {
+    /// Finds the beginning.
+    pub(crate) fn open(
+        storage: &'a dyn Storage,
+        shared: &Shared,
+        order: Order,
+    ) -> Result<Self, ServerError> {
+        let persisted = shared.log.persisted();
+        let (position, next, from_ns) = match order.start {
+            Start::Now => (shared.log.durable_position(), persisted, 0),
+            Start::Message(number) if number > persisted => {
+                let words = format!(
+                    "message {number} is not there: the next is {persisted}; is this bookmark of another log?"
+                );
+                return Err(ServerError::new(ErrorCode::Ahead, number, words));
+            }
+            Start::Message(number) => (shared.log.seek_message(number), number.max(1), 0),
+            Start::TimeNs(time_ns) => (shared.log.seek_time(time_ns), 0, time_ns),
+            Start::Oldest => (shared.log.oldest_position(), 0, 0),
+        };
+        // The index may know chunks that are not persisted yet.
+        let position = position.min(shared.log.durable_position());
+        let end = match order.end {
+            End::Never => None,
+            End::Now => Some(persisted),
+            End::Message(number) => Some(number),
+        };
+        let mut cursor = Self {
+            storage,
+            wanted: order.wanted,
+            reader: None,
+            position,
+            next,
+            from_ns,
+            end,
+            checks_first: matches!(order.start, Start::Message(_)),
+        };
+        if position == shared.log.durable_position() {
+            cursor.next = cursor.next.max(persisted);
+        }
+        Ok(cursor)
+    }
+
+    /// Whether it ends by itself.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Place of the next chunk.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Its bookmark: number of the next message.
+    pub(crate) fn next(&self) -> u64 {
+        self.end.map_or(self.next, |end| end.min(self.next))
+    }
+
+    /// Encodes messages, until about `bytes_max` are there, or there are no more.
+    pub(crate) fn advance(
+        &mut self,
+        core: &Core,
+        out: &mut Vec<u8>,
+        bytes_max: usize,
+    ) -> Result<Progress, ServerError> {
+        loop {
+            if self.end.is_some_and(|end| self.next >= end) {
+                return Ok(Progress::Ended);
+            }
+            if out.len() >= bytes_max {
+                return Ok(Progress::More);
+            }
+            let shared = core.lock();
+            if self.position >= shared.log.durable_position() {
+                return Ok(Progress::UpToDate);
+            }
+            if self.position < shared.log.oldest_position() {
+                return Err(gone(core, &shared, self.next));
+            }
+            let recent = shared.recent(self.position);
+            drop(shared);
+            if let Some(buffer) = recent {
+                let chunk = Chunk::parse((*buffer).as_ref(), core.layout.log_id, self.position);
+                match chunk {
+                    Ok(chunk) => self.take(core, &chunk, out)?,
+                    Err(invalid) => return Err(self.unreadable(core, &invalid)),
+                }
+                continue;
+            }
+            self.read(core, out)?;
+        }
+    }
+
+    /// Takes the next chunk from the target.
+    fn read(&mut self, core: &Core, out: &mut Vec<u8>) -> Result<(), ServerError> {
+        let mut reader =
+            self.reader.take().unwrap_or_else(|| SegmentReader::new(self.storage, core.layout));
+        let mut result = match reader.chunk(self.position) {
+            Ok(chunk) => Ok(self.take(core, &chunk, out)),
+            Err(invalid) => Err(invalid),
+        };
+        if result.is_err() {
+            // What was read before may be older than what is there now.
+            reader.forget();
+            result = match reader.chunk(self.position) {
+                Ok(chunk) => Ok(self.take(core, &chunk, out)),
+                Err(invalid) => Err(invalid),
+            };
+        }
+        self.reader = Some(reader);
+        match result {
+            Ok(taken) => taken,
+            Err(invalid) => {
+                let shared = core.lock();
+                if self.position < shared.log.oldest_position() {
+                    return Err(gone(core, &shared, self.next));
+                }
+                drop(shared);
+                let damage = core.damages.iter().find(|damage| {
+                    (damage.position..damage.position + damage.length_bytes)
+                        .contains(&self.position)
+                });
+                match damage {
+                    Some(damage) => {
+                        self.position = damage.position + damage.length_bytes;
+                        Ok(())
+                    }
+                    None => Err(self.unreadable(core, &invalid)),
+                }
+            }
+        }
+    }
+
+    fn unreadable(&self, core: &Core, invalid: &Invalid) -> ServerError {
+        let offset_bytes = core.layout.offset_bytes(self.position);
+        let words = format!("at byte {offset_bytes} of the target, {invalid}");
+        ServerError::new(ErrorCode::Target, self.next, words)
+    }
+
+    /// Encodes what is wanted of a chunk.
+    fn take(
+        &mut self,
+        core: &Core,
+        chunk: &Chunk<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ServerError> {
+        let header = &chunk.header;
+        if self.checks_first && header.messages > 0 {
+            self.checks_first = false;
+            let is_damaged = core.damages.iter().any(|damage| {
+                damage.messages.is_none_or(|(first, end)| (first..end).contains(&self.next))
+            });
+            if header.first_message > self.next && !is_damaged {
+                return Err(gone(core, &core.lock(), self.next));
+            }
+        }
+        let after = header.first_message + u64::from(header.messages);
+        if after > self.next && header.time_ns >= self.from_ns {
+            for (number, message) in chunk.messages() {
+                let is_in_range = number >= self.next
+                    && message.time_ns >= self.from_ns
+                    && self.end.is_none_or(|end| number < end);
+                if is_in_range && self.wanted.matches(&message) {
+                    Reply::Message { number, message }.encode(out);
+                }
+            }
+        }
+        self.next = self.next.max(after);
+        self.position = core.layout.after(header);
+        Ok(())
+    }
+}

@@ -1,0 +1,324 @@
+//! A publisher: holds each message until the server says that it is persisted, and sends again what is not when it had to
+//! connect again. It neither loses nor doubles a message, if it has a name.
+
+use super::{ClientError, Connection, unexpected};
+use crate::message::MessageKind;
+use crate::protocol::{Published, Reply, Request};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+/// Pauses between attempts to connect: the first, and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
+/// What happens to a message for which there is no space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtLimit {
+    /// [`Publisher::publish`] waits until others are persisted.
+    Block,
+    /// It is dropped, and counted.
+    Drop,
+}
+
+/// How a publisher behaves.
+#[derive(Clone, Debug)]
+pub struct PublisherOptions {
+    /// Its name. Without one, a message whose connection breaks may be stored twice.
+    pub name: String,
+    /// What the server's token file holds; empty where it has none.
+    pub token: Vec<u8>,
+    /// Bytes of messages that it holds, at most; one message may go beyond it.
+    pub held_bytes_max: usize,
+    /// What happens beyond it.
+    pub at_limit: AtLimit,
+    /// For how long it tries to connect again.
+    pub patience: Duration,
+}
+
+impl Default for PublisherOptions {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            token: Vec::new(),
+            held_bytes_max: 64 << 20,
+            at_limit: AtLimit::Block,
+            patience: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A message that is not persisted yet.
+#[derive(Debug)]
+struct Held {
+    sequence: u64,
+    kind: MessageKind,
+    topic: Box<str>,
+    key: Box<[u8]>,
+    body: Box<[u8]>,
+}
+
+impl Held {
+    fn bytes(&self) -> usize {
+        self.topic.len() + self.key.len() + self.body.len()
+    }
+
+    fn as_published(&self) -> Published<'_> {
+        let Self { sequence, kind, .. } = *self;
+        Published { sequence, kind, topic: &self.topic, key: &self.key, body: &self.body }
+    }
+}
+
+/// See the file. `dial` connects.
+#[derive(Debug)]
+pub struct Publisher<S, D> {
+    dial: D,
+    options: PublisherOptions,
+    connection: Option<Connection<S>>,
+    held: VecDeque<Held>,
+    held_bytes: usize,
+    /// Of the connection: all below are sent.
+    sent: u64,
+    next_sequence: u64,
+    persisted: u64,
+    dropped: u64,
+    reconnects: u64,
+    /// It has been connected before: what the server has is known.
+    was_open: bool,
+    /// Since when it can't go on, and the next pause.
+    failing: Option<(Instant, Duration)>,
+}
+
+impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
+    /// Connects, and learns which of its messages are persisted: it goes on behind them.
+    ///
+    /// # Errors
+    /// No server answers for as long as its patience lasts, or it refuses.
+    pub fn open(dial: D, options: PublisherOptions) -> Result<Self, ClientError> {
+        let mut publisher = Self {
+            dial,
+            options,
+            connection: None,
+            held: VecDeque::new(),
+            held_bytes: 0,
+            sent: 1,
+            next_sequence: 1,
+            persisted: 0,
+            dropped: 0,
+            reconnects: 0,
+            was_open: false,
+            failing: None,
+        };
+        publisher.connect()?;
+        publisher.failing = None;
+        Ok(publisher)
+    }
+
+    /// Sequence of the next message.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Messages up to this sequence are persisted, as far as the server's answers were taken.
+    pub fn persisted(&self) -> u64 {
+        self.persisted
+    }
+
+    /// Messages that are not persisted yet.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Messages that were dropped at the limit.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// How often it had to connect again.
+    pub fn reconnects(&self) -> u64 {
+        self.reconnects
+    }
+
+    /// The connection, if it has one.
+    pub fn connection(&self) -> Option<&Connection<S>> {
+        self.connection.as_ref()
+    }
+
+    /// Publishes a message: its sequence, or none where it was dropped. It is held, and sent with others; see
+    /// [`Publisher::flush`].
+    ///
+    /// # Errors
+    /// The server refuses, or is gone for longer than the publisher's patience. The message is held nevertheless.
+    pub fn publish(
+        &mut self,
+        kind: MessageKind,
+        topic: &str,
+        key: &[u8],
+        body: &[u8],
+    ) -> Result<Option<u64>, ClientError> {
+        let bytes = topic.len() + key.len() + body.len();
+        let is_full =
+            |it: &Self| !it.held.is_empty() && it.held_bytes + bytes > it.options.held_bytes_max;
+        if is_full(self) && self.options.at_limit == AtLimit::Drop {
+            self.dropped += 1;
+            return Ok(None);
+        }
+        while is_full(self) {
+            self.flush()?;
+            self.wait_persisted()?;
+        }
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.held_bytes += bytes;
+        let (topic, key, body) = (topic.into(), key.into(), body.into());
+        self.held.push_back(Held { sequence, kind, topic, key, body });
+        match self.send_new() {
+            Err(error) => self.after(error)?,
+            Ok(()) => {}
+        }
+        Ok(Some(sequence))
+    }
+
+    /// Sends what is not sent yet.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish`].
+    pub fn flush(&mut self) -> Result<(), ClientError> {
+        self.retry(|connection| connection.send())
+    }
+
+    /// Waits until all messages are persisted.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish`].
+    pub fn finish(&mut self) -> Result<(), ClientError> {
+        self.flush()?;
+        while !self.held.is_empty() {
+            self.wait_persisted()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the server says that more messages are persisted. What is published must be sent before.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish`].
+    pub fn wait_persisted(&mut self) -> Result<(), ClientError> {
+        let Some(connection) = &mut self.connection else { return self.connect() };
+        match connection.reply() {
+            Ok(Reply::Persisted { sequence }) => {
+                self.release(sequence);
+                Ok(())
+            }
+            Ok(other) => Err(unexpected(&other)),
+            Err(error) => self.after(error),
+        }
+    }
+
+    fn release(&mut self, sequence: u64) {
+        if sequence > self.persisted {
+            self.persisted = sequence;
+            self.failing = None;
+        }
+        while self.held.front().is_some_and(|held| held.sequence <= sequence) {
+            if let Some(held) = self.held.pop_front() {
+                self.held_bytes -= held.bytes();
+            }
+        }
+    }
+
+    /// Gathers the messages that this connection has not had.
+    fn send_new(&mut self) -> Result<(), ClientError> {
+        let Some(connection) = &mut self.connection else {
+            return Err(io::Error::from(io::ErrorKind::NotConnected).into());
+        };
+        let first = self.held.front().map_or(self.next_sequence, |held| held.sequence);
+        let skip = self.sent.saturating_sub(first) as usize;
+        for held in self.held.iter().skip(skip) {
+            connection.gather(&Request::Publish(held.as_published()))?;
+            self.sent = held.sequence + 1;
+        }
+        Ok(())
+    }
+
+    fn retry(
+        &mut self,
+        mut act: impl FnMut(&mut Connection<S>) -> Result<(), ClientError>,
+    ) -> Result<(), ClientError> {
+        let Some(connection) = &mut self.connection else { return self.connect() };
+        match act(connection) {
+            Ok(()) => Ok(()),
+            Err(error) => self.after(error),
+        }
+    }
+
+    /// Connects again behind an error that may pass.
+    fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
+        self.connection = None;
+        // A server that refuses each time can be reached each time.
+        let is_over =
+            self.failing.is_some_and(|(since, _)| since.elapsed() > self.options.patience);
+        if !error.may_pass() || is_over {
+            return Err(error);
+        }
+        self.pause();
+        self.connect()
+    }
+
+    /// Connects, as often as its patience allows since something was persisted, and sends what is not persisted.
+    fn connect(&mut self) -> Result<(), ClientError> {
+        loop {
+            self.connection = None;
+            let (since, pause) = *self.failing.get_or_insert((Instant::now(), RETRY.0));
+            let error = match self.try_connect() {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            if !error.may_pass() || since.elapsed() + pause > self.options.patience {
+                return Err(error);
+            }
+            self.pause();
+        }
+    }
+
+    /// Each pause without success is longer than the one before.
+    fn pause(&mut self) {
+        if let Some((_, pause)) = &mut self.failing {
+            std::thread::sleep(*pause);
+            *pause = (*pause * 2).min(RETRY.1);
+        }
+    }
+
+    fn try_connect(&mut self) -> Result<(), ClientError> {
+        let mut connection = Connection::open((self.dial)()?, &self.options.token)?;
+        connection.request(&Request::OpenPublisher { name: &self.options.name })?;
+        let found = match connection.reply()? {
+            Reply::Publisher { persisted, .. } => persisted,
+            other => return Err(unexpected(&other)),
+        };
+        if self.options.name.is_empty() {
+            // Its sequences are the connection's own.
+            self.persisted = 0;
+            for (held, sequence) in self.held.iter_mut().zip(1..) {
+                held.sequence = sequence;
+            }
+            self.next_sequence = self.held.len() as u64 + 1;
+        } else if self.was_open {
+            if found < self.persisted {
+                return Err(ClientError::Lost { known: self.persisted, found });
+            }
+            if found >= self.next_sequence {
+                return Err(ClientError::NotOurs { sent: self.next_sequence - 1, found });
+            }
+            self.release(found);
+        } else {
+            self.persisted = found;
+            self.next_sequence = found + 1;
+        }
+        self.reconnects += u64::from(self.was_open);
+        self.was_open = true;
+        self.connection = Some(connection);
+        self.sent = self.held.front().map_or(self.next_sequence, |held| held.sequence);
+        self.send_new()?;
+        self.connection.as_mut().map_or(Ok(()), Connection::send)
+    }
+}

@@ -1,0 +1,193 @@
+//! Fields of a frame: how numbers and texts are taken from bytes and put into them.
+
+use thiserror::Error;
+
+/// Bytes that are no frame of this protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// Its length can't be.
+    #[error("a frame of {length} bytes: 1 to {bytes_max} are allowed")]
+    Length {
+        /// As it says.
+        length: usize,
+        /// The longest here.
+        bytes_max: usize,
+    },
+    /// Its kind is unknown here.
+    #[error("a frame of the unknown kind {0}")]
+    Kind(u8),
+    /// It ends within a field.
+    #[error("a frame of kind {kind} ends within `{field}`")]
+    Short {
+        /// The frame's kind.
+        kind: u8,
+        /// The field.
+        field: &'static str,
+    },
+    /// Bytes follow its last field.
+    #[error("a frame of kind {kind} has {bytes} bytes behind its last field")]
+    Long {
+        /// The frame's kind.
+        kind: u8,
+        /// How many.
+        bytes: usize,
+    },
+    /// A field has a value that it can't have.
+    #[error("in a frame of kind {kind}, `{field}` is {found}")]
+    Value {
+        /// The frame's kind.
+        kind: u8,
+        /// The field.
+        field: &'static str,
+        /// What is there.
+        found: String,
+    },
+}
+
+/// Takes the fields of a frame, one after the other.
+pub(super) struct Fields<'a> {
+    kind: u8,
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(kind: u8, rest: &'a [u8]) -> Self {
+        Self { kind, rest }
+    }
+
+    fn bytes(&mut self, field: &'static str, len: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) =
+            self.rest.split_at_checked(len).ok_or(Malformed::Short { kind: self.kind, field })?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Malformed> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.bytes(field, N)?);
+        Ok(array)
+    }
+
+    pub(super) fn u8(&mut self, field: &'static str) -> Result<u8, Malformed> {
+        Ok(self.array::<1>(field)?[0])
+    }
+
+    pub(super) fn u16(&mut self, field: &'static str) -> Result<u16, Malformed> {
+        self.array(field).map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self, field: &'static str) -> Result<u32, Malformed> {
+        self.array(field).map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self, field: &'static str) -> Result<u64, Malformed> {
+        self.array(field).map(u64::from_le_bytes)
+    }
+
+    pub(super) fn fixed<const N: usize>(
+        &mut self,
+        field: &'static str,
+    ) -> Result<[u8; N], Malformed> {
+        self.array(field)
+    }
+
+    /// Bytes behind a length of one byte.
+    pub(super) fn short_bytes(&mut self, field: &'static str) -> Result<&'a [u8], Malformed> {
+        let len = self.u8(field)?;
+        self.bytes(field, len.into())
+    }
+
+    /// Bytes behind a length of two bytes.
+    pub(super) fn long_bytes(&mut self, field: &'static str) -> Result<&'a [u8], Malformed> {
+        let len = self.u16(field)?;
+        self.bytes(field, len.into())
+    }
+
+    /// A text behind a length of one byte.
+    pub(super) fn short_text(&mut self, field: &'static str) -> Result<&'a str, Malformed> {
+        let bytes = self.short_bytes(field)?;
+        self.text(field, bytes)
+    }
+
+    /// A text behind a length of two bytes.
+    pub(super) fn long_text(&mut self, field: &'static str) -> Result<&'a str, Malformed> {
+        let bytes = self.long_bytes(field)?;
+        self.text(field, bytes)
+    }
+
+    fn text(&self, field: &'static str, bytes: &'a [u8]) -> Result<&'a str, Malformed> {
+        core::str::from_utf8(bytes).map_err(|_| self.wrong(field, "no UTF-8"))
+    }
+
+    /// All that is left.
+    pub(super) fn rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.rest)
+    }
+
+    /// The error of a value that a field can't have.
+    pub(super) fn wrong(&self, field: &'static str, found: impl ToString) -> Malformed {
+        Malformed::Value { kind: self.kind, field, found: found.to_string() }
+    }
+
+    /// Nothing may follow.
+    pub(super) fn end<T>(self, value: T) -> Result<T, Malformed> {
+        match self.rest.len() {
+            0 => Ok(value),
+            bytes => Err(Malformed::Long { kind: self.kind, bytes }),
+        }
+    }
+}
+
+/// Puts fields behind others. Texts that are too long for their length are cut there, at a whole character.
+pub(super) trait Put {
+    fn u8(&mut self, value: u8);
+    fn u16(&mut self, value: u16);
+    fn u32(&mut self, value: u32);
+    fn u64(&mut self, value: u64);
+    fn short_bytes(&mut self, bytes: &[u8]);
+    fn long_bytes(&mut self, bytes: &[u8]);
+    fn short_text(&mut self, text: &str);
+    fn long_text(&mut self, text: &str);
+}
+
+impl Put for Vec<u8> {
+    fn u8(&mut self, value: u8) {
+        self.push(value);
+    }
+
+    fn u16(&mut self, value: u16) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn short_bytes(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[..bytes.len().min(u8::MAX.into())];
+        Put::u8(self, bytes.len() as u8);
+        self.extend_from_slice(bytes);
+    }
+
+    fn long_bytes(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[..bytes.len().min(u16::MAX.into())];
+        Put::u16(self, bytes.len() as u16);
+        self.extend_from_slice(bytes);
+    }
+
+    fn short_text(&mut self, text: &str) {
+        self.short_bytes(cut(text, u8::MAX.into()).as_bytes());
+    }
+
+    fn long_text(&mut self, text: &str) {
+        self.long_bytes(cut(text, u16::MAX.into()).as_bytes());
+    }
+}
+
+fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}

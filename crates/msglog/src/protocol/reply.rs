@@ -1,0 +1,321 @@
+//! What a server sends.
+
+use super::fields::{Fields, Malformed, Put as _};
+use super::put_frame;
+use crate::commit::Durability;
+use crate::message::{Message, MessageKind};
+use core::fmt;
+
+const WELCOME: u8 = 64;
+const ERROR: u8 = 65;
+const PUBLISHER: u8 = 66;
+const PERSISTED: u8 = 67;
+const STREAM: u8 = 68;
+const MESSAGE: u8 = 69;
+const STREAM_END: u8 = 70;
+const SNAPSHOT: u8 = 71;
+const VALUE: u8 = 72;
+const SNAPSHOT_END: u8 = 73;
+const STATUS: u8 = 74;
+
+/// A reply of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// To a hello.
+    Welcome(Welcome),
+    /// What ended the connection; nothing follows.
+    Error {
+        /// Its kind.
+        code: ErrorCode,
+        /// The sequence or message that it concerns; 0 for none.
+        number: u64,
+        /// In words.
+        text: &'a str,
+    },
+    /// The publisher is open.
+    Publisher {
+        /// Its number in the log; 0 without a name.
+        number: u64,
+        /// Sequence of its last persisted message; 0 before the first.
+        persisted: u64,
+    },
+    /// The publisher's messages up to this sequence are persisted.
+    Persisted {
+        /// The last of them.
+        sequence: u64,
+    },
+    /// A stream of messages begins.
+    Stream {
+        /// No message before this number is in it.
+        first: u64,
+    },
+    /// A message, persisted.
+    Message {
+        /// Its number in the log.
+        number: u64,
+        /// The message.
+        message: Message<'a>,
+    },
+    /// The stream ends here.
+    StreamEnd {
+        /// The bookmark behind it: number of the next message.
+        next: u64,
+    },
+    /// A snapshot of the current values begins.
+    Snapshot {
+        /// Its bookmark: it holds all messages below this number, and none from it on.
+        next: u64,
+    },
+    /// A current value.
+    Value {
+        /// Number of its message.
+        number: u64,
+        /// The message, without its publisher.
+        message: Message<'a>,
+    },
+    /// The snapshot is whole.
+    SnapshotEnd {
+        /// Number of its values.
+        count: u64,
+    },
+    /// The server's state.
+    Status {
+        /// One JSON object.
+        json: &'a str,
+    },
+}
+
+/// The server's answer to a hello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The version that both speak.
+    pub version: u16,
+    /// The log's identifier: bookmarks of one log mean nothing in another.
+    pub log_id: u64,
+    /// When messages count as persisted.
+    pub durability: Durability,
+    /// Bytes of a message, at most: topic, key and body together.
+    pub message_bytes_max: u32,
+    /// Number of the next message to be persisted.
+    pub next: u64,
+}
+
+/// Kinds of errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum ErrorCode {
+    /// Bytes that are no frame, or a frame where it may not be.
+    Malformed = 1,
+    /// The server does not speak the client's version.
+    Version = 2,
+    /// The token is missing or wrong.
+    Token = 3,
+    /// The server has as many connections as it takes.
+    Connections = 4,
+    /// The sequence is not the next.
+    Sequence = 5,
+    /// The message can't be stored: its topic, key or whole is too long.
+    Message = 6,
+    /// All of the log is younger than what it must keep, or holds current values.
+    Full = 7,
+    /// A write or a flush of the log has failed.
+    Broken = 8,
+    /// Messages that were requested, or that were next for a slow subscriber, are no longer kept.
+    Gone = 9,
+    /// The requested message is not there yet: the bookmark is of another log.
+    Ahead = 10,
+    /// The filter can't be read.
+    Filter = 11,
+    /// A stream or snapshot runs on this connection already.
+    Busy = 12,
+    /// Another connection has opened this publisher.
+    Replaced = 13,
+    /// The log has as many publishers as it takes.
+    Publishers = 14,
+    /// The server stops.
+    Stops = 15,
+    /// The target can't be read.
+    Target = 16,
+}
+
+impl ErrorCode {
+    const ALL: [(Self, &'static str); 16] = [
+        (Self::Malformed, "malformed"),
+        (Self::Version, "version"),
+        (Self::Token, "token"),
+        (Self::Connections, "connections"),
+        (Self::Sequence, "sequence"),
+        (Self::Message, "message"),
+        (Self::Full, "full"),
+        (Self::Broken, "broken"),
+        (Self::Gone, "gone"),
+        (Self::Ahead, "ahead"),
+        (Self::Filter, "filter"),
+        (Self::Busy, "busy"),
+        (Self::Replaced, "replaced"),
+        (Self::Publishers, "publishers"),
+        (Self::Stops, "stops"),
+        (Self::Target, "target"),
+    ];
+
+    /// Its name in the protocol's document.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(code, _)| *code == self).map_or("", |(_, name)| name)
+    }
+
+    /// Whether a client that connects again later may go on.
+    pub fn may_pass(self) -> bool {
+        matches!(self, Self::Connections | Self::Full | Self::Stops)
+    }
+}
+
+/// An error that owns its words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerError {
+    /// Its kind.
+    pub code: ErrorCode,
+    /// The sequence or message that it concerns; 0 for none.
+    pub number: u64,
+    /// In words.
+    pub text: String,
+}
+
+impl ServerError {
+    /// An error.
+    pub fn new(code: ErrorCode, number: u64, text: impl Into<String>) -> Self {
+        Self { code, number, text: text.into() }
+    }
+
+    /// As it is sent.
+    pub fn as_reply(&self) -> Reply<'_> {
+        Reply::Error { code: self.code, number: self.number, text: &self.text }
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (error {}, {})", self.text, self.code as u16, self.code.name())
+    }
+}
+
+impl core::error::Error for ServerError {}
+
+fn put_message(out: &mut Vec<u8>, number: u64, message: &Message<'_>) {
+    out.u64(number);
+    out.u64(message.publisher);
+    out.u64(message.sequence);
+    out.u64(message.time_ns);
+    out.u8(message.kind as u8);
+    out.short_text(message.topic);
+    out.long_bytes(message.key);
+    out.extend_from_slice(message.body);
+}
+
+fn take_message<'a>(fields: &mut Fields<'a>) -> Result<(u64, Message<'a>), Malformed> {
+    let number = fields.u64("number")?;
+    let message = Message {
+        publisher: fields.u64("publisher")?,
+        sequence: fields.u64("sequence")?,
+        time_ns: fields.u64("time")?,
+        kind: match fields.u8("kind")? {
+            0 => MessageKind::Publish,
+            1 => MessageKind::Delete,
+            other => return Err(fields.wrong("kind", other)),
+        },
+        topic: fields.short_text("topic")?,
+        key: fields.long_bytes("key")?,
+        body: fields.rest(),
+    };
+    Ok((number, message))
+}
+
+impl<'a> Reply<'a> {
+    /// Appends it as a frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Welcome(welcome) => put_frame(out, WELCOME, |out| {
+                out.u16(welcome.version);
+                out.u64(welcome.log_id);
+                out.u8(welcome.durability as u8);
+                out.u32(welcome.message_bytes_max);
+                out.u64(welcome.next);
+            }),
+            Self::Error { code, number, text } => put_frame(out, ERROR, |out| {
+                out.u16(*code as u16);
+                out.u64(*number);
+                out.long_text(text);
+            }),
+            Self::Publisher { number, persisted } => put_frame(out, PUBLISHER, |out| {
+                out.u64(*number);
+                out.u64(*persisted);
+            }),
+            Self::Persisted { sequence } => put_frame(out, PERSISTED, |out| out.u64(*sequence)),
+            Self::Stream { first } => put_frame(out, STREAM, |out| out.u64(*first)),
+            Self::Message { number, message } => {
+                put_frame(out, MESSAGE, |out| put_message(out, *number, message));
+            }
+            Self::StreamEnd { next } => put_frame(out, STREAM_END, |out| out.u64(*next)),
+            Self::Snapshot { next } => put_frame(out, SNAPSHOT, |out| out.u64(*next)),
+            Self::Value { number, message } => {
+                put_frame(out, VALUE, |out| put_message(out, *number, message));
+            }
+            Self::SnapshotEnd { count } => put_frame(out, SNAPSHOT_END, |out| out.u64(*count)),
+            Self::Status { json } => {
+                put_frame(out, STATUS, |out| out.extend_from_slice(json.as_bytes()));
+            }
+        }
+    }
+
+    /// The reply of a frame.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn decode(kind: u8, fields: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields::new(kind, fields);
+        let reply = match kind {
+            WELCOME => Self::Welcome(Welcome {
+                version: fields.u16("version")?,
+                log_id: fields.u64("log")?,
+                durability: {
+                    let byte = fields.u8("durability")?;
+                    let found = Durability::ALL.iter().find(|(_, it)| *it as u8 == byte);
+                    found.ok_or_else(|| fields.wrong("durability", byte))?.1
+                },
+                message_bytes_max: fields.u32("message bytes")?,
+                next: fields.u64("next")?,
+            }),
+            ERROR => {
+                let code = fields.u16("code")?;
+                let found = ErrorCode::ALL.iter().find(|(it, _)| *it as u16 == code);
+                Self::Error {
+                    code: found.ok_or_else(|| fields.wrong("code", code))?.0,
+                    number: fields.u64("number")?,
+                    text: fields.long_text("text")?,
+                }
+            }
+            PUBLISHER => Self::Publisher {
+                number: fields.u64("publisher")?,
+                persisted: fields.u64("persisted")?,
+            },
+            PERSISTED => Self::Persisted { sequence: fields.u64("sequence")? },
+            STREAM => Self::Stream { first: fields.u64("first")? },
+            MESSAGE => {
+                let (number, message) = take_message(&mut fields)?;
+                Self::Message { number, message }
+            }
+            STREAM_END => Self::StreamEnd { next: fields.u64("next")? },
+            SNAPSHOT => Self::Snapshot { next: fields.u64("next")? },
+            VALUE => {
+                let (number, message) = take_message(&mut fields)?;
+                Self::Value { number, message }
+            }
+            SNAPSHOT_END => Self::SnapshotEnd { count: fields.u64("count")? },
+            STATUS => Self::Status {
+                json: core::str::from_utf8(fields.rest())
+                    .map_err(|_| fields.wrong("json", "no UTF-8"))?,
+            },
+            other => return Err(Malformed::Kind(other)),
+        };
+        fields.end(reply)
+    }
+}

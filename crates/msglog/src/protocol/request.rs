@@ -1,0 +1,196 @@
+//! What a client sends.
+
+use super::fields::{Fields, Malformed, Put as _};
+use super::{MAGIC, NAME_BYTES_MAX, put_frame};
+use crate::message::MessageKind;
+
+const HELLO: u8 = 1;
+const OPEN_PUBLISHER: u8 = 2;
+const PUBLISH: u8 = 3;
+const READ: u8 = 4;
+const QUERY: u8 = 5;
+const STATUS: u8 = 6;
+
+/// A request of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// The first of a connection.
+    Hello {
+        /// The version that the client speaks.
+        version: u16,
+        /// What the server's token file holds; empty where it has none.
+        token: &'a [u8],
+    },
+    /// The connection publishes by this name from now on.
+    OpenPublisher {
+        /// Without a name, resends after a reconnect are not recognized.
+        name: &'a str,
+    },
+    /// A message.
+    Publish(Published<'a>),
+    /// Messages of the log, and those to come.
+    Read {
+        /// The first.
+        start: Start,
+        /// Where it ends.
+        end: End,
+        /// Only of this topic; empty for all.
+        topic: &'a str,
+        /// Only those that match; empty for all.
+        filter: &'a str,
+    },
+    /// The current values.
+    Query {
+        /// Only of this topic; empty for all.
+        topic: &'a str,
+        /// Only those that match; empty for all.
+        filter: &'a str,
+    },
+    /// The server's state.
+    Status,
+}
+
+/// A message as a client publishes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published<'a> {
+    /// Its place among the messages of its publisher, from 1, without gaps.
+    pub sequence: u64,
+    /// [`MessageKind::Publish`] or [`MessageKind::Delete`].
+    pub kind: MessageKind,
+    /// Its topic.
+    pub topic: &'a str,
+    /// Its key; empty for none.
+    pub key: &'a [u8],
+    /// Its content.
+    pub body: &'a [u8],
+}
+
+/// Where a stream of messages begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With the next message that is persisted.
+    Now,
+    /// With this number.
+    Message(u64),
+    /// With the first that was published at this time or later, ns since 1970.
+    TimeNs(u64),
+    /// With the oldest that is kept.
+    Oldest,
+}
+
+/// Where a stream of messages ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Never: it is a subscription.
+    Never,
+    /// Behind what is persisted when the request arrives.
+    Now,
+    /// Before this number.
+    Message(u64),
+}
+
+impl<'a> Request<'a> {
+    /// Appends it as a frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Hello { version, token } => put_frame(out, HELLO, |out| {
+                out.extend_from_slice(&MAGIC);
+                out.u16(version);
+                out.long_bytes(token);
+            }),
+            Self::OpenPublisher { name } => {
+                put_frame(out, OPEN_PUBLISHER, |out| out.short_text(name));
+            }
+            Self::Publish(message) => put_frame(out, PUBLISH, |out| {
+                out.u64(message.sequence);
+                out.u8(message.kind as u8);
+                out.short_text(message.topic);
+                out.long_bytes(message.key);
+                out.extend_from_slice(message.body);
+            }),
+            Self::Read { start, end, topic, filter } => put_frame(out, READ, |out| {
+                let (kind, value) = match start {
+                    Start::Now => (0, 0),
+                    Start::Message(number) => (1, number),
+                    Start::TimeNs(time_ns) => (2, time_ns),
+                    Start::Oldest => (3, 0),
+                };
+                out.u8(kind);
+                out.u64(value);
+                let (kind, value) = match end {
+                    End::Never => (0, 0),
+                    End::Now => (1, 0),
+                    End::Message(number) => (2, number),
+                };
+                out.u8(kind);
+                out.u64(value);
+                out.short_text(topic);
+                out.long_text(filter);
+            }),
+            Self::Query { topic, filter } => put_frame(out, QUERY, |out| {
+                out.short_text(topic);
+                out.long_text(filter);
+            }),
+            Self::Status => put_frame(out, STATUS, |_| {}),
+        }
+    }
+
+    /// The request of a frame.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn decode(kind: u8, fields: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields::new(kind, fields);
+        let request = match kind {
+            HELLO => {
+                let magic = fields.fixed::<4>("magic")?;
+                if magic != MAGIC {
+                    return Err(fields.wrong("magic", format!("{magic:02x?}")));
+                }
+                Self::Hello { version: fields.u16("version")?, token: fields.long_bytes("token")? }
+            }
+            OPEN_PUBLISHER => {
+                let name = fields.short_text("name")?;
+                debug_assert!(name.len() <= NAME_BYTES_MAX);
+                Self::OpenPublisher { name }
+            }
+            PUBLISH => Self::Publish(Published {
+                sequence: fields.u64("sequence")?,
+                kind: match fields.u8("kind")? {
+                    0 => MessageKind::Publish,
+                    1 => MessageKind::Delete,
+                    other => return Err(fields.wrong("kind", other)),
+                },
+                topic: fields.short_text("topic")?,
+                key: fields.long_bytes("key")?,
+                body: fields.rest(),
+            }),
+            READ => {
+                let (kind, value) = (fields.u8("start")?, fields.u64("start")?);
+                let start = match kind {
+                    0 => Start::Now,
+                    1 => Start::Message(value),
+                    2 => Start::TimeNs(value),
+                    3 => Start::Oldest,
+                    other => return Err(fields.wrong("start", other)),
+                };
+                let (kind, value) = (fields.u8("end")?, fields.u64("end")?);
+                let end = match kind {
+                    0 => End::Never,
+                    1 => End::Now,
+                    2 => End::Message(value),
+                    other => return Err(fields.wrong("end", other)),
+                };
+                let (topic, filter) = (fields.short_text("topic")?, fields.long_text("filter")?);
+                Self::Read { start, end, topic, filter }
+            }
+            QUERY => Self::Query {
+                topic: fields.short_text("topic")?,
+                filter: fields.long_text("filter")?,
+            },
+            STATUS => Self::Status,
+            other => return Err(Malformed::Kind(other)),
+        };
+        fields.end(request)
+    }
+}

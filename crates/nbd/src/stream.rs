@@ -1,0 +1,183 @@
+//! A connected socket, with or without TLS, for other protocols than NBD: one thread receives while another one sends.
+
+use crate::server::Endpoint;
+use crate::syscalls::{self, Span};
+use crate::tls::{ClientTls, ServerTls, TlsStream};
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// See the file.
+pub struct Stream {
+    socket: OwnedFd,
+    tls: Option<Mutex<TlsStream>>,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("tls", &self.tls.is_some()).finish_non_exhaustive()
+    }
+}
+
+fn held(lock: &Mutex<TlsStream>) -> MutexGuard<'_, TlsStream> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Stream {
+    /// The server's end of an accepted socket. With TLS, the client must shake hands until the deadline.
+    ///
+    /// # Errors
+    /// The client did not, or the socket failed.
+    pub fn accept(socket: OwnedFd, tls: Option<&ServerTls>, deadline: Instant) -> io::Result<Self> {
+        let tls = tls.map(|tls| tls.accept(socket.as_fd(), &[], deadline)).transpose()?;
+        Ok(Self { socket, tls: tls.map(Mutex::new) })
+    }
+
+    /// Connects. With TLS, the server's certificate must be for this name.
+    ///
+    /// # Errors
+    /// No server answers there in time, or its certificate is not accepted.
+    pub fn connect(
+        endpoint: &Endpoint,
+        tls: Option<(&ClientTls, &str)>,
+        timeout: Duration,
+    ) -> io::Result<Self> {
+        let deadline = Instant::now() + timeout;
+        let socket = match endpoint {
+            Endpoint::Unix(path) => syscalls::connect_unix(path, deadline)?,
+            Endpoint::Tcp(address) => {
+                let socket = TcpStream::connect_timeout(address, timeout)?;
+                socket.set_nodelay(true)?;
+                socket.into()
+            }
+        };
+        let tls = tls.map(|(tls, name)| tls.connect(name, socket.as_fd(), &[], deadline));
+        Ok(Self { tls: tls.transpose()?.map(Mutex::new), socket })
+    }
+
+    /// Receives what is there, and waits where nothing is, until the deadline. 0: the other end sends no more.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] at the deadline; the socket or TLS failed.
+    pub fn receive(&self, to: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
+        let fd = self.socket.as_fd();
+        loop {
+            let received = match &self.tls {
+                None => syscalls::receive_into(fd, to, false)?,
+                Some(tls) => held(tls).receive(fd, to)?,
+            };
+            if let Some(bytes) = received {
+                return Ok(bytes);
+            }
+            if syscalls::wait(fd, true, false, None, deadline)?.nothing() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+
+    /// Sends all bytes, and waits for the other end to take them, until the deadline.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] at the deadline; the socket or TLS failed.
+    pub fn send(&self, mut bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
+        let fd = self.socket.as_fd();
+        loop {
+            let is_sent = match &self.tls {
+                None => {
+                    // SAFETY: the span is the slice.
+                    let sent =
+                        unsafe { syscalls::send(fd, &[Span::new(bytes.as_ptr(), bytes.len())]) };
+                    bytes = &bytes[sent?.unwrap_or(0)..];
+                    bytes.is_empty()
+                }
+                Some(tls) => {
+                    let mut tls = held(tls);
+                    let mut is_sent = tls.push_some(fd)?;
+                    while is_sent && !bytes.is_empty() {
+                        let taken = tls.give(bytes)?;
+                        bytes = &bytes[taken..];
+                        is_sent = tls.push_some(fd)?;
+                    }
+                    is_sent
+                }
+            };
+            if is_sent {
+                return Ok(());
+            }
+            if syscalls::wait(fd, false, true, None, deadline)?.nothing() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+
+    /// Tells the other end that nothing more is sent; what it sends is still received.
+    pub fn end_sending(&self) {
+        if let Some(tls) = &self.tls {
+            let _ = held(tls).close(self.socket.as_fd());
+        }
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+    }
+
+    /// Reads on, for so long at most, until the other end has closed: a socket that is closed while bytes of the other end
+    /// lie in it resets the connection, and what was sent last is lost.
+    pub fn linger(&self, at_most: Duration) {
+        let deadline = Instant::now() + at_most;
+        let fd = self.socket.as_fd();
+        let mut rest = [0; 16 << 10];
+        loop {
+            match syscalls::receive_into(fd, &mut rest, false) {
+                Ok(Some(0)) | Err(_) => return,
+                Ok(Some(_)) if Instant::now() < deadline => {}
+                Ok(Some(_)) => return,
+                Ok(None) => {
+                    let woken = syscalls::wait(fd, true, false, None, Some(deadline));
+                    if !woken.is_ok_and(|woken| !woken.nothing()) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends both directions at once: calls of other threads return.
+    pub fn shut(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+}
+
+impl Read for &Stream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.receive(to, None)
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes, None)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.receive(to, None)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes, None)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
