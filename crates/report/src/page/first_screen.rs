@@ -9,7 +9,9 @@ use crate::thresholds;
 use crate::verdict_groups::{self, Group};
 use iodyno_measure::statistics::batch;
 use iodyno_measure::summary::is_about_bandwidth;
-use iodyno_measure::{Cell, CellKey, Histogram, Interval, IoKinds, Latency, Level, Quantity};
+use iodyno_measure::{
+    Cell, CellKey, Histogram, Interval, IoKinds, Latency, Level, MessageLog, Quantity,
+};
 use iodyno_method::Findings;
 use iodyno_notebook::{Run, Status};
 use iodyno_page::document::{Headline, Verdict};
@@ -110,7 +112,7 @@ fn of_cells(run: &Run) -> Vec<Headline> {
                 && r.metric.kind.is_none()
         });
         let mut headline = headline(cell);
-        if let Some(of) = of {
+        if let Some(of) = of.filter(|_| cell.log.is_none()) {
             // Its figures are of all repeats; so is its name.
             let key = CellKey { repeat: 0, ..cell.key.clone() };
             let every = |c: &&Cell| CellKey { repeat: 0, ..c.key.clone() } == key;
@@ -143,7 +145,33 @@ fn rate(cell: &Cell, per_s: f64) -> String {
     }
 }
 
+/// Of a message log: messages a second, and the time to persist one.
+fn of_messages(cell: &Cell, log: &MessageLog) -> (String, String, String) {
+    let per_s = |n: f64| format!("{} messages/s", human::count(n));
+    let seconds = cell.interval_ns as f64 / 1e9;
+    let rates: Vec<f64> = log.intervals.iter().map(|i| i.messages as f64 / seconds).collect();
+    let interval = batch::mean(&rates, LEVEL).map_or_else(
+        |_| "no interval: the series is too short".to_owned(),
+        |mean| {
+            let (low, high) = (per_s(mean.interval.low), per_s(mean.interval.high));
+            format!("{low} to {high} (95 %, within this run)")
+        },
+    );
+    let time = |q| log.persist.supported_quantile_ns(q).map(|ns| human::time_ns(ns as f64));
+    let [p50, p99] = [0.5, 0.99].map(|q| time(q).unwrap_or_else(|| "unknown".to_owned()));
+    let beside = format!("{}: persisted p50 {p50}, p99 {p99}", log.durability);
+    (per_s(cell.per_second(log.messages as f64)), interval, beside)
+}
+
 fn headline(cell: &Cell) -> Headline {
+    if let Some(log) = &cell.log {
+        let (value, interval, of_persisting) = of_messages(cell, log);
+        let mut beside = beside(&[cell]);
+        beside.insert(0, of_persisting);
+        let level = cell.level().filter(|l| *l >= Level::Warning);
+        let tone = level.map_or(Tone::Plain, labels::tone);
+        return Headline { name: cell.key.name.clone(), value, interval, beside, tone };
+    }
     let about_bandwidth = is_about_bandwidth(cell.key.block_bytes());
     let per_s =
         if about_bandwidth { cell.per_second(cell.total().bytes() as f64) } else { cell.iops() };
