@@ -1,5 +1,6 @@
 //! The load of a message log on the targets of a cell: what its workers share, and what they counted.
 
+use crate::engine::EngineKind;
 use crate::plan::{CellPlan, DriveError, active_range};
 use iodyno_measure::Cell;
 use iodyno_msglog::{LoadOfTarget, LoadShape};
@@ -26,6 +27,8 @@ pub(crate) fn of_targets(
                 ramp_ns: limits.ramp_ns,
                 time_ns: limits.time_ns,
                 interval_ns: cell.interval_ns(),
+                // An emulated device in real time keeps bytes only of verifiable content.
+                returns_bytes: target.engine != EngineKind::Live,
                 seed: cell.seed,
             };
             LoadOfTarget::new(load, shape).map(Some).map_err(|e| DriveError::DoesNotFit {

@@ -15,8 +15,8 @@ use iodyno_target::purge::Method;
 use iodyno_units::{parse_percent, parse_size};
 use iodyno_workload::{Block, MAX_DEPTH, MAX_THREADS};
 pub use log::{
-    Log, LogCheck, LogClient, LogCommand, LogCreate, LogDurability, LogOutput, LogPublish,
-    LogQuery, LogRead, LogServe,
+    Log, LogCheck, LogClient, LogCommand, LogCreate, LogOutput, LogPublish, LogQuery, LogRead,
+    LogServe,
 };
 pub use log_bench::LogBench;
 pub use replay::Replay;

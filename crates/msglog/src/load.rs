@@ -42,6 +42,8 @@ pub struct LoadShape {
     pub time_ns: Option<u64>,
     /// An interval of the series, ns.
     pub interval_ns: u64,
+    /// The target returns what was written: replays check what they read.
+    pub returns_bytes: bool,
     /// Seed of the content, of the log's identifier, and of where replays begin.
     pub seed: u64,
 }

@@ -33,6 +33,7 @@ fn run_for(time_ns: u64, keys: &str, depth: u32, readers: u32) -> (MessageLog, D
         ramp_ns: time_ns,
         time_ns: Some(time_ns),
         interval_ns: time_ns / 10,
+        returns_bytes: true,
         seed: 7,
     };
     let shared = LoadOfTarget::new(spec.log().unwrap(), shape).unwrap();

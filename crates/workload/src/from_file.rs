@@ -6,7 +6,7 @@ use iodyno_units::OpKind;
 
 use crate::file_set::FileSet;
 use crate::group::{Group, Workload};
-use crate::log_load::LogLoad;
+use crate::log_load::{LogDurability, LogLoad, WhenFull};
 use crate::rules;
 use crate::schema::KEYS;
 use crate::spec::{
@@ -82,7 +82,7 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
         all.push(Address { pattern: Pattern::Uniform { once_per_pass: false }, share: 1.0 });
     }
     let mut block = blocks(reader, record, "block");
-    let log = LogLoad::read(reader, record);
+    let log = log_load(reader, record);
     if block.is_empty() {
         // A chunk of a log is 64 KiB.
         let bytes = if log.is_some() { 64 << 10 } else { 4096 };
@@ -138,6 +138,41 @@ fn file_set(reader: &mut Reader, record: &Record) -> Option<FileSet> {
         files: saturated(record.whole("file_set.files").unwrap_or(1)),
         size: size.map_or(Edge::Share(Percent::ALL), |range| range.end),
         extent_bytes: record.whole("file_set.extent"),
+    })
+}
+
+fn log_load(reader: &mut Reader, record: &Record) -> Option<LogLoad> {
+    record.get("log")?;
+    let rate_per_s = record.real("log.rate");
+    let of = |path: &str| record.whole(path).map(saturated);
+    let durability = match record.word("log.durability") {
+        Some("none") => LogDurability::None,
+        Some("each") => LogDurability::Each,
+        _ => LogDurability::Batch,
+    };
+    let fua = record.flag("log.fua") == Some(true);
+    if fua && durability == LogDurability::None {
+        let help = "leave `fua` out, or write `durability = \"batch\"`";
+        let message = "writes with FUA are durable, and the log is not to be";
+        reader.refuse(record.place("log.fua"), message, help);
+    }
+    Some(LogLoad {
+        message_bytes: saturated(
+            record.whole("log.message").unwrap_or(LogLoad::DEFAULT_MESSAGE_BYTES),
+        ),
+        rate_per_s,
+        publishers: of("log.publishers").unwrap_or(1),
+        backlog: record.whole("log.backlog").or(rate_per_s.map(|_| LogLoad::DEFAULT_BACKLOG)),
+        when_full: match record.word("log.when_full") {
+            Some("drop") => WhenFull::Drop,
+            _ => WhenFull::Block,
+        },
+        durability,
+        fua,
+        batch: of("log.batch"),
+        commit_chunks: of("log.commit").unwrap_or(16),
+        readers: of("log.readers").unwrap_or(0),
+        replay_chunks: of("log.replay").unwrap_or(LogLoad::DEFAULT_REPLAY_CHUNKS),
     })
 }
 

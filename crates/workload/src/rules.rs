@@ -4,8 +4,9 @@
 use iodyno_catalog::Fault;
 use iodyno_units::{OpKind, human};
 
+use crate::faults::Faults;
 use crate::file_set::{FS_BLOCK_BYTES, MAX_EXTENT_BYTES, MAX_FILES};
-use crate::log_load;
+use crate::log_rules;
 use crate::range::size_text;
 use crate::spec::{
     Address, ArrivalKind, Batches, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS,
@@ -18,8 +19,6 @@ const MAX_DATA_BYTES: u32 = 64 << 20;
 const MAX_RANGE_BYTES: u32 = 1 << 30;
 /// Sizes of a distribution, patterns of a table, and spots.
 const MAX_ITEMS: usize = 64;
-/// Shares beyond this are typing errors, and would lose digits against others.
-const MAX_SHARE: f64 = 1e9;
 /// Addresses that a worker remembers; 8 MiB of memory.
 const MAX_WINDOW: u32 = 1 << 20;
 /// Blocks of a sequential run.
@@ -40,30 +39,6 @@ const MAX_THINK_NS: u64 = 3600 * SECOND_NS;
 /// The slowest and the fastest rate, in operations a second.
 const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 
-/// The rules that a specification breaks.
-#[derive(Default)]
-pub(crate) struct Faults(Vec<Fault>);
-
-impl Faults {
-    pub(crate) fn add(&mut self, path: impl Into<String>, message: impl Into<String>, help: &str) {
-        let help = (!help.is_empty()).then(|| help.to_owned());
-        self.0.push(Fault { path: path.into(), message: message.into(), help });
-    }
-
-    pub(crate) fn whole(&mut self, key: &str, what: &str, value: u64, most: u64) {
-        if !(1..=most).contains(&value) {
-            self.add(key, format!("{what} is a whole number from 1 to {most}"), "");
-        }
-    }
-
-    fn share(&mut self, key: &str, share: f64) {
-        if !(share > 0.0 && share <= MAX_SHARE) {
-            let help = "shares are relative to one another: 70 and 30 are 70 % and 30 %";
-            self.add(key, "a share is a number above 0 and at most 10^9", help);
-        }
-    }
-}
-
 /// Every rule that `spec` breaks.
 pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
     let mut faults = Faults::default();
@@ -74,7 +49,7 @@ pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
     check_blocks(spec, &mut faults);
     check_range(spec, &mut faults);
     check_file_set(spec, &mut faults);
-    log_load::check(spec, &mut faults);
+    log_rules::check(spec, &mut faults);
     check_places(spec, &mut faults);
     for scope in Scope::ALL {
         check_addresses(spec, scope, &mut faults);
@@ -84,7 +59,7 @@ pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
     check_arrivals(spec, &mut faults);
     check_content(spec, &mut faults);
     check_limits(spec, &mut faults);
-    faults.0
+    faults.into_list()
 }
 
 fn check_mix(spec: &Spec, faults: &mut Faults) {

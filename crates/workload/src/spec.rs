@@ -486,6 +486,11 @@ impl Spec {
         self.file_set
     }
 
+    /// The load of a message log, where the workload is one.
+    pub fn log(&self) -> Option<&LogLoad> {
+        self.log.as_ref()
+    }
+
     /// How the kind of the next operation is chosen.
     pub fn mix_order(&self) -> MixOrder {
         self.mix_order

@@ -26,7 +26,10 @@ impl<'a> PsyncEngine<'a> {
         Self { medium, fd, buffers, rw_flags, queued: None, done: None }
     }
 
-    #[expect(clippy::inline_always, reason = "one operation a turn: a call is a tenth of its cost here")]
+    #[expect(
+        clippy::inline_always,
+        reason = "one operation a turn: a call is a tenth of its cost here"
+    )]
     #[inline(always)]
     fn carry_out(&self, slot: u32, op: &Op) -> i32 {
         let (len, offset) = (op.len_bytes as usize, op.offset_bytes as libc::off_t);
@@ -73,14 +76,20 @@ unsafe fn transfer(
 }
 
 impl Engine for PsyncEngine<'_> {
-    #[expect(clippy::inline_always, reason = "one operation a turn: a call is a tenth of its cost here")]
+    #[expect(
+        clippy::inline_always,
+        reason = "one operation a turn: a call is a tenth of its cost here"
+    )]
     #[inline(always)]
     fn queue(&mut self, slot: u32, op: &Op) {
         debug_assert!(self.queued.is_none(), "psync has one operation at a time");
         self.queued = Some((slot, *op));
     }
 
-    #[expect(clippy::inline_always, reason = "one operation a turn: a call is a tenth of its cost here")]
+    #[expect(
+        clippy::inline_always,
+        reason = "one operation a turn: a call is a tenth of its cost here"
+    )]
     #[inline(always)]
     fn turn(&mut self, _: Wait) -> io::Result<()> {
         if let Some((slot, op)) = self.queued.take() {

@@ -1,7 +1,8 @@
 //! The flags of `iodyno log`.
 
+use super::log_bench::{self, LogBench, LogDurability};
 use super::{socket, target};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use iodyno_target::TargetName;
 use iodyno_units::{parse_duration_ns, parse_size};
 use std::net::SocketAddr;
@@ -22,8 +23,8 @@ pub struct Log {
 #[derive(Debug, Subcommand)]
 pub enum LogCommand {
     /// Measure a log on any target: messages a second, how long they take to be persisted, and what publishers hold.
-    #[command(after_help = super::log_bench::EXAMPLES)]
-    Bench(Box<super::LogBench>),
+    #[command(after_help = log_bench::EXAMPLES)]
+    Bench(Box<LogBench>),
     /// Make a log on a target.
     Create(LogCreate),
     /// Read a log, and say what is there: where it ends, and what is damaged. Writes nothing.
@@ -75,27 +76,6 @@ pub struct LogCheck {
     /// One JSON document on standard output.
     #[arg(long)]
     pub json: bool,
-}
-
-/// When messages count as persisted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogDurability {
-    /// When they are written: a crash of the machine may lose them.
-    None,
-    /// When they are flushed, many together.
-    Batch,
-    /// When they are flushed, each by itself.
-    Each,
-}
-
-impl From<LogDurability> for iodyno_workload::LogDurability {
-    fn from(word: LogDurability) -> Self {
-        match word {
-            LogDurability::None => Self::None,
-            LogDurability::Batch => Self::Batch,
-            LogDurability::Each => Self::Each,
-        }
-    }
 }
 
 /// Flags of `log serve`.

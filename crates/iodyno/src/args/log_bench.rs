@@ -1,7 +1,7 @@
 //! Flags of `log bench`.
 
-use super::{LogDurability, Shown, target};
-use clap::Args;
+use super::{Shown, target};
+use clap::{Args, ValueEnum};
 use iodyno_drive::EngineKind;
 use iodyno_measure::Threshold;
 use iodyno_run::Processors;
@@ -16,6 +16,27 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno log bench --durability none,batch,each --on d.img?size=1GiB   the price of durability on this disk
   iodyno log bench --rate 500k/s --on model:exflash-400g --report      spikes over time, on a device that is not here
   iodyno log bench --rate 200k/s --backlog 1M --drop --on live:hdd-7k2-4t --require 'write.p99<5ms'";
+
+/// When messages count as persisted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogDurability {
+    /// When they are written: a crash of the machine may lose them.
+    None,
+    /// When they are flushed, many together.
+    Batch,
+    /// When they are flushed, each by itself.
+    Each,
+}
+
+impl From<LogDurability> for iodyno_workload::LogDurability {
+    fn from(word: LogDurability) -> Self {
+        match word {
+            LogDurability::None => Self::None,
+            LogDurability::Batch => Self::Batch,
+            LogDurability::Each => Self::Each,
+        }
+    }
+}
 
 /// Flags of `log bench`.
 #[derive(Debug, Args)]

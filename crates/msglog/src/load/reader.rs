@@ -80,7 +80,7 @@ impl Reader {
 
     /// The bytes of a read: whole chunks of the log from its place on.
     pub(super) fn check(&mut self, _op: &Op, bytes: &[u8]) -> bool {
-        let Some(at) = self.position else { return true };
+        let Some(at) = self.position.filter(|_| self.of.shape.returns_bytes) else { return true };
         let layout = &self.of.layout;
         let (mut next, mut messages) = (at, 0);
         loop {

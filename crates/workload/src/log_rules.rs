@@ -1,0 +1,81 @@
+//! The rules of a message log's load. Those of other workloads are in `rules.rs`.
+
+use crate::faults::Faults;
+use crate::log_load::WhenFull;
+use crate::spec::{ArrivalKind, Content, MAX_THREADS, Percent, Spec};
+
+/// The longest message.
+const MAX_MESSAGE_BYTES: u64 = 8 << 20;
+/// The most messages that publishers hold.
+const MAX_BACKLOG: u64 = 1 << 32;
+/// The most chunks between two flushes.
+const MAX_COMMIT_CHUNKS: u64 = 65_536;
+/// The most writes in flight.
+const MAX_DEPTH: u32 = 64;
+/// Bytes of a chunk that a single message does not have for its body.
+const RECORD_BYTES: u64 = 128;
+
+/// The rules of a log's load.
+pub(crate) fn check(spec: &Spec, faults: &mut Faults) {
+    let Some(log) = &spec.log else { return };
+    faults.whole("log.message", "a message's size", log.message_bytes.into(), MAX_MESSAGE_BYTES);
+    faults.whole("log.publishers", "the number of publishers", log.publishers.into(), 1 << 20);
+    faults.whole("log.commit", "the number of chunks", log.commit_chunks.into(), MAX_COMMIT_CHUNKS);
+    faults.whole("log.replay", "the number of chunks", log.replay_chunks.into(), 1 << 30);
+    if let Some(backlog) = log.backlog {
+        faults.whole("log.backlog", "the number of messages", backlog, MAX_BACKLOG);
+    }
+    if let Some(batch) = log.batch {
+        faults.whole("log.batch", "the number of messages", batch.into(), 1 << 30);
+    }
+    if log.rate_per_s.is_some_and(|rate| !(0.001..=1e9).contains(&rate)) {
+        faults.add("log.rate", "a rate of messages is from 0.001/s to 10^9/s", "");
+    }
+    if log.rate_per_s.is_none() && log.when_full == WhenFull::Drop {
+        let help = "give a `rate`, or leave `when_full` out";
+        faults.add("log.when_full", "without a rate no message is dropped", help);
+    }
+    if log.readers >= MAX_THREADS {
+        faults.add("log.readers", format!("at most {} replays at once", MAX_THREADS - 1), "");
+    } else if spec.threads != log.threads() {
+        let message = format!(
+            "the log's workers are a writer and {} replays, not {}",
+            log.readers, spec.threads
+        );
+        faults.add("threads", message, "leave `threads` out, and change `log.readers`");
+    }
+    if spec.mix != log.mix() {
+        let help = "leave `mix` out: the log decides what is issued";
+        faults.add("mix", "the mix is not what the log issues", help);
+    }
+    if spec.depth > MAX_DEPTH {
+        faults.add("depth", format!("a log has at most {MAX_DEPTH} writes in flight"), "");
+    }
+    match spec.block.as_slice() {
+        [block] => {
+            let needed_bytes = u64::from(log.message_bytes) + RECORD_BYTES;
+            let is_chunk = (4096..=16 << 20).contains(&block.bytes);
+            if !is_chunk {
+                faults.add("block", "a chunk of a log is from 4 KiB to 16 MiB", "");
+            } else if needed_bytes > u64::from(block.bytes) {
+                let message = format!("a chunk of {} bytes does not hold one message", block.bytes);
+                faults.add("log.message", message, "make `block` larger or `message` smaller");
+            }
+        }
+        _ => faults.add("block", "the chunks of a log have one size", ""),
+    }
+    let without = [
+        ("file_set", spec.file_set.is_some()),
+        ("flush", spec.flush_bursts.is_some()),
+        ("write.flush_every", spec.flush_every > 0),
+        ("write.fua", spec.fua != Percent::ZERO),
+        ("write.read_back", spec.read_back > 0),
+        ("worker_step", spec.worker_step_bytes.is_some()),
+        ("arrivals", !matches!(spec.arrivals, ArrivalKind::Closed { think_time_ns: 0, .. })),
+        ("content", spec.content != Content::Incompressible),
+        ("limits.passes", spec.limits.passes.is_some()),
+    ];
+    for (key, _) in without.into_iter().filter(|(_, given)| *given) {
+        faults.add(key, format!("`{key}` has no effect on a log"), "remove it");
+    }
+}
