@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 /// Pauses between attempts to connect: the first, and the longest.
-const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
 /// What happens to a message for which there is no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
