@@ -217,7 +217,7 @@ fn clients_that_lie_lose_their_own_connection_alone() {
     for number in 0..LIES {
         let mut rng = stream(number, "lies", 0);
         let mut bytes = whole.clone();
-        for _ in 0..1 + below(&mut rng, 4) {
+        for _ in 0..=below(&mut rng, 4) {
             let at = below(&mut rng, bytes.len() as u64) as usize;
             match below(&mut rng, 3) {
                 0 => bytes[at] = below(&mut rng, 256) as u8,

@@ -133,7 +133,7 @@ pub(crate) fn take(
                     topic: message.topic.to_owned(),
                     key: message.key.to_owned(),
                     body: message.body.to_owned(),
-                })
+                });
             }
             Reply::StreamEnd { next } => return Ok((all, Some(next))),
             Reply::SnapshotEnd { count } => {

@@ -6,6 +6,7 @@ use crate::log_server::{
 };
 use crate::pki::Authority;
 use crate::place::Place;
+use crate::serve::{Served, flash};
 use iodyno_msglog::MessageKind;
 use iodyno_msglog::client::{AtLimit, Connection, Publisher, PublisherOptions};
 use iodyno_msglog::protocol::{End, ErrorCode, Reply, Request, Start};
@@ -319,6 +320,43 @@ fn publishers_keep_their_sequence() {
     assert_eq!(bodies, [[1], [2], [3], [4], [5]]);
 }
 
+/// On an emulated device behind NBD: writes that fail stop the log, and what was persisted before is served, and there again
+/// after a restart.
+#[test]
+fn a_target_that_fails_stops_the_log_and_loses_nothing() {
+    const TARGET: &str = "nbd+unix:///?socket=nbd.sock";
+    let place = Place::new();
+    flash(&place, "flash.toml", true, 0);
+    let device = Served::start(&place, "./flash.toml --no-floor");
+    place.iodyno(&format!("log create {TARGET}")).succeeds();
+    place.iodyno(&format!("log create {TARGET}")).fails(3, &["a message log"]);
+    let server = LogServer::start(&place, TARGET);
+    let publish = |count: usize| {
+        let messages: Vec<_> = (1..=count).map(|i| format!("message-{i}")).collect();
+        let messages = messages.join(" ");
+        place.iodyno(&format!("log publish --at unix:l.sock --name p --patience 0s {messages}"))
+    };
+    publish(100).succeeds();
+    device.fault("error 100% writes");
+    publish(1).fails(4, &["broken"]);
+    device.fault("clear");
+    publish(1).fails(4, &["broken"]);
+    assert!(server.said().contains("warning: a write of"), "{}", server.said());
+    let check = || {
+        let all = replay(&place, Start::Oldest);
+        let bodies: Vec<_> =
+            all.iter().map(|it| String::from_utf8(it.body.clone()).unwrap()).collect();
+        assert_eq!(bodies, (1..=100).map(|i| format!("message-{i}")).collect::<Vec<_>>());
+    };
+    check();
+    server.kill();
+    let server = LogServer::start(&place, TARGET);
+    check();
+    publish(1).succeeds();
+    assert_eq!(replay(&place, Start::Message(101))[0].sequence, 101);
+    server.stop();
+}
+
 /// A publisher that may drop does not wait, and counts.
 #[test]
 fn publishers_drop_only_where_they_may() {
@@ -374,7 +412,8 @@ fn tokens_and_tls_keep_others_out() {
         "log publish --at localhost:{port} {tls} --token-file token --name many"
     ));
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let lines: String = (0..20_000).map(|i| format!("line {i}\n")).collect();
+    let lines: Vec<_> = (0..20_000).map(|i| format!("line {i}\n")).collect();
+    let lines = lines.concat();
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     assert!(child.wait_with_output().unwrap().status.success());
     let read =
