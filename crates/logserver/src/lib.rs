@@ -7,9 +7,10 @@
 //! The protocol's bytes are in `iodyno_msglog::protocol`.
 
 mod commit;
-mod connection;
 mod open;
 mod publishers;
+mod receive;
+mod send;
 mod server;
 mod shared;
 mod snapshot;

@@ -24,7 +24,7 @@ struct Publisher {
 #[derive(Debug)]
 pub(crate) struct Publishers {
     numbers: HashMap<Box<str>, u64>,
-    publishers: HashMap<u64, Publisher>,
+    by_number: HashMap<u64, Publisher>,
     next_number: u64,
     /// Bytes of the records of all, and their limit: they are carried from each segment to the next.
     stored_bytes: u64,
@@ -58,7 +58,7 @@ impl Publishers {
     pub(crate) fn new(state: &State, number_max: u64, segment_bytes: u64) -> Self {
         let mut all = Self {
             numbers: HashMap::new(),
-            publishers: HashMap::new(),
+            by_number: HashMap::new(),
             next_number: number_max + 1,
             stored_bytes: 0,
             stored_bytes_max: segment_bytes / 4,
@@ -71,13 +71,13 @@ impl Publishers {
             // Message 0 does not exist: what was found is persisted.
             let publisher =
                 Publisher { name, is_stored: true, appended: (found.sequence, 0), owner: 0 };
-            all.publishers.insert(number, publisher);
+            all.by_number.insert(number, publisher);
         }
         all
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.publishers.len()
+        self.by_number.len()
     }
 
     /// Opens a publisher for a connection. Gives its number, and the connection that had it.
@@ -91,17 +91,17 @@ impl Publishers {
         }
         debug_assert!(name.len() <= NAME_BYTES_MAX);
         if let Some(&number) = self.numbers.get(name)
-            && let Some(publisher) = self.publishers.get_mut(&number)
+            && let Some(publisher) = self.by_number.get_mut(&number)
         {
             let before = core::mem::replace(&mut publisher.owner, connection);
             return Ok((Handle::Named(number), (before != 0).then_some(before)));
         }
-        if self.publishers.len() >= PUBLISHERS_MAX
+        if self.by_number.len() >= PUBLISHERS_MAX
             || self.stored_bytes + record_bytes(name) > self.stored_bytes_max
         {
             let words = format!(
                 "the log has {} publishers, and takes no more: publish by one of their names, or without a name",
-                self.publishers.len()
+                self.by_number.len()
             );
             return Err(ServerError::new(ErrorCode::Publishers, 0, words));
         }
@@ -110,14 +110,14 @@ impl Publishers {
         self.numbers.insert(name.into(), number);
         let publisher =
             Publisher { name: name.into(), is_stored: false, appended: (0, 0), owner: connection };
-        self.publishers.insert(number, publisher);
+        self.by_number.insert(number, publisher);
         Ok((Handle::Named(number), None))
     }
 
     /// The last appended message of a publisher: its sequence and number.
     pub(crate) fn appended(&self, handle: Handle) -> Option<(u64, u64)> {
         match handle {
-            Handle::Named(number) => self.publishers.get(&number).map(|it| it.appended),
+            Handle::Named(number) => self.by_number.get(&number).map(|it| it.appended),
             Handle::Anonymous(..) => None,
         }
     }
@@ -125,14 +125,14 @@ impl Publishers {
     /// A connection has ended. What it opened and never published by is forgotten.
     pub(crate) fn leave(&mut self, handle: Handle, connection: u64) {
         let Handle::Named(number) = handle else { return };
-        let Some(publisher) = self.publishers.get_mut(&number) else { return };
+        let Some(publisher) = self.by_number.get_mut(&number) else { return };
         if publisher.owner != connection {
             return;
         }
         publisher.owner = 0;
         if !publisher.is_stored {
             self.numbers.remove(&publisher.name);
-            self.publishers.remove(&number);
+            self.by_number.remove(&number);
         }
     }
 
@@ -148,7 +148,7 @@ impl Publishers {
         let (number, appended) = match handle {
             Handle::Anonymous(sequence, number) => (0, (*sequence, *number)),
             Handle::Named(number) => {
-                let publisher = self.publishers.get_mut(number).filter(|it| it.owner == connection);
+                let publisher = self.by_number.get_mut(number).filter(|it| it.owner == connection);
                 let Some(publisher) = publisher else { return Err(replaced()) };
                 (*number, publisher.appended)
             }
@@ -171,7 +171,7 @@ impl Publishers {
         let mut append = |record: &Message<'_>| {
             log.append(record, buffers).map_err(|found| refused(found, sequence))
         };
-        if let Some(publisher) = self.publishers.get_mut(&number).filter(|it| !it.is_stored) {
+        if let Some(publisher) = self.by_number.get_mut(&number).filter(|it| !it.is_stored) {
             append(&Message {
                 kind: MessageKind::Publisher,
                 publisher: number,
@@ -196,7 +196,7 @@ impl Publishers {
         match handle {
             Handle::Anonymous(last, at) => (*last, *at) = (sequence, stored),
             Handle::Named(number) => {
-                if let Some(publisher) = self.publishers.get_mut(number) {
+                if let Some(publisher) = self.by_number.get_mut(number) {
                     publisher.appended = (sequence, stored);
                 }
             }

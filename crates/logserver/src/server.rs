@@ -2,7 +2,7 @@
 
 use crate::publishers::Publishers;
 use crate::shared::{Core, Ending, Inbox, Shared};
-use crate::{commit, connection};
+use crate::{commit, receive, send};
 use iodyno_msglog::protocol::{ErrorCode, ServerError};
 use iodyno_msglog::{Layout, Log, LogOptions, Recovered, Storage};
 use iodyno_nbd::Endpoint;
@@ -261,7 +261,7 @@ impl Acceptor {
                 let (core, stream) = (Arc::clone(&core), Arc::clone(&stream));
                 let run = move || {
                     let _ended = Ended { core: &core, id, stream: &stream };
-                    connection::write(&core, id, &stream);
+                    send::run(&core, id, &stream);
                 };
                 thread::Builder::new().name("log-send".to_owned()).spawn(run)
             };
@@ -270,7 +270,7 @@ impl Acceptor {
                 return;
             }
             let _ended = Gone { core: &core, id };
-            connection::read(&core, id, &stream, &token);
+            receive::run(&core, id, &stream, &token);
         };
         let _ = thread::Builder::new().name("log-receive".to_owned()).spawn(run);
     }

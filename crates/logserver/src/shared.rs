@@ -104,11 +104,10 @@ impl Inbox {
 
     /// The first ending counts, but one that is gone takes nothing more.
     pub(crate) fn end(&mut self, ending: Ending) {
-        let replaces = match (&self.ending, &ending) {
-            (None, _) | (Some(_), Ending::Gone) => true,
-            (Some(Ending::NoMoreRequests), Ending::Error(_)) => true,
-            _ => false,
-        };
+        let replaces = matches!(
+            (&self.ending, &ending),
+            (None, _) | (_, Ending::Gone) | (Some(Ending::NoMoreRequests), Ending::Error(_))
+        );
         if replaces {
             self.ending = Some(ending);
         }

@@ -7,11 +7,14 @@ use iodyno_msglog::state::Value;
 use iodyno_msglog::{Message, MessageKind};
 use std::sync::Arc;
 
+/// A topic, and its keys with their values.
+type Topic = (Box<str>, Vec<(Arc<[u8]>, Value)>);
+
 /// See the file.
 pub(crate) struct Snapshot {
     /// All messages below this number are in it.
     pub(crate) next: u64,
-    topics: Vec<(Box<str>, Vec<(Arc<[u8]>, Value)>)>,
+    topics: Vec<Topic>,
     wanted: Wanted,
     topic: usize,
     value: usize,

@@ -162,8 +162,8 @@ impl<S: Read + Write> Connection<S> {
     pub fn reply(&mut self) -> Result<Reply<'_>, ClientError> {
         let taken = loop {
             let filled = &self.input[self.start..self.end];
-            if let Some((_, _, taken)) = protocol::frame(filled, FRAME_BYTES_MAX)? {
-                break taken;
+            if let Some(frame) = protocol::frame(filled, FRAME_BYTES_MAX)? {
+                break frame.taken;
             }
             self.receive()?;
         };

@@ -24,18 +24,29 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Bytes of a frame before its fields.
 pub const FRAME_HEADER_BYTES: usize = 5;
 
-/// The frame at the start of `bytes`: its kind, its fields, and the bytes that it takes. None where it is not all there.
+/// A frame as it was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Its kind.
+    pub kind: u8,
+    /// Its fields.
+    pub fields: &'a [u8],
+    /// Bytes of all of it, its length included.
+    pub taken: usize,
+}
+
+/// The frame at the start of `bytes`. None where it is not all there.
 ///
 /// # Errors
 /// It is empty, or longer than `bytes_max`.
-pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Option<(u8, &[u8], usize)>, Malformed> {
+pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Option<Frame<'_>>, Malformed> {
     let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;
     if length == 0 || length > bytes_max {
         return Err(Malformed::Length { length, bytes_max });
     }
     let Some(body) = bytes.get(4..4 + length) else { return Ok(None) };
-    Ok(body.split_first().map(|(kind, fields)| (*kind, fields, 4 + length)))
+    Ok(body.split_first().map(|(&kind, fields)| Frame { kind, fields, taken: 4 + length }))
 }
 
 /// Bytes of the frame that begins here, its length included. None where the length is not there yet.

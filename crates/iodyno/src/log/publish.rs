@@ -2,13 +2,16 @@
 
 use super::client::{Dialer, failure};
 use crate::args::LogPublish;
+use crate::complain;
 use crate::failure::Failure;
-use crate::{complain, signals};
 use iodyno_msglog::MessageKind;
 use iodyno_msglog::client::{AtLimit, Publisher, PublisherOptions};
-use std::io::{BufRead as _, Read as _};
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::fd::AsFd as _;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The longest line, bytes: no chunk holds more.
@@ -24,11 +27,11 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         patience: Duration::from_nanos(flags.patience),
     };
     let mut publisher = Publisher::open(|| dialer.dial(), options).map_err(failure)?;
-    let mut skip = if flags.resume { publisher.persisted() } else { 0 };
-    let mut published = 0_u64;
-    let mut publish = |line: &[u8]| -> Result<(), Failure> {
-        if skip > 0 {
-            skip -= 1;
+    let skip = Cell::new(if flags.resume { publisher.persisted() } else { 0 });
+    let published = Cell::new(0_u64);
+    let publish = |publisher: &mut Publisher<_, _>, line: &[u8]| -> Result<(), Failure> {
+        if skip.get() > 0 {
+            skip.update(|left| left - 1);
             return Ok(());
         }
         let (kind, key, body) = if flags.delete {
@@ -43,47 +46,53 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
             (MessageKind::Publish, flags.key.as_deref().unwrap_or_default().as_bytes(), line)
         };
         let sequence = publisher.publish(kind, &flags.topic, key, body).map_err(failure)?;
-        published += u64::from(sequence.is_some());
+        published.update(|all| all + u64::from(sequence.is_some()));
         Ok(())
     };
     if flags.messages.is_empty() {
-        lines(&mut publish)?;
+        lines(&mut publisher, publish, |publisher| publisher.flush().map_err(failure))?;
     } else {
         for message in &flags.messages {
-            publish(message.as_bytes())?;
+            publish(&mut publisher, message.as_bytes())?;
         }
     }
     publisher.finish().map_err(failure)?;
-    let mut text = format!("{published} messages are persisted");
+    let mut text = format!("{} messages are persisted", published.get());
     if flags.name.is_some() {
-        text += &format!("; the publisher's last is {}", publisher.persisted());
+        let _ = write!(text, "; the publisher's last is {}", publisher.persisted());
     }
     if publisher.dropped() > 0 {
-        text += &format!("; {} were dropped at the limit of --hold", publisher.dropped());
+        let _ = write!(text, "; {} were dropped at the limit of --hold", publisher.dropped());
     }
     if publisher.reconnects() > 0 {
-        text += &format!("; the connection was made again {} times", publisher.reconnects());
+        let _ = write!(text, "; the connection was made again {} times", publisher.reconnects());
     }
     complain(&(text + "\n"));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The lines of standard input, without their ends; until a signal comes.
-fn lines(publish: &mut impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
-    let stop = signals::stop_flag();
-    let mut input = std::io::stdin().lock();
-    let mut line = Vec::new();
+/// The lines of standard input, without their ends. What was published is sent before this waits for more.
+fn lines<P>(
+    publisher: &mut P,
+    publish: impl Fn(&mut P, &[u8]) -> Result<(), Failure>,
+    flush: impl Fn(&mut P) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let read = |e: std::io::Error| Failure::input(format!("standard input: {e}"));
-    while !stop.load(Ordering::Relaxed) {
+    let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(read)?;
+    let mut input = BufReader::with_capacity(256 << 10, File::from(input));
+    let mut line = Vec::new();
+    loop {
+        if !input.buffer().contains(&b'\n') {
+            flush(publisher)?;
+        }
         line.clear();
         let mut limited = input.by_ref().take(LINE_BYTES_MAX);
         if limited.read_until(b'\n', &mut line).map_err(read)? == 0 {
-            break;
+            return Ok(());
         }
         if line.last() == Some(&b'\n') {
             line.pop();
         }
-        publish(&line)?;
+        publish(publisher, &line)?;
     }
-    Ok(())
 }

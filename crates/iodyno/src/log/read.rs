@@ -2,8 +2,8 @@
 
 use super::client::{connect, failure};
 use crate::args::{LogOutput, LogQuery, LogRead};
+use crate::complain;
 use crate::failure::Failure;
-use crate::{complain, signals};
 use iodyno_msglog::client::unexpected;
 use iodyno_msglog::protocol::{End, Reply, Start};
 use iodyno_msglog::{Message, MessageKind};
@@ -12,7 +12,6 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 /// Text that is gathered before it is printed, where more is there at once.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -53,7 +52,6 @@ fn read(flags: &LogRead, start: Start, end: End) -> Result<ExitCode, Failure> {
         .map_err(failure)?;
     let mut printer = Printer { form: flags.output, text: Vec::new(), is_gone: false };
     let mut left = flags.count.unwrap_or(u64::MAX);
-    ends_at_a_signal();
     while left > 0 && !printer.is_gone {
         if !connection.has_reply() {
             printer.flush()?;
@@ -94,17 +92,6 @@ pub(super) fn query(flags: &LogQuery) -> Result<ExitCode, Failure> {
             other => return Err(failure(unexpected(&other))),
         }
     }
-}
-
-/// A subscription waits in the kernel: a signal ends the process, as it would without our handlers.
-fn ends_at_a_signal() {
-    let stop = signals::stop_flag();
-    std::thread::spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        std::process::exit(130);
-    });
 }
 
 /// Prints messages.
@@ -171,14 +158,12 @@ fn kind(message: &Message<'_>) -> &'static str {
 
 /// Text as it is; other bytes as hexadecimal digits in an object.
 fn value(bytes: &[u8]) -> serde_json::Value {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => json!(text),
-        Err(_) => {
-            let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            });
-            json!({ "hex": hex })
-        }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return json!(text);
     }
+    let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
+    json!({ "hex": hex })
 }

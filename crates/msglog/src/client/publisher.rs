@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 /// Pauses between attempts to connect: the first, and the longest.
-const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
 /// What happens to a message for which there is no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,9 +171,8 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.held_bytes += bytes;
         let (topic, key, body) = (topic.into(), key.into(), body.into());
         self.held.push_back(Held { sequence, kind, topic, key, body });
-        match self.send_new() {
-            Err(error) => self.after(error)?,
-            Ok(()) => {}
+        if let Err(error) = self.send_new() {
+            self.after(error)?;
         }
         Ok(Some(sequence))
     }
@@ -183,7 +182,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     /// # Errors
     /// As [`Publisher::publish`].
     pub fn flush(&mut self) -> Result<(), ClientError> {
-        self.retry(|connection| connection.send())
+        self.retry(Connection::send)
     }
 
     /// Waits until all messages are persisted.

@@ -116,7 +116,7 @@ impl<'a> Fields<'a> {
     }
 
     fn text(&self, field: &'static str, bytes: &'a [u8]) -> Result<&'a str, Malformed> {
-        core::str::from_utf8(bytes).map_err(|_| self.wrong(field, "no UTF-8"))
+        core::str::from_utf8(bytes).map_err(|_| self.wrong(field, &"no UTF-8"))
     }
 
     /// All that is left.
@@ -125,7 +125,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The error of a value that a field can't have.
-    pub(super) fn wrong(&self, field: &'static str, found: impl ToString) -> Malformed {
+    pub(super) fn wrong(&self, field: &'static str, found: &dyn ToString) -> Malformed {
         Malformed::Value { kind: self.kind, field, found: found.to_string() }
     }
 
@@ -189,5 +189,9 @@ impl Put for Vec<u8> {
 }
 
 fn cut(text: &str, bytes_max: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes_max)]
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }

@@ -220,7 +220,7 @@ fn take_message<'a>(fields: &mut Fields<'a>) -> Result<(u64, Message<'a>), Malfo
         kind: match fields.u8("kind")? {
             0 => MessageKind::Publish,
             1 => MessageKind::Delete,
-            other => return Err(fields.wrong("kind", other)),
+            other => return Err(fields.wrong("kind", &other)),
         },
         topic: fields.short_text("topic")?,
         key: fields.long_bytes("key")?,
@@ -279,7 +279,7 @@ impl<'a> Reply<'a> {
                 durability: {
                     let byte = fields.u8("durability")?;
                     let found = Durability::ALL.iter().find(|(_, it)| *it as u8 == byte);
-                    found.ok_or_else(|| fields.wrong("durability", byte))?.1
+                    found.ok_or_else(|| fields.wrong("durability", &byte))?.1
                 },
                 message_bytes_max: fields.u32("message bytes")?,
                 next: fields.u64("next")?,
@@ -288,7 +288,7 @@ impl<'a> Reply<'a> {
                 let code = fields.u16("code")?;
                 let found = ErrorCode::ALL.iter().find(|(it, _)| *it as u16 == code);
                 Self::Error {
-                    code: found.ok_or_else(|| fields.wrong("code", code))?.0,
+                    code: found.ok_or_else(|| fields.wrong("code", &code))?.0,
                     number: fields.u64("number")?,
                     text: fields.long_text("text")?,
                 }
@@ -312,7 +312,7 @@ impl<'a> Reply<'a> {
             SNAPSHOT_END => Self::SnapshotEnd { count: fields.u64("count")? },
             STATUS => Self::Status {
                 json: core::str::from_utf8(fields.rest())
-                    .map_err(|_| fields.wrong("json", "no UTF-8"))?,
+                    .map_err(|_| fields.wrong("json", &"no UTF-8"))?,
             },
             other => return Err(Malformed::Kind(other)),
         };

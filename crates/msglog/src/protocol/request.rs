@@ -145,7 +145,7 @@ impl<'a> Request<'a> {
             HELLO => {
                 let magic = fields.fixed::<4>("magic")?;
                 if magic != MAGIC {
-                    return Err(fields.wrong("magic", format!("{magic:02x?}")));
+                    return Err(fields.wrong("magic", &format!("{magic:02x?}")));
                 }
                 Self::Hello { version: fields.u16("version")?, token: fields.long_bytes("token")? }
             }
@@ -159,7 +159,7 @@ impl<'a> Request<'a> {
                 kind: match fields.u8("kind")? {
                     0 => MessageKind::Publish,
                     1 => MessageKind::Delete,
-                    other => return Err(fields.wrong("kind", other)),
+                    other => return Err(fields.wrong("kind", &other)),
                 },
                 topic: fields.short_text("topic")?,
                 key: fields.long_bytes("key")?,
@@ -172,14 +172,14 @@ impl<'a> Request<'a> {
                     1 => Start::Message(value),
                     2 => Start::TimeNs(value),
                     3 => Start::Oldest,
-                    other => return Err(fields.wrong("start", other)),
+                    other => return Err(fields.wrong("start", &other)),
                 };
                 let (kind, value) = (fields.u8("end")?, fields.u64("end")?);
                 let end = match kind {
                     0 => End::Never,
                     1 => End::Now,
                     2 => End::Message(value),
-                    other => return Err(fields.wrong("end", other)),
+                    other => return Err(fields.wrong("end", &other)),
                 };
                 let (topic, filter) = (fields.short_text("topic")?, fields.long_text("filter")?);
                 Self::Read { start, end, topic, filter }
