@@ -1,8 +1,9 @@
-//! Foreign formats: as workloads, job files of fio, command lines of sysbench's `fileio` and of diskspd, and parameter
-//! files of vdbench; as traces, recorded I/O.
+//! Foreign formats: as workloads, job files of fio, command lines of sysbench's `fileio`, of diskspd and of
+//! `amps_bio_perf_test`, and parameter files of vdbench; as traces, recorded I/O.
 //!
 //! **Invariant:** an option or a line of a foreign text is honoured, noted or refused, and never dropped without a word.
 
+pub mod amps;
 mod command_line;
 pub mod diskspd;
 pub mod fio;
@@ -16,13 +17,14 @@ use fio::JobFile;
 use iodyno_catalog::Problem;
 
 /// Whether a name on the command line stands for a foreign workload: the path of a job file of fio (`.fio`) or of a
-/// parameter file of vdbench (`.vdb`), or a command line of sysbench, diskspd or vdbench in one word.
+/// parameter file of vdbench (`.vdb`), or a command line of sysbench, diskspd,
+/// `amps_bio_perf_test` or vdbench in one word.
 pub fn is_foreign(name: &str) -> bool {
     fio::is_job_file(name) || vdbench::is_parameter_file(name) || is_command_line(name)
 }
 
 fn is_command_line(name: &str) -> bool {
-    matches!(program(name), Some("sysbench" | "diskspd" | "vdbench"))
+    matches!(program(name), Some("sysbench" | "diskspd" | "vdbench" | amps::PROGRAM))
 }
 
 /// Reads a foreign workload: a command line, a parameter file of vdbench, or else a job file of fio. Of several jobs, those
@@ -38,6 +40,7 @@ pub fn read(
     let mut file = match program(name) {
         Some("sysbench") => sysbench::parse(name)?,
         Some("diskspd") => diskspd::parse(name)?,
+        Some(amps::PROGRAM) => amps::parse(name)?,
         Some("vdbench") => vdbench::read_command(name)?,
         _ if vdbench::is_parameter_file(name) => vdbench::read(name)?,
         _ => return fio::read(name, only, around),

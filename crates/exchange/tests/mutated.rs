@@ -1,4 +1,4 @@
-//! Mutations of command lines of sysbench and diskspd and of parameter files of vdbench: whatever the text is, the reader
+//! Mutations of command lines of sysbench, diskspd and `amps_bio_perf_test` and of parameter files of vdbench: whatever the text is, the reader
 //! reads it or refuses it. It does not panic, a workload that it makes is valid and is what its text says, and each
 //! refusal lies within the text. Where a reader takes a text, each job has a group, and no group is empty.
 //!
@@ -8,7 +8,7 @@
 
 use iodyno_catalog::Problem;
 use iodyno_exchange::fio::JobFile;
-use iodyno_exchange::{diskspd, sysbench, vdbench};
+use iodyno_exchange::{amps, diskspd, sysbench, vdbench};
 use iodyno_units::rng::{self, Generator};
 use iodyno_workload::Spec;
 
@@ -23,6 +23,11 @@ const SYSBENCH: &[&str] = &[
     "sysbench fileio --file-merged-requests=4 --file-fsync-all=on --file-fsync-mode=fdatasync --file-test-mode=seqrewr --rate=100 --warmup-time=5 --validate run",
     "sysbench fileio --file-rw-ratio=2.5 --file-test-mode=rndrw --file-fsync-end=off --percentile=99 --rand-seed=1 --histogram run",
     "sysbench --test=fileio --num-threads=2 --max-time=5 --file-test-mode=seqwr --file-io-mode=mmap 'run'",
+];
+
+const AMPS: &[&str] = &[
+    "amps_bio_perf_test -b 128 -m 512 -r 80 --file_size 4096 -f /data/log",
+    "/opt/amps/bin/amps_bio_perf_test --batch_size=16 --message_size=128K --read_mix 99 --file a",
 ];
 
 const DISKSPD: &[&str] = &[
@@ -267,6 +272,11 @@ fn mutated_sysbench_lines() {
 #[test]
 fn mutated_diskspd_lines() {
     check("diskspd", DISKSPD, diskspd::parse);
+}
+
+#[test]
+fn mutated_amps_lines() {
+    check("amps", AMPS, amps::parse);
 }
 
 #[test]

@@ -68,8 +68,8 @@ pub enum Command {
     /// Run a workload on one or more targets.
     #[command(after_help = EXAMPLES)]
     Run(Box<Run>),
-    /// Make a workload file of a job file of fio, a parameter file of vdbench (.vdb), or a command line of sysbench or
-    /// diskspd, or say why that can't be.
+    /// Make a workload file of a job file of fio, a parameter file of vdbench (.vdb), or a command line of sysbench,
+    /// diskspd or `amps_bio_perf_test`, or say why that can't be.
     Convert(Convert),
     /// Say what a target is, whether writing to it is safe, and what would be measured.
     Check(Check),
@@ -353,8 +353,8 @@ fn dilation(text: &str) -> Result<f64, String> {
 /// Flags of `convert`.
 #[derive(Debug, Args)]
 pub struct Convert {
-    /// The job file of fio or parameter file of vdbench (`.vdb`); or a command line of fio, sysbench or diskspd in quotes,
-    /// fio's also last of all: `iodyno convert fio --name=a --rw=randread`.
+    /// The job file of fio or parameter file of vdbench (`.vdb`); or a command line of fio, sysbench, diskspd or
+    /// `amps_bio_perf_test` in quotes, fio's also last of all: `iodyno convert fio --name=a --rw=randread`.
     pub job: String,
     /// Where to write the workload; of several jobs, a folder, made if absent, for a file of each. Default: standard
     /// output.

@@ -1,5 +1,5 @@
-//! Foreign workloads (job files of fio, command lines of sysbench and diskspd, parameter files of vdbench): `convert`, and
-//! the request of `run` for one.
+//! Foreign workloads (job files of fio, command lines of sysbench, diskspd and `amps_bio_perf_test`, parameter files of
+//! vdbench): `convert`, and the request of `run` for one.
 
 use crate::args::{Convert, Run};
 use crate::beside::with_neighbours;

@@ -10,7 +10,9 @@ use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
 use iodyno_raid::Level;
 use iodyno_run::{RunError, find_work};
-use iodyno_sizing::{Choice, Demand, Prices, candidates, json, page, saturate, size, terminal};
+use iodyno_sizing::{
+    Choice, Demand, LogDemand, Prices, candidates, json, page, saturate, size, terminal,
+};
 use iodyno_units::human;
 use iodyno_workload::Spec;
 use std::path::Path;
@@ -107,6 +109,20 @@ fn of_word(level: &str) -> Option<Level> {
 
 fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     let capacity_bytes = flags.capacity.unwrap_or(0);
+    if let Some(messages_per_s) = flags.log_rate {
+        let share = flags.read_share.unwrap_or(0.0);
+        // Reads are that share of reads and writes.
+        let replayed_per_s = flags.replay_rate.unwrap_or(messages_per_s * share / (1.0 - share));
+        let room = flags.backlog.map(|messages| messages.saturating_mul(flags.message));
+        let log = LogDemand {
+            messages_per_s,
+            message_bytes: flags.message,
+            chunk_bytes: flags.chunk,
+            replayed_per_s,
+            room_bytes: flags.backlog_bytes.or(room).unwrap_or(0),
+        };
+        return log.demand(flags.p99.unwrap_or(1), capacity_bytes).map_err(Failure::input);
+    }
     if let Some(run) = &flags.like {
         let like = like(run, notebook)?;
         let missing = |what: &str| {
@@ -128,6 +144,7 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     Ok(Demand {
         name,
         like: None,
+        log: None,
         spec,
         rate_iops: flags.rate.unwrap_or(1.0),
         p99_ns: flags.p99.unwrap_or(1),
@@ -169,6 +186,7 @@ fn like(selector: &str, notebook: Option<&Path>) -> Result<Like, Failure> {
     let demand = Demand {
         name: record.name.clone(),
         like: Some(run.id.clone()),
+        log: None,
         spec,
         rate_iops: 0.0,
         p99_ns: 0,

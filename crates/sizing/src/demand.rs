@@ -1,5 +1,6 @@
 //! The demand: a workload, its rate, the limit of its latency, and what else a system must have.
 
+use crate::log_demand::LogDemand;
 use iodyno_units::OpKind;
 use iodyno_workload::{ActiveRange, ArrivalKind, Edge, Process, Spec};
 
@@ -13,6 +14,8 @@ pub struct Demand {
     pub name: String,
     /// The run whose workload it is; None: the workload of that name.
     pub like: Option<String>,
+    /// The message log whose demand it is.
+    pub log: Option<LogDemand>,
     /// The workload; its loop and its limits are replaced.
     pub spec: Spec,
     /// Operations a second, over the whole system.

@@ -3,6 +3,7 @@
 
 use crate::candidate::Candidate;
 use crate::detail::{Detail, WhatIf};
+use crate::log_demand::LogDemand;
 use crate::row::{Missed, Row, Trial};
 use crate::search::Count;
 use crate::simulate::{Condition, Measured};
@@ -26,6 +27,7 @@ pub fn document(sizing: &Sizing) -> Value {
             "capacity_bytes": demand.capacity_bytes,
             "active_bytes": demand.active_bytes,
             "write_share": demand.write_share(),
+            "log": demand.log.as_ref().map(|log| self::log(sizing, log)),
         },
         "currency": sizing.prices.as_ref().map(|prices| &prices.currency),
         "meets": sizing.rows.iter().map(|row| self::row(sizing, row)).collect::<Vec<_>>(),
@@ -57,6 +59,24 @@ fn count(of: &Candidate, count: Count) -> Value {
         "devices": count.units * count.arrays * of.members,
         "adapters": count.units * of.adapter_count(),
         "capacity_bytes": u64::from(count.units * count.arrays) * of.array_bytes,
+    })
+}
+
+/// A message log's demand, and the stall that its publishers survive.
+fn log(sizing: &Sizing, log: &LogDemand) -> Value {
+    let highest = sizing.rows.first().and_then(|row| row.highest.as_ref());
+    json!({
+        "messages_per_s": log.messages_per_s,
+        "message_bytes": log.message_bytes,
+        "chunk_bytes": log.chunk_bytes,
+        "messages_a_chunk": log.messages_a_chunk(),
+        "writes_per_s": log.writes_per_s(),
+        "written_bytes_per_s": log.written_bytes_per_s(),
+        "replayed_per_s": log.replayed_per_s,
+        "reads_per_s": log.reads_per_s(),
+        "room_bytes": Some(log.room_bytes).filter(|bytes| *bytes > 0),
+        "survived_stall_ns": log.survived_ns(),
+        "caught_up_ns": highest.and_then(|highest| log.caught_up_ns(highest.iops)),
     })
 }
 

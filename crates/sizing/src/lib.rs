@@ -4,6 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `demand` | what a system must do |
+//! | `log_demand` | the same of a message log: its rate of messages as writes and reads, and its publishers' room |
 //! | `candidate` | the kinds of systems that are searched |
 //! | `search` | what is tried next: the fewest arrays, the highest rate. Pure |
 //! | `simulate` | a trial: one cell |
@@ -24,6 +25,7 @@ pub mod demand;
 pub mod detail;
 pub mod json;
 mod lab;
+pub mod log_demand;
 pub mod page;
 pub mod price;
 pub mod row;
@@ -36,5 +38,6 @@ pub mod textbook;
 
 pub use candidate::{Candidate, Choice, candidates};
 pub use demand::Demand;
+pub use log_demand::LogDemand;
 pub use price::Prices;
 pub use sizing::{Sizing, size};

@@ -3,8 +3,8 @@
 use crate::row::{Row, Trial};
 use crate::sizing::Sizing;
 use crate::terminal::{
-    arrays, cache_in_words, demand_in_words, headroom, name, nearest_in_words, rate, systems, tb,
-    textbook_in_words, watts, what_if_in_words,
+    arrays, cache_in_words, demand_in_words, headroom, log_in_words, name, nearest_in_words, rate,
+    systems, tb, textbook_in_words, watts, what_if_in_words,
 };
 use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::{
@@ -46,6 +46,12 @@ fn answer(sizing: &Sizing) -> Section {
         text: text.to_owned(),
         of: Vec::new(),
     }]));
+    if let Some(log) = &sizing.demand.log {
+        for (label, words) in log_in_words(sizing, log) {
+            let label = if label.is_empty() { "room" } else { label };
+            blocks.push(Block::Text(format!("{label}: {words}")));
+        }
+    }
     if !sizing.rows.is_empty() {
         blocks.push(Block::Table(table(sizing)));
     }

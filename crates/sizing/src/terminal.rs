@@ -2,6 +2,7 @@
 
 use crate::candidate::Candidate;
 use crate::detail::{CacheAdvice, Detail, WhatIf};
+use crate::log_demand::{LogDemand, pauses};
 use crate::row::Row;
 use crate::search::{Count, UNITS_MAX};
 use crate::simulate::Condition;
@@ -58,6 +59,12 @@ pub fn show(sizing: &Sizing, style: Style) -> String {
     let emulated = paint("emulated, virtual time", Role::Dim, style);
     text.line(&format!("{}  {emulated}", paint(&heading, Role::Bold, style)));
     text.line("");
+    if let Some(log) = &sizing.demand.log {
+        for (label, words) in log_in_words(sizing, log) {
+            text.labelled(label, &words);
+        }
+        text.line("");
+    }
     if sizing.rows.is_empty() {
         nothing(&mut text, sizing);
         return text.end();
@@ -85,6 +92,60 @@ pub(crate) fn demand_in_words(sizing: &Sizing) -> String {
         words = format!("{words}, {} or more", tb(demand.capacity_bytes));
     }
     words
+}
+
+/// The arithmetic from a log's messages to its writes and reads, and to the stall that publishers survive.
+pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static str, String)> {
+    let (message, chunk) = (human::size(log.message_bytes), human::size(log.chunk_bytes));
+    let many = log.messages_a_chunk();
+    let each = |messages_per_s: f64, per_s: f64, what: &str| {
+        format!(
+            "{} / {many} = {} {what} of {chunk}, {}",
+            rate(messages_per_s),
+            rate(per_s),
+            human::throughput(per_s * log.chunk_bytes as f64)
+        )
+    };
+    let mut all = vec![(
+        "log",
+        format!(
+            "messages of {message}, {chunk} / {message} = {many} to a chunk: {}, in order and durable",
+            each(log.messages_per_s, log.writes_per_s(), "writes")
+        ),
+    )];
+    if log.replayed_per_s > 0.0 {
+        let reads = each(log.replayed_per_s, log.reads_per_s(), "reads");
+        all.push(("replays", format!("{reads}, from arbitrary chunks on")));
+    }
+    let Some(survived_ns) = log.survived_ns() else { return all };
+    let bytes_per_s = log.messages_per_s * log.message_bytes as f64;
+    let mut words = format!(
+        "publishers hold {} / {} = {} of a stall before they block",
+        human::size(log.room_bytes),
+        human::throughput(bytes_per_s),
+        human::time_ns(survived_ns)
+    );
+    let highest = sizing.rows.first().and_then(|row| row.highest.as_ref());
+    if let Some(highest) = highest {
+        let spare = match log.caught_up_ns(highest.iops) {
+            Some(ns) => format!(
+                "; at {} with {} asked, what they hold is persisted {} later",
+                rate(highest.iops),
+                rate(sizing.demand.rate_iops),
+                human::time_ns(ns)
+            ),
+            None => "; nothing is spare to work off what they hold then".to_owned(),
+        };
+        words.push_str(&spare);
+    }
+    all.push(("room", words));
+    for (what, pause_ns) in pauses(sizing) {
+        let outcome =
+            if pause_ns as f64 <= survived_ns { "is survived" } else { "blocks publishers" };
+        let pause = human::time_ns(pause_ns as f64);
+        all.push(("", format!("{what}, {pause}, {outcome}")));
+    }
+    all
 }
 
 /// `500 k/s`.
@@ -217,7 +278,7 @@ fn recommended(text: &mut Text, sizing: &Sizing, row: &Row, detail: &Detail) {
     in_order(text, detail);
     text.labelled("textbook", &textbook_in_words(sizing, row));
     text.labelled("power", &power_in_words(sizing, row));
-    if sizing.demand.like.is_none() {
+    if sizing.demand.like.is_none() && sizing.demand.log.is_none() {
         let target = of.target(row.count.arrays);
         text.labelled("look at", &format!("iodyno explain '{target}' {}", sizing.demand.name));
     }

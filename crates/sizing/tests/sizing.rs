@@ -7,7 +7,7 @@ use iodyno_raid::Level;
 use iodyno_run::find_work;
 use iodyno_sizing::search::Count;
 use iodyno_sizing::{
-    Choice, Demand, Prices, Sizing, candidates, json, page, saturate, size, terminal,
+    Choice, Demand, LogDemand, Prices, Sizing, candidates, json, page, saturate, size, terminal,
 };
 use iodyno_study::{Options, load, run};
 use std::sync::Arc;
@@ -23,7 +23,16 @@ fn choice(hosts: &[&str], devices: &[&str], levels: &[Level]) -> Choice {
 fn demand(workload: &str, rate_iops: f64, p99_ns: u64) -> Demand {
     let (name, mut members) = find_work::members(workload).unwrap();
     let spec = members.remove(0).1;
-    Demand { name, like: None, spec, rate_iops, p99_ns, capacity_bytes: 0, active_bytes: None }
+    Demand {
+        name,
+        like: None,
+        log: None,
+        spec,
+        rate_iops,
+        p99_ns,
+        capacity_bytes: 0,
+        active_bytes: None,
+    }
 }
 
 fn sized(demand: Demand, choice: &Choice, prices: Option<Prices>) -> Sizing {
@@ -153,4 +162,46 @@ fn candidates_are_the_catalogs() {
         let said = candidates(&wrong).unwrap_err().to_string();
         assert!(said.contains(why), "{said}");
     }
+}
+
+/// A message log: what is sized is its writes and its replays' reads, and the text has the arithmetic.
+#[test]
+fn a_message_log_is_sized() {
+    let log = LogDemand {
+        messages_per_s: 200_000.0,
+        message_bytes: 1024,
+        chunk_bytes: 65_536,
+        replayed_per_s: 200_000.0,
+        room_bytes: 64 << 20,
+    };
+    let demand = log.demand(5_000_000, 0).unwrap();
+    assert!((demand.rate_iops - 6250.0).abs() < 1e-9 && (demand.write_share() - 0.5).abs() < 1e-12);
+    let choice = choice(&["57b4-gen3"], &["ssd-gen3-emlc"], &[Level::Raid10]);
+    let sizing = sized(demand, &choice, None);
+    let row = &sizing.rows[0];
+    let highest = row.highest.as_ref().unwrap().iops;
+    assert!(row.asked.p99_ns.unwrap() <= 5e6 && highest >= 6250.0);
+    // More is asked of the same devices by messages that each fill a chunk.
+    let coarse = LogDemand { message_bytes: 65_536, room_bytes: 0, ..log };
+    let coarse = coarse.demand(5_000_000, 0).unwrap();
+    assert!((coarse.rate_iops - 400_000.0).abs() < 1e-6);
+
+    let text = terminal::show(&sizing, STYLE);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        "log at 6.25 k/s",
+        "messages of 1 KiB, 64 KiB / 1 KiB = 64 to a chunk: 200 k/s / 64 = 3.12 k/s writes of 64 KiB, 205 MB/s",
+        "200 k/s / 64 = 3.12 k/s reads of 64 KiB",
+        "publishers hold 64 MiB / 205 MB/s = 328 ms of a stall before they block",
+        "takeover of a lost adapter's arrays, 2.00 s, blocks publishers",
+    ] {
+        assert!(words.contains(said), "{said}: {text}");
+    }
+    let document = json::document(&sizing);
+    is_valid(&document);
+    let of_log = &document["demand"]["log"];
+    assert_eq!(of_log["survived_stall_ns"].as_f64().unwrap().round(), 327_680_000.0);
+    let caught_up_ns = of_log["caught_up_ns"].as_f64().unwrap();
+    assert!((caught_up_ns / (327.68e6 / (highest / 6250.0 - 1.0)) - 1.0).abs() < 1e-9);
+    assert!(markdown::text(&page::document(&sizing, "iodyno")).contains("before they block"));
 }

@@ -86,6 +86,9 @@ fn matches(entry: &Record, row: &Wanted) -> bool {
         && number("devices", key.devices)
 }
 
+/// A setting of the study that a printed figure may have chosen.
+const OVER_TIME: &str = "panels.over_time";
+
 /// The parameters that an entry names; each is one of a device or server of the study.
 fn checked_by(file: &File, entry: &Record, parameters: &[Owned]) -> Result<Vec<String>, Problem> {
     let by = entry.items("by");
@@ -95,7 +98,8 @@ fn checked_by(file: &File, entry: &Record, parameters: &[Owned]) -> Result<Vec<S
     }
     let known = |item: &Entry| {
         let name = item.text().unwrap_or_default();
-        let mut all = parameters.iter().map(|owned| owned.parameter.key);
+        // For how long a run is shown is the study's own choice.
+        let mut all = parameters.iter().map(|owned| owned.parameter.key).chain([OVER_TIME]);
         if all.clone().any(|key| key == name) {
             return Ok(name.to_owned());
         }

@@ -1,7 +1,8 @@
 //! One cell of a study: its system, workload and point on the axes; and its result, as a few numbers.
 
+use crate::over_time::OverTime;
 use core::ops::Range;
-use iodyno_measure::{Cell, Histogram, Latency, Quantity};
+use iodyno_measure::{Cell, ClassStats, Histogram, Latency, Quantity};
 use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::Percent;
 
@@ -33,6 +34,8 @@ pub struct CellKey {
     /// It stands for a run of so many ns, by one second of each minute: it ends once these are shown to be
     /// stationary and are known well enough.
     pub span_ns: Option<u64>,
+    /// It is measured for so many ns from its start on, and kept over that time.
+    pub over_ns: Option<u64>,
 }
 
 /// A figure of a cell that is no quantity of its summary: bytes a second unless said otherwise.
@@ -50,6 +53,8 @@ pub enum CellFigure {
     LowerQuartile,
     /// The 75th, ns.
     UpperQuartile,
+    /// The shortest latency, ns.
+    Least,
 }
 
 impl CellKey {
@@ -69,7 +74,7 @@ pub struct Rounds {
 }
 
 /// The result of a cell, over all devices.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Taken {
     /// Operations a second.
     pub iops: f64,
@@ -91,6 +96,10 @@ pub struct Taken {
     pub variation: f64,
     /// The quartiles of latency.
     pub quartiles_ns: (f64, f64),
+    /// The shortest latency.
+    pub least_ns: f64,
+    /// Of a cell that is kept over time.
+    pub over_time: Option<OverTime>,
     /// Of a cell that stands for a longer run: whether it was shown to be stationary.
     pub stationary: Option<bool>,
     /// The result of the rounds, if the cell was measured in rounds.
@@ -120,6 +129,7 @@ impl Taken {
             CellFigure::Variation => self.variation,
             CellFigure::LowerQuartile => self.quartiles_ns.0,
             CellFigure::UpperQuartile => self.quartiles_ns.1,
+            CellFigure::Least => self.least_ns,
         }
     }
 
@@ -143,7 +153,7 @@ impl Taken {
     fn weighted(cells: &[Cell], of: Range<usize>, weights: &[f64], simulated: u64) -> Self {
         let mut latency = Histogram::new();
         for interval in cells.iter().flat_map(|cell| cell.series.get(of.clone()).unwrap_or(&[])) {
-            interval.iter().for_each(|(_, class)| latency.merge(&class.service));
+            interval.iter().for_each(|(_, class)| latency.merge(latency_of(class)));
         }
         let quartile = |q: f64| latency.quantile_ns(q).unwrap_or(0) as f64;
         let batches = &batches(cells)[of];
@@ -174,6 +184,8 @@ impl Taken {
             peak_bytes_per_s: most / interval_s,
             variation: if plain > 0.0 { deviation / plain } else { 0.0 },
             quartiles_ns: (quartile(0.25), quartile(0.75)),
+            least_ns: latency.min_ns().unwrap_or(0) as f64,
+            over_time: None,
             stationary: None,
             rounds: None,
             simulated,
@@ -185,6 +197,11 @@ impl Taken {
 pub(crate) fn rounds(cells: &[Cell], intervals_a_round: usize) -> Vec<f64> {
     let batches = batches(cells);
     batches.chunks_exact(intervals_a_round).map(|round| round.iter().map(|b| b.ops).sum()).collect()
+}
+
+/// The latencies of a kind of operation: in an open loop from the intended start on.
+pub(crate) fn latency_of(class: &ClassStats) -> &Histogram {
+    class.response.as_ref().unwrap_or(&class.service)
 }
 
 /// One interval over all devices.
@@ -204,7 +221,8 @@ fn batches(cells: &[Cell]) -> Vec<Batch> {
             batch.ops += interval.ops() as f64;
             batch.bytes += interval.bytes() as f64;
             batch.read_bytes += interval.class(OpKind::Read).map_or(0, |c| c.bytes) as f64;
-            batch.sum_ns += interval.iter().map(|(_, c)| c.service.sum_ns() as f64).sum::<f64>();
+            batch.sum_ns +=
+                interval.iter().map(|(_, c)| latency_of(c).sum_ns() as f64).sum::<f64>();
         }
         batch
     };

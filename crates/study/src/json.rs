@@ -4,6 +4,7 @@
 
 use crate::error_strata::{Spread, Stratum};
 use crate::outcome::Outcome;
+use crate::over_time::TimeLine;
 use crate::row::{Nearer, Row};
 use crate::series::{Series, series};
 use crate::wanted::Wanted;
@@ -33,6 +34,7 @@ pub fn document(outcome: &Outcome<'_>) -> Value {
         "rows": rows.map(|(wanted, row)| self::row(outcome, wanted, row)).collect::<Vec<_>>(),
         "strata": outcome.strata.iter().map(stratum).collect::<Vec<_>>(),
         "curves": series(study).iter().filter_map(|s| curve(outcome, s)).collect::<Vec<_>>(),
+        "over_time": outcome.over_time.iter().map(|line| over_time(outcome, line)).collect::<Vec<_>>(),
         "simulated": {
             "cells": outcome.cells,
             "operations": outcome.simulated,
@@ -127,6 +129,31 @@ fn stratum(stratum: &Stratum) -> Value {
         "with_null": stratum.with_null,
         "better_than_null": stratum.better,
         "equal_to_null": stratum.equal,
+    })
+}
+
+/// Latencies over the time of one cell, in µs.
+fn over_time(outcome: &Outcome<'_>, line: &TimeLine) -> Value {
+    let (study, of) = (outcome.study, &line.over_time);
+    let us = |all: &[f64]| -> Vec<Option<f64>> {
+        all.iter().map(|ns| Some(ns / 1e3).filter(|us| us.is_finite())).collect()
+    };
+    let spikes = of.spikes();
+    json!({
+        "figure": study.panels[line.panel].figure,
+        "system": study.systems[line.at.system].name,
+        "workload": study.workloads[line.at.workload].name,
+        "queue_depth": line.at.depth,
+        "threads": line.at.threads,
+        "interval_us": of.interval_ns as f64 / 1e3,
+        "latency_p50_us": us(&of.median_ns),
+        "latency_max_us": us(&of.longest_ns),
+        "iops": of.iops,
+        "spikes": {
+            "count": spikes.count,
+            "interval_us": Some(spikes.every_ns / 1e3).filter(|us| us.is_finite()),
+            "deviation_share": Some(spikes.deviation_share).filter(|share| share.is_finite()),
+        },
     })
 }
 

@@ -18,6 +18,7 @@
 use crate::cell::{self, CellKey, Rounds, Taken};
 use crate::metric::{Optimum, Recipe};
 use crate::outcome::Outcome;
+use crate::over_time::OverTime;
 use crate::study::Study;
 use crate::testbed::Bench;
 use iodyno_drive::parallel::{at_once, processors};
@@ -33,6 +34,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Intervals of a window, for the taper and the standard errors.
 const BATCHES: u64 = 40;
+/// The same of a cell that is shown over time.
+const OVER_TIME_INTERVALS: u64 = 500;
 /// The fewest operations that a device is measured for: the window's edges must not matter.
 const OPS_MIN: f64 = 64.0;
 /// The ramp lasts at least this many times as long as an operation, so that no queue depends on the start.
@@ -163,7 +166,7 @@ pub fn run<'a>(
 fn pilot_of(study: &Study, key: &CellKey) -> CellKey {
     let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
     let devices = if study.systems[key.system].array.is_some() { key.devices } else { 1 };
-    CellKey { devices, depth, long: false, span_ns: None, ..*key }
+    CellKey { devices, depth, long: false, span_ns: None, over_ns: None, ..*key }
 }
 
 /// The number of volumes in a cell.
@@ -242,10 +245,17 @@ impl Lab<'_> {
         let of_system_ns = if workload.read < 1.0 { of_system_ns } else { 0 };
         let remembers_ns = key.ramp_ns.unwrap_or(workload.ramp_ns.max(of_system_ns));
         let ramp_ns = remembers_ns as f64 * self.options.ramp_share;
-        let ramp_ns = ramp_ns.max(RESIDENCES * residence_ns);
+        let ramp_ns = if key.over_ns.is_some() {
+            // From the start on, unless the panel has a ramp.
+            key.ramp_ns.unwrap_or(0) as f64
+        } else {
+            ramp_ns.max(RESIDENCES * residence_ns)
+        };
         // The ramp covers the system's memory; a shorter window would cover one phase of it.
         let window_ns = (ops / rate_iops * 1e9).max(ramp_ns);
-        let window_ns = if self.study.in_rounds {
+        let window_ns = if let Some(over_ns) = key.over_ns {
+            over_ns.next_multiple_of(OVER_TIME_INTERVALS)
+        } else if self.study.in_rounds {
             let turns_ns = TURNS * residence_ns;
             let stalls_ns = if key.long { self.rounds_of_stalls_ns(key, rate_iops) } else { 0.0 };
             let window_ns = window_ns.max(turns_ns).max(stalls_ns).min(WINDOW_MAX_NS);
@@ -260,7 +270,8 @@ impl Lab<'_> {
         let ramp_ns = ramp_ns as u64;
         let operations = (window_ns + ramp_ns) as f64 * 1e-9 * rate_iops * volumes;
         let units = (operations * block.div_ceil(4096) as f64) as u64;
-        let interval_ns = window_ns / BATCHES;
+        let intervals = if key.over_ns.is_some() { OVER_TIME_INTERVALS } else { BATCHES };
+        let interval_ns = window_ns / intervals;
         let longer_max = match key.span_ns {
             Some(span_ns) => span_ns / MINUTE_NS,
             None if self.study.in_rounds && !key.long => LONGER_MAX,
@@ -299,6 +310,11 @@ impl Lab<'_> {
     fn taken(&self, job: &Job) -> Result<Taken, StudyError> {
         let modelled = self.cell(job)?;
         let cells = &modelled.cells;
+        if job.key.over_ns.is_some() {
+            let intervals = cells.iter().map(|cell| cell.series.len()).max().unwrap_or(0);
+            let whole = Taken::over(cells, 0..intervals, modelled.completions);
+            return Ok(Taken { over_time: Some(OverTime::of(cells, job.interval_ns)), ..whole });
+        }
         if !self.study.in_rounds {
             let settled = cells.iter().all(|cell| cell.ended == Ended::Settled);
             let stationary = job.key.span_ns.map(|_| settled);
@@ -407,6 +423,9 @@ impl Lab<'_> {
         }
         if key.before != Precondition::Workload {
             let _ = write!(name, " {:?}", key.before);
+        }
+        if let Some(over_ns) = key.over_ns {
+            let _ = write!(name, " over {over_ns} ns");
         }
         name
     }

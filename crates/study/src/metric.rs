@@ -75,6 +75,10 @@ pub enum Metric {
     LatencyP50,
     /// 75th percentile of latency.
     LatencyP75,
+    /// Messages a second: operations a second × messages of an operation.
+    MessagesPerS,
+    /// The shortest time from submission to completion.
+    LatencyMin,
 }
 
 /// The share of the largest rate that [`Metric::Depth95`] requires.
@@ -89,6 +93,8 @@ pub enum Recipe {
     Of(Quantity, CellKey),
     /// A figure of one cell that is no quantity of its summary.
     Figure(CellFigure, CellKey),
+    /// Its operations a second, each of so many messages.
+    Messages(u32, CellKey),
     /// The fewest threads with which one of these cells reaches this share of their largest rate.
     FewestThreads(f64, Vec<CellKey>),
     /// The largest rate of several cells.
@@ -166,7 +172,7 @@ impl Optimum {
 
 impl Metric {
     /// Every metric.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 35] = [
         Self::IopsMax,
         Self::Iops,
         Self::Bandwidth,
@@ -200,6 +206,8 @@ impl Metric {
         Self::LatencyP25,
         Self::LatencyP50,
         Self::LatencyP75,
+        Self::MessagesPerS,
+        Self::LatencyMin,
     ];
 
     /// The names of all, in the same order.
@@ -254,6 +262,8 @@ impl Metric {
             Self::LatencyP25 => "latency_p25",
             Self::LatencyP50 => "latency_p50",
             Self::LatencyP75 => "latency_p75",
+            Self::MessagesPerS => "messages_per_s",
+            Self::LatencyMin => "latency_min",
         }
     }
 
@@ -293,6 +303,8 @@ impl Metric {
             Self::LatencyP25 => "25th percentile of latency",
             Self::LatencyP50 => "median latency",
             Self::LatencyP75 => "75th percentile of latency",
+            Self::MessagesPerS => "messages a second",
+            Self::LatencyMin => "shortest latency",
         }
     }
 
@@ -309,7 +321,8 @@ impl Metric {
             | Self::IopsFresh
             | Self::IopsSteady
             | Self::IopsLow
-            | Self::IopsHigh => Unit::PerSecond,
+            | Self::IopsHigh
+            | Self::MessagesPerS => Unit::PerSecond,
             Self::Bandwidth | Self::BandwidthRead | Self::BandwidthWrite | Self::BandwidthPeak => {
                 Unit::MegabytesPerSecond
             }
@@ -322,6 +335,7 @@ impl Metric {
             | Self::LatencyP25
             | Self::LatencyP50
             | Self::LatencyP75
+            | Self::LatencyMin
             | Self::LatencyMeanAlone => Unit::Microseconds,
             Self::IopsVsNoThink
             | Self::LatencyVsNoThink
@@ -406,6 +420,7 @@ impl Metric {
             Self::BandwidthVariation => CellFigure::Variation,
             Self::LatencyP25 => CellFigure::LowerQuartile,
             Self::LatencyP75 => CellFigure::UpperQuartile,
+            Self::LatencyMin => CellFigure::Least,
             _ => return None,
         })
     }
@@ -471,7 +486,7 @@ impl Recipe {
     /// The cells that it needs, without the long ones of an optimum that is yet unknown.
     pub fn cells(&self) -> Vec<CellKey> {
         match self {
-            Self::Of(_, cell) | Self::Figure(_, cell) => vec![*cell],
+            Self::Of(_, cell) | Self::Figure(_, cell) | Self::Messages(_, cell) => vec![*cell],
             Self::MaxIops(cells) | Self::DepthReached(_, cells) | Self::FewestThreads(_, cells) => {
                 cells.clone()
             }

@@ -7,6 +7,7 @@
 //!   in a stripe; at most what the links carry.
 //! * A mix of reads and writes on one device: time-sharing of the printed pure reads and writes of
 //!   the same block size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
+//! * One device that has an entry in `members`: what its maker prints, reads and writes sharing the time.
 //! * Threads on memory: the printed latency of one thread that has one operation outstanding; rates as
 //!   many times as there are threads, or cores at the optimum.
 //! * Think time: each operation takes as long as without.
@@ -17,6 +18,7 @@ use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};
 use crate::published::{Figure, Key};
 use crate::study::Study;
+use crate::testbed::MemberRates;
 use crate::unit::Dimension;
 use crate::wanted::{Wanted, Workload};
 use iodyno_emulate::spec::Kind;
@@ -36,6 +38,8 @@ pub enum NullModel {
     Threads,
     /// Members × n by the textbook, at most the link.
     Members,
+    /// One device, as its maker prints it.
+    DataSheet,
 }
 
 impl NullModel {
@@ -47,6 +51,7 @@ impl NullModel {
             Self::NoThink => "as without think time",
             Self::Threads => "one thread times n",
             Self::Members => "members times n with write penalties, at most the link",
+            Self::DataSheet => "the data sheet",
         }
     }
 }
@@ -71,6 +76,10 @@ pub(crate) fn null(study: &Study, row: &Wanted) -> Option<(NullModel, f64)> {
             ))
     {
         (NullModel::Threads, threads(study, row, metric, &at)?)
+    } else if let Some(rates) = rates(study, &at) {
+        let workload = &study.workloads[at.workload];
+        let iops = data_sheet(rates, workload, &at);
+        (NullModel::DataSheet, of_rate(workload, metric, &at, iops)?)
     } else {
         (NullModel::TimeSharing, mixed(study, row, metric)?)
     };
@@ -86,9 +95,39 @@ fn printed(study: &Study, key: &Key) -> Option<f64> {
     study.printed.iter().find(same).map(|f| f.value * f.unit.scale())
 }
 
+/// What the maker of a cell's device prints.
+fn rates<'a>(study: &'a Study, at: &CellKey) -> Option<&'a MemberRates> {
+    let device = &study.systems[at.system].device.name;
+    study.members.iter().find(|rates| rates.device == *device)
+}
+
+/// Operations a second of one device by its data sheet.
+fn data_sheet(rates: &MemberRates, workload: &Workload, at: &CellKey) -> f64 {
+    let block = f64::from(at.block_bytes);
+    let (read, write) = if workload.random {
+        rates.random_iops
+    } else {
+        (rates.bytes_per_s.0 / block, rates.bytes_per_s.1 / block)
+    };
+    1.0 / (workload.read / read + (1.0 - workload.read) / write)
+}
+
+/// A metric where so many operations end in a second.
+fn of_rate(workload: &Workload, metric: Metric, at: &CellKey, iops: f64) -> Option<f64> {
+    let block = f64::from(at.block_bytes);
+    match metric {
+        Metric::Iops | Metric::IopsMax | Metric::IopsSteady => Some(iops),
+        Metric::MessagesPerS => Some(iops * f64::from(at.block_bytes / workload.message_bytes?)),
+        Metric::Bandwidth | Metric::BandwidthPeak => Some(iops * block),
+        Metric::BandwidthRead => Some(iops * block * workload.read),
+        Metric::BandwidthWrite => Some(iops * block * (1.0 - workload.read)),
+        _ => None,
+    }
+}
+
 fn of_members(study: &Study, metric: Metric, at: &CellKey, array: ArrayName) -> Option<f64> {
     let (bench, workload) = (&study.systems[at.system], &study.workloads[at.workload]);
-    let rates = study.members.iter().find(|rates| rates.device == bench.device.name)?;
+    let rates = rates(study, at)?;
     let block = f64::from(at.block_bytes);
     let a_device = if workload.random {
         // Reads and writes of members for each write.
@@ -124,12 +163,8 @@ fn of_members(study: &Study, metric: Metric, at: &CellKey, array: ArrayName) -> 
     let devices = f64::from(at.devices);
     let iops = (devices * a_device).min(link_iops);
     match metric {
-        Metric::Iops | Metric::IopsMax | Metric::IopsSteady => Some(iops),
-        Metric::Bandwidth | Metric::BandwidthPeak => Some(iops * block),
-        Metric::BandwidthRead => Some(iops * block * workload.read),
-        Metric::BandwidthWrite => Some(iops * block * (1.0 - workload.read)),
         Metric::UsefulDevices => Some((link_iops / a_device).min(devices)),
-        _ => None,
+        _ => of_rate(workload, metric, at, iops),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::cell::{CellKey, Rounds, Taken};
 use crate::error_strata::{Stratum, strata};
 use crate::metric::{AtOptimum, Recipe};
 use crate::null::null;
+use crate::over_time::{self, TimeLine};
 use crate::published::Figure;
 use crate::row::{Null, Row};
 use crate::score::score;
@@ -24,6 +25,8 @@ pub struct Outcome<'a> {
     pub rows: Vec<Row>,
     /// Errors by strata.
     pub strata: Vec<Stratum>,
+    /// The cells that are shown over time.
+    pub over_time: Vec<TimeLine>,
     /// Number of simulated cells.
     pub cells: usize,
     /// The number of cells measured in rounds, and the number of these that were steady.
@@ -56,6 +59,7 @@ impl<'a> Outcome<'a> {
             study,
             rows,
             strata,
+            over_time: over_time::lines(study, taken),
             cells: taken.len(),
             in_rounds: (rounds().count(), rounds().filter(|r| r.steady).count()),
             of_spans: (shown().count(), shown().filter(|stationary| *stationary).count()),
@@ -124,6 +128,10 @@ fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Opti
     match recipe {
         Recipe::Of(quantity, cell) => taken[cell].get(*quantity),
         Recipe::Figure(of, cell) => Some((taken[cell].figure(*of), None)),
+        Recipe::Messages(messages, cell) => {
+            let (iops, error) = taken[cell].get(Quantity::Iops)?;
+            Some((iops * f64::from(*messages), error))
+        }
         Recipe::FewestThreads(share, cells) => {
             let most = cells.iter().map(|cell| taken[cell].iops).fold(0.0, f64::max);
             let enough = cells.iter().filter(|cell| taken[*cell].iops >= share * most);

@@ -91,6 +91,7 @@ pub(crate) fn panel(
                         long: raw.flag("long") == Some(true),
                         ramp_ns: raw.whole("ramp"),
                         span_ns: raw.whole("stands_for"),
+                        over_ns: raw.whole("over_time"),
                         ..point
                     };
                     for &workload in set {
@@ -119,8 +120,12 @@ pub(crate) fn panel(
                     );
                     rows.push(row.ok_or_else(|| {
                         let message = format!("`{}` can't be shown here", metric.name());
-                        let help = "an optimum has rates, bandwidths, latencies and what is \
-                                    outstanding there";
+                        let help = if metric == Metric::MessagesPerS {
+                            "each of the panel's workloads needs a `message`, the size of one"
+                        } else {
+                            "an optimum has rates, bandwidths, latencies and what is outstanding \
+                             there"
+                        };
                         Problem::at(file, raw.place("metrics"), message, Some(help.to_owned()))
                     })?);
                 }
@@ -212,6 +217,7 @@ fn points(
                             ramp_ns: None,
                             fill,
                             span_ns: None,
+                            over_ns: None,
                         });
                     }
                 }
@@ -236,6 +242,10 @@ fn row(
         let Some(ceiling_ns) = raw.whole("optimum_within") else {
             let threads = or_none(threads, &cell.threads);
             let smallest = systems[cell.system].members();
+            if metric == Metric::MessagesPerS {
+                let messages = cell.block_bytes / workloads[workload].message_bytes?;
+                return Some(Recipe::Messages(messages, cell));
+            }
             return metric.recipe(cell, (depths, threads), smallest);
         };
         let at_depths =

@@ -77,6 +77,12 @@ const WORKLOAD: &[Key] = &[
     Key::required("ops", OPS),
     Key::optional("long_ops", OPS),
     Key::optional("bytes", ValueType::Bytes),
+    // It works on the first so many bytes of the volume.
+    Key::optional("within", ValueType::Bytes),
+    // An open loop with equal gaps, operations a second of each volume.
+    Key::optional("rate", ValueType::Rate),
+    // An operation holds as many of these messages as fit.
+    Key::optional("message", ValueType::Bytes),
     Key::required("ramp", TIME),
 ];
 
@@ -94,6 +100,8 @@ const PANEL: &[Key] = &[
     // The key has the system's own number of devices.
     Key::optional("own_devices", ValueType::Flag),
     Key::optional("stands_for", TIME),
+    // Its cells last so long from their start on, and are shown over that time.
+    Key::optional("over_time", TIME),
     // The writes before its cells.
     Key::optional("written", ValueType::Word(&["workload", "fresh", "sequential"])),
     Key::optional("long", ValueType::Flag),

@@ -200,6 +200,9 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
         ops,
         long_ops,
         bytes_max: raw.whole("bytes").unwrap_or(u64::MAX),
+        within_bytes: raw.whole("within"),
+        rate_iops: raw.real("rate"),
+        message_bytes: small("message").filter(|bytes| *bytes > 0),
         ramp_ns: raw.whole("ramp").unwrap_or_default(),
     })
 }

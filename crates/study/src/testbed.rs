@@ -26,6 +26,8 @@ pub struct Bench {
     pub is_on_one_socket: bool,
     /// One device.
     pub device: Device,
+    /// The server has RAID adapters, which its devices are behind.
+    pub has_adapters: bool,
     /// The array that several of them make; None: each is a volume.
     pub array: Option<ArrayName>,
     /// The name of such a volume, without a number.
@@ -101,7 +103,7 @@ impl Bench {
             _ => written,
         };
         let state = Preconditioned { how, fill };
-        if self.array.is_some() {
+        if self.array.is_some() || self.has_adapters {
             let members = self.members();
             if devices == 0 || !devices.is_multiple_of(members) {
                 return Err(format!("they are no whole number of arrays of {members}"));
@@ -208,6 +210,7 @@ fn bench(
         entry: raw.said("name").to_owned(),
         host_file: raw.said("host").to_owned(),
         host_name: host.name.clone(),
+        has_adapters: host.adapters.is_some(),
         is_on_one_socket: raw.word("socket").is_some(),
         host: on_socket(host.host, raw.word("socket")),
         device,

@@ -6,7 +6,7 @@ use crate::provenance::Provenance;
 use crate::published::Key;
 use crate::unit::Unit;
 use iodyno_emulate::spec::Written;
-use iodyno_workload::{Block, Percent, Spec};
+use iodyno_workload::{ActiveRange, Block, Edge, Percent, Process, Spec};
 use std::fmt::Write as _;
 
 /// One workload, before its block size, depth and think time are chosen.
@@ -34,6 +34,12 @@ pub struct Workload {
     pub long_ops: u64,
     /// Bytes that are measured in each cell, at most.
     pub bytes_max: u64,
+    /// It works on the first so many bytes of the volume.
+    pub within_bytes: Option<u64>,
+    /// An open loop with equal gaps, of so many operations a second of each volume.
+    pub rate_iops: Option<f64>,
+    /// Bytes of a message; an operation holds as many as fit.
+    pub message_bytes: Option<u32>,
     /// Time before the measurement, ns.
     pub ramp_ns: u64,
 }
@@ -73,6 +79,18 @@ impl Workload {
     /// # Errors
     /// The rule that it breaks.
     pub fn spec(&self, cell: &CellKey) -> Result<Spec, String> {
+        let mut spec = self.of_cell(cell)?;
+        if let Some(bytes) = self.within_bytes {
+            let (start, end) = (Edge::Bytes(0), Edge::Bytes(bytes));
+            spec = spec.with_active(ActiveRange { start, end })?;
+        }
+        match self.rate_iops {
+            Some(rate_iops) => spec.with_rate(rate_iops, Some(Process::Constant)),
+            None => Ok(spec),
+        }
+    }
+
+    fn of_cell(&self, cell: &CellKey) -> Result<Spec, String> {
         if let Some(like) = &self.like {
             let block = vec![Block { bytes: cell.block_bytes, share: 1.0 }];
             let spec = like.clone().with_block(block)?.with_depth(cell.depth)?;

@@ -34,8 +34,8 @@ pub(super) const EXAMPLES: &str = "Examples:
 pub struct Run {
     /// A workload or a method of the catalog (`iodyno catalog` lists them), or the path of a file of one (with
     /// a `/` or ending in `.toml`); or a job file of fio (`.fio`), a parameter file of vdbench (`.vdb`), or a command
-    /// line of fio, sysbench or diskspd in quotes, fio's also last of all: `iodyno run --on d.img?size=1GiB fio --name=a
-    /// --rw=randread`.
+    /// line of fio, sysbench, diskspd or `amps_bio_perf_test` in quotes, fio's also last of all:
+    /// `iodyno run --on d.img?size=1GiB fio --name=a --rw=randread`.
     #[arg(
         required_unless_present = "verify_only",
         required = false,

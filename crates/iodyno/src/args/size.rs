@@ -1,7 +1,7 @@
 //! Flags of `size`.
 
 use clap::Args;
-use iodyno_units::{parse_duration_ns, parse_rate_iops, parse_size};
+use iodyno_units::{parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
 use std::path::PathBuf;
 
 /// Examples at the end of the help of `size`.
@@ -9,6 +9,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno size --workload oltp1 --rate 500k/s --p99 2ms         what of the catalog does this
   iodyno size --workload oltp1 --rate 500k/s --p99 2ms --capacity 20TB --raid 5 --report
   iodyno size --workload db-oltp --rate 2M/s --p99 1ms --device nvme-tlc-3840g
+  iodyno size --log-rate 1M/s --message 1KiB --read-share 80% --p99 5ms --backlog-bytes 256MiB
   iodyno size --like last --price prices.toml                  what does what I measured do
   iodyno size --saturate 57ce-gen3 --device ssd-gen3-emlc      how many SSDs a pair can use";
 
@@ -17,7 +18,7 @@ pub(super) const EXAMPLES: &str = "Examples:
 pub struct Size {
     /// A workload of the catalog, or the path of a file of one: its mix, sizes and addresses. Its loop is open
     /// here: operations arrive at random.
-    #[arg(long, value_name = "NAME", required_unless_present_any = ["like", "saturate"],
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["like", "saturate", "log_rate"],
         conflicts_with_all = ["like", "saturate"])]
     pub workload: Option<String>,
     /// As a run of the notebook: its last cell's workload, the part of the target that it worked on, its rate and its p99,
@@ -25,9 +26,37 @@ pub struct Size {
     #[arg(long, value_name = "RUN", conflicts_with = "saturate")]
     pub like: Option<String>,
     /// How many operations a second, over the whole system: `500k/s`.
-    #[arg(long, value_name = "RATE", value_parser = rate, required_unless_present_any = ["like", "saturate"],
-        conflicts_with = "saturate")]
+    #[arg(long, value_name = "RATE", value_parser = rate,
+        required_unless_present_any = ["like", "saturate", "log_rate"], conflicts_with = "saturate")]
     pub rate: Option<f64>,
+    /// Instead of a workload: a message log that takes so many messages a second: `1M/s`.
+    #[arg(long, value_name = "RATE", value_parser = rate,
+        conflicts_with_all = ["workload", "like", "rate", "saturate"])]
+    pub log_rate: Option<f64>,
+    /// With --log-rate: the size of a message in the log.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1KiB", requires = "log_rate",
+        conflicts_with_all = ["workload", "like", "saturate"])]
+    pub message: u64,
+    /// With --log-rate: the log is written in chunks of this size, of as many messages as fit.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64KiB", requires = "log_rate",
+        conflicts_with_all = ["workload", "like", "saturate"])]
+    pub chunk: u64,
+    /// With --log-rate: so many messages a second are replayed from the log, by all readers together: `4M/s`.
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "log_rate",
+        conflicts_with_all = ["workload", "like", "saturate", "read_share"])]
+    pub replay_rate: Option<f64>,
+    /// With --log-rate: the same as a share of all reads and writes of chunks: `80%`.
+    #[arg(long, value_name = "SHARE", value_parser = read_share, requires = "log_rate",
+        conflicts_with_all = ["workload", "like", "saturate"])]
+    pub read_share: Option<f64>,
+    /// With --log-rate: publishers can hold messages of so many bytes until these are persisted: `256MiB`.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "log_rate",
+        conflicts_with_all = ["workload", "like", "saturate", "backlog"])]
+    pub backlog_bytes: Option<u64>,
+    /// With --log-rate: the same as a number of messages.
+    #[arg(long, value_name = "MESSAGES", requires = "log_rate", conflicts_with_all = ["workload", "like", "saturate"],
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub backlog: Option<u64>,
     /// 99 % of them take at most this long, from their arrival on: `2ms`.
     #[arg(long, value_name = "TIME", value_parser = time, required_unless_present_any = ["like", "saturate"],
         conflicts_with = "saturate")]
@@ -81,6 +110,14 @@ fn time(text: &str) -> Result<u64, String> {
     match parse_duration_ns(text) {
         Ok(ns) if (1_000..=5_000_000_000).contains(&ns) => Ok(ns),
         Ok(_) => Err("a limit of the latency is 1us to 5s".to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+fn read_share(text: &str) -> Result<f64, String> {
+    match parse_percent(text) {
+        Ok(share) if (0.0..=0.99).contains(&share) => Ok(share),
+        Ok(_) => Err("a share of reads is 0% to 99%".to_owned()),
         Err(e) => Err(e.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! Command lines of sysbench and diskspd and parameter files of vdbench on the command line: `run`, `convert` and
+//! Command lines of sysbench, diskspd and `amps_bio_perf_test` and parameter files of vdbench on the command line: `run`, `convert` and
 //! `export --format sysbench`. What an option becomes is tested in `exchange`.
 
 use crate::place::{Place, RunOutput, Running, SHORT, cells, engines};
@@ -57,6 +57,32 @@ fn engines_of_other_tools() {
     let text =
         shown(&format!("run -q --on ram:4MiB {SHORT}"), "diskspd -b8K -o4 -t2 -r -w30 x.dat");
     assert!(text.contains("T2Q4"), "{text}");
+}
+
+/// The published line is the catalog's log; it bypasses the page cache, as the tool does.
+#[test]
+fn a_line_of_amps() {
+    let place = Place::new();
+    let line = "amps_bio_perf_test -b 128 -m 512 -r 80 --file_size 8 -f /data/log";
+    with(&place, "convert -o w.toml", line).succeeds();
+    let by_line = with(&place, "run --json -q --time 50ms --on model:exflash-400g", line);
+    let by_line = by_line.succeeds().json();
+    let by_file = place.document("run w.toml --time 50ms --on model:exflash-400g");
+    for kind in ["read", "write"] {
+        let of = |document: &serde_json::Value| {
+            let class = &cells(document)[0][kind];
+            (class["ops"].as_u64().unwrap(), class["bytes"].as_u64().unwrap())
+        };
+        let (ops, bytes) = of(&by_line);
+        assert_eq!((ops, bytes), of(&by_file));
+        assert!(ops > 0 && bytes == ops * 128 * 512, "{ops} {bytes}");
+    }
+    let words = "run -q -v --on scratch:8MiB --fill --time 50ms";
+    let text = with(&place, words, line).succeeds().stdout.clone();
+    assert!(text.contains("T1Q1") && !text.contains("page cache"), "{text}");
+    with(&place, "convert", "amps_bio_perf_test -b 300")
+        .exits(2)
+        .says(&["amps_bio_perf_test:1:20", "from 1 to 256"]);
 }
 
 /// A run of vdbench's is a cell for each combination.

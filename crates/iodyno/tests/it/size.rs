@@ -97,3 +97,36 @@ fn bad_input_is_refused_with_the_rule() {
         place.iodyno(&format!("{demand} {words} --quiet")).fails(2, says);
     }
 }
+
+/// A message log in place of a workload: its flags, in messages or in bytes, and what is refused.
+#[test]
+fn a_message_log() {
+    let place = Place::new();
+    let log = "size --log-rate 100k/s --message 512B --p99 5ms --json";
+    let document = |flags: &str| {
+        let document = place.iodyno(&format!("{log} {flags} {SMALL}")).succeeds().json();
+        valid(&document);
+        document["demand"]["log"].clone()
+    };
+    let by_bytes = document("--read-share 80% --backlog-bytes 50MB");
+    assert_eq!(
+        (by_bytes["messages_a_chunk"].as_u64(), number(&by_bytes["writes_per_s"])),
+        (Some(128), 781.25)
+    );
+    assert!((number(&by_bytes["reads_per_s"]) - 3125.0).abs() < 1e-6);
+    assert!((number(&by_bytes["survived_stall_ns"]) / (50e6 / 51.2e6 * 1e9) - 1.0).abs() < 1e-9);
+    let by_messages = document("--replay-rate 400k/s --backlog 100000 --chunk 128KiB");
+    assert_eq!(number(&by_messages["writes_per_s"]), 390.625);
+    assert_eq!(number(&by_messages["survived_stall_ns"]), 1e9);
+    for (flags, words) in [
+        ("--log-rate 1M/s --p99 1ms --message 128KiB", "does not fit a chunk"),
+        ("--log-rate 1M/s --p99 1ms --chunk 5000B", "a chunk is 4 KiB to 32 MiB"),
+        ("--log-rate 1M/s --p99 1ms --read-share 100%", "0% to 99%"),
+        ("--log-rate 1M/s --p99 1ms --rate 1k/s", "cannot be used with"),
+        ("--workload oltp1 --rate 1k/s --p99 1ms --backlog 5", "cannot be used with"),
+        ("--workload oltp1 --rate 1k/s --p99 1ms --message 1KiB", "cannot be used with"),
+        ("--log-rate 1M/s", "--p99"),
+    ] {
+        place.iodyno(&format!("size {flags}")).exits(2).says(&[words]);
+    }
+}

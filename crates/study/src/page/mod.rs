@@ -3,6 +3,7 @@
 
 mod boxes;
 mod figures;
+mod over_time;
 mod tables;
 
 use crate::Metric;
@@ -68,6 +69,8 @@ pub fn document(outcome: &Outcome<'_>, overlays: &[Overlay], made_by: &str) -> D
         }
         blocks.extend(boxes::boxes(outcome, of_panel).into_iter().map(Block::Figure));
         blocks.splice(0..0, figures::over_load(outcome, of_panel).map(Block::Figure));
+        blocks
+            .splice(0..0, over_time::figures(outcome, first.panel).into_iter().map(Block::Figure));
         sections.push(Section {
             id: format!("panel-{}", first.panel + 1),
             title: if panel.title.is_empty() {

@@ -5,9 +5,10 @@ mod number;
 
 use crate::error_strata::Stratum;
 use crate::metric::Recipe;
+use crate::null::NullModel;
 use crate::outcome::Outcome;
 use crate::provenance::Provenance;
-use crate::row::Nearer;
+use crate::row::{Nearer, Row};
 use crate::series::{Axis, Series, series};
 use crate::wanted::Wanted;
 use iodyno_emulate::describe::Source;
@@ -45,6 +46,9 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
             lines.extend(wrap(&clean(&of.title, style), style.columns()));
         }
         lines.extend(metric(outcome, table, style));
+        if rest.first().is_none_or(|next| next.panel != first.panel) {
+            lines.extend(spikes(outcome, first.panel, style));
+        }
     }
     lines.extend(inputs(outcome, style));
     lines.extend(flags(outcome, style));
@@ -136,7 +140,13 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
          outside is what lies beyond its rounding, or on the wrong side of `>=` and `<=`; the null \
          model's is in the line below. The null model is one device × n, one thread × n, time-sharing of pure reads and writes, or no \
          change by think time. ! marks figures that can't be right: not scored.";
-    note("to read", &format!("{legend}{arrays}"));
+    let is_data_sheet = |row: &Row| row.null.is_some_and(|null| null.model == NullModel::DataSheet);
+    let alone = if outcome.rows.iter().any(is_data_sheet) {
+        " Of one device it is the data sheet."
+    } else {
+        ""
+    };
+    note("to read", &format!("{legend}{arrays}{alone}"));
     lines
 }
 
@@ -191,6 +201,35 @@ fn metric(outcome: &Outcome<'_>, table: &[Series], style: Style) -> Vec<String> 
     }
     let mut lines = paragraph(&title, Role::Dim, style);
     lines.extend(table::lines_in_parts(&[labels, kinds], &columns, style));
+    lines
+}
+
+/// The spikes of latency in a panel that is shown over time.
+fn spikes(outcome: &Outcome<'_>, panel: usize, style: Style) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in outcome.over_time.iter().filter(|line| line.panel == panel) {
+        if lines.is_empty() {
+            let title = "spikes of latency, at least 5 times the median";
+            lines.extend(paragraph(title, Role::Dim, style));
+        }
+        let of = line.over_time.spikes();
+        let every = if of.every_ns.is_finite() {
+            let every = human::time_ns(of.every_ns);
+            let deviation = if of.deviation_share.is_finite() {
+                format!(", ± {:.0} %", of.deviation_share * 100.0)
+            } else {
+                String::new()
+            };
+            format!(", one every {every}{deviation}")
+        } else {
+            String::new()
+        };
+        let study = outcome.study;
+        let (system, workload) =
+            (&study.systems[line.at.system].name, &study.workloads[line.at.workload].name);
+        let text = format!("{system} {workload}: {}{every}", of.count);
+        lines.extend(hanging("  ", 2, &clean(&text, style), style));
+    }
     lines
 }
 

@@ -173,6 +173,8 @@ pub(crate) fn cell(key: &CellKey, iops: f64, mean_ns: f64) -> Taken {
         peak_bytes_per_s: 0.0,
         variation: 0.0,
         quartiles_ns: (0.0, 0.0),
+        least_ns: 0.0,
+        over_time: None,
         stationary: None,
         rounds: None,
         iops_error: 0.002,

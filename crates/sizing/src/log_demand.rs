@@ -1,0 +1,164 @@
+//! The demand of a message log: a rate of messages turned into the log's writes and its replays' reads, and the stall of
+//! storage that publishers survive. Arithmetic alone; the demand that follows is sized as any other.
+
+use crate::demand::Demand;
+use crate::sizing::Sizing;
+use iodyno_emulate::spec;
+use iodyno_workload::Spec;
+use std::fmt::Write as _;
+
+/// How far a replay reads on from where it starts, as in the catalog's workload `log-80-20`.
+const REPLAY_BYTES: u64 = 16 << 20;
+
+/// What is asked of a log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogDemand {
+    /// Messages a second that publishers send.
+    pub messages_per_s: f64,
+    /// Bytes of a message in the log.
+    pub message_bytes: u64,
+    /// Bytes of a chunk, which is written as a whole; as many messages as fit.
+    pub chunk_bytes: u64,
+    /// Messages a second that all replays read together.
+    pub replayed_per_s: f64,
+    /// Bytes of messages that publishers can hold while they are not persisted; 0: not asked for.
+    pub room_bytes: u64,
+}
+
+impl LogDemand {
+    /// Checks that such a log can be.
+    ///
+    /// # Errors
+    /// What is wrong, in a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { message_bytes, chunk_bytes, .. } = *self;
+        if !(4096..=32 << 20).contains(&chunk_bytes) || !chunk_bytes.is_multiple_of(4096) {
+            return Err("a chunk is 4 KiB to 32 MiB, a multiple of 4 KiB".to_owned());
+        }
+        if message_bytes == 0 || message_bytes > chunk_bytes {
+            return Err(format!(
+                "a message of {message_bytes} B does not fit a chunk of {chunk_bytes} B: give a larger --chunk"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Messages of a chunk.
+    pub fn messages_a_chunk(&self) -> u64 {
+        self.chunk_bytes / self.message_bytes
+    }
+
+    /// Writes a second, one for each chunk.
+    pub fn writes_per_s(&self) -> f64 {
+        self.messages_per_s / self.messages_a_chunk() as f64
+    }
+
+    /// Reads a second, of a chunk each.
+    pub fn reads_per_s(&self) -> f64 {
+        self.replayed_per_s / self.messages_a_chunk() as f64
+    }
+
+    /// Bytes a second that are written, those that fill up chunks too.
+    pub fn written_bytes_per_s(&self) -> f64 {
+        self.writes_per_s() * self.chunk_bytes as f64
+    }
+
+    /// The longest stall of storage in which no publisher blocks, ns; None: without a room.
+    pub fn survived_ns(&self) -> Option<f64> {
+        let held_per_s = self.messages_per_s * self.message_bytes as f64;
+        (self.room_bytes > 0).then(|| self.room_bytes as f64 / held_per_s * 1e9)
+    }
+
+    /// The time until what was held is persisted after a stall of that length, by a system that holds so many operations
+    /// a second of this mix; None: it never is, or there is no room.
+    pub fn caught_up_ns(&self, highest_iops: f64) -> Option<f64> {
+        let spare = highest_iops / (self.writes_per_s() + self.reads_per_s()) - 1.0;
+        self.survived_ns().filter(|_| spare > 0.0).map(|stall_ns| stall_ns / spare)
+    }
+
+    /// The demand that follows.
+    ///
+    /// # Errors
+    /// A log or a workload that can't be, in a sentence.
+    pub fn demand(self, p99_ns: u64, capacity_bytes: u64) -> Result<Demand, String> {
+        self.check()?;
+        let (reads, writes) = (self.reads_per_s(), self.writes_per_s());
+        let run = (REPLAY_BYTES / self.chunk_bytes).max(2);
+        let mut toml = format!(
+            "schema = 1\nblock = \"{}B\"\n[mix]\nwrite = {writes}\n{}",
+            self.chunk_bytes,
+            if reads > 0.0 { format!("read = {reads}\n") } else { String::new() }
+        );
+        if reads > 0.0 {
+            let reads = "[read]\naddresses = { pattern = \"sequential\", run = ";
+            let _ = writeln!(toml, "{reads}{run} }}");
+        }
+        // A chunk is durable before its messages are said to be persisted.
+        toml +=
+            "[write]\nfua = \"100%\"\naddresses = { pattern = \"sequential\", shared = true }\n";
+        let spec = Spec::from_toml(&toml).map_err(|errors| {
+            errors.first().map_or_else(String::new, |error| error.message.clone())
+        })?;
+        Ok(Demand {
+            name: "log".to_owned(),
+            like: None,
+            log: Some(self),
+            spec,
+            rate_iops: reads + writes,
+            p99_ns,
+            capacity_bytes,
+            active_bytes: None,
+        })
+    }
+}
+
+/// The longest pauses of the recommended system that its files state, with what pauses, ns.
+pub(crate) fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
+    let Some(row) = sizing.rows.first() else { return Vec::new() };
+    let of = &sizing.candidates[row.candidate];
+    let mut all = Vec::new();
+    if let spec::Kind::Flash(flash) = &of.device.device.kind
+        && let Some(stall) = flash.translation.stall
+    {
+        all.push(("the device's own pause", stall.for_ns));
+    }
+    if let Some(adapters) = of.adapters.as_ref().filter(|adapters| adapters.count > 1) {
+        all.push(("the takeover of a lost adapter's arrays", adapters.failover_ns));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The published example: a million messages of 1 KB a second are more than 1 GB/s of writes.
+    #[test]
+    fn a_million_messages_a_second() {
+        let log = LogDemand {
+            messages_per_s: 1e6,
+            message_bytes: 1024,
+            chunk_bytes: 65_536,
+            replayed_per_s: 4e6,
+            room_bytes: 256 << 20,
+        };
+        assert_eq!(
+            (log.messages_a_chunk(), log.writes_per_s(), log.reads_per_s()),
+            (64, 15_625.0, 62_500.0)
+        );
+        assert!(log.written_bytes_per_s() > 1e9);
+        let demand = log.demand(2_000_000, 0).unwrap();
+        assert!((demand.rate_iops - 78_125.0).abs() < 1e-9);
+        assert!((demand.write_share() - 0.2).abs() < 1e-12);
+        let stall_ns = log.survived_ns().unwrap();
+        assert!((stall_ns - 0.262_144e9).abs() < 1.0, "{stall_ns}");
+        // With a quarter to spare it takes four times as long as the stall.
+        assert!((log.caught_up_ns(78_125.0 * 1.25).unwrap() - 4.0 * stall_ns).abs() < 10.0);
+        assert_eq!(log.caught_up_ns(78_125.0), None);
+        // Messages that do not fill a chunk: it is written as a whole.
+        let odd = LogDemand { message_bytes: 40_000, ..log };
+        assert_eq!((odd.messages_a_chunk(), odd.writes_per_s()), (1, 1e6));
+        assert!(LogDemand { message_bytes: 70_000, ..log }.check().is_err());
+        assert!(LogDemand { chunk_bytes: 5000, ..log }.check().is_err());
+    }
+}

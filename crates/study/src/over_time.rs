@@ -1,0 +1,133 @@
+//! Latency over the time of a cell: the median and the longest of each interval, and the spikes among them.
+
+use crate::cell::{CellKey, Taken, latency_of};
+use crate::study::Study;
+use iodyno_measure::{Cell, Histogram};
+use std::collections::BTreeMap;
+
+/// A spike is at least so many times as long as the median of the whole time.
+const SPIKE_MEDIANS: f64 = 5.0;
+
+/// The latencies of a cell by intervals of equal length, over all its operations. An interval in which none completed
+/// has NaN.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OverTime {
+    /// Length of an interval.
+    pub interval_ns: u64,
+    /// Median of the whole time.
+    pub whole_median_ns: f64,
+    /// Median of each interval.
+    pub median_ns: Vec<f64>,
+    /// The longest of each interval.
+    pub longest_ns: Vec<f64>,
+    /// Operations a second in each interval.
+    pub iops: Vec<f64>,
+}
+
+/// Intervals with a spike, where neighbours count as one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spikes {
+    /// Their number.
+    pub count: usize,
+    /// The mean time from one to the next, ns; NaN of fewer than two.
+    pub every_ns: f64,
+    /// Standard deviation of these times, as a share of their mean; NaN of fewer than three spikes.
+    pub deviation_share: f64,
+}
+
+/// The latencies of one cell of a panel over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeLine {
+    /// The panel.
+    pub panel: usize,
+    /// The cell.
+    pub at: CellKey,
+    /// Its latencies.
+    pub over_time: OverTime,
+}
+
+impl OverTime {
+    /// Of the cells of all devices, which ran at once.
+    pub(crate) fn of(cells: &[Cell], interval_ns: u64) -> Self {
+        let intervals = cells.iter().map(|cell| cell.series.len()).max().unwrap_or(0);
+        let mut whole = Histogram::new();
+        let (mut median_ns, mut longest_ns, mut iops) = (Vec::new(), Vec::new(), Vec::new());
+        let or_none = |value: Option<u64>| value.map_or(f64::NAN, |ns| ns as f64);
+        for i in 0..intervals {
+            let mut latency = Histogram::new();
+            for interval in cells.iter().filter_map(|cell| cell.series.get(i)) {
+                interval.iter().for_each(|(_, class)| latency.merge(latency_of(class)));
+            }
+            median_ns.push(or_none(latency.quantile_ns(0.5)));
+            longest_ns.push(or_none(latency.max_ns()));
+            iops.push(latency.count() as f64 / (interval_ns as f64 * 1e-9));
+            whole.merge(&latency);
+        }
+        let whole_median_ns = or_none(whole.quantile_ns(0.5));
+        Self { interval_ns, whole_median_ns, median_ns, longest_ns, iops }
+    }
+
+    /// The middle of an interval, s.
+    pub fn at_s(&self, interval: usize) -> f64 {
+        (interval as f64 + 0.5) * self.interval_ns as f64 * 1e-9
+    }
+
+    /// The intervals whose longest latency is at least five times the median of the whole time.
+    pub fn spikes(&self) -> Spikes {
+        let is_spike = |i: usize| self.longest_ns[i] >= SPIKE_MEDIANS * self.whole_median_ns;
+        let starts: Vec<usize> = (0..self.longest_ns.len())
+            .filter(|&i| is_spike(i) && (i == 0 || !is_spike(i - 1)))
+            .collect();
+        let gaps: Vec<f64> = starts
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]) as f64 * self.interval_ns as f64)
+            .collect();
+        let n = gaps.len() as f64;
+        let every_ns = gaps.iter().sum::<f64>() / n;
+        let squares: f64 = gaps.iter().map(|gap| (gap - every_ns).powi(2)).sum();
+        let deviation_share = (squares / (n - 1.0)).sqrt() / every_ns;
+        let deviation_share = if gaps.len() < 2 { f64::NAN } else { deviation_share };
+        Spikes { count: starts.len(), every_ns, deviation_share }
+    }
+}
+
+/// The cells that the study shows over time, by panel.
+pub(crate) fn lines(study: &Study, taken: &BTreeMap<CellKey, Taken>) -> Vec<TimeLine> {
+    let mut all: Vec<TimeLine> = Vec::new();
+    for row in &study.rows {
+        let Some(panel) = row.panel else { continue };
+        for at in row.recipe.cells() {
+            let is_known = all.iter().any(|line| line.panel == panel && line.at == at);
+            if let Some(over_time) = taken[&at].over_time.clone().filter(|_| !is_known) {
+                all.push(TimeLine { panel, at, over_time });
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spikes_and_the_times_between_them() {
+        let of = |longest_ns: Vec<f64>| {
+            let n = longest_ns.len();
+            let (median_ns, iops) = (vec![10.0; n], vec![1.0; n]);
+            OverTime { interval_ns: 1000, whole_median_ns: 10.0, median_ns, longest_ns, iops }
+                .spikes()
+        };
+        let mut longest = vec![12.0; 40];
+        for i in [3, 13, 14, 23, 33] {
+            longest[i] = 50.0;
+        }
+        let regular = of(longest.clone());
+        assert_eq!((regular.count, regular.every_ns), (4, 10_000.0), "13 and 14 are one");
+        assert!(regular.deviation_share.abs() < 1e-9);
+        longest[5] = 60.0;
+        assert!(of(longest).deviation_share > 0.5);
+        let one = of(vec![f64::NAN, 50.0, 1.0]);
+        assert!(one.count == 1 && one.every_ns.is_nan(), "an interval without operations is none");
+    }
+}

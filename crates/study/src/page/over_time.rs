@@ -1,0 +1,70 @@
+//! Latency over time: a figure for each workload of a panel, all systems on one logarithmic axis, which is that of the
+//! other workloads of the panel, too.
+
+use crate::outcome::Outcome;
+use crate::over_time::{OverTime, TimeLine};
+use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
+
+/// The figures of a panel; none of one whose cells are not shown over time.
+pub(super) fn figures(outcome: &Outcome<'_>, panel: usize) -> Vec<Figure> {
+    let study = outcome.study;
+    let lines: Vec<&TimeLine> =
+        outcome.over_time.iter().filter(|line| line.panel == panel).collect();
+    let finite = |line: &&TimeLine| {
+        let of = &line.over_time;
+        let all: Vec<f64> = of.median_ns.iter().chain(&of.longest_ns).copied().collect();
+        all
+    };
+    let all = lines.iter().flat_map(finite).filter(|ns| ns.is_finite());
+    let (low, high) = all.fold((f64::INFINITY, 0.0_f64), |(l, h), ns| (l.min(ns), h.max(ns)));
+    let mut points: Vec<(usize, u32, u32)> =
+        lines.iter().map(|line| (line.at.workload, line.at.threads, line.at.depth)).collect();
+    points.sort_unstable();
+    points.dedup();
+    let several = points.len() > study.workloads.len();
+    let figure = |&point: &(usize, u32, u32)| {
+        let (workload, threads, depth) = point;
+        let of_point =
+            |line: &&&TimeLine| (line.at.workload, line.at.threads, line.at.depth) == point;
+        let drawn = |of: &dyn Fn(&OverTime) -> &Vec<f64>| -> Vec<Series> {
+            lines
+                .iter()
+                .filter(of_point)
+                .enumerate()
+                .map(|(color, line)| {
+                    let values = of(&line.over_time).iter().enumerate();
+                    let points = values
+                        .filter(|(_, ns)| ns.is_finite())
+                        .map(|(i, ns)| Point::at(line.over_time.at_s(i), *ns))
+                        .collect();
+                    let name = study.systems[line.at.system].name.clone();
+                    Series { name, mark: Mark::Step, color, points }
+                })
+                .collect()
+        };
+        let axis = |label: &str| Axis {
+            label: label.to_owned(),
+            quantity: Quantity::LatencyNs,
+            scale: Scale::Log,
+            range: Some((low, high)).filter(|(low, high)| 0.0 < *low && low < high),
+        };
+        let name = &study.workloads[workload].name;
+        let demand = if several { format!(", T{threads}Q{depth}") } else { String::new() };
+        Figure {
+            id: format!("p{}-over-time-{}-{threads}-{depth}", panel + 1, workload + 1),
+            title: format!("Latency over time: {name}{demand}"),
+            summary: "Of each interval the longest latency above, the median below; all systems and workloads have the same axis.".to_owned(),
+            conditions: format!("{} · {} · simulated", study.name, study.panels[panel].figure),
+            shape: Shape::Plot(Plot {
+                x: Axis::from_zero("time", Quantity::Seconds),
+                panels: vec![
+                    Panel::new(axis("longest latency"), drawn(&|of| &of.longest_ns)),
+                    Panel::new(axis("median latency"), drawn(&|of| &of.median_ns)),
+                ],
+                spans: Vec::new(),
+            }),
+            notes: Vec::new(),
+        }
+    };
+    points.iter().map(figure).collect()
+}
