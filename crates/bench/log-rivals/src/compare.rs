@@ -1,21 +1,20 @@
 //! The comparison: rounds of all contenders in random order, each batch size in turn; the table of rates, latencies and
 //! ratios.
 
+use crate::quiet::{self, Ticks};
 use crate::trial::{self, Trial};
 use crate::{Options, Outcome};
 use iodyno_units::rng::{Generator, below, stream};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::thread::sleep;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// By batch size and contender, round by round.
 type Trials = BTreeMap<(usize, String), Vec<Trial>>;
 
 /// A percentile is shown if so many samples lie beyond it.
 const BEYOND_MIN: f64 = 10.0;
-const SETTLE: Duration = Duration::from_millis(300);
 
 pub(crate) fn main(options: &Options) -> Outcome<()> {
     fs::create_dir_all(&options.out)?;
@@ -23,28 +22,37 @@ pub(crate) fn main(options: &Options) -> Outcome<()> {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let rng = &mut stream(seed, "order", 0);
     let mut raw = String::from(
-        "round,order,batch,contender,messages,seconds,commits,messages_per_s,p50_us,p99_us,p999_us,max_us,disk_flushes,load_1min\n",
+        "round,order,kept,batch,contender,messages,seconds,commits,messages_per_s,p50_us,p99_us,p999_us,max_us,disk_flushes,load_1min,others_cpu\n",
     );
     let mut trials = Trials::new();
     let mut order = 0;
     for round in 1..=options.rounds {
         for batch in shuffled(&options.batches, rng) {
             for name in shuffled(&options.names, rng) {
-                // What the trial before has deleted is discarded in the background.
-                sleep(SETTLE);
                 let rule = format!("{}s", options.seconds);
-                let trial = trial::run(trial::command(options, &name, batch, &rule)?)?;
-                order += 1;
-                writeln!(raw, "{round},{order},{batch},{name},{}", row(&trial))?;
-                trials.entry((batch, name)).or_default().push(trial);
+                loop {
+                    // What the trial before has deleted is discarded in the background, too.
+                    quiet::wait(options.is_quiet);
+                    let before = Ticks::now();
+                    let trial = trial::run(trial::command(options, &name, batch, &rule)?)?;
+                    let others = before.others();
+                    order += 1;
+                    let is_kept = others < quiet::OTHERS_MAX || !options.is_quiet;
+                    let kept = if is_kept { "kept" } else { "repeated" };
+                    let row = row(&trial);
+                    writeln!(raw, "{round},{order},{kept},{batch},{name},{row},{others:.2}")?;
+                    if is_kept {
+                        trials.entry((batch, name)).or_default().push(trial);
+                        break;
+                    }
+                }
             }
+            fs::write(options.out.join("raw.csv"), &raw)?;
+            fs::write(options.out.join("table.md"), table(options, &trials)?)?;
         }
-        fs::write(options.out.join("raw.csv"), &raw)?;
         eprintln!("round {round} of {} (seed {seed})", options.rounds);
     }
-    let table = table(options, &trials)?;
-    fs::write(options.out.join("table.md"), &table)?;
-    print!("{table}");
+    print!("{}", table(options, &trials)?);
     Ok(())
 }
 

@@ -1,11 +1,13 @@
 //! The message log beside redb, fjall, SQLite and NATS JetStream: batches of messages, each made durable before it is
 //! acknowledged. One contender after the other in one run, in random order, as medians of ratios.
 //!
-//! `cargo run --release -- [--dir DIR] [--out DIR] [--rounds N] [--seconds S] [--only NAME,…] [--batches N,…] [--nats PROGRAM]`
+//! `cargo run --release -- [--dir DIR] [--out DIR] [--rounds N] [--seconds S] [--only NAME,…] [--batches N,…] [--nats PROGRAM]
+//! [--load quiet|any]`
 //!
 //! `… -- count` instead counts system calls that make data durable, and flushes of the disk, per batch (`count.rs`).
 
 mod bare;
+mod by_name;
 mod compare;
 mod contender;
 mod count;
@@ -13,6 +15,7 @@ mod direct_file;
 mod embedded;
 mod nats;
 mod ours;
+mod quiet;
 mod trial;
 
 use std::error::Error;
@@ -38,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) batches: Vec<usize>,
     /// The server's program.
     pub(crate) nats: String,
+    /// Trials begin when other programs leave the processors alone, and those in which they do not are repeated.
+    pub(crate) is_quiet: bool,
 }
 
 fn main() -> ExitCode {
@@ -62,9 +67,10 @@ fn options(args: &[String]) -> Outcome<Options> {
         out: PathBuf::from("out"),
         rounds: 5,
         seconds: 1.0,
-        names: contender::MAIN.map(str::to_owned).to_vec(),
+        names: by_name::MAIN.map(str::to_owned).to_vec(),
         batches: vec![1, 16, 128, 1024],
         nats: "nats-server".to_owned(),
+        is_quiet: true,
     };
     let mut rest = args.iter();
     while let Some(flag) = rest.next() {
@@ -79,6 +85,9 @@ fn options(args: &[String]) -> Outcome<Options> {
             "--batches" => {
                 let batches = value.split(',').map(str::parse).collect::<Result<_, _>>();
                 options.batches = batches.map_err(|e| refused(&e))?;
+            }
+            "--load" if matches!(value.as_str(), "quiet" | "any") => {
+                options.is_quiet = value == "quiet";
             }
             "--nats" => options.nats.clone_from(value),
             _ => return Err(format!("unknown option {flag}: see main.rs").into()),

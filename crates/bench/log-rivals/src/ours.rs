@@ -14,9 +14,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Bytes of the file, and its name.
 pub(crate) const CAPACITY_BYTES: u64 = 1 << 30;
 pub(crate) const FILE_NAME: &str = "written.log";
-/// A chunk that takes the largest batch: it is one write and one flush then.
-pub(crate) const LARGE_CHUNK_BYTES: u32 = 1 << 20;
 const SEGMENT_BYTES: u64 = 128 << 20;
+
+/// How the log is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    pub(crate) chunk_bytes: u32,
+    /// All blocks of the file were written before.
+    pub(crate) is_written: bool,
+    pub(crate) keeps_state: bool,
+}
+
+impl Form {
+    /// A chunk takes the largest batch: it is one write and one flush then.
+    pub(crate) const DEFAULT: Self =
+        Self { chunk_bytes: 1 << 20, is_written: true, keeps_state: true };
+}
 
 /// See the file.
 pub(crate) struct Ours {
@@ -26,7 +39,8 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    pub(crate) fn open(dir: &Path, chunk_bytes: u32, is_written: bool) -> Outcome<Self> {
+    pub(crate) fn open(dir: &Path, form: Form) -> Outcome<Self> {
+        let Form { chunk_bytes, is_written, keeps_state } = form;
         let name = if is_written { FILE_NAME } else { "new.log" };
         let file = DirectFile::open(&dir.join(name), CAPACITY_BYTES, is_written)?;
         let log_id = now_ns()?;
@@ -35,7 +49,7 @@ impl Ours {
         create(&file, &layout)?;
         let commit =
             CommitRule { durability: Durability::Batch, fua: false, chunks_max: 16, depth: 1 };
-        let options = LogOptions { commit, ..LogOptions::default() };
+        let options = LogOptions { commit, keeps_state, ..LogOptions::default() };
         let log = Log::new(layout, options, Tail::empty(), State::default());
         Ok(Self { log, file, chunk_bytes: chunk_bytes as usize })
     }

@@ -1,8 +1,8 @@
 //! One contender with one batch size, in a process of its own: warm-up, a measured time, then the store is opened again
 //! and must hold what was acknowledged.
 
-use crate::contender::{self, BODY_BYTES};
-use crate::{Options, Outcome};
+use crate::contender::BODY_BYTES;
+use crate::{Options, Outcome, by_name};
 use iodyno_units::rng::random_words;
 use serde_json::{Value, json};
 use std::fs;
@@ -39,7 +39,7 @@ impl Trial {
     }
 }
 
-/// The command line of a trial: at most `commits_max` batches, with a warm-up before them or without.
+/// The command line of a trial.
 pub(crate) fn command(options: &Options, name: &str, batch: usize, rule: &str) -> Outcome<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["trial", name, &batch.to_string(), rule, &options.nats]);
@@ -72,8 +72,8 @@ pub(crate) fn main(args: &[String]) -> Outcome<()> {
     let batch: usize = batch.parse()?;
     let dir = Path::new(dir);
     fs::create_dir_all(dir)?;
-    contender::remove_stores(dir);
-    let mut contender = contender::open(name, dir, nats, batch)?;
+    by_name::remove_stores(dir);
+    let mut contender = by_name::open(name, dir, nats, batch)?;
     let (warm_up, time, commits) = match rule.strip_suffix('s') {
         Some(seconds) => (WARM_UP, Duration::from_secs_f64(seconds.parse()?), u64::MAX),
         None => (Duration::ZERO, Duration::MAX, rule.parse()?),
@@ -113,7 +113,7 @@ pub(crate) fn main(args: &[String]) -> Outcome<()> {
             format!("{name} acknowledged {stored} messages, and holds {found}, or others").into()
         );
     }
-    contender::remove_stores(dir);
+    by_name::remove_stores(dir);
     let disk_flushes = before.zip(after).map(|(before, after)| after - before);
     let messages = latencies_ns.len() * batch;
     let line = json!({
