@@ -294,9 +294,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         let record_bytes = message.record_bytes();
         // What is carried from dropped segments goes first.
         while let Some((record, overwritten_by)) = self.to_carry.front() {
-            if self.chunks_waiting() >= self.options.queue_chunks_max {
-                return Err(AppendError::Busy);
-            }
             let (record, overwritten_by) = (record.clone(), *overwritten_by);
             let carried = record.as_message();
             self.make_space(carried.record_bytes(), message, Some(overwritten_by), buffers)?;
@@ -307,9 +304,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
                 let chunks = self.first_closed + self.closed.len() as u64 + 1;
                 self.carried.push_back(Carried { overwritten_by, chunks });
             }
-        }
-        if self.chunks_waiting() >= self.options.queue_chunks_max {
-            return Err(AppendError::Busy);
         }
         self.make_space(record_bytes, message, None, buffers)?;
         if !self.to_carry.is_empty() {
@@ -345,6 +339,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
                 let left_bytes = self.layout.left_in_segment(end);
                 let is_end = left_bytes == self.layout.segment_bytes;
                 self.close(!is_end && needed_bytes > left_bytes);
+            }
+            if self.closed.len() >= self.options.queue_chunks_max {
+                return Err(AppendError::Busy);
             }
             let segment = self.layout.segment(self.tail.position);
             if segment == self.next_segment {

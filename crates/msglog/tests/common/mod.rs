@@ -327,7 +327,7 @@ impl History {
         }
         life.persisted = life.persisted.max(life.log.persisted());
         let waiting = life.log.chunks_waiting();
-        let most = self.options.queue_chunks_max + 4;
+        let most = self.options.queue_chunks_max + 1;
         if waiting > most {
             return Err(format!("{waiting} chunks wait, for {most} at most"));
         }
