@@ -145,7 +145,7 @@ pub enum LogSource {
     /// The first worker.
     Writer(Box<Writer>),
     /// Each other one.
-    Reader(Reader),
+    Reader(Box<Reader>),
 }
 
 impl LogSource {
@@ -154,7 +154,7 @@ impl LogSource {
         if worker == 0 {
             Self::Writer(Box::new(Writer::new(Arc::clone(of))))
         } else {
-            Self::Reader(Reader::new(Arc::clone(of), worker))
+            Self::Reader(Box::new(Reader::new(Arc::clone(of), worker)))
         }
     }
 }

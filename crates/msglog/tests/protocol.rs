@@ -2,7 +2,8 @@
 
 use iodyno_msglog::client::Connection;
 use iodyno_msglog::protocol::{
-    End, ErrorCode, FRAME_BYTES_MAX, Frame, Malformed, Published, Reply, Request, Start, Welcome, frame,
+    End, ErrorCode, FRAME_BYTES_MAX, Frame, Malformed, Published, Reply, Request, Start, Welcome,
+    frame,
 };
 use iodyno_msglog::{Durability, Message, MessageKind};
 use proptest::prelude::*;

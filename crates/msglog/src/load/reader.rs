@@ -55,17 +55,15 @@ impl Reader {
         let (durable, oldest) =
             (self.of.durable_position(), self.of.oldest_position.load(Ordering::Acquire));
         let (layout, chunk_bytes) = (&self.of.layout, u64::from(self.of.layout.chunk_bytes));
-        let at = match self.position.filter(|&at| self.left > 0 && at >= oldest) {
-            Some(at) => at,
-            None => {
-                // Segments begin with a chunk; other places are found from there.
-                let segments = layout.segment(oldest)..=layout.segment(durable.saturating_sub(1));
-                let count = segments.end() + 1 - segments.start();
-                let segment = segments.start() + below(&mut self.rng, count);
-                self.left = self.of.load.replay_chunks;
-                layout.segment_start(segment).max(oldest)
-            }
-        };
+        let goes_on = self.position.filter(|&at| self.left > 0 && at >= oldest);
+        let at = goes_on.unwrap_or_else(|| {
+            // Segments begin with a chunk; other places are found from there.
+            let segments = layout.segment(oldest)..=layout.segment(durable.saturating_sub(1));
+            let count = segments.end() + 1 - segments.start();
+            let segment = segments.start() + below(&mut self.rng, count);
+            self.left = self.of.load.replay_chunks;
+            layout.segment_start(segment).max(oldest)
+        });
         self.position = Some(at);
         let len_bytes = chunk_bytes.min(layout.left_in_segment(at));
         if at + len_bytes > durable {
@@ -91,18 +89,14 @@ impl Reader {
             if !is_whole && next > at {
                 break;
             }
-            match Chunk::parse(rest, layout.log_id, next) {
-                Ok(chunk) => {
-                    messages += u64::from(chunk.header.messages);
-                    next = layout.after(&chunk.header);
-                    if chunk.header.is_last_of_segment {
-                        break;
-                    }
-                }
-                Err(_) => {
-                    self.checked = None;
-                    return self.was_dropped();
-                }
+            let Ok(chunk) = Chunk::parse(rest, layout.log_id, next) else {
+                self.checked = None;
+                return self.was_dropped();
+            };
+            messages += u64::from(chunk.header.messages);
+            next = layout.after(&chunk.header);
+            if chunk.header.is_last_of_segment {
+                break;
             }
         }
         self.checked = Some((next, messages));

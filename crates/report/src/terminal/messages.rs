@@ -24,7 +24,7 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     let mut rate = Column::new("messages/s", 0);
     let mut bodies = Column::new("bodies", 3);
     let mut quantiles =
-        QUANTILES.map(|(name, q)| (q, Column::new(name, if q == 0.5 { 2 } else { 1 })));
+        QUANTILES.map(|(name, q)| (q, Column::new(name, if name == "p50" { 2 } else { 1 })));
     let mut max = Column::new("max", 2);
     let mut per_flush = Column::new("a flush", 5);
     let mut backlog = Column::new("backlog max", 4);
