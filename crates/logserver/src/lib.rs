@@ -7,6 +7,7 @@
 //! The protocol's bytes are in `iodyno_msglog::protocol`.
 
 mod commit;
+mod limits;
 mod open;
 mod publishers;
 mod receive;
@@ -16,6 +17,8 @@ mod shared;
 mod snapshot;
 pub mod storage;
 mod stream;
+mod wanted;
 
+pub use limits::Limits;
 pub use open::{Found, open_log};
-pub use server::{Limits, Server, ServerOptions, StartError};
+pub use server::{Server, ServerOptions, StartError};

@@ -3,7 +3,7 @@
 
 use crate::publishers::{Handle, NotAppended};
 use crate::shared::{Core, Ending, Task, wait};
-use crate::stream::{Order, Wanted};
+use crate::wanted::{Order, Wanted};
 use iodyno_msglog::protocol::{
     self, ErrorCode, HELLO_BYTES_MAX, Malformed, Published, Reply, Request, ServerError, VERSION,
     Welcome,

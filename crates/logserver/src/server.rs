@@ -1,10 +1,11 @@
 //! The server: recovers nothing itself, but takes a recovered log and its storage, listens, and ends in order.
 
+use crate::limits::Limits;
 use crate::publishers::Publishers;
 use crate::shared::{Core, Ending, Inbox, Shared};
 use crate::{commit, receive, send};
 use iodyno_msglog::protocol::{ErrorCode, ServerError};
-use iodyno_msglog::{Layout, Log, LogOptions, Recovered, Storage};
+use iodyno_msglog::{Log, LogOptions, Recovered, Storage};
 use iodyno_nbd::Endpoint;
 use iodyno_nbd::server::{ListenError, Listener};
 use iodyno_nbd::stream::Stream;
@@ -23,43 +24,6 @@ use thiserror::Error;
 const ACCEPT_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// A pause after the system refused a connection: it has no descriptors or memory left.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
-
-/// Limits of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections at a time.
-    pub connections: usize,
-    /// Time limit of TLS and of the hello, and of a last error to be taken.
-    pub handshake: Duration,
-    /// Bytes that are encoded for a client before it takes them: this and one chunk.
-    pub send_bytes: usize,
-    /// Bytes of the latest chunks that are kept in memory for subscribers.
-    pub recent_bytes: usize,
-    /// Time for connections to end in order when the server stops.
-    pub stop: Duration,
-    /// Time for a client to close its end behind an error.
-    pub linger: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 1024,
-            handshake: Duration::from_secs(10),
-            send_bytes: 256 << 10,
-            recent_bytes: 8 << 20,
-            stop: Duration::from_secs(5),
-            linger: Duration::from_secs(1),
-        }
-    }
-}
-
-impl Limits {
-    /// Chunks that are kept in memory: 4 or more.
-    pub(crate) fn recent_chunks(&self, layout: &Layout) -> usize {
-        (self.recent_bytes / layout.chunk_bytes as usize).max(4)
-    }
-}
 
 /// How a log is served.
 #[derive(Debug)]

@@ -1,8 +1,9 @@
 //! What the threads of a server share: the log, and for each connection what it waits for. One lock guards all of it, and no
 //! thread does I/O while it holds it.
 
+use crate::limits::Limits;
 use crate::publishers::Publishers;
-use crate::server::Limits;
+use crate::wanted::{Order, Wanted};
 use iodyno_msglog::protocol::ServerError;
 use iodyno_msglog::storage::Buffer;
 use iodyno_msglog::{Damage, Layout, Log, Persisted, Storage};
@@ -35,9 +36,9 @@ pub(crate) enum Task {
     /// Send this frame.
     Frame(Vec<u8>),
     /// Stream messages.
-    Read(crate::stream::Order),
+    Read(Order),
     /// Send the current values.
-    Query(crate::stream::Wanted),
+    Query(Wanted),
     /// Send the server's state.
     Status,
 }

@@ -1,7 +1,7 @@
 //! A snapshot of the current values: taken at once under the lock, by reference, and encoded piece by piece.
 
 use crate::shared::Shared;
-use crate::stream::Wanted;
+use crate::wanted::Wanted;
 use iodyno_msglog::protocol::Reply;
 use iodyno_msglog::state::Value;
 use iodyno_msglog::{Message, MessageKind};

@@ -2,45 +2,10 @@
 //! encodes what was requested. It waits for nothing, and holds nothing of what its client has not taken yet but one buffer.
 
 use crate::shared::{Core, Shared};
-use iodyno_msglog::Filter;
+use crate::wanted::{Order, Wanted};
 use iodyno_msglog::chunk::Invalid;
 use iodyno_msglog::protocol::{End, ErrorCode, Reply, ServerError, Start};
-use iodyno_msglog::{Chunk, Message, SegmentReader, Storage};
-
-/// Which messages or values a client wants.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    /// Empty for all.
-    topic: Box<str>,
-    filter: Option<Filter>,
-}
-
-impl Wanted {
-    pub(crate) fn new(topic: &str, filter: &str) -> Result<Self, ServerError> {
-        let parsed = if filter.is_empty() { None } else { Some(Filter::parse(filter)) };
-        let filter = parsed
-            .transpose()
-            .map_err(|error| ServerError::new(ErrorCode::Filter, 0, error.to_string()))?;
-        Ok(Self { topic: topic.into(), filter })
-    }
-
-    pub(crate) fn matches(&self, message: &Message<'_>) -> bool {
-        self.takes_topic(message.topic)
-            && self.filter.as_ref().is_none_or(|filter| filter.matches(message))
-    }
-
-    pub(crate) fn takes_topic(&self, topic: &str) -> bool {
-        self.topic.is_empty() || *self.topic == *topic
-    }
-}
-
-/// A stream as it was requested.
-#[derive(Clone, Debug)]
-pub(crate) struct Order {
-    pub(crate) start: Start,
-    pub(crate) end: End,
-    pub(crate) wanted: Wanted,
-}
+use iodyno_msglog::{Chunk, SegmentReader, Storage};
 
 /// How far a stream came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

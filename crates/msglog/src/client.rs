@@ -82,7 +82,7 @@ impl<S: Read + Write> Connection<S> {
     ///
     /// # Errors
     /// The server refuses, or is none.
-    pub fn open(stream: S, token: &[u8]) -> Result<Self, ClientError> {
+    pub fn begin(stream: S, token: &[u8]) -> Result<Self, ClientError> {
         let mut connection = Self {
             stream,
             welcome: None,

@@ -166,7 +166,7 @@ fn a_client_takes_what_a_server_says_piece_by_piece() {
     Reply::Stream { first: 5 }.encode(&mut said);
     Reply::StreamEnd { next: 9 }.encode(&mut said);
     Reply::Error { code: ErrorCode::Stops, number: 0, text: "over" }.encode(&mut said);
-    let mut connection = Connection::open(Recorded(Cursor::new(said)), b"").unwrap();
+    let mut connection = Connection::begin(Recorded(Cursor::new(said)), b"").unwrap();
     assert_eq!(connection.welcome(), Some(&welcome));
     assert_eq!(connection.read(Start::Now, End::Now, "", "").unwrap(), 5);
     assert_eq!(connection.reply().unwrap(), Reply::StreamEnd { next: 9 });

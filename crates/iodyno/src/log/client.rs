@@ -73,7 +73,7 @@ impl Dialer {
 pub(super) fn connect(flags: &LogClient) -> Result<Connection<Stream>, Failure> {
     let dialer = Dialer::new(flags)?;
     let stream = dialer.dial().map_err(|e| failure(e.into()))?;
-    Connection::open(stream, &dialer.token).map_err(failure)
+    Connection::begin(stream, &dialer.token).map_err(failure)
 }
 
 /// A client's error as a command's.

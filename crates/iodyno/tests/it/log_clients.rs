@@ -101,7 +101,7 @@ fn stalled_subscribers_hold_up_nobody() {
 
 /// Sends bytes on a new connection, and gives what the server says last: the code of its error, if it sends one.
 fn say(socket: &Path, bytes: &[u8]) -> Option<ErrorCode> {
-    let mut connection: Connection<Stream> = Connection::open(dial(socket).unwrap(), b"").unwrap();
+    let mut connection: Connection<Stream> = Connection::begin(dial(socket).unwrap(), b"").unwrap();
     // The server may have closed before it has taken all.
     let _ = connection.stream().send(bytes, Some(Instant::now() + Duration::from_secs(20)));
     connection.stream().end_sending();
@@ -250,7 +250,7 @@ fn clients_that_flood_let_others_go_on() {
             let (socket, is_over) = (&socket, &is_over);
             scope.spawn(move || {
                 let name = format!("flood {number}");
-                let connection = Connection::open(dial(socket).unwrap(), b"").unwrap();
+                let connection = Connection::begin(dial(socket).unwrap(), b"").unwrap();
                 let open = frame(&Request::OpenPublisher { name: &name });
                 connection.stream().send(&open, None).unwrap();
                 let mut sequence = 0;

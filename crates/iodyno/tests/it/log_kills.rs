@@ -127,7 +127,7 @@ fn follow(place: &Place) -> Vec<Got> {
             std::thread::sleep(Duration::from_millis(5));
             continue;
         };
-        let Ok(mut connection) = Connection::open(stream, b"") else { continue };
+        let Ok(mut connection) = Connection::begin(stream, b"") else { continue };
         let bookmark = Start::Message(all.last().map_or(1, |it| it.number + 1));
         match connection.read(bookmark, End::Never, "", "") {
             Ok(_) => {}

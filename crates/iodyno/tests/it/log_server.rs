@@ -99,7 +99,7 @@ pub(crate) fn dial(socket: &Path) -> io::Result<Stream> {
 }
 
 pub(crate) fn connect(place: &Place) -> Connection<Stream> {
-    Connection::open(dial(&socket(place)).unwrap(), b"").unwrap()
+    Connection::begin(dial(&socket(place)).unwrap(), b"").unwrap()
 }
 
 /// A publisher that connects again for as long as a test lasts.

@@ -288,7 +288,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     }
 
     fn try_connect(&mut self) -> Result<(), ClientError> {
-        let mut connection = Connection::open((self.dial)()?, &self.options.token)?;
+        let mut connection = Connection::begin((self.dial)()?, &self.options.token)?;
         connection.request(&Request::OpenPublisher { name: &self.options.name })?;
         let found = match connection.reply()? {
             Reply::Publisher { persisted, .. } => persisted,
