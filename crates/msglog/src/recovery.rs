@@ -167,8 +167,11 @@ pub fn recover(
     let from = layout.segment(durable.0.saturating_sub(1));
     let oldest_on_target = (newest + 1).saturating_sub(layout.slots());
     let from = from.max(oldest_on_target);
-    let end = scan(&mut reader, (from, newest), durable, |_, _| {});
-    let durable = end.durable;
+    // What was durable by all of them, and then what that makes of each.
+    let durable = scan(&mut reader, (from, newest), (durable, 0), |_, _| {}).durable;
+    let end = scan(&mut reader, (from, newest), (durable, 0), |_, _| {});
+    let after_last = end.last.map_or(0, |last| last.position + 1);
+    let durable = (end.durable, after_last);
     let last_segment = end.last.map_or(0, |last| layout.segment(last.position));
     found.tail.oldest_segment = layout.oldest_kept(last_segment).max(oldest_on_target);
 
@@ -177,7 +180,7 @@ pub fn recover(
     let dropped_from = (last_segment + 1).saturating_sub(layout.slots()).max(oldest_on_target);
     for segment in dropped_from..found.tail.oldest_segment {
         let mut part = found.state.clone();
-        let end = scan(&mut reader, (segment, segment), (0, 0), |chunk, _| {
+        let end = scan(&mut reader, (segment, segment), ((0, 0), 0), |chunk, _| {
             apply_chunk(&mut part, &layout, &chunk.header, chunk.bytes());
         });
         let is_whole = end.gap.is_none() && end.damages.is_empty() && end.last.is_some();
@@ -233,12 +236,13 @@ fn proven(header: &ChunkHeader) -> (u64, u32) {
     (header.durable_position, header.epoch)
 }
 
-/// Reads the chunks of some segments, the first to the last, of a log that was durable up to a place. `visit` gets each valid one, and the latest time of publication
+/// Reads the chunks of some segments, the first to the last, of a log that was durable up to a place, since an epoch; and whose last chunk
+/// is known to be before another place, or not known (0). `visit` gets each valid one, and the latest time of publication
 /// before it.
 fn scan(
     reader: &mut SegmentReader<'_>,
     (first_segment, last_segment): (u64, u64),
-    durable: (u64, u32),
+    (durable, after_last): ((u64, u32), u64),
     mut visit: impl FnMut(&Chunk<'_>, u64),
 ) -> ScanEnd {
     let layout = reader.layout;
@@ -263,8 +267,8 @@ fn scan(
             (Ok(chunk), Some((from, _))) => {
                 let ChunkHeader { durable_position, epoch, .. } = chunk.header;
                 let (durable, since_epoch) = found.durable;
-                let is_proof = durable_position > *from && epoch >= since_epoch;
-                if position < durable || is_proof {
+                let is_proof = durable_position > *from || position < after_last;
+                if position < durable || (is_proof && epoch >= since_epoch) {
                     Ok(chunk)
                 } else {
                     Err((Invalid::Stale, epoch))

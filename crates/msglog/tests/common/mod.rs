@@ -87,6 +87,8 @@ pub(crate) struct History {
     pub(crate) options: LogOptions,
     /// What was published in all, by number, as far as the log gave a number.
     pub(crate) published: BTreeMap<u64, Published>,
+    /// What was cut off.
+    pub(crate) cut: Vec<(u64, Published)>,
     /// All chunks that were durable, by their places.
     pub(crate) chunks: BTreeMap<u64, ChunkHeader>,
     pub(crate) persisted: u64,
@@ -142,6 +144,7 @@ impl History {
             layout,
             options,
             published: BTreeMap::new(),
+            cut: Vec::new(),
             chunks: BTreeMap::new(),
             persisted: 1,
             kind,
@@ -211,7 +214,7 @@ impl History {
     /// Goes on with a log that was opened.
     pub(crate) fn begin(&mut self, found: Recovered) -> Result<Life, String> {
         let end = found.tail.next_message;
-        self.published.split_off(&end);
+        self.cut.extend(self.published.split_off(&end));
         self.chunks.split_off(&found.tail.position);
         let log = Log::new(self.layout, self.options, found.tail, found.state);
         if log.persisted() != end {
