@@ -28,6 +28,8 @@ use crate::message::Message;
 pub const CHUNK_HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 4] = *b"IMC1";
 const FLAG_LAST_OF_SEGMENT: u32 = 1;
+/// Places and numbers of messages are below: no log comes so far.
+const COUNT_END: u64 = 1 << 62;
 /// The checksum covers all that follows it.
 const CHECKED_FROM: usize = 8;
 
@@ -64,6 +66,11 @@ impl ChunkHeader {
     /// Place of the chunk that follows, if it is in the same segment.
     pub fn end(&self) -> u64 {
         self.position + u64::from(self.length_bytes)
+    }
+
+    /// Number of the first message behind it.
+    pub fn next_message(&self) -> u64 {
+        self.first_message + u64::from(self.messages)
     }
 
     /// Writes it, with its checksum, to the start of a chunk whose records are in place.
@@ -113,7 +120,12 @@ impl ChunkHeader {
             is_last_of_segment: half(68)? & FLAG_LAST_OF_SEGMENT != 0,
         };
         let lengths = CHUNK_HEADER_BYTES..=header.length_bytes as usize;
-        lengths.contains(&(header.used_bytes as usize)).then_some(header)
+        let can_be = lengths.contains(&(header.used_bytes as usize))
+            && header.position < COUNT_END
+            && header.first_message < COUNT_END
+            && header.durable_position <= header.position
+            && header.epoch < u32::MAX;
+        can_be.then_some(header)
     }
 }
 

@@ -98,7 +98,8 @@ impl Layout {
         if segment_bytes == 0 || !segment_bytes.is_multiple_of(chunk_bytes.into()) {
             return Err(LayoutError::Segment { segment_bytes, chunk_bytes });
         }
-        let needed_bytes = segment_bytes.saturating_mul(SEGMENTS_MIN) + DESCRIPTION_BYTES;
+        let needed_bytes =
+            segment_bytes.saturating_mul(SEGMENTS_MIN).saturating_add(DESCRIPTION_BYTES);
         if capacity_bytes < needed_bytes {
             return Err(LayoutError::Capacity { capacity_bytes, needed_bytes });
         }

@@ -161,22 +161,26 @@ pub fn recover(
         cut: None,
         damages: Vec::new(),
     };
-    let Some(newest) = newest_segment(&mut reader)? else { return Ok(found) };
-    // The last chunk decides what is kept: chunks that were never acknowledged may stand in later segments, as many as were
-    // in flight.
-    let in_flight_bytes = 64 * u64::from(layout.chunk_bytes);
-    let back = 1 + in_flight_bytes.div_ceil(layout.segment_bytes);
-    let from = newest.saturating_sub(back).max((newest + 1).saturating_sub(layout.slots()));
-    let Some(last) = scan(&mut reader, (from, newest), |_, _| {}).last else { return Ok(found) };
-    let last_segment = layout.segment(last.position);
-    found.tail.oldest_segment = layout.oldest_kept(last_segment);
+    let Some((newest, durable)) = newest_segment(&mut reader) else { return Ok(found) };
+    // The last chunk decides what is kept: chunks that were never acknowledged may stand in later segments. What was durable
+    // when one of them was closed is there.
+    let from = layout.segment(durable.0.saturating_sub(1));
+    let oldest_on_target = (newest + 1).saturating_sub(layout.slots());
+    let from = from.max(oldest_on_target);
+    // What was durable by all of them, and then what that makes of each.
+    let durable = scan(&mut reader, (from, newest), (durable, 0), |_, _| {}).durable;
+    let end = scan(&mut reader, (from, newest), (durable, 0), |_, _| {});
+    let after_last = end.last.map_or(0, |last| last.position + 1);
+    let durable = (end.durable, after_last);
+    let last_segment = end.last.map_or(0, |last| layout.segment(last.position));
+    found.tail.oldest_segment = layout.oldest_kept(last_segment).max(oldest_on_target);
 
     // What dropped segments hold of the state may not have been carried yet. One that is not whole is being overwritten,
     // so what it held was carried.
-    let dropped_from = (last_segment + 1).saturating_sub(layout.slots());
+    let dropped_from = (last_segment + 1).saturating_sub(layout.slots()).max(oldest_on_target);
     for segment in dropped_from..found.tail.oldest_segment {
         let mut part = found.state.clone();
-        let end = scan(&mut reader, (segment, segment), |chunk, _| {
+        let end = scan(&mut reader, (segment, segment), ((0, 0), 0), |chunk, _| {
             apply_chunk(&mut part, &layout, &chunk.header, chunk.bytes());
         });
         let is_whole = end.gap.is_none() && end.damages.is_empty() && end.last.is_some();
@@ -185,7 +189,7 @@ pub fn recover(
 
     let Recovered { tail, state, messages, chunks, .. } = &mut found;
     let mut segment_before = tail.oldest_segment;
-    let end = scan(&mut reader, (tail.oldest_segment, newest), |chunk, before_ns| {
+    let end = scan(&mut reader, (tail.oldest_segment, newest), durable, |chunk, before_ns| {
         visit(chunk);
         let header = &chunk.header;
         let segment = layout.segment(header.position);
@@ -200,12 +204,17 @@ pub fn recover(
     });
     if let Some(last) = end.last {
         tail.position = layout.after(&last);
-        tail.next_message = last.first_message + u64::from(last.messages);
+        tail.next_message = last.next_message();
         tail.checksum = last.checksum;
         tail.time_ns = last.time_ns;
     }
     tail.epoch = end.epoch_max + 1;
-    found.cut = end.gap.map(|(_, invalid)| invalid).filter(|invalid| *invalid != Invalid::NoHeader);
+    found.cut = end.gap.map(|(_, invalid)| invalid).filter(|invalid| match invalid {
+        // What stood there before: nothing, another log, or a segment that was dropped.
+        Invalid::NoHeader | Invalid::OtherLog(_) => false,
+        Invalid::OtherPosition(at) => *at > tail.position,
+        _ => true,
+    });
     found.damages = end.damages;
     Ok(found)
 }
@@ -219,32 +228,51 @@ struct ScanEnd {
     damages: Vec<Damage>,
     /// The highest epoch, also of chunks that were never acknowledged.
     epoch_max: u32,
+    /// All below was durable when some chunk was closed, and that chunk's epoch: what is above is of no earlier one.
+    durable: (u64, u32),
 }
 
-/// Reads the chunks of some segments, the first to the last. `visit` gets each valid one, and the latest time of publication
+fn proven(header: &ChunkHeader) -> (u64, u32) {
+    (header.durable_position, header.epoch)
+}
+
+/// Reads the chunks of some segments, the first to the last, of a log that was durable up to a place, since an epoch; and whose last chunk
+/// is known to be before another place, or not known (0). `visit` gets each valid one, and the latest time of publication
 /// before it.
 fn scan(
     reader: &mut SegmentReader<'_>,
     (first_segment, last_segment): (u64, u64),
+    (durable, after_last): ((u64, u32), u64),
     mut visit: impl FnMut(&Chunk<'_>, u64),
 ) -> ScanEnd {
     let layout = reader.layout;
-    let mut found = ScanEnd::default();
+    let mut found = ScanEnd { durable, ..ScanEnd::default() };
     let mut position = layout.segment_start(first_segment);
     let end = layout.segment_start(last_segment + 1);
     while position < end {
-        let chunk = match reader.chunk(position) {
+        let chunk = reader.chunk(position);
+        if let Ok(chunk) = &chunk {
+            found.durable = found.durable.max(proven(&chunk.header));
+        }
+        let chunk = match chunk {
             Ok(chunk) if follows(found.last.as_ref(), &chunk.header, found.gap.is_some()) => {
                 Ok(chunk)
             }
             Ok(chunk) => Err((Invalid::Stale, chunk.header.epoch)),
             Err(invalid) => Err((invalid, 0)),
         };
-        // A chunk behind a gap proves damage only if the place of the gap was durable when it was closed. Otherwise it was
-        // written beside what is torn, and never acknowledged.
+        // Behind a gap, what was durable is the log's, and what was closed when the place of the gap was durable: the gap is damage.
+        // Anything else was written beside what is torn, and never acknowledged, or cut off by a later epoch.
         let chunk = match (chunk, &found.gap) {
-            (Ok(chunk), Some((from, _))) if chunk.header.durable_position <= *from => {
-                Err((Invalid::Stale, chunk.header.epoch))
+            (Ok(chunk), Some((from, _))) => {
+                let ChunkHeader { durable_position, epoch, .. } = chunk.header;
+                let (durable, since_epoch) = found.durable;
+                let is_proof = durable_position > *from || position < after_last;
+                if position < durable || (is_proof && epoch >= since_epoch) {
+                    Ok(chunk)
+                } else {
+                    Err((Invalid::Stale, epoch))
+                }
             }
             (chunk, _) => chunk,
         };
@@ -259,12 +287,13 @@ fn scan(
         };
         let header = chunk.header;
         if let Some((from, invalid)) = found.gap.take() {
-            let expected = |last: ChunkHeader| last.first_message + u64::from(last.messages);
+            let of_log = (first_segment == 0).then_some(1);
+            let expected = found.last.map_or(of_log, |last| Some(last.next_message()));
             found.damages.push(Damage {
                 position: from,
                 offset_bytes: layout.offset_bytes(from),
                 length_bytes: header.position - from,
-                messages: found.last.map(|last| (expected(last), header.first_message)),
+                messages: expected.map(|expected| (expected, header.first_message)),
                 what: invalid.to_string(),
             });
         }
@@ -279,18 +308,18 @@ fn scan(
 /// Whether a valid chunk may stand after `last`; behind a gap its predecessor is unknown.
 fn follows(last: Option<&ChunkHeader>, next: &ChunkHeader, after_gap: bool) -> bool {
     let Some(last) = last else { return true };
-    let is_next = next.previous_checksum == last.checksum
-        && next.first_message == last.first_message + u64::from(last.messages);
-    next.epoch >= last.epoch && (is_next || (after_gap && next.first_message >= last.first_message))
+    let expected = last.next_message();
+    let is_next = next.previous_checksum == last.checksum && next.first_message == expected;
+    next.epoch >= last.epoch && (is_next || (after_gap && next.first_message >= expected))
 }
 
-/// The newest segment that holds a valid chunk. None: the log is empty.
-fn newest_segment(reader: &mut SegmentReader<'_>) -> Result<Option<u64>, OpenError> {
-    let mut newest = None;
-    for slot in 0..reader.layout.slots() {
-        newest = newest.max(reader.segment_in(slot)?);
-    }
-    Ok(newest)
+/// The newest segment that holds a valid chunk, and the place below which all was durable when one of its chunks was closed. None:
+/// the log is empty.
+fn newest_segment(reader: &mut SegmentReader<'_>) -> Option<(u64, (u64, u32))> {
+    let layout = reader.layout;
+    let newest = (0..layout.slots()).filter_map(|slot| reader.newest_in(slot));
+    let newest = newest.max_by_key(|header| layout.segment(header.position))?;
+    Some((layout.segment(newest.position), proven(&newest)))
 }
 
 /// Reads chunks one after the other, in large reads.
@@ -300,6 +329,8 @@ pub struct SegmentReader<'a> {
     buffer: Box<dyn crate::storage::Buffer>,
     /// What the buffer holds: offset on the target, and bytes.
     held: (u64, usize),
+    /// The block behind that can't be read.
+    failed: Option<io::ErrorKind>,
 }
 
 impl fmt::Debug for SegmentReader<'_> {
@@ -312,7 +343,7 @@ impl<'a> SegmentReader<'a> {
     /// For the log of that layout.
     pub fn new(storage: &'a dyn Storage, layout: Layout) -> Self {
         let bytes = READ_BYTES.max(layout.chunk_bytes as usize * 2);
-        Self { storage, layout, buffer: storage.buffer(bytes), held: (0, 0) }
+        Self { storage, layout, buffer: storage.buffer(bytes), held: (0, 0), failed: None }
     }
 
     /// The chunk at a place of the log.
@@ -320,65 +351,87 @@ impl<'a> SegmentReader<'a> {
     /// # Errors
     /// Why there is none.
     pub fn chunk(&mut self, position: u64) -> Result<Chunk<'_>, Invalid> {
-        let offset_bytes = self.layout.offset_bytes(position);
-        let left_bytes = self.layout.left_in_segment(position);
+        let layout = self.layout;
+        let (offset_bytes, left_bytes) =
+            (layout.offset_bytes(position), layout.left_in_segment(position));
+        let failed = self.read(offset_bytes, left_bytes);
+        let bytes = self.bytes_at(offset_bytes, left_bytes);
+        match (Chunk::parse(bytes, layout.log_id, position), failed) {
+            (Err(Invalid::NoHeader | Invalid::Cut), Some(kind)) => Err(Invalid::Unreadable(kind)),
+            (Ok(chunk), _) if !chunk.header.length_bytes.is_multiple_of(layout.align_bytes) => {
+                Err(Invalid::Record)
+            }
+            (chunk, _) => chunk,
+        }
+    }
+
+    /// Makes the buffer hold a chunk at an offset, as far as that can be read; else says why not.
+    fn read(&mut self, offset_bytes: u64, left_bytes: u64) -> Option<io::ErrorKind> {
+        let wanted = left_bytes.min(self.layout.chunk_bytes.into());
+        let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
+        let is_held = held_at <= offset_bytes && offset_bytes + wanted <= held_end;
+        let is_before_failed =
+            self.failed.is_some() && held_at <= offset_bytes && offset_bytes < held_end;
+        if is_held {
+            return None;
+        }
+        if is_before_failed {
+            return self.failed;
+        }
+        let bytes = left_bytes.min((*self.buffer).as_ref().len() as u64) as usize;
+        let to = &mut (*self.buffer).as_mut()[..bytes];
+        (self.held, self.failed) = ((offset_bytes, bytes), None);
+        if self.storage.read_at(offset_bytes, to).is_ok() {
+            return None;
+        }
+        // What can't be read may lie behind the chunk.
+        let mut read_bytes = 0;
+        for block in to.chunks_mut(self.layout.align_bytes as usize) {
+            if let Err(e) = self.storage.read_at(offset_bytes + read_bytes as u64, block) {
+                self.failed = Some(e.kind());
+                break;
+            }
+            read_bytes += block.len();
+        }
+        self.held.1 = read_bytes;
+        self.failed.filter(|_| (read_bytes as u64) < wanted)
+    }
+
+    /// What the buffer holds of a chunk at an offset.
+    fn bytes_at(&self, offset_bytes: u64, left_bytes: u64) -> &[u8] {
         let wanted = left_bytes.min(self.layout.chunk_bytes.into()) as usize;
         let (held_at, held_bytes) = self.held;
-        let is_held =
-            offset_bytes >= held_at && offset_bytes + wanted as u64 <= held_at + held_bytes as u64;
-        if !is_held {
-            let mut bytes = left_bytes.min((*self.buffer).as_ref().len() as u64) as usize;
-            self.held = (0, 0);
-            let to = &mut (*self.buffer).as_mut()[..bytes];
-            let mut read = self.storage.read_at(offset_bytes, to);
-            if read.is_err() && wanted < bytes {
-                // What can't be read may lie behind the chunk.
-                bytes = wanted;
-                read = self.storage.read_at(offset_bytes, &mut to[..wanted]);
-            }
-            if let Err(e) = read {
-                return Err(Invalid::Unreadable(e.kind()));
-            }
-            self.held = (offset_bytes, bytes);
-        }
-        let (held_at, held_bytes) = self.held;
-        let bytes = &(*self.buffer).as_ref()[(offset_bytes - held_at) as usize..held_bytes];
-        Chunk::parse(bytes, self.layout.log_id, position)
+        let held = &(*self.buffer).as_ref()[(offset_bytes - held_at) as usize..held_bytes];
+        &held[..wanted.min(held.len())]
     }
 
     /// Forgets what it has read: the log may have been written meanwhile.
     pub fn forget(&mut self) {
-        self.held = (0, 0);
+        (self.held, self.failed) = ((0, 0), None);
     }
 
-    /// The segment that a slot holds, by the first chunk in it that is whole. A slot in which none of the first
-    /// [`SEARCH_BYTES`] is valid counts as empty: to read all of a large target that was hardly used would take hours.
-    fn segment_in(&mut self, slot: u64) -> Result<Option<u64>, OpenError> {
+    /// A chunk of the newest segment that has been in a slot, by the chunks in it that are whole. A slot in which none of the
+    /// first [`SEARCH_BYTES`] is valid counts as empty: to read all of a large target that was hardly used would take hours.
+    fn newest_in(&mut self, slot: u64) -> Option<ChunkHeader> {
         let layout = self.layout;
-        let slot_start = layout.offset_bytes(layout.segment_start(slot));
         let end = layout.segment_bytes.min(SEARCH_BYTES.max(layout.chunk_bytes.into()));
+        let mut newest: Option<ChunkHeader> = None;
         let mut at = 0;
         while at < end {
-            let offset_bytes = slot_start + at;
+            let offset_bytes = layout.offset_bytes(layout.segment_start(slot)) + at;
             let left_bytes = layout.segment_bytes - at;
-            let bytes = left_bytes.min((*self.buffer).as_ref().len() as u64) as usize;
-            self.held = (0, 0);
-            let to = &mut (*self.buffer).as_mut()[..bytes];
-            self.storage
-                .read_at(offset_bytes, to)
-                .map_err(|source| OpenError::Read { offset_bytes, source })?;
-            let read = &(*self.buffer).as_ref()[..bytes];
-            for start in (0..bytes).step_by(layout.align_bytes as usize) {
-                let Some(header) = ChunkHeader::peek(&read[start..]) else { continue };
-                let is_here = layout.offset_bytes(header.position) == offset_bytes + start as u64;
-                if is_here && Chunk::parse(&read[start..], layout.log_id, header.position).is_ok() {
-                    return Ok(Some(layout.segment(header.position)));
-                }
+            self.read(offset_bytes, left_bytes);
+            let bytes = self.bytes_at(offset_bytes, left_bytes);
+            let header = ChunkHeader::peek(bytes)
+                .filter(|header| layout.offset_bytes(header.position) == offset_bytes)
+                .filter(|header| Chunk::parse(bytes, layout.log_id, header.position).is_ok());
+            let step = header.map_or(0, |header| header.length_bytes);
+            at += u64::from(step.max(1).next_multiple_of(layout.align_bytes));
+            let segment = |header: &ChunkHeader| layout.segment(header.position);
+            if header.as_ref().map(segment) > newest.as_ref().map(segment) {
+                newest = header;
             }
-            // A chunk may begin in one read and end in the next.
-            let overlap = if bytes as u64 == left_bytes { 0 } else { layout.chunk_bytes as usize };
-            at += (bytes - overlap) as u64;
         }
-        Ok(None)
+        newest
     }
 }

@@ -7,8 +7,8 @@ pub(crate) mod disk;
 use disk::Disk;
 use iodyno_msglog::recovery::{create, recover};
 use iodyno_msglog::{
-    Action, AppendError, CommitRule, Durability, Layout, Log, LogOptions, Message, MessageKind,
-    State, Storage,
+    Action, AppendError, ChunkHeader, CommitRule, Durability, Layout, Log, LogOptions, Message,
+    MessageKind, Recovered, State, Storage,
 };
 use iodyno_units::rng::{Generator, below, stream};
 use std::collections::BTreeMap;
@@ -87,6 +87,11 @@ pub(crate) struct History {
     pub(crate) options: LogOptions,
     /// What was published in all, by number, as far as the log gave a number.
     pub(crate) published: BTreeMap<u64, Published>,
+    /// What was cut off.
+    pub(crate) cut: Vec<(u64, Published)>,
+    /// All chunks that were durable, by their places.
+    pub(crate) chunks: BTreeMap<u64, ChunkHeader>,
+    pub(crate) persisted: u64,
     kind: Kind,
     clock_ns: u64,
     keys: u64,
@@ -139,6 +144,9 @@ impl History {
             layout,
             options,
             published: BTreeMap::new(),
+            cut: Vec::new(),
+            chunks: BTreeMap::new(),
+            persisted: 1,
             kind,
             clock_ns: 1,
             keys: if kind == Kind::ManyValues {
@@ -156,7 +164,9 @@ impl History {
     pub(crate) fn open(&mut self, persisted: u64) -> Result<Life, String> {
         let mut numbers = Vec::new();
         let mut wrong = None;
+        let mut headers = Vec::new();
         let found = recover(&self.disk, |chunk| {
+            headers.push((chunk.header.position, chunk.header));
             for (number, message) in chunk.messages() {
                 numbers.push(number);
                 if !self.published.get(&number).is_some_and(|it| it.as_message() == message) {
@@ -197,7 +207,15 @@ impl History {
             return Err(format!("message {number} was dropped before its time"));
         }
         self.check_state(&found.state, end).map_err(|e| format!("after the cut, {e}"))?;
-        self.published.split_off(&end);
+        self.chunks.extend(headers);
+        self.begin(found)
+    }
+
+    /// Goes on with a log that was opened.
+    pub(crate) fn begin(&mut self, found: Recovered) -> Result<Life, String> {
+        let end = found.tail.next_message;
+        self.cut.extend(self.published.split_off(&end));
+        self.chunks.split_off(&found.tail.position);
         let log = Log::new(self.layout, self.options, found.tail, found.state);
         if log.persisted() != end {
             return Err(format!("persisted to {} for {end}", log.persisted()));
@@ -293,6 +311,23 @@ impl History {
         }
     }
 
+    /// Writes on in a log that was opened with damage, and crashes. What was persisted is in `persisted`.
+    pub(crate) fn crashes_on(
+        &mut self,
+        found: Recovered,
+        rng: &mut Generator,
+    ) -> Result<(), String> {
+        let mut life = self.begin(found)?;
+        let steps = below(rng, 100);
+        self.run(&mut life, rng, steps)?;
+        self.persisted = life.persisted;
+        for (_, offset, bytes) in &life.writes {
+            self.disk.write_some(*offset, bytes, rng);
+        }
+        self.disk.cut_power(rng);
+        Ok(())
+    }
+
     /// Takes up what the log wants next. Whether it wants something.
     fn issue(&self, life: &mut Life) -> bool {
         match life.log.next_action() {
@@ -321,8 +356,9 @@ impl History {
         }
     }
 
-    fn note_persisted(&self, life: &mut Life) -> Result<(), String> {
+    fn note_persisted(&mut self, life: &mut Life) -> Result<(), String> {
         while let Some(chunk) = life.log.next_persisted() {
+            self.chunks.insert(chunk.header.position, chunk.header);
             life.log.recycle(chunk.buffer);
         }
         life.persisted = life.persisted.max(life.log.persisted());
@@ -335,9 +371,9 @@ impl History {
     }
 
     /// Carries everything out that the log wants.
-    pub(crate) fn drain(&self, life: &mut Life) -> Result<(), String> {
+    pub(crate) fn drain(&mut self, life: &mut Life) -> Result<(), String> {
         loop {
-            let wants = self.issue(life);
+            let wants = self.issue(life) || !life.writes.is_empty() || life.flush.is_some();
             if !life.writes.is_empty() {
                 self.complete_write(life, 0);
             }
