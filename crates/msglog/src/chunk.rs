@@ -199,6 +199,11 @@ impl<'a> Chunk<'a> {
         is_whole.then_some(chunk).ok_or(Invalid::Record)
     }
 
+    /// A chunk that this process has made, with its own header.
+    pub(crate) fn of_own(header: ChunkHeader, bytes: &'a [u8]) -> Self {
+        Self { header, whole: bytes }
+    }
+
     /// Its records, in their order.
     pub fn records(&self) -> Records<'a> {
         Records { rest: &self.whole[CHUNK_HEADER_BYTES..self.header.used_bytes as usize] }

@@ -67,6 +67,9 @@ pub struct Commit {
     flushing: Option<u64>,
     /// All chunks below are durable.
     durable: u64,
+    /// A chunk that was not full has been written since the last flush was issued. One such chunk joins a group, and ends it:
+    /// more would hold the flush up.
+    has_partial: bool,
     is_broken: bool,
 }
 
@@ -84,6 +87,7 @@ impl Commit {
             written_beyond: 0,
             flushing: None,
             durable: 0,
+            has_partial: false,
             is_broken: false,
         }
     }
@@ -132,7 +136,7 @@ impl Commit {
         let is_idle = in_flight == 0;
         let writes_now = match waiting {
             Waiting::None => false,
-            Waiting::Partial => is_idle && self.written == self.durable,
+            Waiting::Partial => is_idle && !self.has_partial,
             Waiting::Full => true,
         };
         if may_write && writes_now {
@@ -148,7 +152,8 @@ impl Commit {
 
     /// The next chunk's write is issued; its number.
     #[inline]
-    pub fn write_begins(&mut self) -> u64 {
+    pub fn write_begins(&mut self, waiting: Waiting) -> u64 {
+        self.has_partial |= waiting == Waiting::Partial && self.rule.flushes();
         self.issued += 1;
         self.issued - 1
     }
@@ -175,6 +180,7 @@ impl Commit {
     pub fn flush_begins(&mut self) {
         debug_assert!(self.flushing.is_none(), "one flush at a time");
         self.flushing = Some(self.written);
+        self.has_partial = false;
     }
 
     /// The flush has completed. One that failed is not tried again: what it covered may be lost, and a second would

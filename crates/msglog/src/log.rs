@@ -97,12 +97,15 @@ struct Open<B> {
     used_bytes: usize,
     limit_bytes: usize,
     messages: u32,
+    changes_state: bool,
 }
 
 /// A closed chunk: it waits, is being written, or is written and not durable.
 #[derive(Debug)]
 struct Closed<B> {
     header: ChunkHeader,
+    /// A record of it has a key or a publisher.
+    changes_state: bool,
     buffer: Arc<B>,
 }
 
@@ -413,7 +416,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
     /// Keys of messages that are not durable yet.
     fn changing(&self) -> HashSet<(Box<str>, Box<[u8]>)> {
         let mut keys = HashSet::new();
-        for Closed { header, buffer } in &self.closed {
+        for Closed { header, buffer, .. } in &self.closed {
             if let Ok(chunk) = Chunk::parse((**buffer).as_ref(), header.log_id, header.position) {
                 let messages = chunk.records().filter(|it| it.kind.is_message());
                 keys.extend(messages.map(|it| (it.topic.into(), it.key.into())));
@@ -426,7 +429,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         let left_bytes = self.layout.left_in_segment(self.tail.position);
         let limit_bytes = left_bytes.min(self.layout.chunk_bytes.into()) as usize;
         let buffer = self.free.pop().unwrap_or_else(buffers);
-        self.open = Some(Open { buffer, used_bytes: CHUNK_HEADER_BYTES, limit_bytes, messages: 0 });
+        self.open = Some(Open {
+            buffer,
+            used_bytes: CHUNK_HEADER_BYTES,
+            limit_bytes,
+            messages: 0,
+            changes_state: false,
+        });
     }
 
     /// Puts a record into the open chunk, which has space for it.
@@ -434,6 +443,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         let Some(open) = &mut self.open else { return };
         message.encode(&mut open.buffer.as_mut()[open.used_bytes..]);
         open.used_bytes += message.record_bytes();
+        open.changes_state |= !message.key.is_empty() || message.publisher != 0;
         if message.kind.is_message() {
             open.messages += 1;
             self.tail.next_message += 1;
@@ -464,7 +474,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         note_in_index(&mut self.tail.index, &header, before_ns);
         self.tail.checksum = header.checksum;
         self.tail.position = self.layout.after(&header);
-        self.closed.push_back(Closed { header, buffer: Arc::new(open.buffer) });
+        let (changes_state, buffer) = (open.changes_state, Arc::new(open.buffer));
+        self.closed.push_back(Closed { header, changes_state, buffer });
     }
 
     /// What to do next. None: nothing before an append, [`Log::written`] or [`Log::flushed`].
@@ -486,9 +497,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
                 if at == self.closed.len() {
                     self.close(false);
                 }
-                let Closed { header, buffer } = self.closed.get(at)?;
+                let Closed { header, buffer, .. } = self.closed.get(at)?;
                 Some(Action::Write {
-                    chunk: self.commit.write_begins(),
+                    chunk: self.commit.write_begins(waiting),
                     offset_bytes: self.layout.offset_bytes(header.position),
                     len_bytes: header.length_bytes as usize,
                     buffer: Arc::clone(buffer),
@@ -524,7 +535,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         if self.commit.durable() == self.first_closed {
             return None;
         }
-        let Closed { header, buffer } = self.closed.pop_front()?;
+        let Closed { header, changes_state, buffer } = self.closed.pop_front()?;
         self.first_closed += 1;
         self.closed_before_ns = header.time_ns;
         self.durable =
@@ -532,8 +543,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         while self.carried.front().is_some_and(|it| it.chunks <= self.first_closed) {
             self.carried.pop_front();
         }
-        if self.options.keeps_state {
-            apply_chunk(&mut self.state, &self.layout, &header, (*buffer).as_ref());
+        if self.options.keeps_state && changes_state {
+            // The log wrote the chunk itself: its checksum needs no check.
+            let chunk = Chunk::of_own(header, (*buffer).as_ref());
+            apply_chunk(&mut self.state, &self.layout, &chunk);
         }
         Some(Persisted { header, buffer })
     }
@@ -563,13 +576,11 @@ pub(crate) fn note_in_index(
 }
 
 /// Takes a chunk's records into the state.
-pub(crate) fn apply_chunk(state: &mut State, layout: &Layout, header: &ChunkHeader, bytes: &[u8]) {
-    let segment = layout.segment(header.position);
-    if let Ok(chunk) = Chunk::parse(bytes, header.log_id, header.position) {
-        let mut number = header.first_message;
-        for record in chunk.records() {
-            state.apply(&record, number, segment);
-            number += u64::from(record.kind.is_message());
-        }
+pub(crate) fn apply_chunk(state: &mut State, layout: &Layout, chunk: &Chunk<'_>) {
+    let segment = layout.segment(chunk.header.position);
+    let mut number = chunk.header.first_message;
+    for record in chunk.records() {
+        state.apply(&record, number, segment);
+        number += u64::from(record.kind.is_message());
     }
 }

@@ -114,7 +114,7 @@ impl Writer {
             _ => Waiting::Partial,
         };
         match self.commit.step(waiting) {
-            Step::Write => self.write(waiting_messages, now_ns),
+            Step::Write => self.write(waiting, waiting_messages),
             Step::Flush => {
                 self.commit.flush_begins();
                 issue(Op::FLUSH, 0)
@@ -146,7 +146,7 @@ impl Writer {
         (limit_bytes.saturating_sub(CHUNK_HEADER_BYTES) / self.of.record_bytes()) as u32
     }
 
-    fn write(&mut self, waiting: u64, _now_ns: u64) -> Next<u64> {
+    fn write(&mut self, waiting: Waiting, waiting_messages: u64) -> Next<u64> {
         let layout = &self.of.layout;
         let left_bytes = layout.left_in_segment(self.tail);
         if left_bytes == layout.segment_bytes {
@@ -154,7 +154,7 @@ impl Writer {
             self.of.oldest_position.store(layout.segment_start(oldest), Ordering::Release);
         }
         let most = self.per_chunk.min(self.fits(left_bytes));
-        let messages = u64::from(most).min(waiting) as u32;
+        let messages = u64::from(most).min(waiting_messages) as u32;
         let used_bytes = CHUNK_HEADER_BYTES + messages as usize * self.of.record_bytes();
         let pending = Pending {
             position: self.tail,
@@ -178,7 +178,7 @@ impl Writer {
             fua: self.of.load.fua,
         };
         self.pending.push_back(pending);
-        issue(op, self.commit.write_begins())
+        issue(op, self.commit.write_begins(waiting))
     }
 
     /// The bytes of a chunk. Chunks are filled in their order, since each names the checksum of the one before.
