@@ -121,7 +121,8 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
             replayed_per_s,
             room_bytes: flags.backlog_bytes.or(room).unwrap_or(0),
         };
-        return log.demand(flags.p99.unwrap_or(1), capacity_bytes).map_err(Failure::input);
+        let p99_ns = flags.p99.unwrap_or(1);
+        return Demand::of_log(log, p99_ns, capacity_bytes).map_err(Failure::input);
     }
     if let Some(run) = &flags.like {
         let like = like(run, notebook)?;

@@ -29,6 +29,23 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// That of a message log.
+    ///
+    /// # Errors
+    /// A log that can't be, in a sentence.
+    pub fn of_log(log: LogDemand, p99_ns: u64, capacity_bytes: u64) -> Result<Self, String> {
+        Ok(Self {
+            name: "log".to_owned(),
+            like: None,
+            log: Some(log),
+            spec: log.workload()?,
+            rate_iops: log.reads_per_s() + log.writes_per_s(),
+            p99_ns,
+            capacity_bytes,
+            active_bytes: None,
+        })
+    }
+
     /// The workload on one of so many arrays of all systems together, of so many bytes each, which together are offered
     /// `rate_iops`: arrivals are random (Poisson), so what users do.
     pub(crate) fn on_array(

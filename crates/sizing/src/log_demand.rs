@@ -1,9 +1,6 @@
 //! The demand of a message log: a rate of messages turned into the log's writes and its replays' reads, and the stall of
 //! storage that publishers survive. Arithmetic alone; the demand that follows is sized as any other.
 
-use crate::demand::Demand;
-use crate::sizing::Sizing;
-use iodyno_emulate::spec;
 use iodyno_workload::Spec;
 use std::fmt::Write as _;
 
@@ -76,56 +73,27 @@ impl LogDemand {
         self.survived_ns().filter(|_| spare > 0.0).map(|stall_ns| stall_ns / spare)
     }
 
-    /// The demand that follows.
+    /// Its writes and reads as a workload, without a rate.
     ///
     /// # Errors
     /// A log or a workload that can't be, in a sentence.
-    pub fn demand(self, p99_ns: u64, capacity_bytes: u64) -> Result<Demand, String> {
+    pub(crate) fn workload(&self) -> Result<Spec, String> {
         self.check()?;
         let (reads, writes) = (self.reads_per_s(), self.writes_per_s());
-        let run = (REPLAY_BYTES / self.chunk_bytes).max(2);
-        let mut toml = format!(
-            "schema = 1\nblock = \"{}B\"\n[mix]\nwrite = {writes}\n{}",
-            self.chunk_bytes,
-            if reads > 0.0 { format!("read = {reads}\n") } else { String::new() }
-        );
+        let mut toml =
+            format!("schema = 1\nblock = \"{}B\"\n[mix]\nwrite = {writes}\n", self.chunk_bytes);
         if reads > 0.0 {
-            let reads = "[read]\naddresses = { pattern = \"sequential\", run = ";
-            let _ = writeln!(toml, "{reads}{run} }}");
+            let run = (REPLAY_BYTES / self.chunk_bytes).max(2);
+            let addresses = "[read]\naddresses = { pattern = \"sequential\", run = ";
+            let _ = writeln!(toml, "read = {reads}\n{addresses}{run} }}");
         }
         // A chunk is durable before its messages are said to be persisted.
         toml +=
             "[write]\nfua = \"100%\"\naddresses = { pattern = \"sequential\", shared = true }\n";
-        let spec = Spec::from_toml(&toml).map_err(|errors| {
+        Spec::from_toml(&toml).map_err(|errors| {
             errors.first().map_or_else(String::new, |error| error.message.clone())
-        })?;
-        Ok(Demand {
-            name: "log".to_owned(),
-            like: None,
-            log: Some(self),
-            spec,
-            rate_iops: reads + writes,
-            p99_ns,
-            capacity_bytes,
-            active_bytes: None,
         })
     }
-}
-
-/// The longest pauses of the recommended system that its files state, with what pauses, ns.
-pub(crate) fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
-    let Some(row) = sizing.rows.first() else { return Vec::new() };
-    let of = &sizing.candidates[row.candidate];
-    let mut all = Vec::new();
-    if let spec::Kind::Flash(flash) = &of.device.device.kind
-        && let Some(stall) = flash.translation.stall
-    {
-        all.push(("the device's own pause", stall.for_ns));
-    }
-    if let Some(adapters) = of.adapters.as_ref().filter(|adapters| adapters.count > 1) {
-        all.push(("the takeover of a lost adapter's arrays", adapters.failover_ns));
-    }
-    all
 }
 
 #[cfg(test)]
@@ -147,9 +115,7 @@ mod tests {
             (64, 15_625.0, 62_500.0)
         );
         assert!(log.written_bytes_per_s() > 1e9);
-        let demand = log.demand(2_000_000, 0).unwrap();
-        assert!((demand.rate_iops - 78_125.0).abs() < 1e-9);
-        assert!((demand.write_share() - 0.2).abs() < 1e-12);
+        assert!(log.workload().is_ok());
         let stall_ns = log.survived_ns().unwrap();
         assert!((stall_ns - 0.262_144e9).abs() < 1.0, "{stall_ns}");
         // With a quarter to spare it takes four times as long as the stall.

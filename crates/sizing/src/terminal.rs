@@ -2,11 +2,12 @@
 
 use crate::candidate::Candidate;
 use crate::detail::{CacheAdvice, Detail, WhatIf};
-use crate::log_demand::{LogDemand, pauses};
+use crate::log_demand::LogDemand;
 use crate::row::Row;
 use crate::search::{Count, UNITS_MAX};
 use crate::simulate::Condition;
 use crate::sizing::Sizing;
+use iodyno_emulate::spec;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{Column, Field, lines_in_parts};
 use iodyno_page::terminal::text::{Role, clean, hanging, pad, paint, shown};
@@ -144,6 +145,22 @@ pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static st
             if pause_ns as f64 <= survived_ns { "is survived" } else { "blocks publishers" };
         let pause = human::time_ns(pause_ns as f64);
         all.push(("", format!("{what}, {pause}, {outcome}")));
+    }
+    all
+}
+
+/// The longest pauses of the recommended system that its files state, with what pauses, ns.
+fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
+    let Some(row) = sizing.rows.first() else { return Vec::new() };
+    let of = &sizing.candidates[row.candidate];
+    let mut all = Vec::new();
+    if let spec::Kind::Flash(flash) = &of.device.device.kind
+        && let Some(stall) = flash.translation.stall
+    {
+        all.push(("the device's own pause", stall.for_ns));
+    }
+    if let Some(adapters) = of.adapters.as_ref().filter(|adapters| adapters.count > 1) {
+        all.push(("the takeover of a lost adapter's arrays", adapters.failover_ns));
     }
     all
 }

@@ -2,7 +2,7 @@
 
 use crate::over_time::OverTime;
 use core::ops::Range;
-use iodyno_measure::{Cell, ClassStats, Histogram, Latency, Quantity};
+use iodyno_measure::{Cell, Histogram, Latency, Quantity};
 use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::Percent;
 
@@ -153,7 +153,7 @@ impl Taken {
     fn weighted(cells: &[Cell], of: Range<usize>, weights: &[f64], simulated: u64) -> Self {
         let mut latency = Histogram::new();
         for interval in cells.iter().flat_map(|cell| cell.series.get(of.clone()).unwrap_or(&[])) {
-            interval.iter().for_each(|(_, class)| latency.merge(latency_of(class)));
+            interval.iter().for_each(|(_, class)| latency.merge(class.response_time()));
         }
         let quartile = |q: f64| latency.quantile_ns(q).unwrap_or(0) as f64;
         let batches = &batches(cells)[of];
@@ -199,11 +199,6 @@ pub(crate) fn rounds(cells: &[Cell], intervals_a_round: usize) -> Vec<f64> {
     batches.chunks_exact(intervals_a_round).map(|round| round.iter().map(|b| b.ops).sum()).collect()
 }
 
-/// The latencies of a kind of operation: in an open loop from the intended start on.
-pub(crate) fn latency_of(class: &ClassStats) -> &Histogram {
-    class.response.as_ref().unwrap_or(&class.service)
-}
-
 /// One interval over all devices.
 struct Batch {
     ops: f64,
@@ -222,7 +217,7 @@ fn batches(cells: &[Cell]) -> Vec<Batch> {
             batch.bytes += interval.bytes() as f64;
             batch.read_bytes += interval.class(OpKind::Read).map_or(0, |c| c.bytes) as f64;
             batch.sum_ns +=
-                interval.iter().map(|(_, c)| latency_of(c).sum_ns() as f64).sum::<f64>();
+                interval.iter().map(|(_, c)| c.response_time().sum_ns() as f64).sum::<f64>();
         }
         batch
     };

@@ -3,8 +3,7 @@
 //! supported by the samples"; it is never 0.
 
 use crate::error_strata::{Spread, Stratum};
-use crate::outcome::Outcome;
-use crate::over_time::TimeLine;
+use crate::outcome::{Outcome, TimeLine};
 use crate::row::{Nearer, Row};
 use crate::series::{Series, series};
 use crate::wanted::Wanted;

@@ -5,7 +5,7 @@ use crate::cell::{CellKey, Rounds, Taken};
 use crate::error_strata::{Stratum, strata};
 use crate::metric::{AtOptimum, Recipe};
 use crate::null::null;
-use crate::over_time::{self, TimeLine};
+use crate::over_time::OverTime;
 use crate::published::Figure;
 use crate::row::{Null, Row};
 use crate::score::score;
@@ -43,6 +43,17 @@ pub struct Outcome<'a> {
     pub latency_error_max: f64,
 }
 
+/// The latencies of one cell of a panel over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeLine {
+    /// The panel.
+    pub panel: usize,
+    /// The cell.
+    pub at: CellKey,
+    /// Its latencies.
+    pub over_time: OverTime,
+}
+
 impl<'a> Outcome<'a> {
     /// Computes every row from the cells' results.
     ///
@@ -59,7 +70,7 @@ impl<'a> Outcome<'a> {
             study,
             rows,
             strata,
-            over_time: over_time::lines(study, taken),
+            over_time: time_lines(study, taken),
             cells: taken.len(),
             in_rounds: (rounds().count(), rounds().filter(|r| r.steady).count()),
             of_spans: (shown().count(), shown().filter(|stationary| *stationary).count()),
@@ -79,6 +90,21 @@ impl<'a> Outcome<'a> {
     pub fn parameters(&self, source: Source) -> usize {
         self.study.parameters.iter().filter(|owned| owned.parameter.from == source).count()
     }
+}
+
+/// The cells that the study shows over time, by panel.
+fn time_lines(study: &Study, taken: &BTreeMap<CellKey, Taken>) -> Vec<TimeLine> {
+    let mut all: Vec<TimeLine> = Vec::new();
+    for row in &study.rows {
+        let Some(panel) = row.panel else { continue };
+        for at in row.recipe.cells() {
+            let is_known = all.iter().any(|line| line.panel == panel && line.at == at);
+            if let Some(over_time) = taken[&at].over_time.clone().filter(|_| !is_known) {
+                all.push(TimeLine { panel, at, over_time });
+            }
+        }
+    }
+    all
 }
 
 fn row(study: &Study, wanted: &Wanted, taken: &BTreeMap<CellKey, Taken>) -> Row {

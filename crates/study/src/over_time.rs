@@ -1,9 +1,6 @@
 //! Latency over the time of a cell: the median and the longest of each interval, and the spikes among them.
 
-use crate::cell::{CellKey, Taken, latency_of};
-use crate::study::Study;
 use iodyno_measure::{Cell, Histogram};
-use std::collections::BTreeMap;
 
 /// A spike is at least so many times as long as the median of the whole time.
 const SPIKE_MEDIANS: f64 = 5.0;
@@ -35,17 +32,6 @@ pub struct Spikes {
     pub deviation_share: f64,
 }
 
-/// The latencies of one cell of a panel over time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TimeLine {
-    /// The panel.
-    pub panel: usize,
-    /// The cell.
-    pub at: CellKey,
-    /// Its latencies.
-    pub over_time: OverTime,
-}
-
 impl OverTime {
     /// Of the cells of all devices, which ran at once.
     pub(crate) fn of(cells: &[Cell], interval_ns: u64) -> Self {
@@ -56,7 +42,7 @@ impl OverTime {
         for i in 0..intervals {
             let mut latency = Histogram::new();
             for interval in cells.iter().filter_map(|cell| cell.series.get(i)) {
-                interval.iter().for_each(|(_, class)| latency.merge(latency_of(class)));
+                interval.iter().for_each(|(_, class)| latency.merge(class.response_time()));
             }
             median_ns.push(or_none(latency.quantile_ns(0.5)));
             longest_ns.push(or_none(latency.max_ns()));
@@ -89,21 +75,6 @@ impl OverTime {
         let deviation_share = if gaps.len() < 2 { f64::NAN } else { deviation_share };
         Spikes { count: starts.len(), every_ns, deviation_share }
     }
-}
-
-/// The cells that the study shows over time, by panel.
-pub(crate) fn lines(study: &Study, taken: &BTreeMap<CellKey, Taken>) -> Vec<TimeLine> {
-    let mut all: Vec<TimeLine> = Vec::new();
-    for row in &study.rows {
-        let Some(panel) = row.panel else { continue };
-        for at in row.recipe.cells() {
-            let is_known = all.iter().any(|line| line.panel == panel && line.at == at);
-            if let Some(over_time) = taken[&at].over_time.clone().filter(|_| !is_known) {
-                all.push(TimeLine { panel, at, over_time });
-            }
-        }
-    }
-    all
 }
 
 #[cfg(test)]

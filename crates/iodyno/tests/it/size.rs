@@ -116,8 +116,8 @@ fn a_message_log() {
     assert!((number(&by_bytes["reads_per_s"]) - 3125.0).abs() < 1e-6);
     assert!((number(&by_bytes["survived_stall_ns"]) / (50e6 / 51.2e6 * 1e9) - 1.0).abs() < 1e-9);
     let by_messages = document("--replay-rate 400k/s --backlog 100000 --chunk 128KiB");
-    assert_eq!(by_messages["writes_per_s"].to_string(), "390.625");
-    assert!((number(&by_messages["survived_stall_ns"]) / 1e9 - 1.0).abs() < 1e-9);
+    assert!((number(&by_messages["writes_per_s"]) - 390.625).abs() < 1e-9);
+    assert!((number(&by_messages["survived_stall_ns"]) - 1e9).abs() < 1.0);
     for (flags, words) in [
         ("--log-rate 1M/s --p99 1ms --message 128KiB", "does not fit a chunk"),
         ("--log-rate 1M/s --p99 1ms --chunk 5000B", "a chunk is 4 KiB to 32 MiB"),

@@ -202,6 +202,7 @@ fn curves(
         Axis::from_zero(label, of_x)
     };
     let y_label = match quantity {
+        _ if lines[0].metric == Metric::MessagesPerS => "messages a second",
         Quantity::Iops => "IOPS",
         Quantity::Throughput => "throughput",
         Quantity::LatencyNs => "latency",
@@ -267,6 +268,9 @@ fn single(outcome: &Outcome<'_>, lines: &[Line], quantity: Quantity) -> (Axis, P
     let (low, high) =
         values.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(*v), h.max(*v)));
     let label = match quantity {
+        _ if lines.first().is_some_and(|line| line.metric == Metric::MessagesPerS) => {
+            "messages a second"
+        }
         Quantity::Iops => "IOPS",
         Quantity::Throughput => "throughput",
         Quantity::LatencyNs => "latency",

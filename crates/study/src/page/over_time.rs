@@ -1,9 +1,12 @@
 //! Latency over time: a figure for each workload of a panel, all systems on one logarithmic axis, which is that of the
 //! other workloads of the panel, too.
 
-use crate::outcome::Outcome;
-use crate::over_time::{OverTime, TimeLine};
+use crate::outcome::{Outcome, TimeLine};
+use crate::over_time::OverTime;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
+
+/// The axis goes on by this factor beyond all values.
+const ROOM: f64 = 1.25;
 
 /// The figures of a panel; none of one whose cells are not shown over time.
 pub(super) fn figures(outcome: &Outcome<'_>, panel: usize) -> Vec<Figure> {
@@ -46,7 +49,7 @@ pub(super) fn figures(outcome: &Outcome<'_>, panel: usize) -> Vec<Figure> {
             label: label.to_owned(),
             quantity: Quantity::LatencyNs,
             scale: Scale::Log,
-            range: Some((low, high)).filter(|(low, high)| 0.0 < *low && low < high),
+            range: Some((low / ROOM, high * ROOM)).filter(|(low, high)| 0.0 < *low && low < high),
         };
         let name = &study.workloads[workload].name;
         let demand = if several { format!(", T{threads}Q{depth}") } else { String::new() };
