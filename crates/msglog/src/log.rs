@@ -414,10 +414,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
     fn changing(&self) -> HashSet<(Box<str>, Box<[u8]>)> {
         let mut keys = HashSet::new();
         for Closed { header, buffer } in &self.closed {
-            if let Ok(chunk) = Chunk::parse((**buffer).as_ref(), header.log_id, header.position) {
-                let messages = chunk.records().filter(|it| it.kind.is_message());
-                keys.extend(messages.map(|it| (it.topic.into(), it.key.into())));
-            }
+            let chunk = Chunk::trusted(*header, (**buffer).as_ref());
+            let messages = chunk.records().filter(|it| it.kind.is_message());
+            keys.extend(messages.map(|it| (it.topic.into(), it.key.into())));
         }
         keys
     }
@@ -533,7 +532,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
             self.carried.pop_front();
         }
         if self.options.keeps_state {
-            apply_chunk(&mut self.state, &self.layout, &header, (*buffer).as_ref());
+            let chunk = Chunk::trusted(header, (*buffer).as_ref());
+            apply_chunk(&mut self.state, &self.layout, &chunk);
         }
         Some(Persisted { header, buffer })
     }
@@ -563,13 +563,11 @@ pub(crate) fn note_in_index(
 }
 
 /// Takes a chunk's records into the state.
-pub(crate) fn apply_chunk(state: &mut State, layout: &Layout, header: &ChunkHeader, bytes: &[u8]) {
-    let segment = layout.segment(header.position);
-    if let Ok(chunk) = Chunk::parse(bytes, header.log_id, header.position) {
-        let mut number = header.first_message;
-        for record in chunk.records() {
-            state.apply(&record, number, segment);
-            number += u64::from(record.kind.is_message());
-        }
+pub(crate) fn apply_chunk(state: &mut State, layout: &Layout, chunk: &Chunk<'_>) {
+    let segment = layout.segment(chunk.header.position);
+    let mut number = chunk.header.first_message;
+    for record in chunk.records() {
+        state.apply(&record, number, segment);
+        number += u64::from(record.kind.is_message());
     }
 }

@@ -181,7 +181,7 @@ pub fn recover(
     for segment in dropped_from..found.tail.oldest_segment {
         let mut part = found.state.clone();
         let end = scan(&mut reader, (segment, segment), ((0, 0), 0), |chunk, _| {
-            apply_chunk(&mut part, &layout, &chunk.header, chunk.bytes());
+            apply_chunk(&mut part, &layout, chunk);
         });
         let is_whole = end.gap.is_none() && end.damages.is_empty() && end.last.is_some();
         found.state = if is_whole { part } else { State::default() };
@@ -198,7 +198,7 @@ pub fn recover(
         }
         segment_before = segment;
         note_in_index(&mut tail.index, header, before_ns);
-        apply_chunk(state, &layout, header, chunk.bytes());
+        apply_chunk(state, &layout, chunk);
         *chunks += 1;
         *messages += u64::from(header.messages);
     });
