@@ -199,9 +199,9 @@ impl<'a> Chunk<'a> {
         is_whole.then_some(chunk).ok_or(Invalid::Record)
     }
 
-    /// A chunk that this process has made, with its own header.
-    pub(crate) fn of_own(header: ChunkHeader, bytes: &'a [u8]) -> Self {
-        Self { header, whole: bytes }
+    /// The chunk with a header that this process has sealed, or checked, itself.
+    pub(crate) fn trusted(header: ChunkHeader, bytes: &'a [u8]) -> Self {
+        Self { header, whole: &bytes[..header.length_bytes as usize] }
     }
 
     /// Its records, in their order.

@@ -49,14 +49,17 @@ impl State {
             MessageKind::Publish | MessageKind::CarriedValue if !record.key.is_empty() => {
                 let number =
                     if record.kind == MessageKind::Publish { number } else { record.sequence };
-                self.remove(record.topic, record.key);
+                let value =
+                    Value { number, time_ns: record.time_ns, body: record.body.into(), segment };
                 self.value_bytes += stored_bytes(record.topic, record.key, record.body);
                 if !self.topics.contains_key(record.topic) {
                     self.topics.insert(record.topic.into(), BTreeMap::new());
                 }
-                let value =
-                    Value { number, time_ns: record.time_ns, body: record.body.into(), segment };
-                if let Some(values) = self.topics.get_mut(record.topic) {
+                let Some(values) = self.topics.get_mut(record.topic) else { return };
+                if let Some(current) = values.get_mut(record.key) {
+                    self.value_bytes -= stored_bytes(record.topic, record.key, &current.body);
+                    *current = value;
+                } else {
                     values.insert(record.key.into(), value);
                 }
             }

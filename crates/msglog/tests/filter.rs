@@ -1,5 +1,5 @@
 //! The filter language: the examples of its page, its errors, and a second evaluator on generated filters and bodies.
-//! `IODYNO_FILTER_CASES` says how many; a case is replayed by its seed. 2026-11-23: 1,000,000 without a difference.
+//! `IODYNO_FILTER_CASES` says how many; a case is replayed by its seed.
 
 use iodyno_msglog::filter::{FILTER_BYTES_MAX, FILTER_NESTING_MAX};
 use iodyno_msglog::{Filter, Message, MessageKind};

@@ -465,7 +465,7 @@ impl History {
     }
 
     /// The process ends, with or without the power.
-    pub(crate) fn crash(&mut self, life: Life, rng: &mut Generator) -> Result<u64, String> {
+    pub(crate) fn crash(&mut self, life: &Life, rng: &mut Generator) -> Result<u64, String> {
         if self.defect == Defect::None {
             let persisted = life.log.persisted();
             self.check_state(life.log.state(), persisted).map_err(|e| format!("before it, {e}"))?;
@@ -501,7 +501,7 @@ pub(crate) fn history(seed: u64, kind: Kind, defect: Defect) -> Result<(), Strin
         if below(rng, 6) == 0 {
             it.fail(&mut open, rng).map_err(named)?;
         }
-        persisted = it.crash(open, rng).map_err(named)?;
+        persisted = it.crash(&open, rng).map_err(named)?;
     }
     Ok(())
 }
