@@ -36,9 +36,9 @@ fn kills_lose_and_double_nothing() {
     let kills: u64 = std::env::var("IODYNO_LOG_KILLS").map_or(15, |n| n.parse().unwrap());
     let seed: u64 = std::env::var("IODYNO_LOG_SEED").map_or(1, |n| n.parse().unwrap());
     let place = Place::new();
-    let size = format!("--size {}MiB", 64 + 2 * kills);
+    let size = format!("--size {}MiB", 64 + kills);
     let mut server = LogServer::with_log(&place, &size, "");
-    let is_over = AtomicBool::new(false);
+    let (is_over, has_failed) = (AtomicBool::new(false), AtomicBool::new(false));
     let (server, sent, followed) = std::thread::scope(|scope| {
         let publishers: Vec<_> = (1..=PUBLISHERS)
             .map(|number| {
@@ -64,14 +64,17 @@ fn kills_lose_and_double_nothing() {
             })
             .collect();
         let follower = {
-            let place = &place;
-            scope.spawn(move || follow(place))
+            let (place, has_failed) = (&place, &has_failed);
+            scope.spawn(move || follow(place, has_failed))
         };
         let mut rng = stream(seed, "kills", 0);
         for _ in 0..kills {
             // Publishers have found the server again.
             let at_least = next(&place) + 1 + below(&mut rng, 100);
             while next(&place) < at_least {
+                if publishers.iter().any(std::thread::ScopedJoinHandle::is_finished) {
+                    break;
+                }
                 std::thread::sleep(Duration::from_millis(1));
             }
             std::thread::sleep(Duration::from_micros(below(&mut rng, 20_000)));
@@ -79,7 +82,13 @@ fn kills_lose_and_double_nothing() {
             server = LogServer::start(&place, "a.log");
         }
         is_over.store(true, Ordering::Relaxed);
-        let sent: Vec<_> = publishers.into_iter().map(|it| it.join().unwrap()).collect();
+        let sent: Result<Vec<_>, _> =
+            publishers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        let Ok(sent) = sent else {
+            has_failed.store(true, Ordering::Relaxed);
+            server.kill();
+            panic!("a publisher has failed");
+        };
         let mut last = publisher(&place, "");
         last.publish(MessageKind::Publish, LAST, b"", b"").unwrap();
         last.finish().unwrap();
@@ -120,9 +129,9 @@ fn next(place: &Place) -> u64 {
 }
 
 /// Subscribes by its bookmark, again after each break, up to the last message.
-fn follow(place: &Place) -> Vec<Got> {
+fn follow(place: &Place, has_failed: &AtomicBool) -> Vec<Got> {
     let mut all: Vec<Got> = Vec::new();
-    loop {
+    while !has_failed.load(Ordering::Relaxed) {
         let Ok(stream) = dial(&socket(place)) else {
             std::thread::sleep(Duration::from_millis(5));
             continue;
@@ -141,6 +150,7 @@ fn follow(place: &Place) -> Vec<Got> {
             }
         }
     }
+    all
 }
 
 /// A connection that was opened before is not the server's any more.
