@@ -39,7 +39,7 @@ fn lost_descriptions(storage: &dyn Storage, layout: &Layout) -> Vec<u64> {
     let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
     let mut is_lost = |offset_bytes: &u64| {
         let read = storage.read_at(*offset_bytes, (*buffer).as_mut());
-        read.is_err() || Layout::read((*buffer).as_ref()) != Some(*layout)
+        read.is_err() || Layout::read((*buffer).as_ref()).is_none_or(|(it, _)| it != *layout)
     };
     DESCRIPTION_OFFSETS.into_iter().filter(|offset| is_lost(offset)).collect()
 }

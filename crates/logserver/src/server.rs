@@ -5,6 +5,7 @@ use crate::publishers::Publishers;
 use crate::shared::{Core, Ending, Inbox, Shared};
 use crate::{commit, receive, send};
 use iodyno_msglog::protocol::{ErrorCode, ServerError};
+use iodyno_msglog::recovery::begin_epoch;
 use iodyno_msglog::{Log, LogOptions, Recovered, Storage};
 use iodyno_nbd::Endpoint;
 use iodyno_nbd::server::{ListenError, Listener};
@@ -48,6 +49,9 @@ pub enum StartError {
     /// It can't listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The target does not take the record that the log is opened for writing.
+    #[error("the log can't be opened for writing: {0}")]
+    Begin(io::Error),
     /// A thread can't be made.
     #[error("a thread can't be made: {0}")]
     Thread(#[from] io::Error),
@@ -86,6 +90,7 @@ impl Server {
             .map(|endpoint| Listener::open(endpoint, plain_anywhere))
             .collect::<Result<_, _>>()?;
         let endpoints = listeners.iter().map(|it| it.endpoint().clone()).collect();
+        begin_epoch(&*storage, &recovered).map_err(StartError::Begin)?;
         let Recovered { layout, tail, state, damages, .. } = recovered;
         let publishers = Publishers::new(&state, publisher_max, layout.segment_bytes);
         let time_ns = tail.time_ns;

@@ -19,6 +19,24 @@ pub const SEGMENTS_MIN: u64 = 4;
 /// The smallest and the largest chunk, bytes.
 pub const CHUNK_BYTES: core::ops::RangeInclusive<u32> = 4 << 10..=16 << 20;
 
+/// The latest epoch: the log was opened for writing, and ended at a place. Chunks of earlier epochs from there on were cut
+/// off; without this record one that was torn could become whole again, when sectors of a later write make up for those
+/// that are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EpochStart {
+    /// How often the log had been opened for writing; 0 for a new log.
+    pub epoch: u32,
+    /// Where the log ended, bytes since it was made.
+    pub position: u64,
+}
+
+impl EpochStart {
+    /// Whether a chunk was cut off when the epoch began.
+    pub fn cuts_off(&self, header: &ChunkHeader) -> bool {
+        header.position >= self.position && header.epoch < self.epoch
+    }
+}
+
 /// The sizes of a log, and its identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -158,7 +176,7 @@ impl Layout {
     }
 
     /// The description, to be written at both of [`DESCRIPTION_OFFSETS`].
-    pub fn describe(&self) -> Vec<u8> {
+    pub fn describe(&self, start: EpochStart) -> Vec<u8> {
         let mut block = vec![0; DESCRIPTION_BLOCK_BYTES];
         block[0..8].copy_from_slice(&MAGIC);
         block[12..20].copy_from_slice(&self.log_id.to_le_bytes());
@@ -166,19 +184,22 @@ impl Layout {
         block[28..36].copy_from_slice(&self.segment_bytes.to_le_bytes());
         block[36..40].copy_from_slice(&self.chunk_bytes.to_le_bytes());
         block[40..44].copy_from_slice(&self.align_bytes.to_le_bytes());
+        block[44..48].copy_from_slice(&start.epoch.to_le_bytes());
+        block[48..56].copy_from_slice(&start.position.to_le_bytes());
         let checksum = crc_fast::crc32_iscsi(&block[12..]);
         block[8..12].copy_from_slice(&checksum.to_le_bytes());
         block
     }
 
-    /// The layout that a block describes. None where it describes none.
-    pub fn read(block: &[u8]) -> Option<Self> {
+    /// The layout that a block describes, and the latest epoch. None where it describes none.
+    pub fn read(block: &[u8]) -> Option<(Self, EpochStart)> {
         let block = block.get(..DESCRIPTION_BLOCK_BYTES)?;
         let word = |at: usize| block[at..at + 8].try_into().map(u64::from_le_bytes).ok();
         let half = |at: usize| block[at..at + 4].try_into().map(u32::from_le_bytes).ok();
         if block[0..8] != MAGIC || half(8)? != crc_fast::crc32_iscsi(&block[12..]) {
             return None;
         }
-        Self::new(word(12)?, word(20)?, word(28)?, half(36)?, half(40)?).ok()
+        let layout = Self::new(word(12)?, word(20)?, word(28)?, half(36)?, half(40)?).ok()?;
+        Some((layout, EpochStart { epoch: half(44)?, position: word(48)? }))
     }
 }

@@ -481,8 +481,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
     pub fn next_action(&mut self) -> Option<Action<B>> {
         let at = (self.commit.issued() - self.first_closed) as usize;
         let waiting = match (self.closed.get(at), &self.open) {
-            (Some(next), _) if self.waits_for_durable(&next.header) => Waiting::None,
+            (Some(next), _) if self.waits_for_durable(next.header.position) => Waiting::None,
             (Some(_), _) => Waiting::Full,
+            (None, Some(_)) if self.waits_for_durable(self.tail.position) => Waiting::None,
             (None, Some(_)) => Waiting::Partial,
             (None, None) => Waiting::None,
         };
@@ -507,10 +508,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         }
     }
 
-    /// Whether a chunk would overwrite what must still be there after a crash: a segment that the last durable chunk does
-    /// not yet show to be dropped, or what was carried and is not durable at its new place.
-    fn waits_for_durable(&self, header: &ChunkHeader) -> bool {
-        let segment = self.layout.segment(header.position);
+    /// Whether a chunk at this place would overwrite what must still be there after a crash: a segment that the last durable
+    /// chunk does not yet show to be dropped, or what was carried and is not durable at its new place.
+    fn waits_for_durable(&self, position: u64) -> bool {
+        let segment = self.layout.segment(position);
         let last_durable = self.layout.segment(self.durable.0.saturating_sub(1));
         if segment >= self.layout.oldest_kept(last_durable) + self.layout.slots() {
             return true;

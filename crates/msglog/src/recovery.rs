@@ -6,7 +6,7 @@
 //! a chunk is durable only when all before it are. The next epoch makes them foreign.
 
 use crate::chunk::{Chunk, ChunkHeader, Invalid};
-use crate::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS, Layout};
+use crate::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS, EpochStart, Layout};
 use crate::log::{Tail, apply_chunk, note_in_index};
 use crate::state::State;
 use crate::storage::Storage;
@@ -104,26 +104,53 @@ pub enum OpenError {
 /// # Errors
 /// There is none, it is longer than the target, or the target fails.
 pub fn describe(storage: &dyn Storage) -> Result<Layout, OpenError> {
+    description(storage).map(|(layout, _)| layout)
+}
+
+/// The same with the latest epoch: that of the newer description.
+fn description(storage: &dyn Storage) -> Result<(Layout, EpochStart), OpenError> {
     let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
     let mut failed = None;
+    let mut newest: Option<(Layout, EpochStart)> = None;
     for offset_bytes in DESCRIPTION_OFFSETS {
         match storage.read_at(offset_bytes, (*buffer).as_mut()) {
             Ok(()) => {
-                if let Some(layout) = Layout::read((*buffer).as_ref()) {
-                    let (described_bytes, capacity_bytes) =
-                        (layout.capacity_bytes, storage.capacity_bytes());
-                    return if described_bytes > capacity_bytes {
-                        Err(OpenError::Truncated { described_bytes, capacity_bytes })
-                    } else {
-                        Ok(layout)
-                    };
+                if let Some((layout, start)) = Layout::read((*buffer).as_ref())
+                    && newest.is_none_or(|(_, newest)| newest.epoch < start.epoch)
+                {
+                    newest = Some((layout, start));
                 }
             }
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {}
             Err(source) => failed = Some(OpenError::Read { offset_bytes, source }),
         }
     }
-    Err(failed.unwrap_or(OpenError::NoLog))
+    let Some((layout, start)) = newest else { return Err(failed.unwrap_or(OpenError::NoLog)) };
+    let (described_bytes, capacity_bytes) = (layout.capacity_bytes, storage.capacity_bytes());
+    if described_bytes > capacity_bytes {
+        return Err(OpenError::Truncated { described_bytes, capacity_bytes });
+    }
+    Ok((layout, start))
+}
+
+/// Records on the target that the log is opened for writing, and where it ends, before anything is appended. One
+/// description is durable before the other is written, so that one of them is always whole.
+///
+/// # Errors
+/// What the target answers.
+pub fn begin_epoch(storage: &dyn Storage, found: &Recovered) -> io::Result<()> {
+    let start = EpochStart { epoch: found.tail.epoch, position: found.tail.position };
+    write_descriptions(storage, &found.layout, start)
+}
+
+fn write_descriptions(storage: &dyn Storage, layout: &Layout, start: EpochStart) -> io::Result<()> {
+    let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
+    (*buffer).as_mut().copy_from_slice(&layout.describe(start));
+    for offset_bytes in DESCRIPTION_OFFSETS {
+        storage.write_at(offset_bytes, (*buffer).as_ref())?;
+        storage.flush()?;
+    }
+    Ok(())
 }
 
 /// Writes the descriptions of a new log, and makes them durable. What a log before it has left is foreign to it.
@@ -131,12 +158,7 @@ pub fn describe(storage: &dyn Storage) -> Result<Layout, OpenError> {
 /// # Errors
 /// What the target answers.
 pub fn create(storage: &dyn Storage, layout: &Layout) -> io::Result<()> {
-    let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
-    (*buffer).as_mut().copy_from_slice(&layout.describe());
-    for offset_bytes in DESCRIPTION_OFFSETS {
-        storage.write_at(offset_bytes, (*buffer).as_ref())?;
-    }
-    storage.flush()
+    write_descriptions(storage, layout, EpochStart::default())
 }
 
 /// Reads the whole log of a target. `visit` gets each valid chunk in the log's order.
@@ -149,9 +171,10 @@ pub fn recover(
     storage: &dyn Storage,
     mut visit: impl FnMut(&Chunk<'_>),
 ) -> Result<Recovered, OpenError> {
-    let layout = describe(storage)?;
+    let (layout, start) = description(storage)?;
     storage.flush().map_err(OpenError::Flush)?;
     let mut reader = SegmentReader::new(storage, layout);
+    reader.start = start;
     let mut found = Recovered {
         layout,
         tail: Tail::empty(),
@@ -161,6 +184,7 @@ pub fn recover(
         cut: None,
         damages: Vec::new(),
     };
+    found.tail.epoch = start.epoch + 1;
     let Some((newest, durable)) = newest_segment(&mut reader) else { return Ok(found) };
     // The last chunk decides what is kept: chunks that were never acknowledged may stand in later segments. What was durable
     // when one of them was closed is there.
@@ -208,7 +232,7 @@ pub fn recover(
         tail.checksum = last.checksum;
         tail.time_ns = last.time_ns;
     }
-    tail.epoch = end.epoch_max + 1;
+    tail.epoch = end.epoch_max.max(start.epoch) + 1;
     found.cut = end.gap.map(|(_, invalid)| invalid).filter(|invalid| match invalid {
         // What stood there before: nothing, another log, or a segment that was dropped.
         Invalid::NoHeader | Invalid::OtherLog(_) => false,
@@ -331,6 +355,8 @@ pub struct SegmentReader<'a> {
     held: (u64, usize),
     /// The block behind that can't be read.
     failed: Option<io::ErrorKind>,
+    /// Chunks that this cuts off are none.
+    start: EpochStart,
 }
 
 impl fmt::Debug for SegmentReader<'_> {
@@ -343,7 +369,14 @@ impl<'a> SegmentReader<'a> {
     /// For the log of that layout.
     pub fn new(storage: &'a dyn Storage, layout: Layout) -> Self {
         let bytes = READ_BYTES.max(layout.chunk_bytes as usize * 2);
-        Self { storage, layout, buffer: storage.buffer(bytes), held: (0, 0), failed: None }
+        Self {
+            storage,
+            layout,
+            buffer: storage.buffer(bytes),
+            held: (0, 0),
+            failed: None,
+            start: EpochStart::default(),
+        }
     }
 
     /// The chunk at a place of the log.
@@ -355,9 +388,11 @@ impl<'a> SegmentReader<'a> {
         let (offset_bytes, left_bytes) =
             (layout.offset_bytes(position), layout.left_in_segment(position));
         let failed = self.read(offset_bytes, left_bytes);
+        let start = self.start;
         let bytes = self.bytes_at(offset_bytes, left_bytes);
         match (Chunk::parse(bytes, layout.log_id, position), failed) {
             (Err(Invalid::NoHeader | Invalid::Cut), Some(kind)) => Err(Invalid::Unreadable(kind)),
+            (Ok(chunk), _) if start.cuts_off(&chunk.header) => Err(Invalid::Stale),
             (Ok(chunk), _) if !chunk.header.length_bytes.is_multiple_of(layout.align_bytes) => {
                 Err(Invalid::Record)
             }
@@ -421,8 +456,10 @@ impl<'a> SegmentReader<'a> {
             let offset_bytes = layout.offset_bytes(layout.segment_start(slot)) + at;
             let left_bytes = layout.segment_bytes - at;
             self.read(offset_bytes, left_bytes);
+            let start = self.start;
             let bytes = self.bytes_at(offset_bytes, left_bytes);
             let header = ChunkHeader::peek(bytes)
+                .filter(|header| !start.cuts_off(header))
                 .filter(|header| layout.offset_bytes(header.position) == offset_bytes)
                 .filter(|header| Chunk::parse(bytes, layout.log_id, header.position).is_ok());
             let step = header.map_or(0, |header| header.length_bytes);

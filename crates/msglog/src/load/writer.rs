@@ -5,7 +5,7 @@ use super::publishers::Publishers;
 use super::{LoadOfTarget, issue};
 use crate::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
 use crate::commit::{Commit, Durability, Step, Waiting};
-use crate::layout::DESCRIPTION_OFFSETS;
+use crate::layout::{DESCRIPTION_OFFSETS, EpochStart};
 use iodyno_measure::Histogram;
 use iodyno_measure::message_log::{LogInterval, MessageLog};
 use iodyno_units::{Op, OpKind};
@@ -184,7 +184,7 @@ impl Writer {
     /// The bytes of a chunk. Chunks are filled in their order, since each names the checksum of the one before.
     pub(super) fn fill(&mut self, token: u64, bytes: &mut [u8]) {
         if DESCRIPTION_TOKENS.contains(&token) {
-            let description = self.of.layout.describe();
+            let description = self.of.layout.describe(EpochStart { epoch: 1, position: 0 });
             bytes.fill(0);
             bytes[..description.len()].copy_from_slice(&description);
             return;

@@ -5,7 +5,7 @@
 pub(crate) mod disk;
 
 use disk::Disk;
-use iodyno_msglog::recovery::{create, recover};
+use iodyno_msglog::recovery::{begin_epoch, create, recover};
 use iodyno_msglog::{
     Action, AppendError, ChunkHeader, CommitRule, Durability, Layout, Log, LogOptions, Message,
     MessageKind, Recovered, State, Storage,
@@ -181,6 +181,7 @@ impl History {
         if let Some(damage) = found.damages.first() {
             return Err(format!("damage: {damage}"));
         }
+        begin_epoch(&self.disk, &found).map_err(|e| e.to_string())?;
         if found.layout != self.layout {
             return Err(format!("opened as {:?}", found.layout));
         }
