@@ -15,6 +15,9 @@ const WRITE_NS: u64 = 100_000;
 const FLUSH_NS: u64 = 300_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// A worker, its operation, its token, and the bytes.
+type InFlight = (usize, Op, u64, Vec<u8>);
+
 /// Runs the load for two seconds, of which the second is measured, and gives what it counted, and the disk.
 fn run(keys: &str, depth: u32, readers: u32) -> (MessageLog, Disk) {
     run_for(SECOND_NS, keys, depth, readers)
@@ -40,9 +43,11 @@ fn run_for(time_ns: u64, keys: &str, depth: u32, readers: u32) -> (MessageLog, D
     let disk = Disk::new(capacity_bytes as usize);
     let mut workers: Vec<LogSource> =
         (0..spec.threads()).map(|worker| LogSource::new(&shared, worker)).collect();
-    workers.iter_mut().for_each(|worker| worker.start(0));
+    for worker in &mut workers {
+        worker.start(0);
+    }
     // In flight: end, worker, and what it is.
-    let mut in_flight: BTreeMap<(u64, u64), (usize, Op, u64, Vec<u8>)> = BTreeMap::new();
+    let mut in_flight: BTreeMap<(u64, u64), InFlight> = BTreeMap::new();
     let (mut now_ns, mut number) = (0, 0);
     let mut again_ns: Vec<u64> = vec![0; workers.len()];
     while now_ns < 2 * time_ns {
@@ -93,7 +98,9 @@ fn run_for(time_ns: u64, keys: &str, depth: u32, readers: u32) -> (MessageLog, D
             workers[i].completed(&op, token, Outcome::Succeeded, now_ns);
         }
     }
-    workers.iter_mut().for_each(|worker| drop(worker.end(2 * time_ns)));
+    for worker in &mut workers {
+        worker.end(2 * time_ns);
+    }
     disk.flush().unwrap();
     (shared.outcome(), disk)
 }
