@@ -3,7 +3,7 @@
 use iodyno_measure::cell::StampQuality;
 use iodyno_measure::{
     Cell, CellKey, ClassStats, Ended, ErrorCounts, ErrorKind, Evidence, Histogram, Interval, Level,
-    Place, Resources, Role, Verdict,
+    LogInterval, MessageLog, Place, Resources, Role, Verdict,
 };
 use iodyno_notebook::{Notebook, Outcome, RunHead, Status, TargetRecord, WorkloadRecord, portable};
 use iodyno_units::OpKind;
@@ -124,6 +124,25 @@ fn evidence() -> impl Strategy<Value = Evidence> {
     )
 }
 
+fn message_log() -> impl Strategy<Value = Box<MessageLog>> {
+    let interval = (0_u64..1 << 56, 0_u64..1 << 40, text()).prop_map(|(messages, ns, cause)| {
+        LogInterval { messages, p50_ns: ns / 2, p99_ns: ns, max_ns: ns, backlog_max: ns, cause }
+    });
+    let numbers = (0_u64..1 << 56, of(1_u32..1 << 30), text());
+    (histogram(), vec(interval, 0..3), numbers).prop_map(|(persist, intervals, numbers)| {
+        let (messages, rate, durability) = numbers;
+        let rate_per_s = rate.map(f64::from);
+        Box::new(MessageLog {
+            durability,
+            rate_per_s,
+            messages,
+            persist,
+            intervals,
+            ..MessageLog::default()
+        })
+    })
+}
+
 fn cell() -> impl Strategy<Value = Cell> {
     let ended = prop_oneof![
         Just(Ended::Time),
@@ -144,27 +163,30 @@ fn cell() -> impl Strategy<Value = Cell> {
         outstanding_area_ns: area,
         ..Resources::default()
     });
-    let rest = (evidence(), btree_map(text(), text(), 0..3), verdicts, ended);
+    let rest = (evidence(), btree_map(text(), text(), 0..3), verdicts, ended, of(message_log()));
     (key(), numbers, vec(interval(), 0..4), resources, of(histogram()), rest).prop_map(
-        |(key, numbers, series, resources, lateness, (evidence, facts, verdicts, ended))| Cell {
-            recorded: None,
-            key,
-            window_ns: numbers.0,
-            interval_ns: numbers.1,
-            series,
-            resources,
-            stamps: StampQuality {
-                reaps: numbers.3,
-                completions: numbers.3,
-                span_sum_ns: numbers.2,
-                span_max_ns: numbers.3,
-            },
-            lateness,
-            backlog_ops: numbers.3,
-            ended,
-            evidence,
-            facts,
-            verdicts,
+        |(key, numbers, series, resources, lateness, (evidence, facts, verdicts, ended, log))| {
+            Cell {
+                recorded: None,
+                key,
+                window_ns: numbers.0,
+                interval_ns: numbers.1,
+                series,
+                resources,
+                stamps: StampQuality {
+                    reaps: numbers.3,
+                    completions: numbers.3,
+                    span_sum_ns: numbers.2,
+                    span_max_ns: numbers.3,
+                },
+                lateness,
+                backlog_ops: numbers.3,
+                log,
+                ended,
+                evidence,
+                facts,
+                verdicts,
+            }
         },
     )
 }
