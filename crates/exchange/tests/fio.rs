@@ -373,6 +373,9 @@ fn jobs_end_as_in_fio() {
     assert_eq!(limits("size=1g\nnumber_ios=7\nruntime=1\ntime_based=1").2, None);
     assert_eq!(limits("size=1m\nbs=24k\nloops=10").1, Some(420 * 24 * 1024));
     assert_eq!(limits("size=1m\nbs=64k\nnrfiles=3").1, Some(15 << 16));
+    // More files than any size has blocks for.
+    let many = refusal("[job]\nsize=1m\nbs=64k\nnrfiles=9223372036854775807\n");
+    assert!(many.contains("the number of streams"), "{many}");
     // Flushes are operations here, and neither paced nor counted by fio.
     assert_eq!(limits("rw=write\nsize=1g\nnumber_ios=100\nfsync=1").2, Some(200));
     assert_eq!(limits("rw=randrw\nsize=1g\nnumber_ios=80\nfsync=4").2, Some(90));

@@ -460,7 +460,7 @@ impl Reading<'_> {
             .collect();
         let whole = |bytes: u64| match sizes.as_slice() {
             [first, rest @ ..] if *first > 0 && rest.iter().all(|bytes| bytes == first) => {
-                let of_file = first * region.files.max(1);
+                let of_file = first.saturating_mul(region.files.max(1));
                 if bytes < of_file { bytes } else { bytes - bytes % of_file }
             }
             _ => bytes,
