@@ -52,14 +52,15 @@ impl Reader {
         if self.in_flight {
             return Next::WaitUntil(now_ns + 50_000_000);
         }
-        let (durable, oldest) =
-            (self.of.durable_position(), self.of.oldest_position.load(Ordering::Acquire));
+        // In this order: meanwhile the writer may go on, and what is durable stays above what is kept.
+        let oldest = self.of.oldest_position.load(Ordering::Acquire);
+        let durable = self.of.durable_position();
         let (layout, chunk_bytes) = (&self.of.layout, u64::from(self.of.layout.chunk_bytes));
         let goes_on = self.position.filter(|&at| self.left > 0 && at >= oldest);
         let at = goes_on.unwrap_or_else(|| {
             // Segments begin with a chunk; other places are found from there.
             let segments = layout.segment(oldest)..=layout.segment(durable.saturating_sub(1));
-            let count = segments.end() + 1 - segments.start();
+            let count = (segments.end() + 1).saturating_sub(*segments.start());
             let segment = segments.start() + below(&mut self.rng, count);
             self.left = self.of.load.replay_chunks;
             layout.segment_start(segment).max(oldest)
