@@ -60,6 +60,15 @@ impl LogServer {
         std::fs::read_to_string(&self.said).unwrap()
     }
 
+    /// Waits until it has said these words.
+    pub(crate) fn waits_to_say(&self, words: &str) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.said().contains(words) {
+            assert!(Instant::now() < deadline, "`{words}` was not said: {}", self.said());
+            std::thread::sleep(A_MOMENT / 5);
+        }
+    }
+
     /// The TCP address that the system chose.
     pub(crate) fn tcp(&self) -> String {
         let said = self.said();

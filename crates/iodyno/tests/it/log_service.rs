@@ -341,7 +341,7 @@ fn a_target_that_fails_stops_the_log_and_loses_nothing() {
     publish(1).fails(4, &["broken"]);
     device.fault("clear");
     publish(1).fails(4, &["broken"]);
-    assert!(server.said().contains("warning: a write of"), "{}", server.said());
+    server.waits_to_say("warning: a write of");
     let bodies = || -> Vec<String> {
         let all = replay(&place, Start::Oldest).into_iter();
         all.map(|it| String::from_utf8(it.body).unwrap()).collect()
