@@ -7,7 +7,7 @@ use crate::trace_recorder::TraceEvents;
 use crate::verify::VerifyMap;
 use iodyno_emulate::System;
 use iodyno_measure::{Cell, Interval, Place};
-use iodyno_workload::{ArrivalKind, CellSpec, Edge, Flow, Spec};
+use iodyno_workload::{ArrivalKind, CellSpec, Flow, Spec};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -73,6 +73,16 @@ impl CellPlan {
     pub(crate) fn cell_on(&self, target: usize) -> &CellSpec {
         let beside = self.targets.get(target).and_then(|target| target.beside);
         beside.map_or(&self.cell, |beside| &self.cell.beside[beside])
+    }
+
+    /// Which target and which of its workers a trace names for a worker of `targets[target]`: the workers of workloads at
+    /// the same time on one target are counted one after the other.
+    pub(crate) fn place_in_trace(&self, target: usize, number: u32) -> (u32, u32) {
+        let own = self.targets[..=target].iter().rposition(|plan| plan.beside.is_none());
+        let own = own.unwrap_or(0);
+        let before = (own..target).map(|other| self.cell_on(other).spec.threads()).sum::<u32>();
+        let numbered = self.targets[..own].iter().filter(|plan| plan.beside.is_none()).count();
+        (numbered as u32, before + number)
     }
 
     /// How long the cell takes at most, ns: delays and ramps included; None where a workload has no limit of time.
@@ -191,15 +201,10 @@ pub fn active_range(spec: &Spec, capacity_bytes: u64) -> (u64, u64) {
     let moved_bytes =
         spec.worker_step_bytes().unwrap_or(0).saturating_mul(u64::from(spec.threads() - 1));
     let active = spec.active();
-    let at = |edge: Edge| match edge {
-        Edge::Bytes(bytes) => bytes.min(capacity_bytes),
-        Edge::Share(share) => share.of(capacity_bytes),
-    };
-    let end_bytes = match active.end {
-        Edge::Bytes(end_bytes) => end_bytes.saturating_add(moved_bytes).min(capacity_bytes),
-        edge @ Edge::Share(_) => at(edge),
-    };
-    (at(active.start), end_bytes)
+    let (start_bytes, end_bytes) = spec.active_on(capacity_bytes);
+    let moved_bytes = if active.ends_with_target() { 0 } else { moved_bytes };
+    let end_bytes = end_bytes.saturating_add(moved_bytes);
+    (start_bytes.min(capacity_bytes), end_bytes.min(capacity_bytes))
 }
 
 /// Operations a second that are due on each target; None in closed loop.

@@ -35,8 +35,11 @@ pub(crate) struct Recording<S> {
     source: S,
     to: TraceEvents,
     events: Vec<TraceEvent>,
-    /// None in virtual time, where a worker starts when its cell does.
+    /// None in virtual time, where no thread is late.
     clock: Option<Clock>,
+    /// How long after the cell's start the worker's workload begins.
+    delay_ns: u64,
+    /// The cell's start.
     start_ns: u64,
     /// When the worker's thread was ready: its loop begins with the cell's start as its time.
     ready_ns: u64,
@@ -50,11 +53,12 @@ impl<S> Recording<S> {
         source: S,
         to: TraceEvents,
         clock: Option<Clock>,
-        (target, worker): (usize, u32),
+        delay_ns: u64,
+        (target, worker): (u32, u32),
     ) -> Self {
         let events = Vec::with_capacity(EVENTS);
-        let target = target as u32;
-        Self { source, to, events, clock, start_ns: 0, ready_ns: 0, issued: 0, target, worker }
+        let (start_ns, ready_ns, issued) = (0, 0, 0);
+        Self { source, to, events, clock, delay_ns, start_ns, ready_ns, issued, target, worker }
     }
 
     #[inline]
@@ -81,7 +85,7 @@ impl<S: Source> Source for Recording<S> {
     const HAS_CONTENT: bool = S::HAS_CONTENT;
 
     fn start(&mut self, start_ns: u64) {
-        self.start_ns = start_ns;
+        self.start_ns = start_ns.saturating_sub(self.delay_ns);
         self.ready_ns = self.clock.map_or(start_ns, |clock| clock.now_ns());
         self.source.start(start_ns);
     }
@@ -146,9 +150,9 @@ mod tests {
 
     /// Times of two operations of a worker whose loop begins with the cell's start as its time, and is at
     /// `start_ns + 10^9` for the second one.
-    fn times(clock: Option<Clock>, start_ns: u64, due_ns: Option<u64>) -> Vec<u64> {
+    fn times(clock: Option<Clock>, start_ns: u64, due_ns: Option<u64>, delay_ns: u64) -> Vec<u64> {
         let (to, events) = sync_channel(1);
-        let mut source = Recording::new(Reads { due_ns }, to, clock, (0, 0));
+        let mut source = Recording::new(Reads { due_ns }, to, clock, delay_ns, (0, 0));
         source.start(start_ns);
         source.next(start_ns, 1);
         source.next(start_ns + 1_000_000_000, 1);
@@ -164,10 +168,11 @@ mod tests {
         while clock.now_ns() < start_ns + 1_000_000 {
             std::hint::spin_loop();
         }
-        let late = times(Some(clock), start_ns, None);
+        let late = times(Some(clock), start_ns, None, 0);
         assert!((1_000_000..1_000_000_000).contains(&late[0]), "{late:?}");
         assert!(late[1] >= 1_000_000_000, "{late:?}");
-        assert_eq!(times(Some(clock), start_ns, Some(start_ns + 7)), [7, 7]);
-        assert_eq!(times(None, start_ns, None), [0, 1_000_000_000]);
+        assert_eq!(times(Some(clock), start_ns, Some(start_ns + 7), 0), [7, 7]);
+        assert_eq!(times(None, start_ns, None, 0), [0, 1_000_000_000]);
+        assert_eq!(times(None, start_ns, None, 500), [500, 1_000_000_500]);
     }
 }

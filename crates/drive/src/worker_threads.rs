@@ -218,7 +218,9 @@ impl WorkerParts<'_> {
         to: &TraceEvents,
         clock: Option<Clock>,
     ) -> Recording<S> {
-        Recording::new(source, to.clone(), clock, (self.target, self.number))
+        let delay_ns = self.plan.cell_on(self.target).spec.limits().start_after_ns;
+        let place = self.plan.place_in_trace(self.target, self.number);
+        Recording::new(source, to.clone(), clock, delay_ns, place)
     }
 }
 

@@ -4,7 +4,8 @@
 
 use crate::command_line;
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, quoted, size_text};
+use crate::found::{Found, quoted};
+use crate::size_text::size_text;
 use iodyno_catalog::Problem;
 use iodyno_units::nearest;
 use std::fmt::Write as _;

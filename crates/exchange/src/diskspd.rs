@@ -7,7 +7,8 @@ mod addresses;
 
 use crate::command_line;
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, quoted, size, size_text};
+use crate::found::{Found, quoted, size};
+use crate::size_text::size_text;
 use iodyno_catalog::Problem;
 use std::fmt::Write as _;
 use std::ops::Range;

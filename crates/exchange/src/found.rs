@@ -108,16 +108,6 @@ pub(crate) fn name(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || c == ',' { '_' } else { c }).take(100).collect()
 }
 
-/// A size as a workload file has it, exactly.
-pub(crate) fn size_text(bytes: u64) -> String {
-    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if bytes > 0 && bytes.trailing_zeros() >= shift {
-            return format!("{}{unit}", bytes >> shift);
-        }
-    }
-    format!("{bytes}B")
-}
-
 /// Digits with at most one letter: powers of 1024.
 ///
 /// # Errors

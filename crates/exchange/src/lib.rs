@@ -8,6 +8,7 @@ mod command_line;
 pub mod diskspd;
 pub mod fio;
 mod found;
+mod size_text;
 pub mod sysbench;
 pub mod trace;
 pub mod vdbench;

@@ -9,7 +9,8 @@ mod traps;
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, name, quoted, size, size_text};
+use crate::found::{Found, name, quoted, size};
+use crate::size_text::size_text;
 use iodyno_catalog::Problem;
 use iodyno_units::nearest;
 use options::{ALIASES, HONOURED, MODES, Mode, NOTED};

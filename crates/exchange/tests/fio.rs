@@ -72,7 +72,10 @@ fn options_mean_what_fio_means() {
         ("rw=randrw\nrwmixread=70\nrwmixwrite=40\nsize=1g", format!("active = \"0B..1GiB\"\nmix = {{ read = 60, write = 40 }}\n{uniform}")),
         ("rw=randrw\nbs=4k,8k\nsize=1g", "active = \"0B..1GiB\"\nmix = { read = 50, write = 50 }\n[read]\nblock = \"4KiB\"\n[write]\nblock = \"8KiB\"\n".to_owned()),
         ("rw=randread\nbssplit=4k/10:64k/50:32k\nsize=1g", "block = [{ size = \"4KiB\", share = 10 }, { size = \"64KiB\", share = 50 }, { size = \"32KiB\", share = 40 }]\nactive = \"0B..1GiB\"\nmix = { read = 1 }\n".to_owned()),
+        ("rw=randread\nbsrange=3k-10k\nsize=1g", "block = [{ size = \"3KiB\", share = 3 }, { size = \"6KiB\", share = 3 }, { size = \"9KiB\", share = 3 }, { size = \"10KiB\", share = 1 }]\nactive = \"0B..1GiB\"\nmix = { read = 1 }\n".to_owned()),
         ("rw=randread\nbsrange=4k-8k\nsize=1g", "block = [{ size = \"4KiB\", share = 1 }, { size = \"8KiB\", share = 1 }]\nactive = \"0B..1GiB\"\nmix = { read = 1 }\n".to_owned()),
+        ("rw=write\nbsrange=4k-8k\nsize=1g", "block = [{ size = \"4KiB\", share = 1 }, { size = \"8KiB\", share = 1 }]\nactive = \"0B..1GiB\"\nmix = { write = 1 }\n[all]\naddresses = { pattern = \"sequential\", to_end = true }\n".to_owned()),
+        ("rw=randrw\nsize=1g\nfsync=4\nwrite_barrier=8", format!("active = \"0B..1GiB\"\nmix = {{ read = 50, write = 50 }}\n{uniform}[write]\nflush_every = 4\nflush_again = true\n")),
         ("rw=randtrim\nbs=1m\nsize=1g", format!("block = \"1MiB\"\nactive = \"0B..1GiB\"\nmix = {{ trim = 1 }}\n{uniform}")),
         ("rw=rw\nsize=1g", "active = \"0B..1GiB\"\nmix = { read = 50, write = 50 }\n[read]\naddresses = \"sequential\"\n[write]\naddresses = \"sequential\"\n".to_owned()),
         ("rw=randread:8\nsize=1g", "active = \"0B..1GiB\"\nmix = { read = 1 }\n[all]\naddresses = { pattern = \"sequential\", run = 8 }\n".to_owned()),
@@ -208,6 +211,10 @@ fn clones_and_files_have_their_places() {
     // What is drawn unevenly is so in each clone's own file.
     let hot = "size=1g\nnumjobs=4\nrw=randread\nrandom_distribution=zipf:1.1";
     assert_eq!(of(hot), place("0B..1GiB", Some(1 << 30)));
+    // A share of the target with a size, and the other way round; nothing is behind the last whole block of a file.
+    assert_eq!(of("size=1g\noffset=25%\nfilename=a"), place("25%..+1GiB", None));
+    assert_eq!(of("size=50%\noffset=1g\nfilename=a"), place("1GiB..+50%", None));
+    assert_eq!(of("size=1m\nnrfiles=3\nbs=64k"), place("0B..960KiB", None));
     // Several files of a job: a block of each in turn.
     let several = |lines: &str| spec(lines).addresses(OpKind::Read)[0].pattern.clone();
     let three = Pattern::Streams { streams: 3 };
@@ -377,8 +384,9 @@ fn jobs_end_as_in_fio() {
     let many = refusal("[job]\nsize=1m\nbs=64k\nnrfiles=9223372036854775807\n");
     assert!(many.contains("the number of streams"), "{many}");
     // Flushes are operations here, and neither paced nor counted by fio.
-    assert_eq!(limits("rw=write\nsize=1g\nnumber_ios=100\nfsync=1").2, Some(200));
-    assert_eq!(limits("rw=randrw\nsize=1g\nnumber_ios=80\nfsync=4").2, Some(90));
+    assert_eq!(limits("rw=write\nsize=1g\nnumber_ios=100\nfsync=1").1, Some(100 << 12));
+    assert_eq!(limits("rw=randrw\nsize=1g\nnumber_ios=80\nfsync=4").1, Some(80 << 12));
+    assert_eq!(limits("rw=randrw\nbs=4k,8k\nsize=1g\nnumber_ios=80\nfsync=4").2, Some(100));
     let rate = |lines: &str| match file(&format!("[job]\nsize=1g\n{lines}\n")).groups[0][0]
         .spec
         .arrivals()
@@ -388,7 +396,7 @@ fn jobs_end_as_in_fio() {
     };
     assert!(refusal("[job]\nsize=1g\niodepth=0\n").contains("`iodepth` is 1 or more"));
     assert_eq!(rate("rw=write\nrate_iops=50\nfsync=1"), 100);
-    assert_eq!(rate("rw=randrw\nrate_iops=100,100\nfdatasync=4"), 225);
+    assert_eq!(rate("rw=randrw\nrate_iops=100,100\nfdatasync=4"), 250);
     // Files that are larger than what the job moves, and steps in shares of them.
     let job = |lines: &str| file(&format!("[job]\nrw=randread\nfilename=x\n{lines}\n"));
     let spec = |lines: &str| job(lines).groups[0][0].spec.clone();

@@ -7,7 +7,7 @@
 
 use iodyno_exchange::fio::{JobFile, Surroundings, parse, parse_command_line};
 use iodyno_units::rng::{self, Generator, RngCore as _, below};
-use iodyno_workload::{Edge, Geometry, Shared, Spec, Stream};
+use iodyno_workload::{Geometry, Shared, Spec, Stream};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -247,11 +247,10 @@ fn judge(read: &JobFile) {
     let Ok(shared) = Shared::new(spec, 1, &geometry) else { return };
     for worker in [0, spec.threads() - 1] {
         let step_bytes = spec.worker_step_bytes().unwrap_or(0) * u64::from(worker);
-        let start_bytes = spec.active().start.on(capacity_bytes) + step_bytes;
-        let end_bytes = match spec.active().end {
-            Edge::Bytes(bytes) => bytes + step_bytes,
-            Edge::Share(share) => share.of(capacity_bytes),
-        };
+        let (start_bytes, end_bytes) = spec.active_on(capacity_bytes);
+        let start_bytes = start_bytes + step_bytes;
+        let is_moved = !spec.active().ends_with_target();
+        let end_bytes = end_bytes + if is_moved { step_bytes } else { 0 };
         let mut stream = Stream::new(&shared, worker);
         for op in (0..50).map(|_| stream.next_op()).filter(|op| op.len_bytes > 0) {
             let op_end_bytes = op.offset_bytes + u64::from(op.len_bytes);

@@ -1,7 +1,8 @@
-//! Distributions of addresses beside fio itself: a job that fio runs, with a log of its addresses, gives the same shares as
-//! the workload that it becomes. `IODYNO_FIO_SEED=7` chooses the seed of both.
+//! Workloads beside fio itself: a job that fio runs, with a log of what it issues, has the same operations, or shares of
+//! them, as the workload that it becomes. `IODYNO_FIO_SEED=7` chooses the seed of both.
 
 use iodyno_exchange::fio::{Process, parse_command_line};
+use iodyno_units::OpKind;
 use iodyno_workload::{Geometry, Shared, Stream};
 use std::process::Command;
 use std::sync::Arc;
@@ -10,23 +11,78 @@ use std::sync::Arc;
 const BLOCKS: usize = 1024;
 const OPS: usize = 40_000;
 
-/// How often each block is addressed by fio.
-fn by_fio(line: &str, folder: &std::path::Path) -> Vec<u64> {
+/// A file that is there before the job.
+const FILE_BYTES: u64 = 4 << 20;
+
+/// An operation: its kind, the number of its file, the offset there and its length.
+type Issued = (OpKind, usize, u64, u64);
+
+/// Whether fio can be asked.
+fn has_fio() -> bool {
+    let is_there = Command::new("fio").arg("--version").output().is_ok();
+    assert!(is_there || std::env::var("CI").is_err(), "fio is missing");
+    is_there
+}
+
+/// What fio issues for a command line in a folder.
+fn issued_by_fio(line: &str, folder: &std::path::Path) -> Vec<Issued> {
     // fio appends to a log that is there.
     let log = tempfile::Builder::new().tempfile_in(folder).unwrap().path().to_owned();
     let mut command = Command::new("fio");
     command.args(line.split_whitespace().skip(1)).arg("--output=/dev/null").current_dir(folder);
-    command.arg("--ioengine=null").arg(format!("--write_iolog={}", log.display()));
+    command.arg(format!("--write_iolog={}", log.display()));
     assert!(command.status().unwrap().success(), "{line}");
-    let mut hits = vec![0; BLOCKS];
+    let mut files: Vec<String> = Vec::new();
+    let mut issued = Vec::new();
     for line in std::fs::read_to_string(log).unwrap().lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        if let [_, _, "read", offset, "4096"] = words.as_slice() {
-            hits[offset.parse::<usize>().unwrap() / 4096] += 1;
-        }
+        let kind = match words.get(2) {
+            Some(&"add") => {
+                files.push(words[1].to_owned());
+                continue;
+            }
+            Some(&"read") => OpKind::Read,
+            Some(&"write") => OpKind::Write,
+            Some(&("sync" | "datasync")) => OpKind::Flush,
+            _ => continue,
+        };
+        let file = files.iter().position(|file| file == words[1]).unwrap();
+        let number = |at: usize| words[at].parse::<u64>().unwrap();
+        let place = if kind == OpKind::Flush { (0, 0) } else { (number(3), number(4)) };
+        issued.push((kind, file, place.0, place.1));
+    }
+    issued
+}
+
+/// How often each block is addressed by fio.
+fn by_fio(line: &str, folder: &std::path::Path) -> Vec<u64> {
+    let mut hits = vec![0; BLOCKS];
+    for (kind, _, offset, len) in issued_by_fio(&format!("{line} --ioengine=null"), folder) {
+        assert_eq!((kind, len), (OpKind::Read, 4096), "{line}");
+        hits[(offset / 4096) as usize] += 1;
     }
     assert_eq!(hits.iter().sum::<u64>(), OPS as u64, "{line}");
     hits
+}
+
+/// The operations of the line's workload on a target of this size, until its limit of bytes.
+fn issued_by_iodyno(line: &str, capacity_bytes: u64, seed: u64) -> Vec<Issued> {
+    let file = parse_command_line(line, &[], &Process).unwrap_or_else(|e| panic!("{line}: {e}"));
+    let spec = &file.groups[0][0].spec;
+    let geometry = Geometry { capacity_bytes, align_bytes: 512, workers: 1 };
+    let shared = Shared::new(spec, seed, &geometry).unwrap_or_else(|e| panic!("{line}: {e}"));
+    let mut stream = Stream::new(&shared, 0);
+    let most_bytes = spec.limits().bytes.unwrap_or_else(|| {
+        let (start_bytes, end_bytes) = spec.active_on(capacity_bytes);
+        ((end_bytes - start_bytes) as f64 * spec.limits().passes.unwrap()) as u64
+    });
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    while bytes < most_bytes {
+        let op = stream.next_op();
+        bytes += u64::from(op.len_bytes);
+        all.push((op.kind, 0, op.offset_bytes, op.len_bytes.into()));
+    }
+    all
 }
 
 /// The same by iodyno.
@@ -41,6 +97,10 @@ fn by_iodyno(line: &str, seed: u64) -> Vec<u64> {
         hits[stream.next_op().offset_bytes as usize / 4096] += 1;
     }
     hits
+}
+
+fn seed() -> u64 {
+    std::env::var("IODYNO_FIO_SEED").map_or(1, |seed| seed.parse().unwrap())
 }
 
 /// The largest difference between two samples' shares of the first blocks: Kolmogorov and Smirnov's.
@@ -58,11 +118,10 @@ fn difference(a: &[u64], b: &[u64]) -> f64 {
 /// their noise. fio's zipf is an approximation (Gray's), with a systematic difference of 1 to 2 % here.
 #[test]
 fn shares_are_those_of_fio() {
-    if Command::new("fio").arg("--version").output().is_err() {
-        assert!(std::env::var("CI").is_err(), "fio is missing");
+    if !has_fio() {
         return;
     }
-    let seed: u64 = std::env::var("IODYNO_FIO_SEED").map_or(1, |seed| seed.parse().unwrap());
+    let seed = seed();
     let folder = tempfile::tempdir().unwrap();
     for (distribution, is_scattered, most) in [
         ("random", false, 0.0138),
@@ -85,5 +144,129 @@ fn shares_are_those_of_fio() {
         let found = difference(&theirs, &ours);
         println!("{distribution}: {found:.4}");
         assert!(found < most, "{distribution}: {found}, at most {most}, seed {seed}");
+    }
+}
+
+/// Walks have the same blocks in the same order, whatever the files, their sizes, and where the job begins in them. The
+/// file is there, and has 4 MiB.
+#[test]
+fn walks_are_those_of_fio() {
+    if !has_fio() {
+        return;
+    }
+    for (options, part_bytes) in [
+        ("--filename=f --rw=write --bs=64k --size=1m --offset=25%", 0),
+        ("--filename=f --rw=read --bs=64k --size=1m --offset=10%", 0),
+        ("--filename=f --rw=write --bs=64k --size=50% --offset=1m", 0),
+        ("--filename=f --rw=write --bs=64k --size=100% --offset=1m", 0),
+        ("--filename=f --rw=write --bs=64k --size=90% --offset=25%", 0),
+        ("--rw=read --bs=48k --size=1000k", 0),
+        ("--filename=f --rw=read --bs=64k --size=1m --fsync=2", 0),
+        ("--filename=f --rw=write --bs=64k --size=1m --fsync=3", 0),
+        ("--filename=f --rw=write --bs=64k --size=1m --fsync=3 --number_ios=7", 0),
+        ("--rw=write --bs=64k --size=1m --nrfiles=3", 320 << 10),
+        ("--rw=write --bs=4k --size=1m --nrfiles=3", 340 << 10),
+        ("--rw=write --bs=64k --size=1000k --nrfiles=7 --file_service_type=sequential", 128 << 10),
+        ("--rw=write --bs=16k --filesize=100k --size=300k --nrfiles=3", 96 << 10),
+        ("--rw=write --bs=64k --size=1m --nrfiles=3 --loops=2", 320 << 10),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::File::create(folder.path().join("f")).unwrap().set_len(FILE_BYTES).unwrap();
+        let line = format!("fio --name=a --ioengine=psync {options}");
+        let of_target = |(kind, file, offset, len): Issued| {
+            let base = if kind == OpKind::Flush { 0 } else { file as u64 * part_bytes };
+            (kind, 0, base + offset, len)
+        };
+        let theirs: Vec<Issued> =
+            issued_by_fio(&line, folder.path()).into_iter().map(of_target).collect();
+        let mut ours = issued_by_iodyno(&line, FILE_BYTES, seed());
+        // fio flushes after the last write too, where it is due.
+        ours.extend(
+            theirs.last().filter(|last| last.0 == OpKind::Flush && ours.last() != Some(last)),
+        );
+        assert_eq!(ours, theirs, "{options}");
+    }
+}
+
+/// Blocks of several sizes follow one another, and fill as much of the file; their sizes come as often. Random blocks of
+/// several files are the same ones, in another order.
+#[test]
+fn last_blocks_are_those_of_fio() {
+    if !has_fio() {
+        return;
+    }
+    for options in [
+        "--rw=write --bsrange=4k-64k --size=16m",
+        "--rw=write --bsrange=3k-10k --size=10000k",
+        "--rw=write --bsrange=1k-256k --size=32m",
+        "--rw=write --bssplit=4k/50:64k/50 --size=16m",
+        "--rw=read --bssplit=32k/50:100k/50 --size=16m",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let line = format!("fio --name=a --ioengine=psync {options} --randseed={}", seed());
+        let theirs = issued_by_fio(&line, folder.path());
+        let ours = issued_by_iodyno(&line, 64 << 20, seed());
+        let (mut ends, mut sums) = ([0; 2], [0.0; 2]);
+        for (at, ops) in [&theirs, &ours].into_iter().enumerate() {
+            for (_, _, offset, len) in ops {
+                assert_eq!(*offset, ends[at], "{options}: no gap");
+                ends[at] = offset + len;
+                sums[at] += (*len as f64).powi(2);
+            }
+        }
+        // Where the sizes leave a rest, it may be another one.
+        let rest = if options.contains("3k") || options.contains("32k") { 100 << 10 } else { 0 };
+        assert!(ends[0].abs_diff(ends[1]) <= rest, "{options}: {ends:?}");
+        let rates = [theirs.len() as f64, ours.len() as f64];
+        assert!((rates[0] / rates[1] - 1.0).abs() < 0.2, "{options}: {rates:?}");
+        assert!((sums[0] / sums[1] - 1.0).abs() < 0.2, "{options}: {sums:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let line = "fio --name=a --ioengine=psync --rw=randwrite --bs=64k --size=1m --nrfiles=7";
+    let mut theirs: Vec<u64> = issued_by_fio(line, folder.path())
+        .into_iter()
+        .map(|(_, file, offset, _)| file as u64 * (128 << 10) + offset)
+        .collect();
+    let mut ours: Vec<u64> =
+        issued_by_iodyno(line, 4 << 20, seed()).into_iter().map(|op| op.2).collect();
+    theirs.sort_unstable();
+    ours.sort_unstable();
+    assert_eq!(ours, theirs);
+}
+
+/// In a mix of reads and writes a flush that is due is issued again after each read, until the next write: both keep the
+/// same law, and have as many flushes.
+#[test]
+fn flushes_of_a_mix_are_those_of_fio() {
+    if !has_fio() {
+        return;
+    }
+    for (options, every) in [
+        ("--rw=randrw --fsync=1", 1),
+        ("--rw=randrw --fsync=4", 4),
+        ("--rw=rw --rwmixread=80 --fdatasync=8", 8),
+        ("--rw=randrw --rwmixread=20 --fsync=32", 32),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let line = format!(
+            "fio --name=a --ioengine=psync --bs=4k --size=8m --randseed={} {options}",
+            seed()
+        );
+        let theirs = issued_by_fio(&line, folder.path());
+        let ours = issued_by_iodyno(&line, 8 << 20, seed());
+        let flushes = [&theirs, &ours].map(|ops| {
+            let (mut writes, mut is_flushed, mut flushes) = (0, true, 0);
+            for (kind, ..) in ops {
+                let is_due = writes > 0 && writes % every == 0 && !is_flushed;
+                assert_eq!(*kind == OpKind::Flush, is_due, "{options}: after {writes} writes");
+                is_flushed = *kind == OpKind::Flush;
+                writes += u64::from(*kind == OpKind::Write);
+                flushes += u32::from(is_flushed);
+            }
+            f64::from(flushes)
+        });
+        // Of about 2048 / every flushes, in runs of some: five deviations.
+        let deviation = ((2048 / every) as f64 * 4.0).sqrt() * 5.0;
+        assert!((flushes[0] - flushes[1]).abs() < deviation, "{options}: {flushes:?}");
     }
 }

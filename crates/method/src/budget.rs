@@ -4,7 +4,6 @@
 use crate::next_step::Method;
 use crate::rate_search::PROBES_MAX;
 use crate::stage::{Act, Cells, Points, Rounds, Series};
-use iodyno_workload::Edge;
 use serde::Serialize;
 
 /// The time and the writes of a method, as far as they are known in advance.
@@ -31,12 +30,8 @@ impl Budget {
                 Act::Purge => ((0, 0), (0, 0)),
                 Act::Wait { ns } => ((0, 0), (*ns, *ns)),
                 Act::Fill(fill) => {
-                    let active = fill.spec.active();
-                    let at = |edge: Edge| match edge {
-                        Edge::Bytes(bytes) => bytes.min(capacity_bytes),
-                        Edge::Share(share) => share.of(capacity_bytes),
-                    };
-                    let range = at(active.end).saturating_sub(at(active.start));
+                    let (start_bytes, end_bytes) = fill.spec.active_on(capacity_bytes);
+                    let range = end_bytes.min(capacity_bytes).saturating_sub(start_bytes);
                     sum.fill_bytes += range * u64::from(fill.passes);
                     ((1, 1), (0, 0))
                 }

@@ -187,7 +187,7 @@ fn is_sequential(spec: &Spec) -> bool {
     for (kind, _) in decisive(spec) {
         for address in spec.addresses(kind) {
             all += address.share;
-            if matches!(address.pattern, Pattern::Sequential { run: None, .. }) {
+            if matches!(address.pattern, Pattern::Sequential { run: None, .. } | Pattern::ToEnd) {
                 sequential += address.share;
             }
         }

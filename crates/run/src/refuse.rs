@@ -15,7 +15,7 @@ use iodyno_notebook::CELLS_PLANNED_MAX;
 use iodyno_target::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{
-    ArrivalKind, CellSpec, Content, Edge, Geometry, MAX_THREADS, Percent, Shared, Spec,
+    ArrivalKind, CellSpec, Content, Geometry, MAX_THREADS, Percent, Shared, Spec,
 };
 
 /// Combinations that are impossible on any target.
@@ -73,9 +73,9 @@ fn meet_verified(a: &Spec, b: &Spec) -> bool {
     if core::ptr::eq(a, b) || [a, b].iter().all(|spec| spec.content() != Content::Verifiable) {
         return false;
     }
-    let of = |spec: &Spec| match (spec.active().start, spec.active().end) {
-        (Edge::Bytes(_), Edge::Bytes(_)) => Some(iodyno_drive::active_range(spec, u64::MAX)),
-        _ => None,
+    let of = |spec: &Spec| {
+        let is_known = spec.active().is_in_bytes();
+        is_known.then(|| iodyno_drive::active_range(spec, u64::MAX))
     };
     let (Some(a_at), Some(b_at)) = (of(a), of(b)) else { return true };
     // One map of verified content has one workload at a time.
@@ -223,15 +223,12 @@ fn replay(cell: &CellSpec, open_target: &OpenTarget) -> Result<(), RunError> {
 /// What is recorded as a trace is one cell.
 fn recording(run: &ResolvedRun) -> Result<(), RunError> {
     let cells = run.cells.iter().filter(|cell| cell.fill_passes.is_none()).count();
-    let is_one = cells == 1
-        && run.method.is_none()
-        && run.request.repeats == 1
-        && run.cells.iter().all(|cell| cell.beside.is_empty());
+    let is_one = cells == 1 && run.method.is_none() && run.request.repeats == 1;
     if run.request.record_trace.is_none() || is_one {
         return Ok(());
     }
     Err(RunError::Impossible(
-        "--record-trace takes the operations of one cell: run one workload, once, and nothing beside it".to_owned(),
+        "--record-trace takes the operations of one cell: run one workload, or jobs at the same time, once".to_owned(),
     ))
 }
 

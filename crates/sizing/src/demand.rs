@@ -96,5 +96,5 @@ impl Demand {
 /// The first part of an array, if so many bytes are spread over all.
 fn part(bytes: u64, all_arrays: u32, array_bytes: u64) -> ActiveRange {
     let each = bytes.div_ceil(u64::from(all_arrays)).next_multiple_of(1 << 20);
-    ActiveRange { start: Edge::Bytes(0), end: Edge::Bytes(each.min(array_bytes)) }
+    ActiveRange::between(Edge::Bytes(0), Edge::Bytes(each.min(array_bytes)))
 }

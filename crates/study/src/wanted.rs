@@ -82,7 +82,7 @@ impl Workload {
         let mut spec = self.of_cell(cell)?;
         if let Some(bytes) = self.within_bytes {
             let (start, end) = (Edge::Bytes(0), Edge::Bytes(bytes));
-            spec = spec.with_active(ActiveRange { start, end })?;
+            spec = spec.with_active(ActiveRange::between(start, end))?;
         }
         match self.rate_iops {
             Some(rate_iops) => spec.with_rate(rate_iops, Some(Process::Constant)),

@@ -98,6 +98,9 @@ impl fmt::Display for Canonical<'_> {
             }
             if scope == Scope::Write {
                 writeln!(f, "fua = \"{}\"\nflush_every = {}", spec.fua, spec.flush_every)?;
+                if spec.flush_again {
+                    writeln!(f, "flush_again = true")?;
+                }
                 if spec.read_back > 0 {
                     writeln!(f, "read_back = {}", spec.read_back)?;
                 }
@@ -198,6 +201,7 @@ fn addresses(addresses: &[Address]) -> Result<String, fmt::Error> {
         let name = match pattern {
             Pattern::Uniform { .. } => "uniform",
             Pattern::Sequential { .. }
+            | Pattern::ToEnd
             | Pattern::Skips { .. }
             | Pattern::Jumps { .. }
             | Pattern::Streams { .. } => "sequential",
@@ -221,6 +225,7 @@ fn addresses(addresses: &[Address]) -> Result<String, fmt::Error> {
                     write!(text, ", run = {run}")?;
                 }
             }
+            Pattern::ToEnd => text.push_str(", to_end = true"),
             Pattern::Zipf { theta } => write!(text, ", theta = {theta}")?,
             Pattern::Pareto { h } => write!(text, ", h = {h}")?,
             Pattern::Zones { zone_bytes, open } => {

@@ -81,7 +81,7 @@ impl Address {
             Pattern::Uniform { once_per_pass: true } => {
                 "random, each block once per pass".to_owned()
             }
-            Pattern::Sequential { shared: false, .. } => "sequential".to_owned(),
+            Pattern::Sequential { shared: false, .. } | Pattern::ToEnd => "sequential".to_owned(),
             Pattern::Sequential { shared: true, .. } => {
                 "sequential, shared by all workers".to_owned()
             }

@@ -122,6 +122,7 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
         tables,
         fua: record.real("write.fua").map(Percent::from_fraction).unwrap_or_default(),
         flush_every: saturated(record.whole("write.flush_every").unwrap_or(0)),
+        flush_again: record.flag("write.flush_again").unwrap_or(false),
         read_back: saturated(record.whole("write.read_back").unwrap_or(0)),
         arrivals: arrivals(record),
         batches: batches(record),
@@ -222,12 +223,13 @@ fn addresses(reader: &mut Reader, record: &Record, path: &str) -> Vec<Address> {
     }
     for address in list.items().iter().filter_map(Entry::record) {
         let of = |names: &[&str]| names.iter().filter_map(|name| address.get(name)).count();
-        let alone = of(&["skip", "jump", "streams", "shared"]) + of(&["run"]);
+        let alone = of(&["skip", "jump", "streams", "shared", "to_end"]) + of(&["run"]);
         let is_skip = alone == 2 && of(&["skip", "run"]) == 2;
-        let is_shared_run = of(&["skip", "jump", "streams"]) == 0;
+        let is_shared_run = of(&["skip", "jump", "streams", "to_end"]) == 0;
         if alone > 1 && !is_skip && !is_shared_run {
-            let help = "`run` goes with `skip`; `jump`, `streams` and `shared` go alone";
-            let at = ["streams", "jump", "skip"].iter().find_map(|name| address.get(name));
+            let help = "`run` goes with `skip`; `jump`, `streams`, `shared` and `to_end` go alone";
+            let at =
+                ["streams", "jump", "skip", "to_end"].iter().find_map(|name| address.get(name));
             let span = at.map_or_else(|| list.span.clone(), |entry| entry.span.clone());
             reader.refuse(span, "keys that don't go together", help);
         }
@@ -251,6 +253,8 @@ fn pattern(address: &Record) -> Pattern {
                 Pattern::Jumps { share: Percent::from_fraction(share) }
             } else if let Some(streams) = address.whole("streams") {
                 Pattern::Streams { streams: saturated(streams) }
+            } else if is("to_end") {
+                Pattern::ToEnd
             } else {
                 Pattern::Sequential { shared: is("shared"), run }
             }

@@ -68,7 +68,7 @@ impl Spec {
         }
         if self.mix[OpKind::Write.index()] == 0.0 {
             self.fua = Percent::ZERO;
-            self.flush_every = 0;
+            (self.flush_every, self.flush_again) = (0, false);
             self.read_back = 0;
             self.flush_bursts = None;
         }
@@ -95,6 +95,7 @@ impl Spec {
     /// The rule that the changed specification would break; a workload without writes.
     pub fn with_flush_every(mut self, writes: u32) -> Result<Self, String> {
         self.flush_every = writes;
+        self.flush_again &= writes > 0;
         self.flush_bursts = None;
         self.checked_with_writes("a flush after writes")
     }

@@ -106,31 +106,67 @@ impl fmt::Display for Edge {
 pub struct ActiveRange {
     /// Where it starts.
     pub start: Edge,
-    /// Where it ends; the first byte that is not in it.
+    /// Where it ends, the first byte that is not in it; or its length.
     pub end: Edge,
+    /// The end is a length, from the start.
+    pub is_length: bool,
 }
 
 impl ActiveRange {
     /// The whole target.
-    pub const WHOLE: Self =
-        Self { start: Edge::Share(Percent::ZERO), end: Edge::Share(Percent::ALL) };
+    pub const WHOLE: Self = Self::between(Edge::Share(Percent::ZERO), Edge::Share(Percent::ALL));
+
+    /// From one place to another.
+    pub const fn between(start: Edge, end: Edge) -> Self {
+        Self { start, end, is_length: false }
+    }
+
+    /// First byte, and the byte behind the last one, on a target of this capacity, where starts are multiples of
+    /// `align_bytes`. It may end beyond the target.
+    pub const fn on(self, capacity_bytes: u64, align_bytes: u64) -> (u64, u64) {
+        let start_bytes = match self.start.on(capacity_bytes).checked_next_multiple_of(align_bytes)
+        {
+            Some(bytes) => bytes,
+            None => u64::MAX,
+        };
+        let end_bytes = self.end.on(capacity_bytes);
+        (
+            start_bytes,
+            if self.is_length { start_bytes.saturating_add(end_bytes) } else { end_bytes },
+        )
+    }
+
+    /// Whether the end is a share of the target, so that the last worker's range ends there.
+    pub const fn ends_with_target(self) -> bool {
+        !self.is_length && matches!(self.end, Edge::Share(_))
+    }
+
+    /// Whether it is the same on targets of any capacity.
+    pub const fn is_in_bytes(self) -> bool {
+        matches!((self.start, self.end), (Edge::Bytes(_), Edge::Bytes(_)))
+    }
 }
 
 impl FromStr for ActiveRange {
     type Err = String;
 
-    /// `START..END`, each a size or a percentage; one alone is the end.
+    /// `START..END` or `START..+LENGTH`, each a size or a percentage; one alone is the end.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((start, end)) = text.split_once("..") else {
-            return Ok(Self { start: Edge::Bytes(0), end: Edge::parse(text)? });
+            return Ok(Self::between(Edge::Bytes(0), Edge::parse(text)?));
         };
-        Ok(Self { start: Edge::parse(start)?, end: Edge::parse(end)? })
+        let start = Edge::parse(start)?;
+        match end.trim_start().strip_prefix('+') {
+            Some(length) => Ok(Self { start, end: Edge::parse(length)?, is_length: true }),
+            None => Ok(Self::between(start, Edge::parse(end)?)),
+        }
     }
 }
 
 impl fmt::Display for ActiveRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}..{}", self.start, self.end)
+        let sign = if self.is_length { "+" } else { "" };
+        write!(f, "{}..{sign}{}", self.start, self.end)
     }
 }
 
@@ -156,10 +192,25 @@ mod tests {
 
     #[test]
     fn ranges_read_what_they_print() {
-        for text in ["0%..100%", "0B..8GiB", "0B..1024PiB", "10%..20GiB", "1537B..12.5%"] {
+        for text in [
+            "0%..100%",
+            "0B..8GiB",
+            "0B..1024PiB",
+            "10%..20GiB",
+            "1537B..12.5%",
+            "25%..+1GiB",
+            "1MiB..+50%",
+        ] {
             assert_eq!(text.parse::<ActiveRange>().unwrap().to_string(), text);
         }
         assert_eq!("8GiB".parse::<ActiveRange>().unwrap().to_string(), "0B..8GiB");
+        // A length counts from the start as it is rounded.
+        assert_eq!(
+            "25%..+1MiB".parse::<ActiveRange>().unwrap().on(4 << 20, 4096),
+            (1 << 20, 2 << 20)
+        );
+        assert_eq!("25%..+50%".parse::<ActiveRange>().unwrap().on(10_000, 4096), (4096, 9096));
+        assert_eq!("1..+4".parse::<ActiveRange>().unwrap().on(10_000, 512), (512, 516));
         assert!("0..8x".parse::<ActiveRange>().unwrap_err().contains("`8x` is not a size"));
     }
 }

@@ -19,6 +19,8 @@ const MAX_DATA_BYTES: u32 = 64 << 20;
 const MAX_RANGE_BYTES: u32 = 1 << 30;
 /// Sizes of a distribution, patterns of a table, and spots.
 const MAX_ITEMS: usize = 64;
+/// The most sizes of a distribution: a range of fio's from 1 KiB to 1 MiB.
+const MAX_SIZES: usize = 1024;
 /// Addresses that a worker remembers; 8 MiB of memory.
 const MAX_WINDOW: u32 = 1 << 20;
 /// Blocks of a sequential run.
@@ -92,6 +94,10 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
     if spec.flush_every > MAX_FLUSH_EVERY {
         faults.add("write.flush_every", "`flush_every` is a whole number from 0 to 10^9", "");
     }
+    if spec.flush_again && spec.flush_every == 0 {
+        let message = "`flush_again` has no effect without `flush_every`";
+        faults.add("write.flush_again", message, "give `flush_every` too, or remove it");
+    }
     if spec.read_back > MAX_WINDOW {
         let message = format!("`read_back` is a whole number from 0 to {MAX_WINDOW}");
         faults.add("write.read_back", message, "");
@@ -153,8 +159,8 @@ fn check_block_list(
     with_data: bool,
     faults: &mut Faults,
 ) {
-    if blocks.len() > MAX_ITEMS {
-        faults.add(key, format!("a distribution has at most {MAX_ITEMS} sizes"), "");
+    if blocks.len() > MAX_SIZES {
+        faults.add(key, format!("a distribution has at most {MAX_SIZES} sizes"), "");
     }
     let most = if with_data { MAX_DATA_BYTES } else { MAX_RANGE_BYTES };
     for (i, block) in blocks.iter().enumerate() {
@@ -187,6 +193,10 @@ fn check_block_list(
 fn check_range(spec: &Spec, faults: &mut Faults) {
     let (start, end) = (spec.active.start, spec.active.end);
     let is_empty = match (start, end) {
+        (start, end) if spec.active.is_length => {
+            start == Edge::Share(Percent::ALL)
+                || matches!(end, Edge::Bytes(0) | Edge::Share(Percent::ZERO))
+        }
         (Edge::Bytes(start), Edge::Bytes(end)) => start >= end,
         (Edge::Share(start), Edge::Share(end)) => start >= end,
         (Edge::Bytes(_), Edge::Share(end)) => end == Percent::ZERO,
@@ -195,10 +205,11 @@ fn check_range(spec: &Spec, faults: &mut Faults) {
     if is_empty {
         let help = "write the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`";
         faults.add("active", "the active range is empty", help);
-    } else if let (Edge::Bytes(start), Edge::Bytes(end)) = (start, end) {
+    } else if spec.active.is_in_bytes() {
         // An alignment of 0 is refused elsewhere.
         let align = u64::from(spec.align_bytes()).max(1);
-        let holds_bytes = (end / align * align).saturating_sub(start.next_multiple_of(align));
+        let (start, end) = spec.active.on(0, align);
+        let holds_bytes = (end / align * align).saturating_sub(start);
         let largest = spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
         if let Some(block) = largest.filter(|&block| u64::from(block) > holds_bytes) {
             let message = format!(
@@ -331,7 +342,7 @@ fn check_pattern(
                 faults.add(format!("{key}.h"), "`h` is above 0 and below 1", help);
             }
         }
-        Pattern::Normal { .. } => {}
+        Pattern::Normal { .. } | Pattern::ToEnd => {}
         Pattern::Zones { zone_bytes, open } => {
             let align = u64::from(spec.align_bytes());
             if *zone_bytes == 0 || zone_bytes % align != 0 || *zone_bytes > MAX_SKIP_BYTES {

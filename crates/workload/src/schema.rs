@@ -77,6 +77,7 @@ const WRITE: &[Key] = &[
     addresses("write.addresses"),
     Key::optional("write.fua", ValueType::Percent),
     Key::optional("write.flush_every", COUNT),
+    Key::optional("write.flush_again", ValueType::Flag),
     Key::optional("write.read_back", COUNT),
 ];
 
@@ -98,6 +99,7 @@ const ADDRESSES: &[Key] = &[
     Key::optional("once_per_pass", ValueType::Flag).only(&["uniform"]),
     Key::optional("shared", ValueType::Flag).only(&["sequential"]),
     Key::optional("run", COUNT).only(&["sequential"]),
+    Key::optional("to_end", ValueType::Flag).only(&["sequential"]),
     Key::optional("skip", ValueType::Bytes).only(&["sequential"]),
     Key::optional("jump", ValueType::Percent).only(&["sequential"]),
     Key::optional("streams", COUNT).only(&["sequential"]),

@@ -102,6 +102,9 @@ pub enum Pattern {
         /// Open zones, over all workers; each worker has at least one, of zones of its own.
         open: u32,
     },
+    /// One block after the other, each worker by its own cursor, to the end of the range: of several sizes a block that does
+    /// not fit there is drawn again.
+    ToEnd,
     /// So many blocks in sequence, then on by `skip_bytes`; past the end, from the start.
     Skips {
         /// Blocks in sequence.
@@ -413,6 +416,7 @@ pub struct Spec {
     pub(crate) tables: [Table; Scope::COUNT],
     pub(crate) fua: Percent,
     pub(crate) flush_every: u32,
+    pub(crate) flush_again: bool,
     pub(crate) read_back: u32,
     pub(crate) arrivals: ArrivalKind,
     pub(crate) batches: Batches,
@@ -466,6 +470,14 @@ impl Spec {
     /// The part of the target that operations go to; with [`Spec::worker_step_bytes`], of the first worker.
     pub fn active(&self) -> ActiveRange {
         self.active
+    }
+
+    /// First byte of the active range on a target of this capacity, as the alignment rounds it, and the byte behind its
+    /// end, which may be beyond the target; with [`Spec::worker_step_bytes`], of the first worker.
+    pub fn active_on(&self, capacity_bytes: u64) -> (u64, u64) {
+        // Drawn addresses are rounded down, and must not leave the range.
+        let align_bytes = self.address_align_bytes.unwrap_or_else(|| self.align_bytes()).max(1);
+        self.active.on(capacity_bytes, align_bytes.into())
     }
 
     /// The kinds that are issued, with their shares (relative to one another).
@@ -546,6 +558,11 @@ impl Spec {
     /// The number of writes of a worker between flushes; 0 = never.
     pub fn flush_every(&self) -> u32 {
         self.flush_every
+    }
+
+    /// A flush after so many writes is issued again after each operation until the next write.
+    pub fn flush_again(&self) -> bool {
+        self.flush_again
     }
 
     /// After so many writes a worker reads them back, in their order; 0 = never.

@@ -31,6 +31,9 @@ use ring::Ring;
 use shared::{PatternPlan, Shared};
 use weighted::Weighted;
 
+/// How often the size of a block is drawn again that does not fit before the end of its range.
+const MAX_REDRAWS: u32 = 100;
+
 /// The operations of one worker, without end.
 #[derive(Debug)]
 pub struct Stream {
@@ -213,7 +216,11 @@ struct General {
     /// Writes with a draw below this have FUA; `None` where no write has.
     fua_below: Option<u64>,
     flush_every: u32,
+    /// Writes since the last multiple of `flush_every`.
     writes_since_flush: u32,
+    flush_again: bool,
+    /// The flush after the last operation was issued.
+    is_flushed: bool,
     read_back: Option<Box<ReadBack>>,
     /// Addresses that are drawn are multiples of this; 1 where the alignment decides.
     address_align_bytes: u64,
@@ -228,6 +235,21 @@ struct OfKind {
     lens_bytes: Box<[u32]>,
     /// Meaningless for a flush.
     table: usize,
+}
+
+impl OfKind {
+    /// The size that was drawn for a sequential block where so many bytes are left before the end; one that fits where it
+    /// does not. Where none fits the block is at the start.
+    fn that_fits(&self, drawn_bytes: u32, left_bytes: u64, rng: &mut Generator) -> u32 {
+        let fits = |bytes: u32| u64::from(bytes) <= left_bytes;
+        if fits(drawn_bytes) || !self.lens_bytes.iter().any(|bytes| fits(*bytes)) {
+            return drawn_bytes;
+        }
+        let again = (0..MAX_REDRAWS).map(|_| self.lens_bytes[self.sizes.draw(rng)]);
+        // Of sizes that are drawn so seldom the largest one ends the range soonest.
+        let largest = || self.lens_bytes.iter().copied().filter(|bytes| fits(*bytes)).max();
+        again.into_iter().find(|bytes| fits(*bytes)).or_else(largest).unwrap_or(drawn_bytes)
+    }
 }
 
 #[derive(Debug)]
@@ -274,6 +296,8 @@ impl General {
                 .then(|| (fua.fraction() * 18_446_744_073_709_551_616.0) as u64),
             flush_every: shared.spec.flush_every(),
             writes_since_flush: 0,
+            flush_again: shared.spec.flush_again(),
+            is_flushed: false,
             read_back: (shared.spec.read_back() > 0).then(|| {
                 let writes = VecDeque::with_capacity(shared.spec.read_back() as usize);
                 Box::new(ReadBack { writes, after: shared.spec.read_back() as usize, reads: false })
@@ -292,10 +316,12 @@ impl General {
     }
 
     fn next(&mut self) -> Op {
-        if self.flush_every > 0 && self.writes_since_flush == self.flush_every {
-            self.writes_since_flush = 0;
+        let is_due = self.flush_every > 0 && self.writes_since_flush == self.flush_every;
+        if is_due && !self.is_flushed {
+            self.is_flushed = true;
             return Op::FLUSH;
         }
+        self.is_flushed &= !self.flush_again;
         if let Some(read_back) = &mut self.read_back
             && let Some(op) = read_back.next()
         {
@@ -309,9 +335,14 @@ impl General {
         if kind.kind == OpKind::Flush || self.counted.is_flush_next(kind.kind) {
             return Op::FLUSH;
         }
-        let len_bytes = kind.lens_bytes[kind.sizes.draw(&mut self.size_rng)];
+        let mut len_bytes = kind.lens_bytes[kind.sizes.draw(&mut self.size_rng)];
         let table = &mut self.tables[kind.table];
         let pattern = &mut table.patterns[table.choice.draw(&mut table.rng)];
+        if kind.lens_bytes.len() > 1
+            && let Some(left) = pattern.left()
+        {
+            len_bytes = kind.that_fits(len_bytes, left << self.shift, &mut self.size_rng);
+        }
         let place = pattern.next(u64::from(len_bytes >> self.shift), &self.rings);
         self.recent_misses += u64::from(place.missed);
         let mut fua = false;
@@ -319,7 +350,10 @@ impl General {
             OpKind::Read => remember(&mut self.rings, 0, pattern, place),
             OpKind::Write => {
                 remember(&mut self.rings, 1, pattern, place);
-                self.writes_since_flush += 1;
+                if is_due {
+                    (self.writes_since_flush, self.is_flushed) = (0, false);
+                }
+                self.writes_since_flush = self.writes_since_flush.wrapping_add(1);
                 if let Some(below) = self.fua_below {
                     fua = self.fua_rng.next_u64() < below;
                 }

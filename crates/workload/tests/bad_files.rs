@@ -73,7 +73,11 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", skip = \"4KiB\", streams = 2 } }",
-        "3:72 [2] keys that don't go together (`run` goes with `skip`; `jump`, `streams` and `shared` go alone)",
+        "3:72 [2] keys that don't go together (`run` goes with `skip`; `jump`, `streams`, `shared` and `to_end` go alone)",
+    ),
+    (
+        "mix = { read = 1 }\nactive = \"1MiB..+0%\"\nwrite = { flush_again = true }",
+        "3:10 [\"1MiB..+0%\"] the active range is empty (write the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`)\n4:9 [{ flush_again = true }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n4:25 [true] `flush_again` has no effect without `flush_every` (give `flush_every` too, or remove it)",
     ),
     (
         "mix = { read = 1 }\nall = { addresses = { pattern = \"sequential\", streams = 0 } }",

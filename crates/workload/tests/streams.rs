@@ -363,6 +363,49 @@ fn a_flush_follows_every_so_many_writes() {
     assert!(spec.issues(OpKind::Flush) && !spec.issues(OpKind::Trim));
 }
 
+/// As fio has it, also after a flush and a read.
+#[test]
+fn a_flush_is_issued_again_until_the_next_write() {
+    for every in [1, 4] {
+        let text = format!(
+            "mix = {{ read = 3, write = 2 }}\nwrite = {{ flush_every = {every}, flush_again = true }}"
+        );
+        let (mut writes, mut is_flushed, mut flushes) = (0, true, 0);
+        let ops = take(&shared(&spec(&text), 1000, 1), 0, 20_000);
+        for op in &ops {
+            let is_due = writes > 0 && writes % every == 0 && !is_flushed;
+            assert_eq!(op.kind == OpKind::Flush, is_due, "after {writes} writes of {every}");
+            is_flushed = op.kind == OpKind::Flush;
+            writes += u64::from(op.kind == OpKind::Write);
+            flushes += usize::from(is_flushed);
+        }
+        // As long as each count of writes: so many flushes to an operation.
+        near(flushes, ops.len() - flushes, 1.0_f64.min(1.0 / every as f64 - 1e-4));
+    }
+}
+
+/// Blocks of several sizes fill the range to its end, also where one size is drawn hardly ever.
+#[test]
+fn a_walk_to_the_end_leaves_nothing() {
+    for (share, range_kib) in [(1.0, 1000), (1e-9, 1000), (1.0, 1024)] {
+        let text = format!(
+            "mix = {{ write = 1 }}\nblock = [{{ size = \"4KiB\", share = {share} }}, {{ size = \"24KiB\", share = 1 }}]\n\
+             active = \"8KiB..+{range_kib}KiB\"\nall = {{ addresses = {{ pattern = \"sequential\", to_end = true }} }}"
+        );
+        let (start_bytes, end_bytes) = (8 * KIB, (8 + range_kib) * KIB);
+        let (mut next_bytes, mut passes) = (start_bytes, 0);
+        for op in take(&shared(&spec(&text), 1000, 1), 0, 5000) {
+            assert_eq!(op.offset_bytes, next_bytes, "{share}");
+            next_bytes += u64::from(op.len_bytes);
+            assert!(next_bytes <= end_bytes, "{op:?}");
+            if next_bytes == end_bytes {
+                (next_bytes, passes) = (start_bytes, passes + 1);
+            }
+        }
+        assert!(passes > 50, "{passes}");
+    }
+}
+
 /// Reads and writes under `[all]` advance one cursor; in tables of their own, each has one.
 #[test]
 fn a_cursor_belongs_to_its_table() {

@@ -1,7 +1,7 @@
 //! Addresses of a diskspd command line: uniform, distributed over shares of the target, sequential or strided.
 
 use super::Reading;
-use crate::found::size_text;
+use crate::size_text::size_text;
 
 impl Reading<'_, '_> {
     /// The addresses as a workload file has them, and their alignment where it is not that of the block.

@@ -3,11 +3,12 @@
 use super::Note;
 use super::duration::Region;
 use super::lines::Opt;
-use super::number::{count, size_text};
+use super::number::count;
 use super::reading::{KINDS, Reading, Walk};
+use crate::size_text::size_text;
 
 /// Block sizes of a range that become a list.
-const MAX_SIZES: u64 = 64;
+const MAX_SIZES: u64 = 1024;
 
 /// Zones of a distribution that become hot spots; one more is what they leave.
 const MAX_ZONES: usize = 63;
@@ -38,6 +39,14 @@ impl Reading<'_> {
         let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
         let sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
         1 << sizes.map(u64::trailing_zeros).min().unwrap_or(9).min(30)
+    }
+
+    /// The size of all blocks that are issued, where they have one.
+    pub(super) fn one_of(mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> Option<u64> {
+        let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
+        let mut sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
+        let first = sizes.next();
+        first.filter(|first| sizes.all(|bytes| bytes == *first))
     }
 
     /// The patterns of the addresses, and whether each clone must have its part for itself for them.
@@ -89,6 +98,11 @@ impl Reading<'_> {
         }
         let jump = self.jump(walk);
         match (walk, distribution) {
+            (Walk::Sequential, _) if Self::one_of(mix, blocks).is_none() => {
+                // fio draws a size again that does not fit before the file's end, and each clone has such an end.
+                let is_alone = region.each_bytes.is_some();
+                ("{ pattern = \"sequential\", to_end = true }".to_owned(), is_alone)
+            }
             (Walk::Sequential, _) => ("\"sequential\"".to_owned(), false),
             (Walk::Skips(run, skip), _) => {
                 let skip = size_text(*skip);
@@ -170,10 +184,7 @@ impl Reading<'_> {
     }
 
     fn uniform(&mut self, mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> String {
-        let issued = mix.iter().map(|(kind, _)| KINDS.iter().position(|k| k == kind));
-        let mut sizes = issued.flatten().flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
-        let first = sizes.next();
-        let is_one = sizes.all(|bytes| Some(bytes) == first);
+        let is_one = Self::one_of(mix, blocks).is_some();
         let is_own_align = self.opt("ba").is_some();
         if self.flag("norandommap") {
             return "\"uniform\"".to_owned();
@@ -248,7 +259,8 @@ impl Reading<'_> {
     }
 }
 
-/// The sizes from one to another, in steps of the first, as fio draws them.
+/// The sizes from one to another, in steps of the first, as fio draws them: it rounds draws between both down to a multiple
+/// of the first, and what is above the last multiple is the largest size.
 fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     let wrong = || format!("`{text}` is no range of sizes: write 4k-64k");
     let (least, most) = text.split_once('-').or(text.split_once(':')).ok_or_else(wrong)?;
@@ -256,10 +268,21 @@ fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     if least == 0 || most < least {
         return Err(wrong());
     }
-    if most / least > MAX_SIZES {
+    if most.div_ceil(least) > MAX_SIZES {
         return Err(format!("`{text}` has more than {MAX_SIZES} sizes: use bssplit"));
     }
-    Ok((1..=most / least).map(|n| (n * least, 1.0)).collect())
+    let (whole, rest) = (most / least, most % least);
+    // In whole numbers: shares of `least` and of `rest`.
+    let (mut unit, mut other) = (least, rest);
+    while other > 0 {
+        (unit, other) = (other, unit % other);
+    }
+    let share = |bytes: u64| (bytes / unit) as f64;
+    let mut sizes: Vec<_> = (1..=whole).map(|n| (n * least, share(least))).collect();
+    if rest > 0 {
+        sizes.push((most, share(rest)));
+    }
+    Ok(sizes)
 }
 
 /// The sizes of `bssplit` for one kind: sizes without a share take equal parts of what is left of 100 %.

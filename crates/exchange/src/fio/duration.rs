@@ -1,9 +1,10 @@
 //! When a job issues its operations, on which part of a target, and when it ends.
 
 use super::layout::{self, Part, Surround};
-use super::number::{count, size_text, time_text};
+use super::number::{count, time_text};
 use super::reading::{KINDS, Reading, Walk};
 use super::{Note, Refusal};
+use crate::size_text::size_text;
 use std::fmt::Write as _;
 
 /// What the options say of a job's files.
@@ -164,7 +165,7 @@ impl Reading<'_> {
     }
 
     /// What the options say of the job's files.
-    pub(super) fn region(&mut self, threads: u64) -> Region {
+    pub(super) fn region(&mut self, threads: u64, blocks: &[Vec<(u64, f64)>; 3]) -> Region {
         let names = self.section.value("filename").map(layout::file_names);
         let listed = names.as_ref().map_or(1, Vec::len) as u64;
         let nrfiles = match names {
@@ -183,6 +184,17 @@ impl Reading<'_> {
             (size, file) => size.or(file),
         };
         let size = if whole { None } else { size };
+        let size = match (size, blocks) {
+            // What is left of a file behind its last whole block is not used.
+            (Some(Extent::Bytes(bytes)), [reads, writes, trims])
+                if nrfiles > 1 && reads == writes && reads == trims =>
+            {
+                let of_all = reads[0].0.saturating_mul(nrfiles);
+                let is_held = reads.len() == 1 && (1..=bytes).contains(&of_all);
+                Some(Extent::Bytes(if is_held { bytes - bytes % of_all } else { bytes }))
+            }
+            (size, _) => size,
+        };
         let is_shared = self.opt("filename").or(self.opt("uri")).is_some();
         let each_bytes = match size {
             Some(Extent::Bytes(bytes)) => Some(bytes),
@@ -210,7 +222,8 @@ impl Reading<'_> {
     /// The bytes that the job takes of the target, from its start; None where they are not known.
     pub(super) fn space(&mut self) -> Option<u64> {
         let threads = self.count("numjobs").unwrap_or(1).max(1);
-        let region = self.region(threads);
+        let blocks = self.blocks();
+        let region = self.region(threads, &blocks);
         let Some(Extent::Bytes(offset)) = self.extent_of("offset").or(Some(Extent::Bytes(0)))
         else {
             return None;
@@ -327,15 +340,21 @@ impl Reading<'_> {
                 steps.push(start);
                 (size_text(start), "100%".to_owned())
             }
-            (_, Extent::Percent(start), None) => (format!("{start}%"), "100%".to_owned()),
-            (_, _, Some(_)) => {
-                if let Some(opt) = self.opt("offset") {
-                    let words = "offset and size are in different units";
-                    self.refuse(opt, words, "give both in bytes, or both as percentages");
-                }
-                return String::new();
+            // A place in the file that the target is; one of several jobs on files without sizes is refused above.
+            (_, Extent::Percent(start), Some(Extent::Bytes(size))) => {
+                (format!("{start}%"), format!("+{}", size_text(size.saturating_mul(parts))))
             }
+            (_, Extent::Bytes(start), Some(Extent::Percent(size))) => {
+                steps.push(start);
+                // (fio ends with the file, where the size would go beyond.)
+                let end = if size >= 100 { "100%".to_owned() } else { format!("+{size}%") };
+                (size_text(start), end)
+            }
+            (_, Extent::Percent(start), None) => (format!("{start}%"), "100%".to_owned()),
         };
+        if let (Extent::Percent(1..), Some(opt)) = (offset, self.opt("offset")) {
+            self.note(opt, "a share of the target; fio takes it of the file as it is before the job, so that it is 0 where there is none yet");
+        }
         let mut text = format!("active = \"{}..{}\"\n", active.0, active.1);
         if let Some(step) = worker_step {
             let _ = writeln!(text, "worker_step = \"{}\"", size_text(step));
@@ -386,6 +405,7 @@ impl Reading<'_> {
         place: &Surround<'_>,
         mix: &[(&str, f64)],
         blocks: &[Vec<(u64, f64)>; 3],
+        walk: &Walk,
     ) -> String {
         let threads = region.threads;
         let second = 1_000_000_000;
@@ -423,15 +443,24 @@ impl Reading<'_> {
             let _ = writeln!(limits, "time = \"{}\"", time_text(ns));
         }
         let is_by_time = self.flag("time_based") && runtime_ns.is_some();
+        let one_size = Self::one_of(mix, blocks);
+        let mut counted_bytes = u64::MAX;
         match (self.count("number_ios"), self.opt("number_ios")) {
             (Some(_), Some(opt)) if is_by_time => {
                 self.note(opt, "a job that is time_based goes on, in fio too");
             }
             (Some(ops), _) => {
-                // Flushes are operations too, and fio does not count them.
-                let all = ops.saturating_mul(loops).saturating_mul(threads) as f64;
-                let ops = all * (1.0 + self.flushes_per_op(mix));
-                let _ = writeln!(limits, "ops = {}", ops.round() as u64);
+                let all = ops.saturating_mul(loops).saturating_mul(threads);
+                // Flushes are operations too, and fio does not count them: they have no bytes.
+                match (self.flushes_per_op(mix), one_size) {
+                    (flushes, Some(bytes)) if flushes > 0.0 => {
+                        counted_bytes = all.saturating_mul(bytes).max(1);
+                    }
+                    (flushes, _) => {
+                        let ops = all as f64 * (1.0 + flushes);
+                        let _ = writeln!(limits, "ops = {}", ops.round() as u64);
+                    }
+                }
             }
             _ => {}
         }
@@ -453,34 +482,29 @@ impl Reading<'_> {
             (_, each) => each,
         };
         // fio ends with the last block that fits into each file.
-        let sizes: Vec<u64> = mix
-            .iter()
-            .filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind))
-            .flat_map(|at| blocks[at].iter().map(|(bytes, _)| *bytes))
-            .collect();
-        let whole = |bytes: u64| match sizes.as_slice() {
-            [first, rest @ ..] if *first > 0 && rest.iter().all(|bytes| bytes == first) => {
-                let of_file = first.saturating_mul(region.files.max(1));
+        let least = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
+        let least = least.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes).min().unwrap_or(0);
+        let whole = |bytes: u64| match one_size {
+            Some(one) if one > 0 => {
+                let of_file = one.saturating_mul(region.files.max(1));
                 if bytes < of_file { bytes } else { bytes - bytes % of_file }
+            }
+            // Nothing fits any more once less than the smallest block is left.
+            None if matches!(walk, Walk::Sequential) && (1..=bytes).contains(&least) => {
+                let align = Self::natural_align(blocks, mix);
+                (bytes - least) / align * align + align
             }
             _ => bytes,
         };
         let size = size.map(whole);
+        let mut bytes_max = |bytes: u64| {
+            let bytes = bytes.saturating_mul(each(threads)).clamp(1, counted_bytes);
+            let _ = writeln!(limits, "bytes = \"{}\"", size_text(bytes));
+        };
         match (moved, size) {
-            (Some(Extent::Bytes(bytes)), _) | (None, Some(bytes)) => {
-                let _ = writeln!(
-                    limits,
-                    "bytes = \"{}\"",
-                    size_text(bytes.saturating_mul(each(threads)))
-                );
-            }
+            (Some(Extent::Bytes(bytes)), _) | (None, Some(bytes)) => bytes_max(bytes),
             (Some(Extent::Percent(percent)), Some(bytes)) => {
-                let bytes = (u128::from(bytes) * u128::from(percent) / 100) as u64;
-                let _ = writeln!(
-                    limits,
-                    "bytes = \"{}\"",
-                    size_text(bytes.saturating_mul(each(threads)).max(1))
-                );
+                bytes_max((u128::from(bytes) * u128::from(percent) / 100) as u64);
             }
             (moved, None) => {
                 let share = if let Some(Extent::Percent(percent)) = moved {
@@ -490,6 +514,9 @@ impl Reading<'_> {
                 };
                 let clones = if region.is_shared { threads } else { 1 };
                 let _ = writeln!(limits, "passes = {}", share * each(clones) as f64);
+                if counted_bytes < u64::MAX {
+                    let _ = writeln!(limits, "bytes = \"{}\"", size_text(counted_bytes));
+                }
             }
         }
         limits + &steady

@@ -46,10 +46,10 @@ impl Reading<'_> {
         let direct = self.direct();
         let (mut mix, arrivals) = self.arrivals(mix, &blocks, threads, (depth, refill_at));
         mix.retain(|(_, share)| *share > 0.0);
-        let region = self.region(threads);
+        let region = self.region(threads, &blocks);
         let (addresses, is_alone) = self.addresses(&walk, &mix, &blocks, &region);
         let active = self.extent(&region, place.part, is_alone, &blocks, &mix, &walk);
-        let limits = self.limits(&region, place, &mix, &blocks);
+        let limits = self.limits(&region, place, &mix, &blocks, &walk);
         let durable = self.durable(&mix);
         self.end_flush(&mix, direct);
         let content = self.content(&mix);
@@ -374,7 +374,7 @@ impl Reading<'_> {
     }
 
     /// Whether the page cache is bypassed; of `direct` and `buffered` the later one counts.
-    fn direct(&self) -> bool {
+    pub(super) fn direct(&self) -> bool {
         match (self.find("direct"), self.find("buffered")) {
             (Some((d, _)), Some((b, _))) if b > d => !self.flag("buffered"),
             (Some(_), _) => self.flag("direct"),
@@ -389,7 +389,9 @@ impl Reading<'_> {
         let all: f64 = mix.iter().map(|(_, share)| share).sum();
         let writes: f64 =
             mix.iter().filter(|(kind, _)| *kind == "write").map(|(_, share)| share).sum();
-        if every == 0 { 0.0 } else { writes / all / every as f64 }
+        // After a read a flush that was due is issued again: as often as the count of writes stays where it is.
+        let times = if writes > 0.0 && writes < all { 1.0 } else { writes / all };
+        if every == 0 { 0.0 } else { times / every as f64 }
     }
 
     /// The keys of `[write]` that make writes durable.
@@ -408,7 +410,11 @@ impl Reading<'_> {
             let _ = writeln!(out, "flush_every = {}", fsync.max(fdatasync));
             if let (Some(opt), true) = (self.opt("fsync").or(self.opt("fdatasync")), mix.len() > 1)
             {
-                self.note(opt, "once after so many writes: fio 3.33 issues it again after each read until the next write");
+                out.push_str("flush_again = true\n");
+                self.note(
+                    opt,
+                    "issued again after each read until the next write, as fio 3.33 does",
+                );
             }
         }
         let backlog = self.count("verify_backlog").unwrap_or(0);

@@ -58,16 +58,6 @@ pub(super) fn time_ns(text: &str, unit_ns: u64) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(|| format!("`{text}` is too long"))
 }
 
-/// A size as a workload file has it, exactly.
-pub(super) fn size_text(bytes: u64) -> String {
-    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if bytes > 0 && bytes.trailing_zeros() >= shift {
-            return format!("{}{unit}", bytes >> shift);
-        }
-    }
-    format!("{bytes}B")
-}
-
 /// A time as a workload file has it, exactly.
 pub(super) fn time_text(ns: u64) -> String {
     for (unit_ns, unit) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")] {

@@ -162,6 +162,7 @@ const NOTED: &[(&str, &str)] = &[
     ("experimental_verify", "content names its writes itself"),
     ("fadvise_hint", "no advice is given; with direct=1 there is no page cache between"),
     ("rwmixcycle", "fio ignores it"),
+    ("write_barrier", "none of fio's engines that iodyno has issues it: fio ignores it too"),
     ("job_max_open_zones", "the clones divide max_open_zones among them"),
     ("read_beyond_wp", "it has a meaning with zonemode=zbd only"),
     ("zone_reset_threshold", "it has a meaning with zonemode=zbd only"),
@@ -177,7 +178,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("sqthread_poll_cpu", "the kernel's submission thread is not used", "remove the line"),
     ("force_async", "operations are not forced to the kernel's workers", "remove the line"),
     ("sync_file_range", "it is not issued", "use fdatasync=N for durable writes"),
-    ("write_barrier", "it is not issued", "use fdatasync=N for durable writes"),
     ("read_iolog", "a trace is no workload", "replay it: `iodyno replay FILE --on TARGET`"),
     (
         "write_iolog",

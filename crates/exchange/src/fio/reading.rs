@@ -158,6 +158,9 @@ impl<'a> Reading<'a> {
                         format!("give --{flag} to the run; see `iodyno run --help`"),
                     );
                 }
+                Fate::Refused(..) if name == "sync_file_range" && self.direct() => {
+                    self.note(opt, "with direct=1 the page cache has nothing that it would write");
+                }
                 Fate::Refused(why, help) if !Self::is_neutral(opt) => {
                     self.refuse(opt, format!("`{}` can't be honoured: {why}", opt.name), help);
                 }

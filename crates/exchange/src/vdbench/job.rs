@@ -4,7 +4,8 @@ use super::parameters::{Definition, Value};
 use super::points::Point;
 use super::run::{Limits, Reading, find, first};
 use crate::fio::Job;
-use crate::found::{name, quoted, size_text};
+use crate::found::{name, quoted};
+use crate::size_text::size_text;
 use std::fmt::Write as _;
 use std::ops::Range;
 

@@ -83,6 +83,32 @@ fn a_replay_issues_what_the_trace_has_and_its_record_is_a_fixed_point() {
     assert_eq!(operations(&place.path("f.trace")), part);
 }
 
+/// Jobs of fio at the same time are recorded together, each from its own start, at its place on the target; the replay
+/// issues the same at the same times. A group after it is another cell, which one trace does not hold.
+#[test]
+fn jobs_at_the_same_time_are_one_trace() {
+    let place = Place::new();
+    let jobs = "[global]\nrw=read\nbs=4k\nsize=1m\nrate_iops=100\nnumber_ios=20\n[a]\nnumjobs=2\n[b]\nstartdelay=500ms\n";
+    place.write("jobs.fio", jobs);
+    place.document(&format!("run jobs.fio {MODEL} --record-trace a.trace"));
+    let ops = operations(&place.path("a.trace"));
+    let (later, first): (Vec<_>, Vec<_>) = ops.iter().partition(|op| op.2 >= 2 << 20);
+    assert_eq!((first.len(), later.len()), (40, 20));
+    assert!(first.iter().all(|op| op.0 < 250_000_000), "{first:?}");
+    assert!(later.iter().all(|op| (500_000_000..750_000_000).contains(&op.0)), "{later:?}");
+    let text = std::fs::read_to_string(place.path("a.trace")).unwrap();
+    assert_eq!(text.lines().filter(|line| line.starts_with("t ")).count(), 1, "{text:.200}");
+    place.document(&format!("replay a.trace {MODEL} --record-trace b.trace"));
+    let mut again = operations(&place.path("b.trace"));
+    let mut ops = ops;
+    ops.sort();
+    again.sort();
+    assert_eq!(again, ops);
+    place.write("two.fio", format!("{jobs}[c]\nstonewall\n"));
+    let words = format!("run two.fio {MODEL} --record-trace c.trace");
+    place.iodyno(&words).exits(2).says(&["one cell", "jobs at the same time"]);
+}
+
 /// On real storage too every operation is issued once, whatever the timing; and the request that is kept says which
 /// trace it was.
 #[test]

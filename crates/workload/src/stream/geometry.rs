@@ -2,7 +2,7 @@
 
 use iodyno_units::human;
 
-use crate::spec::{Edge, Spec};
+use crate::spec::Spec;
 
 /// Properties of the target that a stream depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,25 +147,20 @@ impl Range {
         }
         let capacity_bytes = geometry.capacity_bytes;
         let active = spec.active();
-        let (start_bytes, mut end_bytes) =
-            (active.start.on(capacity_bytes), active.end.on(capacity_bytes));
+        let (start_bytes, mut end_bytes) = spec.active_on(capacity_bytes);
         let last = u64::from(geometry.workers - 1);
         let moved_bytes = spec.worker_step_bytes().unwrap_or(0).saturating_mul(last);
-        let last_end_bytes = match active.end {
+        let last_end_bytes = if active.ends_with_target() {
             // The last worker's range ends there.
-            Edge::Share(_) => {
-                end_bytes = end_bytes.saturating_sub(moved_bytes);
-                end_bytes
-            }
-            Edge::Bytes(end_bytes) => end_bytes.saturating_add(moved_bytes),
+            end_bytes = end_bytes.saturating_sub(moved_bytes);
+            end_bytes
+        } else {
+            end_bytes.saturating_add(moved_bytes)
         };
         if last_end_bytes > capacity_bytes {
             return Err(GeometryError::BeyondEnd { end_bytes: last_end_bytes, capacity_bytes });
         }
         let shift = align_bytes.trailing_zeros();
-        // Drawn addresses are rounded down, and must not leave the range.
-        let first = spec.address_align_bytes().map_or(align_bytes, u64::from);
-        let start_bytes = start_bytes.div_ceil(first) * first;
         let units = (end_bytes >> shift).saturating_sub(start_bytes >> shift);
         let largest = spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();
         let block_bytes = u64::from(largest.unwrap_or(0));

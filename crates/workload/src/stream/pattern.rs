@@ -54,6 +54,8 @@ pub(crate) enum Pattern {
     Sequential {
         next: u64,
         units: u64,
+        /// A block that does not fit before the end is drawn again.
+        to_end: bool,
     },
     Runs {
         rng: Generator,
@@ -195,7 +197,7 @@ impl Pattern {
             Self::Shared { cursor, blocks, block_units } => {
                 blocks.remainder(cursor.0.fetch_add(1, Ordering::Relaxed)) * *block_units
             }
-            Self::Sequential { next, units } => {
+            Self::Sequential { next, units, .. } => {
                 if *next + len > *units {
                     *next = 0;
                 }
@@ -300,6 +302,14 @@ impl Pattern {
         Place { unit, missed: false }
     }
 
+    /// Units from the next address to the end of the range, for a pattern that goes on to there.
+    pub(crate) fn left(&self) -> Option<u64> {
+        match self {
+            Self::Sequential { next, units, to_end: true } => Some(units.saturating_sub(*next)),
+            _ => None,
+        }
+    }
+
     /// Position of a sequential or strided pattern; None for patterns that draw addresses.
     pub(crate) fn walked(&self) -> Option<u64> {
         match self {
@@ -317,7 +327,7 @@ impl Pattern {
             Self::Shared { cursor, .. } => {
                 cursor.0.fetch_max(from, Ordering::Relaxed);
             }
-            Self::Sequential { next, units } | Self::Skips { next, units, .. }
+            Self::Sequential { next, units, .. } | Self::Skips { next, units, .. }
                 if from <= *units =>
             {
                 *next = from;

@@ -59,7 +59,8 @@ pub(super) enum PatternPlan {
     Uniform,
     OncePerPass,
     Shared(Arc<Cursor>),
-    Sequential,
+    /// With `to_end`.
+    Sequential(bool),
     Runs(u64),
     Zipf(Arc<Zipf>, Arc<Permutation>),
     HotSpots(Weighted, Box<[(u64, u64)]>, Option<Arc<Permutation>>),
@@ -208,10 +209,10 @@ impl TablePlan {
                 blocks: Divisor::new(self.extent.blocks()),
                 block_units,
             },
-            PatternPlan::Sequential => {
+            PatternPlan::Sequential(to_end) => {
                 let blocks = u128::from(self.extent.blocks());
                 let first = (blocks * u128::from(worker) / u128::from(workers)) as u64;
-                Pattern::Sequential { next: first * block_units, units }
+                Pattern::Sequential { next: first * block_units, units, to_end: *to_end }
             }
             PatternPlan::Runs(run) => Pattern::Runs {
                 rng: rng(),
@@ -304,7 +305,8 @@ impl PatternPlan {
                 Self::OncePerPass
             }
             spec::Pattern::Sequential { shared: true, .. } => Self::Shared(Arc::default()),
-            spec::Pattern::Sequential { shared: false, run: None } => Self::Sequential,
+            spec::Pattern::Sequential { shared: false, run: None } => Self::Sequential(false),
+            spec::Pattern::ToEnd => Self::Sequential(true),
             spec::Pattern::Sequential { shared: false, run: Some(run) } => {
                 Self::Runs(blocks.min(*run))
             }
