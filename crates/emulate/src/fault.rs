@@ -154,4 +154,15 @@ pub enum AdapterFault {
         /// Which.
         link: u32,
     },
+    /// The access state of a volume is changed: it is optimized on another adapter of a pair from now on, with what the
+    /// cache holds of it. Only the primary changes it, while both adapters are there and reach each other; otherwise
+    /// nothing changes.
+    Access {
+        /// Which, of the volumes that the adapters present.
+        volume: u32,
+        /// On which adapter; None: the state is cleared, and the volume is where it is without one, on the primary.
+        on: Option<u32>,
+        /// The adapter that is asked to change it.
+        from: u32,
+    },
 }

@@ -220,6 +220,139 @@ fn an_adapter_forwards_what_its_partner_serves() {
     assert_eq!(volumes(&cleared).collect::<Vec<_>>(), [vec![0, 1, 2, 3], vec![]]);
 }
 
+/// A volume that is optimized on the other adapter is served there after the takeover, and by that adapter's processor.
+#[test]
+fn an_access_state_moves_a_volume() {
+    let both = |adapters: &mut Adapters| adapters.host_paths = HostPaths::Both;
+    let mut m = with(2, 1, |adapters| {
+        adapters.access = Access::Cleared;
+        adapters.processor.forward_ns = 7000;
+    });
+    let access = |volume, on| AdapterFault::Access { volume, on, from: 0 };
+    let optimized = |m: &Machine| {
+        let state = m.adapters().unwrap();
+        let of = |n: usize| state.adapters[n].optimized.clone();
+        assert_eq!((of(0), of(1)), (state.adapters[0].volumes.clone(), of(1)));
+        (of(0), of(1), state.cleared)
+    };
+    assert_eq!(optimized(&m), (vec![0, 1, 2, 3], vec![], vec![0, 1, 2, 3]));
+    let alone_ns = took_ns(&mut m, 1, OpKind::Read).unwrap();
+    fault(&mut m, access(1, Some(1)));
+    fault(&mut m, access(2, Some(0)));
+    assert_eq!(optimized(&m), (vec![0, 2, 3], vec![1], vec![0, 3]));
+    let other_ns = took_ns(&mut m, 2, OpKind::Read).unwrap();
+    assert!(near(other_ns, alone_ns), "{other_ns}: it was there before");
+    let moved_ns = took_ns(&mut m, 1, OpKind::Read).unwrap();
+    assert!(near(moved_ns, FAILOVER_NS - other_ns + alone_ns), "{moved_ns}");
+    // Two volumes of one adapter share 40 us of its processor a read, those of two do not.
+    let period_ns = |m: &mut Machine, volumes: [u32; 2]| {
+        let op = Op { offset_bytes: 0, len_bytes: UNIT as u32, kind: OpKind::Read, fua: false };
+        (0..32).for_each(|n| _ = m.submit(m.now_ns(), volumes[n % 2], volumes[n % 2], &op, 0));
+        let mut begin_ns = 0;
+        for n in 0..1000 {
+            let done = m.next_completion(u64::MAX).unwrap();
+            if n == 100 {
+                begin_ns = done.at_ns;
+            }
+            m.submit(done.at_ns, done.worker, done.volume, &op, 0);
+        }
+        let period_ns = (m.now_ns() - begin_ns) / 899;
+        while m.next_completion(u64::MAX).is_some() {}
+        period_ns
+    };
+    assert!(near(period_ns(&mut m, [0, 2]), READ_NS));
+    assert!(near(period_ns(&mut m, [0, 1]), READ_NS / 2));
+    fault(&mut m, access(2, Some(1)));
+    while m.step(m.now_ns() + FAILOVER_NS) {}
+    assert!(near(period_ns(&mut m, [0, 2]), READ_NS / 2));
+    assert!(near(period_ns(&mut m, [1, 2]), READ_NS));
+    // Where hosts use both, what is not optimized on an adapter is forwarded by it: the command, and the data over the
+    // link, 100 us.
+    let mut m = with(2, 1, |adapters| {
+        both(adapters);
+        adapters.processor.forward_ns = 7000;
+    });
+    let busy_ns = |m: &Machine| {
+        let of = m.resources(0).into_iter().find(|of| of.name == "adapter's processor");
+        of.unwrap().busy_ns
+    };
+    for (on, busiest_ns) in [(None, READ_NS), (Some(1), READ_NS)] {
+        fault(&mut m, access(0, on));
+        m.next_completion(m.now_ns() + FAILOVER_NS);
+        let before_ns = busy_ns(&m);
+        let [forwarded, direct] = [0; 2].map(|_| took_ns(&mut m, 0, OpKind::Read).unwrap());
+        assert!(near(forwarded, direct + 7000 + 100_000), "{on:?}: {forwarded} {direct}");
+        assert!(busy_ns(&m) - before_ns <= 2 * busiest_ns + 7000, "{on:?}");
+    }
+    // Only the primary changes it, and only while both are there and reach each other.
+    let now = optimized(&m);
+    fault(&mut m, AdapterFault::Access { volume: 0, on: Some(0), from: 1 });
+    for gone in [AdapterFault::Lose { adapter: 0 }, AdapterFault::LinkDown { link: 0 }] {
+        fault(&mut m, gone);
+        assert!(m.adapters().unwrap().access_is_fixed(0).is_some(), "{gone:?}");
+        fault(&mut m, access(0, Some(0)));
+        fault(&mut m, AdapterFault::Clear { adapter: 0 });
+    }
+    fault(&mut m, AdapterFault::LinkUp { link: 0 });
+    assert_eq!(optimized(&m), now);
+    let single = machine(1, 1);
+    assert!(single.adapters().unwrap().access_is_fixed(0).is_some());
+}
+
+/// The cache's units go with their volume: those that are dirty, those that are written to the device just then, and those
+/// that the device refused.
+#[test]
+fn a_moved_volume_takes_its_part_of_the_cache() {
+    let keeps_half = |adapters: &mut Adapters| {
+        let cache = adapters.cache.as_mut().unwrap();
+        (cache.bytes, cache.destage_share, cache.mirror_bytes_per_s) = (128 * UNIT, 0.5, 1e12);
+    };
+    let mut m = with(2, 1, keeps_half);
+    m.keep_content();
+    let write = |m: &mut Machine, volume: u32, unit: u64, token| {
+        let at = unit * UNIT;
+        let op = Op { offset_bytes: at, len_bytes: UNIT as u32, kind: OpKind::Write, fua: false };
+        m.submit(m.now_ns(), volume, volume, &op, token);
+        assert_eq!(m.next_completion(u64::MAX).unwrap().failure, None);
+    };
+    let access = |on| AdapterFault::Access { volume: 0, on: Some(on), from: 0 };
+    let dirty = |m: &Machine| m.adapters().unwrap().dirty_bytes / UNIT;
+    // Half of a cache of 64 units is destaged at once.
+    for unit in 0..40 {
+        write(&mut m, 0, unit, 100 + unit);
+    }
+    for on in [1, 0, 1] {
+        let before = dirty(&m);
+        assert!(before >= 32, "{before}");
+        fault(&mut m, access(on));
+        assert_eq!((dirty(&m), m.check()), (before, Ok(())));
+        for unit in 0..40 {
+            assert_eq!(m.content(0, unit * UNIT), Some(100 + unit));
+        }
+    }
+    // Destages end in the cache to which they went.
+    while m.step(u64::MAX) {}
+    assert_eq!((dirty(&m), m.check()), (32, Ok(())));
+    // What it brought takes space there: the volume of the other adapter has none.
+    let part = iodyno_emulate::PartId(0);
+    m.apply_fault(&Fault::Lose { part });
+    for unit in 0..32 {
+        write(&mut m, 1, unit, 300 + unit);
+    }
+    while m.step(u64::MAX) {}
+    fault(&mut m, access(0));
+    while m.step(u64::MAX) {}
+    let state = m.adapters().unwrap();
+    assert_eq!((state.refused_bytes > 0, m.check()), (true, Ok(())));
+    m.apply_fault(&Fault::Clear { part });
+    fault(&mut m, AdapterFault::BatteryFails { adapter: 0 });
+    while m.step(u64::MAX) {}
+    assert_eq!((dirty(&m), m.check()), (0, Ok(())));
+    for unit in 0..40 {
+        assert_eq!(m.content(0, unit * UNIT), Some(100 + unit));
+    }
+}
+
 /// A cache whose battery has failed keeps nothing for long, and what it held is lost with the power.
 #[test]
 fn a_cache_without_a_battery_holds_nothing() {

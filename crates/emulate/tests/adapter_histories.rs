@@ -339,7 +339,7 @@ impl Run {
     fn fault(&mut self) {
         let adapter = self.any(u64::from(self.adapters)) as u32;
         let link = self.any(u64::from(self.links)) as u32;
-        let fault = match self.any(12) {
+        let fault = match self.any(14) {
             0 | 1 => return self.cut(),
             2 | 3 => {
                 self.lost.insert(adapter);
@@ -372,6 +372,11 @@ impl Run {
             10 => {
                 self.links_down.remove(&link);
                 AdapterFault::LinkUp { link }
+            }
+            12 | 13 => {
+                let volume = self.any(self.volumes.len() as u64) as u32;
+                let on = [None, Some(0), Some(self.adapters - 1)][self.any(3) as usize];
+                AdapterFault::Access { volume, on, from: self.any(8) as u32 / 7 % self.adapters }
             }
             _ => {
                 let first = self.any(self.volumes.len() as u64) as u32 * self.members;

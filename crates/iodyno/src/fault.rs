@@ -165,6 +165,18 @@ fn adapters_in_words(state: &Value) -> String {
         let _ = writeln!(text, "  cache         {how}; {dirty} are not on the devices");
     }
     for (number, adapter) in state["adapters"].as_array().into_iter().flatten().enumerate() {
+        let served = numbers(&adapter["volumes"]);
+        let optimized = numbers(&adapter["optimized"]);
+        let what = match (served == optimized, served.is_empty()) {
+            (true, false) => format!("serves {served}"),
+            (true, true) => "serves no volume".to_owned(),
+            (false, true) => format!("serves no volume, and {optimized} are optimized there"),
+            (false, false) if optimized.is_empty() => {
+                format!("serves {served}, and none is optimized there")
+            }
+            (false, false) => format!("serves {served}, and {optimized} are optimized there"),
+        };
+        let _ = writeln!(text, "  adapter {number}     {what}");
         for (key, words) in
             [("lost", "lost"), ("battery_failed", "the battery of its cache has failed")]
         {
@@ -178,10 +190,20 @@ fn adapters_in_words(state: &Value) -> String {
             let _ = writeln!(text, "  !             aa {number}: down");
         }
     }
+    let cleared = numbers(&state["cleared"]);
+    if !cleared.is_empty() {
+        let _ = writeln!(text, "  cleared       the access state of {cleared}, which are on the primary");
+    }
     for volume in state["volumes_down"].as_array().into_iter().flatten() {
         let _ = writeln!(text, "  !             volume {volume}: no adapter can serve it");
     }
     if text.is_empty() { text } else { format!("adapters\n{text}") }
+}
+
+/// `0, 2, 4`.
+fn numbers(of: &Value) -> String {
+    let numbers = of.as_array().into_iter().flatten().map(ToString::to_string);
+    numbers.collect::<Vec<_>>().join(", ")
 }
 
 /// The members of an array, where not all are there, and its rebuild.

@@ -8,10 +8,11 @@
 //! delay 5ms [KIND] [VOLUME]      error 1% [KIND] [VOLUME]
 //!
 //! lose adapter N    replace adapter N    clear adapter N    cache-battery-fail adapter N
-//! link-down aa N    clear aa N
+//! link-down aa N    clear aa N        access adapter N volume M [from adapter K]    access cleared volume M
 //! ```
 //! A kind is reads, writes, flushes, trims or zeroes; without one it is all of them. A volume is its number, from 0; without one it is volume 0, and `clear` clears all.
-//! Where there are arrays, the number is that of a device: `device 3`. (After `full` and `resize` it is a volume's.)
+//! Where there are arrays, the number is that of a device: `device 3`. (After `full` and `resize` it is a volume's, `volume 3`, and after
+//! `access` that of a volume that adapters present.)
 
 use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_units::OpKind;
@@ -52,7 +53,7 @@ const DELAY_NS_MAX: u64 = 3_600_000_000_000;
 /// Sizes are multiples of this, bytes.
 const SECTOR_BYTES: u64 = 512;
 
-const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0; of RAID adapters lose adapter 0, replace adapter 0, link-down aa 0, cache-battery-fail adapter 0 or clear adapter 0";
+const EXAMPLE: &str = "say power-cut, power-off, power-on, lose, replace, hang, slow x10, delay 5ms, error 1% reads, latent 1GiB..+64KiB, corrupt 1GiB..+64KiB, page 1GiB, block 1GiB, full, resize 1GiB or clear, and a volume's number behind it where it is not 0; of RAID adapters lose adapter 0, replace adapter 0, link-down aa 0, cache-battery-fail adapter 0, access adapter 1 volume 0 or clear adapter 0";
 
 /// The words for kinds of operations.
 pub const KINDS: [(OpKind, &str); OpKind::COUNT] = [
@@ -96,7 +97,16 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         (kind, behind) = (Some(*named), rest);
     }
     let volume = match behind {
-        ["device", number @ ..] if !number.is_empty() => number,
+        [word @ ("device" | "volume"), number, ..] => {
+            let is_of = if matches!(verb, "full" | "resize") { "volume" } else { "device" };
+            if *word != is_of {
+                let own = own.first().map_or(String::new(), |own| format!("{own} "));
+                return Err(format!(
+                    "`{verb}` is of a {is_of}: say `{verb} {own}{is_of} {number}` (where every volume is one device, their numbers are the same)"
+                ));
+            }
+            &behind[1..]
+        }
         _ => behind,
     };
     let volume = match volume {
@@ -174,6 +184,7 @@ fn of_adapters(verb: &str, rest: &[&str]) -> Option<Result<AdapterFault, String>
     };
     let adapter = || number("adapter");
     Some(match verb {
+        "access" => access(rest),
         "lose" if is_about("adapter") => adapter().map(|adapter| AdapterFault::Lose { adapter }),
         "replace" if is_about("adapter") => {
             adapter().map(|adapter| AdapterFault::Replace { adapter })
@@ -183,6 +194,30 @@ fn of_adapters(verb: &str, rest: &[&str]) -> Option<Result<AdapterFault, String>
         "link-down" => number("aa").map(|link| AdapterFault::LinkDown { link }),
         "clear" if is_about("aa") => number("aa").map(|link| AdapterFault::LinkUp { link }),
         _ => return None,
+    })
+}
+
+/// The change of an access state.
+fn access(rest: &[&str]) -> Result<AdapterFault, String> {
+    const SAY: &str = "say `access adapter 1 volume 0`, or `access cleared volume 0`, with numbers that count from 0";
+    let (on, behind) = match rest {
+        ["adapter", number, behind @ ..] => (Some(*number), behind),
+        ["cleared", behind @ ..] => (None, behind),
+        _ => return Err(SAY.to_owned()),
+    };
+    let (volume, from) = match behind {
+        ["volume", volume] => (*volume, "0"),
+        ["volume", volume, "from", "adapter", from] => (*volume, *from),
+        _ => return Err(SAY.to_owned()),
+    };
+    let number = |text: &str, of: &str| {
+        text.parse::<u32>()
+            .map_err(|_| format!("`{text}` is no number of {of}: they count from 0"))
+    };
+    Ok(AdapterFault::Access {
+        volume: number(volume, "a volume")?,
+        on: on.map(|on| number(on, "an adapter")).transpose()?,
+        from: number(from, "an adapter")?,
     })
 }
 
@@ -274,6 +309,12 @@ pub fn in_words(fault: &Fault) -> String {
             }
             AdapterFault::LinkDown { link } => format!("link-down aa {link}"),
             AdapterFault::LinkUp { link } => format!("clear aa {link}"),
+            AdapterFault::Access { volume, on, from } => {
+                let on = on.map_or("cleared".to_owned(), |on| format!("adapter {on}"));
+                let from =
+                    if *from == 0 { String::new() } else { format!(" from adapter {from}") };
+                format!("access {on} volume {volume}{from}")
+            }
         },
     }
 }
@@ -306,6 +347,9 @@ mod tests {
             Fault::Adapters(AdapterFault::BatteryFails { adapter: 1 }),
             Fault::Adapters(AdapterFault::LinkDown { link: 1 }),
             Fault::Adapters(AdapterFault::LinkUp { link: 0 }),
+            Fault::Adapters(AdapterFault::Access { volume: 3, on: Some(1), from: 0 }),
+            Fault::Adapters(AdapterFault::Access { volume: 0, on: None, from: 0 }),
+            Fault::Adapters(AdapterFault::Access { volume: 1, on: Some(0), from: 1 }),
         ] {
             let text = in_words(&fault);
             let words: Vec<&str> = text.split(' ').collect();
@@ -332,6 +376,9 @@ mod tests {
         assert_eq!(read("delay 5ms flushes 3"), Ok(Ask::Fault(delay)));
         assert_eq!(read("clear"), Ok(Ask::ClearAll));
         assert_eq!(read("full 1"), Ok(Ask::Full { volume: 1 }));
+        assert_eq!(read("full volume 1"), Ok(Ask::Full { volume: 1 }));
+        let slow = Ask::Fault(Fault::Slow { part: PartId(3), factor: 10.0 });
+        assert_eq!(read("slow x10 device 3"), Ok(slow));
         assert_eq!(read("resize 1MiB"), Ok(Ask::Resize { volume: 0, size_bytes: 1 << 20 }));
     }
 
@@ -368,6 +415,16 @@ mod tests {
             ("hang adapter 0", "`hang` is no fault of adapters: they have lose"),
             ("cache-battery-fail", "say `cache-battery-fail adapter 0`"),
             ("lose 1 2", "`2` is too much"),
+            ("lose device 1 2", "`2` is too much"),
+            ("slow x10 volume 3", "`slow` is of a device: say `slow x10 device 3`"),
+            ("lose volume 3", "say `lose device 3`"),
+            ("full device 3", "`full` is of a volume: say `full volume 3`"),
+            ("access", "say `access adapter 1 volume 0`"),
+            ("access adapter 1", "say `access adapter 1 volume 0`"),
+            ("access optimized volume 1", "or `access cleared volume 0`"),
+            ("access adapter one volume 1", "`one` is no number of an adapter"),
+            ("access cleared volume first", "`first` is no number of a volume"),
+            ("access cleared volume 1 from 0", "say `access adapter 1 volume 0`"),
             ("power-cut 1", "say `power-cut` alone"),
             ("lose adapter", "say `lose adapter 0`"),
             ("lose adapter one", "`one` is no number of adapter"),

@@ -113,6 +113,7 @@ fn of_adapters(state: &AdaptersState) -> Value {
             "lost": adapter.lost,
             "battery_failed": adapter.battery_failed,
             "volumes": adapter.volumes,
+            "optimized": adapter.optimized,
         })
     });
     json!({
@@ -123,6 +124,7 @@ fn of_adapters(state: &AdaptersState) -> Value {
         "mirrored": state.is_mirrored,
         "dirty_bytes": state.dirty_bytes,
         "volumes_down": state.volumes_down,
+        "cleared": state.cleared,
     })
 }
 

@@ -63,22 +63,8 @@ impl AdapterPath {
 
     /// What the cache does not hold any more has no bytes there. Of all paths of the cache: it is one.
     pub(super) fn forget(&self, core: &mut Core) {
-        if !keeps_content(core) {
-            return;
-        }
-        let places = self.cache(core).map(Cache::take_forgotten).unwrap_or_default();
-        if !core.names_values() {
-            return;
-        }
-        for place in places {
-            let (part, unit) = (pair(core).paths[place.path() as usize].part, place.unit());
-            let (token, offset_bytes) = (core.new_name(), unit * UNIT_BYTES);
-            let len_bytes = UNIT_BYTES as u32;
-            core.tell(ContentEvent::Cleared { part, offset_bytes, len_bytes, trim: true, token });
-            let overtaken = false;
-            core.tell(ContentEvent::Dropped { part, unit, count: 1, token, overtaken });
-            core.tell(ContentEvent::Ended { part, token, failed: false });
-        }
+        let group = pair(core).group_of(self.number);
+        forget(core, group);
     }
 
     /// A read returns the value of a unit.
@@ -301,6 +287,28 @@ impl AdapterPath {
             return None;
         }
         below(path.child)
+    }
+}
+
+/// What a group's cache does not hold any more has no bytes there. (Before it is given anything: it may be given the same
+/// unit.)
+pub(super) fn forget(core: &mut Core, group: usize) {
+    if !keeps_content(core) {
+        return;
+    }
+    let cache = pair(core).groups[group].cache.as_mut();
+    let places = cache.map(Cache::take_forgotten).unwrap_or_default();
+    if !core.names_values() {
+        return;
+    }
+    for place in places {
+        let (part, unit) = (pair(core).paths[place.path() as usize].part, place.unit());
+        let (token, offset_bytes) = (core.new_name(), unit * UNIT_BYTES);
+        let len_bytes = UNIT_BYTES as u32;
+        core.tell(ContentEvent::Cleared { part, offset_bytes, len_bytes, trim: true, token });
+        let overtaken = false;
+        core.tell(ContentEvent::Dropped { part, unit, count: 1, token, overtaken });
+        core.tell(ContentEvent::Ended { part, token, failed: false });
     }
 }
 

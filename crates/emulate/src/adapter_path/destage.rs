@@ -18,10 +18,12 @@ impl AdapterPath {
         let number = self.number;
         let pair = core.adapters.as_mut().expect("a path leads through adapters");
         let at = pair.group_of(number);
-        let group = &mut pair.groups[at];
+        let (group, path) = (&mut pair.groups[at], &mut pair.paths[number as usize]);
         group.destages -= 1;
+        path.destages -= 1;
         let cache = group.cache.as_mut().expect("it destages");
-        if group.void_destages > 0 {
+        if path.void_destages > 0 {
+            path.void_destages -= 1;
             group.void_destages -= 1;
         } else if token == UNPLACED {
             cache.destaged_unplaced(touched.end - touched.start);
@@ -49,7 +51,9 @@ impl AdapterPath {
         let Some(unit) = pair.cache(number).and_then(|cache| cache.take_refused(number)) else {
             return;
         };
-        pair.paths[number as usize].is_retried = true;
+        let path = &mut pair.paths[number as usize];
+        path.is_retried = true;
+        path.destages += 1;
         pair.groups[group].destages += 1;
         begin(core, number, unit..unit + 1, RETRIED);
     }

@@ -1,8 +1,8 @@
 //! Faults of a system's adapters, and what becomes of the operations that a lost adapter had: the host sends them again,
 //! to the partner, when that has taken over.
 
-use super::{AdapterPath, destage, end_command, pair};
-use crate::adapters::Pair;
+use super::{AdapterPath, content, destage, end_command, pair, units};
+use crate::adapters::{Pair, UNPLACED};
 use crate::core::Core;
 use crate::fault::AdapterFault;
 use crate::part_id::PartId;
@@ -53,8 +53,28 @@ pub(crate) fn apply_fault(core: &mut Core, fault: AdapterFault) {
         }
         AdapterFault::LinkDown { link } => pair(core).set_link(link as usize, true, now_ns),
         AdapterFault::LinkUp { link } => pair(core).set_link(link as usize, false, now_ns),
+        AdapterFault::Access { volume, on, from } => {
+            if pair(core).state().access_is_fixed(from).is_none() {
+                change_access(core, volume, on);
+            }
+        }
+    }
+    for group in 0..pair(core).groups.len() {
+        content::forget(core, group);
     }
     wake_all(core);
+}
+
+/// A path is optimized on another adapter from now on.
+fn change_access(core: &mut Core, path: u32, on: Option<u32>) {
+    let (now_ns, part) = (core.now, pair(core).paths[path as usize].part);
+    let requests = (0..core.slab.len() as u32).map(|slot| &core.slab[slot]);
+    let unplaced = requests.filter(|request| {
+        let is_destage = request.state != State::Free && request.internal;
+        is_destage && request.part == part && request.token == UNPLACED
+    });
+    let unplaced_units = unplaced.map(|request| units(request).count() as u64).sum();
+    pair(core).set_access(path, on.map(|on| on as usize), unplaced_units, now_ns);
 }
 
 /// The caches hold nothing from now on, and write to devices what they hold.

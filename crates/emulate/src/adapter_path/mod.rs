@@ -131,8 +131,8 @@ impl AdapterPath {
             core.complete(slot, Some(IoError::Gone));
             return;
         }
-        if now_ns < group.ready_ns {
-            let ready_ns = group.ready_ns;
+        let ready_ns = pair.paths[self.number as usize].ready_ns;
+        if now_ns < ready_ns {
             core.at(ready_ns, slot, State::Issued);
             return;
         }

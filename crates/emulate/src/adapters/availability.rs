@@ -9,12 +9,18 @@
 //! * An adapter that comes back is given what the cache holds before it serves again. One that is replaced holds
 //!   nothing.
 //! * What no adapter holds any more is lost: it is reported as unreadable until it is written.
+//! * While both adapters reach each other, both hold everything: only then may a path be optimized on the other one,
+//!   with what the cache holds of it.
 
-use super::{Cache, Pair};
+use super::{Cache, Pair, PathUnits};
 use crate::content_event::UNIT_BYTES;
 use crate::fault::AdapterFault;
 use crate::ranges::Ranges;
 use crate::server::PerByte;
+
+/// The adapter that changes access states, and on which paths are optimized that have none. (While it is lost its
+/// partner serves them, and no state is changed.)
+pub(super) const PRIMARY: usize = 0;
 
 /// One RAID adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +31,8 @@ pub struct AdapterState {
     pub battery_failed: bool,
     /// Volumes that it serves, by their number.
     pub volumes: Vec<u32>,
+    /// Volumes that are optimized on it.
+    pub optimized: Vec<u32>,
 }
 
 /// The RAID adapters of a system.
@@ -46,6 +54,8 @@ pub struct AdaptersState {
     pub refused_bytes: u64,
     /// Volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
+    /// Volumes whose access state is cleared.
+    pub cleared: Vec<u32>,
 }
 
 impl AdaptersState {
@@ -59,7 +69,34 @@ impl AdaptersState {
             AdapterFault::LinkDown { link } | AdapterFault::LinkUp { link } => {
                 (link as usize) < self.links_down.len()
             }
+            AdapterFault::Access { volume, on, from } => {
+                let volumes = self.adapters.iter().map(|of| of.optimized.len()).sum::<usize>();
+                let adapters = self.adapters.len();
+                let is_known = |adapter: u32| (adapter as usize) < adapters;
+                (volume as usize) < volumes && is_known(from) && on.is_none_or(is_known)
+            }
         }
+    }
+
+    /// Why an adapter can't change access states now.
+    pub fn access_is_fixed(&self, from: u32) -> Option<String> {
+        if self.adapters.len() < 2 {
+            return Some("a single adapter serves all volumes: they have no access state".to_owned());
+        }
+        if let Some(lost) = self.adapters.iter().position(|adapter| adapter.lost) {
+            return Some(format!(
+                "adapter {lost} is lost: access states are changed while both adapters are there"
+            ));
+        }
+        if self.links_down.iter().all(|is_down| *is_down) {
+            return Some(
+                "all links between the adapters are down: access states are changed while they reach each other"
+                    .to_owned(),
+            );
+        }
+        (from as usize != PRIMARY).then(|| {
+            format!("access states are changed only from the primary, which is adapter {PRIMARY}")
+        })
     }
 }
 
@@ -74,10 +111,14 @@ impl Pair {
             };
             numbers.filter(of).collect()
         };
+        let paths = |has: &dyn Fn(&PathUnits) -> bool| -> Vec<u32> {
+            (0..).zip(&self.paths).filter(|(_, path)| has(path)).map(|(number, _)| number).collect()
+        };
         let adapters = self.adapters.iter().enumerate().map(|(number, of)| AdapterState {
             lost: of.is_lost,
             battery_failed: of.battery_failed,
             volumes: served(Some(number)),
+            optimized: paths(&|path| path.optimized == number),
         });
         let caches = || self.groups.iter().filter_map(|group| group.cache.as_ref());
         let bytes = |units: fn(&Cache) -> u64| caches().map(units).sum::<u64>() * UNIT_BYTES;
@@ -90,6 +131,7 @@ impl Pair {
             dirty_bytes: bytes(Cache::unwritten_units),
             refused_bytes: bytes(|cache| cache.unwritten_units() - cache.dirty_units()),
             volumes_down: served(None),
+            cleared: paths(&|path| path.is_cleared),
         }
     }
 
@@ -139,6 +181,39 @@ impl Pair {
         self.assign(now_ns);
     }
 
+    /// A path is optimized on an adapter from now on, or, without one, on the primary: its part of the cache goes with it.
+    /// Destages of it that are under way write so many units from before the machine started.
+    pub(crate) fn set_access(
+        &mut self,
+        number: u32,
+        on: Option<usize>,
+        unplaced_units: u64,
+        now_ns: u64,
+    ) {
+        let path = &mut self.paths[number as usize];
+        path.is_cleared = on.is_none();
+        let (from, to) = (path.optimized, on.unwrap_or(PRIMARY));
+        if from == to {
+            return;
+        }
+        path.optimized = to;
+        let (destages, void_destages) = (path.destages, path.void_destages);
+        let Ok([from, to]) = self.groups.get_disjoint_mut([from, to]) else { return };
+        from.paths.retain(|&path| path != number);
+        to.paths.push(number);
+        from.destages -= destages;
+        from.void_destages -= void_destages;
+        to.destages += destages;
+        to.void_destages += void_destages;
+        if let (Some(of), Some(cache)) = (&mut from.cache, &mut to.cache) {
+            of.give(cache, number, if void_destages > 0 { 0 } else { unplaced_units });
+            if from.paths.is_empty() {
+                of.give_unplaced(cache);
+            }
+        }
+        self.assign(now_ns);
+    }
+
     /// The power is gone: only adapters whose battery is well hold what their cache held.
     pub(super) fn batteries_hold(&mut self) {
         if self.adapters.iter().all(|adapter| !adapter.battery_failed) {
@@ -161,6 +236,10 @@ impl Pair {
         }
         group.holds = [true; 2];
         group.void_destages = group.destages;
+        for path in &group.paths {
+            let path = &mut self.paths[*path as usize];
+            path.void_destages = path.destages;
+        }
         let Some(cache) = &mut group.cache else { return };
         for place in cache.lose() {
             self.paths[place.path() as usize].lost.add(place.unit()..place.unit() + 1);
@@ -210,7 +289,7 @@ impl Pair {
                 let server = if able.contains(&optimized) { optimized } else { able[0] };
                 if server != path.server {
                     path.server = server;
-                    group.ready_ns = now_ns + self.failover_ns;
+                    path.ready_ns = now_ns + self.failover_ns;
                 }
             }
         }

@@ -6,6 +6,8 @@
 //! A cache that a workload has used for long begins with as many dirty units as it destages at. Where those lie is
 //! not known one by one: they are written back first, each at a place that is drawn then.
 
+mod give;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;

@@ -10,6 +10,7 @@ mod availability;
 mod cache;
 
 pub use availability::{AdapterState, AdaptersState};
+use availability::PRIMARY;
 pub(crate) use cache::{Cache, Place};
 
 use crate::content_event::UNIT_BYTES;
@@ -65,8 +66,6 @@ pub(crate) struct PathGroup {
     holds: [bool; 2],
     /// Some adapter can serve the paths.
     pub(crate) is_up: bool,
-    /// From then on; another adapter has taken them over.
-    pub(crate) ready_ns: u64,
 }
 
 /// A path, as the others see it.
@@ -88,6 +87,13 @@ pub(crate) struct PathUnits {
     /// The adapter on which it is optimized, which is also the number of its group, and the one that serves it.
     pub(crate) optimized: usize,
     pub(crate) server: usize,
+    /// No adapter is set on which it is optimized: it is on the primary.
+    is_cleared: bool,
+    /// It is served from then on: another adapter has taken it over.
+    pub(crate) ready_ns: u64,
+    /// Destages of it in progress, and of these those of what the cache has lost meanwhile: all, if there are any.
+    pub(crate) destages: u32,
+    pub(crate) void_destages: u32,
     /// The host's next operation goes to the other one, where hosts use both.
     to_other: bool,
     /// The device, or the array, has refused what the cache held: it takes no writes until that has accepted some.
@@ -194,7 +200,6 @@ impl Pair {
             paths: Vec::new(),
             holds: [true; 2],
             is_up: true,
-            ready_ns: 0,
         };
         Self {
             adapters: vec![adapter; spec.count as usize],
@@ -226,7 +231,7 @@ impl Pair {
         debug_assert_eq!(number as u32, spec.number);
         let optimized = match self.access {
             Access::Balanced => number % self.adapters.len(),
-            Access::Cleared => 0,
+            Access::Cleared => PRIMARY,
         };
         let group = &mut self.groups[optimized];
         group.paths.push(spec.number);
@@ -245,6 +250,10 @@ impl Pair {
             is_device: spec.is_device,
             optimized,
             server: optimized,
+            is_cleared: self.access == Access::Cleared,
+            ready_ns: 0,
+            destages: 0,
+            void_destages: 0,
             to_other: false,
             refuses: false,
             is_retried: false,
@@ -340,6 +349,7 @@ impl Pair {
         }
         for path in &mut self.paths {
             (path.refuses, path.is_retried) = (false, false);
+            (path.destages, path.void_destages) = (0, 0);
         }
         self.batteries_hold();
     }
@@ -394,6 +404,7 @@ impl Pair {
                 from..to
             };
             let taken = cache.take_unplaced(units.end - units.start);
+            of.destages += 1;
             return Some((path, units.start..units.start + taken, UNPLACED));
         }
         let paths = &self.paths;
@@ -406,6 +417,7 @@ impl Pair {
             group.destages -= 1;
             return None;
         };
+        self.paths[path as usize].destages += 1;
         Some((path, units, 0))
     }
 }

@@ -31,7 +31,8 @@ pub struct Adapters {
     pub ssds_max: u32,
     /// Links between the adapters of a pair, by which they mirror their writes.
     pub aa_links: u32,
-    /// After an adapter is lost, and after it is back, its volumes answer nothing for this long.
+    /// After an adapter is lost, after it is back, and after an access state is changed, the volumes that change
+    /// adapters answer nothing for this long.
     pub failover_ns: u64,
     /// The drawers, over which the devices are spread in turn.
     pub drawers: Drawers,
@@ -42,7 +43,7 @@ pub struct Adapters {
 pub enum Access {
     /// The first volume on the first adapter, the next on the other, in turn.
     Balanced,
-    /// None is set: all are on the first.
+    /// None is set: all are on the primary, which is the first.
     Cleared,
 }
 

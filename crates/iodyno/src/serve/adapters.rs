@@ -1,5 +1,6 @@
 //! Fault commands for RAID adapters: which ones they can name, what clears all, and what is in effect after one.
 
+use iodyno_emulate::spec::Part;
 use iodyno_emulate::{AdapterFault, AdaptersState, System};
 use iodyno_live::frontend::Served;
 use iodyno_units::human;
@@ -10,6 +11,8 @@ pub(super) struct Named {
     adapters: u32,
     links: u32,
     has_cache: bool,
+    /// Volumes that they present.
+    volumes: u32,
 }
 
 impl Named {
@@ -17,12 +20,18 @@ impl Named {
     pub(super) fn of(system: &System) -> Self {
         let Some(adapters) = &system.adapters else { return Self::default() };
         let links = if adapters.count > 1 { adapters.aa_links } else { 0 };
-        Self { adapters: adapters.count, links, has_cache: adapters.cache.is_some() }
+        let is_path = |part: &&Part| matches!(part, Part::AdapterPath(_));
+        Self {
+            adapters: adapters.count,
+            links,
+            has_cache: adapters.cache.is_some(),
+            volumes: system.parts.iter().filter(is_path).count() as u32,
+        }
     }
 
     /// Checks that a fault is about an existing adapter, link or cache.
     pub(super) fn check(self, fault: AdapterFault) -> Result<(), String> {
-        let Self { adapters, links, has_cache } = self;
+        let Self { adapters, links, has_cache, volumes } = self;
         if adapters == 0 {
             return Err("this system has no RAID adapters".to_owned());
         }
@@ -40,9 +49,14 @@ impl Named {
             | AdapterFault::Replace { adapter }
             | AdapterFault::Clear { adapter }
             | AdapterFault::BatteryFails { adapter }
+            | AdapterFault::Access { on: Some(adapter), .. }
+            | AdapterFault::Access { from: adapter, .. }
                 if adapter >= adapters =>
             {
                 Err(format!("there is no adapter {adapter}: there are {adapters}, counted from 0"))
+            }
+            AdapterFault::Access { volume, .. } if volume >= volumes => {
+                Err(format!("there is no volume {volume}: there are {volumes}, counted from 0"))
             }
             _ => Ok(()),
         }
@@ -70,6 +84,10 @@ pub(super) fn adapters_in_words(state: &AdaptersState) -> String {
         let battery =
             if adapter.battery_failed { "; the battery of its cache has failed" } else { "" };
         lines.push(format!("adapter {number}: {what}{battery}"));
+    }
+    if !state.cleared.is_empty() && state.adapters.len() > 1 {
+        let volumes = numbers_in_words(&state.cleared);
+        lines.push(format!("access state cleared, so on the primary: volume {volumes}"));
     }
     for (number, _) in state.links_down.iter().enumerate().filter(|link| *link.1) {
         lines.push(format!("aa {number}: down until clear"));

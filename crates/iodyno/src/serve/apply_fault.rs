@@ -3,7 +3,7 @@
 
 use super::adapters::{Named, adapters_in_words, clear_adapters};
 use iodyno_emulate::spec;
-use iodyno_emulate::{Fault, PartId, System};
+use iodyno_emulate::{AdapterFault, Fault, PartId, System};
 use iodyno_live::control::Answer;
 use iodyno_live::counts::Taken;
 use iodyno_live::fault_command::{self, Ask, KINDS};
@@ -133,6 +133,13 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
                 "{} {part} can't be replaced under power (`bay.hot_swap` of its file): say power-off, replace, power-on",
                 numbered.device
             ));
+        }
+        Ask::Fault(Fault::Adapters(AdapterFault::Access { from, .. }))
+            if let Some(why) = live
+                .look(|machine, _, _| machine.adapters())
+                .and_then(|state| state.access_is_fixed(*from)) =>
+        {
+            return Err(why);
         }
         Ask::Fault(fault) => {
             taken = live.inject(*fault);

@@ -142,11 +142,35 @@ fn a_server_ends_while_devices_are_lost() {
 fn several_volumes_share_adapters_and_a_folder() {
     let place = place();
     let args = "raid1(./device.toml*2)*2@57ce-gen3 --no-floor --backing pair";
-    let server = Served::start(&place, args);
+    let server = Served::start(&place, &format!("{args} --record pair.rec"));
     assert_eq!(adapters(&server)["adapters"][1]["volumes"][0], 1);
     let mut expected = Expected::new(SIZE);
     expected.write(&mut server.client(), 1);
+    // A volume is optimized on another adapter while it is served; only the primary changes that.
+    let said = server.fault("access adapter 1 volume 0");
+    assert!(said.contains("adapter 1: serves volumes 0, 1"), "{said}");
+    expected.check(&mut server.client(), false);
+    expected.write(&mut server.client(), 2);
+    server.fault("lose adapter 1");
+    let status = place.iodyno("status --control unix:ctl.sock").succeeds().stdout.clone();
+    assert!(status.contains("serves 0, 1, and none is optimized there"), "{status}");
+    expected.check(&mut server.client(), false);
+    for (words, message) in [
+        ("access adapter 0 volume 0", "adapter 1 is lost"),
+        ("access adapter 0 volume 2", "there is no volume 2: there are 2"),
+        ("access adapter 2 volume 0", "there is no adapter 2: there are 2"),
+    ] {
+        server.try_fault(words).exits(2).says(&[message]);
+    }
+    server.fault("clear adapter 1");
+    let refused = server.try_fault("access cleared volume 1 from adapter 1");
+    refused.exits(2).says(&["only from the primary, which is adapter 0"]);
+    let said = server.fault("access cleared volume 1");
+    assert!(said.contains("adapter 0: serves volume 1") && said.contains("cleared"), "{said}");
+    expected.check(&mut server.client(), false);
     server.stop();
+    let replayed = place.iodyno("replay pair.rec").succeeds().stdout.clone();
+    assert!(replayed.contains("the same events"), "{replayed}");
     assert!(
         place.path("pair/volume-0/member-1").exists() && place.path("pair/volume-1/cache").exists()
     );
