@@ -192,7 +192,10 @@ fn adapters_in_words(state: &Value) -> String {
     }
     let cleared = numbers(&state["cleared"]);
     if !cleared.is_empty() {
-        let _ = writeln!(text, "  cleared       the access state of {cleared}, which are on the primary");
+        let _ = writeln!(
+            text,
+            "  cleared       the access state of {cleared}, which are on the primary"
+        );
     }
     for volume in state["volumes_down"].as_array().into_iter().flatten() {
         let _ = writeln!(text, "  !             volume {volume}: no adapter can serve it");

@@ -211,8 +211,7 @@ fn access(rest: &[&str]) -> Result<AdapterFault, String> {
         _ => return Err(SAY.to_owned()),
     };
     let number = |text: &str, of: &str| {
-        text.parse::<u32>()
-            .map_err(|_| format!("`{text}` is no number of {of}: they count from 0"))
+        text.parse::<u32>().map_err(|_| format!("`{text}` is no number of {of}: they count from 0"))
     };
     Ok(AdapterFault::Access {
         volume: number(volume, "a volume")?,
@@ -311,8 +310,7 @@ pub fn in_words(fault: &Fault) -> String {
             AdapterFault::LinkUp { link } => format!("clear aa {link}"),
             AdapterFault::Access { volume, on, from } => {
                 let on = on.map_or("cleared".to_owned(), |on| format!("adapter {on}"));
-                let from =
-                    if *from == 0 { String::new() } else { format!(" from adapter {from}") };
+                let from = if *from == 0 { String::new() } else { format!(" from adapter {from}") };
                 format!("access {on} volume {volume}{from}")
             }
         },

@@ -166,7 +166,10 @@ impl Rig {
     /// Something happens to adapters, from which the pair recovers.
     fn adapters_fail(&self, random: &mut Generator) {
         let adapter = below(random, 2) as u32;
-        let faults: &[AdapterFault] = match below(random, 5) {
+        let volume = 0;
+        let on = [None, Some(0), Some(1)][below(random, 3) as usize];
+        let faults: &[AdapterFault] = match below(random, 7) {
+            5 | 6 => &[AdapterFault::Access { volume, on, from: 0 }],
             0 => &[AdapterFault::Lose { adapter }],
             1 => &[AdapterFault::Replace { adapter }],
             2 => &[AdapterFault::LinkDown { link: 0 }],
@@ -417,6 +420,26 @@ fn bytes_that_are_lost_are_reported() {
             rig.run(&op(OpKind::Read), &mut random);
         }
     }
+}
+
+/// What a cache has lost is gone before the same unit is written again.
+#[test]
+fn what_a_cache_has_lost_does_not_take_what_follows() {
+    NOW_NS.set(1_000);
+    let random = &mut stream(1, "lost-cache", 0);
+    let mut rig = Rig::new(Level::Raid1, 2, 1, 1, Some(true));
+    let op = |kind| Op { offset_bytes: 3 * UNIT, len_bytes: UNIT as u32, kind, fua: false };
+    let fault = |rig: &Rig, fault| _ = rig.live.inject(Fault::Adapters(fault));
+    fault(&rig, AdapterFault::Lose { adapter: 1 });
+    rig.run(&op(OpKind::Write), random);
+    fault(&rig, AdapterFault::Replace { adapter: 0 });
+    fault(&rig, AdapterFault::Clear { adapter: 1 });
+    let read = rig.wait(&rig.begin(&op(OpKind::Read), Payload::ReadIntoSink));
+    assert_eq!(read.0, Err(IoError::Io), "only the replaced adapter held it");
+    rig.run(&op(OpKind::Write), random);
+    rig.run(&op(OpKind::Read), random);
+    rig.settle();
+    rig.run(&op(OpKind::Read), random);
 }
 
 /// A server that is killed leaves data without its parity, or one copy without the others.

@@ -9,8 +9,8 @@
 mod availability;
 mod cache;
 
-pub use availability::{AdapterState, AdaptersState};
 use availability::PRIMARY;
+pub use availability::{AdapterState, AdaptersState};
 pub(crate) use cache::{Cache, Place};
 
 use crate::content_event::UNIT_BYTES;
