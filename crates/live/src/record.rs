@@ -10,6 +10,7 @@
 //! {"device": …}
 //! o 1200 0 0 w 4096 4096 0        operation: ns, worker, volume, kind, offset, length, forced
 //! f 5000 power-cut                fault: ns, words
+//! d 80000                         the caches of adapters hold nothing from now on: ns, at an orderly end
 //! end 90000 0123456789abcdef      ns of the machine, hash of all events
 //! ```
 
@@ -92,6 +93,10 @@ impl Recorder {
         self.line(format_args!("f {at_ns} {}", fault_command::in_words(fault)));
     }
 
+    pub(crate) fn drain(&mut self, at_ns: u64) {
+        self.line(format_args!("d {at_ns}"));
+    }
+
     pub(crate) fn end(mut self, now_ns: u64, hash: u64) -> Result<(), String> {
         self.line(format_args!("end {now_ns} {hash:016x}"));
         let flushed = self.to.flush();
@@ -106,6 +111,7 @@ impl Recorder {
 enum Line {
     Operation { at_ns: u64, worker: u32, volume: u32, op: Op },
     Fault { at_ns: u64, fault: Fault },
+    Drain { at_ns: u64 },
     End { now_ns: u64, hash: u64 },
 }
 
@@ -270,6 +276,10 @@ impl<R: BufRead> Record<R> {
                         on_completion(machine, &done);
                     }
                 }
+                Line::Drain { at_ns } => {
+                    advance(machine, at_ns, on_completion);
+                    machine.drain_caches();
+                }
                 Line::End { now_ns, hash } => {
                     advance(machine, now_ns, on_completion);
                     ended.hashes.1 = Some(hash);
@@ -286,6 +296,7 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
     let (at_ns, volume) = match line {
         Line::Operation { at_ns, volume, .. } => (*at_ns, Some(*volume)),
         Line::Fault { at_ns, fault } => (*at_ns, fault.part().map(|part| part.0)),
+        Line::Drain { at_ns } => (*at_ns, None),
         Line::End { now_ns, .. } => (*now_ns, None),
     };
     if at_ns > AT_NS_MAX {
@@ -329,7 +340,7 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
             Fault::Latent { offset_bytes, len_bytes, .. } => (offset_bytes, len_bytes),
             _ => return Ok(()),
         },
-        Line::End { .. } => return Ok(()),
+        Line::Drain { .. } | Line::End { .. } => return Ok(()),
     };
     let number = volume.unwrap_or(0);
     let capacity_bytes = match line {
@@ -372,6 +383,7 @@ fn read(text: &str) -> Option<Line> {
                 _ => None,
             }
         }
+        "d" => Some(Line::Drain { at_ns: number()? }),
         "end" => {
             let now_ns = number()?;
             let hash = u64::from_str_radix(words.next()?, 16).ok()?;

@@ -11,6 +11,7 @@ use iodyno_emulate::spec::{
 };
 use iodyno_emulate::{AdapterFault, Fault, Machine, PartId, System};
 use iodyno_live::counts::Looks;
+use iodyno_live::record::{Record, Recorder};
 use iodyno_live::served::{ArrayFolder, DescribedArray, Live, Options, Payload, Sink};
 use iodyno_live::store::{self, Store};
 use iodyno_raid::{Level, Rotation};
@@ -420,6 +421,39 @@ fn bytes_that_are_lost_are_reported() {
             rig.run(&op(OpKind::Read), &mut random);
         }
     }
+}
+
+/// A record of a server that ended in order, with changed access states and a cache that was written to the devices.
+#[test]
+fn a_record_of_adapters_gives_the_same_events() {
+    NOW_NS.set(1_000);
+    let random = &mut stream(1, "record", 0);
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.rec");
+    let mut rig = Rig::new(Level::Raid5, 3, 1, 1, Some(true));
+    rig.live.record(Recorder::create(&path, &serde_json::json!({})).unwrap());
+    for number in 0..60 {
+        let op = rig.any_op(random);
+        rig.run(&op, random);
+        if number % 10 == 9 {
+            let on = Some(1 - number / 10 % 2);
+            rig.live.inject(Fault::Adapters(AdapterFault::Access { volume: 0, on, from: 0 }));
+        }
+    }
+    let state = rig.live.look(|machine, _, _| machine.adapters()).unwrap();
+    assert!(state.dirty_bytes > 0 && state.adapters[0].optimized == [0], "{state:?}");
+    // (The clock is ahead of the last event.)
+    NOW_NS.set(NOW_NS.get() + 100_000);
+    rig.live.end(|_| 0).unwrap();
+    let record = std::fs::read(&path).unwrap();
+    let mut machine =
+        Machine::represented(&system(Level::Raid5, 3, 1, 1, Some(true)), 1, 1).unwrap();
+    machine.add_worker(0);
+    machine.follow_content();
+    let record = Record::open(&record[..]).unwrap();
+    let ended = record.replay(&mut machine, &mut |_, _| {}).unwrap();
+    assert_eq!((ended.faults, ended.is_same()), (6, Some(true)));
+    assert_eq!(machine.adapters().unwrap().dirty_bytes, 0);
 }
 
 /// What a cache has lost is gone before the same unit is written again.

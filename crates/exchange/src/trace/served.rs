@@ -27,6 +27,8 @@ impl Lines for Served {
         let what = words.next().unwrap_or_default();
         match what {
             "o" => {}
+            // (The end of the server, which is no client's.)
+            "d" => return Ok(()),
             "f" => {
                 to.leave_out("faults");
                 return Ok(());
@@ -35,7 +37,7 @@ impl Lines for Served {
                 self.has_end = true;
                 return Ok(());
             }
-            _ => return Err("a line begins with o, f or end".to_owned()),
+            _ => return Err("a line begins with o, f, d or end".to_owned()),
         }
         let mut next = |of: &str| words.next().ok_or_else(|| format!("the {of} is missing"));
         let at_ns = number(next("time")?, "time")?;

@@ -21,6 +21,10 @@ fn drain_caches<S: Sink>(inner: &mut Inner<S>, completed: &mut Completed<S>) -> 
     if dirty_bytes(&inner.machine).0 == 0 {
         return dirty_bytes(&inner.machine).1;
     }
+    let now_ns = inner.machine.now_ns();
+    if let Some(recorder) = &mut inner.recorder {
+        recorder.drain(now_ns);
+    }
     inner.machine.drain_caches();
     let until_ns = inner.machine.now_ns().saturating_add(FLUSH_TIMEOUT_NS);
     let mut steps = 0_u64;
@@ -55,6 +59,16 @@ impl<S: Sink> Live<S> {
         let begin_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
         let cached_bytes = drain_caches(&mut inner, &mut completed);
         let begin_ns = begin_ns.max(inner.machine.now_ns());
+        // A replay is there when the flushes come.
+        while let Some(next_ns) = inner.machine.next_event()
+            && next_ns <= begin_ns
+        {
+            let done = inner.machine.next_completion(next_ns);
+            inner.settle();
+            if let Some(done) = done {
+                inner.completed(&done, Late::default(), &mut completed);
+            }
+        }
         let mut flushing = Vec::new();
         for volume in 0..self.volumes() {
             let worker = worker_of(volume);
