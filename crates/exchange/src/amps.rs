@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 /// The name of the program.
-pub(crate) const PROGRAM: &str = "amps_bio_perf_test";
+pub(crate) const PROGRAM: &str = command_line::AMPS;
 
 /// Options by name.
 const OPTIONS: [&str; 5] = ["batch_size", "message_size", "file_size", "read_mix", "file"];
@@ -35,16 +35,11 @@ const REPLAY_BYTES: u64 = 16 << 20;
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);
     let mut found = Found::new(&file);
-    let job = match command_line::words(line, true) {
-        Ok(words) => {
-            let options = options(&mut found, words.into_iter().skip(1));
-            Reading { options, all: 0..line.len(), found: &mut found }.job()
-        }
-        Err((span, why)) => {
-            found.refuse(&span, why, "");
-            None
-        }
-    };
+    let words = found.line(line, true);
+    let job = words.and_then(|words| {
+        let options = options(&mut found, words.into_iter());
+        Reading { options, all: 0..line.len(), found: &mut found }.job()
+    });
     match job {
         Some(job) if !found.is_refused() => {
             Ok(JobFile { name: job.name.clone(), groups: vec![vec![job]] })

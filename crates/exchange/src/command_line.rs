@@ -1,4 +1,5 @@
-//! The words of a command line, as a shell separates them, with their places. Substitutions are left as they are.
+//! A command line as a shell takes it: the words of the program that it starts, with their places; what stands before the
+//! program and behind its words. Substitutions are left as they are, or refused where only a shell can make them.
 
 use iodyno_catalog::File;
 use std::ops::Range;
@@ -7,19 +8,92 @@ use std::path::Path;
 /// The most bytes of a command line.
 const MAX_BYTES: usize = 64 << 10;
 
+/// 60East's program.
+pub(crate) const AMPS: &str = "amps_bio_perf_test";
+
+/// Programs whose command lines are read.
+const PROGRAMS: &[&str] = &["fio", "sysbench", "diskspd", "vdbench", AMPS];
+
+/// Programs that start another one and change nothing that it issues.
+const PLAIN_STARTERS: &[&str] = &["sudo", "doas", "env", "time", "exec", "command", "nohup"];
+
+/// Programs that start another one under conditions of theirs, with what gives a run the same.
+const STARTERS: &[(&str, &str)] = &[
+    ("taskset", "leave it out, and give the processors to the run: --cpus 0-3"),
+    ("numactl", "leave it out, and give the node to the run: --numa 0"),
+    ("timeout", "leave it out, and give the time to the run: --time 60s"),
+    ("nice", "put it before iodyno itself: `nice iodyno run …`"),
+    ("ionice", "put it before iodyno itself: `ionice iodyno run …`"),
+    ("chrt", "put it before iodyno itself: `chrt … iodyno run …`"),
+    ("cgexec", "put it before iodyno itself: `cgexec … iodyno run …`"),
+    ("systemd-run", "put it before iodyno itself: `systemd-run … iodyno run …`"),
+    ("strace", "put it before iodyno itself: `strace … iodyno run …`"),
+    ("perf", "put it before iodyno itself: `perf … iodyno run …`"),
+];
+
 /// A word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) text: String,
     pub(crate) span: Range<usize>,
+    /// It has no quote and no escape.
+    is_plain: bool,
 }
 
-/// The program that a command line starts: the last part of the first word's path, without `.exe`. None for a text that is
-/// no command line: one with a single word.
-pub(crate) fn program(line: &str) -> Option<&str> {
-    let (first, _) = line.trim_start().split_once(char::is_whitespace)?;
-    let name = first.rsplit(['/', '\\']).next()?;
-    Some(name.strip_suffix(".exe").unwrap_or(name))
+/// A command line that was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommandLine {
+    /// The program's words, without its own name.
+    pub(crate) words: Vec<Word>,
+    /// Variables that the line sets for it.
+    pub(crate) variables: Vec<(String, String)>,
+    /// What changes no result: the place, and a remark.
+    pub(crate) notes: Vec<(Range<usize>, String)>,
+}
+
+/// What can't be read: the place, what is wrong, and the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) span: Range<usize>,
+    pub(crate) words: String,
+    pub(crate) help: &'static str,
+}
+
+/// The program whose command line a text is, one of [`PROGRAMS`], without path and `.exe`. None for a text that is no
+/// command line: one with a single word.
+pub(crate) fn program(line: &str) -> Option<&'static str> {
+    let mut words = line.split_whitespace().peekable();
+    words.next_if(|word| is_prompt(word));
+    let first = *words.peek()?;
+    let known = |word: &str| PROGRAMS.iter().copied().find(|name| *name == base(word));
+    if known(first).is_none() && !is_assignment(first) && !is_starter(first) {
+        return None;
+    }
+    let found = words.find_map(known);
+    found.filter(|_| words.next().is_some())
+}
+
+/// The name of the program that a word starts.
+fn base(word: &str) -> &str {
+    let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    name.strip_suffix(".exe").unwrap_or(name)
+}
+
+/// A prompt that was copied with its line.
+fn is_prompt(word: &str) -> bool {
+    matches!(word, "$" | "#" | "%")
+}
+
+fn is_assignment(word: &str) -> bool {
+    let is_name = |name: &str| {
+        let is_first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        is_first && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    word.split_once('=').is_some_and(|(name, _)| is_name(name))
+}
+
+fn is_starter(word: &str) -> bool {
+    PLAIN_STARTERS.contains(&base(word)) || STARTERS.iter().any(|(name, _)| *name == base(word))
 }
 
 /// A command line as a file for errors.
@@ -28,59 +102,163 @@ pub(crate) fn file(line: &str) -> File {
     File { origin: program.clone(), name: program, text: line.into() }
 }
 
-/// The words. `escapes`: a backslash takes the meaning of the next character, as in a Unix shell.
+/// Reads a line. `escapes`: a backslash takes the meaning of the next character, as in a Unix shell.
 ///
 /// # Errors
-/// A quote without its end, or too long a line: the place, and what is wrong.
-pub(crate) fn words(line: &str, escapes: bool) -> Result<Vec<Word>, (Range<usize>, String)> {
+/// A quote without its end, too long a line, a further command behind the first, a program that starts this one under
+/// conditions of its own.
+pub(crate) fn read(line: &str, escapes: bool) -> Result<CommandLine, Fault> {
     if line.len() > MAX_BYTES {
         let words = format!("the command line is longer than {} KiB", MAX_BYTES >> 10);
-        return Err((0..0, words));
+        return Err(Fault { span: 0..0, words, help: "write a job file" });
     }
+    let mut out = CommandLine::default();
+    let all = words(line, escapes, &mut out.notes)?;
+    let is_program = |word: &Word| PROGRAMS.contains(&base(&word.text));
+    let at = all.iter().position(is_program).unwrap_or(0);
+    let mut rest = all.into_iter();
+    for word in rest.by_ref().take(at) {
+        let Word { text, span, .. } = word;
+        if let Some((name, help)) = STARTERS.iter().find(|(name, _)| *name == base(&text)) {
+            let words = format!("`{name}` changes how the program runs, and is not started here");
+            return Err(Fault { span, words, help });
+        }
+        match text.split_once('=').filter(|_| is_assignment(&text)) {
+            Some((name, value)) => {
+                let words = format!("`{name}` is set for this command alone");
+                out.notes.push((span, words));
+                out.variables.push((name.to_owned(), value.to_owned()));
+            }
+            None if is_prompt(&text) => {}
+            None => out.notes.push((span, format!("`{text}` is left out"))),
+        }
+    }
+    rest.next();
+    out.words = rest.collect();
+    Ok(out)
+}
+
+/// The words up to the first pipe or the end of the command; redirections are left out of them.
+fn words(
+    line: &str,
+    escapes: bool,
+    notes: &mut Vec<(Range<usize>, String)>,
+) -> Result<Vec<Word>, Fault> {
     let mut all = Vec::new();
     let mut word: Option<Word> = None;
     let mut quote: Option<(char, usize)> = None;
+    // The next word is where output goes.
+    let mut redirected: Option<usize> = None;
     let mut chars = line.char_indices().peekable();
+    let mut end_word = |word: &mut Option<Word>, redirected: &mut Option<usize>| {
+        let Some(word) = word.take() else { return };
+        match redirected.take() {
+            None => all.push(word),
+            Some(from) => {
+                let span = from..word.span.end;
+                let words = "output is not redirected: it is the run's own".to_owned();
+                notes.push((span, words));
+            }
+        }
+    };
+    // Where a further command begins, with the operator before it; a comment ends the line as well.
+    let mut cut = None;
     while let Some((at, c)) = chars.next() {
         let end = at + c.len_utf8();
         if quote.is_none() && c.is_whitespace() {
-            all.extend(word.take());
+            end_word(&mut word, &mut redirected);
             continue;
         }
         if c == '\\' && escapes && quote.is_none_or(|(q, _)| q == '"') {
             match chars.next() {
                 // A line that goes on.
-                Some((_, '\n')) if quote.is_none() => all.extend(word.take()),
+                Some((_, '\n')) => {}
+                Some((_, '\r')) if chars.next_if(|(_, c)| *c == '\n').is_some() => {}
+                // Between double quotes it is one of few characters that loses its meaning.
                 Some((next_at, next)) => {
+                    let keeps = quote.is_some() && !matches!(next, '"' | '\\' | '$' | '`');
+                    if keeps {
+                        push(&mut word, at, end, Some('\\'));
+                    }
                     push(&mut word, at, next_at + next.len_utf8(), Some(next));
                 }
                 None => push(&mut word, at, end, Some('\\')),
             }
             continue;
         }
+        let is_substitution = c == '`' || c == '$' && chars.peek().is_some_and(|(_, c)| *c == '(');
+        if escapes && is_substitution && quote.is_none_or(|(q, _)| q == '"') {
+            let words = "only a shell can run this command and take its output".to_owned();
+            return Err(Fault { span: at..end, words, help: "write its output in its place" });
+        }
         match (c, quote) {
             ('\'' | '"', None) => {
                 quote = Some((c, at));
                 push(&mut word, at, end, None);
+                mark(&mut word);
             }
             (_, Some((q, _))) if q == c => {
                 quote = None;
                 push(&mut word, at, end, None);
             }
+            ('#', None) if escapes && word.is_none() && !all_is_empty(line, at) => {
+                break;
+            }
+            ('>' | '<', None) => {
+                let is_number = |word: &Word| {
+                    word.is_plain && word.text.chars().all(|c| c.is_ascii_digit() || c == '&')
+                };
+                let from = word.take_if(|word| is_number(word)).map_or(at, |word| word.span.start);
+                end_word(&mut word, &mut redirected);
+                while chars.next_if(|(_, c)| matches!(c, '>' | '<' | '&' | '|')).is_some() {}
+                redirected = Some(from);
+            }
+            ('&', None) if chars.peek().is_some_and(|(_, c)| *c == '>') => {
+                end_word(&mut word, &mut redirected);
+                push(&mut word, at, end, Some('&'));
+            }
+            ('|' | ';' | '&', None) if escapes || c != ';' => {
+                cut = Some((at, c));
+                break;
+            }
             _ => push(&mut word, at, end, Some(c)),
         }
     }
     if let Some((_, at)) = quote {
-        return Err((at..at + 1, "this quote has no end".to_owned()));
+        let words = "this quote does not end".to_owned();
+        return Err(Fault { span: at..at + 1, words, help: "end it with the same quote" });
     }
-    all.extend(word);
+    end_word(&mut word, &mut redirected);
+    if let Some((at, operator)) = cut {
+        let rest = line[at..].trim_start_matches([operator]).trim();
+        if operator == '|' && !line[at..].starts_with("||") {
+            let words = "what follows `|` is not run; `--json` gives the results as data";
+            notes.push((at..line.len(), words.to_owned()));
+        } else if !(rest.is_empty() || rest.starts_with('#')) {
+            let words = "a further command follows, and one is read".to_owned();
+            let help = "give each command to a run of its own";
+            return Err(Fault { span: at..line.len(), words, help });
+        }
+    }
     Ok(all)
 }
 
+/// Whether nothing stands before a place: a `#` there is a prompt.
+fn all_is_empty(line: &str, at: usize) -> bool {
+    line[..at].trim().is_empty()
+}
+
 fn push(word: &mut Option<Word>, start: usize, end: usize, c: Option<char>) {
-    let word = word.get_or_insert_with(|| Word { text: String::new(), span: start..end });
+    let word =
+        word.get_or_insert_with(|| Word { text: String::new(), span: start..end, is_plain: true });
     word.span.end = end;
     word.text.extend(c);
+}
+
+fn mark(word: &mut Option<Word>) {
+    if let Some(word) = word {
+        word.is_plain = false;
+    }
 }
 
 /// The first word's program, which the caller knows to be there.
@@ -92,21 +270,81 @@ pub(crate) fn stem(path: &str) -> String {
 mod tests {
     use super::*;
 
+    fn of(line: &str, escapes: bool) -> Result<Vec<String>, Range<usize>> {
+        let read = read(line, escapes).map_err(|fault| fault.span)?;
+        Ok(read.words.into_iter().map(|word| word.text).collect())
+    }
+
     #[test]
     fn words_as_a_shell_has_them() {
-        let of = |line: &str, escapes| {
-            let words = words(line, escapes).map_err(|(span, _)| span);
-            words.map(|all| all.into_iter().map(|word| word.text).collect::<Vec<_>>())
-        };
-        assert_eq!(of("a  b=c\td", true).unwrap(), ["a", "b=c", "d"]);
-        assert_eq!(of("a 'b c'd \"e \\\" f\" ''", true).unwrap(), ["a", "b cd", "e \" f", ""]);
-        assert_eq!(of("a \\\n  b\\ c", true).unwrap(), ["a", "b c"]);
-        assert_eq!(of("diskspd C:\\x.dat", false).unwrap(), ["diskspd", "C:\\x.dat"]);
-        assert_eq!(of("é 'b", true), Err(3..4));
-        let all = words("é --b='c d'", true).unwrap();
-        assert_eq!((all[1].text.as_str(), all[1].span.clone()), ("--b=c d", 3..12));
-        assert_eq!(program("/usr/bin/sysbench run"), Some("sysbench"));
-        assert_eq!(program("C:\\t\\diskspd.exe -b4K"), Some("diskspd"));
-        assert_eq!(program("job.fio"), None);
+        assert_eq!(of("fio  b=c\td", true).unwrap(), ["b=c", "d"]);
+        assert_eq!(of("fio 'b c'd \"e \\\" f\" ''", true).unwrap(), ["b cd", "e \" f", ""]);
+        assert_eq!(of("fio \\\n  b\\ c \\\r\n d", true).unwrap(), ["b c", "d"]);
+        assert_eq!(
+            of("fio --x=\"c:\\\\d\" \"e'f\" \"g\\h\"", true).unwrap(),
+            ["--x=c:\\d", "e'f", "g\\h"]
+        );
+        assert_eq!(of("diskspd C:\\x.dat", false).unwrap(), ["C:\\x.dat"]);
+        assert_eq!(of("fio é 'b", true), Err(7..8));
+        let all = read("fio é --b='c d'", true).unwrap().words;
+        assert_eq!((all[1].text.as_str(), all[1].span.clone()), ("--b=c d", 7..16));
+        for (line, name) in [
+            ("/usr/bin/sysbench run", Some("sysbench")),
+            ("C:\\t\\diskspd.exe -b4K", Some("diskspd")),
+            ("A=b sudo -E fio job.fio", Some("fio")),
+            ("$ fio job.fio", Some("fio")),
+            ("job.fio", None),
+            ("my own fio job", None),
+            ("sudo fio", None),
+        ] {
+            assert_eq!(program(line), name, "{line}");
+        }
+    }
+
+    /// What stands around a command: before it, behind it, and what is not read.
+    #[test]
+    fn a_pasted_line_is_its_command() {
+        for line in [
+            "fio a b",
+            "# fio a b",
+            "$ sudo -E fio a b   # as root",
+            "A=1 B='x y' env C=2 /usr/bin/fio a b",
+            "time fio a b > out.txt 2>&1",
+            "fio a >out.txt b 2> /dev/null",
+            "fio a b &> out.txt",
+            "fio a b >> out.txt &",
+            "fio a b | tee out.txt; reboot",
+            "fio a b 2>&1 | tee out.txt",
+            "fio a b;",
+            "fio a \\\n b \\\n",
+        ] {
+            assert_eq!(
+                of(line, true).as_deref(),
+                Ok(&["a".to_owned(), "b".to_owned()][..]),
+                "{line}"
+            );
+        }
+        let set = read("SIZE=1g B='x y' sudo fio a", true).unwrap();
+        let variables = [("SIZE", "1g"), ("B", "x y")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        assert_eq!(set.variables, variables);
+        let notes = |line| read(line, true).unwrap().notes.len();
+        assert_eq!(notes("SIZE=1g sudo -E fio a > x | tee y"), 5);
+        assert_eq!(notes("$ fio a # b"), 0);
+        for (line, span) in [
+            ("fio a && fio b", 6..14),
+            ("fio a; fio b", 5..12),
+            ("fio a || true", 6..13),
+            ("fio a & fio b", 6..13),
+            ("fio --numjobs=$(nproc)", 14..15),
+            ("fio --numjobs=\"`nproc`\"", 15..16),
+            ("taskset -c 0-3 fio a", 0..7),
+            ("sudo nice -n 5 fio a", 5..9),
+        ] {
+            assert_eq!(of(line, true), Err(span), "{line}");
+        }
+        assert_eq!(
+            of("fio 'a|b' \"c;d\" e\\&f '$(g)' ${H}", true).unwrap(),
+            ["a|b", "c;d", "e&f", "$(g)", "${H}"]
+        );
     }
 }

@@ -61,10 +61,10 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);
     let mut found = Found::new(&file);
     // A backslash separates folders there.
-    let job = match command_line::words(line, false) {
-        Ok(words) => {
+    let job = match found.line(line, false) {
+        Some(words) => {
             let (mut options, mut targets) = (Vec::new(), Vec::new());
-            for word in words.into_iter().skip(1) {
+            for word in words {
                 match word.text.strip_prefix('-') {
                     Some(option) if targets.is_empty() => {
                         options.push((option.to_owned(), word.span));
@@ -78,10 +78,7 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
             }
             Reading::new(options, targets, &mut found).job()
         }
-        Err((span, why)) => {
-            found.refuse(&span, why, "");
-            None
-        }
+        None => None,
     };
     match job {
         Some(job) if !found.is_refused() => {
@@ -205,7 +202,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         let (start, end) = self.extent();
         let write_percent = self.write_percent();
         let caching = self.caching();
-        let (addresses, align) = self.addresses(threads, start, end);
+        let (addresses, align) = self.addresses(threads, start, end, write_percent);
         let arrivals = self.arrivals(threads);
         let content = self.content(write_percent > 0);
         let ramp_s = self.count('W').unwrap_or(5);

@@ -1,6 +1,6 @@
 //! Job files of fio: [`read`] makes workloads of a file, in groups that run one after the other. `fio/lines.rs` reads
-//! sections and options, `fio/command_line.rs` those of a command line, `fio/layout.rs` which jobs run at once and where their files are, `fio/number.rs` fio's numbers, `fio/options.rs` lists the options that need no code,
-//! `fio/job.rs`,
+//! sections and options, `fio/command_line.rs` those of a command line, `fio/layout.rs` which jobs run at once and where
+//! their files are, `fio/number.rs` fio's numbers, `fio/options.rs` lists the options that need no code; `fio/job.rs`,
 //! `fio/blocks.rs` and `fio/duration.rs` give the others their meaning.
 
 mod blocks;
@@ -161,9 +161,9 @@ pub fn parse_sections(
     jobs(name, origin, lines, sections, only, around)
 }
 
-/// Whether a name is a command line: its first word is fio's, and there are others.
+/// Whether a name is a command line of fio: other words stand behind the program's.
 pub fn is_command_line(text: &str) -> bool {
-    command_line::is_one(text)
+    crate::command_line::program(text) == Some("fio")
 }
 
 /// Reads a command line of fio, as a shell takes it: `fio --name=a --rw=randread --size=1g`.
@@ -175,8 +175,19 @@ pub fn parse_command_line(
     only: &[String],
     around: &dyn Surroundings,
 ) -> Result<JobFile, Problem> {
+    let line = match crate::command_line::read(text, true) {
+        Ok(line) => line,
+        Err(fault) => {
+            let (origin, name) = (command_line::ORIGIN.to_owned(), command_line::ORIGIN.to_owned());
+            let file = File { origin, name, text: text.into() };
+            let error = FileError::new(fault.span, fault.words).with_help(fault.help);
+            return Err(Problem::of(&file, &[error]));
+        }
+    };
+    let around = &WithVariables { around, variables: &line.variables };
+    let mut notes: Vec<String> = line.notes.into_iter().map(|(_, words)| words).collect();
     let mut lines = Lines::new(around);
-    match command_line::read(&mut lines, text) {
+    let mut file = match command_line::read(&mut lines, text, &line.words, &mut notes) {
         command_line::Jobs::File(path, mut sections) => {
             sections.extend_from_slice(only);
             let text = around.included(Path::new(&path));
@@ -186,6 +197,33 @@ pub fn parse_command_line(
         command_line::Jobs::Named(sections) => {
             jobs("fio".to_owned(), command_line::ORIGIN, lines, sections, only, around)
         }
+    }?;
+    let at = command_line::ORIGIN;
+    let notes = notes.into_iter().map(|words| Note { at: at.to_owned(), words });
+    if let Some(job) = file.groups.first_mut().and_then(|group| group.first_mut()) {
+        job.notes.splice(0..0, notes);
+    }
+    Ok(file)
+}
+
+/// What is around a command line that sets variables for its program.
+struct WithVariables<'a> {
+    around: &'a dyn Surroundings,
+    variables: &'a [(String, String)],
+}
+
+impl Surroundings for WithVariables<'_> {
+    fn included(&self, path: &Path) -> Result<String, String> {
+        self.around.included(path)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        let set = self.variables.iter().rev().find(|(set, _)| set == name);
+        set.map(|(_, value)| value.clone()).or_else(|| self.around.variable(name))
+    }
+
+    fn gives(&self, flag: &str) -> bool {
+        self.around.gives(flag)
     }
 }
 

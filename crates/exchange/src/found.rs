@@ -2,6 +2,7 @@
 //! workload of its text, and puts a rule that the workload breaks at the option from which it came. Readers of fio's job
 //! files have their own (`fio/reading.rs`): options there belong to sections of several files.
 
+use crate::command_line::{self, Word};
 use crate::fio::Note;
 use iodyno_catalog::{File, FileError, Problem};
 use iodyno_workload::Spec;
@@ -19,6 +20,22 @@ pub(crate) struct Found<'a> {
 impl<'a> Found<'a> {
     pub(crate) fn new(file: &'a File) -> Self {
         Self { file, refused: Vec::new(), notes: Vec::new(), traps: Vec::new() }
+    }
+
+    /// The words of the command line behind its program; what stands around them is noted or refused.
+    pub(crate) fn line(&mut self, line: &str, escapes: bool) -> Option<Vec<Word>> {
+        match command_line::read(line, escapes) {
+            Ok(read) => {
+                for (span, words) in read.notes {
+                    self.note(&span, words);
+                }
+                Some(read.words)
+            }
+            Err(fault) => {
+                self.refuse(&fault.span, fault.words, fault.help);
+                None
+            }
+        }
     }
 
     /// Something that changes the result and can't be honoured.

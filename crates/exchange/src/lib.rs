@@ -25,7 +25,7 @@ pub fn is_foreign(name: &str) -> bool {
 }
 
 fn is_command_line(name: &str) -> bool {
-    matches!(program(name), Some("sysbench" | "diskspd" | "vdbench" | amps::PROGRAM))
+    program(name).is_some()
 }
 
 /// Reads a foreign workload: a command line, a parameter file of vdbench, or else a job file of fio. Of several jobs, those

@@ -24,13 +24,8 @@ use std::ops::Range;
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);
     let mut found = Found::new(&file);
-    let job = match command_line::words(line, true) {
-        Ok(words) => Reading::new(words, &mut found).job(),
-        Err((span, why)) => {
-            found.refuse(&span, why, "");
-            None
-        }
-    };
+    let words = found.line(line, true);
+    let job = words.and_then(|words| Reading::new(words, &mut found).job());
     match job {
         Some(job) if !found.is_refused() => {
             Ok(JobFile { name: job.name.clone(), groups: vec![vec![job]] })
@@ -67,7 +62,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         let all = 0..found.file.text.len();
         let mut reading = Self { found, options: Vec::new(), all, is_fileio: false };
         let (mut test, mut command) = (None, None);
-        for word in words.into_iter().skip(1) {
+        for word in words {
             if let Some(option) = word.text.strip_prefix("--") {
                 let (name, value) = match option.split_once('=') {
                     Some((name, value)) => (name, Some(value.to_owned())),

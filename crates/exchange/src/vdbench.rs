@@ -56,11 +56,8 @@ pub fn read_command(line: &str) -> Result<JobFile, Problem> {
     let mut found = Found::new(&file);
     let mut overrides = Overrides::default();
     let mut path: Option<String> = None;
-    let words = command_line::words(line, true).unwrap_or_else(|(span, why)| {
-        found.refuse(&span, why, "");
-        Vec::new()
-    });
-    let mut words = words.into_iter().skip(1);
+    let Some(words) = found.line(line, true) else { return Err(found.problem()) };
+    let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let mut chars = word.text.chars();
         let letter = (chars.next() == Some('-')).then(|| chars.next()).flatten();

@@ -83,7 +83,7 @@ fn what_is_refused() {
         ("--batchsize 3", "did you mean `--batch_size`?"),
         ("-x 3", "has no option `-x`"),
         ("log.dat", "`log.dat` is no option"),
-        ("-b 1 -m 256 -f 'a", "no end"),
+        ("-b 1 -m 256 -f 'a", "does not end"),
     ] {
         let line = format!("amps_bio_perf_test {options}");
         let text = refusal(&line, parse(&line));

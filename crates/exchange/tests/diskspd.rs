@@ -72,6 +72,16 @@ fn options_mean_what_diskspd_means() {
                 "threads = 2\ndepth = 2\nblock = \"64KiB\"\n{whole}mix = {{ read = 100 }}\n[arrivals]\nkind = \"open\"\nrate = 31.25\nprocess = \"constant\"\n{limits}"
             ),
         ),
+        (
+            "-rs80 -b8K -w100 -Zr",
+            format!(
+                "depth = 2\nblock = \"8KiB\"\n{whole}mix = {{ write = 100 }}\n[all]\naddresses = {{ pattern = \"sequential\", jump = \"80%\" }}\n{limits}"
+            ),
+        ),
+        (
+            "-rs100 -b8K",
+            format!("depth = 2\nblock = \"8KiB\"\n{whole}mix = {{ read = 100 }}\n{limits}"),
+        ),
         ("-r -t2 -g500i -F2", String::new()),
         (
             "-r -t2 -g500i -L -D -Rxml -n",
@@ -122,7 +132,9 @@ fn refusals() {
         "diskspd -F4 -r x.dat y.dat",
         "diskspd -r -w101 x.dat",
         "diskspd -r -w3x -d -W1m x.dat",
-        "diskspd -rs50 x.dat",
+        "diskspd -rs50 -w30 x.dat",
+        "diskspd -rs0 -rs50 -r4K -b8K x.dat",
+        "diskspd -rs50 -rdpct90/10 x.dat",
         "diskspd -rdabs90/10G x.dat",
         "diskspd -rdpct90/10:20/90 x.dat",
         "diskspd -rdpct90 x.dat",

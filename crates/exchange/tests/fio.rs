@@ -326,8 +326,25 @@ fn a_command_line_is_a_job_file() {
     assert_eq!(without_about(&mine), without_about(&theirs));
     let only = parse_command_line(&format!("{line} --section=b"), &[], &Fixed).unwrap();
     assert_eq!(only.jobs().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    // As it was pasted: its variables count, what stands around it is noted.
+    let pasted = format!(
+        "$ HALF=512m SIZE=1g sudo -E {} > out 2>&1 | tee x",
+        line.replace("'1g'", "${SIZE}")
+    );
+    let pasted = parse_command_line(&pasted, &[], &Fixed).unwrap();
+    assert_eq!(without_about(&pasted), without_about(&theirs));
+    let notes: Vec<&str> =
+        pasted.groups[0][0].notes.iter().map(|note| note.words.as_str()).collect();
+    for words in
+        ["`HALF` is set", "`sudo` is left out", "not redirected", "follows `|`", "`--output`"]
+    {
+        assert!(notes.iter().any(|note| note.contains(words)), "{words}: {notes:?}");
+    }
     let of = |line: &str| parse_command_line(line, &[], &Fixed).unwrap_err().to_string();
     let all: Vec<String> = [
+        "taskset -c 0-3 fio a.fio",
+        "fio --name=a --size=1g && fio b.fio",
+        "fio --name=a --size=1g --numjobs=$(nproc)",
         "fio --rw=read",
         "fio --name=a --iodpeth=4",
         "fio 'a.fio",
@@ -499,6 +516,8 @@ fn refusals() {
         "rw=randread\nzonemode=strided\nzonesize=1m",
         "rw=read\nzonemode=strided\nzonesize=5k",
         "rw=read\nfilename=/dev/a:/dev/b\nfile_service_type=random",
+        "rw=read\nnrfiles=3\nbsrange=4k-64k",
+        "rw=write\nsync_file_range=write:8",
         "rw=randread\nflow=2\nrate_iops=100",
         "exitall\nexit_what=some",
         "wait_for=nobody",

@@ -53,6 +53,8 @@ const SEEDS: &[&str] = &[
     "[a]\nfilename=x\nfilesize=128m\nrw=read:-8k\nruntime=5\n[b]\nwait_for=a\nrw=randread\nthinktime=100us\nthinktime_blocks=8\niodepth_low=4\niodepth=8\nioengine=io_uring\nexitall\n",
     "[s]\nrw=randwrite\npercentage_random=30\nss=iops_slope:0.3%\nss_dur=30s\nss_ramp=5\nruntime=1h\nsize=20%\nstartdelay=3\nflow=2\nkb_base=1000\nbs=4kib\n",
     "include common.inc\n[z]\nrw=read\nzonemode=strided\nzonesize=1m\nzoneskip=3m\nsize=${SIZE}\nfsync=8\nbuffer_compress_percentage=50\n[n]\nnrfiles=7\nsize=70m\nrw=rw\nrandom_distribution=normal:20\n",
+    "[m]\nrw=randrw\nfsync=4\nnumber_ios=100\noffset=25%\nsize=1g\nfilename=x\n[n]\nstonewall\nrw=write\nbsrange=3k-10k\nsize=100m\n[o]\nstonewall\nnrfiles=3\nsize=1m\nbs=64k\n",
+    "$ SIZE=2g sudo -E fio --name=a --size=${SIZE} --rw=rw --output=x 2>&1 > y | tee z",
     "fio --ioengine=libaio --size=1g --name='a b' --rw randread --bs=4k --time_based --runtime=5 \\\n --name=b --stonewall --rw=randwrite --random_distribution=pareto:0.2",
 ];
 
@@ -152,6 +154,20 @@ const WORDS: &[&str] = &[
     "iodpeth=4",
     "thinktime=1",
     "rate=1,2,3",
+    "offset=25%",
+    "size=50%",
+    "bsrange=3k-10k",
+    "number_ios=7",
+    "fdatasync=1",
+    "A=1",
+    "sudo ",
+    "taskset ",
+    "| ",
+    "> ",
+    "2>&1",
+    "&& fio ",
+    "$(",
+    "`",
     "sync=dsync",
     "group_reporting",
     "\r\n",
@@ -284,10 +300,10 @@ struct Seen {
 #[test]
 fn no_text_breaks_the_parser() {
     for seed in SEEDS {
-        let read = if seed.starts_with("fio") {
-            parse_command_line(seed, &[], &Fixed)
-        } else {
+        let read = if seed.starts_with(['[', ';', 'i']) {
             parse("jobs/seed.fio", seed, &Fixed)
+        } else {
+            parse_command_line(seed, &[], &Fixed)
         };
         judge(&read.unwrap_or_else(|problem| panic!("{seed}\n{problem}")));
     }

@@ -160,6 +160,25 @@ fn each_once<'a>(jobs: &[&'a Job], of: impl Fn(&'a Job) -> &'a Vec<Note>) -> Vec
     jobs.iter().flat_map(|job| of(job)).filter(|note| seen.insert(*note)).collect()
 }
 
+/// The jobs of a foreign workload that is varied, which run one after the other.
+pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
+    let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
+    if let Some(group) = file.groups.iter().find(|group| group.len() > 1) {
+        let names: Vec<&str> = group.iter().map(|job| job.name.as_str()).collect();
+        return Err(Failure::input(format!(
+            "`{}`: {} run at the same time, and a sweep varies one job at a time: give --section {}, or separate them by stonewall",
+            flags.workload,
+            names.join(" and "),
+            names[0]
+        )));
+    }
+    let jobs: Vec<&Job> = file.jobs().collect();
+    for trap in each_once(&jobs, |job| &job.traps) {
+        remark("note", &format!("{}: {}", trap.at, trap.words));
+    }
+    Ok(file)
+}
+
 /// What `run` makes of a job file: the file, a cell for each group, whose other jobs run beside the first, and what
 /// flags changed, in words.
 pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String>), Failure> {
@@ -222,6 +241,10 @@ pub(crate) fn on_targets(
         ))
     };
     let engines: BTreeSet<_> = file.jobs().map(|job| job.engine).collect();
+    let is_chosen = flags.engine.is_some() || flags.vary.iter().any(|v| v.starts_with("engine="));
+    if matches!(request.work, Work::Method { .. }) && engines.len() > 1 && !is_chosen {
+        return Err(differ("engines", "give --engine"));
+    }
     if flags.engine.is_none() && request.targets.iter().all(is_real) && engines.len() == 1 {
         let named = engines.first().copied().flatten();
         request.engine = named.and_then(|name| name.parse().ok());

@@ -5,13 +5,23 @@ use crate::failure::Failure;
 use crate::overrides::override_all;
 use crate::{fill_first, foreign_workload, hints, method_flags};
 use iodyno_catalog::{Kind, find};
+use iodyno_exchange::fio::JobFile;
 use iodyno_method::{Axis, AxisKind, Choice, MethodSource, Sweep, Value};
 use iodyno_run::{find_work, volumes};
 use iodyno_target::TargetName;
 
-/// The requested method, if there is one: by a name, by a file, or by `--vary` over a workload; and in words what the
-/// flags changed of that workload.
-pub(crate) fn source(flags: &Run) -> Result<Option<(MethodSource, Vec<String>)>, Failure> {
+/// A method that a command line asks for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) source: MethodSource,
+    /// What the flags changed of the workload that is varied, in words.
+    pub(crate) changes: Vec<String>,
+    /// The foreign workload that is varied: its jobs say what the engine and the page cache are.
+    pub(crate) jobs: Option<JobFile>,
+}
+
+/// The requested method, if there is one: by a name, by a file, or by `--vary` over a workload.
+pub(crate) fn source(flags: &Run) -> Result<Option<Asked>, Failure> {
     let choice = Choice {
         setting: flags.setting.clone(),
         threads: flags.threads,
@@ -34,7 +44,7 @@ pub(crate) fn source(flags: &Run) -> Result<Option<(MethodSource, Vec<String>)>,
         method_flags::refuse_of_workloads(flags)?;
         let source = find_work::method_source(file, choice)?;
         method_flags::refuse_closed_choices(&source, flags)?;
-        return Ok(Some((source, Vec::new())));
+        return Ok(Some(Asked { source, changes: Vec::new(), jobs: None }));
     }
     if flags.vary.is_empty() && flags.find_rate.is_none() {
         return Ok(None);
@@ -44,9 +54,17 @@ pub(crate) fn source(flags: &Run) -> Result<Option<(MethodSource, Vec<String>)>,
 }
 
 /// A sweep over a workload. The workloads' texts include the flags' changes.
-fn swept(flags: &Run) -> Result<(MethodSource, Vec<String>), Failure> {
-    let (name, mut members) =
-        find_work::members_of(&flags.workload, &flags.section, &foreign_workload::OfRun(flags))?;
+fn swept(flags: &Run) -> Result<Asked, Failure> {
+    let jobs = iodyno_exchange::is_foreign(&flags.workload)
+        .then(|| foreign_workload::one_by_one(flags))
+        .transpose()?;
+    let (name, mut members) = match &jobs {
+        Some(file) => {
+            let all = file.jobs().map(|job| (job.name.clone(), job.spec.clone()));
+            (file.name.clone(), all.collect())
+        }
+        None => find_work::members(&flags.workload)?,
+    };
     let changes = override_all(&mut members, flags, true)?;
     let workloads = members.into_iter().map(|(name, spec)| (name, spec.to_toml())).collect();
     let mut axes: Vec<Axis> = Vec::new();
@@ -92,7 +110,8 @@ fn swept(flags: &Run) -> Result<(MethodSource, Vec<String>), Failure> {
     let what = if flags.find_rate.is_some() { "rate search" } else { "sweep" };
     let name = format!("{what} of {name}");
     let sweep = Some(sweep);
-    Ok((MethodSource { name, sweep, workloads, choice, ..MethodSource::default() }, changes))
+    let source = MethodSource { name, sweep, workloads, choice, ..MethodSource::default() };
+    Ok(Asked { source, changes, jobs })
 }
 
 /// Why an axis would change nothing on these targets.

@@ -149,11 +149,15 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
     if flags.verify_only {
         return verify_only(flags);
     }
-    if let Some((source, changes)) = method::source(flags)? {
+    if let Some(method::Asked { source, changes, jobs }) = method::source(flags)? {
         let name = source.name.clone();
         let work = Work::Method { source: Box::new(source), each: flags.each, reuse: flags.reuse };
         // Those of a sweep are in its method.
-        return Ok(RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? });
+        let mut request = RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? };
+        if let Some(file) = jobs {
+            foreign_workload::on_targets(&file, flags, &mut request)?;
+        }
+        return Ok(request);
     }
     method_flags::refuse_of_methods(flags)?;
     if let (Some(name), false) =

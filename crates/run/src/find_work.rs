@@ -2,19 +2,19 @@
 //! workloads, or a method with all of its inputs.
 
 use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
-use iodyno_exchange::fio;
+use iodyno_exchange::{fio, is_foreign};
 use iodyno_method::{Choice, Method, MethodSource, is_method};
 use iodyno_workload::{Spec, Workload};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Reads a workload file: from the catalog by name, or by path. A job file of fio with one job is one too.
+/// Reads a workload file: from the catalog by name, or by path. A foreign workload with one job is one too.
 ///
 /// # Errors
 /// At their positions in the file.
 pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
-    if fio::is_job_file(name_or_path) {
-        let jobs = fio::read(name_or_path, &[], &fio::Process)?;
+    if is_foreign(name_or_path) {
+        let jobs = iodyno_exchange::read(name_or_path, &[], &fio::Process)?;
         let mut all = jobs.groups.into_iter().flatten();
         let (Some(job), None) = (all.next(), all.next()) else {
             return Err(several_jobs(name_or_path));
@@ -48,28 +48,8 @@ fn is_single(name: &str) -> bool {
 /// The single workloads of a file, by name: itself, or its members.
 ///
 /// # Errors
-/// Those of [`workload`]; jobs of fio that run at the same time.
+/// Those of [`workload`].
 pub fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>), Problem> {
-    members_of(name_or_path, &[], &fio::Process)
-}
-
-/// The same; of a job file of fio, the sections of these names, with what is around it.
-///
-/// # Errors
-/// Those of [`members`].
-pub fn members_of(
-    name_or_path: &str,
-    sections: &[String],
-    around: &dyn fio::Surroundings,
-) -> Result<(String, Vec<(String, Spec)>), Problem> {
-    if fio::is_job_file(name_or_path) {
-        let jobs = fio::read(name_or_path, sections, around)?;
-        if jobs.groups.iter().any(|group| group.len() > 1) {
-            return Err(several_jobs(name_or_path));
-        }
-        let all = jobs.groups.into_iter().flatten();
-        return Ok((jobs.name, all.map(|job| (job.name, job.spec)).collect()));
-    }
     let (file, workload) = workload(name_or_path)?;
     match workload {
         Workload::Single(spec) => Ok((file.name.clone(), vec![(file.name, *spec)])),

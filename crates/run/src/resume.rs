@@ -29,7 +29,17 @@ pub fn resume(run: Run, version: &str) -> Result<(RunRequest, Resume), RunError>
         Status::Interrupted | Status::Crashed | Status::Failed(_) => {}
     }
     if !run.head.plan["method"].is_object() {
-        return refused(format!("is a list of cells, not a method: {again}"));
+        let request = RunRequest::stored_in(&run.head);
+        let is_trace = request.is_some_and(|r| matches!(r.work, Work::Trace(_)));
+        return refused(if is_trace {
+            format!(
+                "is the replay of a trace: one cell, whose figures are those of all its operations or of none; what is in flight at the cut can't be had again. Give `--from` for the operations after it, as a run of its own, or {again}"
+            )
+        } else {
+            format!(
+                "is a list of cells, not a method, and what was measured of a cell can't be continued: {again}"
+            )
+        });
     }
     let began = &run.head.iodyno_version;
     if began != version {

@@ -10,19 +10,25 @@ impl Reading<'_, '_> {
         threads: u64,
         start: u64,
         end: Option<u64>,
+        write_percent: u64,
     ) -> (String, Option<u64>) {
         let mut align = None;
         let mut distribution = None;
+        let mut jumps = None;
         let mut is_random = false;
         let random: Vec<_> = self.options.iter().filter(|opt| opt.letter == 'r').collect();
         let random: Vec<_> =
             random.into_iter().map(|opt| (opt.value.clone(), opt.span.clone())).collect();
         for (value, span) in random {
             is_random = true;
-            if value.starts_with('s') {
-                let words = "a part of random I/O that is sequential can't be honoured";
-                let help = "use a workload file with `run`, or with two patterns in `addresses`";
-                self.found.refuse(&span, words, help);
+            if let Some(percent) = value.strip_prefix('s') {
+                let read = percent.parse::<u8>().ok().filter(|percent| (1..=100).contains(percent));
+                if let Some(percent) = read {
+                    jumps = Some((percent, span));
+                } else {
+                    let words = format!("`-rs{percent}` is no percentage from 1 to 100");
+                    self.found.refuse(&span, words, "write it as -rs80");
+                }
             } else if let Some(ranges) = value.strip_prefix("dpct") {
                 match hot_spots(ranges) {
                     Ok(spots) => distribution = Some(spots),
@@ -40,6 +46,23 @@ impl Reading<'_, '_> {
         if is_random {
             if self.find('s').is_some() {
                 self.note('s', "random I/O: -s has no effect");
+            }
+            if let Some((percent @ 1..100, span)) = jumps {
+                let (words, help) = if distribution.is_some() {
+                    ("a distribution has no sequential part here", "leave -rdpct or -rs out")
+                } else if align.is_some() {
+                    ("sequential runs begin at whole blocks", "leave the alignment of -r out")
+                } else if !matches!(write_percent, 0 | 100) {
+                    let words = "a sequential run is of reads alone or of writes alone there, and each operation draws its kind here";
+                    (words, "give -w0 or -w100, or -rs100")
+                } else {
+                    return (
+                        format!("{{ pattern = \"sequential\", jump = \"{percent}%\" }}"),
+                        None,
+                    );
+                };
+                let words = format!("`-rs{percent}` can't be honoured: {words}");
+                self.found.refuse(&span, words, help);
             }
             return (distribution.unwrap_or_else(|| "\"uniform\"".to_owned()), align);
         }

@@ -79,7 +79,13 @@ impl Reading<'_> {
             );
             self.note(opt, words);
             let (service, turn) = service.split_once(':').unwrap_or((service, "1"));
+            let is_one = Self::one_of(mix, blocks).is_some();
             match (walk, service, turn) {
+                (Walk::Sequential, "roundrobin", "1") if !is_one => {
+                    let words = "files in turn have one block size";
+                    let help = "give one size in bs, or file_service_type=sequential";
+                    self.refuse(opt, words, help);
+                }
                 (Walk::Sequential, "roundrobin", "1") => {
                     return (
                         format!("{{ pattern = \"sequential\", streams = {} }}", region.files),

@@ -16,12 +16,14 @@ const MAX_SIZES: usize = 64;
 type Sizes = Vec<(u64, f64)>;
 
 /// How addresses go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Walk {
     Random,
     Sequential,
     /// Once, to the end.
     ToEnd,
+    /// So many percent of the operations go to a random place, the others on from the one before.
+    Jumps(f64),
 }
 
 impl Reading<'_, '_> {
@@ -78,7 +80,10 @@ impl Reading<'_, '_> {
         let mut toml = String::from("schema = 1\n");
         let about = format!("{title} of vdbench's {}", self.found.file.origin);
         let _ = writeln!(toml, "about = {}", quoted(&about));
-        let _ = writeln!(toml, "threads = {threads}\ndepth = 1");
+        // What goes on from the operation before, of any thread, is one sequence.
+        let is_one = matches!(walk, Walk::Jumps(_)) && threads > 1;
+        let (workers, depth) = if is_one { (1, threads) } else { (threads, 1) };
+        let _ = writeln!(toml, "threads = {workers}\ndepth = {depth}");
         let _ = writeln!(toml, "block = {}", list(&sizes));
         if let Some(value) = value_of(one, "align") {
             let align = self.whole(&value)?;
@@ -90,8 +95,13 @@ impl Reading<'_, '_> {
         let shares: Vec<_> = shares.map(|(kind, share)| format!("{kind} = {share}")).collect();
         let _ = writeln!(toml, "mix = {{ {} }}", shares.join(", "));
         let addresses = match walk {
-            Walk::Random => "\"uniform\"",
-            Walk::Sequential | Walk::ToEnd => "{ pattern = \"sequential\", shared = true }",
+            Walk::Random => "\"uniform\"".to_owned(),
+            Walk::Sequential | Walk::ToEnd => {
+                "{ pattern = \"sequential\", shared = true }".to_owned()
+            }
+            Walk::Jumps(percent) => {
+                format!("{{ pattern = \"sequential\", jump = \"{percent:.4}%\" }}")
+            }
         };
         let _ = write!(toml, "\n[all]\naddresses = {addresses}\n");
         if is_durable && reads < 100.0 {
@@ -150,7 +160,7 @@ impl Reading<'_, '_> {
             name: title,
             toml,
             spec,
-            engine: Some("psync"),
+            engine: (!is_one).then_some("psync"),
             direct,
             uncached: false,
             filename: lun,
@@ -219,19 +229,25 @@ impl Reading<'_, '_> {
         let own = find(workload, "seekpct").and_then(|p| p.values.first().cloned());
         let Some(value) = of_point.or(own) else { return Some(Walk::Random) };
         match value.text.to_ascii_lowercase().as_str() {
-            "100" | "random" | "rand" | "ran" => Some(Walk::Random),
-            "0" | "seq" | "sequential" => Some(Walk::Sequential),
+            "random" | "rand" | "ran" => Some(Walk::Random),
+            "seq" | "sequential" => Some(Walk::Sequential),
             "-1" | "eof" => Some(Walk::ToEnd),
-            _ => {
-                let words = format!(
-                    "`seekpct={}` can't be honoured: runs of a random length are not issued",
-                    value.text
-                );
-                let help =
-                    "give 0, 100, random, sequential or eof, or use `run` in a workload file";
-                self.found.refuse(&value.span, words, help);
-                None
-            }
+            text => match text.parse::<f64>() {
+                Ok(0.0) => Some(Walk::Sequential),
+                Ok(100.0) => Some(Walk::Random),
+                // Of the digits that a workload keeps.
+                Ok(percent) if (0.0001..100.0).contains(&percent) => {
+                    let words = "the threads are one worker with as many I/Os in flight: what is sequential goes on from the I/O before, whichever thread issued it";
+                    self.found.note(&value.span, words);
+                    Some(Walk::Jumps(percent))
+                }
+                _ => {
+                    let words = format!("`seekpct={}` can't be honoured", value.text);
+                    let help = "give a percentage, random, sequential or eof";
+                    self.found.refuse(&value.span, words, help);
+                    None
+                }
+            },
         }
     }
 

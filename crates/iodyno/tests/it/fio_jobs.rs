@@ -118,6 +118,35 @@ fn a_command_line_of_fio_runs() {
         .fails(2, &["command line of fio:1:14", "iodepth"]);
 }
 
+/// A sweep over a job keeps its engine and page cache, also where the workload is a line of another tool; of jobs at the
+/// same time it varies one.
+#[test]
+fn jobs_are_varied() {
+    let place = Place::new();
+    let jobs = "[global]\nioengine=psync\nsize=4m\ntime_based\nruntime=50ms\n[a]\nrw=randread\n[b]\nrw=read\n";
+    place.write("two.fio", jobs);
+    let document = place.document("run two.fio --section a --on scratch:8MiB --vary block=4k,8k");
+    assert_eq!(cells(&document).len(), 2);
+    let text = document.to_string();
+    assert!(text.contains("\"psync\"") && !text.contains("\"uring\""), "{text}");
+    assert!(
+        document["run"]["targets"][0]["name"].as_str().unwrap().contains("direct=no"),
+        "{text}"
+    );
+    let words = "run two.fio --on scratch:8MiB --vary block=4k,8k";
+    place.iodyno(words).exits(2).says(&["a and b", "--section a"]);
+    place
+        .iodyno("run two.fio --section a --on scratch:8MiB --vary depth=1,2")
+        .exits(2)
+        .says(&["psync"]);
+    let apart = jobs.replace("[b]", "[b]\nstonewall\nioengine=mmap");
+    place.write("apart.fio", apart);
+    let words = "run apart.fio --on scratch:8MiB --vary block=4k,8k";
+    place.iodyno(words).exits(2).says(&["different engines", "--engine"]);
+    assert_eq!(cells(&place.document(&format!("{words} --engine psync"))).len(), 4);
+    assert_eq!(cells(&place.document(&words.replace("scratch:", "ram:"))).len(), 4);
+}
+
 /// Example files whose jobs iodyno refuses, with what it says; those whose engine it lacks are not in the list.
 const REFUSED_EXAMPLES: &[(&str, &str)] = &[
     ("cmdprio-bssplit.fio", "`cmdprio_bssplit`"),

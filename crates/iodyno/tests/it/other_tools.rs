@@ -38,6 +38,17 @@ fn a_converted_line_runs_as_the_line() {
     with(&place, "run -q", "diskspd -b8K -t4 x.dat").exits(2).says(&["diskspd:1:14", "-si"]);
 }
 
+/// Another tool's line is varied as any workload.
+#[test]
+fn a_line_is_varied() {
+    let place = Place::new();
+    let line = "sudo sysbench fileio --file-num=4 --file-total-size=4M --file-test-mode=rndrd --time=1 run > out";
+    let words = "run -q --json --on model:exflash-400g --vary threads=1,2 --time 100ms";
+    let document = with(&place, words, line).succeeds().json();
+    assert_eq!(cells(&document).len(), 2);
+    with(&place, "convert", "taskset -c 1 diskspd -b8K -r x.dat").exits(2).says(&["--cpus"]);
+}
+
 /// Engine and page cache are those of the line; a fill before goes through the same engine.
 #[test]
 fn engines_of_other_tools() {

@@ -109,6 +109,20 @@ fn jobs_at_the_same_time_are_one_trace() {
     place.iodyno(&words).exits(2).says(&["one cell", "jobs at the same time"]);
 }
 
+/// A replay that was cut is one cell without figures, which nothing continues.
+#[test]
+fn a_cut_replay_is_begun_again() {
+    let place = Place::new();
+    place.write("a.log", "fio version 3 iolog\n0 f read 0 4096\n90000000 f read 0 4096\n");
+    let mut running = place.start("replay a.log --on scratch:1MiB -q --record-trace it.trace");
+    running.wait_until("the replay begins", || place.path("it.trace").exists());
+    running.signal(libc::SIGINT);
+    running.finish().exits(130);
+    place
+        .iodyno("resume last")
+        .fails(2, &["the replay of a trace", "--from", "iodyno replay a.log"]);
+}
+
 /// On real storage too every operation is issued once, whatever the timing; and the request that is kept says which
 /// trace it was.
 #[test]
