@@ -85,6 +85,17 @@ pub enum ContentEvent {
         /// The other.
         term: u64,
     },
+    /// A name stands for the bytes of `onto`, and over them a part of those of `over`.
+    Laid {
+        /// The name.
+        name: u64,
+        /// The name of what was there; 0: zeroes.
+        onto: u64,
+        /// The name of what is over it; 0: zeroes.
+        over: u64,
+        /// The part, in bytes.
+        part_bytes: (u16, u16),
+    },
     /// A name stands for the bytes of `onto`, and over them those of a host's write to the array.
     Taken {
         /// The write.
@@ -105,12 +116,14 @@ pub enum ContentEvent {
         /// The name; 0: zeroes.
         name: u64,
     },
-    /// A part is given a unit to write, as a write `token` of its own.
+    /// A part is given a unit to write, or a part of one, as a write `token` of its own.
     Given {
         /// Which part.
         part: PartId,
         /// Which unit.
         unit: u64,
+        /// From which byte of the unit on, and up to which.
+        part_bytes: (u16, u16),
         /// Its write.
         token: u64,
         /// The name of the bytes; 0: zeroes.

@@ -331,7 +331,7 @@ impl Machine {
     }
 
     /// Stores content as [`Self::keep_content`] does, and reports content events from now on. (Arrays then have no
-    /// journal, and scrubs compare nothing: the owner has the bytes. An array is of devices.)
+    /// journal, and scrubs compare nothing: the owner has the bytes.)
     pub fn follow_content(&mut self) {
         self.keep_content();
         self.core.changes.get_or_insert_default();

@@ -85,6 +85,26 @@ impl Core {
         name
     }
 
+    /// A name for the bytes of `onto`, and over them this part of those of `over`.
+    pub(crate) fn lay(&mut self, onto: u64, over: u64, part_bytes: (u16, u16)) -> u64 {
+        let name = self.new_name();
+        self.tell(ContentEvent::Laid { name, onto, over, part_bytes });
+        name
+    }
+
+    /// A device is given these bytes of its unit, by name, as a write of its own. Gives the write's token.
+    pub(crate) fn give(
+        &mut self,
+        part: PartId,
+        unit: u64,
+        part_bytes: (u16, u16),
+        name: u64,
+    ) -> u64 {
+        let token = self.new_name();
+        self.tell(ContentEvent::Given { part, unit, part_bytes, token, name });
+        token
+    }
+
     /// What a part returns of a unit that holds `value`.
     pub(crate) fn fetch(&mut self, part: PartId, unit: u64, value: Option<u64>) -> u64 {
         if !self.names_values() {

@@ -4,6 +4,7 @@
 //! program, a copy of garbage collection, an erase, a driver thread's poll of its devices. A
 //! request has at most one event pending, and is in at most one list.
 
+use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
 use iodyno_units::{Op, OpKind};
 
@@ -110,6 +111,13 @@ impl Request {
     /// What a host or another part asks for.
     pub(crate) fn op(&self) -> Op {
         Op { offset_bytes: self.at, len_bytes: self.len, kind: self.kind, fua: self.fua }
+    }
+
+    /// Which bytes of a unit that it touches it covers: from one on, and up to another.
+    pub(crate) fn part_of(&self, unit: u64) -> (u16, u16) {
+        let (from, to) = (self.at, self.at + u64::from(self.len));
+        let in_unit = |at: u64| at.saturating_sub(unit * UNIT_BYTES).min(UNIT_BYTES) as u16;
+        (in_unit(from), in_unit(to))
     }
 }
 

@@ -108,7 +108,8 @@ pub struct Live<S> {
 impl<S: Sink> Live<S> {
     /// Serves a machine from now on. `stores` holds the bytes of each device, or is empty; a volume that is one device
     /// is as large as its store, which may be smaller than the device. Stores of an array's members are as large as
-    /// they. Where adapters have a cache, the stores of what it holds of each volume follow, as large as the volume.
+    /// they. Where adapters have a cache, the stores of what it holds of each volume that they present follow, as large as
+    /// that.
     ///
     /// # Panics
     /// With stores of another number than [`stores_needed`] gives.
@@ -431,9 +432,9 @@ impl<S: Sink> Live<S> {
 }
 
 /// The stores that a system needs to be served with its bytes: one for each device and, where its adapters have a cache,
-/// one for each volume.
+/// one for each volume that these present.
 pub fn stores_needed(system: &System) -> usize {
-    system.devices().count() + if system.has_cache() { system.volumes.len() } else { 0 }
+    system.devices().count() + if system.has_cache() { system.paths().count() } else { 0 }
 }
 
 /// The store of a volume that is one device.

@@ -55,8 +55,8 @@ impl AdapterPath {
             }
             return;
         }
-        let (part, token) = (self.part, core.new_name());
-        core.tell(ContentEvent::Given { part, unit, token, name: value });
+        let part = self.part;
+        let token = core.give(part, unit, (0, UNIT_BYTES as u16), value);
         core.tell(ContentEvent::Accepted { part, unit, token, kept: true });
         core.tell(ContentEvent::Ended { part, token, failed: false });
     }
@@ -206,8 +206,14 @@ impl AdapterPath {
         let given = core.values.as_ref().and_then(|v| v.of(slot, unit - request.at / UNIT_BYTES));
         if request.kind == OpKind::WriteZeroes && is_whole {
             self.put(core, unit, 0);
-        } else if let Some(given) = given {
+        } else if let Some(given) = given.filter(|_| is_whole || !core.names_values()) {
             self.put(core, unit, given);
+        } else if core.names_values() && (given.is_some() || request.kind == OpKind::WriteZeroes) {
+            let onto = self.rest_of(core, slot, unit);
+            let name = core.lay(onto, given.unwrap_or(0), request.part_of(unit));
+            self.put(core, unit, name);
+            core.free(onto);
+            core.free(name);
         } else if core.names_values() {
             let onto = if is_whole { 0 } else { self.rest_of(core, slot, unit) };
             let (token, name) = (request.token, core.new_name());
@@ -352,9 +358,8 @@ fn give_child(core: &mut Core, path: u32, child: u32, mut values: Vec<u64>) {
     if core.names_values() && pair(core).paths[path as usize].is_device {
         let (part, first) = (core.slab[child].part, core.slab[child].at / UNIT_BYTES);
         for (unit, value) in (first..).zip(&mut values) {
-            let token = core.new_name();
-            core.tell(ContentEvent::Given { part, unit, token, name: *value });
-            *value = token;
+            let part_bytes = core.slab[child].part_of(unit);
+            *value = core.give(part, unit, part_bytes, *value);
         }
     }
     if let Some(of_core) = &mut core.values {

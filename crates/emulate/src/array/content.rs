@@ -7,6 +7,7 @@ use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::core::Core;
 use crate::part_id::PartId;
 use crate::request::{NIL, Origin};
+use crate::spec::SECTOR_BYTES;
 use crate::values::combine;
 use iodyno_raid::{Access, MemberSet, Plan, Role};
 use iodyno_units::OpKind;
@@ -155,6 +156,11 @@ impl Array {
             let is_part = |strip: usize| changed[strip] && !is_whole(core, parent, address(strip));
             let mut row = self.known(number, unit);
             if core.names_values() && strips.clone().any(is_part) {
+                if self.is_of_arrays {
+                    let row = self.write_sectors(core, number, parent, unit);
+                    found.insert(unit, row);
+                    continue;
+                }
                 // The bytes of the rest of a unit are needed, whatever sectors were read.
                 row = self.fetch_row(core, number, unit);
                 row.recover(&mut |terms| core.combine(terms));
@@ -172,6 +178,70 @@ impl Array {
             found.insert(unit, row);
         }
         self.pieces[number].rows = found;
+    }
+
+    /// What a write gives to members of a row, of whose units it has parts, where members are no devices: what they return
+    /// holds for the sectors that were read, and so does all that follows from it.
+    fn write_sectors(&self, core: &mut Core, number: usize, parent: u32, unit: u64) -> Row {
+        let (piece, strips) = (&self.pieces[number], self.layout.data_strips());
+        let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
+        let first = (piece.stripe * strips as u64) * strip_units + unit;
+        let begin = unit * UNIT_SECTORS;
+        let in_unit = |at: u64| at.saturating_sub(begin).min(UNIT_SECTORS);
+        let written: Vec<Range<u64>> = (0..strips as u64)
+            .map(|strip| {
+                let of_strip = strip * self.layout.strip_sectors();
+                let at = |sector: u64| in_unit(sector.saturating_sub(of_strip));
+                at(piece.range.start)..at(piece.range.end)
+            })
+            .collect();
+        let reads: Vec<(&Access, Range<u64>)> = (piece.reads.iter())
+            .map(|read| (read, in_unit(read.offset)..in_unit(read.offset + read.sectors)))
+            .collect();
+        let all = written.iter().chain(reads.iter().map(|read| &read.1));
+        let mut borders: BTreeSet<u64> = all.flat_map(|part| [part.start, part.end]).collect();
+        borders.retain(|&border| border <= UNIT_SECTORS);
+        let borders: Vec<u64> = borders.into_iter().collect();
+        let new: Vec<Option<u64>> = (0..strips as u64)
+            .map(|strip| {
+                let address = first + strip * strip_units;
+                let is_written = !written[strip as usize].is_empty();
+                is_written.then(|| bytes_of_write(core, parent, address))
+            })
+            .collect();
+        let mut row =
+            Row::new(&self.layout.stripe(piece.stripe), strips, self.layout.level().parities());
+        for part in borders.windows(2).map(|pair| pair[0]..pair[1]) {
+            let is_in = |of: &Range<u64>| of.start <= part.start && part.end <= of.end;
+            let new: Vec<Option<u64>> =
+                new.iter().zip(&written).map(|(new, of)| new.filter(|_| is_in(of))).collect();
+            if new.iter().all(Option::is_none) {
+                continue;
+            }
+            let mut of_part =
+                Row::new(&self.layout.stripe(piece.stripe), strips, self.layout.level().parities());
+            for (read, _) in reads.iter().filter(|read| is_in(&read.1)) {
+                let at =
+                    (usize::from(read.member), (read.sector - read.offset) / UNIT_SECTORS + unit);
+                of_part.set(read.role, piece.got.get(&at).copied());
+            }
+            if !piece.unreadable.is_empty() {
+                of_part.recover(&mut |terms| core.combine(terms));
+            }
+            let of_part = of_part.written(&new, &mut |terms| core.combine(terms));
+            let bytes = |sectors: u64| (sectors * SECTOR_BYTES) as u16;
+            let part_bytes = (bytes(part.start), bytes(part.end));
+            for (role, _) in self.strips(piece.stripe) {
+                let laid = match (row.get(role), of_part.get(role)) {
+                    (None, over) => over,
+                    (onto, None) => onto,
+                    (Some(onto), Some(over)) if onto == over => Some(onto),
+                    (Some(onto), Some(over)) => Some(core.lay(onto, over, part_bytes)),
+                };
+                row.set(role, laid);
+            }
+        }
+        row
     }
 
     /// What the members hold of a row now.
@@ -192,10 +262,14 @@ impl Array {
     }
 
     /// A member is asked on behalf of a piece: the values of what it writes.
-    pub(super) fn give_values(&self, core: &mut Core, slot: u32, child: u32, access: &Access) {
+    pub(super) fn give_values(&mut self, core: &mut Core, slot: u32, child: u32, access: &Access) {
         let names = core.names_values();
         let kind = core.slab[child].kind;
+        let is_device = core.slab[child].part.index() < core.devices;
         if names && matches!(kind, OpKind::Trim | OpKind::WriteZeroes) {
+            if !is_device {
+                return;
+            }
             let token = core.new_name();
             let request = &mut core.slab[child];
             request.token = token;
@@ -204,13 +278,14 @@ impl Array {
             core.tell(ContentEvent::Cleared { part, offset_bytes, len_bytes, trim, token });
             return;
         }
-        let piece = &self.pieces[core.slab[slot].at as usize];
+        let number = core.slab[slot].at as usize;
+        let piece = &self.pieces[number];
         let rows = &piece.rows;
         if kind != OpKind::Write || self.record.is_none() || (rows.is_empty() && !names) {
             return;
         }
         let (part, first) = (core.slab[child].part, core.slab[child].at / UNIT_BYTES);
-        let mut given = Vec::new();
+        let (mut given, mut made) = (Vec::new(), Vec::new());
         for (at, unit) in (first..).zip(units_in(access)) {
             let value = rows.get(&unit).and_then(|row: &Row| row.get(access.role));
             debug_assert!(value.is_some() || rows.is_empty(), "{access:?} was not computed");
@@ -218,25 +293,35 @@ impl Array {
                 given.push(value.unwrap_or(0));
                 continue;
             }
-            let token = core.new_name();
-            given.push(token);
-            core.tell(if let Some(name) = value {
-                ContentEvent::Given { part, unit: at, token, name }
-            } else {
-                let parent = core.slab[slot].parent;
-                let from = core.slab[parent].token;
+            let parent = core.slab[slot].parent;
+            let of = || {
                 let Role::Data(strip) = access.role else { unreachable!("no parity") };
                 let strips = piece.stripe * self.layout.data_strips() as u64 + u64::from(strip);
-                let of = strips * (self.layout.strip_sectors() / UNIT_SECTORS) + unit;
-                match given_name(core, parent, of) {
-                    Some(name) => ContentEvent::Given { part, unit: at, token, name },
-                    None => ContentEvent::Passed { part, unit: at, token, from, of },
-                }
-            });
+                strips * (self.layout.strip_sectors() / UNIT_SECTORS) + unit
+            };
+            let name = value.or_else(|| given_name(core, parent, of()));
+            if !is_device {
+                // (Names last as long as the piece, tokens as long as the device's write.)
+                let name = name.unwrap_or_else(|| {
+                    made.push(bytes_of_write(core, parent, of()));
+                    made[made.len() - 1]
+                });
+                given.push(name);
+                continue;
+            }
+            if let Some(name) = name {
+                let part_bytes = core.slab[child].part_of(at);
+                given.push(core.give(part, at, part_bytes, name));
+                continue;
+            }
+            let (token, from) = (core.new_name(), core.slab[parent].token);
+            given.push(token);
+            core.tell(ContentEvent::Passed { part, unit: at, token, from, of: of() });
         }
         if let Some(values) = &mut core.values {
             values.set(child, given);
         }
+        self.pieces[number].given.append(&mut made);
     }
 
     /// A piece ends, or begins again: its names are not used any more.
@@ -246,6 +331,9 @@ impl Array {
         }
         let piece = &mut self.pieces[number];
         let names = std::mem::take(&mut piece.names);
+        for name in std::mem::take(&mut piece.given) {
+            core.tell(ContentEvent::Freed { name, count: 1 });
+        }
         for name in std::mem::take(&mut piece.got).into_values() {
             core.tell(ContentEvent::Freed { name, count: 1 });
         }
@@ -309,13 +397,32 @@ fn new_value(core: &mut Core, parent: u32, unit: u64, old: Option<u64>) -> u64 {
     if !core.names_values() {
         return core.value(parent, unit);
     }
+    debug_assert!(whole || old.is_some(), "the rest of the unit is known");
+    let over = given_name(core, parent, unit);
+    if whole {
+        return over.unwrap_or_else(|| bytes_of_write(core, parent, unit));
+    }
+    let onto = old.unwrap_or(0);
+    let is_zeroes = core.slab[parent].kind == OpKind::WriteZeroes;
+    if let Some(over) = over.or(is_zeroes.then_some(0)) {
+        let part_bytes = core.slab[parent].part_of(unit);
+        return core.lay(onto, over, part_bytes);
+    }
+    let (token, name) = (core.slab[parent].token, core.new_name());
+    core.tell(ContentEvent::Taken { token, unit, onto, name });
+    name
+}
+
+/// A name for what an operation writes to a unit, which holds for the part of the unit that it covers.
+fn bytes_of_write(core: &mut Core, parent: u32, unit: u64) -> u64 {
     if let Some(name) = given_name(core, parent, unit) {
         return name;
     }
+    if core.slab[parent].kind == OpKind::WriteZeroes {
+        return 0;
+    }
     let (token, name) = (core.slab[parent].token, core.new_name());
-    debug_assert!(whole || old.is_some(), "the rest of the unit is known");
-    let onto = if whole { 0 } else { old.unwrap_or(0) };
-    core.tell(ContentEvent::Taken { token, unit, onto, name });
+    core.tell(ContentEvent::Taken { token, unit, onto: 0, name });
     name
 }
 

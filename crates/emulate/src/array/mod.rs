@@ -115,8 +115,9 @@ struct Piece {
     got: BTreeMap<(usize, u64), u64>,
     /// What the rows hold after it, by their unit within a strip.
     rows: BTreeMap<u64, Row>,
-    /// Names of values that it has made.
+    /// Names of values that it has made, and those under which it has given members what a host wrote.
     names: Range<u64>,
+    given: Vec<u64>,
 }
 
 /// See the module.

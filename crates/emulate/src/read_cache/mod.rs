@@ -17,7 +17,7 @@
 
 mod held;
 
-use crate::content_event::UNIT_BYTES;
+use crate::content_event::{ContentEvent, UNIT_BYTES};
 use crate::core::Core;
 use crate::part_id::PartId;
 use crate::read_cache_counts::ReadCacheCounts;
@@ -196,9 +196,10 @@ impl ReadCache {
         let (op, token) = (core.slab[slot].op(), core.slab[slot].token);
         core.slab[slot].pending += 1;
         let child = core.ask(self.backing, slot, &op, token);
-        if op.kind == OpKind::Write {
-            let touched = units_of(&op);
-            give(core, slot, child, touched);
+        match op.kind {
+            OpKind::Write => give(core, slot, child, units_of(&op)),
+            OpKind::Trim | OpKind::WriteZeroes => clear(core, child),
+            OpKind::Read | OpKind::Flush => {}
         }
     }
 
@@ -251,6 +252,7 @@ impl ReadCache {
                 if !open.failed.1 && !self.is_lost {
                     self.admit(core, parent, &open);
                 }
+                return_names(core, parent, open.failed.1);
             }
             Step::Write | Step::Pass => {
                 self.written(core, parent, &open);
@@ -271,6 +273,7 @@ impl ReadCache {
         }
         if !open.failed.0 {
             self.end(core, slot, 0, false);
+            return_names(core, slot, false);
             return;
         }
         open.units.clone().for_each(|unit| self.held.remove(unit));
@@ -422,9 +425,64 @@ fn units_of(op: &Op) -> Range<u64> {
 fn give(core: &mut Core, parent: u32, child: u32, units: Range<u64>) {
     let Some(values) = &mut core.values else { return };
     let first = core.slab[parent].at / UNIT_BYTES;
-    let of_units = units.map(|unit| values.of(parent, unit - first));
-    if let Some(given) = of_units.collect::<Option<Vec<u64>>>() {
+    let of_units = units.clone().map(|unit| values.of(parent, unit - first));
+    let mut given = of_units.collect::<Option<Vec<u64>>>();
+    if core.names_values() {
+        given = give_names(core, parent, child, units, given);
+    }
+    if let (Some(values), Some(given)) = (&mut core.values, given) {
         values.set(child, given);
+    }
+}
+
+/// A child is given the bytes of units, those of its parent by name, or those of the host's write: a device as writes of
+/// its own, of which it gives the tokens. (An array finds those of the host.)
+fn give_names(
+    core: &mut Core,
+    parent: u32,
+    child: u32,
+    units: Range<u64>,
+    names: Option<Vec<u64>>,
+) -> Option<Vec<u64>> {
+    let (part, first) = (core.slab[child].part, core.slab[child].at / UNIT_BYTES);
+    if part.index() >= core.devices {
+        return names;
+    }
+    let from = core.slab[parent].token;
+    let tokens = units.zip(first..).enumerate().map(|(index, (of, unit))| match &names {
+        Some(names) => core.give(part, unit, core.slab[child].part_of(unit), names[index]),
+        None => {
+            let token = core.new_name();
+            core.tell(ContentEvent::Passed { part, unit, token, from, of });
+            token
+        }
+    });
+    Some(tokens.collect())
+}
+
+/// A device is given a trim or zeroes as a write of its own.
+fn clear(core: &mut Core, child: u32) {
+    let Request { part, at: offset_bytes, len: len_bytes, kind, .. } = core.slab[child];
+    if !core.names_values() || part.index() >= core.devices {
+        return;
+    }
+    let (token, trim) = (core.new_name(), kind == OpKind::Trim);
+    core.slab[child].token = token;
+    core.tell(ContentEvent::Cleared { part, offset_bytes, len_bytes, trim, token });
+}
+
+/// A host's read returns the bytes of its units, whose names are not used any more.
+fn return_names(core: &mut Core, slot: u32, failed: bool) {
+    if !core.names_values() {
+        return;
+    }
+    let names = core.values.as_mut().and_then(|values| values.take(slot)).unwrap_or_default();
+    let (token, first) = (core.slab[slot].token, core.slab[slot].at / UNIT_BYTES);
+    for (unit, name) in (first..).zip(names) {
+        if !failed {
+            core.tell(ContentEvent::Returned { token, unit, name });
+        }
+        core.free(name);
     }
 }
 
@@ -435,7 +493,9 @@ fn receive(core: &mut Core, parent: u32, child: u32, is_fast: bool) {
     let index = (first - core.slab[parent].at / UNIT_BYTES) as usize;
     let Some(values) = &mut core.values else { return };
     let Some(read) = values.take(child) else { return };
-    if let Some(all) = values.of_mut(parent) {
-        all[index..index + read.len()].copy_from_slice(&read);
-    }
+    let Some(all) = values.of_mut(parent) else { return };
+    let range = index..index + read.len();
+    let before: Vec<u64> = all.splice(range, read).collect();
+    // (Those of a read of the fast part that has failed.)
+    before.into_iter().for_each(|name| core.free(name));
 }

@@ -243,6 +243,14 @@ impl System {
         }
     }
 
+    /// The volumes that adapters present, in order: each with its part.
+    pub fn paths(&self) -> impl Iterator<Item = (PartId, &AdapterPath)> {
+        (0..).map(PartId).zip(&self.parts).filter_map(|(id, part)| match part {
+            Part::AdapterPath(path) => Some((id, path)),
+            _ => None,
+        })
+    }
+
     /// The numbers of a volume's paths through adapters.
     pub(crate) fn paths_of(&self, volume: u32) -> impl Iterator<Item = u32> {
         self.parts_of(volume).filter_map(|part| match &self.parts[part.index()] {

@@ -1,6 +1,5 @@
 //! Fault commands for RAID adapters: which ones they can name, what clears all, and what is in effect after one.
 
-use iodyno_emulate::spec::Part;
 use iodyno_emulate::{AdapterFault, AdaptersState, System};
 use iodyno_live::frontend::Served;
 use iodyno_units::human;
@@ -20,12 +19,11 @@ impl Named {
     pub(super) fn of(system: &System) -> Self {
         let Some(adapters) = &system.adapters else { return Self::default() };
         let links = if adapters.count > 1 { adapters.aa_links } else { 0 };
-        let is_path = |part: &&Part| matches!(part, Part::AdapterPath(_));
         Self {
             adapters: adapters.count,
             links,
             has_cache: adapters.cache.is_some(),
-            volumes: system.parts.iter().filter(is_path).count() as u32,
+            volumes: system.paths().count() as u32,
         }
     }
 

@@ -85,6 +85,15 @@ impl ArrayBytes {
                 }
                 self.pages.insert(name, sum);
             }
+            ContentEvent::Laid { name, onto, over, part_bytes: (from, to) } => {
+                let (onto, over) = (self.page(onto), self.page(over));
+                let page = onto.zip(over).map(|(mut page, over)| {
+                    let part = usize::from(from)..usize::from(to);
+                    page[part.clone()].copy_from_slice(&over[part]);
+                    page
+                });
+                self.pages.insert(name, page);
+            }
             ContentEvent::Taken { token, unit, onto, name } => {
                 let mut page = self.page(onto);
                 if let (Some(page), Some(operation)) = (&mut page, self.operations.get(&token)) {
@@ -107,13 +116,14 @@ impl ArrayBytes {
                     None => operation.failed = true,
                 }
             }
-            ContentEvent::Given { part, unit, token, name } => {
+            ContentEvent::Given { part, unit, part_bytes: (from, to), token, name } => {
                 let page = self.page(name);
                 let store = &mut stores[part.index()];
                 // What can't be read can't be read there either.
                 let bytes = page.as_deref().unwrap_or(&[0; UNIT]);
                 let at = unit * UNIT_BYTES;
-                let begun = store.begin_write(token, at, bytes);
+                let bytes = &bytes[usize::from(from)..usize::from(to)];
+                let begun = store.begin_write(token, at + u64::from(from), bytes);
                 debug_assert!(begun.is_ok(), "a member is as large as its store");
                 if page.is_none() {
                     store.corrupt(&(at..at + UNIT_BYTES), token);
