@@ -386,10 +386,19 @@ impl Machine {
     }
 
     /// What the members of a volume's array hold; None: it has none.
-    #[inline]
     pub fn array_health(&self, volume: u32) -> Option<ArrayHealth> {
-        let mut health = self.array_of(volume)?.array_health()?.0;
-        health.lost |= self.has_lost(volume);
+        let (part, _) = self.system.array_of(volume)?;
+        self.array_health_of(part)
+    }
+
+    /// The same of an array, wherever it stands.
+    #[inline]
+    pub fn array_health_of(&self, part: PartId) -> Option<ArrayHealth> {
+        let array = self.parts[part.index()].as_array()?;
+        let mut health = array.health();
+        if let (Some(path), Some(adapters)) = (array.path(), &self.core.adapters) {
+            health.lost |= !adapters.lost(path).is_empty();
+        }
         Some(health)
     }
 
@@ -402,7 +411,11 @@ impl Machine {
     /// Whether a power cut could leave rows of a volume's array in contradiction: what was written there was
     /// not made durable by a flush since. Only while content is kept.
     pub fn has_unflushed_rows(&self, volume: u32) -> bool {
-        self.array_of(volume).and_then(Part::array_health).is_some_and(|health| health.1)
+        let mut arrays = self.system.parts_of(volume);
+        arrays.any(|part| {
+            let array = self.parts[part.index()].as_array();
+            array.is_some_and(|array| array.has_unflushed_rows())
+        })
     }
 
     /// The state of the RAID adapters; None: there are none.

@@ -9,7 +9,7 @@
 mod mirror;
 
 use crate::adapter_path::AdapterPath;
-use crate::array::{Array, ArrayHealth, ArrayState};
+use crate::array::{Array, ArrayState};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::flash::{Counts, FlashDevice, Population};
@@ -190,12 +190,6 @@ impl Part {
     /// The state of an array.
     pub(crate) fn array_state(&self) -> Option<ArrayState> {
         if let Self::Array(array) = self { Some(array.state()) } else { None }
-    }
-
-    /// What an array's members hold, and whether a power cut could leave some of its rows in contradiction.
-    pub(crate) fn array_health(&self) -> Option<(ArrayHealth, bool)> {
-        let Self::Array(array) = self else { return None };
-        Some((array.health(), array.has_unflushed_rows()))
     }
 
     /// What a read cache has done.

@@ -108,6 +108,9 @@ fn in_words(status: &Value) -> String {
             );
         }
         text += &array_in_words(&volume["array"]);
+        for branch in volume["branches"].as_array().into_iter().flatten() {
+            text += &array_in_words(branch);
+        }
         let bytes = |key: &str| volume[key].as_u64();
         if let (Some(size), Some(capacity)) = (bytes("size_bytes"), bytes("capacity_bytes"))
             && size != capacity
@@ -214,12 +217,15 @@ fn array_in_words(array: &Value) -> String {
     let mut text = String::new();
     let members = array["members"].as_array().into_iter().flatten();
     for (number, member) in members.enumerate().filter(|(_, member)| member["state"] != "present") {
-        let device = &member["device"];
+        let device = match &member["devices"] {
+            Value::Array(_) => format!("devices {}", numbers(&member["devices"])),
+            _ => format!("device {}", member["device"]),
+        };
         let what = match (member["state"].as_str(), array["rebuilt_share"].as_f64()) {
             (Some("rebuilt"), Some(share)) => format!("rebuilt to {:.1} %", share * 100.0),
             (word, _) => word.unwrap_or_default().to_owned(),
         };
-        let _ = writeln!(text, "  !             member {number} (device {device}): {what}");
+        let _ = writeln!(text, "  !             member {number} ({device}): {what}");
     }
     if let Some(runs @ 1..) = array["resyncs"].as_u64() {
         let _ = writeln!(text, "  !             resync after a power cut: {runs} runs of rows");

@@ -183,12 +183,6 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
-    if system.has_arrays_of_arrays() || system.has_read_caches() {
-        return Err(Failure::input(format!(
-            "`{name}` is an array of arrays, or has a read cache, whose bytes this version does not keep: it is \
-             emulated in virtual time (`iodyno run --on`), and served are devices and arrays of them"
-        )));
-    }
     system.host.generator_ns = 0;
     system.host.wake_ns = 0;
     // Every possible connection has a worker: they must not compete with the driver's threads.

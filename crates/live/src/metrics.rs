@@ -5,8 +5,8 @@ use crate::admin_socket::{self, Timed};
 use crate::counts::{Counts, LATE_NS};
 use crate::served::{Live, Sink};
 use crate::transport::Transport;
-use iodyno_emulate::AdaptersState;
 use iodyno_emulate::usage::Resource;
+use iodyno_emulate::{AdaptersState, PartId};
 use iodyno_emulate::{ArrayState, FaultState, Machine};
 use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
@@ -37,9 +37,18 @@ struct Seen {
     flash: Option<iodyno_emulate::flash::Counts>,
     worn: Option<f64>,
     buffered: Option<(u64, u64)>,
-    array: Option<ArrayState>,
+    array: Option<SeenArray>,
+    /// The arrays below that.
+    branches: Vec<SeenArray>,
     /// Its devices that are gone.
     lost_devices: Vec<u32>,
+}
+
+/// An array, and the devices of each of its members.
+#[derive(Clone, Debug)]
+struct SeenArray {
+    state: ArrayState,
+    devices: Vec<Vec<u32>>,
 }
 
 /// The state of all volumes at one instant.
@@ -66,7 +75,8 @@ fn snapshot<S: Sink>(live: &Live<S>) -> Snapshot {
             flash: machine.flash_counts(v),
             worn: machine.worn(v),
             buffered: machine.buffered_bytes(v),
-            array: machine.array_state(v),
+            array: machine.array_state(v).map(|state| seen_array(machine, state)),
+            branches: branches(machine, v),
             lost_devices: lost_devices(machine, v),
         });
         let (at_ns, events) = (machine.now_ns(), machine.events());
@@ -75,14 +85,30 @@ fn snapshot<S: Sink>(live: &Live<S>) -> Snapshot {
     })
 }
 
+fn seen_array(machine: &Machine, state: ArrayState) -> SeenArray {
+    let below = |&member: &PartId| machine.system().devices_below(member).map(|part| part.0);
+    let devices = state.members.iter().map(|member| below(member).collect());
+    SeenArray { devices: devices.collect(), state }
+}
+
+/// The arrays of a volume below its own.
+fn branches(machine: &Machine, volume: u32) -> Vec<SeenArray> {
+    let system = machine.system();
+    let root = system.array_of(volume).map(|(part, _)| part);
+    let below = system.parts_of(volume).filter(|part| Some(*part) != root);
+    let states = below.filter_map(|part| machine.array_state_of(part));
+    states.map(|state| seen_array(machine, state)).collect()
+}
+
 fn lost_devices(machine: &Machine, volume: u32) -> Vec<u32> {
     let parts = machine.system().parts_of(volume);
     parts.filter(|&part| machine.device_fault_state(part).lost).map(|part| part.0).collect()
 }
 
 /// An array, as far as it differs from a volume of one device.
-fn of_array(state: &ArrayState, lost_devices: &[u32]) -> Value {
-    let members = (0..).zip(&state.members).map(|(number, part)| {
+fn of_array(array: &SeenArray, lost_devices: &[u32]) -> Value {
+    let SeenArray { state, devices } = array;
+    let members = (0..).zip(&state.members).zip(devices).map(|((number, part), devices)| {
         let is_rebuilt = state.rebuilt.is_some_and(|(member, _)| member == number);
         let word = match (state.missing.contains(number), is_rebuilt) {
             (_, true) => "rebuilt",
@@ -91,7 +117,10 @@ fn of_array(state: &ArrayState, lost_devices: &[u32]) -> Value {
             _ if lost_devices.contains(&part.0) => "lost",
             _ => "present",
         };
-        json!({ "device": part.0, "state": word })
+        match devices.as_slice() {
+            [device] => json!({ "device": device, "state": word }),
+            all => json!({ "devices": all, "state": word }),
+        }
     });
     json!({
         "members": members.collect::<Vec<_>>(),
@@ -186,7 +215,8 @@ pub fn status<S: Sink>(live: &Live<S>) -> Value {
             "dropped_writes": c.dropped.writes,
             "dropped_bytes": c.dropped.bytes,
             "torn_writes": c.dropped.torn,
-            "array": v.array.as_ref().map(|state| of_array(state, &v.lost_devices)),
+            "array": v.array.as_ref().map(|array| of_array(array, &v.lost_devices)),
+            "branches": v.branches.iter().map(|array| of_array(array, &v.lost_devices)).collect::<Vec<_>>(),
         })
     });
     json!({
@@ -296,13 +326,13 @@ pub fn prometheus<S: Sink>(live: &Live<S>) -> String {
         "array_missing_members",
         "gauge",
         "Members of an array that are missing, or not rebuilt yet.",
-        &each(&|v| v.array.as_ref().map(|state| state.missing.len() as f64)),
+        &each(&|v| v.array.as_ref().map(|array| array.state.missing.len() as f64)),
     );
     family(
         "array_rebuilt_bytes_total",
         "counter",
         "Bytes written to members of an array that are rebuilt.",
-        &each(&|v| v.array.as_ref().map(|state| state.counts.rebuilt_bytes as f64)),
+        &each(&|v| v.array.as_ref().map(|array| array.state.counts.rebuilt_bytes as f64)),
     );
     if let Some(state) = &snapshot.adapters {
         let all = state.adapters.iter().enumerate();

@@ -308,7 +308,7 @@ fn fits(machine: &Machine, line: &Line) -> Result<(), String> {
             let exists = machine.adapters().is_some_and(|adapters| adapters.has(*fault));
             return if exists { Ok(()) } else { Err("there is no such adapter".to_owned()) };
         }
-        Line::Fault { .. } if machine.system().has_arrays() => {
+        Line::Fault { .. } if machine.system().numbers_devices() => {
             ("device", machine.system().devices().count() as u32)
         }
         _ => ("volume", machine.volumes()),

@@ -21,18 +21,22 @@ mod array_bytes;
 mod array_folder;
 mod limits;
 mod operations;
+mod resync;
 mod shutdown;
+mod volume_folder;
 
-pub use array_folder::{ArrayFolder, DescribedArray, volume_folders};
+pub use array_folder::{ArrayFolder, DescribedArray};
+pub use volume_folder::{VolumeFolder, volume_folders};
 
 use crate::counts::{Counts, Late, Looks, Taken};
 use crate::record::Recorder;
 use crate::store::{Dropped, Store};
 use crate::transport::{Followed, Transport};
-use iodyno_emulate::{Fault, Machine, System};
+use iodyno_emulate::{Fault, Machine, PartId, System};
 use iodyno_units::{IoError, Op};
 use limits::Limits;
 use operations::{Completed, Inner};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
@@ -142,16 +146,16 @@ impl<S: Sink> Live<S> {
         self.lock().recorder = Some(recorder);
     }
 
-    /// Keeps what arrays know of their members in their folders from now on, each with its volume's number. Members
-    /// that are missing there are lost at once.
-    pub fn keep_arrays(&self, folders: Vec<(u32, ArrayFolder)>) {
-        let mut lost = Vec::new();
-        for (volume, folder) in &folders {
+    /// Keeps what arrays know of their members in their folders from now on, each with its part. Members that are missing
+    /// there are lost at once, arrays with all their devices.
+    pub fn keep_arrays(&self, folders: Vec<(PartId, ArrayFolder)>) {
+        let mut lost = BTreeSet::new();
+        for (part, folder) in &folders {
             self.look(|machine, _, _| {
-                let members = machine.array_state(*volume).map(|state| state.members);
-                lost.extend(
-                    folder.missing().iter().filter_map(|m| members.as_ref()?.get(m).copied()),
-                );
+                let members = machine.array_state_of(*part).map(|state| state.members);
+                let missing = folder.missing();
+                let missing = missing.iter().filter_map(|m| members.as_ref()?.get(m).copied());
+                lost.extend(missing.flat_map(|member| machine.system().devices_below(member)));
             });
         }
         // A folder that has a missing member already need not change.

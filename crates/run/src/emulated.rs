@@ -116,21 +116,14 @@ impl Emulated {
             }
         }
         let stores = match cell.spec.content() {
-            Content::Verifiable if system.has_arrays_of_arrays() || system.has_read_caches() => {
-                return Err(
-                    "arrays of arrays, and read caches, can't hold verifiable content in real time in this \
-                            version: leave `--content verifiable` out, or run on arrays of devices"
-                        .to_owned(),
-                );
-            }
             Content::Verifiable => {
-                let holes_for_zeroes = system.has_arrays();
+                let holes_for_zeroes = system.numbers_devices();
                 let devices =
                     system.devices().map(|placed| store(&placed.device, holes_for_zeroes));
-                let cached = volumes.clone().filter(|_| system.has_cache());
+                let cached = system.paths().filter(|_| system.has_cache());
                 let options = store::Options::default();
-                let caches = cached.map(|volume| {
-                    Store::in_memory(system.capacity_bytes(volume), LIVE_BYTES_MAX, options)
+                let caches = cached.map(|(_, path)| {
+                    Store::in_memory(path.capacity_bytes, LIVE_BYTES_MAX, options)
                 });
                 devices.chain(caches).collect()
             }

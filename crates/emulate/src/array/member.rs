@@ -110,6 +110,11 @@ impl Array {
         self.is_branch && !self.layout.survives(self.missing)
     }
 
+    /// The number of its path through adapters.
+    pub(crate) fn path(&self) -> Option<u32> {
+        self.path
+    }
+
     /// The parts in the places of its members.
     pub(crate) fn members(&self) -> &[PartId] {
         &self.members

@@ -61,8 +61,8 @@ impl Machine {
         }
     }
 
-    /// Whether all data of a branch can be had.
-    fn serves(&self, part: PartId) -> bool {
+    /// Whether all data of a part can be had, as far as members are lost.
+    pub fn serves(&self, part: PartId) -> bool {
         match self.parts[part.index()].as_array() {
             Some(array) => array.serves(|member| self.serves(member)),
             None if self.fault_state_of(part).lost => false,

@@ -176,11 +176,6 @@ impl System {
         }
     }
 
-    /// Whether a volume of it has a read cache.
-    pub fn has_read_caches(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::ReadCache(_)))
-    }
-
     /// Puts a volume behind the adapters.
     fn lead_through_adapters(&mut self, volume: usize) {
         let child = self.volumes[volume].root;
@@ -230,11 +225,12 @@ impl System {
         self.parts[self.volumes[volume as usize].root.index()].device().is_some()
     }
 
-    /// The array that a volume is, or that is behind the adapters where it is.
+    /// The array that a volume is, or that is behind the adapters or the read cache where it is.
     pub fn array_of(&self, volume: u32) -> Option<(PartId, &Array)> {
         let root = self.volumes[volume as usize].root;
         let part = match &self.parts[root.index()] {
             Part::AdapterPath(path) => path.child,
+            Part::ReadCache(cache) => cache.backing,
             _ => root,
         };
         match &self.parts[part.index()] {
@@ -264,20 +260,39 @@ impl System {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
-    /// Whether a volume of it is an array.
-    pub fn has_arrays(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Array(_)))
-    }
-
-    /// Whether an array of it has arrays, or volumes behind adapters, as its members.
-    pub fn has_arrays_of_arrays(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Array(array) if array.is_of_arrays))
+    /// Whether volumes and devices have different numbers: some volume has several devices.
+    pub fn numbers_devices(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Array(_) | Part::ReadCache(_)))
     }
 
     /// A volume's tree: each part once, children before their parents.
     pub fn parts_of(&self, volume: u32) -> impl Iterator<Item = PartId> {
+        self.parts_below(self.volumes[volume as usize].root)
+    }
+
+    /// The devices below a part, or it.
+    pub fn devices_below(&self, part: PartId) -> impl Iterator<Item = PartId> {
+        self.parts_below(part).filter(|part| self.parts[part.index()].device().is_some())
+    }
+
+    /// The arrays above a part, from the lowest.
+    pub fn arrays_above(&self, part: PartId) -> Vec<PartId> {
+        let (mut below, mut arrays) = (BTreeSet::from([part]), Vec::new());
+        // Every part comes after its children.
+        for (id, part) in (0..).map(PartId).zip(&self.parts) {
+            if part.children().any(|child| below.contains(&child)) {
+                below.insert(id);
+                if matches!(part, Part::Array(_)) {
+                    arrays.push(id);
+                }
+            }
+        }
+        arrays
+    }
+
+    fn parts_below(&self, part: PartId) -> impl Iterator<Item = PartId> + use<> {
         let mut found = BTreeSet::new();
-        let mut open = vec![self.volumes[volume as usize].root];
+        let mut open = vec![part];
         while let Some(part) = open.pop() {
             if found.insert(part) {
                 open.extend(self.parts[part.index()].children());

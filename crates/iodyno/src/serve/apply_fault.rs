@@ -2,7 +2,7 @@
 //! then on and what a loss of power took.
 
 use super::adapters::{Named, adapters_in_words, clear_adapters};
-use iodyno_emulate::spec;
+use iodyno_emulate::spec::Part;
 use iodyno_emulate::{AdapterFault, Fault, PartId, System};
 use iodyno_live::control::Answer;
 use iodyno_live::counts::Taken;
@@ -56,7 +56,7 @@ impl Numbered {
     /// Of a system whose volumes have these sizes.
     pub(super) fn of(system: &System, volumes_bytes: Vec<u64>) -> Self {
         let adapters = Named::of(system);
-        if !system.has_arrays() {
+        if !system.numbers_devices() {
             return Self { adapters, ..Self::alone(volumes_bytes) };
         }
         let devices_bytes = system.devices().map(|placed| placed.device.capacity_bytes()).collect();
@@ -220,41 +220,64 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     Ok(answer)
 }
 
-/// The state of the array that a device is a member of.
+/// The state of the array that a device is a member of, and of those above it.
 fn array_in_words(live: &Served, device: PartId) -> Option<String> {
     live.look(|machine, _, _| {
         let system = machine.system();
         let mut volumes = (0..).zip(&system.volumes);
-        let (volume, spec::Volume { name, .. }) =
+        let (volume, of) =
             volumes.find(|(volume, _)| system.parts_of(*volume).any(|part| part == device))?;
-        let (_, array) = system.array_of(volume)?;
-        let (layout, state) = (array.layout, machine.array_state(volume)?);
-        let (missing, all) = (state.missing.len(), state.members.len());
-        let is_lost = machine.device_fault_state(device).lost;
-        let what = match (missing, state.rebuilt) {
-            (0, _) if is_lost => "a member is gone, without which it can't do: what it held can't be read".to_owned(),
-            (0, _) => "all members are there".to_owned(),
-            _ if !layout.survives(state.missing) => {
-                format!("{missing} of {all} members are missing, more than it survives: what they held can't be read")
-            }
-            (_, None) => format!("{missing} of {all} members missing, and their data is read from the others"),
-            (_, Some((member, _))) => {
-                format!("{missing} of {all} members missing, and member {member} is rebuilt")
-            }
-        };
-        Some(format!("{name}: {what}"))
+        let mut above = system.arrays_above(device);
+        let root = system.array_of(volume).map(|(part, _)| part);
+        above.retain(|part| Some(*part) != root);
+        let mut lines = Vec::new();
+        for part in root.into_iter().chain(above.into_iter().rev()) {
+            let Part::Array(array) = &system.parts[part.index()] else { continue };
+            let (layout, state) = (array.layout, machine.array_state_of(part)?);
+            let (missing, all) = (state.missing.len(), state.members.len());
+            let what = match (missing, state.rebuilt) {
+                (0, _) if !machine.serves(part) => "a member is gone, without which it can't do: what it held can't be read".to_owned(),
+                (0, _) => "all members are there".to_owned(),
+                _ if !layout.survives(state.missing) => {
+                    format!("{missing} of {all} members are missing, more than it survives: what they held can't be read")
+                }
+                (_, None) => format!("{missing} of {all} members missing, and their data is read from the others"),
+                (_, Some((member, _))) => {
+                    format!("{missing} of {all} members missing, and member {member} is rebuilt")
+                }
+            };
+            let level = layout.level();
+            let inner = || format!("{level} of devices {}", numbers(system.devices_below(part)));
+            let name = if Some(part) == root { of.name.clone() } else { inner() };
+            lines.push(format!("{name}: {what}"));
+        }
+        (!lines.is_empty()).then(|| lines.join("\n"))
     })
 }
 
-/// The arrays that lack members, each in words with the first of them.
+/// `0, 1, 2`.
+fn numbers(devices: impl Iterator<Item = PartId>) -> String {
+    devices.map(|device| device.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The arrays that lack devices, each in words with the first of these.
 fn incomplete_arrays(live: &Served) -> Vec<String> {
     let lacking = live.look(|machine, _, _| {
-        let lacking = (0..machine.system().volumes.len() as u32).filter_map(|volume| {
-            let state = machine.array_state(volume)?;
-            let rebuilt = state.rebuilt.map(|(member, _)| member);
-            let lacks =
-                |member: &usize| state.missing.contains(*member) && Some(*member) != rebuilt;
-            (0..state.members.len()).find(lacks).map(|member| state.members[member])
+        let system = machine.system();
+        let lacking = (0..system.volumes.len() as u32).filter_map(|volume| {
+            let mut arrays = system.parts_of(volume).filter_map(|part| {
+                let state = machine.array_state_of(part)?;
+                let rebuilt = state.rebuilt.map(|(member, _)| member);
+                let lacks =
+                    |member: &usize| state.missing.contains(*member) && Some(*member) != rebuilt;
+                (0..state.members.len()).find(lacks).map(|member| state.members[member])
+            });
+            let is_lost = |device: &PartId| machine.device_fault_state(*device).lost;
+            arrays.find_map(|member| {
+                let mut devices = system.devices_below(member);
+                let first = devices.next()?;
+                Some(std::iter::once(first).chain(devices).find(is_lost).unwrap_or(first))
+            })
         });
         lacking.collect::<Vec<PartId>>()
     });

@@ -5,9 +5,9 @@ use super::apply_fault::Numbered;
 use crate::args::Serve;
 use crate::failure::Failure;
 use crate::{complain, remark};
-use iodyno_emulate::System;
 use iodyno_emulate::spec::Part;
-use iodyno_live::served::{ArrayFolder, DescribedArray, stores_needed, volume_folders};
+use iodyno_emulate::{PartId, System};
+use iodyno_live::served::{ArrayFolder, VolumeFolder, stores_needed, volume_folders};
 use iodyno_live::store::{self, Image, Store};
 use iodyno_nbd::client::Uri;
 use iodyno_target::{Direct, RefusalCode, SysRoot, TargetName, check_writable, inspect};
@@ -64,7 +64,7 @@ impl Volumes {
         Ok(Self { sizes_bytes, images, words })
     }
 
-    /// The bytes of each device, and the folders of arrays, with their volumes.
+    /// The bytes of each device, and the folders of arrays.
     pub(super) fn stores(&mut self, flags: &Serve, system: &System) -> Result<Opened, Failure> {
         let backing = backing(flags, system)?;
         let in_place: Vec<PathBuf> = flags.image.iter().map(PathBuf::from).collect();
@@ -75,54 +75,60 @@ impl Volumes {
             if let Some(memory) = flags.memory {
                 check_memory(memory, count)?;
             }
-            let mut images = self.images.drain(..);
-            let mut stores = Vec::new();
-            for (volume, &size) in numbers(system).zip(&self.sizes_bytes) {
-                let options = options(system, volume);
-                if let Some(array) = described(system, volume) {
-                    let store = |_| Store::in_memory(array.member_bytes, share, options);
-                    stores.extend((0..array.layout.members()).map(store));
-                    continue;
-                }
-                stores.push(match images.next() {
-                    Some(image) => Store::over_image(image, size, share, options),
-                    None => Store::in_memory(size, share, options),
-                });
-            }
-            let cached = numbers(system).filter(|_| system.has_cache());
-            stores.extend(cached.map(|volume| {
-                let options = store::Options::default();
-                Store::in_memory(system.capacity_bytes(volume), share, options)
-            }));
-            return Ok((stores, Vec::new()));
+            return Ok((self.in_memory(system, share), Vec::new()));
         }
-        let (mut stores, mut folders): Opened = Default::default();
-        let mut caches = Vec::new();
+        let (mut stores, mut folders) = (Vec::new(), Vec::new());
         for ((volume, &size), path) in numbers(system).zip(&self.sizes_bytes).zip(files) {
             let sums_until_end = flags.write_image;
             let options = store::Options { sums_until_end, ..options(system, volume) };
-            let opened = match described(system, volume) {
-                Some(array) => ArrayFolder::open(path, array, options).map(|(folder, of)| {
-                    self.words += &array_in_words(path, &array, &folder);
-                    folders.push((volume, folder));
-                    let mut of = of.into_iter();
-                    stores.extend(of.by_ref().take(array.layout.members()));
-                    caches.extend(of);
-                }),
-                None => Store::in_file(path, size, options)
-                    .map(|store| stores.push(store))
-                    .map_err(|e| e.to_string()),
+            let opened = if system.is_device(volume) {
+                let root = system.volumes[volume as usize].root;
+                Store::in_file(path, size, options)
+                    .map(|store| stores.push((root, store)))
+                    .map_err(|e| e.to_string())
+            } else {
+                VolumeFolder::open(path, system, volume, options).map(|mut of| {
+                    for (part, folder) in &of.folders {
+                        self.words += &array_in_words(folder, &system.parts[part.index()]);
+                    }
+                    stores.append(&mut of.stores);
+                    folders.append(&mut of.folders);
+                })
             };
             if let Err(why) = opened {
-                stores.iter().chain(&caches).for_each(Store::abandon);
-                for (_, folder) in &folders {
-                    folder.remove_made();
-                }
+                VolumeFolder { stores, folders }.abandon();
                 return Err(Failure::target(why));
             }
         }
-        stores.extend(caches);
-        Ok((stores, folders))
+        // Devices come first, and then the caches of adapters.
+        stores.sort_by_key(|of| of.0);
+        Ok((stores.into_iter().map(|of| of.1).collect(), folders))
+    }
+
+    /// Stores in memory, each of so many bytes at most.
+    fn in_memory(&mut self, system: &System, share: u64) -> Vec<Store> {
+        let mut images = self.images.drain(..);
+        let mut stores = Vec::new();
+        for (volume, &size) in numbers(system).zip(&self.sizes_bytes) {
+            let options = options(system, volume);
+            let root = system.volumes[volume as usize].root;
+            if !system.is_device(volume) {
+                let bytes = |part| system.part_capacity_bytes(part);
+                let store = |part| (part, Store::in_memory(bytes(part), share, options));
+                stores.extend(system.devices_below(root).map(store));
+                continue;
+            }
+            let store = match images.next() {
+                Some(image) => Store::over_image(image, size, share, options),
+                None => Store::in_memory(size, share, options),
+            };
+            stores.push((root, store));
+        }
+        stores.sort_by_key(|of| of.0);
+        let caches = system.paths().filter(|_| system.has_cache()).map(|(_, path)| {
+            Store::in_memory(path.capacity_bytes, share, store::Options::default())
+        });
+        stores.into_iter().map(|of| of.1).chain(caches).collect()
     }
 
     /// The address spaces that fault commands number: volumes, and devices.
@@ -131,8 +137,8 @@ impl Volumes {
     }
 }
 
-/// The bytes of each device, and the folders of arrays, with their volumes.
-pub(super) type Opened = (Vec<Store>, Vec<(u32, ArrayFolder)>);
+/// The bytes of each device and of the adapters' caches, and the folders of arrays.
+pub(super) type Opened = (Vec<Store>, Vec<(PartId, ArrayFolder)>);
 
 /// A file or a folder for each volume. Behind adapters, one folder that is given holds one for each.
 fn backing(flags: &Serve, system: &System) -> Result<Vec<PathBuf>, Failure> {
@@ -148,25 +154,10 @@ fn backing(flags: &Serve, system: &System) -> Result<Vec<PathBuf>, Failure> {
     Ok(flags.backing.clone())
 }
 
-/// A volume that is an array, or behind adapters, for its folder.
-fn described(system: &System, volume: u32) -> Option<DescribedArray<'_>> {
-    let name = &system.volumes[volume as usize].name;
-    let cached_bytes = system.has_cache().then(|| system.capacity_bytes(volume));
-    if let Some((_, array)) = system.array_of(volume) {
-        let members = array.members.iter().map(|&member| system.part_capacity_bytes(member));
-        let member_bytes = members.max().unwrap_or(0);
-        return Some(DescribedArray { name, layout: array.layout, member_bytes, cached_bytes });
-    }
-    if system.is_device(volume) {
-        return None;
-    }
-    DescribedArray::of_device(name, system.capacity_bytes(volume), cached_bytes)
-}
-
 /// What was found in an array's folder.
-fn array_in_words(path: &Path, array: &DescribedArray<'_>, folder: &ArrayFolder) -> String {
+fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     let mut words = String::new();
-    let path = path.display();
+    let path = folder.path().display();
     if folder.resynced_units() > 0 {
         let units = folder.resynced_units();
         let _ = writeln!(
@@ -183,7 +174,8 @@ fn array_in_words(path: &Path, array: &DescribedArray<'_>, folder: &ArrayFolder)
     }
     let missing: Vec<String> = folder.missing().iter().map(|m| m.to_string()).collect();
     if !missing.is_empty() {
-        let (missing, all) = (missing.join(" and "), array.layout.members());
+        let all = if let Part::Array(array) = part { array.members.len() } else { 1 };
+        let missing = missing.join(" and ");
         let _ = writeln!(
             words,
             "array   {path}: of {all} members, {missing} is missing until it is replaced"
@@ -266,7 +258,7 @@ fn in_use(path: &str) -> Result<Vec<String>, Failure> {
 
 fn options(system: &System, volume: u32) -> store::Options {
     let emptied = system.is_emptied_by_power_failure(volume);
-    let holes_for_zeroes = described(system, volume).is_some();
+    let holes_for_zeroes = !system.is_device(volume);
     store::Options {
         emptied_by_power_failure: emptied,
         holes_for_zeroes,

@@ -233,16 +233,10 @@ fn arrays_are_volumes_of_several_devices() {
             "check model:./large.toml",
             "`read_cache_size` is 1 TiB, and ssd-sata3-mlc-200g has 186 GiB",
         ),
-        ("serve ./cached.toml --nbd unix:nbd.sock", "has a read cache"),
         ("run oltp1 --on model:raid5(ssd-sas12-mlc-800g*2)", "at least 3 members"),
         ("run oltp1 --on model:raid5(raid1(ssd-sas12-mlc-800g*2)*2)", "at least 3 members"),
         ("run oltp1 --on model:raid1(raid5(ssd-sas12-mlc-800g*2)*2)", "at least 3 members"),
         ("run oltp1 --on model:raid1(raid0(exflash-400g*60)*2)", "takes 32"),
-        (
-            "run oltp1 --on live:raid1(raid0(exflash-400g*2)*2) --content verifiable",
-            "arrays of arrays",
-        ),
-        ("serve raid1(raid0(exflash-400g*2)*2) --nbd unix:nbd.sock", "an array of arrays"),
         (
             "serve raid1(ssd-sas12-mlc-800g*2) --size 1GiB --nbd unix:nbd.sock",
             "--size is for volumes of a single device",

@@ -71,7 +71,7 @@ fn array(server: &Served<'_>) -> Value {
 
 /// Waits for the rebuild's end.
 #[track_caller]
-fn wait_until_whole(server: &Served<'_>) {
+pub(crate) fn wait_until_whole(server: &Served<'_>) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while whole(&array(server)["missing"]) > 0 {
         assert!(Instant::now() < deadline, "{}", array(server));

@@ -12,21 +12,19 @@
 //! contradict themselves: [`ArrayFolder::open`] makes parity and copies agree with the data then. It can't do that for
 //! parity while a member is missing, whose data would be computed from it (the write hole), and refuses.
 
+use super::resync::{Member, Resync};
 use crate::store::{self, Store, UNIT_BYTES};
 use iodyno_emulate::ArrayHealth;
 use iodyno_emulate::spec::SECTOR_BYTES;
-use iodyno_raid::layout::{InStripe, Role};
-use iodyno_raid::{Layout, Level, MemberSet, Place, Simd, gf};
+use iodyno_raid::layout::Role;
+use iodyno_raid::{Layout, Level, MemberSet, Place, Simd};
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const UNIT: usize = UNIT_BYTES as usize;
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
-/// Extents of a member that are asked for at once.
-const EXTENTS_MAX: usize = 4096;
 
 /// An array as it is described to its folder.
 #[derive(Clone, Copy, Debug)]
@@ -39,15 +37,6 @@ pub struct DescribedArray<'a> {
     pub member_bytes: u64,
     /// Bytes of the volume, where a cache of adapters is before it.
     pub cached_bytes: Option<u64>,
-}
-
-/// A folder for each of so many volumes, in one that is made where it is not there.
-///
-/// # Errors
-/// It can't be made.
-pub fn volume_folders(folder: &Path, volumes: usize) -> Result<Vec<PathBuf>, String> {
-    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    Ok((0..volumes).map(|volume| folder.join(format!("volume-{volume}"))).collect())
 }
 
 impl<'a> DescribedArray<'a> {
@@ -86,15 +75,45 @@ impl ArrayFolder {
         array: DescribedArray<'_>,
         options: store::Options,
     ) -> Result<(Self, Vec<Store>), String> {
-        let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-        let strip_bytes = array.layout.strip_sectors() * SECTOR_BYTES;
         let members = array.layout.members();
         let is_there = |m: usize| fs::metadata(member_file(path, m)).is_ok_and(|f| f.len() > 0);
+        let mut folder = Self::begin(path, array.name, &array.layout, is_there)?;
+        let mut stores: Vec<Store> = Vec::new();
+        let opened = (0..members).try_for_each(|member| {
+            let store = Store::in_file(&member_file(path, member), array.member_bytes, options);
+            stores.push(store.map_err(|e| e.to_string())?);
+            Ok(())
+        });
+        let replayed = opened.and_then(|()| folder.open_cache(&array, options, &stores));
+        let finished = replayed.and_then(|cache| {
+            folder.finish(&array.layout, &files(&stores))?;
+            stores.extend(cache);
+            Ok(())
+        });
+        match finished {
+            Ok(()) => Ok((folder, stores)),
+            Err(why) => {
+                stores.iter().for_each(Store::abandon);
+                folder.remove_made();
+                Err(why)
+            }
+        }
+    }
+
+    /// Opens a folder, or makes it, without what is in it. `is_there` says whether a member is.
+    pub(super) fn begin(
+        path: &Path,
+        name: &str,
+        layout: &Layout,
+        is_there: impl Fn(usize) -> bool,
+    ) -> Result<Self, String> {
+        let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let members = layout.members();
         let absent = (0..members).filter(|&m| !is_there(m)).fold(MemberSet::NONE, MemberSet::with);
         let mut folder = Self {
             path: path.to_owned(),
-            name: array.name.to_owned(),
-            strip_bytes,
+            name: name.to_owned(),
+            strip_bytes: layout.strip_sectors() * SECTOR_BYTES,
             health: ArrayHealth { missing: MemberSet::NONE, lost: false },
             is_new: false,
             is_made: false,
@@ -105,8 +124,8 @@ impl ArrayFolder {
             Ok(text) => {
                 folder.health = folder.read(&text).map_err(|why| failed(&why))?;
                 let missing = absent.iter().fold(folder.health.missing, MemberSet::with);
-                if !missing.is_empty() && !is_redundant(&array.layout) {
-                    let level = array.layout.level();
+                if !missing.is_empty() && !is_redundant(layout) {
+                    let level = layout.level();
                     return Err(failed(&format!(
                         "a member is missing, and {level} can't do without"
                     )));
@@ -126,27 +145,22 @@ impl ArrayFolder {
             }
             Err(e) => return Err(failed(&e)),
         }
-        let mut stores: Vec<Store> = Vec::new();
-        let opened = (0..members).try_for_each(|member| {
-            let store = Store::in_file(&member_file(path, member), array.member_bytes, options);
-            stores.push(store.map_err(|e| e.to_string())?);
-            Ok(())
-        });
-        let replayed = opened.and_then(|()| folder.open_cache(&array, options, &stores));
-        let agree = replayed.and_then(|cache| {
-            folder.agree(&array.layout, &stores)?;
-            stores.extend(cache);
-            Ok(())
-        });
-        let written = agree.and_then(|()| if folder.is_new { folder.write() } else { Ok(()) });
-        match written {
-            Ok(()) => Ok((folder, stores)),
-            Err(why) => {
-                stores.iter().for_each(Store::abandon);
-                folder.remove_made();
-                Err(why)
-            }
-        }
+        Ok(folder)
+    }
+
+    /// All members are open: they agree after this, and the folder is that of the array.
+    pub(super) fn finish(
+        &mut self,
+        layout: &Layout,
+        members: &[Box<dyn Member + '_>],
+    ) -> Result<(), String> {
+        self.agree(layout, members)?;
+        if self.is_new { self.write() } else { Ok(()) }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The members that are missing, by their number in the array.
@@ -235,7 +249,8 @@ impl ArrayFolder {
 
     /// Makes the parity of all rows that of their data.
     fn make_parity(&mut self, layout: &Layout, members: &[Store]) -> Result<(), String> {
-        let mut resync = Resync { layout, stores: members, simd: Simd::best(), written_units: 0 };
+        let members = &files(members);
+        let mut resync = Resync { layout, members, simd: Simd::best(), written_units: 0 };
         let made = resync.parity();
         self.resynced_units += resync.written_units;
         made
@@ -314,8 +329,8 @@ impl ArrayFolder {
     }
 
     /// After a server that did not end in order: makes parity and copies agree with the data.
-    fn agree(&mut self, layout: &Layout, stores: &[Store]) -> Result<(), String> {
-        if !is_redundant(layout) || stores.iter().all(Store::was_ended) {
+    fn agree(&mut self, layout: &Layout, members: &[Box<dyn Member + '_>]) -> Result<(), String> {
+        if !is_redundant(layout) || members.iter().all(|member| member.was_ended()) {
             return Ok(());
         }
         if layout.copies() == 1 && !self.health.missing.is_empty() {
@@ -325,7 +340,7 @@ impl ArrayFolder {
                 self.path.display()
             ));
         }
-        let mut resync = Resync { layout, stores, simd: Simd::best(), written_units: 0 };
+        let mut resync = Resync { layout, members, simd: Simd::best(), written_units: 0 };
         let missing = self.health.missing;
         let present = (0..layout.members()).filter(|&member| !missing.contains(member));
         let done = if layout.copies() > 1 {
@@ -342,104 +357,12 @@ fn is_redundant(layout: &Layout) -> bool {
     layout.copies() > 1 || layout.level().parities() > 0
 }
 
-fn member_file(path: &Path, member: usize) -> PathBuf {
+/// A member's file, or, of an array of arrays, its folder.
+pub(super) fn member_file(path: &Path, member: usize) -> PathBuf {
     path.join(format!("member-{member}"))
 }
 
-/// A resync of all rows that hold data.
-struct Resync<'a> {
-    layout: &'a Layout,
-    stores: &'a [Store],
-    simd: Simd,
-    written_units: u64,
-}
-
-type Page = [u8; UNIT];
-
-impl Resync<'_> {
-    /// Runs of units of a member that hold data, in order.
-    fn data_of(&self, member: usize) -> Result<Vec<Range<u64>>, String> {
-        let (store, mut at, mut runs) = (&self.stores[member], 0, Vec::new());
-        let end = store.capacity_bytes();
-        while at < end {
-            let extents = store.extents(at, end - at, EXTENTS_MAX).map_err(|e| e.to_string())?;
-            for extent in extents {
-                let to = at + extent.len_bytes;
-                if extent.data {
-                    runs.push(at / UNIT_BYTES..to / UNIT_BYTES);
-                }
-                at = to;
-            }
-        }
-        Ok(runs)
-    }
-
-    fn read(&self, member: usize, unit: u64) -> Result<Page, String> {
-        let mut page = [0; UNIT];
-        let read = self.stores[member].read(unit * UNIT_BYTES, &mut page);
-        read.map(|()| page).map_err(|e| format!("member {member}: {e}"))
-    }
-
-    /// Makes a unit of a member what it should be.
-    fn make(&mut self, member: usize, unit: u64, page: &Page) -> Result<(), String> {
-        // (One that can't be read is written, too.)
-        if self.read(member, unit).is_ok_and(|found| found == *page) {
-            return Ok(());
-        }
-        self.written_units += 1;
-        let written = self.stores[member].write_now(unit * UNIT_BYTES, page);
-        written.map_err(|e| format!("member {member}: {e}"))
-    }
-
-    /// Makes parity that of the data, in each row of which a member holds data.
-    fn parity(&mut self) -> Result<(), String> {
-        let layout = self.layout;
-        let mut runs = Vec::new();
-        for member in 0..layout.members() {
-            runs.extend(self.data_of(member)?);
-        }
-        runs.sort_unstable_by_key(|run| run.start);
-        let (strip_units, mut next) = (layout.strip_sectors() / UNIT_SECTORS, 0);
-        for unit in runs.into_iter().flatten() {
-            // Runs of several members overlap.
-            if unit < next || unit / strip_units >= layout.stripes() {
-                continue;
-            }
-            next = unit + 1;
-            let of = layout.stripe(unit / strip_units);
-            let (mut p, mut q) = ([0; UNIT], [0; UNIT]);
-            for strip in 0..layout.data_strips() {
-                let data = self.read(of.data(strip, 0).member, unit)?;
-                self.simd.xor_into(&mut p, &data);
-                self.simd.mul_into(&mut q, &data, gf::power_of_2(of.exponent(strip)));
-            }
-            for (place, page) in [(of.p(), &p), (of.q(), &q)] {
-                let Some(place) = place else { continue };
-                self.make(place.member, unit, page)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the copies of what a member holds equal the first.
-    fn copies_of(&mut self, member: usize, missing: MemberSet) -> Result<(), String> {
-        for unit in self.data_of(member)?.into_iter().flatten() {
-            let at = Place { member, sector: unit * UNIT_SECTORS };
-            let Some(InStripe { stripe, role: Role::Data(strip), offset }) =
-                self.layout.contents(at)
-            else {
-                continue;
-            };
-            let of = self.layout.stripe(stripe);
-            let copies = (0..self.layout.copies()).map(|copy| of.data(usize::from(strip), copy));
-            let mut copies = copies.filter(|place| !missing.contains(place.member));
-            let unit_of = |place: Place| (place.sector + offset) / UNIT_SECTORS;
-            let Some(first) = copies.next() else { continue };
-            let page = self.read(first.member, unit_of(first))?;
-            for place in copies {
-                self.make(place.member, unit_of(place), &page)?;
-            }
-        }
-        Ok(())
-    }
+/// Members that are files.
+fn files(stores: &[Store]) -> Vec<Box<dyn Member + '_>> {
+    stores.iter().map(|store| Box::new(store) as Box<dyn Member>).collect()
 }

@@ -60,8 +60,8 @@ pub(super) struct Inner<S> {
     changes: Vec<ContentEvent>,
     /// What arrays do with bytes.
     arrays: ArrayBytes,
-    /// Of arrays, with the volume: kept in step with the machine.
-    pub(super) folders: Vec<(u32, ArrayFolder)>,
+    /// By array: kept in step with the machine.
+    pub(super) folders: Vec<(PartId, ArrayFolder)>,
     /// By part: its volume.
     pub(super) volume_of: Vec<usize>,
     pub(super) counts: Vec<Counts>,
@@ -202,8 +202,8 @@ impl<S: Sink> Inner<S> {
     /// Moves bytes as the machine has moved the content that they stand for.
     pub(super) fn settle(&mut self) {
         // Before any bytes that a missing member lacks.
-        for (volume, folder) in &mut self.folders {
-            let Some(health) = self.machine.array_health(*volume) else { continue };
+        for (part, folder) in &mut self.folders {
+            let Some(health) = self.machine.array_health_of(*part) else { continue };
             if let Err(why) = folder.follow(health) {
                 self.trouble.get_or_insert(why);
             }

@@ -1,16 +1,16 @@
 //! Arrays of arrays, hosts' arrays of volumes behind adapters, and read caches, with bytes: random operations, several at
 //! once, losses, replacements, power cuts and faults of adapters; each read returns the bytes that were written last.
 
-mod rig;
-
+use crate::rig::{self, NOW_NS, Rig, UNIT, device, options, pair, stores_in_memory};
 use iodyno_emulate::spec::{ArrayShape, Device, Preconditioned, Written};
 use iodyno_emulate::{AdapterFault, Fault, PartId, System};
 use iodyno_live::counts::Looks;
-use iodyno_live::served::Payload;
+use iodyno_live::served::{Payload, VolumeFolder};
+use iodyno_live::store::Store;
 use iodyno_raid::{Level, Rotation};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
-use rig::{NOW_NS, Rig, UNIT, device, pair, stores_in_memory};
+use std::path::Path;
 use std::sync::mpsc::Receiver;
 
 /// What a volume is made of.
@@ -131,7 +131,7 @@ fn every_read_returns_the_bytes_that_were_written_last() {
     let (mut rebuilt, mut hits) = (0, 0);
     let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     let only = number("HISTORY");
-    let count = number("HISTORIES").unwrap_or(500);
+    let count = number("HISTORIES").unwrap_or(250);
     for seed in only.map_or(0..count, |seed| seed..seed + 1) {
         let mut random = stream(seed, "live-composed", 0);
         let of = Composed::any(&mut random);
@@ -199,4 +199,96 @@ fn every_read_returns_the_bytes_that_were_written_last() {
         hits += rig.live.look(|m, _, _| m.read_cache_counts(0).map_or(0, |counts| counts.hits));
     }
     assert!(only.is_some() || (rebuilt > count / 10 && hits > count / 4), "{rebuilt}, {hits}");
+}
+
+/// A server of what a folder keeps, which should hold these bytes.
+fn over_folder(of: &Composed, path: &Path, bytes: Option<Vec<u8>>) -> Rig {
+    let system = of.system();
+    let VolumeFolder { mut stores, folders } =
+        VolumeFolder::open(path, &system, 0, options()).unwrap();
+    stores.sort_by_key(|of| of.0);
+    let stores: Vec<Store> = stores.into_iter().map(|of| of.1).collect();
+    let mut rig = Rig::over(&system, stores, Level::Jbod);
+    rig.live.keep_arrays(folders);
+    rig.adapters = of.adapters;
+    rig.bytes = bytes.unwrap_or_else(|| vec![0; rig.bytes.len()]);
+    rig
+}
+
+/// A killed server leaves what was acknowledged, in rows that agree after the next has begun; one that ends in order what
+/// is missing.
+#[test]
+fn folders_keep_what_servers_leave() {
+    let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let (only, mut with_missing) = (number("HISTORY"), 0);
+    for seed in only.map_or(0..40, |seed| seed..seed + 1) {
+        let mut random = stream(seed, "live-composed-folders", 0);
+        let of = Composed::any(&mut random);
+        NOW_NS.set(1_000);
+        println!("HISTORY={seed}: {of:?}");
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("volume");
+        let mut rig = over_folder(&of, &path, None);
+        for _ in 0..2 {
+            (0..12).for_each(|_| at_once(&mut rig, &mut random));
+            // Of what is under way when it is killed anything may be left.
+            let mut open = Vec::new();
+            for _ in 0..4 {
+                let op = Op { kind: OpKind::Write, ..rig.any_op(&mut random) };
+                open.push((op, rig.start(&op, &mut random)));
+                NOW_NS.set(NOW_NS.get() + below(&mut random, 100_000));
+                rig.live.poll(Looks::default());
+            }
+            let bytes = std::mem::take(&mut rig.bytes);
+            drop(rig);
+            rig = over_folder(&of, &path, Some(bytes));
+            for (op, _) in open {
+                let (result, bytes) =
+                    rig.wait(&rig.begin(&Op { kind: OpKind::Read, ..op }, Payload::ReadIntoSink));
+                assert_eq!(result, Ok(()), "{op:?}");
+                let begin = op.offset_bytes as usize;
+                rig.bytes[begin..begin + bytes.len()].copy_from_slice(&bytes);
+            }
+            rig.read_all(&mut random);
+        }
+        let (width, arrays) = of.counts();
+        let device = below(&mut random, u64::from(width * arrays)) as u32;
+        let survives = is_redundant(of.outer) || is_redundant(of.inner);
+        if survives {
+            rig.live.inject(Fault::Lose { part: PartId(device) });
+            rig.read_all(&mut random);
+        }
+        (0..4).for_each(|_| at_once(&mut rig, &mut random));
+        // (What a lost device does not take stays in the cache.)
+        let ended = rig.live.end(|_| 0);
+        assert!(ended.is_ok() || (survives && of.adapters == Some(true)), "{ended:?}");
+        let bytes = std::mem::take(&mut rig.bytes);
+        drop(rig);
+        rig = over_folder(&of, &path, Some(bytes));
+        rig.read_all(&mut random);
+        if survives {
+            let lost = |rig: &Rig| -> Vec<PartId> {
+                let devices = (0..width * arrays).map(PartId);
+                rig.live.look(|machine, _, _| {
+                    devices.filter(|&part| machine.device_fault_state(part).lost).collect()
+                })
+            };
+            let found = lost(&rig);
+            assert!(found.contains(&PartId(device)), "{found:?}");
+            with_missing += 1;
+            for part in found {
+                rig.live.inject(Fault::Replace { part });
+            }
+            rig.settle();
+            assert_eq!(lost(&rig), []);
+            rig.read_all(&mut random);
+            rig.live.end(|_| 0).unwrap();
+            let bytes = std::mem::take(&mut rig.bytes);
+            drop(rig);
+            rig = over_folder(&of, &path, Some(bytes));
+            assert_eq!(lost(&rig), []);
+            rig.read_all(&mut random);
+        }
+    }
+    assert!(only.is_some() || with_missing > 20, "{with_missing}");
 }

@@ -19,10 +19,10 @@ use iodyno_units::{IoError, Op, OpKind};
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-pub const UNIT: u64 = 4096;
+pub(crate) const UNIT: u64 = 4096;
 
 /// Sends the result and the bytes of a read.
-pub struct Reply {
+pub(crate) struct Reply {
     bytes: Vec<u8>,
     to: Sender<(Result<(), IoError>, Vec<u8>)>,
 }
@@ -38,20 +38,20 @@ impl Sink for Reply {
 }
 
 thread_local! {
-    pub static NOW_NS: Cell<u64> = const { Cell::new(0) };
+    pub(crate) static NOW_NS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A served array of small devices, and what it should hold.
-pub struct Rig {
-    pub live: Live<Reply>,
-    pub bytes: Vec<u8>,
-    pub members: u32,
-    pub tolerates: usize,
+pub(crate) struct Rig {
+    pub(crate) live: Live<Reply>,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) members: u32,
+    pub(crate) tolerates: usize,
     /// It is behind a pair of adapters, with a cache or without.
-    pub adapters: Option<bool>,
+    pub(crate) adapters: Option<bool>,
 }
 
-pub fn device(kind: u64) -> Kind {
+pub(crate) fn device(kind: u64) -> Kind {
     if let (0, Kind::Memory(mut memory)) = (kind, memory(true)) {
         memory.capacity_bytes = 32 * UNIT;
         return Kind::Memory(memory);
@@ -68,7 +68,7 @@ pub fn device(kind: u64) -> Kind {
 }
 
 /// Two adapters; their cache is small and destages at once.
-pub fn pair(is_cached: bool) -> Adapters {
+pub(crate) fn pair(is_cached: bool) -> Adapters {
     Adapters {
         count: 2,
         access: Access::Balanced,
@@ -104,7 +104,7 @@ pub fn pair(is_cached: bool) -> Adapters {
     }
 }
 
-pub fn system(
+pub(crate) fn system(
     level: Level,
     members: u32,
     kind: u64,
@@ -126,7 +126,7 @@ pub fn system(
 }
 
 /// The stores of a system.
-pub fn stores_in_memory(system: &System) -> Vec<Store> {
+pub(crate) fn stores_in_memory(system: &System) -> Vec<Store> {
     let devices = system.devices().map(|placed| placed.device.capacity_bytes());
     let devices = devices.map(|bytes| Store::in_memory(bytes, 1 << 30, options()));
     let caches = system
@@ -138,12 +138,12 @@ pub fn stores_in_memory(system: &System) -> Vec<Store> {
     stores
 }
 
-pub fn options() -> store::Options {
+pub(crate) fn options() -> store::Options {
     store::Options { holes_for_zeroes: true, ..store::Options::default() }
 }
 
 impl Rig {
-    pub fn new(
+    pub(crate) fn new(
         level: Level,
         members: u32,
         kind: u64,
@@ -155,7 +155,7 @@ impl Rig {
         Self { adapters, ..Self::over(&system, stores, level) }
     }
 
-    pub fn over(system: &System, stores: Vec<Store>, level: Level) -> Self {
+    pub(crate) fn over(system: &System, stores: Vec<Store>, level: Level) -> Self {
         let members = system.devices().count() as u32;
         let mut machine = Machine::represented(system, 1, 1).unwrap();
         machine.add_worker(0);
@@ -171,7 +171,7 @@ impl Rig {
     }
 
     /// Something happens to adapters, from which the pair recovers.
-    pub fn adapters_fail(&self, random: &mut Generator) {
+    pub(crate) fn adapters_fail(&self, random: &mut Generator) {
         let adapter = below(random, 2) as u32;
         let volume = 0;
         let on = [None, Some(0), Some(1)][below(random, 3) as usize];
@@ -197,7 +197,11 @@ impl Rig {
         }
     }
 
-    pub fn begin(&self, op: &Op, payload: Payload<'_>) -> Receiver<(Result<(), IoError>, Vec<u8>)> {
+    pub(crate) fn begin(
+        &self,
+        op: &Op,
+        payload: Payload<'_>,
+    ) -> Receiver<(Result<(), IoError>, Vec<u8>)> {
         let (to, from) = channel();
         let bytes = vec![0xEE; op.len_bytes as usize];
         self.live.submit(0, 0, op, payload, Reply { bytes, to });
@@ -205,7 +209,7 @@ impl Rig {
     }
 
     /// Time passes until the answer is there.
-    pub fn wait(
+    pub(crate) fn wait(
         &self,
         from: &Receiver<(Result<(), IoError>, Vec<u8>)>,
     ) -> (Result<(), IoError>, Vec<u8>) {
@@ -221,14 +225,14 @@ impl Rig {
     }
 
     /// Everything that the array does by itself ends.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         while self.live.next_ns() < u64::MAX {
             NOW_NS.set(NOW_NS.get().max(self.live.next_ns()));
             self.live.poll(Looks::default());
         }
     }
 
-    pub fn any_op(&self, random: &mut Generator) -> Op {
+    pub(crate) fn any_op(&self, random: &mut Generator) -> Op {
         let sectors = self.bytes.len() as u64 / 512;
         let len = [1, 3, 8, 8, 16, 40, 100][below(random, 7) as usize].min(sectors);
         let mut at = below(random, sectors - len + 1);
@@ -241,7 +245,7 @@ impl Rig {
     }
 
     /// Begins an operation, after which the volume should hold what it writes.
-    pub fn start(
+    pub(crate) fn start(
         &mut self,
         op: &Op,
         random: &mut Generator,
@@ -262,7 +266,7 @@ impl Rig {
         }
     }
 
-    pub fn run(&mut self, op: &Op, random: &mut Generator) {
+    pub(crate) fn run(&mut self, op: &Op, random: &mut Generator) {
         if std::env::var_os("HISTORY").is_some() {
             println!("{op:?}");
         }
@@ -276,7 +280,7 @@ impl Rig {
         }
     }
 
-    pub fn read_all(&mut self, random: &mut Generator) {
+    pub(crate) fn read_all(&mut self, random: &mut Generator) {
         for at in (0..self.bytes.len() as u64).step_by(5 * UNIT as usize) {
             let len_bytes = (self.bytes.len() as u64 - at).min(5 * UNIT) as u32;
             let op = Op { offset_bytes: at, len_bytes, kind: OpKind::Read, fua: false };

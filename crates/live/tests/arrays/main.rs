@@ -1,6 +1,7 @@
 //! Arrays with bytes, alone and behind RAID adapters: random operations, losses, replacements and power cuts on members
 //! that keep what they have acknowledged; each read returns the bytes that were written last.
 
+mod composed;
 mod rig;
 
 use iodyno_emulate::spec::Part;
@@ -254,7 +255,7 @@ fn a_folder_agrees_after_a_kill() {
         let (folder, stores) = open();
         assert!(folder.resynced_units() > 0 && folder.missing().is_empty(), "{level}");
         let mut rig = Rig::over(&system, stores, level);
-        rig.live.keep_arrays(vec![(0, folder)]);
+        rig.live.keep_arrays(vec![(PartId(members as u32), folder)]);
         rig.bytes = bytes;
         for member in 0..rig.tolerates as u32 {
             rig.live.inject(Fault::Lose { part: PartId(member) });

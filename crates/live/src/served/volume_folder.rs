@@ -1,0 +1,166 @@
+//! The folder that keeps the bytes of a volume that is no single device: of an array its own ([`ArrayFolder`]), of an array
+//! of arrays one with a folder for each member (`member-0` is the first) and `array.json`. Beside the files of what a read
+//! cache caches is its own, `read-cache`, which holds nothing that the others lack: the cache begins empty.
+
+use super::array_folder::{ArrayFolder, DescribedArray, member_file};
+use super::resync::{Branch, Member};
+use crate::store::{self, Store};
+use iodyno_emulate::spec::{Array, Part};
+use iodyno_emulate::{PartId, System};
+use iodyno_raid::MemberSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The bytes of a volume, or of a part of it.
+#[derive(Debug, Default)]
+pub struct VolumeFolder {
+    /// By part: those of devices, and of the adapters' caches.
+    pub stores: Vec<(PartId, Store)>,
+    /// By array, those below others first; a device behind adapters has one too.
+    pub folders: Vec<(PartId, ArrayFolder)>,
+}
+
+/// A folder for each of so many volumes, in one that is made where it is not there.
+///
+/// # Errors
+/// It can't be made.
+pub fn volume_folders(folder: &Path, volumes: usize) -> Result<Vec<PathBuf>, String> {
+    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok((0..volumes).map(|volume| folder.join(format!("volume-{volume}"))).collect())
+}
+
+impl VolumeFolder {
+    /// Opens the folder of a volume, or makes it.
+    ///
+    /// # Errors
+    /// It holds something else, or what can't be served; a file can't be opened. No file is left that this created.
+    pub fn open(
+        path: &Path,
+        system: &System,
+        volume: u32,
+        options: store::Options,
+    ) -> Result<Self, String> {
+        let of = &system.volumes[volume as usize];
+        let mut opened = Self::default();
+        match opened.open_part(path, system, of.root, (&of.name, options)) {
+            Ok(()) => Ok(opened),
+            Err(why) => {
+                opened.abandon();
+                Err(why)
+            }
+        }
+    }
+
+    /// Nothing that was made is left, for a server that could not start.
+    pub fn abandon(&self) {
+        self.stores.iter().for_each(|(_, store)| store.abandon());
+        self.folders.iter().for_each(|(_, folder)| folder.remove_made());
+    }
+
+    fn open_part(
+        &mut self,
+        path: &Path,
+        system: &System,
+        part: PartId,
+        of: (&str, store::Options),
+    ) -> Result<(), String> {
+        let is_device = |part: PartId| matches!(system.parts[part.index()], Part::Device(_));
+        match &system.parts[part.index()] {
+            Part::AdapterPath(adapter_path) => {
+                let cached = system.has_cache().then_some((part, adapter_path.capacity_bytes));
+                self.open_files(path, system, adapter_path.child, of, cached)
+            }
+            Part::Array(array) if !is_device(array.members[0]) => {
+                self.open_branches(path, system, (part, array), of)
+            }
+            Part::ReadCache(cache) => {
+                self.open_part(path, system, cache.backing, of)?;
+                let bytes = system.part_capacity_bytes(cache.fast);
+                let store = Store::in_file(&path.join("read-cache"), bytes, of.1);
+                self.stores.push((cache.fast, store.map_err(|e| e.to_string())?));
+                Ok(())
+            }
+            _ => self.open_files(path, system, part, of, None),
+        }
+    }
+
+    /// An array of devices, or a device, with the cache before it.
+    fn open_files(
+        &mut self,
+        path: &Path,
+        system: &System,
+        part: PartId,
+        (name, options): (&str, store::Options),
+        cached: Option<(PartId, u64)>,
+    ) -> Result<(), String> {
+        let cached_bytes = cached.map(|cached| cached.1);
+        let capacity_bytes = |part| system.part_capacity_bytes(part);
+        let (described, members) = match &system.parts[part.index()] {
+            Part::Array(array) => {
+                let member_bytes =
+                    array.members.iter().map(|&member| capacity_bytes(member)).max().unwrap_or(0);
+                let layout = array.layout;
+                let described = DescribedArray { name, layout, member_bytes, cached_bytes };
+                (Some(described), array.members.clone())
+            }
+            _ => (DescribedArray::of_device(name, capacity_bytes(part), cached_bytes), vec![part]),
+        };
+        let described = described.ok_or("the device is larger than what a folder keeps")?;
+        let (folder, stores) = ArrayFolder::open(path, described, options)?;
+        let parts = members.into_iter().chain(cached.map(|cached| cached.0));
+        self.stores.extend(parts.zip(stores));
+        self.folders.push((part, folder));
+        Ok(())
+    }
+
+    /// An array of arrays, or of volumes behind adapters.
+    fn open_branches(
+        &mut self,
+        path: &Path,
+        system: &System,
+        (part, array): (PartId, &Array),
+        (name, options): (&str, store::Options),
+    ) -> Result<(), String> {
+        let is_there = |member: usize| member_file(path, member).join("array.json").exists();
+        let folder = ArrayFolder::begin(path, name, &array.layout, is_there)?;
+        let mut opened = Self::default();
+        let mut members = array.members.iter().enumerate();
+        let mut done = members.try_for_each(|(number, &member)| {
+            let of = format!("member {number} of {name}");
+            opened.open_part(&member_file(path, number), system, member, (&of, options))
+        });
+        opened.folders.push((part, folder));
+        if done.is_ok() {
+            let (_, mut folder) = opened.folders.pop().expect("it was put there");
+            let members: Vec<_> = array.members.iter().map(|&m| opened.member(system, m)).collect();
+            done = folder.finish(&array.layout, &members);
+            drop(members);
+            opened.folders.push((part, folder));
+        }
+        if done.is_err() {
+            opened.abandon();
+            return done;
+        }
+        self.stores.append(&mut opened.stores);
+        self.folders.append(&mut opened.folders);
+        Ok(())
+    }
+
+    /// What a part holds, all of which is open.
+    fn member<'a>(&'a self, system: &System, part: PartId) -> Box<dyn Member + 'a> {
+        match &system.parts[part.index()] {
+            Part::Array(array) => {
+                let folder = self.folders.iter().find(|folder| folder.0 == part);
+                let missing = folder.map_or(MemberSet::NONE, |(_, folder)| folder.missing());
+                let members = array.members.iter().map(|&member| self.member(system, member));
+                Box::new(Branch { layout: array.layout, missing, members: members.collect() })
+            }
+            Part::AdapterPath(path) => self.member(system, path.child),
+            Part::ReadCache(cache) => self.member(system, cache.backing),
+            _ => {
+                let store = self.stores.iter().find(|store| store.0 == part);
+                Box::new(&store.expect("its file is open").1)
+            }
+        }
+    }
+}
