@@ -10,7 +10,7 @@ mod tests;
 
 use crate::adapter_path;
 use crate::adapters::{AdaptersState, Pair};
-use crate::array::{ArrayHealth, ArrayState};
+use crate::array::{Array, ArrayHealth, ArrayState};
 use crate::bug_injection::InjectedBug;
 use crate::completion::Completion;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
@@ -412,10 +412,8 @@ impl Machine {
     /// not made durable by a flush since. Only while content is kept.
     pub fn has_unflushed_rows(&self, volume: u32) -> bool {
         let mut arrays = self.system.parts_of(volume);
-        arrays.any(|part| {
-            let array = self.parts[part.index()].as_array();
-            array.is_some_and(|array| array.has_unflushed_rows())
-        })
+        arrays
+            .any(|part| self.parts[part.index()].as_array().is_some_and(Array::has_unflushed_rows))
     }
 
     /// The state of the RAID adapters; None: there are none.

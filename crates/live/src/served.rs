@@ -25,8 +25,8 @@ mod resync;
 mod shutdown;
 mod volume_folder;
 
-pub use array_folder::{ArrayFolder, DescribedArray};
-pub use volume_folder::{VolumeFolder, volume_folders};
+pub use array_folder::{ArrayFolder, DescribedArray, volume_folders};
+pub use volume_folder::VolumeFolder;
 
 use crate::counts::{Counts, Late, Looks, Taken};
 use crate::record::Recorder;

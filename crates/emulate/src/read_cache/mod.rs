@@ -449,13 +449,13 @@ fn give_names(
         return names;
     }
     let from = core.slab[parent].token;
-    let tokens = units.zip(first..).enumerate().map(|(index, (of, unit))| match &names {
-        Some(names) => core.give(part, unit, core.slab[child].part_of(unit), names[index]),
-        None => {
-            let token = core.new_name();
-            core.tell(ContentEvent::Passed { part, unit, token, from, of });
-            token
+    let tokens = units.zip(first..).enumerate().map(|(index, (of, unit))| {
+        if let Some(names) = &names {
+            return core.give(part, unit, core.slab[child].part_of(unit), names[index]);
         }
+        let token = core.new_name();
+        core.tell(ContentEvent::Passed { part, unit, token, from, of });
+        token
     });
     Some(tokens.collect())
 }
@@ -497,5 +497,7 @@ fn receive(core: &mut Core, parent: u32, child: u32, is_fast: bool) {
     let range = index..index + read.len();
     let before: Vec<u64> = all.splice(range, read).collect();
     // (Those of a read of the fast part that has failed.)
-    before.into_iter().for_each(|name| core.free(name));
+    for name in before {
+        core.free(name);
+    }
 }

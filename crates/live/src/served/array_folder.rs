@@ -39,6 +39,15 @@ pub struct DescribedArray<'a> {
     pub cached_bytes: Option<u64>,
 }
 
+/// A folder for each of so many volumes, in one that is made where it is not there.
+///
+/// # Errors
+/// It can't be made.
+pub fn volume_folders(folder: &Path, volumes: usize) -> Result<Vec<PathBuf>, String> {
+    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok((0..volumes).map(|volume| folder.join(format!("volume-{volume}"))).collect())
+}
+
 impl<'a> DescribedArray<'a> {
     /// A single device behind adapters, which is kept as an array of one member is. None: it is larger than arrays can
     /// be.

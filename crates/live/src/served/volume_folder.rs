@@ -8,8 +8,7 @@ use crate::store::{self, Store};
 use iodyno_emulate::spec::{Array, Part};
 use iodyno_emulate::{PartId, System};
 use iodyno_raid::MemberSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The bytes of a volume, or of a part of it.
 #[derive(Debug, Default)]
@@ -18,15 +17,6 @@ pub struct VolumeFolder {
     pub stores: Vec<(PartId, Store)>,
     /// By array, those below others first; a device behind adapters has one too.
     pub folders: Vec<(PartId, ArrayFolder)>,
-}
-
-/// A folder for each of so many volumes, in one that is made where it is not there.
-///
-/// # Errors
-/// It can't be made.
-pub fn volume_folders(folder: &Path, volumes: usize) -> Result<Vec<PathBuf>, String> {
-    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    Ok((0..volumes).map(|volume| folder.join(format!("volume-{volume}"))).collect())
 }
 
 impl VolumeFolder {
@@ -157,7 +147,7 @@ impl VolumeFolder {
             }
             Part::AdapterPath(path) => self.member(system, path.child),
             Part::ReadCache(cache) => self.member(system, cache.backing),
-            _ => {
+            Part::Device(_) => {
                 let store = self.stores.iter().find(|store| store.0 == part);
                 Box::new(&store.expect("its file is open").1)
             }

@@ -33,12 +33,12 @@ fn is_redundant(level: Option<(Level, u32)>) -> bool {
 
 impl Composed {
     fn any(random: &mut Generator) -> Self {
+        use Level::{Jbod, Raid0, Raid1, Raid5, Raid6, Raid10};
         let mut one = |n: u64| below(random, n);
         let mut array = |levels: &[Level]| {
             let level = levels[one(levels.len() as u64) as usize];
             (level, level.least_members() as u32 + one(2) as u32)
         };
-        use Level::{Jbod, Raid0, Raid1, Raid5, Raid6, Raid10};
         let outer = array(&[Jbod, Raid0, Raid1, Raid5, Raid5, Raid6, Raid10]);
         let inner = array(&[Raid0, Raid1, Raid5, Raid5, Raid6]);
         let (outer, inner, adapters, read_cache) = match one(5) {

@@ -255,7 +255,7 @@ fn a_folder_agrees_after_a_kill() {
         let (folder, stores) = open();
         assert!(folder.resynced_units() > 0 && folder.missing().is_empty(), "{level}");
         let mut rig = Rig::over(&system, stores, level);
-        rig.live.keep_arrays(vec![(PartId(members as u32), folder)]);
+        rig.live.keep_arrays(vec![(PartId(members), folder)]);
         rig.bytes = bytes;
         for member in 0..rig.tolerates as u32 {
             rig.live.inject(Fault::Lose { part: PartId(member) });
