@@ -204,8 +204,8 @@ impl Reading<'_> {
             (Some(Extent::Bytes(step)), _) => step,
             // (fio begins a clone at a whole block.)
             (Some(Extent::Percent(percent)), Some(bytes)) => {
-                ((u128::from(bytes) * u128::from(percent)).div_ceil(100) as u64)
-                    .next_multiple_of(4096)
+                let step = (u128::from(bytes) * u128::from(percent)).div_ceil(100) as u64;
+                step.checked_next_multiple_of(4096).unwrap_or(u64::MAX)
             }
             (Some(Extent::Percent(_)), None) => {
                 if let Some(opt) = self.opt("offset_increment") {

@@ -252,7 +252,7 @@ impl Reading<'_> {
             (true, bytes) if bytes > block => Some(Walk::Backward(bytes - block, bytes - block)),
             (true, _) => {
                 let words = "blocks that overlap the one before are not issued";
-                let help = format!("go back by more than a block, such as `:-{}`", 2 * block);
+                let help = format!("go back by more than a block, such as `:-{}`", block.saturating_mul(2));
                 self.refuse(opt, words, help);
                 None
             }
@@ -349,7 +349,7 @@ impl Reading<'_> {
         let _ = (self.count("iodepth_batch"), self.count("iodepth_batch_complete_max"));
         // fio waits for so many completions at a time until the low mark is reached.
         let waits = (depth - low).div_ceil(reaped).max(1);
-        let refill_at = depth.saturating_sub(waits * reaped);
+        let refill_at = depth.saturating_sub(waits.saturating_mul(reaped));
         if !queues {
             if let Some(opt) = self.opt("iodepth").filter(|_| depth > 1) {
                 let words = "a synchronous engine has one I/O at a time: fio ignores this depth, and so does iodyno; use ioengine=io_uring, or numjobs";
@@ -476,7 +476,7 @@ impl Reading<'_> {
         }
         let compress = self.count("buffer_compress_percentage").unwrap_or(0);
         let dedupe = self.count("dedupe_percentage").unwrap_or(0);
-        if compress + dedupe == 0 {
+        if compress == 0 && dedupe == 0 {
             return String::new();
         }
         let mut out = kind("compressible");

@@ -170,12 +170,17 @@ const NOTED: &[(&str, &str)] = &[
     ("zonecapacity", "it has a meaning with zonemode=zbd only"),
     ("ignore_zone_limits", "it has a meaning with zonemode=zbd only"),
     ("hugepage-size", "buffers are allocated by iodyno"),
+    ("thp", "buffers are allocated by iodyno"),
+    ("nonvectored", "each operation has one buffer"),
+    ("userspace_reap", "how completions are taken is the engine's"),
+    ("cmd_type", "NVMe's commands, the one type that fio has"),
 ];
 
 /// Options that change results and can't be honoured: the reason, and the remedy.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("sqthread_poll", "the kernel's submission thread is not used", "remove the line"),
     ("sqthread_poll_cpu", "the kernel's submission thread is not used", "remove the line"),
+    ("nowait", "an operation waits where it must (RWF_NOWAIT is not used)", "remove the line"),
     ("force_async", "operations are not forced to the kernel's workers", "remove the line"),
     ("sync_file_range", "it is not issued", "use fdatasync=N for durable writes"),
     ("read_iolog", "a trace is no workload", "replay it: `iodyno replay FILE --on TARGET`"),
@@ -258,6 +263,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
 /// Options of a job that are flags of the run here: the reason, and the flag.
 const FLAGS: &[(&str, &str, &str)] = &[
     ("hipri", "polling belongs to the run", "poll"),
+    ("hipri_percentage", "polling belongs to the run, of all operations", "poll"),
     ("latency_target", "a search is an option of the run", "find-rate 'p99<1ms'"),
     ("latency_window", "a search is an option of the run", "find-rate 'p99<1ms'"),
     ("latency_percentile", "a search is an option of the run", "find-rate 'p99<1ms'"),
@@ -414,4 +420,37 @@ pub(super) fn known() -> impl Iterator<Item = &'static str> {
     let refused = REFUSED.iter().map(|(name, _, _)| *name);
     let flags = FLAGS.iter().map(|(name, _, _)| *name);
     HONOURED.iter().copied().chain(noted).chain(flags).chain(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fate, canonical, fate};
+    use std::process::Command;
+
+    /// The names of options in what fio prints for `flag`, one a line before a colon.
+    fn named(flag: &str) -> Vec<String> {
+        let printed = Command::new("fio").arg(flag).output().unwrap().stdout;
+        let printed = String::from_utf8(printed).unwrap();
+        let names = printed.lines().filter_map(|line| line.split_once(':'));
+        let names = names.map(|(name, _)| name.trim().to_owned());
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        names.filter(|name| !name.is_empty() && name.chars().all(is_name)).collect()
+    }
+
+    /// Every option that fio has, of its own and of the engines that iodyno has, is honoured, noted or refused with a
+    /// reason. Without fio nothing is compared; with `CI` set that fails.
+    #[test]
+    fn every_option_of_fio_has_a_fate() {
+        if Command::new("fio").arg("--version").output().is_err() {
+            assert!(std::env::var("CI").is_err(), "fio is missing");
+            return;
+        }
+        let engines = "io_uring io_uring_cmd libaio psync pvsync2 sync mmap nbd null posixaio";
+        let of_engines = engines.split(' ').flat_map(|name| named(&format!("--enghelp={name}")));
+        let all: Vec<String> = named("--cmdhelp").into_iter().chain(of_engines).collect();
+        assert!(all.len() > 200, "{all:?}");
+        let unknown = |name: &&String| fate(canonical(name)) == Fate::Unknown;
+        let unknown: Vec<&String> = all.iter().filter(unknown).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
 }
