@@ -112,7 +112,8 @@ fn collect(
     observer: &mut dyn Observer,
     early_end: &mut EarlyEnd,
 ) -> Collected {
-    let total_ns = plan.total_ns();
+    // How long flushes at the end take is not known: only a stop ends a worker that waits for one.
+    let total_ns = plan.total_ns().filter(|_| !plan.flushes_at_end());
     let mut gathering = Gathering::new(cells, observer);
     let mut done: Vec<Done> = Vec::new();
     // Set when the end is requested, by the time or by a stop.

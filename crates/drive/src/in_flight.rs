@@ -98,6 +98,9 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    /// No limit.
+    pub(crate) const ALL: Self = Self { ops_max: u64::MAX, bytes_max: u64::MAX };
+
     /// Whether the share is complete after `ops` and `bytes`.
     #[inline]
     pub(crate) fn is_done(&self, ops: u64, bytes: u64) -> Option<Ended> {

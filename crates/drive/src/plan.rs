@@ -95,6 +95,13 @@ impl CellPlan {
         all.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
+    /// Whether some of its workers flush behind their last operation.
+    pub(crate) fn flushes_at_end(&self) -> bool {
+        core::iter::once(&self.cell)
+            .chain(&self.cell.beside)
+            .any(|cell| cell.spec.flush_at_end() > 0)
+    }
+
     /// A cell of no method, by the system's clock.
     pub fn new(cell: CellSpec, targets: Vec<TargetPlan>) -> Self {
         let (clock, options) = (Clock::system(), EngineOptions::default());

@@ -117,6 +117,10 @@ impl<S: Source> Source for Recording<S> {
         self.source.completed(op, token.0, outcome, now_ns);
     }
 
+    fn close(&mut self, now_ns: u64) -> bool {
+        self.source.close(now_ns)
+    }
+
     fn end(&mut self, end_ns: u64) -> SourceEnd {
         self.hand_over();
         self.source.end(end_ns)

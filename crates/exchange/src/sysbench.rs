@@ -228,7 +228,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         let (engine, depth) = self.engine();
         let set = self.file_set(mode);
         let (direct, is_durable) = self.open_flags(engine);
-        let flushes = self.flushes(mode, set.files);
+        let flushes = self.flushes(mode);
         let mix = self.mix(mode);
         let ops_per_event = self.ops_per_event(mode);
         let arrivals = self.arrivals(ops_per_event);
@@ -249,13 +249,17 @@ impl<'a, 'f> Reading<'a, 'f> {
             "{ pattern = \"sequential\", shared = true }"
         };
         let _ = write!(toml, "\n[all]\naddresses = {addresses}\n");
-        if mode.writes && (is_durable || flushes == Flushes::EachWrite) {
+        let at_end = self.flushes_at_end(mode, set.files);
+        if mode.writes && (is_durable || flushes == Flushes::EachWrite || at_end > 0) {
             toml.push_str("\n[write]\n");
             if is_durable {
                 toml.push_str("fua = \"100%\"\n");
             }
             if flushes == Flushes::EachWrite {
                 toml.push_str("flush_every = 1\n");
+            }
+            if at_end > 0 {
+                let _ = writeln!(toml, "flush_at_end = {at_end}");
             }
         }
         if let Flushes::Bursts(every) = flushes {
@@ -401,9 +405,8 @@ impl<'a, 'f> Reading<'a, 'f> {
         (direct, durable)
     }
 
-    fn flushes(&mut self, mode: Mode, files: u64) -> Flushes {
+    fn flushes(&mut self, mode: Mode) -> Flushes {
         let (every, each_write) = (self.count("file-fsync-freq", 0), self.flag("file-fsync-all"));
-        let at_end = self.flag("file-fsync-end");
         match self.text("file-fsync-mode").as_str() {
             "fsync" if mode.writes => self.note("file-fsync-mode", "issued as fdatasync"),
             "fsync" | "fdatasync" => {}
@@ -419,13 +422,19 @@ impl<'a, 'f> Reading<'a, 'f> {
             self.note("file-fsync-all", "the flush after each write is an operation of its own: sysbench counts both as one event, whose time is that of both; file-fsync-freq and file-fsync-end have no effect");
             return Flushes::EachWrite;
         }
-        if at_end {
-            let words = format!(
-                "the {files} flushes of each thread at the end are not issued: sysbench counts them in fsyncs/s and in the total time"
-            );
-            self.note("file-fsync-end", &words);
-        }
         if every > 0 { Flushes::Bursts(every) } else { Flushes::None }
+    }
+
+    /// Flushes of each thread behind its last event: one of each file.
+    fn flushes_at_end(&mut self, mode: Mode, files: u64) -> u64 {
+        let is_on = self.flag("file-fsync-end") && !self.flag("file-fsync-all");
+        if !mode.writes || !is_on {
+            return 0;
+        }
+        let words =
+            format!("{files} flushes of each thread, within the measured time, as in sysbench");
+        self.note("file-fsync-end", &words);
+        files
     }
 
     fn mix(&mut self, mode: Mode) -> String {

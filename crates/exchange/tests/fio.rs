@@ -75,6 +75,8 @@ fn options_mean_what_fio_means() {
         ("rw=randread\nbsrange=3k-10k\nsize=1g", "block = [{ size = \"3KiB\", share = 3 }, { size = \"6KiB\", share = 3 }, { size = \"9KiB\", share = 3 }, { size = \"10KiB\", share = 1 }]\nactive = \"0B..1GiB\"\nmix = { read = 1 }\n".to_owned()),
         ("rw=randread\nbsrange=4k-8k\nsize=1g", "block = [{ size = \"4KiB\", share = 1 }, { size = \"8KiB\", share = 1 }]\nactive = \"0B..1GiB\"\nmix = { read = 1 }\n".to_owned()),
         ("rw=write\nbsrange=4k-8k\nsize=1g", "block = [{ size = \"4KiB\", share = 1 }, { size = \"8KiB\", share = 1 }]\nactive = \"0B..1GiB\"\nmix = { write = 1 }\n[all]\naddresses = { pattern = \"sequential\", to_end = true }\n".to_owned()),
+        ("rw=write\nsize=1g\nend_fsync=1", "active = \"0B..1GiB\"\nmix = { write = 1 }\n[all]\naddresses = \"sequential\"\n[write]\nflush_at_end = 1\n".to_owned()),
+        ("rw=randread\nsize=1g\nend_fsync=1\nfilename=x", format!("active = \"0B..1GiB\"\nmix = {{ read = 1 }}\n{uniform}")),
         ("rw=randrw\nsize=1g\nfsync=4\nwrite_barrier=8", format!("active = \"0B..1GiB\"\nmix = {{ read = 50, write = 50 }}\n{uniform}[write]\nflush_every = 4\nflush_again = true\n")),
         ("rw=randtrim\nbs=1m\nsize=1g", format!("block = \"1MiB\"\nactive = \"0B..1GiB\"\nmix = {{ trim = 1 }}\n{uniform}")),
         ("rw=rw\nsize=1g", "active = \"0B..1GiB\"\nmix = { read = 50, write = 50 }\n[read]\naddresses = \"sequential\"\n[write]\naddresses = \"sequential\"\n".to_owned()),
@@ -530,7 +532,6 @@ fn refusals() {
         "size=${NOPE}",
         "bs",
         "bs=0",
-        "rw=write\nend_fsync=1",
     ]
     .iter()
     .map(|lines| refusal(&format!("[job]\nsize=1g\nruntime=1\ntime_based\n{lines}\n")))

@@ -14,6 +14,7 @@ fn job(options: &str) -> Job {
 const TIME: &str = "[limits]\nramp = \"0s\"\ntime = \"10s\"";
 const FILES: &str = "block = \"16KiB\"\nactive = \"0B..2GiB\"\n";
 const BURSTS: &str = "[flush]\nevery = 100\nburst = 128\n";
+const AT_END: &str = "[write]\nflush_at_end = 128\n";
 const ZEROES: &str = "[content]\nkind = \"zeroes\"\n";
 
 #[test]
@@ -24,12 +25,12 @@ fn options_mean_what_sysbench_means() {
         ("--file-test-mode=seqrd", format!("{FILES}mix = {{ read = 1 }}\n{sequential}{TIME}")),
         (
             "--file-test-mode=seqwr",
-            format!("{FILES}mix = {{ write = 1 }}\n{sequential}{BURSTS}{ZEROES}{TIME}"),
+            format!("{FILES}mix = {{ write = 1 }}\n{sequential}{AT_END}{BURSTS}{ZEROES}{TIME}"),
         ),
         (
             "--file-test-mode=seqrewr --file-merged-requests=4",
             format!(
-                "block = \"64KiB\"\nactive = \"0B..2GiB\"\nmix = {{ write = 1 }}\n{sequential}{BURSTS}{ZEROES}{TIME}"
+                "block = \"64KiB\"\nactive = \"0B..2GiB\"\nmix = {{ write = 1 }}\n{sequential}{AT_END}{BURSTS}{ZEROES}{TIME}"
             ),
         ),
         (
@@ -38,12 +39,14 @@ fn options_mean_what_sysbench_means() {
         ),
         (
             "--file-test-mode=rndwr --file-num=1 --file-fsync-freq=1",
-            format!("{FILES}mix = {{ write = 1 }}\n[flush]\nevery = 1\n{ZEROES}{TIME}"),
+            format!(
+                "{FILES}mix = {{ write = 1 }}\n[write]\nflush_at_end = 1\n[flush]\nevery = 1\n{ZEROES}{TIME}"
+            ),
         ),
-        ("--file-test-mode=rndrw", format!("{FILES}{rw}{BURSTS}{ZEROES}{TIME}")),
+        ("--file-test-mode=rndrw", format!("{FILES}{rw}{AT_END}{BURSTS}{ZEROES}{TIME}")),
         (
             "--file-test-mode=rndrw --file-rw-ratio=0 --file-fsync-freq=0",
-            format!("{FILES}mix = {{ write = 1 }}\n{ZEROES}{TIME}"),
+            format!("{FILES}mix = {{ write = 1 }}\n{AT_END}{ZEROES}{TIME}"),
         ),
         (
             "--file-test-mode=rndwr --file-fsync-all",
@@ -56,7 +59,7 @@ fn options_mean_what_sysbench_means() {
             ),
         ),
         (
-            "--file-test-mode=rndwr --file-extra-flags=direct,dsync --validate=on --file-fsync-freq=0",
+            "--file-test-mode=rndwr --file-extra-flags=direct,dsync --validate=on --file-fsync-freq=0 --file-fsync-end=off",
             format!(
                 "{FILES}mix = {{ write = 1 }}\n[write]\nfua = \"100%\"\n[content]\nkind = \"verifiable\"\n{TIME}"
             ),
@@ -99,7 +102,7 @@ fn engines_files_and_the_page_cache() {
         &job("--file-test-mode=rndwr").notes,
         "128 files lie side by side on the target, 16MiB each",
     );
-    says(&job("--file-test-mode=rndwr").notes, "128 flushes of each thread at the end");
+    says(&job("--file-test-mode=rndwr").notes, "128 flushes of each thread, within");
     says(&job("--file-test-mode=rndrd --rand-seed=7 --mysql-user=x").notes, "--seed");
 }
 

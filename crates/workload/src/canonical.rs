@@ -98,6 +98,9 @@ impl fmt::Display for Canonical<'_> {
             }
             if scope == Scope::Write {
                 writeln!(f, "fua = \"{}\"\nflush_every = {}", spec.fua, spec.flush_every)?;
+                if spec.flush_at_end > 0 {
+                    writeln!(f, "flush_at_end = {}", spec.flush_at_end)?;
+                }
                 if spec.flush_again {
                     writeln!(f, "flush_again = true")?;
                 }

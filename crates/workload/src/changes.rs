@@ -46,6 +46,9 @@ impl Spec {
                 Some(bursts) => format!("{} fsyncs every {}", bursts.burst, bursts.every),
             });
         }
+        if self.flush_at_end != named.flush_at_end {
+            all.push(format!("{} fsyncs at the end", self.flush_at_end));
+        }
         if self.fua != named.fua {
             all.push(match self.fua {
                 Percent::ALL => "dsync".to_owned(),

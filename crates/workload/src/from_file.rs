@@ -122,6 +122,7 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
         tables,
         fua: record.real("write.fua").map(Percent::from_fraction).unwrap_or_default(),
         flush_every: saturated(record.whole("write.flush_every").unwrap_or(0)),
+        flush_at_end: saturated(record.whole("write.flush_at_end").unwrap_or(0)),
         flush_again: record.flag("write.flush_again").unwrap_or(false),
         read_back: saturated(record.whole("write.read_back").unwrap_or(0)),
         arrivals: arrivals(record),

@@ -68,6 +68,7 @@ pub(crate) fn check(spec: &Spec, faults: &mut Faults) {
         ("file_set", spec.file_set.is_some()),
         ("flush", spec.flush_bursts.is_some()),
         ("write.flush_every", spec.flush_every > 0),
+        ("write.flush_at_end", spec.flush_at_end > 0),
         ("write.fua", spec.fua != Percent::ZERO),
         ("write.read_back", spec.read_back > 0),
         ("worker_step", spec.worker_step_bytes.is_some()),

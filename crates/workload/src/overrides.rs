@@ -68,7 +68,7 @@ impl Spec {
         }
         if self.mix[OpKind::Write.index()] == 0.0 {
             self.fua = Percent::ZERO;
-            (self.flush_every, self.flush_again) = (0, false);
+            (self.flush_every, self.flush_again, self.flush_at_end) = (0, false, 0);
             self.read_back = 0;
             self.flush_bursts = None;
         }
@@ -249,6 +249,7 @@ impl Spec {
         spec.arrivals = ArrivalKind::Closed { think_time_ns: 0, think_drains: false };
         spec.limits = Limits { time_ns: Some(time_ns), ramp_ns: time_ns / 4, ..Limits::UNLIMITED };
         spec.batches = Batches::default();
+        spec.flush_at_end = 0;
         spec
     }
 

@@ -30,6 +30,8 @@ pub(crate) enum Step {
     WaitUntil(u64),
     /// Nothing can be issued before a completion.
     WaitCompletion,
+    /// Nothing is issued any more.
+    Done,
 }
 
 /// See the module.
@@ -73,6 +75,11 @@ enum Mode {
     Open {
         arrivals: Arrivals,
         next_ns: u64,
+    },
+    /// One operation after the other, once all `slots` are free; so many are left.
+    Closing {
+        slots: u32,
+        left: u32,
     },
 }
 
@@ -154,10 +161,15 @@ impl Pacing {
         if let Mode::Closed = self.mode {
             return Step::Issue(None);
         }
-        self.timed_step(now_ns)
+        self.timed_step(now_ns, free)
     }
 
-    fn timed_step(&mut self, now_ns: u64) -> Step {
+    /// From now on `count` operations, one after the other, once what is in flight in its `slots` has completed.
+    pub(crate) fn close(&mut self, slots: u32, count: u32) {
+        self.mode = Mode::Closing { slots, left: count };
+    }
+
+    fn timed_step(&mut self, now_ns: u64, free: usize) -> Step {
         match &mut self.mode {
             Mode::Closed => Step::Issue(None),
             Mode::Think { ready_ns, .. } => match ready_ns.front() {
@@ -205,6 +217,12 @@ impl Pacing {
                 *next_ns = arrivals.next_ns();
                 Step::Issue(Some(due_ns))
             }
+            Mode::Closing { slots, .. } if free < *slots as usize => Step::WaitCompletion,
+            Mode::Closing { left: 0, .. } => Step::Done,
+            Mode::Closing { left, .. } => {
+                *left -= 1;
+                Step::Issue(None)
+            }
         }
     }
 
@@ -212,7 +230,7 @@ impl Pacing {
     #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64) {
         match &mut self.mode {
-            Mode::Closed | Mode::Flow { .. } | Mode::Open { .. } => {}
+            Mode::Closed | Mode::Flow { .. } | Mode::Open { .. } | Mode::Closing { .. } => {}
             Mode::Refill { low, in_flight, fills, .. } => {
                 *in_flight -= 1;
                 *fills |= *in_flight <= *low;
@@ -263,6 +281,7 @@ mod tests {
                 }
                 Step::WaitUntil(t) => now = flying.front().map_or(t, |&f| f.min(t)),
                 Step::WaitCompletion => now = flying[0],
+                Step::Done => return done,
             }
             if now > until_ns {
                 return done;
@@ -273,6 +292,23 @@ mod tests {
                 done += 1;
             }
         }
+    }
+
+    /// Once what was in flight has completed, one after the other, and nothing behind them.
+    #[test]
+    fn what_ends_it_comes_one_by_one() {
+        let mut pacing = Pacing::closed(4, 0, false);
+        assert_eq!((pacing.step(0, 4), pacing.step(0, 3)), (Step::Issue(None), Step::Issue(None)));
+        pacing.close(4, 2);
+        assert_eq!(
+            (pacing.step(1, 2), pacing.step(2, 3)),
+            (Step::WaitCompletion, Step::WaitCompletion)
+        );
+        assert_eq!(
+            (pacing.step(3, 4), pacing.step(4, 3)),
+            (Step::Issue(None), Step::WaitCompletion)
+        );
+        assert_eq!((pacing.step(5, 4), pacing.step(6, 4)), (Step::Issue(None), Step::Done));
     }
 
     #[test]

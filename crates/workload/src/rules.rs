@@ -94,6 +94,10 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
     if spec.flush_every > MAX_FLUSH_EVERY {
         faults.add("write.flush_every", "`flush_every` is a whole number from 0 to 10^9", "");
     }
+    if spec.flush_at_end > MAX_FLUSH_BURST {
+        let message = "`flush_at_end` is a whole number from 0 to 10^6";
+        faults.add("write.flush_at_end", message, "");
+    }
     if spec.flush_again && spec.flush_every == 0 {
         let message = "`flush_again` has no effect without `flush_every`";
         faults.add("write.flush_again", message, "give `flush_every` too, or remove it");

@@ -78,6 +78,7 @@ const WRITE: &[Key] = &[
     Key::optional("write.fua", ValueType::Percent),
     Key::optional("write.flush_every", COUNT),
     Key::optional("write.flush_again", ValueType::Flag),
+    Key::optional("write.flush_at_end", COUNT),
     Key::optional("write.read_back", COUNT),
 ];
 

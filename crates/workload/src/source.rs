@@ -99,6 +99,12 @@ pub trait Source: Debug + Send {
     /// An operation has completed at `now_ns`.
     fn completed(&mut self, op: &Op, token: Self::Token, outcome: Outcome, now_ns: u64);
 
+    /// The time or the share of the worker is over at `now_ns`. True: what it issues from now on ends it, still belongs to
+    /// the measured window, and ends with [`Next::Done`].
+    fn close(&mut self, _now_ns: u64) -> bool {
+        false
+    }
+
     /// The worker has ended at `end_ns`.
     fn end(&mut self, _end_ns: u64) -> SourceEnd {
         SourceEnd::default()
@@ -110,6 +116,11 @@ pub trait Source: Debug + Send {
 pub struct WorkloadSource {
     pacing: Pacing,
     stream: Stream,
+    slots: u32,
+    /// Flushes behind its last operation.
+    flush_at_end: u32,
+    /// Operations that were due and not issued when it was closed.
+    backlog_ops: u64,
 }
 
 impl WorkloadSource {
@@ -118,7 +129,8 @@ impl WorkloadSource {
     /// # Panics
     /// If there is no such worker.
     pub fn new(spec: &Spec, seed: u64, worker: u32, slots: u32, stream: Stream) -> Self {
-        Self { pacing: Pacing::new(spec, seed, worker, slots), stream }
+        let pacing = Pacing::new(spec, seed, worker, slots);
+        Self { pacing, stream, slots, flush_at_end: spec.flush_at_end(), backlog_ops: 0 }
     }
 
     /// Keeps its operations in proportion to those of other sources, where the workload has a weight.
@@ -147,6 +159,7 @@ impl Source for WorkloadSource {
             }
             Step::WaitUntil(due_ns) => Next::WaitUntil(due_ns),
             Step::WaitCompletion => Next::WaitCompletion,
+            Step::Done => Next::Done,
         }
     }
 
@@ -160,9 +173,19 @@ impl Source for WorkloadSource {
         self.stream.completed(op.kind);
     }
 
+    fn close(&mut self, now_ns: u64) -> bool {
+        if self.flush_at_end == 0 {
+            return false;
+        }
+        self.backlog_ops = self.pacing.backlog(now_ns);
+        self.pacing.close(self.slots, self.flush_at_end);
+        self.stream.close();
+        true
+    }
+
     fn end(&mut self, end_ns: u64) -> SourceEnd {
         SourceEnd {
-            backlog_ops: self.pacing.backlog(end_ns),
+            backlog_ops: self.backlog_ops + self.pacing.backlog(end_ns),
             recent_misses: self.stream.recent_misses(),
             walked: self.stream.walked(),
         }

@@ -417,6 +417,7 @@ pub struct Spec {
     pub(crate) fua: Percent,
     pub(crate) flush_every: u32,
     pub(crate) flush_again: bool,
+    pub(crate) flush_at_end: u32,
     pub(crate) read_back: u32,
     pub(crate) arrivals: ArrivalKind,
     pub(crate) batches: Batches,
@@ -487,7 +488,7 @@ impl Spec {
 
     /// Whether a kind is issued; flushes after every so many writes or operations count too.
     pub fn issues(&self, kind: OpKind) -> bool {
-        let flushes = self.flush_every > 0 || self.flush_bursts.is_some();
+        let flushes = self.flush_every > 0 || self.flush_bursts.is_some() || self.flush_at_end > 0;
         self.mix[kind.index()] > 0.0
             || (kind == OpKind::Flush && flushes)
             || (kind == OpKind::Read && self.read_back > 0)
@@ -563,6 +564,11 @@ impl Spec {
     /// A flush after so many writes is issued again after each operation until the next write.
     pub fn flush_again(&self) -> bool {
         self.flush_again
+    }
+
+    /// Flushes of a worker, one after the other, behind its last operation; they belong to the measured time.
+    pub fn flush_at_end(&self) -> u32 {
+        self.flush_at_end
     }
 
     /// After so many writes a worker reads them back, in their order; 0 = never.

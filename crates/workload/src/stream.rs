@@ -45,6 +45,18 @@ enum Path {
     One(Uniform, OpKind),
     Mix(MixedUniform),
     Any(Box<General>),
+    /// Flushes alone; counters and cursors are those of the stream before.
+    Flushes(Option<Box<Path>>),
+}
+
+impl Path {
+    /// The path before its stream gave flushes alone.
+    fn before(&self) -> &Self {
+        match self {
+            Self::Flushes(Some(before)) => before,
+            other => other,
+        }
+    }
 }
 
 impl Stream {
@@ -74,7 +86,18 @@ impl Stream {
             Path::One(uniform, kind) => uniform.next(*kind),
             Path::Mix(mixed) => mixed.next(),
             Path::Any(general) => Op::from_words(general.next_words()),
+            Path::Flushes(_) => Op::FLUSH,
         }
+    }
+
+    /// From now on it gives flushes alone.
+    pub(crate) fn close(&mut self) {
+        if let Path::Flushes(before) = &mut self.path {
+            debug_assert!(before.is_none(), "a stream is closed once");
+            return;
+        }
+        let before = std::mem::replace(&mut self.path, Path::Flushes(None));
+        self.path = Path::Flushes(Some(Box::new(before)));
     }
 
     /// An operation of this stream has completed.
@@ -88,8 +111,8 @@ impl Stream {
     /// Positions of its cursors (sequential and strided addresses), in the order of the
     /// specification; empty where there are none.
     pub fn walked(&self) -> Vec<u64> {
-        match &self.path {
-            Path::One(..) | Path::Mix(_) => Vec::new(),
+        match self.path.before() {
+            Path::One(..) | Path::Mix(_) | Path::Flushes(_) => Vec::new(),
             Path::Any(general) => {
                 let patterns = general.tables.iter().flat_map(|table| &table.patterns);
                 patterns.filter_map(Pattern::walked).collect()
@@ -110,8 +133,8 @@ impl Stream {
     /// The number of operations that were to repeat a recent address when there was none yet, and
     /// went to a uniformly drawn one instead.
     pub fn recent_misses(&self) -> u64 {
-        match &self.path {
-            Path::One(..) | Path::Mix(_) => 0,
+        match self.path.before() {
+            Path::One(..) | Path::Mix(_) | Path::Flushes(_) => 0,
             Path::Any(general) => general.recent_misses,
         }
     }

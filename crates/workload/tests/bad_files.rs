@@ -104,6 +104,10 @@ const CASES: &[(&str, &str)] = &[
         "3:46 [1] `flow` means nothing for a loop that is `open` (it belongs to `closed`; leave the key out)\n3:46 [1] `flow` goes with a closed loop without think time (leave one of them out)",
     ),
     (
+        "mix = { write = 1 }\nwrite = { flush_at_end = 2000000 }",
+        "3:26 [2000000] `flush_at_end` is a whole number from 0 to 10^6",
+    ),
+    (
         "mix = { write = 1 }\nwrite = { read_back = 2000000 }",
         "3:23 [2000000] `read_back` is a whole number from 0 to 1048576",
     ),

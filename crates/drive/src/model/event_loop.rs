@@ -89,6 +89,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
         let limits = plan.cell.spec.limits();
         let window_start_ns = start_ns + limits.start_after_ns + limits.ramp_ns;
         let last_ns = match workers.iter().map(|w| w.until_ns).max() {
+            // Workers flush behind their last operation.
+            _ if plan.flushes_at_end() => u64::MAX,
             None | Some(u64::MAX) => u64::MAX,
             Some(until_ns) => until_ns - 1,
         };
@@ -240,6 +242,9 @@ impl<'a, S: Source> EventLoop<'a, S> {
         if self.now_ns >= worker.until_ns {
             why = Some(Ended::Time);
         }
+        if why.is_some_and(|why| worker.closes(self.now_ns, why)) {
+            why = None;
+        }
         if why.is_none() {
             due_ns = worker.issue(self.machine, self.now_ns);
             why = worker.is_source_at_end().then_some(Ended::Ops);
@@ -290,7 +295,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
             // Not counted: its worker had ended.
             return;
         }
-        if self.now_ns >= worker.until_ns {
+        if self.now_ns >= worker.until_ns && !worker.closes(self.now_ns, Ended::Time) {
             self.due_queue.set(index, NEVER);
             self.end(index, Ended::Time);
             return;

@@ -40,6 +40,8 @@ pub(super) struct Worker<S: Source> {
     pub(super) window_start_ns: u64,
     /// The first instant after its window; `u64::MAX` where time does not end it.
     pub(super) until_ns: u64,
+    /// Its time or share is over, for this reason, and its source gives what ends it.
+    closing: Option<Ended>,
     /// When its window ended, and why; None while it works.
     pub(super) ended: Option<(u64, Ended)>,
 }
@@ -71,6 +73,7 @@ impl<S: Source> Worker<S> {
             measured: false,
             window_start_ns: 0,
             until_ns: u64::MAX,
+            closing: None,
             ended: None,
         }
     }
@@ -152,6 +155,18 @@ impl<S: Source> Worker<S> {
         self.share.is_done(self.ops, self.bytes)
     }
 
+    /// Its time or share is over: whether its source has operations behind its last one, which the window still has.
+    #[cold]
+    pub(super) fn closes(&mut self, now_ns: u64, why: Ended) -> bool {
+        if self.closing.is_some() || !self.measured || !self.source.close(now_ns) {
+            return false;
+        }
+        self.closing = Some(why);
+        self.until_ns = u64::MAX;
+        self.share = Share::ALL;
+        true
+    }
+
     /// The measured window begins: what is in flight was carried into it.
     #[cold]
     pub(super) fn begin_window(&mut self) {
@@ -167,6 +182,7 @@ impl<S: Source> Worker<S> {
     #[cold]
     pub(super) fn end(&mut self, end_ns: u64, why: Ended) {
         let why = if end_ns >= self.until_ns { Ended::Time } else { why };
+        let why = self.closing.filter(|_| why == Ended::Ops).unwrap_or(why);
         let end_ns = end_ns.min(self.until_ns);
         let within = |s: &Slot<S::Token>| i128::from(end_ns.saturating_sub(s.submitted_ns));
         self.carried_out_ns = self.in_flight.iter().map(within).sum();

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::cpu::CpuTime;
 use crate::engine::{Engine, Wait};
-use crate::in_flight::{AT_SUBMISSION, InFlight};
+use crate::in_flight::{AT_SUBMISSION, InFlight, Share};
 use crate::latency_breakdown::{LatencyBreakdown, Span};
 use crate::memory::Buffers;
 use crate::recorder::Run;
@@ -65,6 +65,8 @@ pub(super) struct WorkerLoop<S: Source> {
     /// Findings of verification; None where content is not verified.
     tally: Option<Box<Verification>>,
     flushes: Flushes,
+    /// The worker's time or share is over, for this reason, and its source gives what ends it.
+    closing: Option<Ended>,
     pub(super) ended: Ended,
     hung: Option<Hung>,
 }
@@ -111,6 +113,7 @@ impl<S: Source> WorkerLoop<S> {
             first_corruption: None,
             tally: None,
             flushes: Flushes::default(),
+            closing: None,
             ended: Ended::Time,
             hung: None,
         }
@@ -138,6 +141,9 @@ impl<S: Source> WorkerLoop<S> {
                 self.begin_window(w);
             }
             if self.now_ns >= self.window_end_ns {
+                if self.closes(w, Ended::Time) {
+                    continue;
+                }
                 break Ok(());
             }
             if w.control.stop.load(Ordering::Relaxed) {
@@ -152,7 +158,10 @@ impl<S: Source> WorkerLoop<S> {
                 break Ok(());
             }
             if let Some(ended) = self.is_complete(w) {
-                self.ended = ended;
+                if self.closes(w, ended) {
+                    continue;
+                }
+                self.ended = self.closing.unwrap_or(ended);
                 break Ok(());
             }
             let wait = self.fill(w, engine, buffers);
@@ -170,6 +179,19 @@ impl<S: Source> WorkerLoop<S> {
         }
         drained?;
         result
+    }
+
+    /// Whether the source has operations behind its last one: the window goes on until these have completed.
+    #[cold]
+    fn closes(&mut self, w: &mut Worker<S>, why: Ended) -> bool {
+        if self.closing.is_some() || !w.recorder.measuring() || !w.source.close(self.now_ns) {
+            return false;
+        }
+        self.closing = Some(why);
+        self.held = None;
+        self.window_end_ns = u64::MAX;
+        w.limits.share = Share::ALL;
+        true
     }
 
     /// Waits for what is still in flight: it belongs to no window, but the kernel holds its

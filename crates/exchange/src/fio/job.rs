@@ -50,8 +50,7 @@ impl Reading<'_> {
         let (addresses, is_alone) = self.addresses(&walk, &mix, &blocks, &region);
         let active = self.extent(&region, place.part, is_alone, &blocks, &mix, &walk);
         let limits = self.limits(&region, place, &mix, &blocks, &walk);
-        let durable = self.durable(&mix);
-        self.end_flush(&mix, direct);
+        let durable = self.durable(&mix, region.files);
         let content = self.content(&mix);
         self.traps(&mix, direct, threads);
         let (name, about) = self.name();
@@ -252,7 +251,10 @@ impl Reading<'_> {
             (true, bytes) if bytes > block => Some(Walk::Backward(bytes - block, bytes - block)),
             (true, _) => {
                 let words = "blocks that overlap the one before are not issued";
-                let help = format!("go back by more than a block, such as `:-{}`", block.saturating_mul(2));
+                let help = format!(
+                    "go back by more than a block, such as `:-{}`",
+                    block.saturating_mul(2)
+                );
                 self.refuse(opt, words, help);
                 None
             }
@@ -395,7 +397,7 @@ impl Reading<'_> {
     }
 
     /// The keys of `[write]` that make writes durable.
-    fn durable(&mut self, mix: &[(&str, f64)]) -> String {
+    fn durable(&mut self, mix: &[(&str, f64)], files: u64) -> String {
         let writes = mix.iter().any(|(kind, _)| *kind == "write");
         let (fsync, fdatasync) = (self.count("fsync"), self.count("fdatasync"));
         let (fsync, fdatasync) = (fsync.unwrap_or(0), fdatasync.unwrap_or(0));
@@ -417,6 +419,11 @@ impl Reading<'_> {
                 );
             }
         }
+        let at_end = ["end_fsync", "fsync_on_close"].into_iter().find(|name| self.flag(name));
+        if let (Some(opt), true) = (at_end.and_then(|name| self.opt(name)), writes) {
+            let _ = writeln!(out, "flush_at_end = {files}");
+            self.note(opt, "a flush of each file behind the last operation, within the measured time, as in fio");
+        }
         let backlog = self.count("verify_backlog").unwrap_or(0);
         if backlog > 0 && writes && self.verifies() {
             let _ = writeln!(out, "read_back = {backlog}");
@@ -437,19 +444,6 @@ impl Reading<'_> {
             }
         }
         out
-    }
-
-    /// Refuses a flush at the end of buffered writes: fio counts it in the time of the job.
-    fn end_flush(&mut self, mix: &[(&str, f64)], direct: bool) {
-        let name = ["end_fsync", "fsync_on_close"].into_iter().find(|name| self.flag(name));
-        let writes = mix.iter().any(|(kind, _)| *kind == "write");
-        if let (Some(opt), true) = (name.and_then(|name| self.opt(name)), writes && !direct) {
-            let words = format!(
-                "`{}` of buffered writes can't be honoured: fio counts the flush at the end in its time",
-                opt.name
-            );
-            self.refuse(opt, words, "use direct=1, or fsync=N for a flush after N writes");
-        }
     }
 
     /// Whether the content is to be verified.

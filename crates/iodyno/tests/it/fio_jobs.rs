@@ -147,6 +147,63 @@ fn jobs_are_varied() {
     assert_eq!(cells(&place.document(&words.replace("scratch:", "ram:"))).len(), 4);
 }
 
+/// The flushes of `end_fsync`: one of each file of each clone, behind all else and within the measured time, whatever ends
+/// the job; as many as fio issues.
+#[test]
+fn flushes_at_the_end_are_measured() {
+    let place = Place::new();
+    let jobs =
+        "[a]\nrw=write\nbs=64k\nsize=1m\nnrfiles=2\nnumjobs=3\nioengine=psync\nend_fsync=1\n";
+    place.write("bytes.fio", jobs);
+    place.write("time.fio", format!("{jobs}time_based\nruntime=100ms\n"));
+    place.write("rate.fio", format!("{jobs}ioengine=libaio\niodepth=4\nrate_iops=500\n"));
+    let flushes = {
+        let mut fio = std::process::Command::new("fio");
+        fio.args(["bytes.fio", "--output=/dev/null", "--write_iolog=log"]);
+        match fio.current_dir(place.path("")).status() {
+            Ok(status) => {
+                assert!(status.success());
+                // The clones append to one log.
+                let log = std::fs::read_to_string(place.path("log")).unwrap();
+                log.lines().filter(|line| line.contains(" sync ")).count() as u64
+            }
+            Err(_) => 6,
+        }
+    };
+    assert_eq!(flushes, 6);
+    for target in ["model:ssd-sata3-mlc-200g", "scratch:4MiB", "ram:4MiB"] {
+        for job in ["bytes.fio", "time.fio", "rate.fio"] {
+            let record = format!("{job}-{}.trace", &target[..3]);
+            let document =
+                place.document(&format!("run {job} --on {target} --record-trace {record}"));
+            let cell = &cells(&document)[0];
+            assert_eq!(cell["flush"]["ops"], flushes, "{job} on {target}: {cell}");
+            if job != "time.fio" {
+                assert_eq!(cell["write"]["ops"], 48, "{job} on {target}: {cell}");
+            }
+            // Of each worker nothing is behind its flushes.
+            let text = std::fs::read_to_string(place.path(&record)).unwrap();
+            for worker in 0..3 {
+                let worker = format!("{worker}");
+                let words = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+                let begins = words.filter(|words| words[0] == "o" && words[3] == worker);
+                let kinds: Vec<bool> = begins.map(|words| words[5] == "f").collect();
+                let (before, last) = kinds.split_at(kinds.len() - 2);
+                assert!(last == [true; 2] && !before.contains(&true), "{job} on {target}");
+            }
+            // The time of the flushes of one worker is within it.
+            let flush_s = cell["flush"]["latency_ns"]["min"].as_f64().unwrap() * 2e-9;
+            assert!(cell["seconds"].as_f64().unwrap() >= flush_s, "{cell}");
+            if job == "time.fio" {
+                assert!(cell["seconds"].as_f64().unwrap() > 0.1, "{cell}");
+                assert_eq!(cell["ended"], "time", "{cell}");
+            }
+            let codes = cell["verdicts"].to_string();
+            assert!(!codes.contains("INVALID") && !codes.contains("LITTLE"), "{codes}");
+        }
+    }
+}
+
 /// Example files whose jobs iodyno refuses, with what it says; those whose engine it lacks are not in the list.
 const REFUSED_EXAMPLES: &[(&str, &str)] = &[
     ("cmdprio-bssplit.fio", "`cmdprio_bssplit`"),
