@@ -82,7 +82,24 @@ impl Stream {
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline; the socket or TLS failed.
-    pub fn send(&self, mut bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
+    pub fn send(&self, bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
+        self.send_until(bytes, || deadline)
+    }
+
+    /// Sends all bytes, and waits as long as the other end takes some of them within `patience`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] where it took none for so long; the socket or TLS failed.
+    pub fn send_unless_stalled(&self, bytes: &[u8], patience: Duration) -> io::Result<()> {
+        self.send_until(bytes, || Instant::now().checked_add(patience))
+    }
+
+    /// `deadline` is that of the next wait.
+    fn send_until(
+        &self,
+        mut bytes: &[u8],
+        deadline: impl Fn() -> Option<Instant>,
+    ) -> io::Result<()> {
         let fd = self.socket.as_fd();
         loop {
             let is_sent = match &self.tls {
@@ -107,7 +124,7 @@ impl Stream {
             if is_sent {
                 return Ok(());
             }
-            if syscalls::wait(fd, false, true, None, deadline)?.nothing() {
+            if syscalls::wait(fd, false, true, None, deadline())?.nothing() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }

@@ -36,6 +36,11 @@ pub fn clean_lines(text: &str) -> Cow<'_, str> {
 
 fn clean_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     let escaped = |c: char| is_hidden(c) && !stays(c);
+    // Of printable ASCII nothing is hidden, and most text is nothing else.
+    let is_printable = |byte: &u8| (b' '..=b'~').contains(byte);
+    if text.as_bytes().iter().all(is_printable) {
+        return Cow::Borrowed(text);
+    }
     if !text.contains(escaped) {
         return Cow::Borrowed(text);
     }

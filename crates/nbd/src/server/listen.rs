@@ -13,7 +13,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Silence after which a TCP client's machine is asked whether it is there.
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +182,9 @@ impl Listener {
                         Endpoint::Tcp(_) => {
                             // Requests are small and waited for: disable Nagle's algorithm.
                             let _ = sockopt::set_tcp_nodelay(&socket, true);
+                            // The connection of a machine that is gone ends.
+                            let _ = sockopt::set_socket_keepalive(&socket, true);
+                            let _ = sockopt::set_tcp_keepidle(&socket, KEEP_ALIVE_IDLE);
                             address
                                 .and_then(|a| SocketAddr::try_from(a).ok())
                                 .map_or_else(|| self.endpoint.to_string(), |a| a.to_string())
