@@ -16,7 +16,7 @@ use iodyno_units::{parse_percent, parse_size};
 use iodyno_workload::{Block, MAX_DEPTH, MAX_THREADS};
 pub use log::{
     Log, LogCheck, LogClient, LogCommand, LogCreate, LogOutput, LogPublish, LogQuery, LogRead,
-    LogServe,
+    LogReplay, LogServe,
 };
 pub use log_bench::LogBench;
 pub use replay::Replay;

@@ -3,8 +3,10 @@
 mod check;
 mod client;
 mod create;
+mod print;
 mod publish;
 mod read;
+mod read_target;
 mod serve;
 
 use crate::args::{Cli, Log, LogCommand};

@@ -1,13 +1,16 @@
 //! The committer: one thread that carries out what the log wants to be written and flushed. What is appended meanwhile
 //! shares the next write.
 
-use crate::shared::{Core, wait};
+use crate::shared::{ChunkBuffer, Core, wait};
 use iodyno_msglog::Action;
+use std::sync::PoisonError;
 
 /// Runs until the server ends and nothing waits.
 pub(crate) fn run(core: &Core) {
     let guard = FailsOnPanic(core);
     let mut shared = core.lock();
+    // Nothing has come for a time.
+    let mut is_idle = false;
     loop {
         let failure = match shared.log.next_action() {
             Some(Action::Write { chunk, offset_bytes, len_bytes, buffer }) => {
@@ -28,16 +31,28 @@ pub(crate) fn run(core: &Core) {
                 shared.log.flushed(result.is_ok());
                 result.err().map(|error| format!("a flush failed: {error}"))
             }
+            None if shared.log.wants_end() && (shared.is_ending || is_idle) => {
+                let chunk_bytes = core.layout.chunk_bytes as usize;
+                shared.log.append_end(&mut || ChunkBuffer(core.storage.buffer(chunk_bytes)));
+                continue;
+            }
             None if shared.is_ending
                 && (shared.log.chunks_waiting() == 0 || shared.log.is_broken()) =>
             {
                 break;
+            }
+            None if shared.log.wants_end() => {
+                let waited = core.work.wait_timeout(shared, core.limits.idle);
+                let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                (shared, is_idle) = (after, timeout.timed_out());
+                continue;
             }
             None => {
                 shared = wait(&core.work, shared);
                 continue;
             }
         };
+        is_idle = false;
         if let Some(failure) = failure {
             shared.fail(failure);
         }

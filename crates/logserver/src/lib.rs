@@ -2,6 +2,7 @@
 //! subscribers.
 //!
 //! * [`storage`]: files, block devices, memory and NBD exports as [`iodyno_msglog::Storage`], opened through `target`;
+//! * [`ReadingThreads`]: what reads a target before it is needed;
 //! * [`Server`]: threads, sockets and locks around [`iodyno_msglog::Log`].
 //!
 //! The protocol's bytes are in `iodyno_msglog::protocol`.
@@ -10,6 +11,7 @@ mod commit;
 mod limits;
 mod open;
 mod publishers;
+mod read_ahead;
 mod receive;
 mod send;
 mod server;
@@ -21,4 +23,5 @@ mod wanted;
 
 pub use limits::Limits;
 pub use open::{Found, open_log};
+pub use read_ahead::ReadingThreads;
 pub use server::{Server, ServerOptions, StartError};

@@ -14,8 +14,14 @@ pub struct Limits {
     pub send_bytes: usize,
     /// Bytes of the latest chunks that are kept in memory for subscribers.
     pub recent_bytes: usize,
+    /// Streams that read the target ahead, by threads and memory of their own; others read when they need it.
+    pub readers_ahead: usize,
     /// Time for connections to end in order when the server stops.
     pub stop: Duration,
+    /// A log to which nothing comes for so long gets a chunk that says that all of it is durable.
+    pub idle: Duration,
+    /// A client that takes nothing of what is sent to it for so long, or that leaves a frame unfinished, is disconnected.
+    pub stall: Duration,
     /// Time for a client to close its end behind an error.
     pub linger: Duration,
 }
@@ -27,7 +33,10 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             send_bytes: 256 << 10,
             recent_bytes: 8 << 20,
+            readers_ahead: 16,
             stop: Duration::from_secs(5),
+            idle: Duration::from_secs(1),
+            stall: Duration::from_secs(300),
             linger: Duration::from_secs(1),
         }
     }

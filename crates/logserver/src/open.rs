@@ -1,8 +1,10 @@
 //! Reads the log of a target for its server, or to check it.
 
+use crate::read_ahead::ReadingThreads;
 use iodyno_msglog::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS};
-use iodyno_msglog::recovery::recover;
+use iodyno_msglog::recovery::recover_ahead;
 use iodyno_msglog::{Layout, OpenError, Recovered, Storage};
+use std::sync::Arc;
 
 /// What was found on a target.
 #[derive(Debug)]
@@ -21,9 +23,10 @@ pub struct Found {
 ///
 /// # Errors
 /// There is none, or the target fails.
-pub fn open_log(storage: &dyn Storage) -> Result<Found, OpenError> {
+pub fn open_log(storage: &Arc<dyn Storage>) -> Result<Found, OpenError> {
     let (mut publisher_max, mut first_message) = (0, None);
-    let recovered = recover(storage, |chunk| {
+    let ahead = ReadingThreads::start(storage);
+    let recovered = recover_ahead(&**storage, ahead, |chunk| {
         if chunk.header.messages > 0 {
             first_message.get_or_insert(chunk.header.first_message);
         }
@@ -31,7 +34,7 @@ pub fn open_log(storage: &dyn Storage) -> Result<Found, OpenError> {
             publisher_max = publisher_max.max(record.publisher);
         }
     })?;
-    let lost_descriptions = lost_descriptions(storage, &recovered.layout);
+    let lost_descriptions = lost_descriptions(&**storage, &recovered.layout);
     Ok(Found { recovered, publisher_max, first_message, lost_descriptions })
 }
 

@@ -66,11 +66,11 @@ impl Input {
         &self.bytes[self.start..self.end]
     }
 
-    /// Receives more, with space for a frame of `frame_bytes_max` and a little more.
+    /// Receives more, with space for so many bytes, and for the frame that has begun, of `frame_bytes_max` at most.
     fn receive(
         &mut self,
         stream: &Stream,
-        frame_bytes_max: usize,
+        (space_bytes, frame_bytes_max): (usize, usize),
         deadline: Option<Instant>,
     ) -> Result<(), Stop> {
         if self.start > 0 {
@@ -78,7 +78,7 @@ impl Input {
             (self.start, self.end) = (0, self.end - self.start);
         }
         let begun = protocol::frame_bytes(self.filled()).unwrap_or(0).min(frame_bytes_max + 4);
-        let needed = begun.max(if deadline.is_none() { RECEIVE_BYTES } else { 0 });
+        let needed = begun.max(space_bytes);
         if self.bytes.len() < needed {
             self.bytes.resize(needed, 0);
         }
@@ -130,7 +130,7 @@ impl Reader<'_> {
         let deadline = Some(Instant::now() + self.core.limits.handshake);
         loop {
             let Some(frame) = protocol::frame(input.filled(), HELLO_BYTES_MAX)? else {
-                input.receive(stream, HELLO_BYTES_MAX, deadline)?;
+                input.receive(stream, (0, HELLO_BYTES_MAX), deadline)?;
                 continue;
             };
             let Request::Hello { version, token: given } =
@@ -220,7 +220,11 @@ impl Reader<'_> {
             match other {
                 Some(request) => self.request(&request)?,
                 None if taken == 0 => {
-                    input.receive(stream, bytes_max, None)?;
+                    // Between frames a client may be silent for ever, within one it may not.
+                    let stall = self.core.limits.stall;
+                    let is_within = !input.filled().is_empty();
+                    let deadline = is_within.then(|| Instant::now() + stall);
+                    input.receive(stream, (RECEIVE_BYTES, bytes_max), deadline)?;
                     continue;
                 }
                 None => {}

@@ -72,7 +72,7 @@ pub(crate) fn run(core: &Core, id: u64, stream: &Stream) {
                 Reply::Status { json: &json }.encode(&mut out);
             }
             match taken {
-                Some(Task::Read(order)) => match Cursor::open(&*storage, shared, order) {
+                Some(Task::Read(order)) => match Cursor::open(&storage, shared, order) {
                     Ok(cursor) => {
                         Reply::Stream { first: cursor.next() }.encode(&mut out);
                         work = Some(Work::Cursor(Box::new(cursor)));
@@ -121,8 +121,11 @@ pub(crate) fn run(core: &Core, id: u64, stream: &Stream) {
         if let Some(error) = &error {
             error.as_reply().encode(&mut out);
         }
-        let deadline = error.as_ref().map(|_| Instant::now() + core.limits.handshake);
-        if !out.is_empty() && stream.send(&out, deadline).is_err() {
+        let sent = match &error {
+            Some(_) => stream.send(&out, Some(Instant::now() + core.limits.handshake)),
+            None => stream.send_unless_stalled(&out, core.limits.stall),
+        };
+        if sent.is_err() {
             break;
         }
         if error.is_some() {

@@ -140,6 +140,8 @@ pub(crate) struct Core {
     /// Places that were found damaged, and are skipped.
     pub(crate) damages: Vec<Damage>,
     shared: Mutex<Shared>,
+    /// Counts the streams that read the target ahead.
+    pub(crate) readers: Arc<()>,
     /// The committer waits here.
     pub(crate) work: Condvar,
     /// Connections that can't append now wait here.
@@ -163,6 +165,7 @@ impl Core {
             durability,
             damages,
             shared: Mutex::new(shared),
+            readers: Arc::default(),
             work: Condvar::new(),
             space: Condvar::new(),
             departure: Condvar::new(),

@@ -55,7 +55,7 @@ impl Snapshot {
                     key,
                     body: &value.body,
                 };
-                if self.wanted.matches(&message) {
+                if self.wanted.matches(value.number, &message) {
                     Reply::Value { number: value.number, message }.encode(out);
                     self.count += 1;
                 }

@@ -1,11 +1,13 @@
 //! A stream of messages: reads the log by a cursor of its own, from the latest chunks in memory or from the target, and
 //! encodes what was requested. It waits for nothing, and holds nothing of what its client has not taken yet but one buffer.
 
+use crate::read_ahead::{Permit, ReadingThreads};
 use crate::shared::{Core, Shared};
 use crate::wanted::{Order, Wanted};
 use iodyno_msglog::chunk::Invalid;
 use iodyno_msglog::protocol::{End, ErrorCode, Reply, ServerError, Start};
 use iodyno_msglog::{Chunk, SegmentReader, Storage};
+use std::sync::Arc;
 
 /// How far a stream came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +22,9 @@ pub(crate) enum Progress {
 
 /// See the file.
 pub(crate) struct Cursor<'a> {
-    storage: &'a dyn Storage,
+    storage: &'a Arc<dyn Storage>,
     wanted: Wanted,
-    /// Its memory is taken where it is needed first.
+    /// Its memory and its threads are taken where they are needed, and given back when it has come to the end.
     reader: Option<SegmentReader<'a>>,
     /// Place of the next chunk.
     position: u64,
@@ -48,7 +50,7 @@ fn gone(core: &Core, shared: &Shared, next: u64) -> ServerError {
 impl<'a> Cursor<'a> {
     /// Finds the beginning.
     pub(crate) fn open(
-        storage: &'a dyn Storage,
+        storage: &'a Arc<dyn Storage>,
         shared: &Shared,
         order: Order,
     ) -> Result<Self, ServerError> {
@@ -118,7 +120,10 @@ impl<'a> Cursor<'a> {
                 return Ok(Progress::More);
             }
             let shared = core.lock();
-            if self.position >= shared.log.durable_position() {
+            let durable = shared.log.durable_position();
+            if self.position >= durable {
+                drop(shared);
+                self.reader = None;
                 return Ok(Progress::UpToDate);
             }
             if self.position < shared.log.oldest_position() {
@@ -134,14 +139,18 @@ impl<'a> Cursor<'a> {
                 }
                 continue;
             }
-            self.read(core, out)?;
+            self.read(core, durable, out)?;
         }
     }
 
     /// Takes the next chunk from the target.
-    fn read(&mut self, core: &Core, out: &mut Vec<u8>) -> Result<(), ServerError> {
-        let mut reader =
-            self.reader.take().unwrap_or_else(|| SegmentReader::new(self.storage, core.layout));
+    fn read(&mut self, core: &Core, durable: u64, out: &mut Vec<u8>) -> Result<(), ServerError> {
+        let mut reader = self.reader.take().unwrap_or_else(|| {
+            let permit = Permit::of(&core.readers, core.limits.readers_ahead);
+            let ahead = permit.and_then(|it| ReadingThreads::with_permit(self.storage, it.into()));
+            SegmentReader::new(&**self.storage, core.layout).with_ahead(ahead)
+        });
+        reader.ends_at(durable);
         let mut result = match reader.chunk(self.position) {
             Ok(chunk) => Ok(self.take(core, &chunk, out)),
             Err(invalid) => Err(invalid),
@@ -207,7 +216,7 @@ impl<'a> Cursor<'a> {
                 let is_in_range = number >= self.next
                     && message.time_ns >= self.from_ns
                     && self.end.is_none_or(|end| number < end);
-                if is_in_range && self.wanted.matches(&message) {
+                if is_in_range && self.wanted.matches(number, &message) {
                     Reply::Message { number, message }.encode(out);
                 }
             }

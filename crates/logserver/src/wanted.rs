@@ -20,9 +20,9 @@ impl Wanted {
         Ok(Self { topic: topic.into(), filter })
     }
 
-    pub(crate) fn matches(&self, message: &Message<'_>) -> bool {
+    pub(crate) fn matches(&self, number: u64, message: &Message<'_>) -> bool {
         self.takes_topic(message.topic)
-            && self.filter.as_ref().is_none_or(|filter| filter.matches(message))
+            && self.filter.as_ref().is_none_or(|filter| filter.matches(number, message))
     }
 
     pub(crate) fn takes_topic(&self, topic: &str) -> bool {

@@ -192,11 +192,9 @@ impl<'a> Chunk<'a> {
         if crc_fast::crc32_iscsi(&used[CHECKED_FROM..]) != header.checksum {
             return Err(Invalid::Checksum);
         }
-        let chunk = Self { header, whole };
-        let mut records = chunk.records();
-        let messages = records.by_ref().filter(|record| record.kind.is_message()).count();
-        let is_whole = records.rest.is_empty() && messages == header.messages as usize;
-        is_whole.then_some(chunk).ok_or(Invalid::Record)
+        let messages = count_messages(&used[CHUNK_HEADER_BYTES..]);
+        let is_whole = messages == Some(header.messages);
+        is_whole.then_some(Self { header, whole }).ok_or(Invalid::Record)
     }
 
     /// The chunk with a header that this process has sealed, or checked, itself.
@@ -209,17 +207,30 @@ impl<'a> Chunk<'a> {
         Records { rest: &self.whole[CHUNK_HEADER_BYTES..self.header.used_bytes as usize] }
     }
 
-    /// All its bytes.
-    pub fn bytes(&self) -> &'a [u8] {
-        self.whole
-    }
-
     /// Its messages with their numbers, in their order.
     pub fn messages(&self) -> impl Iterator<Item = (u64, Message<'a>)> + use<'a> {
-        let first = self.header.first_message;
-        let messages = self.records().filter(|record| record.kind.is_message());
-        messages.enumerate().map(move |(i, message)| (first + i as u64, message))
+        let (mut records, mut next) = (self.records(), self.header.first_message);
+        core::iter::from_fn(move || {
+            loop {
+                let record = records.next()?;
+                if record.kind.is_message() {
+                    next += 1;
+                    return Some((next - 1, record));
+                }
+            }
+        })
     }
+}
+
+/// Messages among the records that `rest` consists of. None where it is anything else.
+fn count_messages(mut rest: &[u8]) -> Option<u32> {
+    let mut messages = 0;
+    while !rest.is_empty() {
+        let (message, length) = Message::decode(rest)?;
+        messages += u32::from(message.kind.is_message());
+        rest = &rest[length..];
+    }
+    Some(messages)
 }
 
 /// Records of a chunk.
@@ -231,6 +242,7 @@ pub struct Records<'a> {
 impl<'a> Iterator for Records<'a> {
     type Item = Message<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Message<'a>> {
         let (message, length) = Message::decode(self.rest)?;
         self.rest = &self.rest[length..];

@@ -5,6 +5,7 @@ mod publisher;
 
 pub use publisher::{AtLimit, Publisher, PublisherOptions};
 
+use crate::lines::Lines;
 use crate::protocol::{
     self, End, FRAME_BYTES_MAX, Malformed, Reply, Request, ServerError, Start, VERSION, Welcome,
 };
@@ -175,6 +176,17 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
+    /// Puts messages and values that were received already into lines: `most` of them, until the lines are full, or up to
+    /// another reply. How many there were.
+    ///
+    /// # Errors
+    /// What is there is no reply.
+    pub fn put_received(&mut self, lines: &mut Lines, most: u64) -> Result<u64, ClientError> {
+        let (count, taken) = put_all(&self.input[self.start..self.end], lines, most)?;
+        self.start += taken;
+        Ok(count)
+    }
+
     fn receive(&mut self) -> Result<(), ClientError> {
         if self.start > 0 {
             self.input.copy_within(self.start..self.end, 0);
@@ -237,6 +249,22 @@ impl<S: Read + Write> Connection<S> {
             other => Err(unexpected(&other)),
         }
     }
+}
+
+/// Puts the messages and values at the start of `input` into lines. How many they are, and their bytes.
+fn put_all(input: &[u8], lines: &mut Lines, most: u64) -> Result<(u64, usize), Malformed> {
+    let (mut count, mut taken) = (0, 0);
+    while count < most && !lines.is_full() {
+        let Some(frame) = protocol::frame(&input[taken..], FRAME_BYTES_MAX)? else { break };
+        match Reply::decode(frame.kind, frame.fields)? {
+            Reply::Message { number, message } | Reply::Value { number, message } => {
+                lines.put(number, &message);
+            }
+            _ => break,
+        }
+        (count, taken) = (count + 1, taken + frame.taken);
+    }
+    Ok((count, taken))
 }
 
 /// The error of a reply that does not belong where it came.

@@ -58,9 +58,9 @@ impl Filter {
         }
     }
 
-    /// Whether a message matches. The body is parsed if a path is looked at, once.
-    pub fn matches(&self, message: &Message<'_>) -> bool {
-        evaluate::holds(&self.condition, message)
+    /// Whether a message with this number matches. The body is parsed if a path is looked at, once.
+    pub fn matches(&self, number: u64, message: &Message<'_>) -> bool {
+        evaluate::holds(&self.condition, number, message)
     }
 }
 
@@ -161,6 +161,7 @@ enum Operand {
 enum Header {
     Topic,
     Key,
+    Number,
     Time,
     Publisher,
     Sequence,
@@ -168,9 +169,10 @@ enum Header {
 }
 
 impl Header {
-    const NAMES: [(&'static str, Self); 6] = [
+    const NAMES: [(&'static str, Self); 7] = [
         ("topic", Self::Topic),
         ("key", Self::Key),
+        ("number", Self::Number),
         ("time", Self::Time),
         ("publisher", Self::Publisher),
         ("sequence", Self::Sequence),

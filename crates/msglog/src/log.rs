@@ -148,6 +148,8 @@ pub struct Tail {
     pub index: VecDeque<IndexEntry>,
     /// Latest time of publication in each segment before the tail's, from the oldest on.
     pub segment_times_ns: VecDeque<u64>,
+    /// Nothing has been appended since the last empty chunk: see [`Log::append_end`].
+    pub is_ended: bool,
 }
 
 impl Tail {
@@ -162,6 +164,7 @@ impl Tail {
             epoch: 1,
             index: VecDeque::new(),
             segment_times_ns: VecDeque::new(),
+            is_ended: true,
         }
     }
 }
@@ -319,6 +322,24 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         Ok(number)
     }
 
+    /// Whether [`Log::append_end`] has something to do.
+    pub fn wants_end(&self) -> bool {
+        let is_at_rest = self.closed.is_empty() && self.open.is_none() && !self.commit.is_broken();
+        // A segment is entered, and another one dropped, for messages alone.
+        let is_within = !self.tail.position.is_multiple_of(self.layout.segment_bytes);
+        is_at_rest && is_within && !self.tail.is_ended
+    }
+
+    /// For a log at rest, all of which is durable: an empty chunk that says so. It proves that damage before it is damage, and no
+    /// end that was being written.
+    pub fn append_end(&mut self, buffers: &mut impl FnMut() -> B) {
+        if self.wants_end() {
+            self.begin_chunk(buffers);
+            self.close(false);
+            self.tail.is_ended = true;
+        }
+    }
+
     /// Makes sure that an open chunk has space for a record of so many bytes, unless values are to be carried first.
     fn make_space(
         &mut self,
@@ -440,6 +461,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
     /// Puts a record into the open chunk, which has space for it.
     fn put(&mut self, message: &Message<'_>) {
         let Some(open) = &mut self.open else { return };
+        self.tail.is_ended = false;
         message.encode(&mut open.buffer.as_mut()[open.used_bytes..]);
         open.used_bytes += message.record_bytes();
         open.changes_state |= !message.key.is_empty() || message.publisher != 0;

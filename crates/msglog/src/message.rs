@@ -39,9 +39,13 @@ pub enum MessageKind {
 
 impl MessageKind {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Publish, Self::Delete, Self::CarriedValue, Self::Publisher]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        const ALL: [MessageKind; 4] = [
+            MessageKind::Publish,
+            MessageKind::Delete,
+            MessageKind::CarriedValue,
+            MessageKind::Publisher,
+        ];
+        ALL.get(usize::from(byte)).copied()
     }
 
     /// Whether subscribers and replays get it, and it has a number.
@@ -133,6 +137,7 @@ impl<'a> Message<'a> {
     }
 
     /// The record at the start of `bytes`, and its length. None where there is none.
+    #[inline]
     pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let header = bytes.get(..RECORD_HEADER_BYTES)?;
         let length = u32::from_le_bytes(header[0..4].try_into().ok()?) as usize;

@@ -5,19 +5,16 @@
 //! already: then an acknowledged chunk is damaged. Chunks behind the end may be whole; they were never acknowledged, since
 //! a chunk is durable only when all before it are. The next epoch makes them foreign.
 
-use crate::chunk::{Chunk, ChunkHeader, Invalid};
+use crate::chunk::{CHUNK_HEADER_BYTES, Chunk, ChunkHeader, Invalid};
 use crate::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS, EpochStart, Layout};
 use crate::log::{Tail, apply_chunk, note_in_index};
+use crate::segment_reader::SegmentReader;
 use crate::state::State;
-use crate::storage::Storage;
+use crate::storage::{ReadAhead, Storage};
 use core::fmt;
+use core::ops::ControlFlow;
 use std::io;
 use thiserror::Error;
-
-/// Bytes of a slot in which a valid chunk is looked for.
-const SEARCH_BYTES: u64 = 16 << 20;
-/// Bytes of a read, unless chunks are longer.
-const READ_BYTES: usize = 1 << 20;
 
 /// What was found when a log was opened.
 #[derive(Clone, Debug, PartialEq)]
@@ -169,12 +166,21 @@ pub fn create(storage: &dyn Storage, layout: &Layout) -> io::Result<()> {
 /// There is no log, or the target fails. Damage is no error: it is in the result.
 pub fn recover(
     storage: &dyn Storage,
+    visit: impl FnMut(&Chunk<'_>),
+) -> Result<Recovered, OpenError> {
+    recover_ahead(storage, None, visit)
+}
+
+/// The same; what follows is read meanwhile.
+///
+/// # Errors
+/// As there.
+pub fn recover_ahead(
+    storage: &dyn Storage,
+    ahead: Option<Box<dyn ReadAhead>>,
     mut visit: impl FnMut(&Chunk<'_>),
 ) -> Result<Recovered, OpenError> {
-    let (layout, start) = description(storage)?;
-    storage.flush().map_err(OpenError::Flush)?;
-    let mut reader = SegmentReader::new(storage, layout);
-    reader.start = start;
+    let (layout, mut reader, bounds) = open(storage, ahead)?;
     let mut found = Recovered {
         layout,
         tail: Tail::empty(),
@@ -184,28 +190,21 @@ pub fn recover(
         cut: None,
         damages: Vec::new(),
     };
+    let start = reader.epoch_start();
     found.tail.epoch = start.epoch + 1;
-    let Some((newest, durable)) = newest_segment(&mut reader) else { return Ok(found) };
-    // The last chunk decides what is kept: chunks that were never acknowledged may stand in later segments. What was durable
-    // when one of them was closed is there.
-    let from = layout.segment(durable.0.saturating_sub(1));
-    let oldest_on_target = (newest + 1).saturating_sub(layout.slots());
-    let from = from.max(oldest_on_target);
-    // What was durable by all of them, and then what that makes of each.
-    let durable = scan(&mut reader, (from, newest), (durable, 0), |_, _| {}).durable;
-    let end = scan(&mut reader, (from, newest), (durable, 0), |_, _| {});
-    let after_last = end.last.map_or(0, |last| last.position + 1);
-    let durable = (end.durable, after_last);
-    let last_segment = end.last.map_or(0, |last| layout.segment(last.position));
-    found.tail.oldest_segment = layout.oldest_kept(last_segment).max(oldest_on_target);
+    let Some(bounds) = bounds else { return Ok(found) };
+    let Bounds { newest, oldest, last, durable } = bounds;
+    found.tail.oldest_segment = oldest;
 
     // What dropped segments hold of the state may not have been carried yet. One that is not whole is being overwritten,
     // so what it held was carried.
-    let dropped_from = (last_segment + 1).saturating_sub(layout.slots()).max(oldest_on_target);
-    for segment in dropped_from..found.tail.oldest_segment {
+    let oldest_on_target = (newest + 1).saturating_sub(layout.slots());
+    let dropped_from = (last + 1).saturating_sub(layout.slots()).max(oldest_on_target);
+    for segment in dropped_from..oldest {
         let mut part = found.state.clone();
         let end = scan(&mut reader, (segment, segment), ((0, 0), 0), |chunk, _| {
             apply_chunk(&mut part, &layout, chunk);
+            ControlFlow::Continue(())
         });
         let is_whole = end.gap.is_none() && end.damages.is_empty() && end.last.is_some();
         found.state = if is_whole { part } else { State::default() };
@@ -213,7 +212,7 @@ pub fn recover(
 
     let Recovered { tail, state, messages, chunks, .. } = &mut found;
     let mut segment_before = tail.oldest_segment;
-    let end = scan(&mut reader, (tail.oldest_segment, newest), durable, |chunk, before_ns| {
+    let end = scan(&mut reader, (oldest, newest), durable, |chunk, before_ns| {
         visit(chunk);
         let header = &chunk.header;
         let segment = layout.segment(header.position);
@@ -225,12 +224,14 @@ pub fn recover(
         apply_chunk(state, &layout, chunk);
         *chunks += 1;
         *messages += u64::from(header.messages);
+        ControlFlow::Continue(())
     });
     if let Some(last) = end.last {
         tail.position = layout.after(&last);
         tail.next_message = last.next_message();
         tail.checksum = last.checksum;
         tail.time_ns = last.time_ns;
+        tail.is_ended = last.used_bytes as usize == CHUNK_HEADER_BYTES;
     }
     tail.epoch = end.epoch_max.max(start.epoch) + 1;
     found.cut = end.gap.map(|(_, invalid)| invalid).filter(|invalid| match invalid {
@@ -241,6 +242,105 @@ pub fn recover(
     });
     found.damages = end.damages;
     Ok(found)
+}
+
+/// What a part of a log was found to hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Number of the message behind the last chunk that was visited; 1 where there was none.
+    pub next_message: u64,
+    /// Places that were acknowledged and can't be read.
+    pub damages: Vec<Damage>,
+}
+
+/// Reads a log from the segment on in which a message lies, or messages of a time begin, to its end; and keeps nothing of it.
+/// `visit` gets each valid chunk in the log's order, until it breaks.
+///
+/// # Errors
+/// There is no log, or the target fails.
+pub fn replay(
+    storage: &dyn Storage,
+    ahead: Option<Box<dyn ReadAhead>>,
+    from: ReplayFrom,
+    visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
+) -> Result<Replayed, OpenError> {
+    let (layout, mut reader, bounds) = open(storage, ahead)?;
+    let Some(Bounds { newest, oldest, last, durable }) = bounds else {
+        return Ok(Replayed { next_message: 1, damages: Vec::new() });
+    };
+    // These are places far from one another.
+    reader.ends_at(0);
+    let mut is_before = |segment: u64| {
+        reader.chunk(layout.segment_start(segment)).is_ok_and(|chunk| match from {
+            ReplayFrom::Message(number) => chunk.header.first_message <= number,
+            // All that was published before this chunk is older than what is in it.
+            ReplayFrom::TimeNs(time_ns) => chunk.header.time_ns < time_ns,
+        })
+    };
+    // The last segment that begins before it.
+    let (mut first, mut beyond) = (oldest, last + 1);
+    while first + 1 < beyond {
+        let middle = first.midpoint(beyond);
+        if is_before(middle) { first = middle } else { beyond = middle }
+    }
+    reader.ends_at(layout.segment_start(newest + 1));
+    let end = scan(&mut reader, (first, newest), durable, |chunk, _| visit(chunk));
+    let next_message = end.last.map_or(1, |last| last.next_message());
+    Ok(Replayed { next_message, damages: end.damages })
+}
+
+/// Where a replay begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayFrom {
+    /// With a message, or the first after it that is there.
+    Message(u64),
+    /// With the first message of this time or later, ns since 1970.
+    TimeNs(u64),
+}
+
+/// Which segments a log has.
+struct Bounds {
+    /// The newest in which a valid chunk stands, also of those that were never acknowledged.
+    newest: u64,
+    /// The oldest that is kept, and the one with the last chunk.
+    oldest: u64,
+    last: u64,
+    /// What was durable, by all chunks of the last segments; and a place behind the last chunk's.
+    durable: ((u64, u32), u64),
+}
+
+/// Opens a target for reading, and finds where its log begins and ends; None: it holds no chunk.
+fn open(
+    storage: &dyn Storage,
+    ahead: Option<Box<dyn ReadAhead>>,
+) -> Result<(Layout, SegmentReader<'_>, Option<Bounds>), OpenError> {
+    let (layout, start) = description(storage)?;
+    storage.flush().map_err(OpenError::Flush)?;
+    let mut reader = SegmentReader::new(storage, layout).of_epoch(start).with_ahead(ahead);
+    let bounds = bounds(&mut reader);
+    Ok((layout, reader, bounds))
+}
+
+fn bounds(reader: &mut SegmentReader<'_>) -> Option<Bounds> {
+    let layout = *reader.layout();
+    let (newest, durable) = newest_segment(reader)?;
+    reader.ends_at(layout.segment_start(newest + 1));
+    // The last chunk decides what is kept: chunks that were never acknowledged may stand in later segments. What was durable
+    // when one of them was closed is there.
+    let from = layout.segment(durable.0.saturating_sub(1));
+    let oldest_on_target = (newest + 1).saturating_sub(layout.slots());
+    let from = from.max(oldest_on_target);
+    // What was durable by all of them, and then what that makes of each.
+    let on = |_: &Chunk<'_>, _| ControlFlow::Continue(());
+    let mut end = scan(reader, (from, newest), (durable, 0), on);
+    if !end.is_settled() {
+        let durable = end.durable;
+        end = scan(reader, (from, newest), (durable, 0), on);
+    }
+    let after_last = end.last.map_or(0, |last| last.position + 1);
+    let last = end.last.map_or(0, |last| layout.segment(last.position));
+    let oldest = layout.oldest_kept(last).max(oldest_on_target);
+    Some(Bounds { newest, oldest, last, durable: (end.durable, after_last) })
 }
 
 /// Where a scan ended.
@@ -254,6 +354,15 @@ struct ScanEnd {
     epoch_max: u32,
     /// All below was durable when some chunk was closed, and that chunk's epoch: what is above is of no earlier one.
     durable: (u64, u32),
+    /// The same when the first gap was met.
+    durable_at_gap: Option<(u64, u32)>,
+}
+
+impl ScanEnd {
+    /// Whether a scan that knows from its start what was durable would find the same: that decides what is behind a gap.
+    fn is_settled(&self) -> bool {
+        self.durable_at_gap.is_none_or(|at_gap| at_gap == self.durable)
+    }
 }
 
 fn proven(header: &ChunkHeader) -> (u64, u32) {
@@ -262,14 +371,14 @@ fn proven(header: &ChunkHeader) -> (u64, u32) {
 
 /// Reads the chunks of some segments, the first to the last, of a log that was durable up to a place, since an epoch; and whose last chunk
 /// is known to be before another place, or not known (0). `visit` gets each valid one, and the latest time of publication
-/// before it.
+/// before it, until it breaks.
 fn scan(
     reader: &mut SegmentReader<'_>,
     (first_segment, last_segment): (u64, u64),
     (durable, after_last): ((u64, u32), u64),
-    mut visit: impl FnMut(&Chunk<'_>, u64),
+    mut visit: impl FnMut(&Chunk<'_>, u64) -> ControlFlow<()>,
 ) -> ScanEnd {
-    let layout = reader.layout;
+    let layout = *reader.layout();
     let mut found = ScanEnd { durable, ..ScanEnd::default() };
     let mut position = layout.segment_start(first_segment);
     let end = layout.segment_start(last_segment + 1);
@@ -305,6 +414,7 @@ fn scan(
             Err((invalid, epoch)) => {
                 found.epoch_max = found.epoch_max.max(epoch);
                 found.gap.get_or_insert((position, invalid));
+                found.durable_at_gap.get_or_insert(found.durable);
                 position += u64::from(layout.align_bytes);
                 continue;
             }
@@ -321,10 +431,13 @@ fn scan(
                 what: invalid.to_string(),
             });
         }
-        visit(&chunk, found.last.map_or(0, |last| last.time_ns));
+        let flow = visit(&chunk, found.last.map_or(0, |last| last.time_ns));
         found.epoch_max = found.epoch_max.max(header.epoch);
         position = layout.after(&header);
         found.last = Some(header);
+        if flow.is_break() {
+            break;
+        }
     }
     found
 }
@@ -340,135 +453,8 @@ fn follows(last: Option<&ChunkHeader>, next: &ChunkHeader, after_gap: bool) -> b
 /// The newest segment that holds a valid chunk, and the place below which all was durable when one of its chunks was closed. None:
 /// the log is empty.
 fn newest_segment(reader: &mut SegmentReader<'_>) -> Option<(u64, (u64, u32))> {
-    let layout = reader.layout;
+    let layout = *reader.layout();
     let newest = (0..layout.slots()).filter_map(|slot| reader.newest_in(slot));
     let newest = newest.max_by_key(|header| layout.segment(header.position))?;
     Some((layout.segment(newest.position), proven(&newest)))
-}
-
-/// Reads chunks one after the other, in large reads.
-pub struct SegmentReader<'a> {
-    storage: &'a dyn Storage,
-    layout: Layout,
-    buffer: Box<dyn crate::storage::Buffer>,
-    /// What the buffer holds: offset on the target, and bytes.
-    held: (u64, usize),
-    /// The block behind that can't be read.
-    failed: Option<io::ErrorKind>,
-    /// Chunks that this cuts off are none.
-    start: EpochStart,
-}
-
-impl fmt::Debug for SegmentReader<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SegmentReader").field("layout", &self.layout).finish_non_exhaustive()
-    }
-}
-
-impl<'a> SegmentReader<'a> {
-    /// For the log of that layout.
-    pub fn new(storage: &'a dyn Storage, layout: Layout) -> Self {
-        let bytes = READ_BYTES.max(layout.chunk_bytes as usize * 2);
-        Self {
-            storage,
-            layout,
-            buffer: storage.buffer(bytes),
-            held: (0, 0),
-            failed: None,
-            start: EpochStart::default(),
-        }
-    }
-
-    /// The chunk at a place of the log.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub fn chunk(&mut self, position: u64) -> Result<Chunk<'_>, Invalid> {
-        let layout = self.layout;
-        let (offset_bytes, left_bytes) =
-            (layout.offset_bytes(position), layout.left_in_segment(position));
-        let failed = self.read(offset_bytes, left_bytes);
-        let start = self.start;
-        let bytes = self.bytes_at(offset_bytes, left_bytes);
-        match (Chunk::parse(bytes, layout.log_id, position), failed) {
-            (Err(Invalid::NoHeader | Invalid::Cut), Some(kind)) => Err(Invalid::Unreadable(kind)),
-            (Ok(chunk), _) if start.cuts_off(&chunk.header) => Err(Invalid::Stale),
-            (Ok(chunk), _) if !chunk.header.length_bytes.is_multiple_of(layout.align_bytes) => {
-                Err(Invalid::Record)
-            }
-            (chunk, _) => chunk,
-        }
-    }
-
-    /// Makes the buffer hold a chunk at an offset, as far as that can be read; else says why not.
-    fn read(&mut self, offset_bytes: u64, left_bytes: u64) -> Option<io::ErrorKind> {
-        let wanted = left_bytes.min(self.layout.chunk_bytes.into());
-        let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
-        let is_held = held_at <= offset_bytes && offset_bytes + wanted <= held_end;
-        let is_before_failed =
-            self.failed.is_some() && held_at <= offset_bytes && offset_bytes < held_end;
-        if is_held {
-            return None;
-        }
-        if is_before_failed {
-            return self.failed;
-        }
-        let bytes = left_bytes.min((*self.buffer).as_ref().len() as u64) as usize;
-        let to = &mut (*self.buffer).as_mut()[..bytes];
-        (self.held, self.failed) = ((offset_bytes, bytes), None);
-        if self.storage.read_at(offset_bytes, to).is_ok() {
-            return None;
-        }
-        // What can't be read may lie behind the chunk.
-        let mut read_bytes = 0;
-        for block in to.chunks_mut(self.layout.align_bytes as usize) {
-            if let Err(e) = self.storage.read_at(offset_bytes + read_bytes as u64, block) {
-                self.failed = Some(e.kind());
-                break;
-            }
-            read_bytes += block.len();
-        }
-        self.held.1 = read_bytes;
-        self.failed.filter(|_| (read_bytes as u64) < wanted)
-    }
-
-    /// What the buffer holds of a chunk at an offset.
-    fn bytes_at(&self, offset_bytes: u64, left_bytes: u64) -> &[u8] {
-        let wanted = left_bytes.min(self.layout.chunk_bytes.into()) as usize;
-        let (held_at, held_bytes) = self.held;
-        let held = &(*self.buffer).as_ref()[(offset_bytes - held_at) as usize..held_bytes];
-        &held[..wanted.min(held.len())]
-    }
-
-    /// Forgets what it has read: the log may have been written meanwhile.
-    pub fn forget(&mut self) {
-        (self.held, self.failed) = ((0, 0), None);
-    }
-
-    /// A chunk of the newest segment that has been in a slot, by the chunks in it that are whole. A slot in which none of the
-    /// first [`SEARCH_BYTES`] is valid counts as empty: to read all of a large target that was hardly used would take hours.
-    fn newest_in(&mut self, slot: u64) -> Option<ChunkHeader> {
-        let layout = self.layout;
-        let end = layout.segment_bytes.min(SEARCH_BYTES.max(layout.chunk_bytes.into()));
-        let mut newest: Option<ChunkHeader> = None;
-        let mut at = 0;
-        while at < end {
-            let offset_bytes = layout.offset_bytes(layout.segment_start(slot)) + at;
-            let left_bytes = layout.segment_bytes - at;
-            self.read(offset_bytes, left_bytes);
-            let start = self.start;
-            let bytes = self.bytes_at(offset_bytes, left_bytes);
-            let header = ChunkHeader::peek(bytes)
-                .filter(|header| !start.cuts_off(header))
-                .filter(|header| layout.offset_bytes(header.position) == offset_bytes)
-                .filter(|header| Chunk::parse(bytes, layout.log_id, header.position).is_ok());
-            let step = header.map_or(0, |header| header.length_bytes);
-            at += u64::from(step.max(1).next_multiple_of(layout.align_bytes));
-            let segment = |header: &ChunkHeader| layout.segment(header.position);
-            if header.as_ref().map(segment) > newest.as_ref().map(segment) {
-                newest = header;
-            }
-        }
-        newest
-    }
 }

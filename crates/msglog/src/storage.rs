@@ -1,4 +1,4 @@
-//! What a log needs of its target: the trait, and what opens and reads use of it. Its implementations are elsewhere.
+//! What a log needs of its target: to read, write and flush it, and to read ahead. The implementations are elsewhere.
 
 use std::io;
 
@@ -27,6 +27,16 @@ pub trait Storage: Send + Sync {
 
     /// Memory that it can read into and write from.
     fn buffer(&self, bytes: usize) -> Box<dyn Buffer>;
+}
+
+/// Reads parts of a target before they are needed.
+pub trait ReadAhead: Send {
+    /// Begins to read `bytes` bytes from `offset_bytes` on into a buffer, from its byte `into` on.
+    fn begin(&mut self, offset_bytes: u64, bytes: usize, buffer: Box<dyn Buffer>, into: usize);
+
+    /// The buffer of the oldest read that was begun and not taken, and how the read ended; waits for it. None: all were
+    /// taken.
+    fn take(&mut self) -> Option<(Box<dyn Buffer>, io::Result<()>)>;
 }
 
 /// Memory for reads and writes.

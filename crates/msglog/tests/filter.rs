@@ -12,6 +12,9 @@ fn cases() -> u64 {
     std::env::var("IODYNO_FILTER_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(3_000)
 }
 
+/// Number of each message here.
+const NUMBER: u64 = 1001;
+
 fn message(body: &[u8]) -> Message<'_> {
     Message {
         kind: MessageKind::Publish,
@@ -26,7 +29,9 @@ fn message(body: &[u8]) -> Message<'_> {
 }
 
 fn matches(filter: &str, body: &str) -> bool {
-    Filter::parse(filter).unwrap_or_else(|e| panic!("{e}")).matches(&message(body.as_bytes()))
+    Filter::parse(filter)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .matches(NUMBER, &message(body.as_bytes()))
 }
 
 /// The blocks of the page with this mark, or that begin so.
@@ -137,16 +142,16 @@ fn bodies_that_are_no_json_have_no_fields() {
     assert!(matches("/a = 1", &body(126)) && !matches("/a = 1", &body(127)));
     assert!(matches("/a IS NULL", &body(100_000)));
     let not_utf8 = Message { key: &[0xff, b'x'], ..message(&[0xff]) };
-    assert!(Filter::parse("key LIKE '_x' AND key > 'z'").unwrap().matches(&not_utf8));
+    assert!(Filter::parse("key LIKE '_x' AND key > 'z'").unwrap().matches(NUMBER, &not_utf8));
 }
 
 #[test]
 fn a_delete_and_a_message_without_key_and_publisher() {
     let filter = Filter::parse("kind = 'delete' AND key IS NULL AND publisher IS NULL").unwrap();
     let mut it = Message { kind: MessageKind::Delete, publisher: 0, key: b"", ..message(b"") };
-    assert!(filter.matches(&it));
+    assert!(filter.matches(NUMBER, &it));
     it.publisher = 1;
-    assert!(!filter.matches(&it));
+    assert!(!filter.matches(NUMBER, &it));
 }
 
 /// JSON of the second evaluator. Numbers are in quarters.
@@ -510,10 +515,18 @@ fn a_second_evaluator_agrees_and_what_is_printed_is_parsed_again() {
             let written = written_json(&body);
             let it = Message { key: key.as_bytes(), ..message(written.as_bytes()) };
             let (is_true, is_false) = truth(&condition, &body, key);
-            assert_eq!(filter.matches(&it), is_true, "seed {seed}: {filter}\n{written}, key {key}");
+            assert_eq!(
+                filter.matches(NUMBER, &it),
+                is_true,
+                "seed {seed}: {filter}\n{written}, key {key}"
+            );
             // Its negation is true where it is false.
             let negation = Filter::parse(&format!("NOT ({text})")).unwrap();
-            assert_eq!(negation.matches(&it), is_false, "seed {seed}: NOT {filter}\n{written}");
+            assert_eq!(
+                negation.matches(NUMBER, &it),
+                is_false,
+                "seed {seed}: NOT {filter}\n{written}"
+            );
             yes += u64::from(is_true);
             unknown += u64::from(!is_true && !is_false);
         }
@@ -587,7 +600,7 @@ fn no_text_panics() {
             Ok(filter) => {
                 let again = Filter::parse(&filter.to_string());
                 assert_eq!(again.as_ref(), Ok(&filter), "seed {seed}: {text}");
-                let _ = filter.matches(&message(br#"{"a": [1, {"b": "x"}]}"#));
+                let _ = filter.matches(NUMBER, &message(br#"{"a": [1, {"b": "x"}]}"#));
             }
             Err(e) => {
                 let (line, column) = e.line_column().unwrap();

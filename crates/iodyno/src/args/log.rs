@@ -36,7 +36,7 @@ pub enum LogCommand {
     /// Print messages as they are persisted, until interrupted.
     Subscribe(LogRead),
     /// Print the messages that are there.
-    Replay(LogRead),
+    Replay(LogReplay),
     /// Print the current value of each key.
     Query(LogQuery),
     /// Print the state of a server, as JSON.
@@ -98,6 +98,10 @@ pub struct LogServe {
     /// refused. Default: the oldest are dropped when space is needed.
     #[arg(long, value_name = "AGE", value_parser = parse_duration_ns)]
     pub retain: Option<u64>,
+    /// Disconnect clients that take nothing of what waits for them for so long, or that leave a request unfinished. A
+    /// subscriber goes on by its bookmark.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "5m")]
+    pub stall: u64,
     /// Serve a log of which parts are damaged: what they held is left out.
     #[arg(long)]
     pub accept_damage: bool,
@@ -208,6 +212,17 @@ pub struct LogRead {
     /// The form.
     #[command(flatten)]
     pub output: LogOutput,
+}
+
+/// Flags of `log replay`.
+#[derive(Debug, Args)]
+pub struct LogReplay {
+    /// Read this target's log itself, without a server.
+    #[arg(long, value_name = "TARGET", value_parser = target, conflicts_with_all = ["at", "token_file", "tls"])]
+    pub on: Option<TargetName>,
+    /// What is read.
+    #[command(flatten)]
+    pub read: LogRead,
 }
 
 /// Flags of `log query`.

@@ -14,12 +14,12 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Exit code of a log that is damaged.
-const DAMAGED: u8 = 4;
+pub(super) const DAMAGED: u8 = 4;
 
 pub(super) fn command(flags: &LogCheck) -> Result<ExitCode, Failure> {
     let target = &flags.target;
     let opened = storage::open(target, &Purpose::Read)?;
-    let found = open_log(&*opened.storage).map_err(|e| cannot_open(target, &e))?;
+    let found = open_log(&opened.storage).map_err(|e| cannot_open(target, &e))?;
     let is_damaged = !found.recovered.damages.is_empty() || !found.lost_descriptions.is_empty();
     let code = if is_damaged { ExitCode::from(DAMAGED) } else { ExitCode::SUCCESS };
     if flags.json {

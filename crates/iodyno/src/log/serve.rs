@@ -82,7 +82,7 @@ fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
         recovery::create(&*opened.storage, &layout)
             .map_err(|e| Failure::target(format!("{target}: {e}")))?;
     }
-    let found = open_log(&*opened.storage).map_err(|e| cannot_open(target, &e))?;
+    let found = open_log(&opened.storage).map_err(|e| cannot_open(target, &e))?;
     let layout = &found.recovered.layout;
     if !layout.align_bytes.is_multiple_of(opened.block_bytes.min(4096)) && !flags.accept_damage {
         remark(
@@ -134,6 +134,6 @@ fn options(flags: &LogServe) -> Result<ServerOptions, Failure> {
             retain_ns: flags.retain.unwrap_or(0),
             ..LogOptions::default()
         },
-        limits: Limits::default(),
+        limits: Limits { stall: Duration::from_nanos(flags.stall), ..Limits::default() },
     })
 }

@@ -279,3 +279,38 @@ fn clients_that_flood_let_others_go_on() {
     server.stop();
     place.iodyno("log check a.log").succeeds();
 }
+
+/// What takes nothing, or leaves a request unfinished, loses its connection at the limit; what is only silent keeps it.
+#[test]
+fn clients_that_stall_are_disconnected() {
+    let place = Place::new();
+    let server = LogServer::with_log(&place, "--size 64MiB", "--stall 300ms");
+    let socket = socket(&place);
+    let mut silent = connect(&place);
+    let mut follower = connect(&place);
+    follower.read(Start::Now, End::Never, "good", "").unwrap();
+    let half = dial(&socket).unwrap();
+    let half = Connection::begin(half, b"").unwrap();
+    half.stream().send(&[200, 0, 0], None).unwrap();
+    let mut deaf = connect(&place);
+    deaf.read(Start::Oldest, End::Never, "", "").unwrap();
+    // More than the socket and the server hold for one that does not read.
+    let mut publisher = publisher(&place, "p");
+    for _ in 0..4000 {
+        publisher.publish(MessageKind::Publish, "t", b"", &[7; 2000]).unwrap();
+    }
+    publisher.finish().unwrap();
+    drop(publisher);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let status: serde_json::Value = serde_json::from_str(&silent.status().unwrap()).unwrap();
+        if status["connections"] == 2 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{status}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    goes_on(&place, "good");
+    assert!(!take(&mut follower, 1).unwrap().0.is_empty());
+    server.stop();
+}

@@ -149,6 +149,82 @@ fn damage_is_named_and_served_only_on_demand() {
     place.iodyno("log check a.log").succeeds();
 }
 
+/// A server that ends, or has nothing to do, leaves a chunk that proves what is before it: damage of the last message is damage.
+#[test]
+fn damage_of_the_last_message_is_named() {
+    let place = Place::new();
+    let server = LogServer::with_log(&place, SMALL, "");
+    let mut publisher = publisher(&place, "p");
+    for body in ["first", "second", "the last"] {
+        publisher.publish(MessageKind::Publish, "t", b"", body.as_bytes()).unwrap();
+        publisher.finish().unwrap();
+    }
+    server.stop();
+    let mut bytes = std::fs::read(place.path("a.log")).unwrap();
+    let at = bytes.windows(8).position(|w| w == b"the last").unwrap();
+    bytes[at] ^= 1;
+    place.write("a.log", &bytes);
+    let found = place.iodyno("log check a.log --json").exits(4).json();
+    assert_eq!(
+        (&found["damages"][0]["first_missing"], &found["damages"][0]["missing"]),
+        (&3.into(), &1.into())
+    );
+    // Opened again and again, the log does not grow.
+    let end = &found["end_position_bytes"];
+    for _ in 0..2 {
+        LogServer::start(&place, "a.log --accept-damage").stop();
+        let found = place.iodyno("log check a.log --json").exits(4).json();
+        assert_eq!((&found["end_position_bytes"], &found["next_message"]), (end, &4.into()));
+    }
+}
+
+/// What is read of a target itself is what its server sends.
+#[test]
+fn a_log_is_replayed_without_its_server() {
+    let place = Place::new();
+    let server = LogServer::with_log(&place, SMALL, "");
+    let mut publisher = publisher(&place, "p");
+    for i in 1..=1500_u32 {
+        let topic = ["a", "b"][(i % 2) as usize];
+        let body = format!("{{\"i\": {i}, \"text\": \"{}\"}}", "x".repeat(i as usize * 7));
+        let key = (i % 9).to_string();
+        publisher.publish(MessageKind::Publish, topic, key.as_bytes(), body.as_bytes()).unwrap();
+    }
+    publisher.finish().unwrap();
+    let selections: &[&[&str]] = &[
+        &[],
+        &["--json"],
+        &["--bodies", "--topic", "b"],
+        &["--from", "1400", "--until", "1420"],
+        &["--from", "oldest", "--count", "3", "--json"],
+        &["--topic", "a", "--filter", "/i > 1480"],
+        &["--from", "1501"],
+    ];
+    let read = |target: &str, words: &[&str]| {
+        let mut command = place.command(&format!("log replay {target}"));
+        let output = command.args(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        let next =
+            said.lines().find(|line| line.starts_with("the next message is")).map(str::to_owned);
+        (String::from_utf8(output.stdout).unwrap(), next)
+    };
+    let served: Vec<_> = selections.iter().map(|words| read("--at unix:l.sock", words)).collect();
+    server.stop();
+    for (words, served) in selections.iter().zip(&served) {
+        let own = read("--on a.log", words);
+        assert_eq!(own.0, served.0, "{words:?}");
+        // A server ends a stream that a client counts out by itself.
+        assert!(served.1.is_none() || served.1 == own.1, "{words:?}: {own:?}");
+    }
+    assert!(served[1].0.lines().count() < 1500, "the log went around");
+    assert!(served[3].0.lines().count() == 20 && served[6].0.is_empty());
+    place.iodyno("log replay --on a.log --at unix:l.sock").fails(2, &["cannot be used with"]);
+    place.iodyno("log replay --on a.log --from now").fails(2, &["--from now"]);
+    place.write("text", "no log".repeat(2000).as_bytes());
+    place.iodyno("log replay --on text").fails(2, &["there is no message log"]);
+}
+
 /// A snapshot and what follows its bookmark are the state at any later time, while publishers write.
 #[test]
 fn snapshots_and_streams_lose_and_double_nothing() {

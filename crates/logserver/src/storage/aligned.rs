@@ -1,33 +1,128 @@
-//! Memory for direct I/O: it begins at a multiple of what the target requires.
+//! Memory for direct I/O: it begins at a multiple of what the target requires, and lies on huge pages where it is large. A
+//! read into pages of 4 KiB has a segment for each of them; disks take few segments at a time, and virtual ones take
+//! longer for each.
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ptr::{NonNull, null_mut};
 
 /// Enough for targets that state nothing.
 pub(super) const ALIGN_BYTES: usize = 4096;
+/// A huge page. The kernel aligns mappings of whole ones to it.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// From this length on, a buffer has huge pages of its own.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// Zeroed bytes at an aligned address.
 #[derive(Debug)]
 pub struct AlignedBuffer {
-    memory: Vec<u8>,
+    memory: Memory,
     start: usize,
     len: usize,
+}
+
+#[derive(Debug)]
+enum Memory {
+    Small(Vec<u8>),
+    Large(Mapping),
 }
 
 impl AlignedBuffer {
     /// `len` bytes at a multiple of `align_bytes`, which is a power of two.
     pub fn new(len: usize, align_bytes: usize) -> Self {
+        let is_large = len >= LARGE_BYTES && align_bytes <= ALIGN_BYTES;
+        if let Some(mapping) = is_large.then(|| Mapping::new(len)).flatten() {
+            return Self { memory: Memory::Large(mapping), start: 0, len };
+        }
         let memory = vec![0; len + align_bytes];
         let start = memory.as_ptr().align_offset(align_bytes);
-        Self { memory, start, len }
+        Self { memory: Memory::Small(memory), start, len }
     }
 }
 
 impl AsRef<[u8]> for AlignedBuffer {
     fn as_ref(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.len]
+        let memory = match &self.memory {
+            Memory::Small(memory) => memory,
+            Memory::Large(mapping) => mapping.bytes(),
+        };
+        &memory[self.start..self.start + self.len]
     }
 }
 
 impl AsMut<[u8]> for AlignedBuffer {
     fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.len]
+        let memory = match &mut self.memory {
+            Memory::Small(memory) => memory,
+            Memory::Large(mapping) => mapping.bytes_mut(),
+        };
+        &mut memory[self.start..self.start + self.len]
+    }
+}
+
+/// An anonymous mapping of whole huge pages, if the kernel has them, until it is dropped.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is plain memory that has one owner.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; what is shared is only read.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// At least `len` zeroes; None where the kernel maps none.
+    fn new(len: usize) -> Option<Self> {
+        let len = len.checked_next_multiple_of(HUGE_PAGE_BYTES)?;
+        // SAFETY: an anonymous mapping at an address that the kernel chooses touches nothing of ours.
+        let start = unsafe {
+            mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+        };
+        let start = NonNull::new(start.ok()?)?;
+        // SAFETY: the range is the mapping just made. Without huge pages it is as good, and slower.
+        let _ = unsafe { madvise(start.as_ptr(), len, Advice::LinuxHugepage) };
+        Some(Self { start: start.cast(), len })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the range is our own mapping, zeroed or written by us, and lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed for writing.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is our own mapping, and no reference to it outlives `self`.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_and_large_buffers_are_aligned_zeroed_and_their_own() {
+        for len in [512, LARGE_BYTES - 512, LARGE_BYTES, HUGE_PAGE_BYTES + 4096] {
+            let mut buffers: Vec<AlignedBuffer> =
+                (0..3).map(|_| AlignedBuffer::new(len, 4096)).collect();
+            for (i, buffer) in buffers.iter_mut().enumerate() {
+                assert_eq!(
+                    (buffer.as_ref().len(), buffer.as_ref().as_ptr().align_offset(4096)),
+                    (len, 0)
+                );
+                assert!(buffer.as_ref().iter().all(|byte| *byte == 0));
+                buffer.as_mut().fill(i as u8 + 1);
+            }
+            for (i, buffer) in buffers.iter().enumerate() {
+                assert!(buffer.as_ref().iter().all(|byte| *byte == i as u8 + 1));
+            }
+        }
     }
 }

@@ -8,11 +8,12 @@ use core::cell::OnceCell;
 use core::cmp::Ordering;
 use serde_json::Value as Json;
 
-pub(super) fn holds(condition: &Condition, message: &Message<'_>) -> bool {
-    condition.holds(&Subject { message, body: OnceCell::new() }) == Some(true)
+pub(super) fn holds(condition: &Condition, number: u64, message: &Message<'_>) -> bool {
+    condition.holds(&Subject { number, message, body: OnceCell::new() }) == Some(true)
 }
 
 struct Subject<'a> {
+    number: u64,
     message: &'a Message<'a>,
     /// None where it is no JSON.
     body: OnceCell<Option<Json>>,
@@ -126,7 +127,7 @@ impl Operand {
         test: &mut dyn FnMut(Value<'a>) -> Option<bool>,
     ) -> Option<bool> {
         match self {
-            Self::Header(header) => test(header.value(subject.message)?),
+            Self::Header(header) => test(header.value(subject)?),
             Self::Path(steps) => any_at(subject.body()?, steps, test),
             Self::Literal(literal) => test(literal.value()),
         }
@@ -141,12 +142,14 @@ impl Operand {
 }
 
 impl Header {
-    fn value<'a>(self, message: &Message<'a>) -> Option<Value<'a>> {
+    fn value<'a>(self, subject: &'a Subject<'_>) -> Option<Value<'a>> {
+        let message = subject.message;
         let number = |number: u64| Value::Number(Number::Whole(number.into()));
         Some(match self {
             Self::Topic => Value::Text(message.topic.as_bytes()),
             Self::Key if message.key.is_empty() => return None,
             Self::Key => Value::Text(message.key),
+            Self::Number => number(subject.number),
             Self::Time => number(message.time_ns),
             Self::Publisher | Self::Sequence if message.publisher == 0 => return None,
             Self::Publisher => number(message.publisher),

@@ -251,8 +251,10 @@ fn compared_with(other: &Operand, literal: Literal, span: Range<usize>) -> Parse
             });
             Ok(Literal::Number(Number::Whole(time?.as_nanosecond())))
         }
-        Header::Publisher | Header::Sequence if Number::of_text(text).is_none() => {
-            let help = "publishers and sequences are compared by number, such as `publisher = 7`";
+        Header::Number | Header::Publisher | Header::Sequence
+            if Number::of_text(text).is_none() =>
+        {
+            let help = "messages, publishers and sequences are compared by number, such as `publisher = 7`";
             Err(Fault::at(span, "this is no number", help))
         }
         Header::Kind if text != "publish" && text != "delete" => {

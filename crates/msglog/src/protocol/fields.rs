@@ -188,7 +188,8 @@ impl Put for Vec<u8> {
     }
 }
 
-fn cut(text: &str, bytes_max: usize) -> &str {
+/// The beginning of a text: whole characters, of at most so many bytes.
+pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -1,6 +1,6 @@
 //! What a server sends.
 
-use super::fields::{Fields, Malformed, Put as _};
+use super::fields::{Fields, Malformed, Put as _, cut};
 use super::put_frame;
 use crate::commit::Durability;
 use crate::message::{Message, MessageKind};
@@ -17,6 +17,8 @@ const SNAPSHOT: u8 = 71;
 const VALUE: u8 = 72;
 const SNAPSHOT_END: u8 = 73;
 const STATUS: u8 = 74;
+/// Bytes of a message's frame up to its topic: length, kind, four numbers, the message's kind, and the topic's length.
+const MESSAGE_BYTES: usize = 4 + 1 + 4 * 8 + 2;
 
 /// A reply of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,14 +202,25 @@ impl fmt::Display for ServerError {
 
 impl core::error::Error for ServerError {}
 
-fn put_message(out: &mut Vec<u8>, number: u64, message: &Message<'_>) {
-    out.u64(number);
-    out.u64(message.publisher);
-    out.u64(message.sequence);
-    out.u64(message.time_ns);
-    out.u8(message.kind as u8);
-    out.short_text(message.topic);
-    out.long_bytes(message.key);
+/// Appends the frame of a message. Replays send nothing else: its fixed fields are put at once.
+fn put_message(out: &mut Vec<u8>, kind: u8, number: u64, message: &Message<'_>) {
+    let topic = cut(message.topic, u8::MAX.into()).as_bytes();
+    let key = &message.key[..message.key.len().min(u16::MAX.into())];
+    let length = MESSAGE_BYTES - 4 + topic.len() + 2 + key.len() + message.body.len();
+    let mut fixed = [0; MESSAGE_BYTES];
+    fixed[0..4].copy_from_slice(&(length as u32).to_le_bytes());
+    fixed[4] = kind;
+    fixed[5..13].copy_from_slice(&number.to_le_bytes());
+    fixed[13..21].copy_from_slice(&message.publisher.to_le_bytes());
+    fixed[21..29].copy_from_slice(&message.sequence.to_le_bytes());
+    fixed[29..37].copy_from_slice(&message.time_ns.to_le_bytes());
+    fixed[37] = message.kind as u8;
+    fixed[38] = topic.len() as u8;
+    out.reserve(4 + length);
+    out.extend_from_slice(&fixed);
+    out.extend_from_slice(topic);
+    out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+    out.extend_from_slice(key);
     out.extend_from_slice(message.body);
 }
 
@@ -251,14 +264,10 @@ impl<'a> Reply<'a> {
             }),
             Self::Persisted { sequence } => put_frame(out, PERSISTED, |out| out.u64(*sequence)),
             Self::Stream { first } => put_frame(out, STREAM, |out| out.u64(*first)),
-            Self::Message { number, message } => {
-                put_frame(out, MESSAGE, |out| put_message(out, *number, message));
-            }
+            Self::Message { number, message } => put_message(out, MESSAGE, *number, message),
             Self::StreamEnd { next } => put_frame(out, STREAM_END, |out| out.u64(*next)),
             Self::Snapshot { next } => put_frame(out, SNAPSHOT, |out| out.u64(*next)),
-            Self::Value { number, message } => {
-                put_frame(out, VALUE, |out| put_message(out, *number, message));
-            }
+            Self::Value { number, message } => put_message(out, VALUE, *number, message),
             Self::SnapshotEnd { count } => put_frame(out, SNAPSHOT_END, |out| out.u64(*count)),
             Self::Status { json } => {
                 put_frame(out, STATUS, |out| out.extend_from_slice(json.as_bytes()));

@@ -1,0 +1,67 @@
+//! `log replay --on`: the messages of a target's log, read without a server.
+
+use super::check::{DAMAGED, cannot_open};
+use super::print::Printer;
+use crate::args::LogRead;
+use crate::failure::Failure;
+use crate::{complain, remark};
+use iodyno_logserver::ReadingThreads;
+use iodyno_logserver::storage::{self, Purpose};
+use iodyno_msglog::Filter;
+use iodyno_msglog::lines::Selection;
+use iodyno_msglog::protocol::Start;
+use iodyno_msglog::recovery::{self, ReplayFrom};
+use iodyno_target::TargetName;
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+
+pub(super) fn replay(
+    target: &TargetName,
+    flags: &LogRead,
+    start: Start,
+) -> Result<ExitCode, Failure> {
+    let from = match start {
+        Start::Now => {
+            return Err(Failure::input("--from now: there is nothing behind it without a server"));
+        }
+        Start::Oldest => ReplayFrom::Message(0),
+        Start::Message(number) => ReplayFrom::Message(number),
+        Start::TimeNs(time_ns) => ReplayFrom::TimeNs(time_ns),
+    };
+    let filter = flags.filter.as_deref().map(Filter::parse).transpose();
+    let mut selection = Selection {
+        topic: flags.topic.clone().unwrap_or_default(),
+        filter: filter.map_err(|e| Failure::input(e.to_string()))?,
+        from: match from {
+            ReplayFrom::Message(number) => (number, 0),
+            ReplayFrom::TimeNs(time_ns) => (0, time_ns),
+        },
+        until: flags.until.unwrap_or(u64::MAX),
+        left: flags.count.unwrap_or(u64::MAX),
+        first: None,
+        next: None,
+    };
+    let mut printer = Printer::new(flags.output);
+    let opened = storage::open(target, &Purpose::Read)?;
+    let ahead = ReadingThreads::start(&opened.storage);
+    let mut printed = Ok(());
+    let read = recovery::replay(&*opened.storage, ahead, from, &mut |chunk| {
+        let goes_on = selection.put(chunk, &mut printer.lines);
+        printed = printer.flush_if_full();
+        let ends = !goes_on || printer.is_gone || printed.is_err();
+        if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let found = read.map_err(|e| cannot_open(target, &e))?;
+    printed?;
+    printer.flush()?;
+    if let (ReplayFrom::Message(number), Some(first)) = (from, selection.first)
+        && first > number.max(1)
+    {
+        remark("note", &format!("the first message that is kept is {first}"));
+    }
+    for damage in &found.damages {
+        remark("warning", &format!("{target}: the log is damaged {damage}"));
+    }
+    complain(&format!("the next message is {}\n", selection.next.unwrap_or(found.next_message)));
+    Ok(if found.damages.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+}

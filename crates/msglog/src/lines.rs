@@ -1,0 +1,218 @@
+//! Messages as lines of text: for people, as JSON, or their bodies alone; and which messages of a log become lines.
+
+use crate::chunk::Chunk;
+use crate::filter::Filter;
+use crate::message::{Message, MessageKind};
+use iodyno_units::text::clean;
+use std::io::Write as _;
+
+/// Text that is gathered before it is printed, where more is there at once.
+const FULL_BYTES: usize = 64 << 10;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What a line holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineForm {
+    /// Number, time, topic, key and body, with tabs between them.
+    Text,
+    /// A JSON object.
+    Json,
+    /// The body as it is.
+    Body,
+}
+
+/// Lines that were not printed yet.
+#[derive(Debug)]
+pub struct Lines {
+    form: LineForm,
+    text: Vec<u8>,
+    /// The second of the latest message, in words: most messages share it with the one before.
+    second: (u64, String),
+}
+
+impl Lines {
+    /// None yet.
+    pub fn new(form: LineForm) -> Self {
+        Self { form, text: Vec::new(), second: (u64::MAX, String::new()) }
+    }
+
+    /// What is to be printed.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// It has been printed.
+    pub fn clear(&mut self) {
+        self.text.clear();
+    }
+
+    /// Enough to be printed at once.
+    pub fn is_full(&self) -> bool {
+        self.text.len() >= FULL_BYTES
+    }
+
+    /// Adds a message.
+    pub fn put(&mut self, number: u64, message: &Message<'_>) {
+        match self.form {
+            LineForm::Text => self.put_line(number, message),
+            LineForm::Json => self.put_json(number, message),
+            LineForm::Body => self.text.extend_from_slice(message.body),
+        }
+        self.text.push(b'\n');
+    }
+
+    fn put_line(&mut self, number: u64, message: &Message<'_>) {
+        let second = message.time_ns / SECOND_NS;
+        if second != self.second.0 {
+            let time = jiff::Timestamp::from_second(second as i64);
+            let words = time.map_or_else(|_| second.to_string(), |time| time.to_string());
+            self.second = (second, words.trim_end_matches('Z').to_owned());
+        }
+        let micros = message.time_ns % SECOND_NS / 1000;
+        // Memory takes all that is written.
+        let _ = write!(self.text, "{number}\t{}.{micros:06}Z\t", self.second.1);
+        for field in [message.topic.as_bytes(), message.key] {
+            self.put_text(field);
+            self.text.push(b'\t');
+        }
+        match message.kind {
+            MessageKind::Delete => self.text.extend_from_slice(b"(deleted)"),
+            _ => self.put_text(message.body),
+        }
+    }
+
+    fn put_text(&mut self, bytes: &[u8]) {
+        // Of most messages nothing is replaced.
+        let text = String::from_utf8_lossy(bytes);
+        self.text.extend_from_slice(clean(&text).as_bytes());
+    }
+
+    /// In the order of the names.
+    fn put_json(&mut self, number: u64, message: &Message<'_>) {
+        let kind = if message.kind == MessageKind::Delete { "delete" } else { "publish" };
+        let Message { publisher, sequence, time_ns, .. } = *message;
+        self.text.extend_from_slice(b"{\"body\":");
+        self.put_json_bytes(message.body);
+        self.text.extend_from_slice(b",\"key\":");
+        self.put_json_bytes(message.key);
+        // Memory takes all that is written.
+        let _ = write!(
+            self.text,
+            ",\"kind\":\"{kind}\",\"number\":{number},\"publisher\":{publisher},\"sequence\":{sequence},\"time_ns\":{time_ns},\"topic\":"
+        );
+        self.put_json_bytes(message.topic.as_bytes());
+        self.text.push(b'}');
+    }
+
+    /// Text as it is; other bytes as hexadecimal digits in an object.
+    fn put_json_bytes(&mut self, bytes: &[u8]) {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            // A string has a form in JSON, and memory takes it.
+            let _ = serde_json::to_writer(&mut self.text, text);
+            return;
+        }
+        self.text.extend_from_slice(b"{\"hex\":\"");
+        for &byte in bytes {
+            let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+            self.text.extend([digit(byte >> 4), digit(byte & 15)]);
+        }
+        self.text.extend_from_slice(b"\"}");
+    }
+}
+
+/// Which messages of a log become lines, and what was found of them.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Of this topic; empty for all.
+    pub topic: String,
+    /// That match.
+    pub filter: Option<Filter>,
+    /// With this number or higher, and this time or later, ns since 1970.
+    pub from: (u64, u64),
+    /// Before this number.
+    pub until: u64,
+    /// So many of them.
+    pub left: u64,
+    /// Number of the first message that was there, wanted or not.
+    pub first: Option<u64>,
+    /// Number of the message at which the selection ended, if it did.
+    pub next: Option<u64>,
+}
+
+impl Selection {
+    /// Puts what is wanted of a chunk into lines. False: nothing more is wanted.
+    pub fn put(&mut self, chunk: &Chunk<'_>, lines: &mut Lines) -> bool {
+        for (number, message) in chunk.messages() {
+            self.first.get_or_insert(number);
+            if number >= self.until || self.left == 0 {
+                self.next = Some(number);
+                return false;
+            }
+            let is_wanted = number >= self.from.0
+                && message.time_ns >= self.from.1
+                && (self.topic.is_empty() || self.topic == message.topic)
+                && self.filter.as_ref().is_none_or(|filter| filter.matches(number, &message));
+            if is_wanted {
+                lines.put(number, &message);
+                self.left -= 1;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME_NS: u64 = 1_763_884_800_123_456_789;
+
+    fn line(form: LineForm, kind: MessageKind, key: &[u8], body: &[u8]) -> String {
+        let mut lines = Lines::new(form);
+        let of = |time_ns| Message {
+            kind,
+            publisher: 7,
+            sequence: 42,
+            time_ns,
+            topic: "orders\u{1b}",
+            key,
+            body,
+        };
+        // The words of a second are kept for the next message, and no longer.
+        lines.put(8, &of(TIME_NS - SECOND_NS));
+        lines.clear();
+        lines.put(9, &of(TIME_NS));
+        String::from_utf8(lines.text().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_line_is_one_line_of_what_can_be_seen() {
+        let text = |kind, body| line(LineForm::Text, kind, b"A-7", body);
+        let before = "9\t2025-11-23T08:00:00.123456Z\torders\\u{1b}\tA-7\t";
+        assert_eq!(text(MessageKind::Publish, b"10 \xff\n"), format!("{before}10 \u{fffd}\\n\n"));
+        assert_eq!(text(MessageKind::Delete, b""), format!("{before}(deleted)\n"));
+    }
+
+    #[test]
+    fn json_holds_every_byte_and_bodies_are_as_they_are() {
+        let json = line(LineForm::Json, MessageKind::Delete, b"\x00\xa5\xff", b"a\"\n");
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let expected = serde_json::json!({
+            "body": "a\"\n", "key": {"hex": "00a5ff"}, "kind": "delete", "number": 9, "publisher": 7,
+            "sequence": 42, "time_ns": TIME_NS, "topic": "orders\u{1b}",
+        });
+        assert_eq!(read, expected);
+        let mut bodies = Lines::new(LineForm::Body);
+        let message = Message {
+            kind: MessageKind::Publish,
+            publisher: 0,
+            sequence: 0,
+            time_ns: 0,
+            topic: "",
+            key: &[],
+            body: b"\xff\x00",
+        };
+        bodies.put(1, &message);
+        assert_eq!(bodies.text(), b"\xff\x00\n");
+    }
+}

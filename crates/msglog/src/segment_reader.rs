@@ -1,0 +1,305 @@
+//! Reads chunks of a log one after the other, in large reads; with a [`ReadAhead`], what follows is read meanwhile.
+
+use crate::chunk::{Chunk, ChunkHeader, Invalid};
+use crate::layout::{EpochStart, Layout};
+use crate::storage::{Buffer, ReadAhead, Storage};
+use core::fmt;
+use std::collections::VecDeque;
+use std::io;
+
+/// Bytes of a buffer, unless chunks are longer: a huge page.
+const BUFFER_BYTES: usize = 2 << 20;
+/// Reads that are under way ahead, unless they have more bytes together.
+const READS_AHEAD: usize = 4;
+const AHEAD_BYTES: usize = 16 << 20;
+/// Bytes of each slot in which a valid chunk is looked for at first, and where none is; and of all slots together, unless
+/// they are so many that each has only the first.
+const FIRST_BYTES: u64 = 1 << 20;
+const SEARCH_BYTES: u64 = 16 << 20;
+const SEARCH_ALL_BYTES: u64 = 4 << 30;
+/// Buffers of direct I/O begin at multiples of this, and so do reads into them.
+const MEMORY_ALIGN_BYTES: usize = 4096;
+
+/// See the file.
+pub struct SegmentReader<'a> {
+    storage: &'a dyn Storage,
+    layout: Layout,
+    /// Space for the end of one read, and then for a whole one: a chunk may lie in both.
+    buffer: Box<dyn Buffer>,
+    /// What the buffer holds: where in it, offset on the target, and bytes.
+    from: usize,
+    held: (u64, usize),
+    /// The block behind that can't be read.
+    failed: Option<io::ErrorKind>,
+    /// Chunks that this cuts off are none.
+    start: EpochStart,
+    ahead: Option<Ahead>,
+}
+
+/// What is read ahead.
+struct Ahead {
+    reads: Box<dyn ReadAhead>,
+    /// Places and lengths of what was begun, in order.
+    begun: VecDeque<(u64, usize)>,
+    free: Vec<Box<dyn Buffer>>,
+    /// The place of the next read, if it is not taken up elsewhere.
+    next: u64,
+    /// Nothing below this place, where something could not be read, and nothing from that place on is read ahead.
+    range: core::ops::Range<u64>,
+}
+
+impl Ahead {
+    /// Takes the oldest read's buffer back.
+    fn discard(&mut self) {
+        self.begun.pop_front();
+        self.free.extend(self.reads.take().map(|(buffer, _)| buffer));
+    }
+}
+
+impl fmt::Debug for SegmentReader<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SegmentReader").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+/// Bytes of a read: as many as a buffer has space for, and a chunk at least.
+fn read_bytes(layout: &Layout) -> usize {
+    let tail_bytes = tail_bytes(layout);
+    BUFFER_BYTES.saturating_sub(tail_bytes).max(tail_bytes)
+}
+
+/// Bytes before it, for the beginning of a chunk.
+fn tail_bytes(layout: &Layout) -> usize {
+    (layout.chunk_bytes as usize).next_multiple_of(MEMORY_ALIGN_BYTES)
+}
+
+fn buffer_of(storage: &dyn Storage, layout: &Layout) -> Box<dyn Buffer> {
+    storage.buffer(tail_bytes(layout) + read_bytes(layout))
+}
+
+impl<'a> SegmentReader<'a> {
+    /// For the log of that layout.
+    pub fn new(storage: &'a dyn Storage, layout: Layout) -> Self {
+        Self {
+            storage,
+            layout,
+            buffer: buffer_of(storage, &layout),
+            from: 0,
+            held: (0, 0),
+            failed: None,
+            start: EpochStart::default(),
+            ahead: None,
+        }
+    }
+
+    /// Chunks that were cut off when this epoch began are none.
+    #[must_use]
+    pub(crate) fn of_epoch(self, start: EpochStart) -> Self {
+        Self { start, ..self }
+    }
+
+    /// Reads ahead, up to the place that [`SegmentReader::ends_at`] gives.
+    #[must_use]
+    pub fn with_ahead(self, reads: Option<Box<dyn ReadAhead>>) -> Self {
+        let ahead = reads.map(|reads| Ahead {
+            reads,
+            begun: VecDeque::new(),
+            free: Vec::new(),
+            next: 0,
+            range: 0..0,
+        });
+        Self { ahead, ..self }
+    }
+
+    /// What lies below this place does not change, unless it is dropped: it may be read ahead.
+    pub fn ends_at(&mut self, position: u64) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.range.end = position;
+        }
+    }
+
+    pub(crate) fn epoch_start(&self) -> EpochStart {
+        self.start
+    }
+
+    /// The log's sizes.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The chunk at a place of the log.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn chunk(&mut self, position: u64) -> Result<Chunk<'_>, Invalid> {
+        let layout = self.layout;
+        let (offset_bytes, left_bytes) =
+            (layout.offset_bytes(position), layout.left_in_segment(position));
+        let failed =
+            if self.takes_ahead(position) { None } else { self.read(offset_bytes, left_bytes) };
+        let start = self.start;
+        let bytes = self.bytes_at(offset_bytes, left_bytes);
+        match (Chunk::parse(bytes, layout.log_id, position), failed) {
+            (Err(Invalid::NoHeader | Invalid::Cut), Some(kind)) => Err(Invalid::Unreadable(kind)),
+            (Ok(chunk), _) if start.cuts_off(&chunk.header) => Err(Invalid::Stale),
+            (Ok(chunk), _) if !chunk.header.length_bytes.is_multiple_of(layout.align_bytes) => {
+                Err(Invalid::Record)
+            }
+            (chunk, _) => chunk,
+        }
+    }
+
+    /// Bytes that a chunk at a place may have.
+    fn wanted(&self, left_bytes: u64) -> u64 {
+        left_bytes.min(self.layout.chunk_bytes.into())
+    }
+
+    fn holds(&self, offset_bytes: u64, wanted: u64) -> bool {
+        let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
+        held_at <= offset_bytes && offset_bytes + wanted <= held_end
+    }
+
+    /// Makes the buffer hold a chunk at a place from what was read ahead, and goes on to read. False: it was not read ahead.
+    fn takes_ahead(&mut self, position: u64) -> bool {
+        let layout = self.layout;
+        let Some(ahead) = &self.ahead else { return false };
+        let (offset_bytes, left_bytes) =
+            (layout.offset_bytes(position), layout.left_in_segment(position));
+        let wanted = self.wanted(left_bytes);
+        if self.holds(offset_bytes, wanted) || !ahead.range.contains(&position) {
+            return false;
+        }
+        // The beginning of the chunk may be the end of what is held.
+        let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
+        let is_begun = self.failed.is_none() && (held_at..held_end).contains(&offset_bytes);
+        let mut tail = if is_begun { (held_end - offset_bytes) as usize } else { 0 };
+        let (read_bytes, space) = (read_bytes(&layout), tail_bytes(&layout));
+        let Some(ahead) = &mut self.ahead else { return false };
+        while ahead.begun.front().is_some_and(|&(at, bytes)| at + bytes as u64 <= position) {
+            ahead.discard();
+        }
+        let goes_on =
+            ahead.begun.front().map_or(ahead.next, |&(at, _)| at) == position + tail as u64;
+        if !goes_on {
+            while !ahead.begun.is_empty() {
+                ahead.discard();
+            }
+            ahead.next = position;
+            tail = 0;
+        }
+        let reads = (AHEAD_BYTES / read_bytes).clamp(1, READS_AHEAD);
+        while ahead.begun.len() < reads {
+            let at = ahead.next;
+            let bytes = layout.left_in_segment(at).min(read_bytes as u64) as usize;
+            if at + bytes as u64 > ahead.range.end {
+                break;
+            }
+            let buffer = ahead.free.pop().unwrap_or_else(|| buffer_of(self.storage, &layout));
+            ahead.reads.begin(layout.offset_bytes(at), bytes, buffer, space);
+            ahead.begun.push_back((at, bytes));
+            ahead.next = at + bytes as u64;
+        }
+        let Some((at, bytes)) = ahead.begun.pop_front() else { return false };
+        let Some((mut buffer, result)) = ahead.reads.take() else { return false };
+        if result.is_err() {
+            // What can be read of it is found block by block.
+            ahead.range.start = at + bytes as u64;
+            ahead.free.push(buffer);
+            return false;
+        }
+        let end = self.from + self.held.1;
+        (*buffer).as_mut()[space - tail..space]
+            .copy_from_slice(&(*self.buffer).as_ref()[end - tail..end]);
+        ahead.free.push(core::mem::replace(&mut self.buffer, buffer));
+        self.from = space - tail;
+        (self.held, self.failed) = ((offset_bytes, tail + bytes), None);
+        true
+    }
+
+    /// Makes the buffer hold a chunk at an offset, as far as that can be read; else says why not.
+    fn read(&mut self, offset_bytes: u64, left_bytes: u64) -> Option<io::ErrorKind> {
+        let wanted = self.wanted(left_bytes);
+        let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
+        let is_before_failed =
+            self.failed.is_some() && held_at <= offset_bytes && offset_bytes < held_end;
+        if self.holds(offset_bytes, wanted) {
+            return None;
+        }
+        if is_before_failed {
+            return self.failed;
+        }
+        let bytes = left_bytes.min((*self.buffer).as_ref().len() as u64) as usize;
+        let to = &mut (*self.buffer).as_mut()[..bytes];
+        (self.from, self.held, self.failed) = (0, (offset_bytes, bytes), None);
+        if self.storage.read_at(offset_bytes, to).is_ok() {
+            return None;
+        }
+        // What can't be read may lie behind the chunk.
+        let mut read_bytes = 0;
+        for block in to.chunks_mut(self.layout.align_bytes as usize) {
+            if let Err(e) = self.storage.read_at(offset_bytes + read_bytes as u64, block) {
+                self.failed = Some(e.kind());
+                break;
+            }
+            read_bytes += block.len();
+        }
+        self.held.1 = read_bytes;
+        self.failed.filter(|_| (read_bytes as u64) < wanted)
+    }
+
+    /// What the buffer holds of a chunk at an offset.
+    fn bytes_at(&self, offset_bytes: u64, left_bytes: u64) -> &[u8] {
+        let wanted = self.wanted(left_bytes) as usize;
+        let (held_at, held_bytes) = self.held;
+        let held = &(*self.buffer).as_ref()[self.from..self.from + held_bytes];
+        let held = &held[(offset_bytes - held_at) as usize..];
+        &held[..wanted.min(held.len())]
+    }
+
+    /// Forgets what it has read: the log may have been written meanwhile.
+    pub fn forget(&mut self) {
+        (self.held, self.failed) = ((0, 0), None);
+        while let Some(ahead) = self.ahead.as_mut().filter(|ahead| !ahead.begun.is_empty()) {
+            ahead.discard();
+        }
+    }
+
+    /// A chunk of the newest segment that has been in a slot, by the chunks in it that are whole: of those in the first
+    /// [`FIRST_BYTES`], or where none is, of those in the first [`SEARCH_BYTES`]. A slot without one there counts as empty: to
+    /// read all of a large target that was hardly used would take hours.
+    pub(crate) fn newest_in(&mut self, slot: u64) -> Option<ChunkHeader> {
+        let chunk_bytes = u64::from(self.layout.chunk_bytes);
+        let slots = self.layout.slots();
+        let most = (SEARCH_ALL_BYTES / slots).clamp(FIRST_BYTES, SEARCH_BYTES).max(chunk_bytes);
+        let first = self.newest_within(slot, 0, FIRST_BYTES.max(chunk_bytes));
+        first.or_else(|| self.newest_within(slot, FIRST_BYTES, most))
+    }
+
+    /// The same for a part of a slot.
+    fn newest_within(&mut self, slot: u64, from: u64, end: u64) -> Option<ChunkHeader> {
+        let layout = self.layout;
+        let end = layout.segment_bytes.min(end);
+        let mut newest: Option<ChunkHeader> = None;
+        let mut at = from;
+        while at < end {
+            let offset_bytes = layout.offset_bytes(layout.segment_start(slot)) + at;
+            // A chunk that begins here may end behind.
+            let left_bytes =
+                (layout.segment_bytes - at).min(end - at + u64::from(layout.chunk_bytes));
+            self.read(offset_bytes, left_bytes);
+            let start = self.start;
+            let bytes = self.bytes_at(offset_bytes, left_bytes);
+            let header = ChunkHeader::peek(bytes)
+                .filter(|header| !start.cuts_off(header))
+                .filter(|header| layout.offset_bytes(header.position) == offset_bytes)
+                .filter(|header| Chunk::parse(bytes, layout.log_id, header.position).is_ok());
+            let step = header.map_or(0, |header| header.length_bytes);
+            at += u64::from(step.max(1).next_multiple_of(layout.align_bytes));
+            let segment = |header: &ChunkHeader| layout.segment(header.position);
+            if header.as_ref().map(segment) > newest.as_ref().map(segment) {
+                newest = header;
+            }
+        }
+        newest
+    }
+}

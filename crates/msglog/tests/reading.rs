@@ -1,0 +1,221 @@
+//! A log whose segments take several reads: what is read ahead is what is read; replays begin anywhere; and a log at rest
+//! proves damage of its last chunk.
+
+mod common;
+
+use common::disk::{Disk, SECTOR_BYTES};
+use iodyno_msglog::log::Tail;
+use iodyno_msglog::recovery::{ReplayFrom, create, recover, recover_ahead, replay};
+use iodyno_msglog::storage::Buffer;
+use iodyno_msglog::{
+    Action, Layout, Log, LogOptions, Message, MessageKind, ReadAhead, State, Storage as _,
+};
+use iodyno_units::rng::{below, stream};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::ControlFlow;
+
+const CHUNK_BYTES: u32 = 48 << 10;
+const SEGMENT_BYTES: u64 = 6 << 20;
+
+/// Reads at once what is begun.
+struct Eager {
+    disk: Disk,
+    done: VecDeque<(Box<dyn Buffer>, io::Result<()>)>,
+}
+
+impl Eager {
+    fn of(disk: &Disk) -> Box<dyn ReadAhead> {
+        Box::new(Self { disk: disk.clone(), done: VecDeque::new() })
+    }
+}
+
+impl ReadAhead for Eager {
+    fn begin(&mut self, offset: u64, bytes: usize, mut buffer: Box<dyn Buffer>, into: usize) {
+        let result = self.disk.read_at(offset, &mut (*buffer).as_mut()[into..into + bytes]);
+        self.done.push_back((buffer, result));
+    }
+
+    fn take(&mut self) -> Option<(Box<dyn Buffer>, io::Result<()>)> {
+        self.done.pop_front()
+    }
+}
+
+/// Carries everything out that the log wants.
+fn drain(log: &mut Log<Vec<u8>>, disk: &Disk) {
+    while let Some(action) = log.next_action() {
+        match action {
+            Action::Write { chunk, offset_bytes, len_bytes, buffer } => {
+                disk.write_at(offset_bytes, &buffer[..len_bytes]).unwrap();
+                drop(buffer);
+                log.written(chunk, true);
+            }
+            Action::Flush => {
+                disk.flush().unwrap();
+                log.flushed(true);
+            }
+        }
+        while let Some(chunk) = log.next_persisted() {
+            log.recycle(chunk.buffer);
+        }
+    }
+}
+
+fn buffer() -> Vec<u8> {
+    vec![0; CHUNK_BYTES as usize]
+}
+
+/// A log of so many messages, number `n` of which has the time `10 n`.
+fn written(messages: u64) -> (Disk, Log<Vec<u8>>) {
+    let capacity_bytes = (64 << 10) + 6 * SEGMENT_BYTES;
+    let layout = Layout::new(5, capacity_bytes, SEGMENT_BYTES, CHUNK_BYTES, 4096).unwrap();
+    let disk = Disk::new(capacity_bytes as usize);
+    create(&disk, &layout).unwrap();
+    let mut log = Log::new(layout, LogOptions::default(), Tail::empty(), State::default());
+    let rng = &mut stream(1, "reading", 0);
+    for number in 1..=messages {
+        let body = vec![number as u8; below(rng, 9000) as usize];
+        let key = (number % 5).to_le_bytes();
+        let message = Message {
+            kind: MessageKind::Publish,
+            publisher: 0,
+            sequence: 0,
+            time_ns: 10 * number,
+            topic: "t",
+            key: &key,
+            body: &body,
+        };
+        assert_eq!(log.append(&message, &mut buffer).unwrap(), number);
+        if below(rng, 20) == 0 {
+            drain(&mut log, &disk);
+        }
+    }
+    drain(&mut log, &disk);
+    (disk, log)
+}
+
+#[test]
+fn what_is_read_ahead_is_what_is_read() {
+    // Once around: the oldest segments are dropped.
+    let (disk, log) = written(9000);
+    let first_kept = log.oldest_position() / SEGMENT_BYTES;
+    assert!(first_kept > 0, "nothing was dropped");
+    let rng = &mut stream(2, "unreadable", 0);
+    for unreadable in [0, 1, 3] {
+        for _ in 0..unreadable {
+            let sectors = disk.capacity_bytes() / SECTOR_BYTES as u64 - 128;
+            disk.make_unreadable(128 + below(rng, sectors) as usize);
+        }
+        let mut numbers = [Vec::new(), Vec::new()];
+        let of = |numbers: &mut Vec<u64>, chunk: &iodyno_msglog::Chunk<'_>| {
+            numbers.extend(chunk.messages().map(|(number, _)| number));
+        };
+        let plain = recover(&disk, |chunk| of(&mut numbers[0], chunk)).unwrap();
+        let ahead =
+            recover_ahead(&disk, Some(Eager::of(&disk)), |chunk| of(&mut numbers[1], chunk));
+        assert_eq!(ahead.unwrap(), plain);
+        assert_eq!(numbers[0], numbers[1]);
+        assert_eq!(plain.damages.is_empty(), numbers[0].len() as u64 == 9001 - numbers[0][0]);
+        assert!(unreadable < 3 || !plain.damages.is_empty(), "some of them lie in the log");
+    }
+}
+
+#[test]
+fn a_replay_begins_anywhere_and_ends_when_told() {
+    let (disk, _) = written(9000);
+    let all = recover(&disk, |_| {}).unwrap();
+    let first = 9001 - all.messages;
+    let from = |from: ReplayFrom, most: usize| {
+        let (mut numbers, mut times) = (Vec::new(), Vec::new());
+        let found = replay(&disk, Some(Eager::of(&disk)), from, &mut |chunk| {
+            for (number, message) in chunk.messages() {
+                numbers.push(number);
+                times.push(message.time_ns);
+            }
+            if numbers.len() >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        let found = found.unwrap();
+        assert!(found.damages.is_empty());
+        assert!(times.iter().zip(&numbers).all(|(time, number)| *time == 10 * number));
+        (numbers, found.next_message)
+    };
+    let every = usize::MAX;
+    assert_eq!(from(ReplayFrom::Message(0), every), ((first..9001).collect(), 9001));
+    let rng = &mut stream(3, "places", 0);
+    for _ in 0..10 {
+        let number = first + below(rng, 9001 - first);
+        for start in [ReplayFrom::Message(number), ReplayFrom::TimeNs(10 * number)] {
+            let (numbers, next) = from(start, every);
+            assert_eq!((numbers.last(), next), (Some(&9000), 9001));
+            assert!(numbers[0] <= number && numbers.is_sorted(), "{start:?} from {}", numbers[0]);
+            // It is in the first segment that is read, or begins with it.
+            assert!(number - numbers[0] < 3000, "{start:?} from {}", numbers[0]);
+            let (some, next) = from(start, 1);
+            assert_eq!((some[0], next), (numbers[0], numbers[0] + some.len() as u64));
+        }
+    }
+    assert!(from(ReplayFrom::Message(u64::MAX), every).0.len() < 3000, "only the last segment");
+}
+
+/// Flips bits within the chunk at a place of the target.
+fn with_damage_at(disk: &Disk, offset_bytes: u64) -> Disk {
+    let mut image = disk.image();
+    image[offset_bytes as usize + 100] ^= 0xFF;
+    Disk::of(image)
+}
+
+/// Without the chunk behind it, damage of the last one can't be told from a torn write.
+#[test]
+fn a_log_at_rest_proves_damage_of_its_last_message() {
+    let (disk, mut log) = written(100);
+    let end = log.layout().offset_bytes(log.durable_position());
+    let mut last = 0;
+    recover(&disk, |chunk| last = log.layout().offset_bytes(chunk.header.position)).unwrap();
+    let found = recover(&with_damage_at(&disk, last), |_| {}).unwrap();
+    assert!(found.damages.is_empty() && found.tail.next_message < 101, "{found:?}");
+    assert!(log.wants_end());
+    log.append_end(&mut buffer);
+    assert!(!log.wants_end(), "one is enough");
+    drain(&mut log, &disk);
+    assert!(!log.wants_end());
+    assert_eq!(log.persisted(), 101);
+    let whole = recover(&disk, |_| {}).unwrap();
+    assert_eq!((whole.messages, whole.tail.is_ended), (100, true));
+    let found = recover(&with_damage_at(&disk, last), |_| {}).unwrap();
+    let [damage] = found.damages.as_slice() else { panic!("{found:?}") };
+    let (first, after) = damage.messages.unwrap();
+    assert_eq!((after, found.tail.next_message), (101, 101));
+    assert_eq!(found.messages, first - 1);
+    assert_eq!((damage.offset_bytes, damage.offset_bytes + damage.length_bytes), (last, end));
+    // It goes on behind, and wants no further end before there is something new.
+    let log: Log<Vec<u8>> = Log::new(found.layout, LogOptions::default(), found.tail, found.state);
+    assert!(!log.wants_end());
+}
+
+/// A segment is entered for messages alone: an end would drop the oldest.
+#[test]
+fn no_segment_is_entered_for_an_end() {
+    let layout = Layout::new(5, (64 << 10) + 4 * 4096, 4096, 4096, 4096).unwrap();
+    let mut log: Log<Vec<u8>> =
+        Log::new(layout, LogOptions::default(), Tail::empty(), State::default());
+    let disk = Disk::new(layout.capacity_bytes as usize);
+    assert!(!log.wants_end(), "there is nothing to prove");
+    let message = Message {
+        kind: MessageKind::Publish,
+        publisher: 0,
+        sequence: 0,
+        time_ns: 1,
+        topic: "t",
+        key: &[],
+        body: &[1; 3000],
+    };
+    log.append(&message, &mut || vec![0; 4096]).unwrap();
+    assert!(!log.wants_end(), "it is not at rest");
+    drain(&mut log, &disk);
+    assert_eq!(log.durable_position(), 4096);
+    assert!(!log.wants_end());
+    let next_message = log.next_message();
+    log.append_end(&mut || vec![0; 4096]);
+    assert!(log.next_action().is_none());
+    assert_eq!(log.next_message(), next_message);
+}
