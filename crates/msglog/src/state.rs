@@ -124,7 +124,8 @@ impl State {
         self.topics.is_empty()
     }
 
-    /// Bytes of the log that hold current values: they are kept however old they are.
+    /// Bytes of the log that hold current values: they are kept however old they are. Records of publishers are not in it;
+    /// the log's server limits them to a quarter of a segment.
     pub fn value_bytes(&self) -> u64 {
         self.value_bytes
     }
