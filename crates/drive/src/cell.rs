@@ -43,7 +43,12 @@ pub fn drive_cell(
     let mut cells = empty_cells(plan);
     let is_ready = wait_until_ready(plan, &team)?;
     observer.ready(&cells);
-    if !is_ready {
+    let agreed = match &plan.start {
+        Some(others) if is_ready => Some(others.agree()),
+        _ => None,
+    };
+    if !is_ready || agreed == Some(None) {
+        team.control.stop.store(true, Ordering::Relaxed);
         team.threads.into_iter().for_each(|t| drop(t.join()));
         for cell in &mut cells {
             cell.ended = Ended::Interrupted;
@@ -52,7 +57,10 @@ pub fn drive_cell(
     }
 
     let from = plan.clock.both_ns();
-    let start_ns = plan.clock.now_ns() + START_AFTER_NS + team.threads.len() as u64 * WAKE_NS;
+    let start_ns = match agreed.flatten() {
+        Some(monotonic_ns) => (from.0 + monotonic_ns).saturating_sub(from.1),
+        None => plan.clock.now_ns() + START_AFTER_NS + team.threads.len() as u64 * WAKE_NS,
+    };
     team.control.start(start_ns);
     let Collected { done, end_ns } =
         collect(plan, &team, start_ns, &mut cells, observer, &mut early_end);
@@ -80,6 +88,10 @@ pub fn drive_cell(
     for cell in &mut cells {
         cell.evidence.clock_error_ppm = Some(clock_error_ppm);
         cell.evidence.cpus = cpus;
+        if plan.start.is_some() {
+            let late_ns = team.control.start_late_ns.load(Ordering::Relaxed);
+            cell.evidence.start_late_ns = Some(late_ns);
+        }
         let clock = plan.clock.source().name().to_owned();
         cell.facts.insert("clock".to_owned(), clock.clone());
         cell.evidence.clock = Some(clock);

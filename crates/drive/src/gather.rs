@@ -31,7 +31,7 @@ fn empty_cell(plan: &CellPlan, target: usize) -> Cell {
             threads: spec.threads(),
             depth: spec.depth(),
             blocks: blocks(spec),
-            offered_iops: offered_iops(spec),
+            offered_iops: offered_iops(spec).map(|iops| iops / f64::from(cell.part.of)),
             seed: cell.seed,
             place: plan.place.clone(),
             repeat: cell.repeat,

@@ -34,7 +34,7 @@ pub use engine::{EngineKind, EngineOptions, FileMedium, Medium};
 pub use model::{Carried, Modelled, drive_carried, drive_failing_model, drive_model};
 pub use plan::{
     CellPlan, DriveError, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Observer, Progress,
-    TargetPlan, Unobserved, active_range, blocks,
+    StartTogether, TargetPlan, Unobserved, active_range, blocks,
 };
 pub use sequential_cursors::Walks;
 pub use trace_recorder::{TraceEvent, TraceEvents};

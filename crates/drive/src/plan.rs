@@ -66,6 +66,15 @@ pub struct CellPlan {
     pub flow: Arc<Flow>,
     /// Takes what the workers issue; None for a cell that is not recorded.
     pub events: Option<TraceEvents>,
+    /// Agrees on the start with other processes; None for a cell of this process alone. Cells in virtual time have none.
+    pub start: Option<Arc<dyn StartTogether>>,
+}
+
+/// Agrees with the other processes that measure a cell on the instant at which it starts.
+pub trait StartTogether: core::fmt::Debug + Send + Sync {
+    /// This process's workers are ready. Gives the start by this process's CLOCK_MONOTONIC, ns; None where the cell does not
+    /// start, because another process's workers are not ready.
+    fn agree(&self) -> Option<u64>;
 }
 
 impl CellPlan {
@@ -105,8 +114,8 @@ impl CellPlan {
     /// A cell of no method, by the system's clock.
     pub fn new(cell: CellSpec, targets: Vec<TargetPlan>) -> Self {
         let (clock, options) = (Clock::system(), EngineOptions::default());
-        let (flow, events) = (Arc::default(), None);
-        Self { cell, place: None, targets, clock, options, walks: None, flow, events }
+        let (flow, events, start) = (Arc::default(), None, None);
+        Self { cell, place: None, targets, clock, options, walks: None, flow, events, start }
     }
 }
 
@@ -214,7 +223,7 @@ pub fn active_range(spec: &Spec, capacity_bytes: u64) -> (u64, u64) {
     (start_bytes.min(capacity_bytes), end_bytes.min(capacity_bytes))
 }
 
-/// Operations a second that are due on each target; None in closed loop.
+/// Operations a second that are due on each target, from all processes that share it; None in closed loop.
 pub(crate) fn offered_iops(spec: &Spec) -> Option<f64> {
     match spec.arrivals() {
         ArrivalKind::Open { rate_iops, .. } => Some(rate_iops),

@@ -41,6 +41,8 @@ pub(crate) struct Control {
     /// When an operation last completed after its worker's end, ns: the coordinator waits for
     /// targets that are slow to complete what is in flight.
     pub(crate) drained_ns: AtomicU64,
+    /// The longest time between the start and a worker's, ns.
+    pub(crate) start_late_ns: AtomicU64,
     /// Wakes the workers that wait for the start.
     started: (Mutex<()>, Condvar),
 }
@@ -55,6 +57,7 @@ impl Control {
             errors_max,
             failed: AtomicBool::new(false),
             drained_ns: AtomicU64::new(0),
+            start_late_ns: AtomicU64::new(0),
             started: (Mutex::default(), Condvar::new()),
         }
     }
@@ -212,6 +215,8 @@ impl<S: Source> Worker<S> {
                 _ => std::hint::spin_loop(),
             }
         }
+        let late_ns = self.clock.now_ns().saturating_sub(start_ns);
+        self.control.start_late_ns.fetch_max(late_ns, Ordering::Relaxed);
         self.source.start(start_ns);
         let mut state = WorkerLoop::new(self.slots, engine.batch_max(), start_ns, &self.limits);
         let mut engine_error = state.work(&mut self, engine, buffers).err();

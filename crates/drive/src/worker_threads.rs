@@ -122,13 +122,13 @@ pub(crate) fn shared(
     let geometry = Geometry {
         capacity_bytes: target.medium.capacity_bytes(),
         align_bytes: target.align_bytes,
-        workers: cell.spec.threads(),
+        workers: cell.part.over_range(0, cell.spec.threads()).1,
     };
     Shared::new(&cell.spec, seed, &geometry)
         .map_err(|e| DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() })
 }
 
-fn share_of(total: u64, workers: u32, number: u32) -> u64 {
+fn share_of(total: u64, (number, workers): (u32, u32)) -> u64 {
     total / u64::from(workers) + u64::from(u64::from(number) < total % u64::from(workers))
 }
 
@@ -167,7 +167,11 @@ impl WorkerParts<'_> {
             is_over: Arc::clone(is_over),
             clock: plan.clock,
             source,
-            filler: Some(Filler::new(&cell.spec, cell.seed, number)),
+            filler: Some(Filler::new(
+                &cell.spec,
+                cell.seed,
+                cell.part.over_range(number, cell.spec.threads()).0,
+            )),
             verify: plan.targets[target].verify.clone(),
             coverage: coverage(plan, target, shared),
             recorder: Recorder::new(
@@ -192,12 +196,13 @@ impl WorkerParts<'_> {
 
     /// The same from another seed.
     pub(crate) fn stream_of(&self, seed: u64) -> WorkloadSource {
-        let spec = &self.plan.cell_on(self.target).spec;
-        let mut stream = Stream::new(self.shared, self.number);
+        let CellSpec { spec, part, .. } = self.plan.cell_on(self.target);
+        let mut stream = Stream::new(self.shared, part.over_range(self.number, spec.threads()).0);
         if let Some(walks) = &self.plan.walks {
             walks.go_on(self.target, self.number, &mut stream);
         }
-        WorkloadSource::new(spec, seed, self.number, self.slots(), stream)
+        let of_rate = part.over_all(self.number, spec.threads());
+        WorkloadSource::new(spec, seed, of_rate, self.slots(), stream)
             .in_flow(spec, &self.plan.flow)
     }
 
@@ -207,8 +212,9 @@ impl WorkerParts<'_> {
         let placement = replay.placement(target.medium.capacity_bytes()).map_err(|e| {
             DriveError::DoesNotFit { target: target.name.clone(), why: e.to_string() }
         })?;
-        let workers = self.plan.cell_on(self.target).spec.threads();
-        Ok(TraceSource::new(replay, placement, self.number, workers, self.slots()))
+        let CellSpec { spec, part, .. } = self.plan.cell_on(self.target);
+        let (number, workers) = part.over_all(self.number, spec.threads());
+        Ok(TraceSource::new(replay, placement, number, workers, self.slots()))
     }
 
     /// The source, with all that it gives noted; without a clock in virtual time.
@@ -224,9 +230,11 @@ impl WorkerParts<'_> {
     }
 }
 
-/// When worker number `number` of a target ends: its share of what the target's workers do.
+/// When worker number `number` of a target ends: its share of what the target's workers do, in all processes.
 pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
-    let (limits, workers) = (cell.spec.limits(), cell.spec.threads());
+    let limits = cell.spec.limits();
+    let of_all = cell.part.over_all(number, cell.spec.threads());
+    let of_range = cell.part.over_range(number, cell.spec.threads());
     let within = |ops: Option<u64>, bytes: Option<u64>| {
         let ops_max = ops.unwrap_or(u64::MAX);
         let share = Share { ops_max, bytes_max: bytes.unwrap_or(u64::MAX) };
@@ -237,21 +245,21 @@ pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
         // In whole blocks, so that the workers together end where a pass does.
         let block_bytes = u64::from(cell.spec.max_data_bytes()).max(1);
         let blocks = shared.active_bytes().1 / block_bytes * u64::from(passes);
-        let blocks = share_of(blocks, workers, number);
+        let blocks = share_of(blocks, of_range);
         // Of a pass of verification, a block that can't be read counts too: it is not read again.
         let reads = !cell.spec.issues(OpKind::Write);
         let (ops, bytes) =
             if reads { (Some(blocks), None) } else { (None, Some(blocks * block_bytes)) };
         return within(ops, bytes);
     }
-    let of = |total: Option<u64>| total.map(|n| share_of(n, workers, number));
+    let of = |total: Option<u64>, among| total.map(|n| share_of(n, among));
     // Passes go over whole blocks of the largest size.
     let kinds = cell.spec.kinds().flat_map(|(kind, _)| cell.spec.blocks(kind));
     let block_bytes = kinds.map(|block| u64::from(block.bytes)).max().unwrap_or(1).max(1);
     let pass_bytes = shared.active_bytes().1 / block_bytes * block_bytes;
     let passes_bytes = limits.passes.map(|passes| ((passes * pass_bytes as f64) as u64).max(1));
-    let bytes = limits.bytes.into_iter().chain(passes_bytes).min();
-    within(of(limits.ops), of(bytes))
+    let bytes = of(limits.bytes, of_all).into_iter().chain(of(passes_bytes, of_range)).min();
+    within(of(limits.ops, of_all), bytes)
 }
 
 /// An empty map of the active range, where it is to be proven what is written.

@@ -5,13 +5,13 @@ use iodyno_drive::clock::Clock;
 use iodyno_drive::memory::Region;
 use iodyno_drive::verify::VerifyMap;
 use iodyno_drive::{
-    CellPlan, DriveError, EngineKind, FileMedium, Medium, Observer, TargetPlan, Unobserved, Walks,
-    drive_cell,
+    CellPlan, DriveError, EngineKind, FileMedium, Medium, Observer, TargetPlan, TraceEvent,
+    Unobserved, Walks, drive_cell,
 };
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Ended, ErrorKind, Finding, Interval, SpentOf};
 use iodyno_units::{Op, OpKind};
-use iodyno_workload::{CellSpec, Content, Spec};
+use iodyno_workload::{CellSpec, Content, Spec, TargetPart};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -532,4 +532,64 @@ fn a_worker_that_panics_ends_the_cell() {
     let why = cells[0].evidence.failure.as_ref().unwrap();
     assert_eq!(&cells[0].facts["failure"], why);
     assert!(why.contains("panicked") && why.contains("fault of iodyno"), "{why}");
+}
+
+/// The operations that a cell issues, sorted.
+fn issued(plan: &CellPlan) -> Vec<(OpKind, u64, u32)> {
+    let (events, received) = std::sync::mpsc::sync_channel(1024);
+    let collect = std::thread::spawn(move || {
+        let all: Vec<TraceEvent> = received.iter().flatten().collect();
+        all.iter()
+            .filter_map(|event| event.op.map(|op| (op.kind, op.offset_bytes, op.len_bytes)))
+            .collect()
+    });
+    let CellPlan { cell, targets, options, clock, .. } = plan;
+    let new = CellPlan::new(cell.clone(), targets.clone());
+    let recorded = CellPlan { events: Some(events), options: *options, clock: *clock, ..new };
+    drive_cell(&recorded, &Arc::new(AtomicBool::new(false)), &mut Unobserved).unwrap();
+    drop(recorded);
+    let mut ops: Vec<_> = collect.join().unwrap();
+    ops.sort_unstable();
+    ops
+}
+
+/// Four processes of one worker issue what one process of four workers issues, where they use the whole of a target;
+/// processes with regions of their own stay within them.
+#[test]
+fn processes_that_share_a_target_issue_its_operations() {
+    for pattern in ["uniform", "sequential", "zipf"] {
+        let addresses = match pattern {
+            "zipf" => "{ pattern = \"zipf\", theta = 1.1 }".to_owned(),
+            name => format!("{{ pattern = \"{name}\" }}"),
+        };
+        let text = |threads: u32| {
+            format!(
+                "threads = {threads}\ndepth = 4\nblock = \"4KiB\"\n[mix]\nread = 2\nwrite = 1\n[all]\naddresses = {addresses}\n[limits]\nops = 4002\nramp = \"0s\""
+            )
+        };
+        let whole = plan(&spec(&text(4)), vec![(Medium::Null(64 * MIB), EngineKind::Null)]);
+        let mut of_parts = Vec::new();
+        for index in 0..4 {
+            let mut part = plan(&spec(&text(1)), vec![(Medium::Null(64 * MIB), EngineKind::Null)]);
+            part.cell.part = TargetPart { index, of: 4, own_region: false };
+            of_parts.extend(issued(&part));
+        }
+        of_parts.sort_unstable();
+        assert_eq!(of_parts.len(), 4002, "{pattern}");
+        assert_eq!(of_parts, issued(&whole), "{pattern}");
+        for index in 0..3 {
+            let part = TargetPart { index, of: 3, own_region: true };
+            let mut own = plan(&spec(&text(2)), vec![(Medium::Null(63 * MIB), EngineKind::Null)]);
+            let active = part.region_of(own.cell.spec.active());
+            own.cell.spec = own.cell.spec.clone().with_active(active).unwrap();
+            own.cell.part = part;
+            let ops = issued(&own);
+            assert_eq!(ops.len(), 1334, "a third of the operations");
+            let region = u64::from(index) * 21 * MIB..u64::from(index + 1) * 21 * MIB;
+            let within = |(_, at, len): &(OpKind, u64, u32)| {
+                region.contains(at) && at + u64::from(*len) <= region.end
+            };
+            assert!(ops.iter().all(within), "{pattern}: {region:?}");
+        }
+    }
 }

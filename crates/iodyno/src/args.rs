@@ -21,8 +21,8 @@ pub use log::{
 pub use log_bench::LogBench;
 pub use replay::Replay;
 use run::EXAMPLES;
-pub use run::Run;
 use run::run_name as trace_name;
+pub use run::{DEFAULT_TARGET, Run};
 pub use size::Size;
 use std::path::PathBuf;
 
@@ -136,6 +136,12 @@ pub enum Command {
     Report(Report),
     /// Read the runs out of a report into the notebook.
     Import(Import),
+    /// Put the shards of a run together (`run --shard`): from these notebooks into the notebook.
+    Merge {
+        /// Notebooks of shards.
+        #[arg(required = true)]
+        notebooks: Vec<PathBuf>,
+    },
     /// Write a run in another form, to standard output or into a folder.
     Export(Export),
     /// Run a published study again in virtual time, and show its figures beside the printed ones.

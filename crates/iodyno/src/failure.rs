@@ -36,6 +36,26 @@ enum Kind {
     Interrupted,
 }
 
+impl Kind {
+    const ALL: [Self; 6] =
+        [Self::Fault, Self::Input, Self::Refused, Self::Target, Self::Notebook, Self::Interrupted];
+
+    const fn exit_code(self) -> u8 {
+        match self {
+            Self::Fault => 1,
+            Self::Input => 2,
+            Self::Refused => 3,
+            Self::Target => 4,
+            Self::Notebook => 5,
+            Self::Interrupted => 130,
+        }
+    }
+
+    fn of_code(code: u8) -> Self {
+        Self::ALL.into_iter().find(|kind| kind.exit_code() == code).unwrap_or(Self::Fault)
+    }
+}
+
 impl Failure {
     fn new(kind: Kind, text: String) -> Self {
         Self { kind, text, problem: None }
@@ -80,14 +100,7 @@ impl Failure {
 
     /// See the `--help` of the command.
     pub(crate) fn exit_code(&self) -> u8 {
-        match self.kind {
-            Kind::Fault => 1,
-            Kind::Input => 2,
-            Kind::Refused => 3,
-            Kind::Target => 4,
-            Kind::Notebook => 5,
-            Kind::Interrupted => 130,
-        }
+        self.kind.exit_code()
     }
 
     /// The text for standard error.
@@ -109,24 +122,13 @@ impl From<Problem> for Failure {
 
 impl From<TargetError> for Failure {
     fn from(e: TargetError) -> Self {
-        let kind = match e.exit_code() {
-            2 => Kind::Input,
-            3 => Kind::Refused,
-            _ => Kind::Target,
-        };
-        Self::new(kind, e.to_string())
+        Self::new(Kind::of_code(e.exit_code()), e.to_string())
     }
 }
 
 impl From<iodyno_notebook::Error> for Failure {
     fn from(e: iodyno_notebook::Error) -> Self {
-        use iodyno_notebook::Error;
-        let kind = match e {
-            Error::UnknownRun { .. } | Error::NoRuns { .. } | Error::AmbiguousRun { .. } => {
-                Kind::Input
-            }
-            _ => Kind::Notebook,
-        };
+        let kind = if e.is_of_selector() { Kind::Input } else { Kind::Notebook };
         Self::new(kind, e.to_string())
     }
 }
@@ -134,14 +136,8 @@ impl From<iodyno_notebook::Error> for Failure {
 impl From<RunError> for Failure {
     fn from(e: RunError) -> Self {
         match e {
-            RunError::Target(e) => e.into(),
             RunError::File(problem) => (*problem).into(),
-            RunError::Notebook(e) => e.into(),
-            RunError::Drive(iodyno_drive::DriveError::DoesNotFit { .. })
-            | RunError::Impossible(_) => Self::input(e.to_string()),
-            RunError::Drive(_) => Self::new(Kind::Target, e.to_string()),
-            RunError::System { .. } => Self::new(Kind::Fault, e.to_string()),
-            RunError::Interrupted => Self::new(Kind::Interrupted, e.to_string()),
+            _ => Self::new(Kind::of_code(e.exit_code()), e.to_string()),
         }
     }
 }

@@ -19,10 +19,12 @@ mod hints;
 mod live;
 mod log;
 mod log_bench;
+mod merge;
 mod method;
 mod method_flags;
 mod overrides;
 mod purge;
+mod ranks;
 mod replay;
 mod report;
 mod resume;
@@ -37,12 +39,26 @@ mod style;
 use args::{Cli, Command};
 use clap::{CommandFactory as _, Parser as _};
 use failure::Failure;
+use iodyno_ranks::Ranks;
 use iodyno_report::json::Options;
 use iodyno_target::output::Folder;
 use iodyno_units::text::{clean, is_hidden};
 use std::ffi::OsString;
 use std::io::{BufWriter, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs one command line as one of several ranks: see the crate `iodyno-ranks`.
+pub fn main_of_rank(ranks: Arc<Ranks>, arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    ranks::set(ranks);
+    main(arguments)
+}
+
+/// The flag that signals set, and that ends a run in order.
+pub fn stop_flag() -> Arc<AtomicBool> {
+    signals::stop_flag()
+}
 
 /// Runs one command line; `arguments` starts with the program's name.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -62,8 +78,12 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let color = cli.color;
     match dispatch(&cli, &words) {
         Ok(code) => code,
-        Err(failure) => {
+        Err(failure) if ranks::of_process().is_alone() => {
             complain(&failure.render(style::colors(color, &std::io::stderr())));
+            ExitCode::from(failure.exit_code())
+        }
+        Err(failure) => {
+            complain(&ranks::failed(&failure));
             ExitCode::from(failure.exit_code())
         }
     }
@@ -88,6 +108,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
         Command::Import(flags) => report::import(flags, cli.notebook.as_deref()),
+        Command::Merge { notebooks } => merge::command(cli, notebooks, style),
         Command::Export(flags) => export::command(flags, cli.notebook.as_deref()),
         Command::Explain(flags) => explain::command(flags, style),
         Command::Serve(flags) => serve::command(flags),

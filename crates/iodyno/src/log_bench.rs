@@ -62,6 +62,8 @@ fn request(flags: &LogBench) -> Result<RunRequest, Failure> {
         system_clock: false,
         interval_ns: flags.interval,
         errors_max: MAX_ERRORS,
+        shard: None,
+        ranks: iodyno_run::RanksRequest::default(),
         read_only: false,
         destroy: flags.destroy.clone(),
         record_trace: None,

@@ -130,6 +130,8 @@ fn request(flags: &Replay) -> Result<RunRequest, Failure> {
         system_clock: false,
         interval_ns: flags.interval,
         errors_max: flags.max_errors,
+        shard: None,
+        ranks: iodyno_run::RanksRequest::default(),
         read_only: flags.read_only,
         destroy: flags.destroy.clone(),
         record_trace: flags.record_trace.clone(),

@@ -3,12 +3,23 @@
 use crate::args::Cli;
 use crate::failure::Failure;
 use crate::run::{Output, carry_out, process};
-use crate::show;
+use crate::{ranks, show};
 use iodyno_notebook::Notebook;
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal::Detail;
-use iodyno_run::{Process, ResolvedRun, resume};
+use iodyno_run::{Process, ResolvedRun, Resume, RunRequest, resume};
 use std::process::ExitCode;
+
+/// The request of a run, its finished part and the command line that began it.
+type Found = (RunRequest, Resume, Vec<String>);
+
+fn find(cli: &Cli, selector: &str) -> Result<Found, Failure> {
+    let path = show::path(cli.notebook.as_deref())?;
+    let run = Notebook::open_existing(&path)?.load(selector)?;
+    let command = run.head.command.clone();
+    let (request, finished) = resume(run, env!("CARGO_PKG_VERSION"))?;
+    Ok((request, finished, command))
+}
 
 /// Continues a run.
 pub(crate) fn command(
@@ -18,11 +29,19 @@ pub(crate) fn command(
     detail: Detail,
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    let path = show::path(cli.notebook.as_deref())?;
-    let run = Notebook::open_existing(&path)?.load(selector)?;
-    let began = process(run.head.command.clone(), Some(path));
-    let (request, finished) = resume(run, &began.version)?;
-    let process = Process { resume: Some(finished), ..began };
+    let ranks = ranks::of_process();
+    // Only the first rank has the notebook.
+    let found = ranks.is_first().then(|| find(cli, selector));
+    let own = found.as_ref().map(|found| found.as_ref().map_err(|_| ()).cloned());
+    let taken = ranks.of_first(own.as_ref()).map_err(|lost| Failure::target(lost.to_string()))?;
+    let (request, finished, command) = match (found, taken) {
+        (Some(found), _) => found?,
+        (None, Ok(taken)) => taken,
+        (None, Err(())) => return Ok(ExitCode::from(2)),
+    };
+    let finished = finished.on_rank(ranks.rank(), ranks.size())?;
+    let path = ranks::notebook(cli.notebook.as_deref())?;
+    let process = Process { resume: Some(finished), ..process(command, Some(path)) };
     let run = ResolvedRun::new(request, process)?;
     carry_out(&run, cli, &Output { json, series: false, quiet, detail, report: None }, style)
 }

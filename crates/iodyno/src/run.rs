@@ -1,21 +1,23 @@
 //! `run`: translates words into a request, and prints the outcome.
 
-use crate::args::{Cli, Run};
+use crate::args::{Cli, DEFAULT_TARGET, Run};
 use crate::beside::with_neighbours;
 use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::overrides::{overridden, override_all};
 use crate::{
-    complain, fill_first, foreign_workload, hints, method, method_flags, print, print_json, remark,
-    report, show, signals, style,
+    complain, fill_first, foreign_workload, hints, method, method_flags, print, print_json, ranks,
+    remark, report, signals, style,
 };
 use iodyno_drive::EngineOptions;
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal;
 use iodyno_report::{RunVerdict, json, thresholds};
 use iodyno_run::{
-    Files, ListedCell, Process, Processors, ResolvedRun, RunRequest, Work, find_work,
+    Files, ListedCell, Process, Processors, RanksRequest, ResolvedRun, RunRequest, Work, find_work,
 };
+use iodyno_target::TargetName;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,7 +35,7 @@ pub(crate) fn command(
 ) -> Result<ExitCode, Failure> {
     let words = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
     let notebook =
-        if flags.no_notebook { None } else { Some(show::path(cli.notebook.as_deref())?) };
+        if flags.no_notebook { None } else { Some(ranks::notebook(cli.notebook.as_deref())?) };
     let run = ResolvedRun::new(request(flags)?, process(words, notebook))?;
     for words in remarks(&run) {
         remark("note", &words);
@@ -88,10 +90,15 @@ pub(crate) fn carry_out(
         Some(Page::ById) => Some(report::Place::check(None)?),
         None => None,
     };
-    let mut live = Live::new(output.quiet, style::for_stderr(cli.color));
+    let quiet = output.quiet || !run.process.ranks.is_first();
+    let mut live = Live::new(quiet, style::for_stderr(cli.color));
     let outcome = iodyno_run::execute(run, &mut live);
     live.clear();
     let outcome = outcome?;
+    if !run.process.ranks.is_first() {
+        ranks::forget_notebook();
+        return Ok(ExitCode::SUCCESS);
+    }
     // Each of these is done even if others fail; the first failure gives the exit code.
     let mut failures = Vec::new();
     let printed = if output.json {
@@ -141,6 +148,7 @@ pub(crate) fn process(command: Vec<String>, notebook: Option<PathBuf>) -> Proces
         notebook,
         resume: None,
         stop: signals::stop_flag(),
+        ranks: ranks::of_process(),
     }
 }
 
@@ -187,6 +195,32 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
     with_work(flags, name, Work::Cells(cells), &changes)
 }
 
+/// What the flags say of a run over several ranks.
+fn ranks(flags: &Run) -> Result<RanksRequest, Failure> {
+    if ranks::of_process().is_alone() {
+        let given = [
+            ("--on-host", !flags.on_host.is_empty()),
+            ("--shared", flags.shared),
+            ("--overlap", flags.overlap),
+        ];
+        if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {
+            return Err(Failure::input(format!(
+                "{flag} is for several ranks, and this is one process: use `iodyno-mpi run` (docs/many-hosts.md)"
+            )));
+        }
+    }
+    let mut targets_by_host: BTreeMap<String, Vec<TargetName>> = BTreeMap::new();
+    for (host, target) in &flags.on_host {
+        targets_by_host.entry(host.clone()).or_default().push(target.clone());
+    }
+    // Without --on its default says nothing about the hosts that are not named.
+    let is_default = matches!(flags.on.as_slice(), [one] if one.to_string() == DEFAULT_TARGET);
+    if !targets_by_host.is_empty() && !is_default {
+        targets_by_host.insert("*".to_owned(), flags.on.clone());
+    }
+    Ok(RanksRequest { targets_by_host, shared: flags.shared, overlap: flags.overlap })
+}
+
 /// A pass of verification over the targets: it writes nothing, and continues to the end despite failures.
 fn verify_only(flags: &Run) -> Result<RunRequest, Failure> {
     let mut cell = iodyno_run::verify_only(&flags.on)?;
@@ -224,6 +258,8 @@ fn with_work(
         errors_max: flags.max_errors,
         read_only: flags.read_only,
         destroy: flags.destroy.clone(),
+        shard: flags.shard,
+        ranks: ranks(flags)?,
         record_trace: flags.record_trace.clone(),
     })
 }

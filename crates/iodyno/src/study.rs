@@ -3,7 +3,7 @@
 use crate::args::Study;
 use crate::failure::Failure;
 use crate::live::LiveLine;
-use crate::{print, print_json, report, show, signals};
+use crate::{print, print_json, ranks, report, show, signals};
 use iodyno_measure::{Cell, Role, Summary};
 use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
@@ -29,11 +29,13 @@ pub(crate) fn command(
     if !flags.figure.is_empty() {
         study.only(&flags.figure).map_err(Failure::input)?;
     }
+    let ranks = ranks::of_process();
     let effort = if flags.quick { Options::QUICK } else { Options::FULL };
     let options =
         Options { threads: flags.threads.map_or(0, usize::from), seed: flags.seed, ..effort };
-    let (live, started) = (Mutex::new(LiveLine::new(flags.quiet)), Instant::now());
-    let outcome = run(&study, &options, &stop, &|progress| {
+    let (live, started) =
+        (Mutex::new(LiveLine::new(flags.quiet || !ranks.is_first())), Instant::now());
+    let outcome = run(&study, &options, &ranks, &stop, &|progress| {
         // Another thread is drawing already.
         if let Ok(mut live) = live.try_lock() {
             live.draw(&live_line(progress, started));
@@ -43,6 +45,9 @@ pub(crate) fn command(
         live.clear();
     }
     let outcome = outcome?;
+    if !ranks.is_first() {
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(page_at) = page_at {
         let out = page_at.output(&format!("study-{}.html", outcome.study.name))?;
         report::write(&page::document(&outcome, &overlays, &report::made_by()), out)?;
@@ -114,7 +119,7 @@ impl From<StudyError> for Failure {
     fn from(e: StudyError) -> Self {
         match e {
             StudyError::Interrupted => Self::interrupted(e.to_string()),
-            StudyError::Cell { .. } => Self::target(e.to_string()),
+            StudyError::Cell { .. } | StudyError::LostRank(_) => Self::target(e.to_string()),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::conditions::Conditions;
 use crate::coverage::FillProof;
+use crate::ranks::RankFigures;
 use crate::storage::{DiskUse, Storage, Uncached};
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
@@ -126,6 +127,17 @@ pub struct Evidence {
     /// The trace that was issued, and how, in words: equal ones stand for equal operations. None for a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// The process that measured it, where several measured one run; None for a run of one process, and for the merged
+    /// cell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<RankEvidence>,
+    /// The longest time between the start that processes agreed on and that of a worker, ns; None for a run of one
+    /// process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_late_ns: Option<u64>,
+    /// The figures of each process, in the merged cell of several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankFigures>,
     /// The workloads that ran on the same targets at the same time.
     pub beside: Vec<String>,
     /// Draws that needed a recently read or written address before there was one.
@@ -177,6 +189,17 @@ impl Evidence {
             }
         }
     }
+}
+
+/// One of the processes that measure a run together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankEvidence {
+    /// Its number, from 0.
+    pub rank: u32,
+    /// The name of its host.
+    pub host: String,
+    /// Its clock's offset from rank 0's is known to this, ns.
+    pub clock_bound_ns: u64,
 }
 
 /// Operations that a target did not answer.

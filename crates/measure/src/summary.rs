@@ -5,6 +5,7 @@
 use crate::statistics::within::{Within, within};
 use crate::{Cell, ClassStats, ErrorCounts, Histogram, Interval, IoKinds, Quantity};
 use iodyno_units::OpKind;
+use serde::{Deserialize, Serialize};
 
 /// A percentile that is shown.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,7 @@ pub const fn is_about_bandwidth(block_bytes: u32) -> bool {
 }
 
 /// The latencies of one histogram. What the samples can't support is None.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// The shortest, ns.
     pub min_ns: Option<u64>,

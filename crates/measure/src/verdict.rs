@@ -13,6 +13,7 @@ mod emulated;
 mod ending;
 mod generator;
 mod others;
+mod ranks;
 mod samples;
 mod storage;
 mod target;
@@ -40,6 +41,7 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
     target::target(cell, &total, &mut say);
     verification::verification(cell, &mut say);
     others::others(cell, &total, &mut say);
+    ranks::ranks(cell, &mut say);
     conditions::conditions(cell, &total, &mut say);
     samples::samples(cell, &total, &mut say);
     if found.iter().all(|v| v.level < Level::Warning) {

@@ -99,6 +99,16 @@ impl Method {
         self.grids().any(|grid| grid.state == Precondition::Carried)
     }
 
+    /// Whether it measures grids alone, no cell of which depends on what another measured or left behind.
+    pub fn has_independent_cells(&self) -> bool {
+        self.stages.iter().all(|stage| match &stage.act {
+            Act::Cells(Cells { grid, .. }) => {
+                grid.state == Precondition::Workload && grid.rate_of.is_none()
+            }
+            _ => false,
+        })
+    }
+
     /// Whether `purge` is among its stages.
     pub fn purges(&self) -> bool {
         self.stages.iter().any(|stage| stage.act == Act::Purge)

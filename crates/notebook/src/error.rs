@@ -158,3 +158,10 @@ pub enum Error {
         source: rusqlite::Error,
     },
 }
+
+impl Error {
+    /// Whether the name of a run is wrong, rather than the notebook.
+    pub fn is_of_selector(&self) -> bool {
+        matches!(self, Self::UnknownRun { .. } | Self::NoRuns { .. } | Self::AmbiguousRun { .. })
+    }
+}

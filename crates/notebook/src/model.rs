@@ -32,7 +32,7 @@ pub struct RunHead {
 }
 
 /// One target of a run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct TargetRecord {
     /// Canonical name.
     pub name: String,

@@ -20,6 +20,7 @@ pub mod method;
 mod method_headlines;
 mod neighbours;
 pub mod page;
+mod ranks;
 mod repeats;
 pub mod run_verdict;
 pub mod sysbench_text;

@@ -29,6 +29,7 @@ pub(crate) fn cell_plan(
         flow: Arc::default(),
         // Fills are no part of what is measured.
         events: events.filter(|_| task.cell.fill_passes.is_none()).cloned(),
+        start: None,
     }
 }
 

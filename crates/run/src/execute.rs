@@ -2,6 +2,7 @@
 
 use crate::open_targets::{self, OpenTarget};
 use crate::outcome::{NotKept, Outcome, RunError};
+use crate::over_ranks::{self, Parts};
 use crate::persist::{Books, keep_elsewhere};
 use crate::plan::Plan;
 use crate::prepare;
@@ -11,39 +12,41 @@ use crate::resolved_run::ResolvedRun;
 use crate::run_cell::run_cell;
 use crate::run_record::{condition_after, head, read_back, unkept};
 use crate::schedule::{Next, Schedule};
+use crate::shards;
 use crate::step_context::StepContext;
 use crate::trace_writer::TraceWriter;
 use crate::verified;
 use crate::watch::Watch;
 use iodyno_drive::TraceEvents;
 use iodyno_measure::Ended;
-use iodyno_notebook::{self as notebook, Notebook, Timestamp};
+use iodyno_notebook::{self as notebook, Notebook, RunHead, RunWriter, Timestamp};
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 
 /// Executes a run. Cells measured before an error are in the notebook, with the error as reason.
 pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
-    refuse::impossible(run)?;
+    let ranks = &run.process.ranks;
+    over_ranks::vote(run, possible(run))?;
     let _pinned = run.request.processors.as_ref().map(Pinned::to).transpose()?;
-    let mut open_targets = open_targets::set(run)?;
-    refuse::misfits(run, &open_targets)?;
+    let (mut open_targets, parts) = over_ranks::open(run, watch)?;
+    over_ranks::vote(run, refuse::misfits(run, &open_targets))?;
     let inspections: Vec<_> = open_targets.iter().map(|p| p.inspection.clone()).collect();
     let health: Vec<_> = open_targets.iter().map(|p| p.health.clone()).collect();
     let capacities: Vec<u64> = open_targets.iter().map(|p| p.medium.capacity_bytes()).collect();
     let lay_out_bytes = open_targets::lay_out_bytes(&open_targets);
     let plan = Plan::new(run, &inspections, &health, &capacities, &lay_out_bytes);
-    refuse::too_many_cells(run, &plan, open_targets.len(), watch)?;
+    over_ranks::vote(run, refuse::too_many_cells(run, &plan, open_targets.len(), watch))?;
     watch.planned(&plan);
 
-    let head = head(run, &open_targets, &plan);
+    let mut head = head(run, &open_targets, &plan);
+    if !run.is_farmed()
+        && let Some(of_ranks) = ranks.gather(&head.targets)?
+    {
+        head.targets = of_ranks.into_iter().flatten().collect();
+    }
     // Before anything is written: a run that can't be kept would be in vain.
-    let notebook = run.process.notebook.as_deref().map(Notebook::open).transpose()?;
     let resume = run.process.resume.as_ref();
-    let writer = match (&notebook, resume) {
-        (Some(notebook), Some(resume)) => Some(notebook.resume(&resume.id, resume.cells.len())?),
-        (Some(notebook), None) => Some(notebook.begin(&head)?),
-        (None, _) => None,
-    };
+    let (notebook, writer) = over_ranks::vote(run, begin(run, &head))?;
     let started = Timestamp::now();
     let id = writer.as_ref().map_or_else(String::new, |writer| writer.id().to_owned());
     let mut books = Books::new(writer, resume.map_or(&[], |r| r.cells.as_slice()));
@@ -57,11 +60,13 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
         }
     };
     verified::begin(run, &mut open_targets, notebook.as_ref(), started)?;
-    let result = open_targets::lay_all_out(run, &mut open_targets, watch)
+    let laid_out = open_targets::lay_all_out(run, &mut open_targets, watch);
+    let result = over_ranks::vote(run, laid_out)
         .and_then(|()| verified::announce(run, &mut open_targets, notebook.as_ref()))
         .and_then(|()| {
             let kept = (&mut books, notebook.as_ref());
-            run_cells(run, &mut open_targets, kept, watch, &mut did, events.as_ref())
+            let targets = (open_targets.as_mut_slice(), parts);
+            run_cells(run, targets, kept, watch, &mut did, events.as_ref())
         });
     // Its thread ends with the last sender.
     drop(events);
@@ -95,10 +100,13 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     };
     // Reading the condition of a device that hangs would block this thread.
     let hangs = did.ended == Ended::Hung;
-    let health_after: Vec<Option<Value>> = open_targets
+    let own_after: Vec<Option<Value>> = open_targets
         .iter()
         .map(|open_target| if hangs { None } else { condition_after(open_target) })
         .collect();
+    let of_ranks = if result.is_ok() { ranks.gather(&own_after).ok().flatten() } else { None };
+    let mut health_after = of_ranks.map_or(own_after, |all| all.into_iter().flatten().collect());
+    health_after.resize(head.targets.len(), None);
     let (cells, kept) = books.finish(&ending, &health_after, watch);
     let (stored, not_kept) = match kept {
         Ok(()) => {
@@ -128,6 +136,29 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     Ok(Outcome { run: stored, interrupted, too_many_errors, not_kept })
 }
 
+/// Refuses what is impossible whatever the targets are.
+fn possible(run: &ResolvedRun) -> Result<(), RunError> {
+    refuse::impossible(run)?;
+    shards::impossible(run).map_err(RunError::Impossible)?;
+    over_ranks::impossible(run)
+}
+
+/// Opens the notebook of this rank, and begins the run in it or takes it up.
+fn begin(
+    run: &ResolvedRun,
+    head: &RunHead,
+) -> Result<(Option<Notebook>, Option<RunWriter>), RunError> {
+    let notebook = run.process.notebook.as_deref().map(Notebook::open).transpose()?;
+    let writer = match (&notebook, run.process.resume.as_ref()) {
+        (Some(notebook), Some(resume)) if run.process.ranks.is_first() => {
+            Some(notebook.resume(&resume.id, resume.cells.len())?)
+        }
+        (Some(notebook), _) => Some(notebook.begin(head)?),
+        (None, _) => None,
+    };
+    Ok((notebook, writer))
+}
+
 /// How a run ended.
 enum Ran {
     /// As shown by its cells.
@@ -147,19 +178,21 @@ struct Did {
 
 fn run_cells(
     run: &ResolvedRun,
-    open_targets: &mut [OpenTarget],
+    (open_targets, parts): (&mut [OpenTarget], Parts),
     (books, notebook): (&mut Books, Option<&Notebook>),
     watch: &mut dyn Watch,
     did: &mut Did,
     events: Option<&TraceEvents>,
 ) -> Result<Ran, RunError> {
-    let mut schedule = Schedule::new(run, open_targets.len());
+    let mut schedule = Schedule::new(run, open_targets.len(), parts);
     if let Some(resume) = run.process.resume.as_ref() {
         prepare::catch_up(run, open_targets, &mut schedule, &resume.cells, watch)?;
     }
     loop {
-        let next = schedule.next()?;
-        if run.process.stop.load(Ordering::Relaxed) && !matches!(next, Next::Finished) {
+        schedule.pass_over_other_shards()?;
+        let next = over_ranks::vote(run, schedule.next())?;
+        let stops = over_ranks::any_stops(run, run.process.stop.load(Ordering::Relaxed))?;
+        if stops && !matches!(next, Next::Finished) {
             return if books.count() == 0 { Err(RunError::Interrupted) } else { Ok(Ran::CutShort) };
         }
         let first_index = books.count();

@@ -76,8 +76,15 @@ impl Surroundings {
         }
     }
 
-    /// Records the state, and its changes since `before`, in the evidence of these targets' cells.
-    pub(crate) fn judge(&self, before: &Self, inspections: &[Inspection], cells: &mut [Cell]) {
+    /// Records the state, and its changes since `before`, in the evidence of these targets' cells. `companions` are cells
+    /// that other ranks measured on this machine meanwhile: what they moved is no I/O of other programs.
+    pub(crate) fn judge(
+        &self,
+        before: &Self,
+        inspections: &[Inspection],
+        cells: &mut [Cell],
+        companions: &[(Inspection, Cell)],
+    ) {
         let steal = match (before.cpu, self.cpu) {
             (Some(a), Some(b)) if b.total > a.total => {
                 Some((b.stolen - a.stolen) as f64 / (b.total - a.total) as f64)
@@ -85,12 +92,23 @@ impl Surroundings {
             _ => None,
         };
         let pairs = self.disks.iter().zip(&before.disks);
-        let moved: Vec<Option<DiskStats>> =
+        let mut moved: Vec<Option<DiskStats>> =
             pairs.map(|(now, then)| Some((*now)?.since(&(*then)?))).collect();
-        let foreign = device_bytes::foreign_shares(inspections, cells, &moved);
         let bottoms = before.bottoms.iter().copied().zip(self.bottoms.iter().copied());
-        let bottoms: Vec<_> = bottoms.collect();
-        let storage = device_bytes::storage(inspections, cells, &bottoms);
+        let mut bottoms: Vec<_> = bottoms.collect();
+        let (mut all_inspections, mut all_cells) = (inspections.to_vec(), cells.to_vec());
+        for (inspection, cell) in companions {
+            // The same device has the same counters; those of others were not read here.
+            let device = device_number(inspection);
+            let own =
+                inspections.iter().position(|i| device.is_some() && device_number(i) == device);
+            moved.push(own.and_then(|own| moved[own]));
+            bottoms.push(own.map_or((None, None), |own| bottoms[own]));
+            all_inspections.push(inspection.clone());
+            all_cells.push(cell.clone());
+        }
+        let foreign = device_bytes::foreign_shares(&all_inspections, &all_cells, &moved);
+        let storage = device_bytes::storage(&all_inspections, &all_cells, &bottoms);
         let found = foreign.into_iter().zip(storage).enumerate();
         for ((i, (foreign, storage)), cell) in found.zip(cells.iter_mut()) {
             cell.evidence.steal_share = steal;

@@ -13,8 +13,8 @@ use iodyno_drive::{FileMedium, Medium};
 use iodyno_measure::Evidence;
 use iodyno_nbd::client::Blocking;
 use iodyno_target::{
-    Access, Confirm, Health, Inspection, Kind, LayOut, Marker, OpenOptions, SysRoot, TargetError,
-    TargetName, WritesSeen, check_confirmed, check_writable, confirm, health, inspect,
+    Access, Confirm, Health, Inspection, Kind, LayOut, Marker, OpenOptions, OpenedBy, SysRoot,
+    TargetError, TargetName, WritesSeen, check_confirmed, check_writable, confirm, health, inspect,
     inspect_from, lay_out, open_inspected, writes_seen,
 };
 use iodyno_units::rng::{Generator, below, stream};
@@ -201,7 +201,7 @@ fn read_some(
 }
 
 /// Inspects, guards and opens every target. Nothing is written yet.
-pub(crate) fn set(run: &ResolvedRun) -> Result<Vec<OpenTarget>, RunError> {
+pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, RunError> {
     let named = Confirm(run.request.destroy.clone());
     if let Some(emulated) = &run.emulated {
         check_confirmed(&[], &named)?;
@@ -231,7 +231,7 @@ pub(crate) fn set(run: &ResolvedRun) -> Result<Vec<OpenTarget>, RunError> {
                 other.name
             )));
         }
-        open_targets.push(open_one(run, name, inspection, writes)?);
+        open_targets.push(open_one(run, name, inspection, (writes, by))?);
     }
     let inspections: Vec<_> =
         open_targets.iter().map(|open_target| &open_target.inspection).collect();
@@ -257,7 +257,7 @@ fn open_one(
     run: &ResolvedRun,
     name: &TargetName,
     inspection: Inspection,
-    writes: bool,
+    (writes, by): (bool, OpenedBy),
 ) -> Result<OpenTarget, RunError> {
     let mut open_target = OpenTarget::new(name.to_string(), inspection);
     open_target.health =
@@ -305,7 +305,7 @@ fn open_one(
     let must_be_laid_out = !run.request.read_only && is_not_whole(&open_target.inspection);
     let access = if writes || must_be_laid_out { Access::ReadWrite } else { Access::ReadOnly };
     let confirm = Confirm(run.request.destroy.clone());
-    let options = OpenOptions { access, confirm, ..OpenOptions::read_only() };
+    let options = OpenOptions { access, confirm, by, ..OpenOptions::read_only() };
     let opened = open_inspected(open_target.inspection.clone(), &options)?;
     let fd: OwnedFd = opened.fd.try_clone().map_err(|source| RunError::System {
         what: format!("{}: duplicating its descriptor", open_target.name),

@@ -68,9 +68,40 @@ pub enum RunError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// Another rank of the run failed.
+    #[error("rank {rank} on {host}: {why}")]
+    OtherRank {
+        /// Its number.
+        rank: u32,
+        /// Its host.
+        host: String,
+        /// See [`RunError::exit_code`].
+        exit_code: u8,
+        /// Its error.
+        why: String,
+    },
+    /// A rank of the run is lost.
+    #[error("{0}: the run ends, since a measurement on fewer ranks is another one")]
+    LostRank(#[from] iodyno_ranks::Lost),
     /// Stopped by a signal before the first cell.
     #[error("interrupted before the first measurement")]
     Interrupted,
+}
+
+impl RunError {
+    /// The exit code of a command that fails by it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Target(e) => e.exit_code(),
+            Self::File(_) | Self::Impossible(_) | Self::Drive(DriveError::DoesNotFit { .. }) => 2,
+            Self::Notebook(e) if e.is_of_selector() => 2,
+            Self::Notebook(_) => 5,
+            Self::Drive(_) | Self::LostRank(_) => 4,
+            Self::System { .. } => 1,
+            Self::OtherRank { exit_code, .. } => *exit_code,
+            Self::Interrupted => 130,
+        }
+    }
 }
 
 impl From<Problem> for RunError {

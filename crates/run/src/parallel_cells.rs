@@ -30,7 +30,10 @@ pub(crate) fn beside(
         return Ok(Vec::new());
     }
     let mut all = Vec::new();
-    for next in schedule.following(task, processors() - 1) {
+    let ranks = &run.process.ranks;
+    let most =
+        if run.is_farmed() { ranks.threads_in_all() * CELLS_OF_THREAD } else { processors() };
+    for next in schedule.following(task, most - 1) {
         let own = &open_targets[next.targets.clone()];
         if refuse::misfit(run, &next.cell.spec, next.engine, own).is_some() {
             continue;
@@ -55,6 +58,9 @@ pub(crate) fn drive(
     if let Some(cells) = schedule.take_ahead(task) {
         return Ok(cells);
     }
+    if run.is_farmed() && !beside.is_empty() {
+        return over_ranks(run, plan, beside, schedule);
+    }
     let other = |(_, plan): &Beside| drive_cell(plan, &run.process.stop, &mut Unobserved);
     let own = || drive_cell(plan, &run.process.stop, observer);
     let (mine, others) = at_once(beside.len(), &beside, other, own);
@@ -65,4 +71,38 @@ pub(crate) fn drive(
         }
     }
     Ok(mine?)
+}
+
+/// Cells that one thread has of a batch, on average: then none waits long for the last ones of others.
+const CELLS_OF_THREAD: usize = 16;
+
+/// The cells of this plan and of those beside it, each at some rank. Rank 0 keeps them whole; of the others only the
+/// figures decide what comes next.
+fn over_ranks(
+    run: &ResolvedRun,
+    plan: &CellPlan,
+    beside: Vec<Beside>,
+    schedule: &mut Schedule<'_>,
+) -> Result<Vec<Cell>, RunError> {
+    let plans: Vec<&CellPlan> =
+        core::iter::once(plan).chain(beside.iter().map(|(_, plan)| plan)).collect();
+    let work = |plan: &&CellPlan| {
+        drive_cell(plan, &run.process.stop, &mut Unobserved).map_err(|e| e.to_string())
+    };
+    let thin = |cells: &Vec<Cell>| {
+        cells.iter().map(|cell| cell.coarser(cell.series.len().max(1))).collect()
+    };
+    let done = run.process.ranks.share_out(run.process.ranks.threads_here(), &plans, work, thin)?;
+    let mut done = done.into_iter();
+    let own = done.next().flatten();
+    for ((task, _), cells) in beside.into_iter().zip(done) {
+        if let Some(Ok(cells)) = cells {
+            schedule.put_ahead(task, cells);
+        }
+    }
+    match own {
+        Some(Ok(cells)) => Ok(cells),
+        // It fails again here, with its error as it is.
+        _ => Ok(drive_cell(plan, &run.process.stop, &mut Unobserved)?),
+    }
 }

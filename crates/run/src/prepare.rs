@@ -4,6 +4,7 @@
 use crate::fill::FillShape;
 use crate::open_targets::{OpenTarget, target_name};
 use crate::outcome::RunError;
+use crate::over_ranks;
 use crate::resolved_run::ResolvedRun;
 use crate::reuse::{self, FILL_NAME, PURGE_NAME};
 use crate::run_cell::run_cell;
@@ -23,8 +24,22 @@ use std::time::{Duration, Instant};
 /// Interval at which a wait checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Prepares these of the run's targets; returns the record of it, or the cells of a fill.
+/// Prepares these of the run's targets, as other ranks do theirs; returns the record of it, or the cells of a fill.
 pub(crate) fn prepare(
+    on: StepContext<'_, '_>,
+    place: Place,
+    how: Prepare,
+    targets: Range<usize>,
+) -> Result<Vec<Cell>, RunError> {
+    let run = on.run;
+    // A fill is a cell like others.
+    if run.process.ranks.is_alone() || run.is_farmed() || matches!(how, Prepare::Fill { .. }) {
+        return prepare_own(on, place, how, targets);
+    }
+    over_ranks::record_of_all(run, prepare_own(on, place, how, targets))
+}
+
+fn prepare_own(
     mut on: StepContext<'_, '_>,
     place: Place,
     how: Prepare,
@@ -216,6 +231,7 @@ pub(crate) fn catch_up<'r>(
         let place = &cells[start].key.place;
         let n = cells[start..].iter().take_while(|c| c.key.place == *place).count();
         let step = &cells[start..start + n];
+        schedule.pass_over_other_shards()?;
         let next = schedule.next()?;
         let fits = match &next {
             Next::Measure(task) => same_place(task.place.as_ref(), place.as_ref()),

@@ -3,6 +3,7 @@
 
 use crate::files::Files;
 use crate::processors::Processors;
+use crate::shard::Shard;
 use iodyno_drive::{EngineKind, EngineOptions};
 use iodyno_exchange::trace::Selection;
 use iodyno_measure::Threshold;
@@ -11,10 +12,14 @@ use iodyno_notebook::RunHead;
 use iodyno_target::TargetName;
 use iodyno_workload::{CellSpec, Fit, Spec, Timing};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The key of the request in a stored run's plan.
 pub(crate) const STORED_AS: &str = "request";
+
+/// The key of the number of ranks in a stored run's plan; absent for one process.
+pub(crate) const RANKS: &str = "ranks";
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,9 +61,33 @@ pub struct RunRequest {
     pub read_only: bool,
     /// Names that confirm targets which hold data.
     pub destroy: Vec<String>,
+    /// The part of the run's cells that is measured; None for all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+    /// What several processes need to know of their targets; nothing for a run of one process.
+    #[serde(default, skip_serializing_if = "RanksRequest::is_default")]
+    pub ranks: RanksRequest,
     /// Where the operations of its only cell are written as a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_trace: Option<PathBuf>,
+}
+
+/// The part of a request that concerns runs of several processes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RanksRequest {
+    /// The targets by host, where they are not the same on all; `*` stands for every other host. Empty where they are.
+    pub targets_by_host: BTreeMap<String, Vec<TargetName>>,
+    /// Refused unless all ranks have one and the same target.
+    pub shared: bool,
+    /// Ranks that share a target all use the whole of it, rather than a region each.
+    pub overlap: bool,
+}
+
+impl RanksRequest {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl RunRequest {

@@ -10,9 +10,11 @@ use iodyno_drive::EngineKind;
 use iodyno_drive::clock::Clock;
 use iodyno_measure::{Cell, Threshold};
 use iodyno_method::{Choice, Method, MethodSource};
+use iodyno_ranks::Ranks;
 use iodyno_target::TargetName;
 use iodyno_units::human;
 use iodyno_workload::CellSpec;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -64,19 +66,57 @@ pub struct Process {
     pub notebook: Option<PathBuf>,
     /// The run to resume; None to begin one.
     pub resume: Option<Resume>,
-    /// Set by a signal.
+    /// Set by a signal, and when another rank is lost.
     pub stop: Arc<AtomicBool>,
+    /// The processes that execute the run; this one alone, mostly.
+    pub ranks: Arc<Ranks>,
 }
 
 /// The finished part of a run that is to be resumed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resume {
     /// Its id.
     pub id: String,
     /// Its finished cells, in order.
     pub cells: Vec<Cell>,
-    /// The sizes of its targets, bytes; 0 where unknown.
+    /// The sizes of its targets, bytes; 0 where unknown. Of several ranks, those of the first rank's first.
     pub capacities_bytes: Vec<u64>,
+    /// The processes that began it.
+    pub ranks: u32,
+}
+
+impl Resume {
+    fn is_virtual(&self) -> bool {
+        self.cells.iter().all(|cell| cell.evidence.virtual_time)
+    }
+
+    /// What one of the ranks that continue it needs.
+    ///
+    /// # Errors
+    /// It was begun by another number of ranks.
+    pub fn on_rank(mut self, rank: u32, size: u32) -> Result<Self, RunError> {
+        // Cells in virtual time are the same whichever process has them.
+        if self.ranks != size && !(self.ranks == 1 && self.is_virtual()) {
+            let of = |n: u32| if n == 1 { "one process".to_owned() } else { format!("{n} ranks") };
+            return Err(RunError::Impossible(format!(
+                "{} was begun by {}, and these are {}: cells of both would be no one result; resume it with {}",
+                self.id,
+                of(self.ranks),
+                of(size),
+                if self.ranks == 1 {
+                    "`iodyno resume`".to_owned()
+                } else {
+                    format!("`iodyno-mpi resume --ranks {}` or the same hosts", self.ranks)
+                }
+            )));
+        }
+        let each = self.capacities_bytes.len() / size.max(1) as usize;
+        let own = each * rank as usize..each * (rank as usize + 1);
+        if self.ranks > 1 {
+            self.capacities_bytes = self.capacities_bytes.get(own).unwrap_or_default().to_vec();
+        }
+        Ok(self)
+    }
 }
 
 impl ResolvedRun {
@@ -85,6 +125,9 @@ impl ResolvedRun {
     /// # Errors
     /// An unknown name, a wrong file, and a combination that is impossible whatever the targets are.
     pub fn new(mut request: RunRequest, process: Process) -> Result<Self, RunError> {
+        if !request.ranks.targets_by_host.is_empty() {
+            request.targets = targets_on(&request, &process.ranks)?;
+        }
         let emulated = emulated(&request.targets, &mut request.files)?;
         let (mut thresholds, mut method) = (Vec::new(), None);
         let mut notes = Vec::new();
@@ -112,6 +155,12 @@ impl ResolvedRun {
         Ok(Self { request, cells, method, thresholds, emulated, clock, process, notes })
     }
 
+    /// Whether several ranks share its cells, rather than measure each together: in virtual time a cell has one
+    /// processor.
+    pub(crate) fn is_farmed(&self) -> bool {
+        !self.process.ranks.is_alone() && self.emulated.as_ref().is_some_and(|of| !of.live)
+    }
+
     /// Every workload of its cells, those beside others included.
     pub(crate) fn loads(&self) -> impl Iterator<Item = &CellSpec> {
         self.cells.iter().flat_map(|cell| core::iter::once(cell).chain(&cell.beside))
@@ -125,6 +174,17 @@ impl ResolvedRun {
             _ => Path::new(""),
         }
     }
+}
+
+/// The targets of this rank's host.
+fn targets_on(request: &RunRequest, ranks: &Ranks) -> Result<Vec<TargetName>, RunError> {
+    let host = &ranks.hosts()[ranks.rank() as usize].name;
+    let on = &request.ranks.targets_by_host;
+    on.get(host).or_else(|| on.get("*")).cloned().ok_or_else(|| {
+        RunError::Impossible(format!(
+            "no target is named for host `{host}`: add `--on-host {host}=TARGET`, or `--on TARGET` for all other hosts"
+        ))
+    })
 }
 
 /// How many targets a name stands for.

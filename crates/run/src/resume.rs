@@ -1,7 +1,7 @@
 //! What continues a run that was cut short: its request, and its finished cells.
 
 use crate::outcome::RunError;
-use crate::request::{RunRequest, Work};
+use crate::request::{RANKS, RunRequest, Work};
 use crate::resolved_run::Resume;
 use crate::schedule::whole_steps;
 use iodyno_notebook::{Run, Status};
@@ -71,5 +71,7 @@ pub fn resume(run: Run, version: &str) -> Result<(RunRequest, Resume), RunError>
     cells.truncate(keep);
     let capacities_bytes =
         run.head.targets.iter().map(|t| t.description().opened_bytes.unwrap_or_default()).collect();
-    Ok((request, Resume { id: run.id, cells, capacities_bytes }))
+    // Kept with the run, since a run that was cut short early has no cell of all ranks.
+    let ranks = run.head.plan[RANKS].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+    Ok((request, Resume { id: run.id, cells, capacities_bytes, ranks }))
 }

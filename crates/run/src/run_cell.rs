@@ -2,11 +2,11 @@
 //! and engines are in `cell_plan`; the order of the cells is in `schedule`.
 
 use crate::Emulated;
-use crate::all_targets::{ALL_TARGETS, all_targets};
 use crate::cell_plan::{cell_plan, targets_of};
 use crate::foreign_activity::{Surroundings, ram_bytes};
 use crate::open_targets::{OpenTarget, target_name};
 use crate::outcome::RunError;
+use crate::over_ranks::{self, StartOverRanks};
 use crate::page_cache;
 use crate::parallel_cells;
 use crate::persist::CellWriter;
@@ -17,12 +17,13 @@ use crate::step_context::StepContext;
 use crate::verified;
 use crate::watch::{Phase, Watch};
 use iodyno_drive::engine::live::CompletionHandle;
-use iodyno_drive::{DriveError, Medium, calibrate, drive_carried};
+use iodyno_drive::{DriveError, Medium, StartTogether, calibrate, drive_carried};
 use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, Ended, Evidence, Level, Place, Verification};
+use iodyno_measure::{Cell, Ended, Evidence, Place, Verification};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{CellSpec, Content, Spec};
+use std::sync::Arc;
 
 /// Length of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
@@ -30,14 +31,41 @@ const CALIBRATION_NS: u64 = 100_000_000;
 /// Measures one cell; returns each target's cell, and the merged one where there are several. A cell that
 /// does not fit its targets yields a record of that.
 pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>, RunError> {
+    let run = on.run;
+    let start = if run.is_farmed() { None } else { StartOverRanks::of(run) };
+    let own = own_cells(on, task, start.as_ref());
+    let loads = task.cell.beside.len() + 1;
+    let Some(start) = start else { return Ok(over_ranks::merged_here(own?, loads)) };
+    let evidence = start.end();
+    if own.as_ref().is_ok_and(|cells| cells.iter().any(|cell| cell.evidence.skipped.is_some())) {
+        return over_ranks::record_of_all(run, own);
+    }
+    let own = own.map(|mut cells| {
+        for cell in &mut cells {
+            cell.evidence.rank = Some(evidence.clone());
+        }
+        cells
+    });
+    over_ranks::merged(run, own, loads)
+}
+
+/// The cells of this rank's targets, in their order, judged.
+fn own_cells(
+    on: StepContext<'_, '_>,
+    task: &Task,
+    start: Option<&Arc<StartOverRanks>>,
+) -> Result<Vec<Cell>, RunError> {
     let StepContext { run, open_targets, schedule, watch, .. } = on;
     let beside = parallel_cells::beside(run, task, open_targets, schedule)?;
     let open_targets = &mut open_targets[task.targets.clone()];
     let (cell, spec) = (&task.cell, &task.cell.spec);
-    if let Some(place) = &task.place
-        && let Some(why) = refuse::misfit(run, spec, task.engine, open_targets)
-    {
-        return Ok(vec![skipped(task, place, open_targets, why)]);
+    if let Some(place) = &task.place {
+        let own = refuse::misfit(run, spec, task.engine, open_targets);
+        // What one rank can't issue, none does.
+        let of_all = if start.is_some() { run.process.ranks.all(&own)? } else { vec![own] };
+        if let Some(why) = of_all.into_iter().flatten().next() {
+            return Ok(vec![skipped(task, place, open_targets, why)]);
+        }
     }
     let system = schedule.system(cell)?;
     let is_live = run.emulated.as_ref().is_some_and(|emulated| emulated.live);
@@ -53,9 +81,13 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
         }
     }
     let media = served.as_ref().map(|(_, media)| media.as_slice());
-    let (targets, choices) = targets_of(task, open_targets, system.as_ref(), media);
+    let (mut targets, mut choices) = targets_of(task, open_targets, system.as_ref(), media);
+    if start.is_some() {
+        over_ranks::agree_on_engines(run, cell.part, &mut targets, &mut choices)?;
+    }
     let calibration = calibrated(run, spec, &open_targets[0].medium, schedule, watch)?;
-    let plan = cell_plan(run, task, targets, schedule.walks(task), on.events);
+    let mut plan = cell_plan(run, task, targets, schedule.walks(task), on.events);
+    plan.start = start.map(|start| Arc::clone(start) as Arc<dyn StartTogether>);
 
     // A target is there once for each workload that it gets.
     let loads: Vec<&CellSpec> = core::iter::once(cell).chain(&cell.beside).collect();
@@ -76,7 +108,10 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     match before {
         // Reading a target that hangs would block this thread too.
         Some(before) if !hangs => {
-            Surroundings::after(&inspections).judge(&before, &inspections, &mut cells);
+            let after = Surroundings::after(&inspections);
+            let companions = start.map(|start| start.companions(&inspections, &cells));
+            let companions = companions.transpose()?.unwrap_or_default();
+            after.judge(&before, &inspections, &mut cells, &companions);
         }
         Some(_) => {}
         None => {
@@ -113,7 +148,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
         open_target.verified.note(done);
     }
     let is_null = matches!(open_targets[0].medium, Medium::Null(_));
-    Ok(judged(cells, loads.len(), calibration, is_null))
+    Ok(judged(cells, calibration, is_null))
 }
 
 /// The generator's cost with this workload, ns an operation, and its maximum IOPS; None on the null
@@ -134,18 +169,8 @@ fn calibrated(
     schedule.calibrated(spec, measure).map(Some)
 }
 
-/// The cells with their verdicts, and of each workload the merged one where there are several targets.
-fn judged(
-    mut cells: Vec<Cell>,
-    loads: usize,
-    calibration: Option<(f64, f64)>,
-    is_null: bool,
-) -> Vec<Cell> {
-    if cells.len() > loads {
-        let of = |load| cells.iter().skip(load).step_by(loads).cloned().collect::<Vec<_>>();
-        let merged: Vec<Cell> = (0..loads).map(|load| all_targets(&of(load))).collect();
-        cells.extend(merged);
-    }
+/// The cells with their verdicts.
+fn judged(mut cells: Vec<Cell>, calibration: Option<(f64, f64)>, is_null: bool) -> Vec<Cell> {
     for done in &mut cells {
         if let Some((ns_per_io, ceiling_iops)) = calibration {
             done.evidence.generator_ns_per_io = Some(ns_per_io);
@@ -155,11 +180,6 @@ fn judged(
             done.evidence.generator_ns_per_io = Some(ns);
         }
         done.verdicts = judge(done);
-        if done.key.target.starts_with(ALL_TARGETS) {
-            // A verdict on one target stays in that target's cell.
-            let kept = ["RATE_MET", "EMULATED"];
-            done.verdicts.retain(|v| v.level != Level::Note || kept.contains(&v.code.as_str()));
-        }
     }
     cells
 }

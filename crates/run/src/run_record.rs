@@ -3,7 +3,7 @@
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;
-use crate::request::STORED_AS;
+use crate::request::{RANKS, STORED_AS};
 use crate::resolved_run::ResolvedRun;
 use crate::watch::Watch;
 use iodyno_measure::Cell;
@@ -57,6 +57,10 @@ fn with_request(run: &ResolvedRun, mut plan: Value) -> Value {
             plan.insert("folder".to_owned(), request["folder"].clone());
         }
         plan.insert(STORED_AS.to_owned(), request);
+        let ranks = run.process.ranks.size();
+        if ranks > 1 && !run.is_farmed() {
+            plan.insert(RANKS.to_owned(), Value::from(ranks));
+        }
     }
     plan
 }

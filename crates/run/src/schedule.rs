@@ -11,7 +11,7 @@ use iodyno_measure::{Cell, CellKey, Evidence, Place, Preparation, Role};
 use iodyno_method::{Act, Done, Method, Step};
 use iodyno_units::Precondition;
 use iodyno_units::rng::{self, RngCore as _};
-use iodyno_workload::{CellSpec, EmulationOptions, Spec};
+use iodyno_workload::{CellSpec, EmulationOptions, Spec, TargetPart};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -63,6 +63,8 @@ pub(crate) enum Prepare {
 pub(crate) struct Schedule<'a> {
     run: &'a ResolvedRun,
     targets: usize,
+    /// This rank's part of its targets.
+    parts: TargetPart,
     /// The finished steps of a method; for a list its length counts.
     done: Vec<Done>,
     count: usize,
@@ -82,10 +84,11 @@ pub(crate) struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    pub(crate) fn new(run: &'a ResolvedRun, targets: usize) -> Self {
+    pub(crate) fn new(run: &'a ResolvedRun, targets: usize, parts: TargetPart) -> Self {
         Self {
             run,
             targets,
+            parts,
             done: Vec::new(),
             count: 0,
             touched: BTreeSet::new(),
@@ -117,6 +120,19 @@ impl<'a> Schedule<'a> {
         Ok(Next::Finished)
     }
 
+    /// Counts the cells of other shards as done, up to the next one of this shard.
+    pub(crate) fn pass_over_other_shards(&mut self) -> Result<(), RunError> {
+        let (Some(shard), Some((_, method))) = (self.run.request.shard, self.method()) else {
+            return Ok(());
+        };
+        while !shard.has(self.done.len()) {
+            let step = method.next(0, self.run.request.seed, &self.done);
+            let Step::Cell(step) = step.map_err(RunError::Impossible)? else { break };
+            self.done.push(Done { place: step.place, figures: None });
+        }
+        Ok(())
+    }
+
     fn listed(&self) -> Next {
         // Fills once, then the others again and again as a whole, so that a drift is spread over all of them.
         let fills = self.run.cells.iter().take_while(|cell| cell.fill_passes.is_some()).count();
@@ -146,9 +162,29 @@ impl<'a> Schedule<'a> {
         let beside = cell.beside.into_iter().zip(1..).map(|(cell, number)| {
             // Equal streams would meet at the same blocks.
             let seed = rng::key(seed, "beside", number);
-            CellSpec { seed, interval_ns, errors_max, ..cell }
+            self.on_part(CellSpec { seed, interval_ns, errors_max, ..cell })
         });
-        CellSpec { seed, interval_ns, errors_max, beside: beside.collect(), ..cell }
+        let beside = beside.collect();
+        self.on_part(CellSpec { seed, interval_ns, errors_max, beside, ..cell })
+    }
+
+    /// The cell on this rank's part of the targets. A rank with a region of its own has streams of its own: equal ones
+    /// would go to the same places of all regions.
+    fn on_part(&self, cell: CellSpec) -> CellSpec {
+        if self.parts == TargetPart::WHOLE {
+            return cell;
+        }
+        // A fill goes through the target once, whoever uses the whole of it afterwards.
+        let own_region = self.parts.own_region || cell.fill_passes.is_some();
+        let part = TargetPart { own_region, ..self.parts };
+        if !part.own_region {
+            return CellSpec { part, ..cell };
+        }
+        let spec = cell.spec.clone().with_active(part.region_of(cell.spec.active()));
+        // Only the ends of the range change, and they were checked to be of one kind.
+        let spec = spec.unwrap_or_else(|_| cell.spec.clone());
+        let seed = rng::key(cell.seed, "rank", part.index.into());
+        CellSpec { part, spec, seed, ..cell }
     }
 
     fn task(&self, step: Step, subject: u32) -> Next {
@@ -245,8 +281,11 @@ impl<'a> Schedule<'a> {
             if !same_round || state != Precondition::Workload || next.then_wait_ns > 0 {
                 break;
             }
+            let is_own = self.run.request.shard.is_none_or(|s| s.has(self.done.len()));
             self.done.extend(next.place.clone().map(|place| Done { place, figures: None }));
-            all.push(*next);
+            if is_own {
+                all.push(*next);
+            }
         }
         self.done.truncate(done);
         all

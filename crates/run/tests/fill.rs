@@ -38,6 +38,8 @@ fn resolved(cells: Vec<CellSpec>, targets: &[&str], engine: Option<EngineKind>) 
         errors_max: 10,
         read_only: false,
         destroy: Vec::new(),
+        shard: None,
+        ranks: iodyno_run::RanksRequest::default(),
         record_trace: None,
     };
     let process = Process {
@@ -46,6 +48,7 @@ fn resolved(cells: Vec<CellSpec>, targets: &[&str], engine: Option<EngineKind>) 
         notebook: None,
         resume: None,
         stop: Arc::new(AtomicBool::new(false)),
+        ranks: Arc::new(iodyno_ranks::Ranks::alone()),
     };
     ResolvedRun::new(request, process).unwrap()
 }

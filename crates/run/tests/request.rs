@@ -15,6 +15,7 @@ fn outcome(request: RunRequest) -> Result<Outcome, RunError> {
         notebook: None,
         resume: None,
         stop: Arc::default(),
+        ranks: Arc::new(iodyno_ranks::Ranks::alone()),
     };
     execute(&ResolvedRun::new(request, process)?, &mut Unwatched)
 }

@@ -4,6 +4,7 @@
 use iodyno_page::terminal::Style;
 use iodyno_page::{csv, html, markdown};
 use iodyno_raid::Level;
+use iodyno_ranks::Ranks;
 use iodyno_run::find_work;
 use iodyno_sizing::search::Count;
 use iodyno_sizing::{
@@ -122,7 +123,8 @@ fn what_nothing_meets() {
 fn saturation_is_the_studys() {
     let mut study = load("ibm-sas-raid").unwrap_or_else(|problem| panic!("{problem}"));
     study.retain(|row| row.key.system == "57ce-gen3 pair + ssd-gen3-emlc" && row.panel.is_some());
-    let outcome = run(&study, &Options::QUICK, &AtomicBool::new(false), &|_| {}).unwrap();
+    let outcome =
+        run(&study, &Options::QUICK, &Ranks::alone(), &AtomicBool::new(false), &|_| {}).unwrap();
     let of = candidates(&choice(&["57ce-gen3"], &["ssd-gen3-emlc"], &[Level::Raid5])).unwrap();
     let ours = saturate::saturate(&of[0], &Arc::new(AtomicBool::new(false))).unwrap();
     is_valid(&saturate::document(&of[0], &ours));

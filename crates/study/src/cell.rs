@@ -5,6 +5,7 @@ use core::ops::Range;
 use iodyno_measure::{Cell, Histogram, Latency, Quantity};
 use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::Percent;
+use serde::{Deserialize, Serialize};
 
 /// The key of a cell. Systems and workloads by their place in the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +66,7 @@ impl CellKey {
 }
 
 /// The result of the method of rounds for a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rounds {
     /// Number of rounds.
     pub run: u32,
@@ -74,7 +75,7 @@ pub struct Rounds {
 }
 
 /// The result of a cell, over all devices.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
     /// Operations a second.
     pub iops: f64,

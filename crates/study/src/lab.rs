@@ -21,13 +21,15 @@ use crate::outcome::Outcome;
 use crate::over_time::OverTime;
 use crate::study::Study;
 use crate::testbed::Bench;
-use iodyno_drive::parallel::{at_once, processors};
 use iodyno_drive::{CellPlan, DriveError, Modelled, TargetPlan, Unobserved, drive_model};
 use iodyno_emulate::spec::{self, Written};
 use iodyno_measure::statistics::steady::{Progress as Steadiness, SteadyLimits, SteadyState};
 use iodyno_measure::{Cell, Ended};
+use iodyno_ranks::{Lost, Ranks};
 use iodyno_units::{Precondition, rng};
 use iodyno_workload::{CellSpec, Geometry, Percent, Settle, Shared, Spec};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -93,11 +95,14 @@ pub struct Progress {
 }
 
 /// Why a study could not be run.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum StudyError {
     /// A signal stopped it.
     #[error("the study was interrupted")]
     Interrupted,
+    /// A rank of the study is lost.
+    #[error("{0}")]
+    LostRank(String),
     /// A cell could not be run.
     #[error("{cell}: {why}")]
     Cell {
@@ -108,13 +113,20 @@ pub enum StudyError {
     },
 }
 
-/// Runs a study. `progress` is called after each cell, from several threads.
+impl From<Lost> for StudyError {
+    fn from(lost: Lost) -> Self {
+        Self::LostRank(lost.to_string())
+    }
+}
+
+/// Runs a study, its cells shared out to all ranks. `progress` is called after each cell, from several threads.
 ///
 /// # Errors
 /// See [`StudyError`].
 pub fn run<'a>(
     study: &'a Study,
     options: &Options,
+    ranks: &Ranks,
     stop: &AtomicBool,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Outcome<'a>, StudyError> {
@@ -125,6 +137,7 @@ pub fn run<'a>(
     let lab = Lab {
         study,
         options,
+        ranks,
         stop,
         progress,
         done: AtomicUsize::new(0),
@@ -206,6 +219,7 @@ struct Job {
 struct Lab<'a> {
     study: &'a Study,
     options: &'a Options,
+    ranks: &'a Ranks,
     stop: &'a AtomicBool,
     progress: &'a (dyn Fn(Progress) + Sync),
     done: AtomicUsize,
@@ -344,19 +358,22 @@ impl Lab<'_> {
 
     /// Runs the jobs, the largest first, so that no thread is left with one at the end. Returns the results of
     /// `take`.
-    fn work<T: Send + Sync>(
+    fn work<T: Clone + Serialize + DeserializeOwned + Send + Sync>(
         &self,
         mut jobs: Vec<Job>,
         take: impl Fn(&Job) -> Result<T, StudyError> + Sync,
     ) -> Result<BTreeMap<CellKey, T>, StudyError> {
         jobs.sort_by_key(|job| core::cmp::Reverse(job.units));
-        let threads = if self.options.threads == 0 { processors() } else { self.options.threads };
+        let threads = match self.options.threads {
+            0 => self.ranks.threads_here(),
+            threads => threads,
+        };
         let work = |job: &Job| {
             let kept = take(job);
             self.report_progress(job);
             kept
         };
-        let ((), all) = at_once(threads, &jobs, work, || ());
+        let all = self.ranks.share_out(threads, &jobs, work, T::clone)?;
         jobs.iter().zip(all).filter_map(|(job, kept)| Some(kept?.map(|it| (job.key, it)))).collect()
     }
 

@@ -1,13 +1,14 @@
 //! Latency over the time of a cell: the median and the longest of each interval, and the spikes among them.
 
 use iodyno_measure::{Cell, Histogram};
+use serde::{Deserialize, Serialize};
 
 /// A spike is at least so many times as long as the median of the whole time.
 const SPIKE_MEDIANS: f64 = 5.0;
 
 /// The latencies of a cell by intervals of equal length, over all its operations. An interval in which none completed
 /// has NaN.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
     /// Length of an interval.
     pub interval_ns: u64,

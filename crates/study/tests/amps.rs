@@ -4,6 +4,7 @@
 
 use iodyno_page::terminal::Style;
 use iodyno_page::{Block, Figure, Scale, Shape};
+use iodyno_ranks::Ranks;
 use iodyno_study::{CellKey, Metric, Options, Outcome, OverTime, TimeLine, Wanted, load, run};
 use iodyno_study::{json, page, terminal};
 use std::sync::OnceLock;
@@ -16,7 +17,8 @@ fn simulated() -> &'static Outcome<'static> {
         study.retain(is_needed);
         let study = Box::leak(Box::new(study));
         let options = Options { ops_share: 0.6, ..Options::FULL };
-        run(study, &options, &AtomicBool::new(false), &|_| {}).unwrap_or_else(|e| panic!("{e}"))
+        run(study, &options, &Ranks::alone(), &AtomicBool::new(false), &|_| {})
+            .unwrap_or_else(|e| panic!("{e}"))
     })
 }
 

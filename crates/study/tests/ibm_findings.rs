@@ -6,6 +6,7 @@
 //! table: within 2 devices or 10 % where it agrees with the other table.
 
 use iodyno_catalog::{Kind, find};
+use iodyno_ranks::Ranks;
 use iodyno_study::published::Key;
 use iodyno_study::{Options, Outcome, Provenance, Study, Wanted, load, run};
 use std::sync::OnceLock;
@@ -33,7 +34,8 @@ fn simulated() -> Option<&'static Outcome<'static>> {
         ];
         study.retain(|row| needed.iter().any(|is_needed| is_needed(row)));
         let study: &Study = Box::leak(Box::new(study));
-        let outcome = run(study, &Options::QUICK, &AtomicBool::new(false), &|_| {});
+        let outcome =
+            run(study, &Options::QUICK, &Ranks::alone(), &AtomicBool::new(false), &|_| {});
         Some(outcome.unwrap_or_else(|error| panic!("{error}")))
     };
     OUTCOME.get_or_init(simulate).as_ref()

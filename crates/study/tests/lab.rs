@@ -2,6 +2,7 @@
 
 mod small;
 
+use iodyno_ranks::Ranks;
 use iodyno_study::{Options, Outcome, Progress, Study, StudyError, Wanted, json, run};
 use small::{FIGURES, HEADER, STUDY, small};
 use std::sync::Mutex;
@@ -31,7 +32,7 @@ fn threads_change_nothing() {
     let watch = |p: Progress| seen.lock().unwrap().push(p);
     let with = |threads, seed| {
         let options = Options { threads, seed, ..QUICK };
-        run(&study, &options, &stop, &watch).unwrap()
+        run(&study, &options, &Ranks::alone(), &stop, &watch).unwrap()
     };
     let one = with(1, 1);
     let seen_once = std::mem::take(&mut *seen.lock().unwrap());
@@ -58,7 +59,7 @@ fn threads_change_nothing() {
 #[test]
 fn a_ram_disk_is_as_calculated() {
     let study = small();
-    let outcome = run(&study, &QUICK, &AtomicBool::new(false), &|_| {}).unwrap();
+    let outcome = run(&study, &QUICK, &Ranks::alone(), &AtomicBool::new(false), &|_| {}).unwrap();
     let ours = |figure: &str, workload: &str, devices: u32, metric: &str| {
         let at = study.rows.iter().position(|row| {
             let key = &row.key;
@@ -90,6 +91,6 @@ fn value(outcome: &Outcome<'_>, row: usize) -> f64 {
 #[test]
 fn a_study_can_be_stopped() {
     let study = small();
-    let stopped = run(&study, &QUICK, &AtomicBool::new(true), &|_| {});
+    let stopped = run(&study, &QUICK, &Ranks::alone(), &AtomicBool::new(true), &|_| {});
     assert!(matches!(stopped, Err(StudyError::Interrupted)));
 }

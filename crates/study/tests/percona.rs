@@ -2,6 +2,7 @@
 //! findings of its text, and what its readers asked. With all operations, in a minute of CPU time:
 //! `IODYNO_STUDY_OPS=1 cargo test --release -p iodyno-study --test percona -- --nocapture`.
 
+use iodyno_ranks::Ranks;
 use iodyno_study::{CellKey, Metric, Options, Outcome, Wanted, load, run};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
@@ -38,7 +39,8 @@ fn simulated() -> &'static Outcome<'static> {
         study.retain(is_needed);
         let study = Box::leak(Box::new(study));
         let options = Options { ops_share, half_width_share, ..Options::FULL };
-        run(study, &options, &AtomicBool::new(false), &|_| {}).unwrap_or_else(|e| panic!("{e}"))
+        run(study, &options, &Ranks::alone(), &AtomicBool::new(false), &|_| {})
+            .unwrap_or_else(|e| panic!("{e}"))
     })
 }
 

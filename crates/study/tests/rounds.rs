@@ -4,6 +4,7 @@
 mod small;
 
 use iodyno_emulate::spec::Written;
+use iodyno_ranks::Ranks;
 use iodyno_study::{CellKey, Metric, Optimum, Options, Outcome, Study, Taken, run};
 use iodyno_units::Precondition;
 use small::{HEADER, cell, taken};
@@ -100,7 +101,7 @@ fn ours(
 fn a_ram_disk_scales_with_threads() {
     let study = study(STUDY, FIGURES);
     let options = Options { threads: 1, ..Options::FULL };
-    let outcome = run(&study, &options, &AtomicBool::new(false), &|_| {}).unwrap();
+    let outcome = run(&study, &options, &Ranks::alone(), &AtomicBool::new(false), &|_| {}).unwrap();
     let map = |threads, depth| {
         ours(&outcome, "map", "randwrite", Some((threads, depth)), Metric::Iops).unwrap()
     };
@@ -211,7 +212,7 @@ metrics = ["iops_fob", "iops_steady"]
     let figures = "long,ssd,randwrite,4096,1,1,1,latency_max,=,11.95,,ms,table,\n";
     let study = study(text, figures);
     let options = Options { threads: 1, ..Options::QUICK };
-    let outcome = run(&study, &options, &AtomicBool::new(false), &|_| {}).unwrap();
+    let outcome = run(&study, &options, &Ranks::alone(), &AtomicBool::new(false), &|_| {}).unwrap();
     let max =
         |figure| ours(&outcome, figure, "randwrite", Some((1, 1)), Metric::LatencyMax).unwrap();
     assert!(max("long") > 11.0, "{} ms", max("long"));

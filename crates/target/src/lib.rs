@@ -49,7 +49,9 @@ pub use name::{
     ARRAY_DEPTH_MAX, ArrayName, Direct, MODEL_COUNT_MAX, ModelName, NULL_DEFAULT_BYTES,
     SIZE_STEP_BYTES, TargetName,
 };
-pub use open::{Access, LayOut, NvmePassthrough, OpenOptions, Opened, open, open_inspected};
+pub use open::{
+    Access, LayOut, NvmePassthrough, OpenOptions, Opened, OpenedBy, open, open_inspected,
+};
 pub use signature::{Content, Signature, SignatureKind};
 pub use sysroot::{DevNo, SysRoot};
 pub use writes::{DeviceWrites, FileState, WritesSeen, WrittenSince, unwritten_since, writes_seen};

@@ -47,6 +47,19 @@ pub struct OpenOptions {
     pub confirm: Confirm,
     /// A message log that it holds is no reason not to write: the caller goes on with that log.
     pub keeps_log: bool,
+    /// Which process claims it for the run.
+    pub by: OpenedBy,
+}
+
+/// The process of a run that claims a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpenedBy {
+    /// This one: no other may have it open.
+    #[default]
+    ThisProcess,
+    /// Another process of the same run, which opened it before. This one neither claims it nor refuses it because that
+    /// one has it; all other checks hold.
+    AnotherRank,
 }
 
 impl OpenOptions {
@@ -57,6 +70,7 @@ impl OpenOptions {
             direct: Direct::Auto,
             confirm: Confirm::default(),
             keeps_log: false,
+            by: OpenedBy::ThisProcess,
         }
     }
 
@@ -233,6 +247,9 @@ fn confirmed(
     if options.keeps_log {
         refusals = guard::with_log_kept(inspection, refusals);
     }
+    if options.by == OpenedBy::AnotherRank {
+        refusals.retain(|refusal| refusal.code != RefusalCode::OpenElsewhere);
+    }
     guard::confirm(inspection, refusals, &options.confirm)
 }
 
@@ -362,7 +379,8 @@ fn open_block(
 ) -> Result<Opened, TargetError> {
     let path = inspect::open_path(&inspection);
     let for_writing = options.access == Access::ReadWrite;
-    let exclusive = if for_writing { OFlags::EXCL } else { OFlags::empty() };
+    let claims = for_writing && options.by == OpenedBy::ThisProcess;
+    let exclusive = if claims { OFlags::EXCL } else { OFlags::empty() };
     let fd = match rustix::fs::open(&path, flags(options) | exclusive, Mode::empty()) {
         // Taken since the guard's check, or known and confirmed.
         Err(Errno::BUSY) if for_writing => {

@@ -2,7 +2,7 @@
 //! devices, their initial state. A method or a list of cells creates it, and it reaches the
 //! driver unchanged; targets, engines and the place in a method are added on the way.
 
-use crate::{Replay, Spec};
+use crate::{ActiveRange, Edge, Percent, Replay, Spec};
 use iodyno_units::Precondition;
 use std::sync::Arc;
 
@@ -38,6 +38,67 @@ pub struct CellSpec {
     /// The trace that it issues, whose mix, sizes and rate the workload describes; None for a cell that issues the
     /// workload's own stream.
     pub replay: Option<Arc<Replay>>,
+    /// Which of the processes that share its targets this one is.
+    pub part: TargetPart,
+}
+
+/// The part of a target's workers that one process runs, where several processes share the target. Each of them runs
+/// the workload's `threads`. Workers are numbered over all of them: rates and limits of operations and bytes are those
+/// of all workers together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetPart {
+    /// The number of the process among those that share the target, from 0.
+    pub index: u32,
+    /// How many share it; 1 for a target of one process.
+    pub of: u32,
+    /// Each process has a region of its own, which the workload's active range already is: its workers divide that
+    /// region among themselves. Otherwise all workers of all processes divide the active range.
+    pub own_region: bool,
+}
+
+impl TargetPart {
+    /// A target that no other process uses.
+    pub const WHOLE: Self = Self { index: 0, of: 1, own_region: false };
+
+    /// Worker `number` of a process, and the number of workers, over all processes.
+    pub const fn over_all(self, number: u32, threads: u32) -> (u32, u32) {
+        (self.index * threads + number, self.of * threads)
+    }
+
+    /// The same over those that divide the active range.
+    pub const fn over_range(self, number: u32, threads: u32) -> (u32, u32) {
+        if self.own_region { (number, threads) } else { self.over_all(number, threads) }
+    }
+
+    /// The part of an active range that belongs to this process, with a region of its own. Parts have nothing in common,
+    /// and together are the range.
+    pub fn region_of(self, range: ActiveRange) -> ActiveRange {
+        let between = |low: u64, high: u64, n: u32| {
+            let apart = u128::from(high.saturating_sub(low)) * u128::from(n) / u128::from(self.of);
+            low + apart as u64
+        };
+        let high = |low: u64, end: u64| if range.is_length { low.saturating_add(end) } else { end };
+        let edge = |n: u32| match (range.start, range.end) {
+            (Edge::Bytes(low), Edge::Bytes(end)) => Edge::Bytes(between(low, high(low, end), n)),
+            (Edge::Share(low), Edge::Share(end)) => {
+                let [low, end] = [low, end].map(|share| u64::from(share.parts_per_billion()));
+                let high = high(low, end).min(u64::from(Percent::ALL.parts_per_billion()));
+                Edge::Share(Percent::from_fraction(between(low, high, n) as f64 / 1e9))
+            }
+            // A range from bytes to a share has no part without a capacity: see `has_regions`.
+            (start, _) if n == self.index => start,
+            (_, end) => end,
+        };
+        ActiveRange::between(edge(self.index), edge(self.index + 1))
+    }
+
+    /// Whether an active range can be divided into regions: both of its ends are bytes, or shares.
+    pub fn has_regions(range: ActiveRange) -> bool {
+        matches!(
+            (range.start, range.end),
+            (Edge::Bytes(_), Edge::Bytes(_)) | (Edge::Share(_), Edge::Share(_))
+        )
+    }
 }
 
 /// The initial state of emulated devices, and a cell's duration in virtual time. Real storage ignores it.
@@ -88,6 +149,7 @@ impl CellSpec {
             emulation: EmulationOptions::default(),
             beside: Vec::new(),
             replay: None,
+            part: TargetPart::WHOLE,
         }
     }
 

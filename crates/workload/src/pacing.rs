@@ -91,14 +91,13 @@ pub struct Flow {
 }
 
 impl Pacing {
-    /// By the specification, for worker number `worker` with `slots` slots.
+    /// By the specification, for worker number `worker` of `workers` that share the rate, with `slots` slots.
     ///
     /// # Panics
     /// If there is no such worker.
-    pub(crate) fn new(spec: &Spec, seed: u64, worker: u32, slots: u32) -> Self {
+    pub(crate) fn new(spec: &Spec, seed: u64, (worker, workers): (u32, u32), slots: u32) -> Self {
         let Batches { think_after, refill_at, .. } = spec.batches();
-        let mut pacing = match (Arrivals::new(spec, seed, worker, spec.threads()), spec.arrivals())
-        {
+        let mut pacing = match (Arrivals::new(spec, seed, worker, workers), spec.arrivals()) {
             (Some(arrivals), _) => Self::open(arrivals),
             (None, ArrivalKind::Closed { think_time_ns, think_drains }) => {
                 Self::closed(slots, think_time_ns, think_drains)
@@ -342,7 +341,7 @@ mod tests {
         let spec = Spec::from_toml(
             "schema = 1\ndepth = 4\nmix = { read = 1 }\narrivals = { kind = \"closed\", refill_at = 1 }",
         );
-        let mut pacing = Pacing::new(&spec.unwrap(), 1, 0, 4);
+        let mut pacing = Pacing::new(&spec.unwrap(), 1, (0, 1), 4);
         let mut issued = Vec::new();
         let mut in_flight = 0;
         for _ in 0..9 {
@@ -385,7 +384,7 @@ mod tests {
                 "schema = 1\nmix = {{ read = 1 }}\n\
                  arrivals = {{ kind = \"open\", rate = \"1000M/s\", process = \"{process}\" }}"
             ));
-            let mut pacing = Pacing::new(&spec.unwrap(), 1, 0, 1);
+            let mut pacing = Pacing::new(&spec.unwrap(), 1, (0, 1), 1);
             pacing.start(5_000);
             let backlog = pacing.backlog(10_000_005_000) as f64;
             assert!((backlog / 1e10 - 1.0).abs() < 0.01, "{process}: {backlog}");

@@ -128,8 +128,14 @@ impl WorkloadSource {
     ///
     /// # Panics
     /// If there is no such worker.
-    pub fn new(spec: &Spec, seed: u64, worker: u32, slots: u32, stream: Stream) -> Self {
-        let pacing = Pacing::new(spec, seed, worker, slots);
+    pub fn new(
+        spec: &Spec,
+        seed: u64,
+        (worker, workers): (u32, u32),
+        slots: u32,
+        stream: Stream,
+    ) -> Self {
+        let pacing = Pacing::new(spec, seed, (worker, workers), slots);
         Self { pacing, stream, slots, flush_at_end: spec.flush_at_end(), backlog_ops: 0 }
     }
 

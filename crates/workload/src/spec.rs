@@ -468,6 +468,13 @@ impl Spec {
         self.worker_step_bytes
     }
 
+    /// Whether all workers of a target go through it by one cursor.
+    pub fn has_shared_cursor(&self) -> bool {
+        let shared =
+            |address: &Address| matches!(address.pattern, Pattern::Sequential { shared: true, .. });
+        self.kinds().any(|(kind, _)| self.addresses(kind).iter().any(shared))
+    }
+
     /// The part of the target that operations go to; with [`Spec::worker_step_bytes`], of the first worker.
     pub fn active(&self) -> ActiveRange {
         self.active

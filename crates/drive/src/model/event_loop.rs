@@ -446,7 +446,7 @@ mod tests {
         let geometry = Geometry { capacity_bytes: 1 << 20, align_bytes: 512, workers: 1 };
         let shared = Shared::new(&spec, 1, &geometry).unwrap();
         let stream = Stream::new(&shared, 0);
-        let source = (WorkloadSource::new(&spec, 1, 0, 4, stream), 4);
+        let source = (WorkloadSource::new(&spec, 1, (0, 1), 4, stream), 4);
         let mut machine = Machine::new(&system(), 1).unwrap();
         let worker = Worker::new(
             0,

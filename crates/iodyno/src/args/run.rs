@@ -6,7 +6,7 @@ use clap::Args;
 use iodyno_drive::EngineKind;
 use iodyno_measure::Threshold;
 use iodyno_method::{LatencyLimit, Order};
-use iodyno_run::Processors;
+use iodyno_run::{Processors, Shard};
 use iodyno_target::TargetName;
 use iodyno_units::{parse_duration_ns, parse_percent, parse_size};
 use iodyno_workload::{
@@ -27,6 +27,9 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno run --verify-only --on d.img                       is all of it still as it was written?
   iodyno run pts-iops --on model:ssd-sata3-mlc-200g         SNIA's test on an emulated SSD
   iodyno run db-oltp --repeat 5 --name before               for `iodyno compare before after`";
+
+/// The target where none is named.
+pub const DEFAULT_TARGET: &str = "scratch:";
 
 /// Flags of `run`.
 #[derive(Debug, Args)]
@@ -55,7 +58,7 @@ pub struct Run {
     /// time: `model:exflash-400g`, 32 of them in one server `model:exflash-400g*32@x3850-x6`, in
     /// another state `model:exflash-400g?state=fresh`; `live:` in place of `model:` has them in real
     /// time. Each target gets the workload's workers for itself.
-    #[arg(long, value_name = "TARGET", value_parser = target, default_value = "scratch:")]
+    #[arg(long, value_name = "TARGET", value_parser = target, default_value = DEFAULT_TARGET)]
     pub on: Vec<TargetName>,
 
     /// Of a job file of fio, only the job of this name; may be given again.
@@ -229,6 +232,19 @@ pub struct Run {
     /// Keep nothing.
     #[arg(long, help_heading = "Output")]
     pub no_notebook: bool,
+    /// Measure one of so many equal parts of a sweep in virtual time, for jobs of a cluster: `3/64`; `iodyno merge` puts
+    /// them together.
+    #[arg(long, value_name = "N/OF", help_heading = "Several hosts")]
+    pub shard: Option<Shard>,
+    /// With iodyno-mpi: the target of the ranks on this host; --on gives that of all others. May be repeated.
+    #[arg(long, value_name = "HOST=TARGET", value_parser = host_target, help_heading = "Several hosts")]
+    pub on_host: Vec<(String, TargetName)>,
+    /// With iodyno-mpi: refuse to run unless the target is one and the same for all ranks.
+    #[arg(long, help_heading = "Several hosts")]
+    pub shared: bool,
+    /// With iodyno-mpi: ranks that share a target use all of it, rather than a region each.
+    #[arg(long, help_heading = "Several hosts")]
+    pub overlap: bool,
     /// Write what the workload issues, with times and completions, to this new file, for `iodyno replay`.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub record_trace: Option<PathBuf>,
@@ -271,4 +287,13 @@ pub(super) fn run_name(text: &str) -> Result<String, String> {
         1..=100 if !is_taken && !is_odd => Ok(text.to_owned()),
         _ => Err("take 1 to 100 characters without commas, line ends and blanks around them, and nothing that begins with `last`".to_owned()),
     }
+}
+
+/// `HOST=TARGET`.
+fn host_target(text: &str) -> Result<(String, TargetName), String> {
+    let (host, name) = text
+        .split_once('=')
+        .filter(|(host, _)| !host.is_empty())
+        .ok_or_else(|| format!("`{text}` is not HOST=TARGET, such as node1=/dev/nvme0n1"))?;
+    Ok((host.to_owned(), target(name)?))
 }

@@ -18,6 +18,7 @@ mod load;
 mod messages;
 mod method;
 mod points;
+mod ranks;
 mod rate_search;
 mod rounds;
 mod series;

@@ -8,6 +8,7 @@ mod list;
 mod messages;
 mod method;
 mod progress;
+mod ranks;
 mod repeated;
 mod required;
 mod results;
@@ -67,6 +68,7 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: 
         blocks.push(verdicts::lines(run, true, detail, style));
         blocks.push(required::lines(run, thresholds, style));
         blocks.extend(method::blocks(&findings, detail, style));
+        blocks.push(ranks::lines(run, style));
     } else {
         let cells = results::shown_cells(run, detail);
         let repeated = repeated::lines(run, style);
@@ -77,6 +79,7 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: 
         blocks.push(messages::lines(run, &cells, style));
         blocks.push(results::lines(run, &cells, style));
         blocks.push(neighbours(run, style));
+        blocks.push(ranks::lines(run, style));
         blocks.push(verification::lines(run, style));
         blocks.push(verdicts::lines(run, false, detail, style));
         blocks.push(required::lines(run, thresholds, style));

@@ -10,8 +10,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{
-    Access, LayOut, OpenOptions, Opened, Ready, Undo, check_identity, confirmed, direct, flags,
-    inspect_again, opened, verb,
+    Access, LayOut, OpenOptions, Opened, OpenedBy, Ready, Undo, check_identity, confirmed, direct,
+    flags, inspect_again, opened, verb,
 };
 use crate::error::{Refusal, RefusalCode, TargetError, errno_of};
 use crate::guard::{self, Confirm};
@@ -33,7 +33,9 @@ pub(super) fn existing(
     check_identity(&fd, &inspection, &path)?;
     let mut lifted = Vec::new();
     if options.access == Access::ReadWrite {
-        lock(&fd, &inspection, &path)?;
+        if options.by == OpenedBy::ThisProcess {
+            lock(&fd, &inspection, &path)?;
+        }
         inspect_again(&mut inspection, &fd)?;
         let refusals = guard::check_through_descriptor(&inspection, root);
         lifted = confirmed(&inspection, refusals, options)?;

@@ -1,0 +1,80 @@
+//! `iodyno-mpi`: the commands of `iodyno` on many hosts, one process of an MPI job each. Where it is given hosts, it starts
+//! `mpirun` with itself; started by `mpirun`, `srun` or an MPI operator it is one of the ranks. What ranks say to each other is
+//! in the crate `iodyno-ranks`; what a run does with it, in `iodyno-run`.
+
+mod launch;
+mod transport;
+
+use iodyno_ranks::{Ranks, Timing, serve};
+use launch::Launch;
+use mpi::Threading;
+use mpi::traits::Communicator as _;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+use transport::MpiTransport;
+
+/// Stack of the thread that executes the command, bytes: that of a main thread.
+const STACK_BYTES: usize = 8 << 20;
+/// Exit code of a rank that can't go on for a fault of iodyno.
+const FAULT: u8 = 1;
+
+fn main() -> ExitCode {
+    match Launch::from_arguments(std::env::args_os().collect()) {
+        Ok(Launch::Start(command)) => launch::start(command),
+        Ok(Launch::Rank { words, timing }) => execute(words, timing),
+        Ok(Launch::Print(text)) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Executes a command as a rank.
+fn execute(words: Vec<OsString>, timing: Timing) -> ExitCode {
+    // MPI is called by this thread alone; the command has its own.
+    let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
+        eprintln!("error: MPI was initialized before");
+        return ExitCode::from(FAULT);
+    };
+    let world = universe.world();
+    let (rank, size) = (world.rank() as u32, world.size() as u32);
+    let (mut ranks, server) = Ranks::connected(rank, size, timing, iodyno::stop_flag());
+    let command = std::thread::Builder::new().name("run".to_owned()).stack_size(STACK_BYTES).spawn(
+        move || {
+            let met = ranks.meet();
+            let ranks = Arc::new(ranks);
+            let code = match met {
+                Ok(()) => iodyno::main_of_rank(Arc::clone(&ranks), words.into_iter()),
+                Err(lost) => {
+                    eprintln!("error: {lost}, before the run began");
+                    ExitCode::from(4)
+                }
+            };
+            let lost = ranks.lost();
+            ranks.leave();
+            (code, lost)
+        },
+    );
+    let command = match command {
+        Ok(command) => command,
+        Err(e) => {
+            eprintln!("error: starting a thread: {e}");
+            transport::abort(FAULT.into());
+        }
+    };
+    let mut transport = MpiTransport::new(rank, size);
+    let silent = serve(&mut transport, server);
+    let Ok((code, lost)) = command.join() else { transport::abort(FAULT.into()) };
+    if silent.or(lost).is_some() {
+        // The lost rank would be waited for in MPI_Finalize, for ever.
+        transport::abort(4);
+    }
+    transport.flush();
+    // The exit code of a job is that of its first rank.
+    if rank == 0 { code } else { ExitCode::SUCCESS }
+}

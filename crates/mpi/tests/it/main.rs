@@ -1,0 +1,9 @@
+//! `iodyno-mpi` as its users run it, by a real MPI: on this machine, and on hosts that are network namespaces with names
+//! of their own (`in_namespaces`, which needs root).
+//!
+//! Nothing here asserts speed: skews and rates are printed, and documents cite them.
+
+mod in_namespaces;
+mod killed;
+mod on_one_host;
+mod program;

@@ -1,0 +1,425 @@
+//! What a run holds of its ranks: votes, gathered and distributed values, the agreed start.
+
+use crate::clock::{ClockOffset, monotonic_ns};
+use crate::lost::{Lost, Timing};
+use crate::serve::{Command, Event, Server};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// From the agreement to the start, ns: for messages on their way, ...
+const START_AFTER_NS: u64 = 10_000_000;
+/// ... plus this for each rank, since they are sent one after the other and ranks may share processors.
+const START_RANK_NS: u64 = 500_000;
+
+/// The host of a rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// What distinguishes its kernel from every other: ranks with equal ones share a machine, whatever their names are.
+    pub kernel: String,
+    /// Processors that the rank may use.
+    pub cpus: u32,
+}
+
+impl Host {
+    /// This process's.
+    pub fn own() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let name = read("/proc/sys/kernel/hostname");
+        let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        Self { name, kernel: read("/proc/sys/kernel/random/boot_id"), cpus }
+    }
+}
+
+/// The start of a cell that all ranks agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommonStart {
+    /// By this rank's CLOCK_MONOTONIC, ns.
+    pub monotonic_ns: u64,
+    /// This rank's clock against rank 0's.
+    pub clock: ClockOffset,
+}
+
+/// The ranks of a run, as its own rank sees them.
+pub struct Ranks {
+    rank: u32,
+    hosts: Vec<Host>,
+    link: Option<Mutex<Link>>,
+    /// Batches of jobs that were shared out so far.
+    batches: AtomicU64,
+}
+
+impl fmt::Debug for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {}", self.rank, self.size())
+    }
+}
+
+struct Link {
+    commands: Sender<Command>,
+    events: Receiver<Event>,
+    /// Messages that arrived before they were asked for, by rank.
+    early: Vec<VecDeque<Vec<u8>>>,
+    clocks: Option<Vec<ClockOffset>>,
+    lost: Option<Lost>,
+    /// Ranks that have ended.
+    left: Vec<bool>,
+    /// Jobs that this rank has been given and not taken.
+    claimed: VecDeque<u64>,
+}
+
+impl Ranks {
+    /// A run that one process executes.
+    pub fn alone() -> Self {
+        Self { rank: 0, hosts: vec![Host::own()], link: None, batches: AtomicU64::new(0) }
+    }
+
+    /// Rank `rank` of `size`, and what its server thread needs. `stop` is set when a rank is lost.
+    pub fn connected(
+        rank: u32,
+        size: u32,
+        timing: Timing,
+        stop: Arc<AtomicBool>,
+    ) -> (Self, Server) {
+        let (command_sender, commands) = channel();
+        let (event_sender, events) = channel();
+        let early = (0..size).map(|_| VecDeque::new()).collect();
+        let left = vec![false; size as usize];
+        let link = Link {
+            commands: command_sender,
+            events,
+            early,
+            clocks: None,
+            lost: None,
+            left,
+            claimed: VecDeque::new(),
+        };
+        let hosts = vec![Host::default(); size as usize];
+        let batches = AtomicU64::new(0);
+        let ranks = Self { rank, hosts, link: Some(Mutex::new(link)), batches };
+        (ranks, Server { commands, events: event_sender, timing, stop })
+    }
+
+    /// Exchanges the names of hosts; to be called once, before anything else.
+    ///
+    /// # Errors
+    /// A rank is lost.
+    pub fn meet(&mut self) -> Result<(), Lost> {
+        self.meet_as(&Host::own())
+    }
+
+    /// The same with another host than the process's own.
+    ///
+    /// # Errors
+    /// A rank is lost.
+    pub fn meet_as(&mut self, own: &Host) -> Result<(), Lost> {
+        let hosts = self.gather(own)?;
+        self.hosts = self.of_first(hosts.as_ref())?;
+        Ok(())
+    }
+
+    /// This rank, from 0.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// The number of ranks.
+    pub fn size(&self) -> u32 {
+        self.hosts.len() as u32
+    }
+
+    /// Whether this rank decides and keeps the results.
+    pub fn is_first(&self) -> bool {
+        self.rank == 0
+    }
+
+    /// Whether there is no other.
+    pub fn is_alone(&self) -> bool {
+        self.hosts.len() == 1
+    }
+
+    /// The host of each rank.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// Each rank's value, in the order of ranks, at rank 0; None at the others.
+    ///
+    /// # Errors
+    /// A rank is lost.
+    pub fn gather<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Option<Vec<T>>, Lost> {
+        self.gather_owned(copied(own))
+    }
+
+    fn gather_owned<T: Serialize + DeserializeOwned>(
+        &self,
+        own: T,
+    ) -> Result<Option<Vec<T>>, Lost> {
+        let Some(mut link) = self.link() else { return Ok(Some(vec![own])) };
+        if self.rank != 0 {
+            link.send(0, &own);
+            return Ok(None);
+        }
+        let mut all = vec![own];
+        for rank in 1..self.size() {
+            all.push(link.value(rank)?);
+        }
+        Ok(Some(all))
+    }
+
+    /// Rank 0's value, at all ranks. Rank 0 gives it; the others' is ignored.
+    ///
+    /// # Errors
+    /// A rank is lost.
+    ///
+    /// # Panics
+    /// If rank 0 gives none.
+    pub fn of_first<T: Serialize + DeserializeOwned>(&self, value: Option<&T>) -> Result<T, Lost> {
+        if self.rank == 0 {
+            let value = value.expect("rank 0 gives the value");
+            if let Some(link) = self.link() {
+                for rank in 1..self.size() {
+                    link.send(rank, value);
+                }
+            }
+            return Ok(copied(value));
+        }
+        let mut link = self.link().expect("only a connected rank is not the first");
+        link.value(0)
+    }
+
+    /// Each rank's value at every rank, in the order of ranks.
+    ///
+    /// # Errors
+    /// A rank is lost.
+    pub fn all<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>, Lost> {
+        let gathered = self.gather(own)?;
+        self.of_first(gathered.as_ref())
+    }
+
+    /// Threads that this rank may keep busy with computing: ranks of one machine share its processors.
+    pub fn threads_here(&self) -> usize {
+        let Host { kernel, cpus, .. } = &self.hosts[self.rank as usize];
+        let sharing = self.hosts.iter().filter(|host| host.kernel == *kernel).count();
+        (*cpus as usize / sharing.max(1)).max(1)
+    }
+
+    /// The same of all ranks together.
+    pub fn threads_in_all(&self) -> usize {
+        let all = self.hosts.iter().map(|own| {
+            let sharing = self.hosts.iter().filter(|host| host.kernel == own.kernel).count();
+            (own.cpus as usize / sharing.max(1)).max(1)
+        });
+        all.sum()
+    }
+
+    /// Agrees on the start of a cell: a time that all ranks know before it comes. None where some rank is not ready.
+    /// Every rank calls it once for each cell, also one that failed.
+    ///
+    /// # Errors
+    /// A rank is lost.
+    pub fn agree_on_start(&self, is_ready: bool) -> Result<Option<CommonStart>, Lost> {
+        let Some(mut link) = self.link() else {
+            let now = CommonStart { monotonic_ns: monotonic_ns(), clock: ClockOffset::default() };
+            return Ok(is_ready.then_some(now));
+        };
+        if self.rank != 0 {
+            link.send(0, &is_ready);
+            return link.value(0);
+        }
+        let mut are_ready = is_ready;
+        for rank in 1..self.size() {
+            are_ready &= link.value::<bool>(rank)?;
+        }
+        let clocks = if are_ready { link.measured_clocks()? } else { Vec::new() };
+        let wait_ns = START_AFTER_NS + u64::from(self.size()) * START_RANK_NS;
+        let start_ns = monotonic_ns() + wait_ns;
+        let start = |clock: &ClockOffset| CommonStart {
+            monotonic_ns: clock.of_rank_ns(start_ns),
+            clock: *clock,
+        };
+        for rank in 1..self.size() {
+            link.send(rank, &clocks.get(rank as usize).map(start));
+        }
+        Ok(clocks.first().map(start))
+    }
+
+    /// Does all jobs, each at some rank: rank 0 hands them out in their order, one at a time to each of `threads` threads of
+    /// every rank. Gives their results at all ranks: None for a job that nobody began since one had failed.
+    /// All ranks call it with the same jobs. `for_others` makes of a result what ranks beside the first need of it.
+    ///
+    /// # Errors
+    /// A rank is lost.
+    ///
+    /// # Panics
+    /// If `work` does.
+    pub fn share_out<J: Sync, T, E>(
+        &self,
+        threads: usize,
+        jobs: &[J],
+        work: impl Fn(&J) -> Result<T, E> + Sync,
+        for_others: impl Fn(&T) -> T,
+    ) -> Result<Vec<Option<Result<T, E>>>, Lost>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        E: Serialize + DeserializeOwned + Send + Clone,
+    {
+        let batch = self.batches.fetch_add(1, Ordering::Relaxed) + 1;
+        let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+        let done: Mutex<Vec<(u64, Result<T, E>)>> = Mutex::default();
+        let claim = || match self.link() {
+            Some(mut link) => link.claim(batch),
+            None => Ok(next.fetch_add(1, Ordering::Relaxed)),
+        };
+        let of_thread = || -> Result<(), Lost> {
+            while !failed.load(Ordering::Relaxed) {
+                let index = claim()?;
+                let Some(job) = usize::try_from(index).ok().and_then(|at| jobs.get(at)) else {
+                    break;
+                };
+                let result = work(job);
+                failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                done.lock().unwrap_or_else(PoisonError::into_inner).push((index, result));
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..threads.clamp(1, jobs.len().max(1))).map(|_| scope.spawn(of_thread)).collect();
+            let ends = threads.into_iter().map(|thread| thread.join().expect("a job panicked"));
+            ends.fold(Ok(()), Result::and)
+        })?;
+        let own = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<Option<Result<T, E>>> = (0..jobs.len()).map(|_| None).collect();
+        if self.is_alone() {
+            for (index, result) in own {
+                all[index as usize] = Some(result);
+            }
+            return Ok(all);
+        }
+        if let Some(of_ranks) = self.gather_owned(own)? {
+            for (index, result) in of_ranks.into_iter().flatten() {
+                all[index as usize] = Some(result);
+            }
+            let thin = |result: &Result<T, E>| match result {
+                Ok(result) => Ok(for_others(result)),
+                Err(e) => Err(e.clone()),
+            };
+            let thin: Vec<Option<Result<T, E>>> =
+                all.iter().map(|result| result.as_ref().map(thin)).collect();
+            self.of_first(Some(&thin))?;
+            return Ok(all);
+        }
+        self.of_first(None)
+    }
+
+    /// While a rank measures, its server thread sleeps longer.
+    pub fn measures(&self, measures: bool) {
+        if let Some(link) = self.link() {
+            let _ = link.commands.send(Command::Quiet(measures));
+        }
+    }
+
+    /// The rank that is lost, if one is.
+    pub fn lost(&self) -> Option<Lost> {
+        let mut link = self.link()?;
+        while let Ok(event) = link.events.try_recv() {
+            link.take(event);
+        }
+        link.lost
+    }
+
+    /// The run is over: the server thread ends.
+    pub fn leave(&self) {
+        if let Some(link) = self.link() {
+            let _ = link.commands.send(Command::Leave);
+        }
+    }
+
+    fn link(&self) -> Option<MutexGuard<'_, Link>> {
+        Some(self.link.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// As it would arrive at another rank.
+fn copied<T: Serialize + DeserializeOwned>(value: &T) -> T {
+    decoded(&encoded(value))
+}
+
+/// As CBOR, which has numbers that JSON has not.
+fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ciborium::into_writer(value, &mut bytes).expect("values of a run can be written");
+    bytes
+}
+
+/// All ranks are one program in one version: what one writes the other reads.
+fn decoded<T: DeserializeOwned>(bytes: &[u8]) -> T {
+    ciborium::from_reader(bytes).unwrap_or_else(|e| {
+        panic!("ranks of different versions, or out of step: {e} in {} bytes", bytes.len())
+    })
+}
+
+impl Link {
+    fn send<T: Serialize>(&self, to: u32, value: &T) {
+        // The server thread may have ended, which a wait for an answer shows.
+        let _ = self.commands.send(Command::Send(to, encoded(value)));
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Received(from, message) => self.early[from as usize].push_back(message),
+            Event::Clocks(clocks) => self.clocks = Some(clocks),
+            Event::Lost(lost) => self.lost = Some(lost),
+            Event::Left(rank) => self.left[rank as usize] = true,
+            Event::Claimed(index) => self.claimed.push_back(index),
+        }
+    }
+
+    fn wait<T>(&mut self, mut look: impl FnMut(&mut Self) -> Option<T>) -> Result<T, Lost> {
+        loop {
+            if let Some(found) = look(self) {
+                return Ok(found);
+            }
+            if let Some(lost) = self.lost {
+                return Err(lost);
+            }
+            match self.events.recv_timeout(Duration::from_secs(1)) {
+                Ok(event) => self.take(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                // Its server thread panicked: this rank itself is lost.
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Lost { rank: 0, silent: Duration::ZERO });
+                }
+            }
+        }
+    }
+
+    fn value<T: DeserializeOwned>(&mut self, from: u32) -> Result<T, Lost> {
+        let bytes = self.wait(|link| {
+            let left = Lost { rank: from, silent: Duration::ZERO };
+            let message = link.early[from as usize].pop_front().map(Ok);
+            message.or_else(|| link.left[from as usize].then_some(Err(left)))
+        })?;
+        Ok(decoded(&bytes?))
+    }
+
+    /// The index of the next job of a batch.
+    fn claim(&mut self, batch: u64) -> Result<u64, Lost> {
+        let _ = self.commands.send(Command::Claim(batch));
+        self.wait(|link| link.claimed.pop_front())
+    }
+
+    fn measured_clocks(&mut self) -> Result<Vec<ClockOffset>, Lost> {
+        self.clocks = None;
+        let _ = self.commands.send(Command::MeasureClocks);
+        self.wait(|link| link.clocks.take())
+    }
+}

@@ -1,0 +1,331 @@
+//! The thread of a rank that calls the transport: forwards messages, says that its rank lives, notices ranks that fall
+//! silent, and measures clock offsets. It sleeps between turns, longer while its rank measures.
+
+use crate::clock::{ClockOffset, ROUND_TRIPS, RoundTrip, monotonic_ns};
+use crate::lost::{Lost, Timing};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// Moves messages between the ranks of a run. Messages from one rank to another arrive in the order in which they were
+/// sent. Called by one thread.
+pub trait Transport {
+    /// This rank, from 0.
+    fn rank(&self) -> u32;
+    /// The number of ranks.
+    fn size(&self) -> u32;
+    /// Sends without waiting for the receiver.
+    fn send(&mut self, to: u32, message: Vec<u8>);
+    /// The next message that has arrived, and the rank that sent it. Never waits.
+    fn receive(&mut self) -> Option<(u32, Vec<u8>)>;
+}
+
+/// Interval at which a rank says that it lives.
+const BEAT_EVERY: Duration = Duration::from_millis(500);
+/// Pause after a turn in which nothing was to be done: it doubles from the first to the last.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(4));
+/// The same while it measures.
+const QUIET_PAUSE: Duration = Duration::from_millis(20);
+/// Longest time without a pause that a rank answers round trips for.
+const CLOCKS_MAX: Duration = Duration::from_millis(400);
+/// Attempts at a rank that answers no round trip.
+const CLOCK_TRIES: u32 = 5;
+
+/// What a message is: its first byte.
+mod kind {
+    pub(super) const BEAT: u8 = 0;
+    pub(super) const DATA: u8 = 1;
+    pub(super) const CLOCKS_BEGIN: u8 = 2;
+    pub(super) const PING: u8 = 3;
+    pub(super) const PONG: u8 = 4;
+    pub(super) const CLOCKS_END: u8 = 5;
+    pub(super) const LEAVING: u8 = 6;
+    pub(super) const CLAIM: u8 = 7;
+    pub(super) const CLAIMED: u8 = 8;
+}
+
+/// From the run's thread to the server's.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// A message to a rank.
+    Send(u32, Vec<u8>),
+    /// Rank 0 alone: measures the offset of every rank's clock.
+    MeasureClocks,
+    /// The rank measures, or no longer does.
+    Quiet(bool),
+    /// Asks rank 0 for a job of a batch.
+    Claim(u64),
+    /// The run is over: this rank no longer speaks.
+    Leave,
+}
+
+/// From the server's thread to the run's.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A message from a rank.
+    Received(u32, Vec<u8>),
+    /// The offsets of all ranks' clocks, rank 0's first.
+    Clocks(Vec<ClockOffset>),
+    /// A rank is lost.
+    Lost(Lost),
+    /// A rank has ended.
+    Left(u32),
+    /// The job that this rank has of the batch: its index.
+    Claimed(u64),
+}
+
+/// The ends of a server thread's channels. See [`Ranks::connected`](crate::Ranks::connected).
+#[derive(Debug)]
+pub struct Server {
+    pub(crate) commands: Receiver<Command>,
+    pub(crate) events: Sender<Event>,
+    pub(crate) timing: Timing,
+    /// Set when a rank is lost, so that the run stops.
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// Serves a rank until its run is over; gives the rank that was lost, if one was.
+pub fn serve(transport: &mut dyn Transport, server: Server) -> Option<Lost> {
+    Serving::new(transport, server).run()
+}
+
+struct Serving<'a> {
+    transport: &'a mut dyn Transport,
+    server: Server,
+    /// When each rank was heard last; None for one that has left.
+    heard: Vec<Option<Instant>>,
+    beaten: Option<Instant>,
+    quiet: bool,
+    lost: Option<Lost>,
+    /// Messages that arrived while clocks were measured.
+    put_off: VecDeque<(u32, Vec<u8>)>,
+    /// At rank 0: the batch whose jobs are handed out, and the index of the next.
+    batch: (u64, u64),
+    pause: Duration,
+}
+
+fn framed(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut message = Vec::with_capacity(body.len() + 1);
+    message.push(kind);
+    message.extend_from_slice(body);
+    message
+}
+
+fn number(body: &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(body.get(..8)?.try_into().ok()?))
+}
+
+impl<'a> Serving<'a> {
+    fn new(transport: &'a mut dyn Transport, server: Server) -> Self {
+        let heard = vec![Some(Instant::now()); transport.size() as usize];
+        Self {
+            transport,
+            server,
+            heard,
+            beaten: None,
+            quiet: false,
+            lost: None,
+            put_off: VecDeque::new(),
+            batch: (0, 0),
+            pause: PAUSE.0,
+        }
+    }
+
+    fn run(mut self) -> Option<Lost> {
+        loop {
+            let mut has_worked = false;
+            while let Some((from, message)) = self.next() {
+                has_worked = true;
+                self.take(from, &message);
+            }
+            loop {
+                match self.server.commands.try_recv() {
+                    Ok(Command::Send(to, bytes)) => {
+                        self.transport.send(to, framed(kind::DATA, &bytes));
+                    }
+                    Ok(Command::MeasureClocks) => self.measure_clocks(),
+                    Ok(Command::Quiet(quiet)) => self.quiet = quiet,
+                    Ok(Command::Claim(batch)) if self.rank() == 0 => {
+                        let index = self.hand_out(batch);
+                        let _ = self.server.events.send(Event::Claimed(index));
+                    }
+                    Ok(Command::Claim(batch)) => {
+                        self.transport.send(0, framed(kind::CLAIM, &batch.to_le_bytes()));
+                    }
+                    Ok(Command::Leave) | Err(TryRecvError::Disconnected) => {
+                        self.leave();
+                        return self.lost;
+                    }
+                    Err(TryRecvError::Empty) => break,
+                }
+                has_worked = true;
+            }
+            self.beat();
+            self.look_for_lost();
+            if has_worked {
+                self.pause = PAUSE.0;
+            } else {
+                std::thread::sleep(if self.quiet { QUIET_PAUSE } else { self.pause });
+                self.pause = (self.pause * 2).min(PAUSE.1);
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<(u32, Vec<u8>)> {
+        self.put_off.pop_front().or_else(|| self.transport.receive())
+    }
+
+    fn rank(&self) -> u32 {
+        self.transport.rank()
+    }
+
+    /// The ranks that this one watches and speaks to: rank 0 all others, the others rank 0.
+    fn peers(&self) -> std::ops::Range<u32> {
+        if self.rank() == 0 { 1..self.transport.size() } else { 0..1 }
+    }
+
+    fn take(&mut self, from: u32, message: &[u8]) {
+        if let Some(heard) = &mut self.heard[from as usize] {
+            *heard = Instant::now();
+        }
+        let Some((&kind, body)) = message.split_first() else { return };
+        match kind {
+            kind::DATA => {
+                // A send error means that the run is over.
+                let _ = self.server.events.send(Event::Received(from, body.to_vec()));
+            }
+            kind::CLOCKS_BEGIN => self.answer_round_trips(),
+            kind::CLAIM => {
+                let index = number(body).map_or(u64::MAX, |batch| self.hand_out(batch));
+                self.transport.send(from, framed(kind::CLAIMED, &index.to_le_bytes()));
+            }
+            kind::CLAIMED => {
+                let index = number(body).unwrap_or(u64::MAX);
+                let _ = self.server.events.send(Event::Claimed(index));
+            }
+            kind::LEAVING => {
+                self.heard[from as usize] = None;
+                // Nothing can be kept any more.
+                if from == 0 {
+                    self.server.stop.store(true, Ordering::Relaxed);
+                }
+                let _ = self.server.events.send(Event::Left(from));
+            }
+            _ => {}
+        }
+    }
+
+    /// The index of the next job of a batch; beyond every job for a batch that is over.
+    fn hand_out(&mut self, batch: u64) -> u64 {
+        if batch < self.batch.0 {
+            return u64::MAX;
+        }
+        if batch > self.batch.0 {
+            self.batch = (batch, 0);
+        }
+        self.batch.1 += 1;
+        self.batch.1 - 1
+    }
+
+    fn beat(&mut self) {
+        if self.beaten.is_some_and(|at| at.elapsed() < BEAT_EVERY) {
+            return;
+        }
+        self.beaten = Some(Instant::now());
+        for peer in self.peers() {
+            self.transport.send(peer, framed(kind::BEAT, &[]));
+        }
+    }
+
+    fn look_for_lost(&mut self) {
+        if self.lost.is_some() {
+            return;
+        }
+        let patience = self.server.timing.patience;
+        let silent = self.peers().find(|&peer| {
+            self.heard[peer as usize].is_some_and(|heard| heard.elapsed() > patience)
+        });
+        if let Some(rank) = silent {
+            self.give_up(Lost { rank, silent: patience });
+        }
+    }
+
+    fn give_up(&mut self, lost: Lost) {
+        self.lost = Some(lost);
+        self.server.stop.store(true, Ordering::Relaxed);
+        let _ = self.server.events.send(Event::Lost(lost));
+    }
+
+    /// Round trips with each rank, one rank after the other, without pauses: a pause would count as part of the way.
+    fn measure_clocks(&mut self) {
+        let mut offsets = vec![ClockOffset::default()];
+        for rank in 1..self.transport.size() {
+            let mut found = None;
+            for _ in 0..CLOCK_TRIES {
+                found = ClockOffset::from_round_trips(&self.round_trips(rank));
+                if found.is_some() {
+                    break;
+                }
+            }
+            let Some(offset) = found else {
+                let silent = CLOCKS_MAX * CLOCK_TRIES;
+                self.give_up(Lost { rank, silent });
+                return;
+            };
+            offsets.push(offset);
+        }
+        let _ = self.server.events.send(Event::Clocks(offsets));
+    }
+
+    fn round_trips(&mut self, rank: u32) -> Vec<RoundTrip> {
+        self.transport.send(rank, framed(kind::CLOCKS_BEGIN, &[]));
+        let until = Instant::now() + CLOCKS_MAX;
+        let mut trips = Vec::new();
+        while trips.len() < ROUND_TRIPS as usize && Instant::now() < until {
+            let sent_ns = monotonic_ns();
+            self.transport.send(rank, framed(kind::PING, &[]));
+            let Some(answered_ns) = self.wait_for_answer(rank, until) else { break };
+            trips.push(RoundTrip { sent_ns, answered_ns, received_ns: monotonic_ns() });
+        }
+        self.transport.send(rank, framed(kind::CLOCKS_END, &[]));
+        trips
+    }
+
+    fn wait_for_answer(&mut self, rank: u32, until: Instant) -> Option<u64> {
+        loop {
+            match self.transport.receive() {
+                Some((from, message)) if from == rank && message.first() == Some(&kind::PONG) => {
+                    return number(message.get(1..)?);
+                }
+                Some(other) => self.put_off.push_back(other),
+                None if Instant::now() > until => return None,
+                // Ranks that share a processor could not answer otherwise.
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn answer_round_trips(&mut self) {
+        let until = Instant::now() + CLOCKS_MAX;
+        while Instant::now() < until {
+            match self.transport.receive() {
+                Some((0, message)) if message.first() == Some(&kind::PING) => {
+                    let now = monotonic_ns().to_le_bytes();
+                    self.transport.send(0, framed(kind::PONG, &now));
+                }
+                Some((0, message)) if message.first() == Some(&kind::CLOCKS_END) => return,
+                Some(other) => self.put_off.push_back(other),
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// Says that this rank ends, so that its silence is no loss.
+    fn leave(&mut self) {
+        for peer in self.peers() {
+            self.transport.send(peer, framed(kind::LEAVING, &[]));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Ranks as threads of one process, connected by channels: for tests of what runs over ranks.
+
+use crate::serve::Transport;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// The transport of one of several threads.
+#[derive(Debug)]
+pub struct InThreads {
+    rank: u32,
+    to: Vec<Sender<(u32, Vec<u8>)>>,
+    from: Receiver<(u32, Vec<u8>)>,
+}
+
+/// The transports of so many ranks, rank 0's first.
+pub fn in_threads(size: u32) -> Vec<InThreads> {
+    let (to, from): (Vec<_>, Vec<_>) = (0..size).map(|_| channel()).unzip();
+    let of = |(rank, from)| InThreads { rank, to: to.clone(), from };
+    (0..size).zip(from).map(of).collect()
+}
+
+impl Transport for InThreads {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.to.len() as u32
+    }
+
+    fn send(&mut self, to: u32, message: Vec<u8>) {
+        // A rank that has ended receives nothing.
+        let _ = self.to[to as usize].send((self.rank, message));
+    }
+
+    fn receive(&mut self) -> Option<(u32, Vec<u8>)> {
+        self.from.try_recv().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Host, Ranks, Timing, serve};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    /// Runs the same on each rank, and gives what each returned. A rank for which `serves` is false is as if frozen.
+    fn on_ranks<T: Send>(
+        size: u32,
+        timing: Timing,
+        serves: impl Fn(u32) -> bool + Sync,
+        work: impl Fn(&Ranks, &AtomicBool) -> T + Sync,
+    ) -> Vec<T> {
+        std::thread::scope(|scope| {
+            let (work, serves) = (&work, &serves);
+            let threads: Vec<_> = in_threads(size)
+                .into_iter()
+                .map(|mut transport| {
+                    scope.spawn(move || {
+                        let stop = Arc::new(AtomicBool::new(false));
+                        let rank = transport.rank();
+                        let (mut ranks, server) =
+                            Ranks::connected(rank, size, timing, Arc::clone(&stop));
+                        let runs = scope.spawn(move || {
+                            let name = format!("host{}", rank / 2);
+                            let host = Host { kernel: name.clone(), name, cpus: 1 };
+                            let _ = ranks.meet_as(&host);
+                            let done = work(&ranks, &stop);
+                            ranks.leave();
+                            done
+                        });
+                        if serves(rank) {
+                            serve(&mut transport, server);
+                        } else {
+                            drop(server);
+                        }
+                        runs.join().unwrap()
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn values_go_to_the_first_and_back_in_the_order_of_ranks() {
+        for size in [1, 2, 7, 64] {
+            let all = on_ranks(
+                size,
+                Timing::default(),
+                |_| true,
+                |ranks, _| {
+                    let mut seen = Vec::new();
+                    for turn in 0..5 {
+                        seen.push(ranks.all(&(ranks.rank() * 10 + turn)).unwrap());
+                    }
+                    assert_eq!(ranks.gather(&1).unwrap().is_some(), ranks.is_first());
+                    assert_eq!(
+                        ranks.hosts()[ranks.rank() as usize].name,
+                        format!("host{}", ranks.rank() / 2)
+                    );
+                    seen
+                },
+            );
+            let expected: Vec<Vec<u32>> =
+                (0..5).map(|turn| (0..size).map(|r| r * 10 + turn).collect()).collect();
+            assert!(all.iter().all(|seen| *seen == expected), "{size}");
+        }
+    }
+
+    /// Threads share a clock: their offset is 0, and what was measured must be within its bound.
+    #[test]
+    fn the_start_is_agreed_on_before_it_comes() {
+        let starts = on_ranks(
+            4,
+            Timing::default(),
+            |_| true,
+            |ranks, _| {
+                assert_eq!(
+                    ranks.agree_on_start(ranks.rank() != 2).unwrap(),
+                    None,
+                    "one is not ready"
+                );
+                ranks.agree_on_start(true).unwrap().unwrap()
+            },
+        );
+        for start in &starts {
+            assert!(start.clock.offset_ns.unsigned_abs() <= start.clock.bound_ns, "{starts:?}");
+            let apart_ns = start.monotonic_ns.abs_diff(starts[0].monotonic_ns);
+            assert_eq!(apart_ns, start.clock.offset_ns.unsigned_abs(), "{starts:?}");
+        }
+    }
+
+    /// Each job is done once, at some rank; all ranks have all results, and those beside the first have them thin.
+    #[test]
+    fn jobs_are_shared_out_once_each() {
+        let jobs: Vec<u64> = (0..200).collect();
+        for size in [1, 2, 5] {
+            let all = on_ranks(
+                size,
+                Timing::default(),
+                |_| true,
+                |ranks, _| {
+                    let mut seen = Vec::new();
+                    for _ in 0..3 {
+                        let square = |job: &u64| Ok::<_, u64>((job * job, ranks.rank()));
+                        let done = ranks.share_out(2, &jobs, square, |(square, _)| (*square, 99));
+                        seen.push(done.unwrap());
+                    }
+                    let fails = |job: &u64| if *job == 20 { Err(*job) } else { Ok(*job) };
+                    let done = ranks.share_out(1, &jobs, fails, |job| *job).unwrap();
+                    assert_eq!(done[20], Some(Err(20)));
+                    seen
+                },
+            );
+            for (rank, seen) in all.iter().enumerate() {
+                for batch in seen {
+                    for (job, done) in jobs.iter().zip(batch) {
+                        let (square, at) = done.unwrap().unwrap();
+                        assert_eq!(square, job * job);
+                        assert_eq!(at == 99, rank > 0);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_silent_rank_ends_every_wait() {
+        let timing = Timing { patience: Duration::from_millis(1500) };
+        let lost = on_ranks(
+            3,
+            timing,
+            |rank| rank != 1,
+            |ranks, stop| {
+                if ranks.rank() == 1 {
+                    return None;
+                }
+                let lost = ranks.all(&0).unwrap_err();
+                assert!(stop.load(Ordering::Relaxed), "the run is stopped");
+                Some(lost.rank)
+            },
+        );
+        // Rank 2 hears from the first only, which ends.
+        assert_eq!(lost, [Some(1), None, Some(0)]);
+    }
+}

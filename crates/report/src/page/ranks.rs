@@ -1,0 +1,82 @@
+//! The section of ranks, for runs that several processes measured: a heat map of rank by time for each cell, in which one
+//! that lags behind is seen.
+
+use super::{figures, labels};
+use crate::ranks;
+use iodyno_measure::Cell;
+use iodyno_notebook::Run;
+use iodyno_page::{Figure, Matrix, Quantity, Section, Shape};
+use iodyno_units::human;
+
+/// Cells that are drawn.
+const DRAWN_MAX: usize = 8;
+/// Columns of a map.
+const COLUMNS_MAX: usize = 40;
+/// Rows of a map: the slowest ranks, where there are more.
+const ROWS_MAX: usize = 64;
+
+/// The section; none for a run of one process.
+pub(super) fn section(run: &Run) -> Option<Section> {
+    let drawn = ranks::cells(run).take(DRAWN_MAX).enumerate();
+    figures("ranks", "Ranks", drawn.filter_map(|(i, cell)| figure(run, cell, i)).collect())
+}
+
+/// The cells of the ranks of a merged one.
+fn of_ranks<'a>(run: &'a Run, merged: &Cell) -> Vec<&'a Cell> {
+    let same = |cell: &&Cell| {
+        cell.evidence.rank.is_some()
+            && (&cell.key.name, cell.key.repeat, &cell.key.place)
+                == (&merged.key.name, merged.key.repeat, &merged.key.place)
+    };
+    run.cells.iter().filter(same).collect()
+}
+
+fn figure(run: &Run, merged: &Cell, number: usize) -> Option<Figure> {
+    let mut cells = of_ranks(run, merged);
+    if cells.len() > ROWS_MAX {
+        cells.sort_by(|a, b| a.iops().total_cmp(&b.iops()));
+        cells.truncate(ROWS_MAX);
+    }
+    let intervals = cells.iter().map(|cell| cell.series.len()).max().filter(|n| *n > 1)?;
+    let step = intervals.div_ceil(COLUMNS_MAX);
+    let columns = intervals.div_ceil(step);
+    let seconds = merged.interval_ns as f64 / 1e9;
+    let value = |cell: &Cell, column: usize| {
+        let part = cell.series.get(column * step..(column * step + step).min(cell.series.len()))?;
+        let ops: u64 = part.iter().map(iodyno_measure::Interval::ops).sum();
+        (!part.is_empty()).then(|| ops as f64 / (part.len() as f64 * seconds))
+    };
+    let values: Vec<Vec<Option<f64>>> =
+        cells.iter().map(|cell| (0..columns).map(|column| value(cell, column)).collect()).collect();
+    let slowest = merged.evidence.ranks.iter().min_by(|a, b| a.iops().total_cmp(&b.iops()))?;
+    let fastest = merged.evidence.ranks.iter().max_by(|a, b| a.iops().total_cmp(&b.iops()))?;
+    let late_ns = merged.evidence.ranks.iter().map(|rank| rank.start_late_ns).max().unwrap_or(0);
+    Some(Figure {
+        id: format!("ranks-{}", number + 1),
+        title: format!("{}: rate of each rank over time", labels::name(run, &merged.key)),
+        summary: format!(
+            "Slowest: rank {} on {} with {} IOPS; fastest: rank {} on {} with {}. Started at most {} after the agreed instant.",
+            slowest.rank,
+            slowest.host,
+            human::count(slowest.iops()),
+            fastest.rank,
+            fastest.host,
+            human::count(fastest.iops()),
+            human::time_ns(late_ns as f64)
+        ),
+        conditions: labels::line_of_cell(run, merged),
+        shape: Shape::Matrix(Matrix {
+            columns_label: "time, s".to_owned(),
+            columns: (0..columns)
+                .map(|column| human::three_digits((column * step) as f64 * seconds))
+                .collect(),
+            rows_label: "rank".to_owned(),
+            rows: cells.iter().map(|cell| cell.key.target.clone()).collect(),
+            quantity: Quantity::Iops,
+            values,
+            range: None,
+            notes: Vec::new(),
+        }),
+        notes: Vec::new(),
+    })
+}

@@ -1,0 +1,70 @@
+//! Figures of the processes that measured a run together, by host, for the terminal and for pages.
+
+use iodyno_measure::{Cell, RankFigures};
+use iodyno_notebook::Run;
+use iodyno_units::human;
+
+/// The ranks of one host in a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct HostFigures<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// Its ranks.
+    pub(crate) ranks: Vec<&'a RankFigures>,
+}
+
+impl HostFigures<'_> {
+    /// Operations a second of all its ranks.
+    pub(crate) fn iops(&self) -> f64 {
+        self.ranks.iter().map(|rank| rank.iops()).sum()
+    }
+
+    /// Bytes a second of all its ranks.
+    pub(crate) fn bytes_per_s(&self) -> f64 {
+        let of = |rank: &&RankFigures| rank.bytes as f64 * 1e9 / rank.window_ns.max(1) as f64;
+        self.ranks.iter().map(of).sum()
+    }
+
+    /// The largest of its ranks' values.
+    pub(crate) fn max<T: Ord>(&self, of: impl Fn(&RankFigures) -> T) -> Option<T> {
+        self.ranks.iter().map(|rank| of(rank)).max()
+    }
+
+    /// The largest share of the processors that a rank could use.
+    pub(crate) fn cpu_share(&self) -> f64 {
+        self.ranks.iter().map(|rank| rank.cpu_share).fold(0.0, f64::max)
+    }
+}
+
+/// The hosts of a merged cell, in the order of their first ranks.
+pub(crate) fn hosts(cell: &Cell) -> Vec<HostFigures<'_>> {
+    let mut hosts: Vec<HostFigures<'_>> = Vec::new();
+    for rank in &cell.evidence.ranks {
+        match hosts.iter_mut().find(|host| host.name == rank.host) {
+            Some(host) => host.ranks.push(rank),
+            None => hosts.push(HostFigures { name: &rank.host, ranks: vec![rank] }),
+        }
+    }
+    hosts
+}
+
+/// The cells that several ranks measured: merged ones.
+pub(crate) fn cells(run: &Run) -> impl Iterator<Item = &Cell> {
+    run.cells.iter().filter(|cell| cell.evidence.ranks.len() > 1)
+}
+
+/// How many ranks measured, and how far apart they started, in a sentence; None for a run of one process.
+pub(crate) fn sentence(run: &Run) -> Option<String> {
+    let first = cells(run).next()?;
+    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let ranks = || cells(run).flat_map(|cell| &cell.evidence.ranks);
+    let late_ns = ranks().map(|rank| rank.start_late_ns).max().unwrap_or(0);
+    let bound_ns = ranks().map(|rank| rank.clock_bound_ns).max().unwrap_or(0);
+    Some(format!(
+        "{} on {}: started at most {} after the agreed instant; clocks of ranks are known to {}",
+        plural(first.evidence.ranks.len(), "rank"),
+        plural(hosts(first).len(), "host"),
+        human::time_ns(late_ns as f64),
+        human::time_ns(bound_ns as f64)
+    ))
+}

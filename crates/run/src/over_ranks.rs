@@ -1,0 +1,256 @@
+//! What a run does because several processes execute it: they refuse together, open together, start each cell together,
+//! and rank 0 gets the cells of all, merges them, and gives the merged ones to the others. With one process each of these
+//! is what it always was.
+//!
+//! Every rank executes the same request and goes through the same steps: the next step follows from the merged cells,
+//! which are the same on all.
+
+mod merge;
+mod targets;
+
+pub(crate) use merge::{merged, merged_here, record_of_all};
+pub(crate) use targets::{Parts, open};
+
+use crate::outcome::RunError;
+use crate::resolved_run::ResolvedRun;
+use iodyno_drive::{StartTogether, TargetPlan};
+use iodyno_measure::{Cell, RankEvidence};
+use iodyno_ranks::{CommonStart, Ranks};
+use iodyno_target::Inspection;
+use iodyno_workload::{Content, TargetPart};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A failure of one rank, as the others hear of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RankFailure {
+    rank: u32,
+    exit_code: u8,
+    why: String,
+}
+
+impl RankFailure {
+    fn of(ranks: &Ranks, e: &RunError) -> Self {
+        Self { rank: ranks.rank(), exit_code: e.exit_code(), why: e.to_string() }
+    }
+
+    fn error(&self, ranks: &Ranks) -> RunError {
+        let host = ranks.hosts()[self.rank as usize].name.clone();
+        let Self { rank, exit_code, why } = self.clone();
+        RunError::OtherRank { rank, host, exit_code, why }
+    }
+}
+
+/// What this rank gives if all ranks give something; otherwise the first failure, at all ranks.
+pub(crate) fn vote<T>(run: &ResolvedRun, own: Result<T, RunError>) -> Result<T, RunError> {
+    let ranks = &run.process.ranks;
+    if ranks.is_alone() {
+        return own;
+    }
+    let failure = own.as_ref().err().map(|e| RankFailure::of(ranks, e));
+    let failures: Vec<Option<RankFailure>> = ranks.all(&failure)?;
+    match failures.into_iter().flatten().next() {
+        None => own,
+        // Its own words may have more than the text: a position in a file.
+        Some(first) if first.rank == ranks.rank() => own,
+        Some(first) => Err(first.error(ranks)),
+    }
+}
+
+/// Each rank's value or failure at rank 0, and what rank 0 makes of all values, or the first failure, at all ranks.
+pub(crate) fn through_first<T, U>(
+    ranks: &Ranks,
+    own: Result<T, RunError>,
+    make: impl FnOnce(Vec<T>) -> U,
+) -> Result<U, RunError>
+where
+    T: Serialize + DeserializeOwned,
+    U: Serialize + DeserializeOwned,
+{
+    let (own, error) = match own {
+        Ok(own) => (Ok(own), None),
+        Err(e) => (Err(RankFailure::of(ranks, &e)), Some(e)),
+    };
+    let gathered = ranks.gather(&own)?;
+    let made = gathered.map(|all| all.into_iter().collect::<Result<Vec<T>, _>>().map(make));
+    let made: Result<U, RankFailure> = ranks.of_first(made.as_ref())?;
+    made.map_err(|failure| match error {
+        Some(e) if failure.rank == ranks.rank() => e,
+        _ => failure.error(ranks),
+    })
+}
+
+/// Whether any rank is to stop. All ranks know it then.
+pub(crate) fn any_stops(run: &ResolvedRun, stops: bool) -> Result<bool, RunError> {
+    let ranks = &run.process.ranks;
+    if ranks.is_alone() {
+        return Ok(stops);
+    }
+    Ok(ranks.all(&stops)?.contains(&true))
+}
+
+/// What one process does and several can't.
+pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
+    if run.process.ranks.is_alone() {
+        return Ok(());
+    }
+    let refused = |why: &str| Err(RunError::Impossible(why.to_owned()));
+    let request = &run.request;
+    if run.emulated.as_ref().is_some_and(|emulated| !emulated.live) && run.method.is_none() {
+        return refused(
+            "in virtual time one cell runs on one processor: several ranks share the cells of a method or of a sweep (`--vary`), not those of a list",
+        );
+    }
+    if request.record_trace.is_some() {
+        return refused(
+            "--record-trace writes the operations of one process: leave it out, or run without ranks",
+        );
+    }
+    if run.method.as_ref().is_some_and(|of| of.reuse) {
+        return refused(
+            "--reuse finds what an earlier run of this host left; over ranks leave it out, and the method prepares its targets anew",
+        );
+    }
+    for cell in run.loads() {
+        let name = &cell.name;
+        let limits = cell.spec.limits();
+        let why = if cell.spec.log().is_some() {
+            "is a message log, whose writer is one process"
+        } else if limits.steady.is_some() {
+            "ends by a steady state of its own, which each rank would find at another time"
+        } else if limits.ends_others {
+            "ends other workloads, which are on other hosts too"
+        } else if cell.spec.batches().flow.is_some() {
+            "keeps its operations in proportion to those of others, by a counter in memory"
+        } else {
+            continue;
+        };
+        return Err(RunError::Impossible(format!("`{name}` {why}: run it without ranks")));
+    }
+    Ok(())
+}
+
+/// What can't be done on a target that ranks share.
+pub(crate) fn impossible_when_shared(run: &ResolvedRun, parts: Parts) -> Result<(), RunError> {
+    if parts.of == 1 || parts.own_region {
+        return Ok(());
+    }
+    for cell in run.loads() {
+        let name = &cell.name;
+        let why = if cell.spec.has_shared_cursor() && cell.fill_passes.is_none() {
+            "goes through the target by one cursor for all workers, which several processes can't share"
+        } else if cell.spec.content() == Content::Verifiable {
+            "verifies content that other ranks overwrite"
+        } else {
+            continue;
+        };
+        return Err(RunError::Impossible(format!(
+            "`{name}` {why}: leave --overlap out, so that each rank has a region of its own"
+        )));
+    }
+    Ok(())
+}
+
+/// The agreement of the ranks on the start of one cell. Each rank takes part exactly once, also one that failed before.
+#[derive(Debug)]
+pub(crate) struct StartOverRanks {
+    ranks: Arc<Ranks>,
+    agreed: Mutex<Agreed>,
+}
+
+#[derive(Debug, Default)]
+struct Agreed {
+    was_asked: bool,
+    start: Option<CommonStart>,
+    gave_cells: bool,
+}
+
+/// The engines of a target that all ranks share are those that rank 0 chose: by itself, each would go by its own probe.
+pub(crate) fn agree_on_engines(
+    run: &ResolvedRun,
+    part: TargetPart,
+    targets: &mut [TargetPlan],
+    choices: &mut [String],
+) -> Result<(), RunError> {
+    let ranks = &run.process.ranks;
+    let own: Vec<String> = targets.iter().map(|target| target.engine.name().to_owned()).collect();
+    let first: Vec<String> = ranks.of_first(Some(&own))?;
+    if part.of != ranks.size() {
+        return Ok(());
+    }
+    for ((target, why), name) in targets.iter_mut().zip(choices).zip(&first) {
+        if let Ok(engine) = name.parse()
+            && engine != target.engine
+        {
+            target.engine = engine;
+            *why = format!("as on rank 0, which shares the target: alone it would be {why}");
+        }
+    }
+    Ok(())
+}
+
+/// A cell, and the machine and target that it was measured on, as other ranks need it.
+type Companion = (String, Inspection, Cell);
+
+impl StartOverRanks {
+    /// None for a run of one process.
+    pub(crate) fn of(run: &ResolvedRun) -> Option<Arc<Self>> {
+        let ranks = &run.process.ranks;
+        let agreed = Mutex::default();
+        (!ranks.is_alone()).then(|| Arc::new(Self { ranks: Arc::clone(ranks), agreed }))
+    }
+
+    fn take_part(&self, is_ready: bool) -> Option<CommonStart> {
+        let mut agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !agreed.was_asked {
+            agreed.was_asked = true;
+            // A lost rank is noticed by the next exchange.
+            agreed.start = self.ranks.agree_on_start(is_ready).ok().flatten();
+            self.ranks.measures(agreed.start.is_some());
+        }
+        agreed.start
+    }
+
+    /// The cells of this one's machine that other ranks measured meanwhile, for what they moved; gives the others this
+    /// rank's. Each rank takes part exactly once.
+    pub(crate) fn companions(
+        &self,
+        inspections: &[Inspection],
+        cells: &[Cell],
+    ) -> Result<Vec<(Inspection, Cell)>, RunError> {
+        self.ranks.measures(false);
+        self.agreed.lock().unwrap_or_else(PoisonError::into_inner).gave_cells = true;
+        let kernel = &self.ranks.hosts()[self.ranks.rank() as usize].kernel;
+        let light = |cell: &Cell| cell.coarser(cell.series.len().max(1));
+        let own = inspections.iter().zip(cells);
+        let own: Vec<Companion> = own
+            .map(|(inspection, cell)| (kernel.clone(), inspection.clone(), light(cell)))
+            .collect();
+        let of_ranks: Vec<Vec<Companion>> = self.ranks.all(&own)?;
+        let others = of_ranks.into_iter().zip(0..).filter(|(_, rank)| *rank != self.ranks.rank());
+        let here = others.flat_map(|(cells, _)| cells).filter(|(of, ..)| of == kernel);
+        Ok(here.map(|(_, inspection, cell)| (inspection, cell)).collect())
+    }
+
+    /// After the cell: takes part in what this rank did not come to, and gives the evidence for its cells.
+    pub(crate) fn end(&self) -> RankEvidence {
+        let start = self.take_part(false);
+        if !self.agreed.lock().unwrap_or_else(PoisonError::into_inner).gave_cells {
+            // A lost rank is noticed by the next exchange.
+            let _ = self.companions(&[], &[]);
+        }
+        self.ranks.measures(false);
+        RankEvidence {
+            rank: self.ranks.rank(),
+            host: self.ranks.hosts()[self.ranks.rank() as usize].name.clone(),
+            clock_bound_ns: start.map_or(0, |start| start.clock.bound_ns),
+        }
+    }
+}
+
+impl StartTogether for StartOverRanks {
+    fn agree(&self) -> Option<u64> {
+        self.take_part(true).map(|start| start.monotonic_ns)
+    }
+}

@@ -1,0 +1,64 @@
+//! One of the equal parts of a sweep, as `--shard` names it. What becomes of them is in `shards`.
+
+use core::fmt;
+use core::str::FromStr;
+use serde::{Deserialize, Serialize};
+
+/// The most shards of a run.
+const SHARDS_MAX: u32 = 100_000;
+
+/// One of the equal parts of a run: `3/64` is the third of 64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// From 1.
+    pub number: u32,
+    /// The number of parts.
+    pub of: u32,
+}
+
+impl Shard {
+    /// Whether the step with this index, from 0, is of this shard.
+    pub(crate) fn has(self, index: usize) -> bool {
+        index % self.of as usize + 1 == self.number as usize
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('/').and_then(|(number, of)| {
+            let shard = Self { number: number.parse().ok()?, of: of.parse().ok()? };
+            (1..=SHARDS_MAX).contains(&shard.of).then_some(shard)
+        });
+        parts.filter(|s| (1..=s.of).contains(&s.number)).ok_or_else(|| {
+            format!(
+                "`{text}` is no shard: write NUMBER/OF, such as 3/64, with the number from 1 and at most {SHARDS_MAX} shards"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_written_as_number_of_all() {
+        let parsed = |text: &str| text.parse::<Shard>().map(|s| s.to_string());
+        assert_eq!(parsed("3/64").unwrap(), "3/64");
+        for wrong in ["0/4", "5/4", "1/0", "1", "a/b", "1/2/3", "-1/2", "1/100001"] {
+            assert!(parsed(wrong).unwrap_err().contains("3/64"), "{wrong}");
+        }
+        let all: Vec<Shard> = (1..=3).map(|number| Shard { number, of: 3 }).collect();
+        for index in 0..10 {
+            assert_eq!(all.iter().filter(|shard| shard.has(index)).count(), 1);
+        }
+    }
+}

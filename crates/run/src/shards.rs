@@ -1,0 +1,143 @@
+//! Shards of a run: each process measures every n-th cell of a sweep in virtual time, with a notebook of its own, without
+//! speaking to the others; and their runs put together as the run that one process would have made.
+
+use crate::request::{RunRequest, STORED_AS};
+use crate::resolved_run::ResolvedRun;
+use crate::shard::Shard;
+use iodyno_measure::Cell;
+use iodyno_notebook::{Error, Notebook, Outcome, Run, Status};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Why a run has no shards.
+pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), String> {
+    let Some(shard) = run.request.shard else { return Ok(()) };
+    let refused = |why: &str| Err(format!("--shard {shard}: {why}"));
+    if !run.process.ranks.is_alone() {
+        return refused("ranks share the cells already: leave one of the two out");
+    }
+    if run.emulated.as_ref().is_none_or(|emulated| emulated.live) {
+        return refused(
+            "cells on real storage are measured one after the other on one machine; shards are for emulated storage in virtual time (`model:`)",
+        );
+    }
+    match &run.method {
+        Some(of) if of.method.has_independent_cells() && !of.each => Ok(()),
+        Some(_) => refused(
+            "what this method measures next depends on what it measured: run it whole, or share its cells by iodyno-mpi",
+        ),
+        None => refused("only cells of a sweep (`--vary`) or of a method can be shared out"),
+    }
+}
+
+/// The shards of one run.
+#[derive(Debug)]
+pub struct Shards {
+    runs: Vec<Run>,
+}
+
+impl Shards {
+    /// Takes the shards of one run from these notebooks: of the run that the last shard in the first of them belongs to.
+    ///
+    /// # Errors
+    /// Which notebook can't be read; what is missing, unfinished, or of another run, in words.
+    pub fn find(notebooks: &[Notebook]) -> Result<Self, ShardError> {
+        let mut found: BTreeMap<u32, Run> = BTreeMap::new();
+        let mut wanted: Option<(RunRequest, u32, String)> = None;
+        for notebook in notebooks {
+            for listed in notebook.list()?.iter().rev() {
+                if !listed.has_method {
+                    continue;
+                }
+                let run = notebook.load(&listed.id)?;
+                let Some((whole, shard)) = shard_of(&run) else { continue };
+                let version = run.head.iodyno_version.clone();
+                let key = (whole, shard.of, version);
+                let wanted = wanted.get_or_insert_with(|| key.clone());
+                if *wanted == key {
+                    // The latest of each number, should one have been run again.
+                    found.entry(shard.number).or_insert(run);
+                }
+            }
+        }
+        let Some((_, of, _)) = wanted else {
+            let places: Vec<String> =
+                notebooks.iter().map(|n| n.path().display().to_string()).collect();
+            return Err(ShardError::Wrong(format!(
+                "{}: no run with --shard is there",
+                places.join(", ")
+            )));
+        };
+        let missing: Vec<String> =
+            (1..=of).filter(|n| !found.contains_key(n)).map(|n| format!("{n}/{of}")).collect();
+        if !missing.is_empty() {
+            return Err(ShardError::Wrong(format!(
+                "of the run's {of} shards these are missing: {}; name their notebooks too, or run them",
+                missing.join(", ")
+            )));
+        }
+        let unfinished = found.values().find(|run| run.status != Status::Finished);
+        if let Some(run) = unfinished {
+            return Err(ShardError::Wrong(format!(
+                "{} in {} is not finished: `iodyno --notebook {} resume {}`",
+                run.id,
+                run.notebook.display(),
+                run.notebook.display(),
+                run.id
+            )));
+        }
+        Ok(Self { runs: found.into_values().collect() })
+    }
+
+    /// Writes the whole run into a notebook, and gives its id.
+    ///
+    /// # Errors
+    /// Those of the notebook.
+    pub fn put_into(self, notebook: &Notebook) -> Result<String, Error> {
+        let Some(first) = self.runs.first() else { return Ok(String::new()) };
+        let mut head = first.head.clone();
+        if let Value::Object(request) = &mut head.plan[STORED_AS] {
+            request.remove("shard");
+        }
+        let health: Vec<Option<Value>> =
+            head.targets.iter().map(|target| target.health_after.clone()).collect();
+        let mut writer = notebook.begin(&head)?;
+        let id = writer.id().to_owned();
+        for (index, cell) in in_turn(&self.runs).into_iter().enumerate() {
+            writer.finish_cell(index, cell)?;
+        }
+        writer.finish(&Outcome::Finished, &health)?;
+        Ok(id)
+    }
+}
+
+/// Why shards are no run.
+#[derive(Debug, thiserror::Error)]
+pub enum ShardError {
+    /// A notebook can't be read.
+    #[error(transparent)]
+    Notebook(#[from] Error),
+    /// What is there is not all of a run.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// The request of the whole run, and which shard of it this is.
+fn shard_of(run: &Run) -> Option<(RunRequest, Shard)> {
+    let mut request = RunRequest::stored_in(&run.head)?;
+    let shard = request.shard.take()?;
+    // Where each shard ran makes no difference to what it ran.
+    request.folder = std::path::PathBuf::new();
+    Some((request, shard))
+}
+
+/// The cells of all shards in the order of the whole run: steps go round the shards.
+fn in_turn(runs: &[Run]) -> Vec<&Cell> {
+    let steps: Vec<Vec<&[Cell]>> = runs
+        .iter()
+        .map(|run| run.cells.chunk_by(|a, b| a.key.place == b.key.place).collect())
+        .collect();
+    let longest = steps.iter().map(Vec::len).max().unwrap_or(0);
+    let of_turn = |turn: usize| steps.iter().filter_map(move |steps| steps.get(turn));
+    (0..longest).flat_map(of_turn).flat_map(|step| step.iter()).collect()
+}
