@@ -1,14 +1,13 @@
-//! A snapshot of the current values: taken at once under the lock, by reference, and encoded piece by piece.
+//! A snapshot of the current values: taken at once under the lock, a reference for each leaf, and encoded piece by piece.
 
 use crate::shared::Shared;
 use crate::wanted::Wanted;
 use iodyno_msglog::protocol::Reply;
-use iodyno_msglog::state::Value;
+use iodyno_msglog::state::Leaf;
 use iodyno_msglog::{Message, MessageKind};
-use std::sync::Arc;
 
-/// A topic, and its keys with their values.
-type Topic = (Box<str>, Vec<(Arc<[u8]>, Value)>);
+/// A topic, and its values.
+type Topic = (Box<str>, Vec<Leaf>);
 
 /// See the file.
 pub(crate) struct Snapshot {
@@ -16,7 +15,9 @@ pub(crate) struct Snapshot {
     pub(crate) next: u64,
     topics: Vec<Topic>,
     wanted: Wanted,
+    /// The next value: of which topic, in which leaf, and which of that.
     topic: usize,
+    leaf: usize,
     value: usize,
     pub(crate) count: u64,
 }
@@ -24,15 +25,16 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     pub(crate) fn take(shared: &Shared, wanted: Wanted) -> Self {
         let state = shared.log.state();
-        let topics = state.topics().filter(|topic| wanted.takes_topic(topic)).map(|topic| {
-            let values = state.shared_values(topic);
-            (topic.into(), values.map(|(key, value)| (Arc::clone(key), value.clone())).collect())
-        });
+        let topics = state
+            .topics()
+            .filter(|topic| wanted.takes_topic(topic))
+            .map(|topic| (topic.into(), state.leaves(topic).cloned().collect()));
         Self {
             next: shared.log.persisted(),
             topics: topics.collect(),
             wanted,
             topic: 0,
+            leaf: 0,
             value: 0,
             count: 0,
         }
@@ -40,8 +42,12 @@ impl Snapshot {
 
     /// Encodes values, until about `bytes_max` are there. False: all of them were encoded.
     pub(crate) fn advance(&mut self, out: &mut Vec<u8>, bytes_max: usize) -> bool {
-        while let Some((topic, values)) = self.topics.get(self.topic) {
-            for (key, value) in &values[self.value..] {
+        while let Some((topic, leaves)) = self.topics.get(self.topic) {
+            let Some(leaf) = leaves.get(self.leaf) else {
+                (self.topic, self.leaf) = (self.topic + 1, 0);
+                continue;
+            };
+            for (key, value) in leaf.iter().skip(self.value) {
                 if out.len() >= bytes_max {
                     return true;
                 }
@@ -60,8 +66,7 @@ impl Snapshot {
                     self.count += 1;
                 }
             }
-            self.topic += 1;
-            self.value = 0;
+            (self.leaf, self.value) = (self.leaf + 1, 0);
         }
         false
     }

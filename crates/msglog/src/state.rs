@@ -1,9 +1,14 @@
 //! The State of the World: the current value by topic and key, and the publishers with their last sequences. Kept from
-//! the log's records; nothing else changes it, so a rebuild from the log gives the same. Queries are in `query.rs`.
+//! the log's records; nothing else changes it, so a rebuild from the log gives the same. Values are kept in `state/values.rs`.
+
+mod values;
+
+pub use values::Leaf;
 
 use crate::message::{Message, MessageKind};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use values::Values;
 
 /// The current value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +37,7 @@ pub struct Publisher {
 /// See the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    topics: BTreeMap<Box<str>, BTreeMap<Arc<[u8]>, Value>>,
+    topics: BTreeMap<Box<str>, Values>,
     publishers: HashMap<u64, Publisher>,
     value_bytes: u64,
 }
@@ -53,14 +58,11 @@ impl State {
                     Value { number, time_ns: record.time_ns, body: record.body.into(), segment };
                 self.value_bytes += stored_bytes(record.topic, record.key, record.body);
                 if !self.topics.contains_key(record.topic) {
-                    self.topics.insert(record.topic.into(), BTreeMap::new());
+                    self.topics.insert(record.topic.into(), Values::default());
                 }
                 let Some(values) = self.topics.get_mut(record.topic) else { return };
-                if let Some(current) = values.get_mut(record.key) {
-                    self.value_bytes -= stored_bytes(record.topic, record.key, &current.body);
-                    *current = value;
-                } else {
-                    values.insert(record.key.into(), value);
+                if let Some(old) = values.insert(record.key, value) {
+                    self.value_bytes -= stored_bytes(record.topic, record.key, &old.body);
                 }
             }
             MessageKind::Delete => self.remove(record.topic, record.key),
@@ -106,17 +108,18 @@ impl State {
 
     /// Values of a topic, in the order of their keys.
     pub fn values(&self, topic: &str) -> impl Iterator<Item = (&[u8], &Value)> {
-        self.topics.get(topic).into_iter().flatten().map(|(key, value)| (key.as_ref(), value))
+        let values = self.topics.get(topic).into_iter().flat_map(Values::iter);
+        values.map(|(key, value)| (key.as_ref(), value))
     }
 
-    /// The same with keys that can be kept: a copy of them, and of values, copies no bytes.
-    pub fn shared_values(&self, topic: &str) -> impl Iterator<Item = (&Arc<[u8]>, &Value)> {
-        self.topics.get(topic).into_iter().flatten()
+    /// The same in leaves that can be kept: what is changed later is changed in copies of them.
+    pub fn leaves(&self, topic: &str) -> impl Iterator<Item = &Leaf> {
+        self.topics.get(topic).into_iter().flat_map(Values::leaves)
     }
 
     /// Number of values.
     pub fn len(&self) -> usize {
-        self.topics.values().map(BTreeMap::len).sum()
+        self.topics.values().map(Values::len).sum()
     }
 
     /// No key has a value.

@@ -1,0 +1,133 @@
+//! Current values by key, in leaves that a snapshot shares: to take one copies a reference for each leaf, and the first
+//! change of a leaf after it copies that leaf.
+
+use super::Value;
+use core::ops::Bound;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Values of a leaf, at most.
+const LEAF_VALUES: usize = 256;
+
+/// Some values that follow one another.
+pub type Leaf = Arc<BTreeMap<Arc<[u8]>, Value>>;
+
+/// See the file. Each leaf stands at a lower bound of its keys; no leaf is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Values {
+    leaves: BTreeMap<Arc<[u8]>, Leaf>,
+}
+
+fn up_to(key: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (Bound::Unbounded, Bound::Included(key))
+}
+
+impl Values {
+    /// The bound of the leaf that a key belongs to; None where there is none.
+    fn bound(&self, key: &[u8]) -> Option<&Arc<[u8]>> {
+        let before = self.leaves.range::<[u8], _>(up_to(key)).next_back();
+        before.or_else(|| self.leaves.first_key_value()).map(|(bound, _)| bound)
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Option<&Value> {
+        self.leaves.range::<[u8], _>(up_to(key)).next_back()?.1.get(key)
+    }
+
+    /// The value that was there before.
+    pub(super) fn insert(&mut self, key: &[u8], value: Value) -> Option<Value> {
+        let before = self.leaves.range_mut::<[u8], _>(up_to(key)).next_back();
+        if let Some((_, leaf)) = before {
+            let leaf = Arc::make_mut(leaf);
+            if let Some(current) = leaf.get_mut(key) {
+                return Some(core::mem::replace(current, value));
+            }
+        }
+        let key: Arc<[u8]> = key.into();
+        let Some(bound) = self.bound(&key).cloned() else {
+            self.leaves.insert(Arc::clone(&key), Arc::new(BTreeMap::from([(key, value)])));
+            return None;
+        };
+        let mut leaf = self.leaves.remove(&bound)?;
+        let values = Arc::make_mut(&mut leaf);
+        values.insert(Arc::clone(&key), value);
+        let middle = values.keys().nth(LEAF_VALUES / 2).cloned();
+        if let Some(middle) = middle.filter(|_| values.len() > LEAF_VALUES) {
+            let upper = values.split_off(&middle);
+            self.leaves.insert(middle, Arc::new(upper));
+        }
+        // One before all leaves is the first one's new bound.
+        self.leaves.insert(bound.min(key), leaf);
+        None
+    }
+
+    pub(super) fn remove(&mut self, key: &[u8]) -> Option<Value> {
+        let (bound, leaf) = self.leaves.range_mut::<[u8], _>(up_to(key)).next_back()?;
+        if !leaf.contains_key(key) {
+            return None;
+        }
+        let bound = Arc::clone(bound);
+        let values = Arc::make_mut(leaf);
+        let value = values.remove(key);
+        if values.is_empty() {
+            self.leaves.remove(&bound);
+        }
+        value
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.leaves.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.leaves.values().map(|leaf| leaf.len()).sum()
+    }
+
+    /// In the order of their keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<[u8]>, &Value)> {
+        self.leaves.values().flat_map(|leaf| leaf.iter())
+    }
+
+    pub(super) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
+        self.leaves.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_units::rng::{below, stream};
+
+    fn value(number: u64) -> Value {
+        Value { number, time_ns: 0, body: Arc::default(), segment: 0 }
+    }
+
+    /// The oracle is one map, and of a snapshot the map at its time.
+    #[test]
+    fn values_are_those_of_one_map_and_snapshots_keep_theirs() {
+        let rng = &mut stream(1, "values", 0);
+        let (mut values, mut oracle) = (Values::default(), BTreeMap::new());
+        let mut snapshots: Vec<(Values, Leaf)> = Vec::new();
+        for number in 0..60_000 {
+            let key: Arc<[u8]> = below(rng, 3000).to_be_bytes()[6..].into();
+            let grows = number % 20_000 < 12_000;
+            let (ours, expected) = if below(rng, 10) < if grows { 8 } else { 1 } {
+                (values.insert(&key, value(number)), oracle.insert(key, value(number)))
+            } else {
+                (values.remove(&key), oracle.remove(&key))
+            };
+            assert_eq!(ours, expected);
+            let other = below(rng, 3000).to_be_bytes();
+            assert_eq!(values.get(&other[6..]), oracle.get(&other[6..]));
+            if number % 5000 == 4000 {
+                snapshots.push((values.clone(), Arc::new(oracle.clone())));
+            }
+        }
+        snapshots.push((values, Arc::new(oracle)));
+        for (values, oracle) in &snapshots {
+            assert!(values.iter().eq(oracle.iter()));
+            assert_eq!((values.len(), values.is_empty()), (oracle.len(), oracle.is_empty()));
+            assert!(values.leaves().all(|leaf| (1..=LEAF_VALUES).contains(&leaf.len())));
+        }
+        assert!(snapshots.iter().any(|(values, _)| values.leaves().count() > 5));
+    }
+}
