@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{flash, host, memory};
+use common::{disk, flash, host, memory};
 use iodyno_emulate::spec::{self, ArrayShape, Device, Kind, Part, Preconditioned, Volume, Written};
 use iodyno_emulate::{Fault, Machine, PartId, System};
 use iodyno_raid::{Level, Rotation};
@@ -319,4 +319,67 @@ fn zeroes_are_of_whole_units() {
         assert_eq!((values[1], values[3]), (0, 103), "{level}");
         assert!(values[0] != 0 && values[2] != 0, "{level}: {values:?}");
     }
+}
+
+/// A read whose member answers so late that the unit was lost, and zeroed, meanwhile: it fails.
+#[test]
+fn a_read_does_not_return_what_was_lost_meanwhile() {
+    let mut m = machine(&disk(true), Level::Raid5, (3, 0), |_| ());
+    let units = 4 * STRIP_UNITS;
+    alone(&mut m, &op(OpKind::Write, 0, units), 7).unwrap();
+    alone(&mut m, &Op::FLUSH, 0).unwrap();
+    // Unit 0 is on member 0, and a strip of its stripe on member 1.
+    let (part, read) = (PartId(0), op(OpKind::Read, 0, 1));
+    let delay = |delay_ns| Fault::Delay { part, delay_ns, kind: Some(OpKind::Read) };
+    m.apply_fault(&delay(4_000_000_000));
+    m.submit(m.now_ns(), 0, 0, &read, 1);
+    assert!(m.next_completion(m.now_ns() + 1_000_000_000).is_none(), "it is late");
+    m.apply_fault(&delay(0));
+    m.apply_fault(&Fault::Latent { part, offset_bytes: 0, len_bytes: UNIT });
+    m.apply_fault(&Fault::Replace { part: PartId(1) });
+    let begin_ns = m.now_ns();
+    while !m.array_state(0).unwrap().lost {
+        assert!(m.step(begin_ns + 1_000_000_000) && m.now_ns() < begin_ns + 900_000_000);
+    }
+    // Zeroes are written in its place.
+    assert!(m.next_completion(begin_ns + 1_500_000_000).is_none(), "it is late");
+    let done = m.next_completion(u64::MAX).unwrap();
+    assert_eq!(done.failure, Some(IoError::Io), "{:?}", m.values_read());
+    assert_eq!(alone(&mut m, &read, 2), Err(IoError::Io));
+    alone(&mut m, &op(OpKind::Write, 0, 1), 9).unwrap();
+    assert_eq!(alone(&mut m, &read, 3).unwrap(), [9]);
+}
+
+/// A flush that began in one rebuild makes nothing durable of the next.
+#[test]
+fn a_flush_of_one_rebuild_says_nothing_of_the_next() {
+    let slow = |array: &mut spec::Array| array.rebuild_bytes_per_s = 100e6;
+    let mut m = machine(&volatile(), Level::Raid1, (2, 0), slow);
+    let units = 64;
+    alone(&mut m, &op(OpKind::Write, 0, units), 7).unwrap();
+    alone(&mut m, &Op::FLUSH, 0).unwrap();
+    // 64 units take some 2.6 ms, and those of the last one are not in the cells yet.
+    let us = |m: &mut Machine, us: u64| {
+        let until_ns = m.now_ns() + us * 1_000;
+        assert!(m.next_completion(until_ns).is_none());
+    };
+    let replaced = Fault::Replace { part: PartId(1) };
+    m.apply_fault(&replaced);
+    us(&mut m, 2_000);
+    let delay = |delay_ns| Fault::Delay { part: PartId(0), delay_ns, kind: Some(OpKind::Flush) };
+    m.apply_fault(&delay(2_000_000));
+    m.submit(m.now_ns(), 0, 0, &Op::FLUSH, 1);
+    us(&mut m, 200);
+    m.apply_fault(&replaced);
+    let done = m.next_completion(u64::MAX).unwrap();
+    assert_eq!(done.failure, None);
+    m.apply_fault(&delay(0));
+    let share = m.array_state(0).unwrap().rebuilt.expect("the second is under way").1;
+    assert!((0.3..0.95).contains(&share), "{share}");
+    // What the new member has accepted since is lost, and written again.
+    m.apply_fault(&Fault::PowerCut);
+    while m.step(u64::MAX) {}
+    assert!(m.array_state(0).unwrap().missing.is_empty());
+    m.apply_fault(&Fault::Lose { part: PartId(0) });
+    assert_eq!(alone(&mut m, &op(OpKind::Read, 0, units), 0).unwrap(), vec![7; 64]);
 }

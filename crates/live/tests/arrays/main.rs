@@ -143,6 +143,83 @@ fn small_writes_at_once_keep_each_other() {
     }
 }
 
+/// A volume of two devices, in whose cache a unit of the first is older than what the device holds, or newer, while an
+/// operation waits for the second.
+fn beside_a_late_read(begin: impl Fn(&mut Rig) -> Op, end: impl Fn(&mut Rig)) {
+    NOW_NS.set(1_000);
+    let random = &mut stream(1, "late", 0);
+    let mut rig = Rig::new(Level::Raid0, 2, 1, 1, Some(true));
+    let write = |unit| {
+        let (offset_bytes, len_bytes) = (unit * UNIT, UNIT as u32);
+        Op { offset_bytes, len_bytes, kind: OpKind::Write, fua: false }
+    };
+    // Half of the cache has 24 units.
+    let others =
+        |rig: &mut Rig, random: &mut _| (20..80).for_each(|unit| rig.run(&write(unit), random));
+    rig.run(&write(0), random);
+    others(&mut rig, random);
+    rig.settle();
+    let delay = Fault::Delay { part: PartId(1), delay_ns: 900_000_000, kind: Some(OpKind::Read) };
+    rig.live.inject(delay);
+    let late = begin(&mut rig);
+    let from = rig.start(&late, random);
+    NOW_NS.set(NOW_NS.get() + 2_000_000);
+    rig.live.poll(Looks::default());
+    if late.kind == OpKind::Write {
+        rig.run(&write(0), random);
+    }
+    others(&mut rig, random);
+    assert!(from.try_recv().is_err() && NOW_NS.get() < 900_000_000, "it is late");
+    assert_eq!(rig.wait(&from).0, Ok(()));
+    end(&mut rig);
+}
+
+/// A unit that the devices were given while a read of its neighbours waited: what the read found there is not kept.
+#[test]
+fn what_a_late_read_found_is_not_kept() {
+    let op = |kind, units: u64| Op {
+        offset_bytes: 0,
+        len_bytes: (units * UNIT) as u32,
+        kind,
+        fua: false,
+    };
+    beside_a_late_read(
+        |rig| {
+            // It waits in the cache, and its neighbour is not there.
+            rig.run(&op(OpKind::Write, 1), &mut stream(3, "late", 0));
+            op(OpKind::Read, 2)
+        },
+        |rig| {
+            rig.run(&op(OpKind::Read, 1), &mut stream(4, "late", 0));
+            rig.settle();
+            rig.run(&op(OpKind::Read, 2), &mut stream(5, "late", 0));
+        },
+    );
+}
+
+/// A small write whose first unit is changed, destaged and gone from the cache while it reads its last one.
+#[test]
+fn a_small_write_reads_again_what_changed() {
+    let late = Op {
+        offset_bytes: UNIT - 512,
+        len_bytes: 1024 + 4 * UNIT as u32,
+        kind: OpKind::Write,
+        fua: false,
+    };
+    beside_a_late_read(
+        |_| late,
+        |rig| {
+            let read = Op {
+                offset_bytes: 0,
+                len_bytes: UNIT as u32 - 512,
+                kind: OpKind::Read,
+                fua: false,
+            };
+            rig.run(&read, &mut stream(6, "late", 0));
+        },
+    );
+}
+
 /// What a level does not survive is an error, and stays one until it is written.
 #[test]
 fn bytes_that_are_lost_are_reported() {
