@@ -57,6 +57,13 @@ fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
             "there is nothing named `{name}` in the catalog: {guess}`iodyno catalog` lists all"
         )));
     }
+    if is_path && let Ok(file) = find(Kind::System, name) {
+        // A file of these kinds says so; it is printed as it is, as those of the catalog are.
+        if let Some(kind @ (Kind::Device | Kind::System)) = file.kind() {
+            let about = file.get("summary").unwrap_or_default().trim_matches('"').to_owned();
+            return Ok((file, kind, about));
+        }
+    }
     let (file, workload) = workload(name)?;
     let about = workload.about().to_owned();
     Ok((file, Kind::Workload, about))

@@ -20,7 +20,7 @@ use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
-use iodyno_live::control::Control;
+use iodyno_live::control::{Control, SAY_TIMEOUT_S};
 use iodyno_live::frontend::Served;
 use iodyno_live::frontend::nbd::{Volume, WORKERS};
 use iodyno_live::metrics;
@@ -38,6 +38,7 @@ use iodyno_target::output::remove_begun;
 use iodyno_units::human;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -406,10 +407,17 @@ pub(crate) fn socket(text: &str) -> &Path {
 /// Sends a line to a control socket.
 pub(crate) fn say(path: &Path, line: &str) -> Result<Value, Failure> {
     let said = iodyno_live::control::say(path, line).map_err(|e| {
-        Failure::target(format!(
-            "{0}: {e}: is a server there, started with --control unix:{0}?",
-            path.display()
-        ))
+        let at = path.display();
+        Failure::target(match e.kind() {
+            ErrorKind::TimedOut => format!(
+                "{at}: the server has not answered for {SAY_TIMEOUT_S} s: it is there, and busy; it may carry out `{line}` \
+                 yet, which `iodyno status` shows"
+            ),
+            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                format!("{at}: the server ended before it answered `{line}`")
+            }
+            _ => format!("{at}: {e}: is a server there, started with --control unix:{at}?"),
+        })
     })?;
     match said["error"].as_str() {
         Some(error) => Err(Failure::input(error)),

@@ -73,15 +73,54 @@ fn session(stream: &UnixStream, answer: &Answer) -> io::Result<()> {
     }
 }
 
+/// Time limit of a server for its answer, s.
+pub const SAY_TIMEOUT_S: u64 = 30;
+
 /// Sends a line to a control socket, and receives the answer.
 ///
 /// # Errors
-/// No server listens there, or what came back is no answer.
+/// No server listens there (`NotFound`, `ConnectionRefused`), it does not answer in time (`TimedOut`), it has ended
+/// (`UnexpectedEof`), or what came back is no answer.
 pub fn say(path: &Path, line: &str) -> io::Result<Value> {
+    say_within(path, line, Duration::from_secs(SAY_TIMEOUT_S))
+}
+
+fn say_within(path: &Path, line: &str, timeout: Duration) -> io::Result<Value> {
     let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_read_timeout(Some(timeout))?;
     writeln!(&stream, "{line}")?;
     let mut said = String::new();
-    BufReader::new(&stream).read_line(&mut said)?;
+    let read = BufReader::new(&stream).read_line(&mut said);
+    let bytes = read.map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+        _ => e,
+    })?;
+    if bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     serde_json::from_str(&said).map_err(|e| io::Error::other(format!("no answer: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_answer_is_no_missing_server() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("ctl");
+        let said = |timeout| say_within(&path, "status", timeout).unwrap_err().kind();
+        assert_eq!(said(Duration::from_secs(30)), io::ErrorKind::NotFound);
+        let listener = UnixListener::bind(&path).unwrap();
+        assert_eq!(said(Duration::from_millis(20)), io::ErrorKind::TimedOut);
+        let ends = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (stream, _) = listener.accept().unwrap();
+                let _ = BufReader::new(&stream).read_line(&mut String::new());
+            }
+        });
+        assert_eq!(said(Duration::from_secs(30)), io::ErrorKind::UnexpectedEof);
+        ends.join().unwrap();
+        assert_eq!(said(Duration::from_secs(30)), io::ErrorKind::ConnectionRefused);
+    }
 }

@@ -222,6 +222,9 @@ fn arrays_are_volumes_of_several_devices() {
         explained.succeeds().stdout.lines().find_map(|line| line.trim().strip_prefix("read cache"));
     let share = share.and_then(|words| words.trim().split(' ').next()).unwrap_or_default();
     assert!((45.0..55.0).contains(&share.parse().unwrap()), "{}", explained.stdout);
+    // A file of a system is printed as an entry of the catalog is.
+    let printed = place.iodyno("catalog ./cached.toml").succeeds().stdout.clone();
+    assert!(printed.contains("read_cache"), "{printed}");
     place.write("behind.toml", cached("57ce-gen3", cache));
     let large = format!("{cache}\nread_cache_size = \"1TiB\"");
     place.write("large.toml", cached("workstation", &large));
