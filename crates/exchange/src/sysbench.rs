@@ -2,18 +2,19 @@
 //!
 //! There, all threads take the next request from one place, under a lock: one sequential cursor, one count of requests
 //! between bursts of fsync, and one count of completed reads and writes that decides what comes next. `sysbench/options.rs`
-//! lists the options, `sysbench/traps.rs` has the traps.
+//! lists the options, `sysbench/reading.rs` reads them, `sysbench/traps.rs` has the traps.
 
 mod options;
+mod reading;
 mod traps;
 
-use crate::command_line::{self, Word};
+use crate::command_line;
 use crate::fio::{Job, JobFile};
-use crate::found::{Found, name, quoted, size};
+use crate::found::{Found, name, quoted};
 use crate::size_text::size_text;
 use iodyno_catalog::Problem;
-use iodyno_units::nearest;
-use options::{ALIASES, HONOURED, MODES, Mode, NOTED};
+use options::{MODES, Mode};
+use reading::Reading;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -34,21 +35,6 @@ pub fn parse(line: &str) -> Result<JobFile, Problem> {
     }
 }
 
-/// An option with its place.
-struct Opt {
-    name: &'static str,
-    value: Option<String>,
-    span: Range<usize>,
-}
-
-struct Reading<'a, 'f> {
-    found: &'a mut Found<'f>,
-    options: Vec<Opt>,
-    /// The whole command line.
-    all: Range<usize>,
-    is_fileio: bool,
-}
-
 /// The files that the test goes over.
 struct FileSet {
     files: u64,
@@ -56,171 +42,7 @@ struct FileSet {
     request_bytes: u64,
 }
 
-impl<'a, 'f> Reading<'a, 'f> {
-    /// Sifts the words: the test and the command, options that count, and options that are noted or refused.
-    fn new(words: Vec<Word>, found: &'a mut Found<'f>) -> Self {
-        let all = 0..found.file.text.len();
-        let mut reading = Self { found, options: Vec::new(), all, is_fileio: false };
-        let (mut test, mut command) = (None, None);
-        for word in words {
-            if let Some(option) = word.text.strip_prefix("--") {
-                let (name, value) = match option.split_once('=') {
-                    Some((name, value)) => (name, Some(value.to_owned())),
-                    None => (option, None),
-                };
-                if name == "test" {
-                    test = Some((value.unwrap_or_default(), word.span));
-                } else {
-                    reading.option(name, value, word.span);
-                }
-            } else if test.is_none() {
-                test = Some((word.text, word.span));
-            } else if command.is_none() {
-                command = Some((word.text, word.span));
-            } else {
-                let help = "sysbench takes a value as --NAME=VALUE";
-                reading.found.refuse(&word.span, format!("`{}` is no option", word.text), help);
-            }
-        }
-        reading.check(test, command);
-        reading
-    }
-
-    fn option(&mut self, given: &str, value: Option<String>, span: Range<usize>) {
-        let is_flag = ["validate", "file-fsync-all", "file-fsync-end"].contains(&given);
-        if value.is_none() && !is_flag && !NOTED.iter().any(|(name, _)| *name == given) {
-            let help = "sysbench takes a value as --NAME=VALUE";
-            self.found.refuse(&span, format!("`--{given}` has no value"), help);
-            return;
-        }
-        let name = ALIASES.iter().find(|(old, _)| *old == given).map_or(given, |(_, name)| name);
-        if let Some((name, _)) = HONOURED.iter().find(|(n, _)| *n == name) {
-            self.options.push(Opt { name, value, span });
-        } else if let Some((_, why)) = NOTED.iter().find(|(n, _)| *n == name) {
-            self.found.note(&span, format!("`--{given}`: {why}"));
-        } else if name.starts_with("mysql-") || name.starts_with("pgsql-") {
-            self.found.note(&span, format!("`--{given}`: `fileio` uses no database"));
-        } else if name == "config-file" {
-            let words = "`--config-file` can't be honoured: the file is not read";
-            self.found.refuse(&span, words, "write its options into the command line");
-        } else {
-            let known = HONOURED.iter().chain(NOTED).map(|(name, _)| *name);
-            let near = nearest(name, known).map(|near| format!("did you mean `--{near}`? "));
-            let words = format!("sysbench's `fileio` has no option `--{given}`");
-            let help = format!("{}remove it if it does not matter", near.unwrap_or_default());
-            self.found.refuse(&span, words, help);
-        }
-    }
-
-    /// Refuses all tests but `fileio`, and all commands but `run`.
-    fn check(
-        &mut self,
-        test: Option<(String, Range<usize>)>,
-        command: Option<(String, Range<usize>)>,
-    ) {
-        let all = self.all.clone();
-        match test {
-            Some((test, _)) if test == "fileio" => self.is_fileio = true,
-            Some((test, span)) => {
-                let words = format!("`{test}` is no test of storage");
-                self.found.refuse(&span, words, "of sysbench's tests iodyno runs `fileio`");
-            }
-            None => self.found.refuse(&all, "no test is named", "write `sysbench fileio … run`"),
-        }
-        match command {
-            Some((command, _)) if command == "run" => {}
-            Some((command, span)) => {
-                let help = match command.as_str() {
-                    "prepare" => {
-                        "iodyno makes its target itself: `--on scratch:2GiB --fill` writes all of it first; convert or run the line with `run`"
-                    }
-                    "cleanup" => {
-                        "a file that iodyno made for a run is removed at its end; convert or run the line with `run`"
-                    }
-                    _ => "write `sysbench fileio … run`",
-                };
-                self.found.refuse(&span, format!("`{command}` issues no test I/O"), help);
-            }
-            None => self.found.refuse(&all, "no command is given", "write `run` at the end"),
-        }
-    }
-
-    /// The place of an option; the whole line where it is not given.
-    fn span(&self, name: &str) -> Range<usize> {
-        let given = self.options.iter().rev().find(|opt| opt.name == name);
-        given.map_or_else(|| self.all.clone(), |opt| opt.span.clone())
-    }
-
-    fn is_given(&self, name: &str) -> bool {
-        self.options.iter().any(|opt| opt.name == name)
-    }
-
-    /// The value that counts: the last one, or the default.
-    fn text(&self, name: &str) -> String {
-        let default = HONOURED.iter().find(|(n, _)| *n == name).map_or("", |(_, default)| default);
-        let given = self.options.iter().rev().find(|opt| opt.name == name);
-        given.and_then(|opt| opt.value.clone()).unwrap_or_else(|| match given {
-            // A flag may stand alone.
-            Some(_) if matches!(default, "on" | "off") => "on".to_owned(),
-            Some(_) => String::new(),
-            None => default.to_owned(),
-        })
-    }
-
-    fn refuse(&mut self, name: &str, words: impl Into<String>, help: &str) {
-        let span = self.span(name);
-        self.found.refuse(&span, words, help);
-    }
-
-    fn note(&mut self, name: &str, words: &str) {
-        let span = self.span(name);
-        self.found.note(&span, format!("`--{name}`: {words}"));
-    }
-
-    fn trap(&mut self, name: &str, words: impl Into<String>) {
-        let span = self.span(name);
-        self.found.trap(&span, words);
-    }
-
-    /// A whole number from `least`.
-    fn count(&mut self, name: &str, least: u64) -> u64 {
-        let text = self.text(name);
-        match text.parse::<u64>() {
-            Ok(number) if number >= least && u32::try_from(number).is_ok() => number,
-            _ => {
-                let words = format!("`--{name}={text}` is no whole number from {least}");
-                self.refuse(name, words, "");
-                least
-            }
-        }
-    }
-
-    fn size(&mut self, name: &str) -> u64 {
-        let text = self.text(name);
-        match size(&text) {
-            Ok(bytes) if bytes > 0 => bytes,
-            Ok(_) => {
-                self.refuse(name, format!("`--{name}` is above 0"), "");
-                1
-            }
-            Err(why) => {
-                self.refuse(name, why, "");
-                1
-            }
-        }
-    }
-
-    fn flag(&mut self, name: &str) -> bool {
-        match self.text(name).as_str() {
-            "on" | "true" | "1" => true,
-            "off" | "false" | "0" => false,
-            other => {
-                self.refuse(name, format!("`--{name}={other}` is neither on nor off"), "");
-                false
-            }
-        }
-    }
-
+impl Reading<'_, '_> {
     fn job(mut self) -> Option<Job> {
         // Of another test the options say nothing here.
         let mode = self.is_fileio.then(|| self.mode()).flatten()?;

@@ -168,7 +168,7 @@ impl Sink<'_> {
         {
             // A file has its place whatever part of the time is chosen.
             if kind.0 != OpKind::Flush {
-                self.builder.keep_room(number, place);
+                self.builder.reach(number, place);
             }
             self.leave_out("operations at other times");
             return Ok(None);

@@ -1,10 +1,13 @@
 //! The metrics of the studies: the name and unit of each, and the recipe that computes it from cells.
 
-use crate::cell::{CellFigure, CellKey, Taken};
+mod recipe;
+
+use crate::cell::{CellFigure, CellKey};
 use crate::unit::{Dimension, Unit};
 use iodyno_measure::Quantity;
 use iodyno_units::Precondition;
-use std::collections::BTreeMap;
+
+pub use recipe::{AtOptimum, Optimum, Recipe};
 
 /// A metric at a combination of a panel's axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,90 +88,6 @@ pub enum Metric {
 const REACHED_SHARE: f64 = 0.95;
 /// The share of the largest rate that [`Metric::ThreadsAtPeak`] requires.
 const PEAK_SHARE: f64 = 0.97;
-
-/// The computation of a value from cells.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Recipe {
-    /// One figure of one cell.
-    Of(Quantity, CellKey),
-    /// A figure of one cell that is no quantity of its summary.
-    Figure(CellFigure, CellKey),
-    /// Its operations a second, each of so many messages.
-    Messages(u32, CellKey),
-    /// The fewest threads with which one of these cells reaches this share of their largest rate.
-    FewestThreads(f64, Vec<CellKey>),
-    /// The largest rate of several cells.
-    MaxIops(Vec<CellKey>),
-    /// One over the other.
-    Ratio(Box<Recipe>, Box<Recipe>),
-    /// A time (ns) × a rate (1/s): the number of operations in service.
-    Little(Box<Recipe>, Box<Recipe>),
-    /// The depth at which the rate of these cells, in the order of their depths, first reaches this
-    /// share of its largest; on straight lines between them.
-    DepthReached(f64, Vec<CellKey>),
-    /// One figure at the best of these points of demand.
-    AtOptimum(AtOptimum, Optimum),
-    /// The lowest of several.
-    Lowest(Vec<Recipe>),
-    /// The highest.
-    Highest(Vec<Recipe>),
-    /// Their mean.
-    Mean(Vec<Recipe>),
-    /// Where the straight line through the rate of the first cell's devices reaches the rate of the second's: a
-    /// number of devices, at most the second's.
-    Saturation(CellKey, CellKey),
-    /// A number that the model takes from the paper.
-    Given(f64),
-}
-
-/// The optimum: of the points of demand within a limit of the mean latency and near the largest rate, the one
-/// with the fewest outstanding operations.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Optimum {
-    /// The points.
-    pub cells: Vec<CellKey>,
-    /// The longest accepted mean latency, ns.
-    pub ceiling_ns: u64,
-}
-
-/// A property of an optimum.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum AtOptimum {
-    /// A figure of a long cell there.
-    Of(Quantity),
-    /// Outstanding operations.
-    Oio,
-    /// Threads.
-    Threads,
-    /// Outstanding operations of each thread.
-    Depth,
-}
-
-/// The least share of the largest rate at the optimum.
-const OPTIMUM_SHARE: f64 = 0.98;
-
-impl Optimum {
-    /// The optimum; if no point is within the limit, the one with the fewest outstanding operations. Of points
-    /// with equally many, the faster one.
-    ///
-    /// # Panics
-    /// Where there are no points, or one of them is not in `taken`.
-    pub fn find(&self, taken: &BTreeMap<CellKey, Taken>) -> CellKey {
-        let within = |cell: &&CellKey| taken[*cell].mean_ns <= self.ceiling_ns as f64;
-        let rate = |cell: &CellKey| taken[cell].iops;
-        let best = self.cells.iter().filter(within).map(rate).fold(0.0, f64::max);
-        let is_near = |cell: &&CellKey| within(cell) && rate(cell) >= OPTIMUM_SHARE * best;
-        let fewest =
-            |a: &&CellKey, b: &&CellKey| a.oio().cmp(&b.oio()).then(rate(b).total_cmp(&rate(a)));
-        let found = self.cells.iter().filter(is_near).min_by(fewest);
-        *found.or_else(|| self.cells.iter().min_by(fewest)).expect("there are points")
-    }
-
-    /// The long cell at the optimum.
-    pub fn long(&self, taken: &BTreeMap<CellKey, Taken>) -> CellKey {
-        CellKey { long: true, ..self.find(taken) }
-    }
-}
 
 impl Metric {
     /// Every metric.
@@ -478,42 +397,6 @@ impl Metric {
             Self::IopsLow => Recipe::Lowest(each),
             Self::IopsHigh => Recipe::Highest(each),
             _ => Recipe::Mean(each),
-        }
-    }
-}
-
-impl Recipe {
-    /// The cells that it needs, without the long ones of an optimum that is yet unknown.
-    pub fn cells(&self) -> Vec<CellKey> {
-        match self {
-            Self::Of(_, cell) | Self::Figure(_, cell) | Self::Messages(_, cell) => vec![*cell],
-            Self::MaxIops(cells) | Self::DepthReached(_, cells) | Self::FewestThreads(_, cells) => {
-                cells.clone()
-            }
-            Self::Ratio(a, b) | Self::Little(a, b) => [a.cells(), b.cells()].concat(),
-            Self::AtOptimum(_, optimum) => optimum.cells.clone(),
-            Self::Lowest(all) | Self::Highest(all) | Self::Mean(all) => {
-                all.iter().flat_map(Self::cells).collect()
-            }
-            Self::Saturation(one, all) => vec![*one, *all],
-            Self::Given(_) => Vec::new(),
-        }
-    }
-
-    /// The long cells at its optima.
-    pub fn long_cells(&self, taken: &BTreeMap<CellKey, Taken>) -> Vec<CellKey> {
-        match self {
-            Self::AtOptimum(AtOptimum::Of(_), optimum) => vec![optimum.long(taken)],
-            _ => self.ingredients().iter().flat_map(|i| i.long_cells(taken)).collect(),
-        }
-    }
-
-    /// The recipes that it combines; none if it uses cells directly.
-    pub fn ingredients(&self) -> Vec<&Self> {
-        match self {
-            Self::Ratio(a, b) | Self::Little(a, b) => vec![a, b],
-            Self::Lowest(all) | Self::Highest(all) | Self::Mean(all) => all.iter().collect(),
-            _ => Vec::new(),
         }
     }
 }

@@ -5,6 +5,9 @@
 //! (`rules.rs`), so a holder of a `Spec` may rely on them. Conditions that depend on the
 //! target (does the range fit, does the alignment suffice) are checked when a stream is made.
 
+mod addresses;
+mod limits;
+
 use core::str::FromStr;
 
 use crate::file_set::FileSet;
@@ -12,6 +15,8 @@ use crate::log_load::LogLoad;
 use iodyno_units::{OpKind, parse_percent, parse_size};
 
 pub use crate::range::{ActiveRange, Edge, Percent};
+pub use addresses::{Address, Pattern, Spot};
+pub use limits::{Limits, Steady, SteadyFigure};
 
 /// The most worker threads of one target.
 pub const MAX_THREADS: u32 = 1024;
@@ -51,112 +56,6 @@ impl Block {
 /// A size in the type of a block; one that is too large stays too large, and the rules refuse it.
 pub(crate) fn saturated(bytes: u64) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
-}
-
-/// One part of the range under [`Pattern::HotSpots`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spot {
-    /// Its share of the operations, relative to the other spots; 0 leaves a gap.
-    pub share: f64,
-    /// How much of the active range it takes; it starts where the spot before it ends.
-    pub range: Percent,
-}
-
-/// How an address is chosen.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Pattern {
-    /// Any block with equal probability, each draw independent; or, once per pass, each block of
-    /// the range once in a random order, and then again in another.
-    Uniform {
-        /// Each block once before any comes again.
-        once_per_pass: bool,
-    },
-    /// One block after the other; at the end, again from the start.
-    Sequential {
-        /// One cursor for all workers of the target, rather than one for each.
-        shared: bool,
-        /// After that many blocks, jump to a random place.
-        run: Option<u64>,
-    },
-    /// Rank k has probability proportional to k^-theta; a bijection scatters ranks over blocks.
-    Zipf {
-        /// The exponent, in (0, 5].
-        theta: f64,
-    },
-    /// fio's Pareto distribution: the share `u^(ln h / ln(1 - h))` of the range, `u` uniform, gives the rank; a bijection
-    /// scatters ranks over blocks. `1 - h` of the draws are among the first `h` of the ranks.
-    Pareto {
-        /// Above 0 and below 1.
-        h: f64,
-    },
-    /// fio's normal distribution: the mean of twelve uniform draws over the ranks, moved by a uniform draw as wide as
-    /// `deviation` of the range; a bijection scatters ranks over blocks.
-    Normal {
-        /// The width of the move.
-        deviation: Percent,
-    },
-    /// The next block of one of the open zones, drawn; a zone that is full is closed, and another one opened at its start.
-    Zones {
-        /// The length of a zone.
-        zone_bytes: u64,
-        /// Open zones, over all workers; each worker has at least one, of zones of its own.
-        open: u32,
-    },
-    /// One block after the other, each worker by its own cursor, to the end of the range: of several sizes a block that does
-    /// not fit there is drawn again.
-    ToEnd,
-    /// So many blocks in sequence, then on by `skip_bytes`; past the end, from the start.
-    Skips {
-        /// Blocks in sequence.
-        run: u64,
-        /// From the end of a run to the start of the next.
-        skip_bytes: u64,
-    },
-    /// The range in equal parts, each walked from its start; a block of each in turn.
-    Streams {
-        /// How many parts.
-        streams: u32,
-    },
-    /// One block after the other; before each, with this probability, a jump to a random block.
-    Jumps {
-        /// The probability.
-        share: Percent,
-    },
-    /// Parts of the range, each with its share of the operations.
-    HotSpots {
-        /// The parts, from the start of the range.
-        spots: Vec<Spot>,
-        /// Scatter the blocks of each part over the whole range, by a bijection.
-        scatter: bool,
-    },
-    /// One of the addresses that this worker read last.
-    RecentlyRead {
-        /// How many of them are remembered.
-        window: u32,
-    },
-    /// One of the addresses that this worker wrote last.
-    RecentlyWritten {
-        /// How many of them are remembered.
-        window: u32,
-    },
-    /// A fixed distance from one operation to the next; past the end, on from the start.
-    Strided {
-        /// From the start of one operation to the start of the next.
-        stride_bytes: u64,
-        /// The first address, from the start of the active range; backward, from its last one.
-        start_bytes: u64,
-        /// From the end of the range to its start.
-        backward: bool,
-    },
-}
-
-/// One pattern and its share of a kind's operations.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Address {
-    /// How the address is chosen.
-    pub pattern: Pattern,
-    /// How often, relative to the other patterns of the same table.
-    pub share: f64,
 }
 
 /// The gaps between the arrivals of an open loop.
@@ -259,53 +158,6 @@ impl FromStr for Content {
     }
 }
 
-/// The end of the measurement of one target: the first limit that is reached.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
-    /// Measured time after the ramp, in ns.
-    pub time_ns: Option<u64>,
-    /// Operations after the ramp, over all workers of the target.
-    pub ops: Option<u64>,
-    /// Bytes moved after the ramp, over all workers of the target.
-    pub bytes: Option<u64>,
-    /// Time before the measurement that is not counted, in ns.
-    pub ramp_ns: u64,
-    /// Bytes moved after the ramp, as a multiple of the active range of one worker.
-    pub passes: Option<f64>,
-    /// How long its workers wait before the ramp, in ns: other workloads of the cell have begun then.
-    pub start_after_ns: u64,
-    /// The other workloads of the cell end when this one does.
-    pub ends_others: bool,
-    /// A steady state that ends the cell.
-    pub steady: Option<Steady>,
-}
-
-/// The figure whose steady state ends a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SteadyFigure {
-    /// Operations a second.
-    Iops,
-    /// Bytes a second.
-    Bandwidth,
-    /// The mean latency.
-    Latency,
-}
-
-/// A steady state as fio has it: the figure's values of each second, over a window that moves on by a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steady {
-    /// The figure.
-    pub figure: SteadyFigure,
-    /// By the slope of a least-squares line, each second; otherwise by the largest deviation from the mean.
-    pub by_slope: bool,
-    /// The most it may be, as a share of the mean; it must be below.
-    pub within: Percent,
-    /// The window's length, ns: a whole number of seconds.
-    pub window_ns: u64,
-    /// How long after the start of the measurement the first window begins, ns.
-    pub after_ns: u64,
-}
-
 /// How the slots of a closed loop are used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
@@ -316,24 +168,6 @@ pub struct Batches {
     /// The workload's weight among those of the cell that have one: it waits while its share of the operations is larger
     /// than its share of the weights.
     pub flow: Option<u32>,
-}
-
-impl Limits {
-    /// The measured time where no limit is given at all: 10 s.
-    pub const DEFAULT_TIME_NS: u64 = 10_000_000_000;
-    /// Without a ramp or an end.
-    pub const UNLIMITED: Self = Self {
-        time_ns: None,
-        ops: None,
-        bytes: None,
-        ramp_ns: 0,
-        passes: None,
-        start_after_ns: 0,
-        ends_others: false,
-        steady: None,
-    };
-    /// The ramp where none is given: 1 s.
-    pub const DEFAULT_RAMP_NS: u64 = 1_000_000_000;
 }
 
 /// The table of a workload file that is the origin of settings by kind. A cursor or a pass belongs to the

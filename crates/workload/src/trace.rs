@@ -246,9 +246,9 @@ impl TraceBuilder {
         Ok((self.parts.len() - 1) as u16)
     }
 
-    /// Keeps room in a part for an operation that is not in the trace, so that the trace's own operations have the
+    /// A part reaches to the end of an operation that is not in the trace, so that the trace's own operations have the
     /// addresses that they have in a longer one.
-    pub fn keep_room(&mut self, part: u16, (offset_bytes, len_bytes): (u64, u64)) {
+    pub fn reach(&mut self, part: u16, (offset_bytes, len_bytes): (u64, u64)) {
         let end = offset_bytes.saturating_add(len_bytes).min(END_BYTES_MAX);
         let end = end.next_multiple_of(self.align_bytes.unwrap_or(UNIT_BYTES));
         let known = &mut self.part_ends_bytes[usize::from(part)];

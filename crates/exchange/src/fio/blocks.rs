@@ -1,7 +1,7 @@
 //! Block sizes and addresses of a job.
 
 use super::Note;
-use super::duration::Region;
+use super::extent::Region;
 use super::lines::Opt;
 use super::number::count;
 use super::reading::{KINDS, Reading, Walk};

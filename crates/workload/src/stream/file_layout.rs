@@ -40,18 +40,18 @@ impl FileLayout {
         }
         let (whole, rest) = (range_bytes / FLEX_GROUP_BYTES, range_bytes % FLEX_GROUP_BYTES);
         let rest = rest.saturating_sub(METADATA_BYTES);
-        let room_bytes = match set.extent_bytes {
+        let data_bytes = match set.extent_bytes {
             None => whole * DATA_BYTES + rest,
             Some(extent) => (whole * (DATA_BYTES / extent) + rest / extent) * extent,
         };
-        let set_bytes = file_bytes.checked_mul(files).filter(|bytes| *bytes <= room_bytes);
+        let set_bytes = file_bytes.checked_mul(files).filter(|bytes| *bytes <= data_bytes);
         if set_bytes.is_none() {
             let set_bytes = file_bytes.saturating_mul(files);
-            return Err(GeometryError::NoRoomForFiles { set_bytes, room_bytes });
+            return Err(GeometryError::FileSetTooLarge { set_bytes, data_bytes });
         }
         let scattered = set.extent_bytes.map(|extent| {
             let key = rng::key(seed, "extents", 0);
-            (Permutation::new(room_bytes / extent, key), extent)
+            (Permutation::new(data_bytes / extent, key), extent)
         });
         Ok(Self { file_bytes, files, scattered })
     }
@@ -179,7 +179,7 @@ mod tests {
             small.contains("a file of the file set has 4 KiB, less than one block of 16 KiB"),
             "{small}"
         );
-        let room = new(set(2, 4 << 30), 4 << 30).to_string();
-        assert!(room.contains("a file set of 4 GiB") && room.contains("4030 MiB"), "{room}");
+        let words = new(set(2, 4 << 30), 4 << 30).to_string();
+        assert!(words.contains("a file set of 4 GiB") && words.contains("4030 MiB"), "{words}");
     }
 }

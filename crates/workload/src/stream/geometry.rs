@@ -70,15 +70,15 @@ pub enum GeometryError {
     },
     /// The file set is larger than what a file system on the active range holds.
     #[error(
-        "a file set of {} does not fit: a file system on the active range has room for {}, since each \
+        "a file set of {} does not fit: a file system on the active range holds {}, since each \
          2 GiB begin with 33 MiB of metadata; use a smaller `size` or a larger target",
-        human::size(*set_bytes), human::size(*room_bytes)
+        human::size(*set_bytes), human::size(*data_bytes)
     )]
-    NoRoomForFiles {
+    FileSetTooLarge {
         /// Bytes of all files.
         set_bytes: u64,
         /// Bytes for data.
-        room_bytes: u64,
+        data_bytes: u64,
     },
     /// Some worker of a pass would have no block at all.
     #[error(

@@ -1,0 +1,279 @@
+//! On which part of a target a job runs: its files, their sizes, the parts of its clones, and the alignment of addresses.
+
+use super::layout::{self, Part};
+use super::reading::{Reading, Walk};
+use super::{Note, Refusal};
+use crate::size_text::size_text;
+use std::fmt::Write as _;
+
+/// What the options say of a job's files.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Region {
+    size: Option<Extent>,
+    /// The bytes of each clone, where they are known.
+    pub(super) each_bytes: Option<u64>,
+    /// The clones share one file, or one set of files.
+    pub(super) is_shared: bool,
+    pub(super) threads: u64,
+    /// Files of each clone.
+    pub(super) files: u64,
+    /// `offset_increment`.
+    step: u64,
+}
+
+/// A part of a target, as an option gives it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Extent {
+    Bytes(u64),
+    Percent(u64),
+}
+
+impl Reading<'_> {
+    pub(super) fn extent_of(&mut self, name: &str) -> Option<Extent> {
+        let (value, opt) = self.text(name)?;
+        if let Some(percent) = value.strip_suffix('%') {
+            return match percent.trim().parse() {
+                Ok(percent) if percent <= 100 => Some(Extent::Percent(percent)),
+                _ => {
+                    self.refuse(opt, format!("`{value}` is no percentage from 0 to 100"), "");
+                    None
+                }
+            };
+        }
+        self.count(name).map(Extent::Bytes)
+    }
+
+    /// What the options say of the job's files.
+    pub(super) fn region(&mut self, threads: u64, blocks: &[Vec<(u64, f64)>; 3]) -> Region {
+        let names = self.section.value("filename").map(layout::file_names);
+        let listed = names.as_ref().map_or(1, Vec::len) as u64;
+        let nrfiles = match names {
+            None => self.count("nrfiles").unwrap_or(1).max(1),
+            Some(_) => listed,
+        };
+        let filesize = match self.extent_of("filesize") {
+            Some(Extent::Bytes(bytes)) => Some(Extent::Bytes(bytes.saturating_mul(nrfiles))),
+            other => other,
+        };
+        let size = self.extent_of("size").filter(|size| *size != Extent::Bytes(0));
+        let whole = self.flag("fill_device");
+        let size = match (size, filesize.filter(|size| *size != Extent::Bytes(0))) {
+            // The job moves `size` in files of `filesize`: a part of them, or more than once.
+            (Some(Extent::Bytes(_)), Some(Extent::Bytes(file))) => Some(Extent::Bytes(file)),
+            (size, file) => size.or(file),
+        };
+        let size = if whole { None } else { size };
+        let size = match (size, blocks) {
+            // What is left of a file behind its last whole block is not used.
+            (Some(Extent::Bytes(bytes)), [reads, writes, trims])
+                if nrfiles > 1 && reads == writes && reads == trims =>
+            {
+                let of_all = reads[0].0.saturating_mul(nrfiles);
+                let is_held = reads.len() == 1 && (1..=bytes).contains(&of_all);
+                Some(Extent::Bytes(if is_held { bytes - bytes % of_all } else { bytes }))
+            }
+            (size, _) => size,
+        };
+        let is_shared = self.opt("filename").or(self.opt("uri")).is_some();
+        let each_bytes = match size {
+            Some(Extent::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        };
+        let step = match (self.extent_of("offset_increment"), each_bytes) {
+            (Some(Extent::Bytes(step)), _) => step,
+            // (fio begins a clone at a whole block.)
+            (Some(Extent::Percent(percent)), Some(bytes)) => {
+                let step = (u128::from(bytes) * u128::from(percent)).div_ceil(100) as u64;
+                step.checked_next_multiple_of(4096).unwrap_or(u64::MAX)
+            }
+            (Some(Extent::Percent(_)), None) => {
+                if let Some(opt) = self.opt("offset_increment") {
+                    let words = "a percentage of files whose size is not known";
+                    self.refuse(opt, words, "give it in bytes, or give size in bytes");
+                }
+                0
+            }
+            (None, _) => 0,
+        };
+        Region { size, each_bytes, is_shared, threads, files: nrfiles, step }
+    }
+
+    /// The bytes that the job takes of the target, from its start; None where they are not known.
+    pub(super) fn space(&mut self) -> Option<u64> {
+        let threads = self.count("numjobs").unwrap_or(1).max(1);
+        let blocks = self.blocks();
+        let region = self.region(threads, &blocks);
+        let Some(Extent::Bytes(offset)) = self.extent_of("offset").or(Some(Extent::Bytes(0)))
+        else {
+            return None;
+        };
+        let each = region.each_bytes?;
+        let more = if region.is_shared { region.step } else { each };
+        Some(each.saturating_add(offset).saturating_add(more.saturating_mul(threads - 1)))
+    }
+
+    /// The keys of the active range: the range, the part of each worker, alignments.
+    pub(super) fn extent(
+        &mut self,
+        region: &Region,
+        part: &Part,
+        is_alone: bool,
+        blocks: &[Vec<(u64, f64)>; 3],
+        mix: &[(&str, f64)],
+        walk: &Walk,
+    ) -> String {
+        let Region { size, each_bytes, threads, step, .. } = *region;
+        let offset = self.extent_of("offset").unwrap_or(Extent::Bytes(0));
+        // How many parts lie side by side, and how far each is from the one before where it is a worker's alone.
+        let (mut parts, mut worker_step) = (1, None);
+        if threads > 1 {
+            let is_side_by_side = !region.is_shared || step > 0 && each_bytes == Some(step);
+            match each_bytes.filter(|_| is_side_by_side) {
+                Some(bytes) if is_alone => worker_step = Some(bytes),
+                Some(_) => parts = threads,
+                None if region.is_shared && step > 0 => {
+                    worker_step = Some(step);
+                    if each_bytes.is_none()
+                        && let Some(opt) = self.opt("offset_increment")
+                    {
+                        self.note(opt, "the parts of the clones are as long as that of the last one, which ends with the target");
+                    }
+                }
+                None if region.is_shared => {
+                    let is_walk = !walk.is_random() && !matches!(walk, Walk::Zones(..))
+                        || self.flag("percentage_random");
+                    worker_step = (is_walk || is_alone && region.files > 1).then_some(0);
+                }
+                None if is_alone => {
+                    let place = self.opt("numjobs").map_or(&self.section.place, |opt| &opt.place);
+                    let words = "each clone would have a file of its own, whose size is not known";
+                    let help = "give size in bytes, or a filename that the clones share";
+                    self.refused.push(Refusal::new(place.clone(), words, help));
+                }
+                None => {}
+            }
+        }
+        if let (Some(each), Some(opt)) = (each_bytes, self.opt("size").or(self.opt("filesize")))
+            && (parts > 1 || worker_step == each_bytes)
+        {
+            let words = format!(
+                "size is that of each clone: {} in all for numjobs={threads}",
+                size_text(each.saturating_mul(threads))
+            );
+            self.trap(&opt.place, words);
+        }
+        let mut steps = vec![worker_step.unwrap_or(0)];
+        match walk {
+            Walk::Skips(_, skip) => steps.push(*skip),
+            Walk::Backward(stride, start) => steps.extend([*stride, *start]),
+            _ => {}
+        }
+        let active = match (part, offset, size) {
+            (Part::Share(number, count), offset, size) => {
+                let percent = |of: f64| {
+                    let text =
+                        format!("{:.7}", (*number as f64 + of / 100.0) * 100.0 / *count as f64);
+                    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+                };
+                let (
+                    Extent::Percent(start) | Extent::Bytes(start @ 0),
+                    Some(Extent::Percent(_)) | None,
+                ) = (offset, size)
+                else {
+                    if let Some(opt) = self.opt("offset").or(self.opt("size")) {
+                        let words = "several jobs at once on files whose sizes are not known: a place in bytes is not known either";
+                        self.refuse(opt, words, "give size in bytes to all jobs of the group");
+                    }
+                    return String::new();
+                };
+                let size = if let Some(Extent::Percent(size)) = size { size } else { 100 };
+                let place = self.opt("filename").map_or(&self.section.place, |opt| &opt.place);
+                let at = place.at(self.files);
+                let words =
+                    format!("its file is part {} of {count} equal ones of the target", number + 1);
+                self.notes.push(Note { at, words });
+                (percent(start as f64), percent((start + size).min(100) as f64))
+            }
+            (part, Extent::Bytes(offset), Some(Extent::Bytes(size))) => {
+                let from = match part {
+                    Part::From(bytes) => *bytes,
+                    _ => 0,
+                };
+                if from > 0 {
+                    let at = self.section.place.at(self.files);
+                    let words = format!("its file begins at {} of the target", size_text(from));
+                    self.notes.push(Note { at, words });
+                }
+                let start = offset.saturating_add(from);
+                steps.push(start);
+                let end = start.saturating_add(size.saturating_mul(parts));
+                (size_text(start), size_text(end))
+            }
+            (_, Extent::Percent(start), Some(Extent::Percent(size))) => {
+                (format!("{start}%"), format!("{}%", (start + size).min(100)))
+            }
+            (_, Extent::Bytes(0), Some(Extent::Percent(size))) => {
+                ("0%".to_owned(), format!("{size}%"))
+            }
+            (_, Extent::Bytes(start), None) => {
+                steps.push(start);
+                (size_text(start), "100%".to_owned())
+            }
+            // A place in the file that the target is; one of several jobs on files without sizes is refused above.
+            (_, Extent::Percent(start), Some(Extent::Bytes(size))) => {
+                (format!("{start}%"), format!("+{}", size_text(size.saturating_mul(parts))))
+            }
+            (_, Extent::Bytes(start), Some(Extent::Percent(size))) => {
+                steps.push(start);
+                // (fio ends with the file, where the size would go beyond.)
+                let end = if size >= 100 { "100%".to_owned() } else { format!("+{size}%") };
+                (size_text(start), end)
+            }
+            (_, Extent::Percent(start), None) => (format!("{start}%"), "100%".to_owned()),
+        };
+        if let (Extent::Percent(1..), Some(opt)) = (offset, self.opt("offset")) {
+            self.note(opt, "a share of the target; fio takes it of the file as it is before the job, so that it is 0 where there is none yet");
+        }
+        let mut text = format!("active = \"{}..{}\"\n", active.0, active.1);
+        if let Some(step) = worker_step {
+            let _ = writeln!(text, "worker_step = \"{}\"", size_text(step));
+        }
+        self.aligns(blocks, mix, &steps, &mut text);
+        text
+    }
+
+    /// The keys of alignment, where that of the block sizes does not suffice.
+    fn aligns(
+        &mut self,
+        blocks: &[Vec<(u64, f64)>; 3],
+        mix: &[(&str, f64)],
+        steps: &[u64],
+        text: &mut String,
+    ) {
+        let natural = Self::natural_align(blocks, mix);
+        let mut align = steps.iter().fold(natural, |align, step| match step {
+            0 => align,
+            step => align.min(1 << step.trailing_zeros().min(30)),
+        });
+        if let (Some(own), Some(opt)) = (self.count("ba"), self.opt("ba")) {
+            if !own.is_power_of_two() {
+                let words = "addresses are multiples of a power of two";
+                self.refuse(opt, words, "give blockalign such a value");
+            } else if own > natural {
+                let _ = writeln!(text, "address_align = \"{}\"", size_text(own));
+            } else {
+                align = align.min(own);
+            }
+        }
+        if align < 512 {
+            let names = ["ba", "offset", "offset_increment", "rw", "zoneskip", "size"];
+            let opt = names.iter().find_map(|name| self.opt(name));
+            let place = opt.map_or_else(|| self.section.place.clone(), |opt| opt.place.clone());
+            let words = "addresses are multiples of 512 bytes or more";
+            let help = "make offset, size, block sizes and steps multiples of 512";
+            self.refused.push(Refusal::new(place, words, help));
+        } else if align < natural {
+            let _ = writeln!(text, "align = \"{}\"", size_text(align));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Which kinds of operation a job issues, and how its addresses go on: `rw`, `rwmixread`, zones and holes.
+
+use super::lines::Opt;
+use super::number::count;
+use super::reading::{KINDS, Reading, Walk};
+
+impl Reading<'_> {
+    /// The mix and the way of the addresses.
+    pub(super) fn kinds(
+        &mut self,
+        blocks: &[Vec<(u64, f64)>; 3],
+    ) -> Option<(Vec<(&'static str, f64)>, Walk)> {
+        let (value, opt) = match self.opt("rw") {
+            None => ("read", None),
+            Some(_) => self.text("rw").map(|(value, opt)| (value, Some(opt)))?,
+        };
+        let (word, run) = value.split_once(':').map_or((value, None), |(w, run)| (w, Some(run)));
+        let is_random = word.starts_with("rand");
+        let mix = match word {
+            "read" | "randread" => vec![("read", 1.0)],
+            "write" | "randwrite" => vec![("write", 1.0)],
+            "trim" | "randtrim" => vec![("trim", 1.0)],
+            "rw" | "readwrite" | "randrw" => {
+                let reads = self.read_share();
+                vec![("read", reads), ("write", 100.0 - reads)]
+            }
+            _ => {
+                let words = format!("`rw={value}` is not issued");
+                let help = "use read, write, randread, randwrite, rw, randrw, trim or randtrim";
+                if let Some(opt) = opt {
+                    self.refuse(opt, words, help);
+                }
+                return None;
+            }
+        };
+        if let Some(("zbd", opt)) = self.text("zonemode") {
+            return self.open_zones(mix, is_random && run.is_none(), opt);
+        }
+        if let (Some(opt), true) = (
+            self.opt("zonesize"),
+            is_random && self.opt("zonemode").is_none_or(|o| o.value.as_deref() == Some("strided")),
+        ) {
+            let words = "random I/O within zones is not issued";
+            self.refuse(opt, words, "remove the line, or use rw=read or rw=write");
+        }
+        let walk = match (is_random, run, opt) {
+            (true, None, _) => Walk::Random,
+            (false, None, _) => self.zones(&mix, blocks)?,
+            (true, Some(run), Some(opt)) => match run.parse::<u64>() {
+                Ok(0 | 1) => Walk::Random,
+                Ok(run) => Walk::Runs(run),
+                Err(_) => {
+                    self.refuse(opt, format!("`:{run}` is no number of I/Os"), "");
+                    return None;
+                }
+            },
+            (false, Some(hole), Some(opt)) => self.holes(hole, &mix, blocks, opt)?,
+            (_, Some(_), None) => return None,
+        };
+        if let (Some(("identical", opt)), true) = (self.text("rw_sequencer"), run.is_some()) {
+            self.refuse(opt, "I/Os to one place again and again are not issued", "remove the line");
+        }
+        Some((mix, walk))
+    }
+
+    /// Zones that are written from their starts, which fio emulates on a device that has none.
+    fn open_zones(
+        &mut self,
+        mix: Vec<(&'static str, f64)>,
+        is_random: bool,
+        opt: &Opt,
+    ) -> Option<(Vec<(&'static str, f64)>, Walk)> {
+        let is_write = matches!(mix.as_slice(), [("write", _)]);
+        if !is_random || !is_write {
+            let words = "`zonemode=zbd` can't be honoured here: iodyno has no zoned devices, and random writes alone have zones that it emulates";
+            self.refuse(opt, words, "use a device without zones, and remove the line");
+            return None;
+        }
+        let (zone, open) = (self.count("zonesize"), self.count("max_open_zones"));
+        let (Some(zone), Some(open)) = (zone.filter(|n| *n > 0), open.filter(|n| *n > 0)) else {
+            let words = "without zones of the device their size and number are not known";
+            self.refuse(opt, words, "give zonesize and max_open_zones");
+            return None;
+        };
+        self.note(opt, "zones of a device without any, as fio emulates them: a zone that is full begins again without a reset; the clones divide the zones among them");
+        Some((mix, Walk::Zones(zone, open)))
+    }
+
+    /// The one block size of all kinds that are issued.
+    fn one_size(
+        &mut self,
+        mix: &[(&str, f64)],
+        blocks: &[Vec<(u64, f64)>; 3],
+        opt: &Opt,
+    ) -> Option<u64> {
+        let issued = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
+        let mut sizes = issued.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes);
+        let first = sizes.next().unwrap_or(4096);
+        if first == 0 {
+            self.refuse(opt, "addresses at a fixed distance need a block size above 0", "");
+            return None;
+        }
+        if sizes.any(|bytes| bytes != first) {
+            let words = "addresses at a fixed distance have one block size";
+            self.refuse(opt, words, "give one size in bs");
+            return None;
+        }
+        Some(first)
+    }
+
+    /// The way of `rw=write:8k`: with a hole behind each block, or, where it is negative, backward from the end.
+    fn holes(
+        &mut self,
+        hole: &str,
+        mix: &[(&str, f64)],
+        blocks: &[Vec<(u64, f64)>; 3],
+        opt: &Opt,
+    ) -> Option<Walk> {
+        let block = self.one_size(mix, blocks, opt)?;
+        let (is_negative, digits) =
+            hole.strip_prefix('-').map_or((false, hole), |rest| (true, rest));
+        let bytes = match count(digits, self.kb_base) {
+            Ok(bytes) if bytes < 1 << 50 => bytes,
+            Ok(_) => {
+                self.refuse(opt, format!("`:{hole}` is too large"), "");
+                return None;
+            }
+            Err(why) => {
+                self.refuse(opt, why, "");
+                return None;
+            }
+        };
+        match (is_negative, bytes) {
+            (_, 0) => Some(Walk::Sequential),
+            (false, bytes) => Some(Walk::Skips(1, bytes)),
+            (true, bytes) if bytes > block => Some(Walk::Backward(bytes - block, bytes - block)),
+            (true, _) => {
+                let words = "blocks that overlap the one before are not issued";
+                let help = format!(
+                    "go back by more than a block, such as `:-{}`",
+                    block.saturating_mul(2)
+                );
+                self.refuse(opt, words, help);
+                None
+            }
+        }
+    }
+
+    /// The way of sequential I/O, with the zones of `zonemode=strided`.
+    fn zones(&mut self, mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> Option<Walk> {
+        let Some(opt) = self.opt("zonesize") else { return Some(Walk::Sequential) };
+        let is_strided = matches!(self.section.value("zonemode"), None | Some("strided"));
+        let size = self.count("zonesize").filter(|size| *size > 0 && is_strided);
+        let Some(size) = size else { return Some(Walk::Sequential) };
+        let block = self.one_size(mix, blocks, opt)?;
+        let range = self.count("zonerange").filter(|range| *range > 0).unwrap_or(size);
+        let skip = self.count("zoneskip").unwrap_or(0).saturating_add(range.saturating_sub(size));
+        if size % block != 0 || range < size {
+            let words = "a zone is a whole number of blocks, and its range is at least as large";
+            self.refuse(opt, words, "make zonesize a multiple of bs");
+            return None;
+        }
+        Some(if skip == 0 { Walk::Sequential } else { Walk::Skips(size / block, skip) })
+    }
+
+    /// The share of reads in percent: of `rwmixread` and `rwmixwrite` the later one counts.
+    fn read_share(&mut self) -> f64 {
+        let (read, write) = (self.find("rwmixread"), self.find("rwmixwrite"));
+        let name = match (read, write) {
+            (Some((r, _)), Some((w, _))) if w > r => "rwmixwrite",
+            (None, Some(_)) => "rwmixwrite",
+            (Some(_), _) => "rwmixread",
+            (None, None) => return 50.0,
+        };
+        let share = self.count(name).unwrap_or(50);
+        if share > 100 {
+            if let Some(opt) = self.opt(name) {
+                self.refuse(opt, format!("`{name}` is a percentage, from 0 to 100"), "");
+            }
+            return 50.0;
+        }
+        let share = share as f64;
+        if name == "rwmixread" { share } else { 100.0 - share }
+    }
+}

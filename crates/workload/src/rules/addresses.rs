@@ -1,0 +1,230 @@
+//! Rules of addresses: patterns, their alignment, and the ranges of workers.
+
+use super::{MAX_RANGE_BYTES, MAX_WINDOW};
+use crate::faults::Faults;
+use crate::spec::{Address, Pattern, Percent, Scope, Spec, Spot};
+use iodyno_units::{OpKind, human};
+
+/// Sizes of a distribution, patterns of a table, and spots.
+const MAX_ITEMS: usize = 64;
+/// Blocks of a sequential run.
+const MAX_RUN: u64 = 1 << 40;
+/// Streams in turn.
+const MAX_STREAMS: u64 = 65_536;
+/// Bytes between runs.
+const MAX_SKIP_BYTES: u64 = 1 << 50;
+
+/// Addresses that are drawn, and ranges of workers.
+pub(super) fn check_places(spec: &Spec, faults: &mut Faults) {
+    let align = spec.align_bytes();
+    if let Some(of) = spec.address_align_bytes
+        && !(of.is_power_of_two() && (align..=MAX_RANGE_BYTES).contains(&of))
+    {
+        let message = format!(
+            "`address_align` is a power of two from the alignment, {}, to 1 GiB",
+            human::size(align.into())
+        );
+        faults.add("address_align", message, "");
+    }
+    let of = spec.address_align_bytes.unwrap_or(align).max(1);
+    if spec.worker_step_bytes.is_some_and(|step| step % u64::from(of) != 0) {
+        let message = format!("the step is a multiple of {}", human::size(of.into()));
+        faults.add("worker_step", message, "");
+    }
+    let addresses = spec.tables.iter().flat_map(|table| &table.addresses);
+    let is_shared = |a: &Address| matches!(a.pattern, Pattern::Sequential { shared: true, .. });
+    if spec.worker_step_bytes.is_some() && addresses.into_iter().any(is_shared) {
+        let help = "leave `shared` out, or `worker_step`";
+        faults.add("worker_step", "workers with ranges of their own share no cursor", help);
+    }
+}
+
+pub(super) fn check_addresses(spec: &Spec, scope: Scope, faults: &mut Faults) {
+    let addresses = &spec.tables[scope as usize].addresses;
+    let key = format!("{}.addresses", scope.key());
+    if addresses.len() > MAX_ITEMS {
+        faults.add(&*key, format!("a table has at most {MAX_ITEMS} patterns"), "");
+    }
+    // The sizes that this table's patterns serve.
+    let users = spec.kinds().filter(|(kind, _)| spec.address_scope(*kind) == Some(scope));
+    let mut sizes: Vec<u32> =
+        users.flat_map(|(kind, _)| spec.blocks(kind)).map(|block| block.bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    for (i, address) in addresses.iter().enumerate() {
+        let key = format!("{key}[{i}]");
+        faults.share(&format!("{key}.share"), address.share);
+        check_pattern(spec, &key, &address.pattern, sizes.len() > 1, faults);
+    }
+}
+
+fn check_pattern(
+    spec: &Spec,
+    key: &str,
+    pattern: &Pattern,
+    several_sizes: bool,
+    faults: &mut Faults,
+) {
+    let one_size = "use one block size, or leave the key out";
+    match pattern {
+        Pattern::Uniform { once_per_pass } => {
+            if *once_per_pass && several_sizes {
+                let message = "blocks of several sizes can't each be visited once per pass";
+                faults.add(format!("{key}.once_per_pass"), message, one_size);
+            }
+        }
+        Pattern::Sequential { shared, run } => {
+            if *shared && several_sizes {
+                let message = "a shared cursor moves by one block size";
+                faults.add(format!("{key}.shared"), message, one_size);
+            }
+            if let Some(run) = *run {
+                let run_key = format!("{key}.run");
+                faults.whole(&run_key, "a run's length in blocks", run, MAX_RUN);
+                if *shared {
+                    let help = "leave `shared` out: each worker then has runs of its own";
+                    faults.add(run_key, "a shared cursor has no runs", help);
+                }
+            }
+        }
+        Pattern::Zipf { theta } => {
+            if !(*theta > 0.0 && *theta <= 5.0) {
+                let help = "0.5 is mild, 0.99 is usual for key-value stores, 1.2 is strong";
+                faults.add(format!("{key}.theta"), "`theta` is above 0 and at most 5", help);
+            }
+        }
+        Pattern::Pareto { h } => {
+            if !(*h > 0.0 && *h < 1.0) {
+                let help = "of all draws, 1 - h are among the first h of the blocks: 0.2 is 80/20";
+                faults.add(format!("{key}.h"), "`h` is above 0 and below 1", help);
+            }
+        }
+        Pattern::Normal { .. } | Pattern::ToEnd => {}
+        Pattern::Zones { zone_bytes, open } => {
+            let align = u64::from(spec.align_bytes());
+            if *zone_bytes == 0 || zone_bytes % align != 0 || *zone_bytes > MAX_SKIP_BYTES {
+                let message = format!(
+                    "a zone is above 0, at most 1 PiB, and a multiple of the alignment, {}",
+                    human::size(align)
+                );
+                faults.add(format!("{key}.zone"), message, "");
+            }
+            faults.whole(&format!("{key}.open"), "open zones", (*open).into(), MAX_STREAMS);
+            if several_sizes {
+                faults.add(format!("{key}.zone"), "zones have one block size", one_size);
+            }
+        }
+        Pattern::Skips { run, skip_bytes } => {
+            faults.whole(&format!("{key}.run"), "a run's length in blocks", *run, MAX_RUN);
+            let align = u64::from(spec.align_bytes()).max(1);
+            if *skip_bytes == 0 || skip_bytes % align != 0 || *skip_bytes > MAX_SKIP_BYTES {
+                let message = format!(
+                    "`skip` is above 0, at most 1 PiB, and a multiple of the alignment, {}",
+                    human::size(align)
+                );
+                faults.add(format!("{key}.skip"), message, "");
+            }
+            if several_sizes {
+                let message = "a run with skips has one block size";
+                faults.add(format!("{key}.skip"), message, one_size);
+            }
+        }
+        Pattern::Streams { streams } => {
+            let streams_key = format!("{key}.streams");
+            faults.whole(&streams_key, "the number of streams", (*streams).into(), MAX_STREAMS);
+            if several_sizes {
+                faults.add(streams_key, "streams in turn have one block size", one_size);
+            }
+        }
+        Pattern::Jumps { share } => {
+            if *share == Percent::ZERO {
+                let help = "leave `jump` out for addresses that are sequential throughout";
+                faults.add(format!("{key}.jump"), "`jump` is above 0%", help);
+            }
+        }
+        Pattern::HotSpots { spots, .. } => check_spots(key, spots, faults),
+        Pattern::RecentlyRead { window } | Pattern::RecentlyWritten { window } => {
+            let what = "the window, in addresses,";
+            faults.whole(&format!("{key}.window"), what, (*window).into(), MAX_WINDOW.into());
+        }
+        Pattern::Strided { stride_bytes, start_bytes, .. } => {
+            let align = u64::from(spec.align_bytes()).max(1);
+            let of_align = format!("a multiple of the alignment, {}", human::size(align));
+            if *stride_bytes == 0 || stride_bytes % align != 0 {
+                let message = format!("the stride is above 0 and {of_align}");
+                faults.add(format!("{key}.stride"), message, "");
+            }
+            if start_bytes % align != 0 {
+                faults.add(format!("{key}.start"), format!("the start is {of_align}"), "");
+            }
+        }
+    }
+}
+
+fn check_spots(key: &str, spots: &[Spot], faults: &mut Faults) {
+    if !(1..=MAX_ITEMS).contains(&spots.len()) {
+        faults.add(format!("{key}.spots"), format!("there are 1 to {MAX_ITEMS} spots"), "");
+        return;
+    }
+    for (i, spot) in spots.iter().enumerate() {
+        if spot.share != 0.0 {
+            faults.share(&format!("{key}.spots[{i}].share"), spot.share);
+        }
+        if spot.range == Percent::ZERO {
+            faults.add(format!("{key}.spots[{i}].range"), "a spot has a range above 0%", "");
+        }
+    }
+    if spots.iter().all(|spot| spot.share == 0.0) {
+        faults.add(format!("{key}.spots"), "no spot has a share", "");
+    }
+    let parts: u64 = spots.iter().map(|spot| u64::from(spot.range.parts_per_billion())).sum();
+    if parts != u64::from(Percent::ALL.parts_per_billion()) {
+        let message = format!("the spots' ranges add up to {}%, not to 100%", parts as f64 / 1e7);
+        let help = "a part that is never used is a spot too: `{ share = 0, range = \"10%\" }`";
+        faults.add(format!("{key}.spots"), message, help);
+    }
+}
+
+/// Redrawn addresses must have been drawn first: a ring of recent addresses needs a
+/// source that is not the ring itself, and some source must be fresh.
+pub(super) fn check_recent(spec: &Spec, faults: &mut Faults) {
+    let repeats = |address: &Address, of: OpKind| match address.pattern {
+        Pattern::RecentlyRead { .. } => of == OpKind::Read,
+        Pattern::RecentlyWritten { .. } => of == OpKind::Write,
+        _ => false,
+    };
+    let fresh = |kind: OpKind| {
+        let mut addresses = spec.addresses(kind).iter();
+        spec.issues(kind)
+            && addresses.any(|a| !repeats(a, OpKind::Read) && !repeats(a, OpKind::Write))
+    };
+    let any_fresh = fresh(OpKind::Read) || fresh(OpKind::Write);
+    for (kind, _) in spec.kinds() {
+        let Some(scope) = spec.address_scope(kind) else { continue };
+        for (i, address) in spec.addresses(kind).iter().enumerate() {
+            for (of, name) in [(OpKind::Read, "recently-read"), (OpKind::Write, "recently-written")]
+            {
+                if !repeats(address, of) {
+                    continue;
+                }
+                let key = format!("{}.addresses[{i}].pattern", scope.key());
+                let source_is_ring = spec.addresses(of).iter().all(|a| repeats(a, of));
+                if !spec.issues(of) {
+                    let message = format!(
+                        "`{name}` repeats what the mix never does: it has no `{}`",
+                        of.name()
+                    );
+                    faults.add(key, message, "");
+                } else if source_is_ring || !any_fresh {
+                    let message = format!("`{name}` has nothing to repeat");
+                    let help = format!(
+                        "every address that is to be repeated must come from somewhere first: give \
+                         {}s a share of another pattern, such as `uniform`",
+                        of.name()
+                    );
+                    faults.add(key, message, &help);
+                }
+            }
+        }
+    }
+}
