@@ -3,7 +3,7 @@
 //!
 //! `IODYNO_FIO_MUTATIONS=1000000` makes so many mutations instead of a few thousand, `IODYNO_FIO_MUTATIONS=1@537` the
 //! 537th alone, and `IODYNO_FIO_MUTATIONS=1800s` as many as fit into half an hour of a processor. The last long pass:
-//! `bench/runs/2026-11-23-fio-mutations`.
+//! `bench/runs/2026-11-24-fio-mutations`.
 
 use iodyno_exchange::fio::{JobFile, Surroundings, parse, parse_command_line};
 use iodyno_units::rng::{self, Generator, RngCore as _, below};
