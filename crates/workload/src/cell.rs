@@ -181,3 +181,44 @@ impl Settle {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The regions of all parts follow one another, from the start of the range to its end.
+    #[test]
+    fn regions_are_the_range() {
+        let share = |percent: f64| Edge::Share(Percent::from_fraction(percent / 100.0));
+        let length =
+            |start, end| ActiveRange { is_length: true, ..ActiveRange::between(start, end) };
+        let ranges = [
+            ActiveRange::WHOLE,
+            ActiveRange::between(share(12.5), share(99.0)),
+            ActiveRange::between(Edge::Bytes(4096), Edge::Bytes(1_000_003)),
+            length(Edge::Bytes(4096), Edge::Bytes(77_777)),
+            length(share(10.0), share(30.0)),
+        ];
+        let capacity_bytes = (1 << 40) + 4096;
+        for range in ranges {
+            assert!(TargetPart::has_regions(range));
+            let whole = |range: ActiveRange| {
+                let start = range.start.on(capacity_bytes);
+                let end = range.end.on(capacity_bytes);
+                (start, if range.is_length { start + end } else { end })
+            };
+            for of in [1, 2, 3, 7, 64] {
+                let regions: Vec<(u64, u64)> = (0..of)
+                    .map(|index| whole(TargetPart { index, of, own_region: true }.region_of(range)))
+                    .collect();
+                let (start, end) = whole(range);
+                assert_eq!(regions[0].0, start);
+                // Shares are added in parts of 10⁹, bytes exactly.
+                assert!(regions[of as usize - 1].1.abs_diff(end) <= 1, "{range:?} of {of}");
+                assert!(regions.windows(2).all(|two| two[0].1 == two[1].0), "{range:?} of {of}");
+                assert!(regions.iter().all(|(start, end)| start < end), "{range:?} of {of}");
+            }
+        }
+        assert!(!TargetPart::has_regions(ActiveRange::between(Edge::Bytes(0), share(50.0))));
+    }
+}

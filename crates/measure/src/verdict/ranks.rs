@@ -92,3 +92,80 @@ fn why(rank: &RankFigures) -> String {
         format!("What was seen there: {}", reasons.join("; "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Evidence;
+
+    fn rank(number: u32, ops: u64) -> RankFigures {
+        let host = format!("h{number}");
+        let window_ns = 1_000_000_000;
+        RankFigures { rank: number, host, ops, window_ns, cpu_share: 0.3, ..RankFigures::default() }
+    }
+
+    /// The verdicts on these ranks, with their words.
+    fn found(ranks_of: Vec<RankFigures>) -> Vec<(String, String)> {
+        let evidence = Evidence { ranks: ranks_of, ..Evidence::default() };
+        let cell = Cell { evidence, window_ns: 1_000_000_000, ..Cell::default() };
+        let mut all = Vec::new();
+        ranks(&cell, &mut |code, level, words| {
+            assert_eq!(level, Level::Warning);
+            all.push((code.to_owned(), words));
+        });
+        all
+    }
+
+    fn codes(ranks_of: Vec<RankFigures>) -> Vec<String> {
+        found(ranks_of).into_iter().map(|(code, _)| code).collect()
+    }
+
+    #[test]
+    fn equal_ranks_that_start_together_are_sound() {
+        assert_eq!(codes((0..4).map(|n| rank(n, 1000 + u64::from(n))).collect()), [""; 0]);
+        // One process has no other to be compared with.
+        let alone = RankFigures { start_late_ns: 900_000_000, cpu_share: 1.0, ..rank(0, 10) };
+        assert_eq!(codes(vec![alone]), [""; 0]);
+    }
+
+    /// The limit is 1 % of the window, of what is known to be late and what is not known of the clock together.
+    #[test]
+    fn ranks_that_start_apart_are_skewed() {
+        let late = |start_late_ns, clock_bound_ns| {
+            let late = RankFigures { start_late_ns, clock_bound_ns, ..rank(1, 1000) };
+            codes(vec![rank(0, 1000), late])
+        };
+        assert_eq!(late(6_000_000, 3_900_000), [""; 0]);
+        assert_eq!(late(6_000_000, 4_100_000), ["SKEW"]);
+    }
+
+    #[test]
+    fn a_rank_that_lags_is_named_with_what_was_seen_there() {
+        let all = found(vec![rank(0, 1000), rank(1, 1010), rank(2, 690), rank(3, 300)]);
+        let (code, words) = &all[0];
+        assert_eq!((all.len(), code.as_str()), (1, "STRAGGLER"));
+        assert!(
+            words.starts_with("rank 3 on h3 had 30 % of the median rank's rate; 1 more"),
+            "{words}"
+        );
+        assert!(words.contains("Neither its processors nor other programs"), "{words}");
+        let busy = RankFigures { cpu_share: 0.97, foreign_share: Some(0.5), ..rank(3, 300) };
+        let all = found(vec![rank(0, 1000), rank(1, 1000), rank(2, 1000), busy]);
+        assert!(
+            all[0].1.contains("used 97 % of their processors; others used its device, 50 %"),
+            "{all:?}"
+        );
+    }
+
+    /// By the processors of half of the ranks, or by what their generators reach.
+    #[test]
+    fn busy_ranks_bound_the_rate() {
+        let busy = |n| RankFigures { cpu_share: 0.95, ..rank(n, 1000) };
+        let at_ceiling = |n| RankFigures { ceiling_iops: Some(1050.0), ..rank(n, 1000) };
+        assert_eq!(
+            codes(vec![busy(0), at_ceiling(1), rank(2, 1000), rank(3, 1000)]),
+            ["CLIENT_BOUND"]
+        );
+        assert_eq!(codes(vec![busy(0), rank(1, 1000), rank(2, 1000), rank(3, 1000)]), [""; 0]);
+    }
+}

@@ -10,8 +10,8 @@ use iodyno_units::human;
 
 /// Cells that are drawn.
 const DRAWN_MAX: usize = 8;
-/// Columns of a map.
-const COLUMNS_MAX: usize = 40;
+/// Columns of a map: more have no space for their numbers.
+const COLUMNS_MAX: usize = 16;
 /// Rows of a map: the slowest ranks, where there are more.
 const ROWS_MAX: usize = 64;
 
