@@ -151,7 +151,7 @@ mod tests {
     }
 
     /// Each flag of `run` by its long name.
-    const FLAGS: [(&str, Means); 56] = [
+    const FLAGS: [(&str, Means); 60] = [
         ("verify-only", Means::Instead),
         ("on", Means::Always),
         ("threads", Means::IfOpen),
@@ -203,6 +203,10 @@ mod tests {
         ("notes", Means::Always),
         ("verbose", Means::Always),
         ("no-notebook", Means::Always),
+        ("shard", Means::Always),
+        ("on-host", Means::Always),
+        ("shared", Means::Always),
+        ("overlap", Means::Always),
         ("report", Means::Always),
         ("notebook", Means::Always),
         ("color", Means::Always),

@@ -38,19 +38,21 @@ pub(crate) fn open(
     let all: Vec<Vec<Seen>> = ranks.all(&own)?;
     let parts = vote(run, parts_of(run, &all))?;
     let is_shared = parts.of > 1;
-    let mut opened = None;
-    if parts.index == 0 {
-        opened = Some(open_targets::set(run, OpenedBy::ThisProcess).and_then(|mut targets| {
-            if is_shared {
-                open_targets::lay_all_out(run, &mut targets, watch)?;
-            }
-            Ok(targets)
-        }));
-    }
+    let opened = (parts.index == 0).then(|| {
+        let mut targets = open_targets::set(run, OpenedBy::ThisProcess)?;
+        if is_shared {
+            open_targets::lay_all_out(run, &mut targets, watch)?;
+        }
+        Ok(targets)
+    });
+    let (opened, first) = match opened {
+        Some(Ok(targets)) => (Some(targets), Ok(())),
+        Some(Err(e)) => (None, Err(e)),
+        None => (None, Ok(())),
+    };
     // The others wait for the first: its file is there then.
-    let first = opened.as_ref().and_then(|opened| opened.as_ref().err().map(ToString::to_string));
-    vote(run, first.map_or(Ok(()), |why| Err(RunError::Impossible(why))))?;
-    let opened = opened.unwrap_or_else(|| open_targets::set(run, OpenedBy::AnotherRank));
+    vote(run, first)?;
+    let opened = opened.map_or_else(|| open_targets::set(run, OpenedBy::AnotherRank), Ok);
     let mut targets = vote(run, opened)?;
     let host = &ranks.hosts()[ranks.rank() as usize].name;
     for target in &mut targets {
