@@ -194,9 +194,16 @@ fn all_evidence_is_in_the_schema() {
         passthrough: true,
         uncached: Some(iodyno_measure::Uncached::default()),
         disk_use: Some(iodyno_measure::DiskUse::default()),
+        rank: Some(iodyno_measure::RankEvidence::default()),
+        start_late_ns: Some(0),
+        ranks: vec![iodyno_measure::RankFigures::default()],
         ..Evidence::default()
     };
     let stored = serde_json::to_value(evidence).unwrap();
+    let of_rank: Vec<&String> = stored["ranks"][0].as_object().unwrap().keys().collect();
+    let described_of_rank = described["ranks"]["items"]["properties"].as_object().unwrap();
+    assert_eq!(of_rank.len(), described_of_rank.len());
+    assert!(of_rank.iter().all(|key| described_of_rank.contains_key(*key)), "{of_rank:?}");
     let mut keys: Vec<&String> = stored.as_object().unwrap().keys().collect();
     let mut described: Vec<&String> = described.keys().collect();
     keys.sort();
