@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn ranks_that_start_apart_are_skewed() {
         let late = |start_late_ns, clock_bound_ns| {
-            let late = RankFigures { start_late_ns, clock_bound_ns, ..rank(1, 1000) };
+            let late = RankFigures { clock_bound_ns, start_late_ns, ..rank(1, 1000) };
             codes(vec![rank(0, 1000), late])
         };
         assert_eq!(late(6_000_000, 3_900_000), [""; 0]);
