@@ -142,35 +142,56 @@ impl<'a> Serving<'a> {
             }
             loop {
                 match self.server.commands.try_recv() {
-                    Ok(Command::Send(to, bytes)) => {
-                        self.transport.send(to, framed(kind::DATA, &bytes));
+                    Ok(command) => {
+                        has_worked = true;
+                        if !self.carry_out(command) {
+                            return self.lost;
+                        }
                     }
-                    Ok(Command::MeasureClocks) => self.measure_clocks(),
-                    Ok(Command::Quiet(quiet)) => self.quiet = quiet,
-                    Ok(Command::Claim(batch)) if self.rank() == 0 => {
-                        let index = self.hand_out(batch);
-                        let _ = self.server.events.send(Event::Claimed(index));
-                    }
-                    Ok(Command::Claim(batch)) => {
-                        self.transport.send(0, framed(kind::CLAIM, &batch.to_le_bytes()));
-                    }
-                    Ok(Command::Leave) | Err(TryRecvError::Disconnected) => {
+                    Err(TryRecvError::Disconnected) => {
                         self.leave();
                         return self.lost;
                     }
                     Err(TryRecvError::Empty) => break,
                 }
-                has_worked = true;
             }
             self.beat();
             self.look_for_lost();
             if has_worked {
                 self.pause = PAUSE.0;
             } else {
-                std::thread::sleep(if self.quiet { QUIET_PAUSE } else { self.pause });
+                let pause = if self.quiet { QUIET_PAUSE } else { self.pause };
                 self.pause = (self.pause * 2).min(PAUSE.1);
+                // What the run's thread wants ends the pause.
+                if let Ok(command) = self.server.commands.recv_timeout(pause)
+                    && !self.carry_out(command)
+                {
+                    return self.lost;
+                }
             }
         }
+    }
+
+    /// False where the run is over.
+    fn carry_out(&mut self, command: Command) -> bool {
+        match command {
+            Command::Send(to, bytes) => self.transport.send(to, framed(kind::DATA, &bytes)),
+            Command::MeasureClocks => self.measure_clocks(),
+            Command::Quiet(quiet) => self.quiet = quiet,
+            Command::Claim(batch) if self.rank() == 0 => {
+                let index = self.hand_out(batch);
+                let _ = self.server.events.send(Event::Claimed(index));
+            }
+            Command::Claim(batch) => {
+                self.transport.send(0, framed(kind::CLAIM, &batch.to_le_bytes()));
+            }
+            Command::Leave => {
+                self.leave();
+                return false;
+            }
+        }
+        self.pause = PAUSE.0;
+        true
     }
 
     fn next(&mut self) -> Option<(u32, Vec<u8>)> {

@@ -190,8 +190,13 @@ fn run_cells(
     }
     loop {
         schedule.pass_over_other_shards()?;
-        let next = over_ranks::vote(run, schedule.next())?;
-        let stops = over_ranks::any_stops(run, run.process.stop.load(Ordering::Relaxed))?;
+        let (next, stops) = (schedule.next(), run.process.stop.load(Ordering::Relaxed));
+        // Cells that another rank has measured already need no exchange.
+        let (next, stops) = if schedule.is_ahead() {
+            (next?, stops)
+        } else {
+            (over_ranks::vote(run, next)?, over_ranks::any_stops(run, stops)?)
+        };
         if stops && !matches!(next, Next::Finished) {
             return if books.count() == 0 { Err(RunError::Interrupted) } else { Ok(Ran::CutShort) };
         }

@@ -296,6 +296,11 @@ impl<'a> Schedule<'a> {
         self.ahead.front().is_some_and(|(ahead, _)| is_same(ahead, task))
     }
 
+    /// Whether cells that ran in parallel with an earlier one wait for their turn.
+    pub(crate) fn is_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
     /// The cell, where it ran in parallel with an earlier one. Drops the others that did not come next.
     pub(crate) fn take_ahead(&mut self, task: &Task) -> Option<Vec<Cell>> {
         if !self.has_ahead(task) {
