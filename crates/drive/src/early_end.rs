@@ -2,14 +2,12 @@
 //! those that end with another one. It decides; workers and the event loop carry it out.
 
 use crate::plan::CellPlan;
-use iodyno_measure::{Cell, Ended, Interval};
+use iodyno_measure::statistics::steps::{Excursion, Step, Steps};
+use iodyno_measure::{Cell, Ended};
 use iodyno_units::human;
 use iodyno_workload::{Limits, Steady, SteadyFigure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The time that one value of a steady state is taken over, ns.
-const STEP_NS: u64 = 1_000_000_000;
 
 /// See the module.
 #[derive(Debug)]
@@ -77,21 +75,20 @@ impl EarlyEnd {
             else {
                 continue;
             };
-            let before_ns = one.limits.start_after_ns + one.limits.ramp_ns + steady.after_ns;
+            let before_ns = one.limits.start_after_ns + one.limits.ramp_ns;
+            let steps = Steps::new(cell.interval_ns, steady.after_ns);
             // Workers hand an interval over when they look after its end.
-            let step_ns = STEP_NS.max(cell.interval_ns);
-            let complete = elapsed_ns.saturating_sub(before_ns + step_ns / 2) / step_ns;
-            let window = (steady.window_ns / step_ns).max(2) as usize;
-            if complete as usize <= one.judged || (complete as usize) < window {
+            let measured_ns = elapsed_ns.saturating_sub(before_ns + steps.length_ns / 2);
+            let (complete, window) =
+                (steps.complete(measured_ns), steps.of_window(steady.window_ns));
+            if complete <= one.judged || complete < window {
                 continue;
             }
-            one.judged = complete as usize;
-            let first = (steady.after_ns / cell.interval_ns.max(1)) as usize;
-            let each = (step_ns / cell.interval_ns.max(1)).max(1) as usize;
-            let last = first + complete as usize * each;
-            let from = last - window * each;
-            let values: Vec<f64> = (0..window)
-                .map(|n| value(&steady, cell, from + n * each..from + (n + 1) * each, step_ns))
+            one.judged = complete;
+            let values: Vec<f64> = steps
+                .last(&cell.series, complete, window)
+                .iter()
+                .map(|step| figure(&steady, step))
                 .collect();
             if let Some(criterion) = criterion(&values, steady.by_slope)
                 && criterion < steady.within.fraction()
@@ -116,39 +113,19 @@ impl EarlyEnd {
     }
 }
 
-/// The figure over some intervals of a cell.
-fn value(steady: &Steady, cell: &Cell, at: std::ops::Range<usize>, step_ns: u64) -> f64 {
-    let mut all = Interval::default();
-    for interval in cell.series.get(at).unwrap_or_default() {
-        all.merge(interval);
-    }
-    let per_second = 1e9 / step_ns as f64;
+fn figure(steady: &Steady, step: &Step) -> f64 {
     match steady.figure {
-        SteadyFigure::Iops => all.ops() as f64 * per_second,
-        SteadyFigure::Bandwidth => all.bytes() as f64 * per_second,
-        SteadyFigure::Latency => all.response_time().mean_ns().unwrap_or(0.0),
+        SteadyFigure::Iops => step.iops,
+        SteadyFigure::Bandwidth => step.bytes_per_s,
+        SteadyFigure::Latency => step.mean_ns,
     }
 }
 
 /// The largest deviation from the mean, or the slope of the least-squares line in one step, as a share of the mean; None
 /// where there is nothing to divide by.
 fn criterion(values: &[f64], by_slope: bool) -> Option<f64> {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    if mean <= 0.0 || values.len() < 2 {
-        return None;
-    }
-    if !by_slope {
-        let largest = values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
-        return Some(largest / mean);
-    }
-    let middle = (count - 1.0) / 2.0;
-    let (mut above, mut below) = (0.0, 0.0);
-    for (at, value) in values.iter().enumerate() {
-        above += (at as f64 - middle) * (value - mean);
-        below += (at as f64 - middle).powi(2);
-    }
-    Some((above / below / mean).abs())
+    let found = Excursion::of(values)?;
+    Some(if by_slope { found.slope.abs() } else { found.deviation } / found.mean)
 }
 
 fn in_words(steady: &Steady, criterion: f64) -> String {
@@ -165,20 +142,4 @@ fn in_words(steady: &Steady, criterion: f64) -> String {
         criterion * 100.0,
         steady.within
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::criterion;
-
-    /// Closed forms: a line of known slope, and one value that stands out.
-    #[test]
-    fn criteria_have_their_closed_forms() {
-        let line: Vec<f64> = (0..30).map(|n| 100.0 + f64::from(n)).collect();
-        let slope = criterion(&line, true).unwrap();
-        assert!((slope - 1.0 / 114.5).abs() < 1e-12, "{slope}");
-        let off = criterion(&[10.0, 10.0, 10.0, 14.0], false).unwrap();
-        assert!((off - 3.0 / 11.0).abs() < 1e-12, "{off}");
-        assert_eq!(criterion(&[0.0, 0.0], false), None);
-    }
 }

@@ -9,6 +9,7 @@ mod bins;
 mod job;
 pub mod json;
 pub mod logs;
+mod steady;
 pub mod terse;
 
 pub use bins::COARSENESS_MAX;

@@ -260,6 +260,109 @@ fn jobs_at_once_have_their_own_options() {
     assert_eq!(names(&place.path("out")), expected);
 }
 
+/// A job that a steady state ends, and one that goes on to its time.
+const STEADY: &str = "[global]
+ioengine=null
+rw=randrw
+bs=4k
+size=64m
+time_based
+runtime=3
+ss_dur=2
+
+[reached]
+ss=iops:99%
+
+[slope]
+new_group
+ss=bw_slope:0.0000001%
+";
+
+/// Its `steadystate` says the same in fio's words: one value a second, and what follows from them by fio's formulas.
+fn has_the_steady_state_of_fio(job: &Value, limit: &str, is_attained: u64) {
+    let steady = &job["steadystate"];
+    assert_eq!((&steady["ss"], &steady["attained"]), (&limit.into(), &is_attained.into()), "{job}");
+    assert_eq!(steady["duration"], 2);
+    let values = |key: &str| -> Vec<f64> {
+        steady["data"][key].as_array().unwrap().iter().map(number).collect()
+    };
+    let (iops, bw) = (values("iops"), values("bw"));
+    assert_eq!((iops.len(), bw.len()), (2, 2), "{steady}");
+    let is_near =
+        |a: f64, b: f64| assert!((a - b).abs() <= 1e-5 * a.abs() + 2.0, "{a} {b} {steady}");
+    is_near(number(&steady["data"]["iops_mean"]), (iops[0] + iops[1]) / 2.0);
+    is_near(number(&steady["data"]["bw_mean"]), (bw[0] + bw[1]) / 2.0);
+    iops.iter().zip(&bw).for_each(|(iops, bw)| assert!((iops * 4096.0 / bw - 1.0).abs() < 1e-2));
+    let criterion = steady["criterion"].as_str().unwrap().strip_suffix('%').unwrap();
+    let criterion: f64 = criterion.parse().unwrap();
+    let (deviation, slope) = (number(&steady["max_deviation"]), number(&steady["slope"]));
+    if limit.starts_with("iops") {
+        is_near(deviation, (iops[0] - iops[1]).abs() / 2.0);
+        assert!(slope == 0.0 && (criterion - 100.0 * deviation / iops[0]).abs() < criterion);
+        assert!((criterion * (iops[0] + iops[1]) / 200.0 - deviation).abs() < 1e-4 * iops[0]);
+    } else {
+        is_near(slope, bw[1] - bw[0]);
+        assert!(deviation == 0.0);
+        assert!((criterion * (bw[0] + bw[1]) / 200.0 - slope).abs() < 1e-4 * bw[0]);
+    }
+}
+
+#[test]
+fn steadystate_is_like_that_of_fio() {
+    let place = Place::new();
+    place.write("steady.fio", STEADY);
+    let theirs = output(&place, "fio", "--output-format=json steady.fio");
+    let theirs: Value = serde_json::from_str(&theirs[theirs.find('{').unwrap()..]).unwrap();
+    // Its rate must not be the same each second.
+    let target = "--on model:exflash-400g?state=fresh";
+    place.iodyno(&format!("run steady.fio {target} -q")).succeeds();
+    let ours: Value = serde_json::from_str(&export(&place, "fio-json")).unwrap();
+    for document in [&theirs, &ours] {
+        let jobs = document["jobs"].as_array().unwrap();
+        has_the_steady_state_of_fio(&jobs[0], "iops:99.000000%", 1);
+        has_the_steady_state_of_fio(&jobs[1], "bw_slope:0.000000%", 0);
+    }
+    let of = |document: &Value| {
+        let mut found = BTreeMap::new();
+        types(&document["jobs"][0]["steadystate"], "", &mut found);
+        types(&document["jobs"][1]["steadystate"], "", &mut found);
+        found
+    };
+    assert_eq!(of(&theirs), of(&ours));
+    for (job, limit) in [(0, "iops:99%"), (1, "bw_slope:0.0000001%")] {
+        for document in [&theirs, &ours] {
+            assert_eq!(document["jobs"][job]["job options"]["steadystate"], limit);
+        }
+    }
+}
+
+/// Rounds of a method: in the job of the tracked point's last round, with a value of each round of the window.
+#[test]
+fn rounds_have_a_steadystate() {
+    let place = Place::new();
+    let file = "schema = 1\n[[stages]]\nname = \"r\"\ndo = \"rounds\"\nread = [\"100%\", \"0%\"]\nblock = \"4KiB\"\n\
+                depth = 8\ntime = \"50ms\"\nrounds = 8\ntrack = [{ read = \"0%\", measure = \"iops\" }]\n";
+    place.write("rounds.toml", file);
+    place.iodyno("run ./rounds.toml --on model:exflash-400g -q").succeeds();
+    let document: Value = serde_json::from_str(&export(&place, "fio-json")).unwrap();
+    let jobs = document["jobs"].as_array().unwrap();
+    let writes: Vec<&Value> =
+        jobs.iter().filter(|job| whole(&job["write"]["total_ios"]) > 0).collect();
+    let with: Vec<&Value> = jobs.iter().filter(|job| !job["steadystate"].is_null()).collect();
+    assert_eq!((with.len(), with[0]), (1, *writes.last().unwrap()));
+    let steady = &with[0]["steadystate"];
+    assert_eq!((&steady["ss"], &steady["attained"]), (&"iops:20.000000%".into(), &1.into()));
+    let rounds = &steady["iodyno"]["rounds"];
+    assert_eq!(whole(&rounds[1]) - whole(&rounds[0]), 4, "{steady}");
+    let values: Vec<u64> =
+        writes[writes.len() - 5..].iter().map(|job| number(&job["write"]["iops"]) as u64).collect();
+    let found: Vec<u64> = steady["data"]["iops"].as_array().unwrap().iter().map(whole).collect();
+    assert_eq!(found, values);
+    let range = number(&steady["iodyno"]["range_percent"]);
+    assert_eq!(steady["criterion"], format!("{range:.6}%"));
+    assert!((0.0..20.0).contains(&range), "{range}");
+}
+
 /// Forms that are files need a folder, others take none; each job of a sweep is a file of its own.
 #[test]
 fn files_are_written_into_a_folder() {

@@ -6,7 +6,8 @@
 //! seed. Shares are fractions (0.02 is 2 %), never percent.
 //!
 //! The *unit of inference* decides which file to use. Within one cell neighbouring seconds are alike, so a mean
-//! takes [`batch`], a percentile [`quantile`], and a trend [`drift`]. Rounds of a method take [`steady`].
+//! takes [`batch`], a percentile [`quantile`], and a trend [`drift`]; its end by a steady state like fio's takes [`steps`].
+//! Rounds of a method take [`steady`].
 //! Between configurations only whole runs count: [`repeats`] and [`compare`].
 
 #![allow(clippy::many_single_char_names, reason = "formulas are written as in their sources")]
@@ -32,6 +33,7 @@ pub mod scaling;
 pub mod slope;
 pub mod stalls;
 pub mod steady;
+pub mod steps;
 pub mod within;
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use super::{Step, measured, within_cell};
 use crate::completed_step::Done;
 use crate::next_step::tracked;
 use crate::stage::Rounds;
-use iodyno_measure::Role;
 use iodyno_measure::statistics::drift::Drift;
 use iodyno_measure::statistics::steady::{Progress, SteadyReport};
+use iodyno_measure::{Quantity, Role};
 use serde::Serialize;
 
 /// Finding of a stage of rounds.
@@ -36,6 +36,12 @@ pub struct RoundsFinding {
 pub struct Variable {
     /// Its name.
     pub name: String,
+    /// The point of the grid that it is a figure of.
+    #[serde(skip)]
+    pub point: usize,
+    /// Which figure of it.
+    #[serde(skip)]
+    pub quantity: Quantity,
     /// Its value in each round, in its own unit (operations or bytes a second, or ns).
     pub values: Vec<Option<f64>>,
     /// Iodyno's drift test beside the specification's verdict, on the rate within its cells over
@@ -71,6 +77,8 @@ pub(super) fn rounds(of: &Rounds, seed: u64, done: &[&Done], steps: &[&Step<'_>]
             .filter(|s| s.done.place.index as usize == track.point);
         Variable {
             name: track.name.clone(),
+            point: track.point,
+            quantity: track.quantity,
             values: (0..rounds).map(value).collect(),
             drift: within_cell::drift(of_track, seed),
         }

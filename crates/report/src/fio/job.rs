@@ -1,6 +1,7 @@
 //! The jobs of a run, as fio would name and describe them: which cells are jobs, the options of an equivalent
 //! fio job, and file names that tools for fio's output recognize.
 
+use super::steady::Rule;
 use iodyno_measure::{Cell, ClassStats, Ended, Interval};
 use iodyno_notebook::Run;
 use iodyno_units::{OpKind, parse_duration_ns, parse_percent};
@@ -11,10 +12,14 @@ pub(super) struct Job<'a> {
     /// Its number in the run, from 1, as in the names of fio's log files.
     pub(super) number: usize,
     pub(super) cell: &'a Cell,
+    /// The cell's place among those of the run, from 0.
+    pub(super) at: usize,
     /// All intervals as one.
     pub(super) total: Interval,
     /// The options of an equivalent fio job, as text, as in fio's output.
     pub(super) options: Map<String, Value>,
+    /// The steady state that may end it.
+    pub(super) rule: Option<Rule>,
 }
 
 impl Job<'_> {
@@ -29,18 +34,21 @@ impl Job<'_> {
 /// The jobs of a run: its cells, except steps of a method that issued nothing (fio has no job for them) and the
 /// merged cell of several targets, whose operations are in the targets' jobs.
 pub(super) fn of(run: &Run) -> impl Iterator<Item = Job<'_>> {
-    let cells = run.cells.iter().filter(|cell| !cell.key.is_of_all_targets());
-    let issued = cells.map(|cell| (cell, cell.total())).filter(|(cell, total)| {
+    let cells = run.cells.iter().enumerate();
+    let cells = cells.filter(|(_, cell)| !cell.key.is_of_all_targets());
+    let issued = cells.map(|(at, cell)| (at, cell, cell.total())).filter(|(_, cell, total)| {
         cell.key.place.is_none() || total.ops() > 0 || total.errors().total() > 0
     });
-    issued.enumerate().map(|(i, (cell, total))| {
-        let options = options(run, cell, &total);
-        Job { number: i + 1, cell, total, options }
+    issued.enumerate().map(|(i, (at, cell, total))| {
+        let rule = said(run, cell, |spec| spec["limits"].get("steady").cloned());
+        let rule = rule.and_then(|rule| Rule::of(&rule));
+        let options = options(run, cell, &total, rule.as_ref());
+        Job { number: i + 1, cell, at, total, options, rule }
     })
 }
 
 /// The options of an equivalent fio job, as text, as in fio's output.
-fn options(run: &Run, cell: &Cell, total: &Interval) -> Map<String, Value> {
+fn options(run: &Run, cell: &Cell, total: &Interval, rule: Option<&Rule>) -> Map<String, Value> {
     let key = &cell.key;
     let engine = match key.engine.as_str() {
         "uring" => "io_uring",
@@ -76,6 +84,11 @@ fn options(run: &Run, cell: &Cell, total: &Interval) -> Map<String, Value> {
         && let Some(every) = flush_every(run, cell).filter(|every| *every > 0)
     {
         put("fsync", every.to_string());
+    }
+    if let Some(rule) = rule {
+        put("steadystate", rule.limit());
+        put("steadystate_duration", runtime(rule.window_ns));
+        put("steadystate_ramp_time", runtime(rule.after_ns));
     }
     put("runtime", runtime(time_ns(run, cell)));
     if cell.ended == Ended::Time {

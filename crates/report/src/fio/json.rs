@@ -5,8 +5,8 @@
 //! expect; those that the samples don't support are named under `iodyno`, with the verdicts and all else that fio
 //! has no key for.
 
-use super::VERSION;
 use super::job::{self, Job};
+use super::{VERSION, steady};
 use crate::RunVerdict;
 use iodyno_measure::{Cell, ClassStats, DiskUse, ErrorKind, Histogram, Interval, Level};
 use iodyno_notebook::Run;
@@ -36,18 +36,20 @@ pub enum Form {
 
 /// A run as fio would have written it.
 pub fn document(run: &Run, form: Form) -> Value {
-    of_jobs(run, form, &job::of(run).collect::<Vec<_>>())
+    of_jobs(run, form, &job::of(run).collect::<Vec<_>>(), &steady::of_method(run))
 }
 
 /// The same as a document for each job, with its file name: tools such as fio-plot read one job a file.
 pub fn documents(run: &Run, form: Form) -> impl Iterator<Item = (String, Value)> {
+    let steady = steady::of_method(run);
     job::of(run).map(move |job| {
         let name = format!("{}.{}.json", job.file_name(), job.number);
-        (name, of_jobs(run, form, &[job]))
+        (name, of_jobs(run, form, &[job], &steady))
     })
 }
 
-fn of_jobs(run: &Run, form: Form, jobs: &[Job]) -> Value {
+/// `steady` is of the run's method, by the cells' places in it.
+fn of_jobs(run: &Run, form: Form, jobs: &[Job], steady: &[(usize, Value)]) -> Value {
     let end = run.ended.unwrap_or(run.started);
     let standing = RunVerdict::of(run);
     let mut out = json!({
@@ -56,7 +58,7 @@ fn of_jobs(run: &Run, form: Form, jobs: &[Job]) -> Value {
         "timestamp_ms": end.as_millisecond(),
         "time": end.strftime("%a %b %e %H:%M:%S %Y").to_string(),
         "global options": global_options(jobs),
-        "jobs": jobs.iter().map(|job| of_job(run, form, job)).collect::<Vec<_>>(),
+        "jobs": jobs.iter().map(|job| of_job(run, form, job, steady)).collect::<Vec<_>>(),
         "iodyno": {
             "run": run.id,
             "name": run.head.name,
@@ -86,7 +88,7 @@ fn global_options(jobs: &[Job]) -> Map<String, Value> {
     shared.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn of_job(run: &Run, form: Form, job: &Job) -> Value {
+fn of_job(run: &Run, form: Form, job: &Job, steady: &[(usize, Value)]) -> Value {
     let Job { cell, total, .. } = job;
     let runtime_ms = cell.window_ns / 1_000_000;
     let used = &cell.resources;
@@ -99,7 +101,7 @@ fn of_job(run: &Run, form: Form, job: &Job) -> Value {
     let errors = total.errors();
     let in_flight = cell.oio_mean() / f64::from(cell.key.threads.max(1));
     let flushes = total.class(OpKind::Flush);
-    json!({
+    let mut out = json!({
         "jobname": cell.key.name,
         "groupid": job.number - 1,
         "job_start": run.started.as_millisecond(),
@@ -133,7 +135,13 @@ fn of_job(run: &Run, form: Form, job: &Job) -> Value {
         "latency_percentile": 100.0,
         "latency_window": 0,
         "iodyno": beside(cell, total, form),
-    })
+    });
+    let of_method = steady.iter().find(|(at, _)| *at == job.at).map(|(_, steady)| steady.clone());
+    let of_cell = job.rule.as_ref().and_then(|rule| steady::of_cell(cell, rule));
+    if let Some(steady) = of_cell.or(of_method) {
+        out["steadystate"] = steady;
+    }
+    out
 }
 
 /// What fio has no key for.

@@ -1,0 +1,169 @@
+//! A steady state within a cell, as fio judges it: by the values of steps of a second, over a window that moves on by a
+//! step.
+
+use super::describe;
+use crate::interval::{ClassStats, Interval};
+use iodyno_units::OpKind;
+
+/// The time that one value is taken over, as near as whole intervals come to it, ns.
+const STEP_NS: u64 = 1_000_000_000;
+
+/// The kinds of operation that count.
+const KINDS: [OpKind; 3] = [OpKind::Read, OpKind::Write, OpKind::Trim];
+
+/// The steps of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// Length of a step, ns: whole intervals of the cell.
+    pub length_ns: u64,
+    /// When the first one begins, ns.
+    after_ns: u64,
+    /// The first interval of the first step.
+    first: usize,
+    /// Intervals of each.
+    each: usize,
+}
+
+/// The figures of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Step {
+    /// Operations a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Mean latency, ns; 0 where nothing completed.
+    pub mean_ns: f64,
+}
+
+/// How far a window's values are from being steady.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Excursion {
+    /// Their mean; above 0.
+    pub mean: f64,
+    /// The largest deviation from the mean.
+    pub deviation: f64,
+    /// Rise of the least-squares line in one step.
+    pub slope: f64,
+}
+
+impl Steps {
+    /// From `after_ns` into the measured time, for a cell with intervals of this length.
+    pub fn new(interval_ns: u64, after_ns: u64) -> Self {
+        let interval_ns = interval_ns.max(1);
+        let (first, each) = (after_ns.div_ceil(interval_ns), (STEP_NS / interval_ns).max(1));
+        Self {
+            length_ns: each * interval_ns,
+            after_ns: first.saturating_mul(interval_ns),
+            first: first as usize,
+            each: each as usize,
+        }
+    }
+
+    /// Steps that are complete when so much time was measured.
+    pub fn complete(&self, measured_ns: u64) -> usize {
+        (measured_ns.saturating_sub(self.after_ns) / self.length_ns) as usize
+    }
+
+    /// Steps of a window: two at least.
+    pub fn of_window(&self, window_ns: u64) -> usize {
+        (window_ns / self.length_ns).max(2) as usize
+    }
+
+    /// The last `count` of the first `complete` steps; fewer where there are fewer.
+    pub fn last(&self, series: &[Interval], complete: usize, count: usize) -> Vec<Step> {
+        let step = |number: usize| {
+            let from = self.first + number * self.each;
+            let mut all = Interval::default();
+            for interval in series.iter().skip(from).take(self.each) {
+                all.merge(interval);
+            }
+            Step::of(&all, self.length_ns)
+        };
+        (complete.saturating_sub(count)..complete).map(step).collect()
+    }
+}
+
+impl Step {
+    /// Of what completed in so much time. Flushes don't count, as in fio.
+    pub fn of(interval: &Interval, length_ns: u64) -> Self {
+        let per_second = 1e9 / length_ns.max(1) as f64;
+        let of = || KINDS.into_iter().filter_map(|kind| interval.class(kind));
+        let ops: u64 = of().map(ClassStats::ops).sum();
+        let bytes: u64 = of().map(|stats| stats.bytes).sum();
+        let time_ns = |stats: &ClassStats| {
+            stats.response_time().mean_ns().unwrap_or(0.0) * stats.ops() as f64
+        };
+        Self {
+            iops: ops as f64 * per_second,
+            bytes_per_s: bytes as f64 * per_second,
+            mean_ns: of().map(time_ns).sum::<f64>() / ops.max(1) as f64,
+        }
+    }
+}
+
+impl Excursion {
+    /// None where there is nothing to compare, or the mean is 0.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mean = describe::mean(values);
+        if values.len() < 2 || mean.is_nan() || mean <= 0.0 {
+            return None;
+        }
+        let deviation = values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
+        Some(Self { mean, deviation, slope: describe::least_squares(0.0, values).slope })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Closed forms: a line of known slope, and one value that stands out.
+    #[test]
+    fn excursions_have_their_closed_forms() {
+        let line: Vec<f64> = (0..30).map(|n| 100.0 + f64::from(n)).collect();
+        let of_line = Excursion::of(&line).unwrap();
+        assert!((of_line.slope - 1.0).abs() < 1e-12 && (of_line.mean - 114.5).abs() < 1e-12);
+        let down: Vec<f64> = line.iter().rev().copied().collect();
+        assert!((Excursion::of(&down).unwrap().slope + 1.0).abs() < 1e-12);
+        let off = Excursion::of(&[10.0, 10.0, 10.0, 14.0]).unwrap();
+        assert_eq!((off.mean, off.deviation), (11.0, 3.0));
+        assert_eq!((Excursion::of(&[0.0, 0.0]), Excursion::of(&[5.0])), (None, None));
+    }
+
+    fn interval(ops: [(OpKind, u64, u32); 3]) -> Interval {
+        let mut interval = Interval::default();
+        for (kind, latency_ns, count) in ops {
+            let class = interval.class_mut(kind);
+            class.service.record_n(latency_ns, count.into());
+            class.bytes += u64::from(count) * 4096;
+        }
+        interval
+    }
+
+    /// Intervals of 250 ms from 500 ms on: four of them are a second, and flushes don't count.
+    #[test]
+    fn a_step_is_a_second_of_intervals() {
+        let steps = Steps::new(250_000_000, 500_000_000);
+        let series: Vec<Interval> = (0..11)
+            .map(|n| {
+                let reads = (OpKind::Read, 100, n);
+                interval([reads, (OpKind::Write, 300, n), (OpKind::Flush, 9_000, 5)])
+            })
+            .collect();
+        assert_eq!(
+            [499, 1_499, 1_500, 2_750].map(|ms| steps.complete(ms * 1_000_000)),
+            [0, 0, 1, 2]
+        );
+        let found = steps.last(&series, 2, 2);
+        let ops: Vec<f64> = found.iter().map(|step| step.iops).collect();
+        assert_eq!(ops, [2.0 * (2 + 3 + 4 + 5) as f64, 2.0 * (6 + 7 + 8 + 9) as f64]);
+        assert_eq!(found[1].bytes_per_s, ops[1] * 4096.0);
+        assert!((found[0].mean_ns - 200.0).abs() < 2.0, "{found:?}");
+        assert_eq!(steps.last(&series, 1, 5).len(), 1);
+        // Longer intervals are steps themselves.
+        let long = Steps::new(3_000_000_000, 0);
+        assert_eq!(long.length_ns, 3_000_000_000);
+        assert_eq!([1, 9_000_000_000].map(|ns| long.of_window(ns)), [2, 3]);
+        assert_eq!(Steps::new(300_000_000, 0).length_ns, 900_000_000);
+    }
+}
