@@ -124,12 +124,11 @@ fn collect(
     observer: &mut dyn Observer,
     early_end: &mut EarlyEnd,
 ) -> Collected {
-    // How long flushes at the end take is not known: only a stop ends a worker that waits for one.
-    let total_ns = plan.total_ns().filter(|_| !plan.flushes_at_end());
+    let total_ns = plan.total_ns();
     let mut gathering = Gathering::new(cells, observer);
     let mut done: Vec<Done> = Vec::new();
-    // Set when the end is requested, by the time or by a stop.
-    let mut end_ns = None;
+    // Set when the end is requested: by a stop, or by the time.
+    let (mut stopped_ns, mut end_ns) = (None, None);
     let (mut last_tick_ns, mut woken_ns, mut running_ns) = (0, 0, 0);
     while done.len() < team.threads.len() {
         match team.intervals.recv_timeout(TICK) {
@@ -143,10 +142,19 @@ fn collect(
             }
         }
         let now_ns = plan.clock.now_ns();
-        if end_ns.is_none() {
-            let over_ns = total_ns.map(|t| start_ns + t).filter(|&t| now_ns > t);
-            end_ns = over_ns.or(team.control.stop.load(Ordering::Relaxed).then_some(now_ns));
+        if stopped_ns.is_none() && team.control.stop.load(Ordering::Relaxed) {
+            stopped_ns = Some(now_ns);
         }
+        // Flushes behind the last operation extend it; without a time they limit it.
+        let closing = team.control.closing.load(Ordering::Acquire) as usize;
+        let closing_until_ns = team.control.closing_until_ns.load(Ordering::Relaxed);
+        let all_close = || closing + done.len() == team.threads.len();
+        let over_ns = match total_ns {
+            Some(total_ns) => Some((start_ns + total_ns).max(closing_until_ns)),
+            None => all_close().then_some(closing_until_ns),
+        };
+        let over_ns = over_ns.filter(|&over_ns| now_ns > over_ns);
+        end_ns = [stopped_ns, over_ns].into_iter().flatten().min();
         if let Some(end_ns) = end_ns.filter(|&end_ns| now_ns > end_ns + WAKE_AFTER_NS) {
             let drained_ns = team.control.drained_ns.load(Ordering::Relaxed);
             if now_ns > drained_ns.max(end_ns).max(running_ns) + GIVE_UP_AFTER_NS {

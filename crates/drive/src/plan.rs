@@ -68,6 +68,9 @@ pub struct CellPlan {
     pub events: Option<TraceEvents>,
     /// Agrees on the start with other processes; None for a cell of this process alone. Cells in virtual time have none.
     pub start: Option<Arc<dyn StartTogether>>,
+    /// The time for a flush behind a worker's last operation, ns, before its target is given up; that for what was written
+    /// comes on top.
+    pub flush_ns: u64,
 }
 
 /// Agrees with the other processes that measure a cell on the instant at which it starts.
@@ -78,6 +81,9 @@ pub trait StartTogether: core::fmt::Debug + Send + Sync {
 }
 
 impl CellPlan {
+    /// See `flush_ns`: longer than the kernel waits for a command to a device.
+    pub const FLUSH_NS: u64 = 120_000_000_000;
+
     /// The workload on a target, with all that belongs to it.
     pub(crate) fn cell_on(&self, target: usize) -> &CellSpec {
         let beside = self.targets.get(target).and_then(|target| target.beside);
@@ -115,7 +121,19 @@ impl CellPlan {
     pub fn new(cell: CellSpec, targets: Vec<TargetPlan>) -> Self {
         let (clock, options) = (Clock::system(), EngineOptions::default());
         let (flow, events, start) = (Arc::default(), None, None);
-        Self { cell, place: None, targets, clock, options, walks: None, flow, events, start }
+        let flush_ns = Self::FLUSH_NS;
+        Self {
+            cell,
+            place: None,
+            targets,
+            clock,
+            options,
+            walks: None,
+            flow,
+            events,
+            start,
+            flush_ns,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use iodyno_measure::{
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Filler, Source};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use worker_loop::WorkerLoop;
@@ -43,13 +43,21 @@ pub(crate) struct Control {
     pub(crate) drained_ns: AtomicU64,
     /// The longest time between the start and a worker's, ns.
     pub(crate) start_late_ns: AtomicU64,
+    /// See [`crate::CellPlan::flush_ns`].
+    pub(crate) flush_ns: u64,
+    /// Workers that flush behind their last operation.
+    pub(crate) closing: AtomicU32,
+    /// Bytes that workers had moved when they began to.
+    pub(crate) closing_bytes: AtomicU64,
+    /// When the last of those is given up, ns, if nothing completes until then.
+    pub(crate) closing_until_ns: AtomicU64,
     /// Wakes the workers that wait for the start.
     started: (Mutex<()>, Condvar),
 }
 
 impl Control {
     /// Of a cell that has not begun.
-    pub(crate) fn new(stop: Arc<AtomicBool>, errors_max: u64) -> Self {
+    pub(crate) fn new(stop: Arc<AtomicBool>, errors_max: u64, flush_ns: u64) -> Self {
         Self {
             stop,
             start_ns: AtomicU64::new(0),
@@ -58,6 +66,10 @@ impl Control {
             failed: AtomicBool::new(false),
             drained_ns: AtomicU64::new(0),
             start_late_ns: AtomicU64::new(0),
+            flush_ns,
+            closing: AtomicU32::new(0),
+            closing_bytes: AtomicU64::new(0),
+            closing_until_ns: AtomicU64::new(0),
             started: (Mutex::default(), Condvar::new()),
         }
     }

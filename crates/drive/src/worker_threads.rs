@@ -70,7 +70,7 @@ pub(crate) fn spawn_workers(
     stop: &Arc<AtomicBool>,
     early_end: &EarlyEnd,
 ) -> Result<WorkerThreads, DriveError> {
-    let control = Arc::new(Control::new(Arc::clone(stop), plan.cell.errors_max));
+    let control = Arc::new(Control::new(Arc::clone(stop), plan.cell.errors_max, plan.flush_ns));
     let (interval_sender, intervals) = channel();
     let (message_sender, messages) = channel();
     let (mut threads, mut numbers) = (Vec::new(), Vec::new());

@@ -30,6 +30,7 @@ pub(crate) fn cell_plan(
         // Fills are no part of what is measured.
         events: events.filter(|_| task.cell.fill_passes.is_none()).cloned(),
         start: None,
+        flush_ns: CellPlan::FLUSH_NS,
     }
 }
 

@@ -106,7 +106,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
             stop,
             machine,
             due_queue: DueQueue::new(workers.len()),
-            control: Control::new(Arc::new(AtomicBool::new(false)), plan.cell.errors_max),
+            control: Control::new(Arc::default(), plan.cell.errors_max, plan.flush_ns),
             working: workers.len(),
             workers,
             recorders,

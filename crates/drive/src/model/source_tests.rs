@@ -53,7 +53,7 @@ fn in_virtual_time<S: Source>(sources: Vec<S>, slots: u32) -> (Vec<WorkerReport>
 /// Each source on a thread of its own, in real time, until all are done.
 fn in_real_time<S: Source + 'static>(sources: Vec<S>, slots: u32) -> Vec<WorkerReport> {
     let clock = Clock::new();
-    let control = Arc::new(Control::new(Arc::new(AtomicBool::new(false)), 0));
+    let control = Arc::new(Control::new(Arc::new(AtomicBool::new(false)), 0, 0));
     control.start(clock.now_ns() + 1_000_000);
     let (sender, _intervals) = channel();
     let threads = sources.into_iter().map(|source| {

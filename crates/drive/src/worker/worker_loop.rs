@@ -22,6 +22,11 @@ use std::sync::atomic::Ordering;
 const SPIN_BEFORE_NS: u64 = 60_000;
 /// The worker gives up a target that completes nothing for this long after the end, ns: what is in flight hangs.
 const GIVE_UP_NS: u64 = 4_000_000_000;
+/// It gives up a flush behind the last operation later by this much for each byte that the cell moved, ns: what was written
+/// may lie in the page cache, or in that of a server, and goes to its medium at 10 MB/s at least, ...
+const FLUSH_NS_PER_BYTE: u64 = 100;
+/// ... up to this many.
+const FLUSH_BYTES_MAX: u64 = 16 << 30;
 /// While the worker waits for what is in flight at the end, it checks this often whether to give
 /// up, ns.
 const DRAIN_CHECK_NS: u64 = 50_000_000;
@@ -52,6 +57,8 @@ pub(super) struct WorkerLoop<S: Source> {
     now_ns: u64,
     window_start_ns: u64,
     window_end_ns: u64,
+    /// When the loop looks next whether the worker's time is over; 0: each time.
+    look_ns: u64,
     /// The integral of operations in flight, up to `area_until_ns`.
     area: u128,
     area_until_ns: u64,
@@ -65,10 +72,20 @@ pub(super) struct WorkerLoop<S: Source> {
     /// Findings of verification; None where content is not verified.
     tally: Option<Box<Verification>>,
     flushes: Flushes,
-    /// The worker's time or share is over, for this reason, and its source gives what ends it.
-    closing: Option<Ended>,
+    /// The worker's time or share is over, and its source gives what ends it.
+    closing: Option<Closing>,
     pub(super) ended: Ended,
     hung: Option<Hung>,
+}
+
+/// The flushes behind a worker's last operation.
+#[derive(Clone, Copy, Debug)]
+struct Closing {
+    /// Why it ends.
+    why: Ended,
+    /// Operations that had ended when one last did, and when that was, ns.
+    done: u64,
+    since_ns: u64,
 }
 
 impl Flushes {
@@ -92,6 +109,7 @@ impl Flushes {
 impl<S: Source> WorkerLoop<S> {
     pub(super) fn new(slots: u32, batch_max: u32, start_ns: u64, limits: &Limits) -> Self {
         let window_start_ns = start_ns + limits.ramp_ns;
+        let window_end_ns = limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t);
         Self {
             in_flight: InFlight::new(slots),
             batch: Vec::with_capacity(slots as usize),
@@ -101,7 +119,8 @@ impl<S: Source> WorkerLoop<S> {
             moved_bytes: 0,
             now_ns: start_ns,
             window_start_ns,
-            window_end_ns: limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t),
+            window_end_ns,
+            look_ns: window_end_ns,
             area: 0,
             area_until_ns: start_ns,
             carried_in_ns: 0,
@@ -140,10 +159,7 @@ impl<S: Source> WorkerLoop<S> {
             if !w.recorder.measuring() && self.now_ns >= self.window_start_ns {
                 self.begin_window(w);
             }
-            if self.now_ns >= self.window_end_ns {
-                if self.closes(w, Ended::Time) {
-                    continue;
-                }
+            if self.now_ns >= self.look_ns && self.is_over(w) {
                 break Ok(());
             }
             if w.control.stop.load(Ordering::Relaxed) {
@@ -161,7 +177,7 @@ impl<S: Source> WorkerLoop<S> {
                 if self.closes(w, ended) {
                     continue;
                 }
-                self.ended = self.closing.unwrap_or(ended);
+                self.ended = self.closing.map_or(ended, |closing| closing.why);
                 break Ok(());
             }
             let wait = self.fill(w, engine, buffers);
@@ -169,6 +185,9 @@ impl<S: Source> WorkerLoop<S> {
                 break Err(e);
             }
         };
+        if self.closing.is_some() {
+            w.control.closing.fetch_sub(1, Ordering::Relaxed);
+        }
         self.end_window(w);
         let drained = self.drain(w, engine, buffers);
         if let Some(map) = &w.verify
@@ -187,11 +206,54 @@ impl<S: Source> WorkerLoop<S> {
         if self.closing.is_some() || !w.recorder.measuring() || !w.source.close(self.now_ns) {
             return false;
         }
-        self.closing = Some(why);
+        let done = w.recorder.ops + w.recorder.errors;
+        self.closing = Some(Closing { why, done, since_ns: self.now_ns });
+        w.control.closing_bytes.fetch_add(self.moved_bytes, Ordering::Relaxed);
+        // Before it is counted: the coordinator must not take the time of another for its own.
+        w.control.closing_until_ns.fetch_max(self.now_ns, Ordering::Relaxed);
+        w.control.closing.fetch_add(1, Ordering::Release);
         self.held = None;
-        self.window_end_ns = u64::MAX;
+        (self.window_end_ns, self.look_ns) = (u64::MAX, 0);
         w.limits.share = Share::ALL;
         true
+    }
+
+    /// Whether the worker's time is over: that of its window, or that in which something of what ends it must complete.
+    #[cold]
+    fn is_over(&mut self, w: &mut Worker<S>) -> bool {
+        if self.closing.is_none() && !self.closes(w, Ended::Time) {
+            return true;
+        }
+        let Some(closing) = &mut self.closing else { return false };
+        let done = w.recorder.ops + w.recorder.errors;
+        if done > closing.done {
+            (closing.done, closing.since_ns) = (done, self.now_ns);
+        }
+        // A flush takes as long as what it flushes; what is still in flight before it does not.
+        let is_flush = self.in_flight.iter().all(|slot| slot.op.kind == OpKind::Flush);
+        let patience_ns = if is_flush {
+            let bytes = w.control.closing_bytes.load(Ordering::Relaxed).min(FLUSH_BYTES_MAX);
+            w.control.flush_ns + bytes * FLUSH_NS_PER_BYTE
+        } else {
+            GIVE_UP_NS
+        };
+        let until_ns = closing.since_ns.saturating_add(patience_ns);
+        // A worker that waits in the flush itself can't look: the coordinator does.
+        w.control.closing_until_ns.fetch_max(until_ns, Ordering::Relaxed);
+        if self.now_ns < until_ns {
+            return false;
+        }
+        self.hangs();
+        true
+    }
+
+    /// What is in flight is given up.
+    fn hangs(&mut self) {
+        let submitted_ns = self.in_flight.iter().map(|slot| slot.submitted_ns);
+        let oldest_ns = self.now_ns.saturating_sub(submitted_ns.min().unwrap_or(self.now_ns));
+        let ops = self.in_flight.len() as u64;
+        self.hung = Some(Hung { ops, oldest_ns, stuck_workers: 0 });
+        self.ended = Ended::Hung;
     }
 
     /// Waits for what is still in flight: it belongs to no window, but the kernel holds its
@@ -203,17 +265,16 @@ impl<S: Source> WorkerLoop<S> {
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> io::Result<()> {
-        let mut give_up_ns = w.clock.now_ns() + GIVE_UP_NS;
+        // What hangs at its end already has had its time.
+        let patience_ns = if self.hung.is_some() { 0 } else { GIVE_UP_NS };
+        let mut give_up_ns = w.clock.now_ns() + patience_ns;
         let mut has_checked = false;
         while self.in_flight.len() > 0 {
-            let now_ns = w.clock.now_ns();
+            self.now_ns = w.clock.now_ns();
+            let now_ns = self.now_ns;
             // A worker that had no processor meanwhile checks once more.
             if now_ns >= give_up_ns && has_checked {
-                let submitted_ns = self.in_flight.iter().map(|slot| slot.submitted_ns);
-                let oldest_ns = now_ns.saturating_sub(submitted_ns.min().unwrap_or(now_ns));
-                let ops = self.in_flight.len() as u64;
-                self.hung = Some(Hung { ops, oldest_ns, stuck_workers: 0 });
-                self.ended = Ended::Hung;
+                self.hangs();
                 if let Some(map) = &w.verify {
                     self.in_flight.iter().for_each(|slot| map.abandon(&slot.op));
                 }
