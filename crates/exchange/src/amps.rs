@@ -211,6 +211,7 @@ impl Reading<'_, '_> {
             filename,
             notes,
             traps,
+            check: None,
         })
     }
 
@@ -251,7 +252,7 @@ impl Reading<'_, '_> {
             );
             self.found.note(&span, words);
             let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.found.trap(&span, words);
+            self.found.judged_trap(&span, words);
         }
     }
 }

@@ -171,6 +171,12 @@ impl<'a, 'f> Reading<'a, 'f> {
         self.found.trap(&span, words);
     }
 
+    /// One that a run gives a verdict on.
+    fn judged_trap(&mut self, letter: char, words: impl Into<String>) {
+        let span = self.span(letter);
+        self.found.judged_trap(&span, words);
+    }
+
     /// A size with one of the letters K, M, G, T, or `b` for blocks.
     fn bytes(&mut self, letter: char, text: &str) -> Option<u64> {
         let blocks = text.strip_suffix(['b', 'B']).and_then(|n| n.parse::<u64>().ok());
@@ -267,7 +273,18 @@ impl<'a, 'f> Reading<'a, 'f> {
         let engine = caching.is_mapped.then_some("mmap");
         let filename = self.targets.into_iter().next();
         let (name, direct) = ("diskspd".to_owned(), caching.direct);
-        Some(Job { name, toml, spec, engine, direct, uncached: false, filename, notes, traps })
+        Some(Job {
+            name,
+            toml,
+            spec,
+            engine,
+            direct,
+            uncached: false,
+            filename,
+            notes,
+            traps,
+            check: None,
+        })
     }
 
     /// Threads of a target, and outstanding requests of each.
@@ -421,7 +438,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             } else {
                 "buffered I/O is diskspd's default, and measures the file cache: give -Sh"
             };
-            self.trap('S', words);
+            self.judged_trap('S', words);
         }
         if write_percent > 0 && self.find('Z').is_none() {
             let words = "diskspd's default content is one pattern of 256 bytes, which compresses and deduplicates: give -Zr or -Z1M";
@@ -432,7 +449,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         }
         if write_percent < 100 {
             let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.trap('w', words);
+            self.judged_trap('w', words);
         }
         if self.find('b').is_none() {
             self.trap('b', "without -b the block is 64 KiB");

@@ -57,6 +57,8 @@ pub struct Job {
     pub notes: Vec<Note>,
     /// What the job may not do as its writer expects.
     pub traps: Vec<Note>,
+    /// Reads back what this job wrote, once its group has ended.
+    pub check: Option<Box<Job>>,
 }
 
 /// A remark at an option.
@@ -66,6 +68,14 @@ pub struct Note {
     pub at: String,
     /// The remark, in a sentence.
     pub words: String,
+    /// A run finds it out by itself, from what it measured: it gives a verdict.
+    pub is_judged: bool,
+}
+
+impl Note {
+    pub(crate) fn new(at: String, words: impl Into<String>) -> Self {
+        Self { at, words: words.into(), is_judged: false }
+    }
 }
 
 impl JobFile {
@@ -201,7 +211,7 @@ pub fn parse_command_line(
         }
     }?;
     let at = command_line::ORIGIN;
-    let notes = notes.into_iter().map(|words| Note { at: at.to_owned(), words });
+    let notes = notes.into_iter().map(|words| Note::new(at.to_owned(), words));
     if let Some(job) = file.groups.first_mut().and_then(|group| group.first_mut()) {
         job.notes.splice(0..0, notes);
     }
@@ -302,13 +312,7 @@ fn jobs(
             }
             Ok(mut job) => {
                 // Jobs of one name are legal in fio; cells go by their names.
-                let base = job.name.clone();
-                let mut number = 2;
-                while names.contains(&job.name) {
-                    job.name = format!("{base}-{number}");
-                    number += 1;
-                }
-                names.push(job.name.clone());
+                make_unique(&mut job.name, &mut names);
                 read.push(Some(job));
             }
         }
@@ -316,10 +320,37 @@ fn jobs(
     if !refused.is_empty() {
         return Err(problem(&lines.files, refused));
     }
+    // A job that another one ends has not written everything, and what others do to its file is not its own.
+    let is_ended = sections.iter().any(|section| section.flag("exitall"));
+    let is_shared = |name: &Option<String>, group: &[usize]| {
+        let of_name = group.iter().filter(|at| sections[**at].value("filename") == name.as_deref());
+        name.is_some() && of_name.count() > 1
+    };
+    for (number, job) in read.iter_mut().enumerate() {
+        let Some(job) = job else { continue };
+        let group = groups.iter().find(|group| group.jobs.contains(&number));
+        if is_ended || group.is_some_and(|group| is_shared(&job.filename, &group.jobs)) {
+            job.check = None;
+        } else if let Some(check) = &mut job.check {
+            check.name = format!("{}-verify", job.name);
+            make_unique(&mut check.name, &mut names);
+        }
+    }
     let mut of = |group: &layout::Group| -> Vec<Job> {
         group.jobs.iter().filter_map(|job| read[*job].take()).collect()
     };
     Ok(JobFile { name, groups: groups.iter().map(&mut of).collect() })
+}
+
+/// Makes a name differ from those before it.
+fn make_unique(name: &mut String, names: &mut Vec<String>) {
+    let base = name.clone();
+    let mut number = 2;
+    while names.contains(name) {
+        *name = format!("{base}-{number}");
+        number += 1;
+    }
+    names.push(name.clone());
 }
 
 /// An option, or another place, that can't be honoured.

@@ -52,7 +52,7 @@ impl<'a> Found<'a> {
 
     /// Something that changes no result, or whose meaning needs a word.
     pub(crate) fn note(&mut self, span: &Range<usize>, words: impl Into<String>) {
-        let note = Note { at: self.at(span), words: words.into() };
+        let note = Note::new(self.at(span), words);
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -60,7 +60,15 @@ impl<'a> Found<'a> {
 
     /// What is not measured as the writer of the text may expect.
     pub(crate) fn trap(&mut self, span: &Range<usize>, words: impl Into<String>) {
-        let trap = Note { at: self.at(span), words: words.into() };
+        self.add_trap(Note::new(self.at(span), words));
+    }
+
+    /// One that a run gives a verdict on.
+    pub(crate) fn judged_trap(&mut self, span: &Range<usize>, words: impl Into<String>) {
+        self.add_trap(Note { is_judged: true, ..Note::new(self.at(span), words) });
+    }
+
+    fn add_trap(&mut self, trap: Note) {
         if !self.traps.contains(&trap) {
             self.traps.push(trap);
         }

@@ -130,6 +130,7 @@ impl Reading<'_, '_> {
             filename: None,
             notes,
             traps,
+            check: None,
         })
     }
 

@@ -54,6 +54,7 @@ const SEEDS: &[&str] = &[
     "[s]\nrw=randwrite\npercentage_random=30\nss=iops_slope:0.3%\nss_dur=30s\nss_ramp=5\nruntime=1h\nsize=20%\nstartdelay=3\nflow=2\nkb_base=1000\nbs=4kib\n",
     "include common.inc\n[z]\nrw=read\nzonemode=strided\nzonesize=1m\nzoneskip=3m\nsize=${SIZE}\nfsync=8\nbuffer_compress_percentage=50\n[n]\nnrfiles=7\nsize=70m\nrw=rw\nrandom_distribution=normal:20\n",
     "[m]\nrw=randrw\nfsync=4\nnumber_ios=100\noffset=25%\nsize=1g\nfilename=x\n[n]\nstonewall\nrw=write\nbsrange=3k-10k\nsize=100m\n[o]\nstonewall\nnrfiles=3\nsize=1m\nbs=64k\n",
+    "[global]\nname=all\nverify=md5\nioengine=libaio\n[v]\nname=w\nrw=randwrite\nbs=4k\nsize=8m\nnumjobs=2\niodepth=4\n[d]\nstonewall\nfilename=/dev/x\nsize=10000\noffset=1m\nrw=write\nbs=3k\nloops=2\n",
     "$ SIZE=2g sudo -E fio --name=a --size=${SIZE} --rw=rw --output=x 2>&1 > y | tee z",
     "fio --ioengine=libaio --size=1g --name='a b' --rw randread --bs=4k --time_based --runtime=5 \\\n --name=b --stonewall --rw=randwrite --random_distribution=pareto:0.2",
 ];
@@ -142,6 +143,14 @@ const WORDS: &[&str] = &[
     "fill_device=1",
     "io_size=50%",
     "verify=md5",
+    "verify=crc32c",
+    "do_verify=0",
+    "latency_target=500us",
+    "latency_percentile=99.9",
+    "name=a",
+    "filename=/dev/x",
+    "size=10000",
+    "rw=randwrite",
     "ba=512",
     "ba=3k",
     "zonesize=64k",
@@ -253,11 +262,12 @@ fn mutated(number: u64) -> String {
 /// What was read is a workload, in its text as well, and its operations are in its range.
 fn judge(read: &JobFile) {
     assert!(read.jobs().count() > 0);
-    for job in read.jobs() {
+    let with_checks = || read.jobs().flat_map(|job| [Some(job), job.check.as_deref()]).flatten();
+    for job in with_checks() {
         assert_eq!(Spec::from_toml(&job.toml).as_ref(), Ok(&job.spec), "{}", job.toml);
         assert_eq!(Spec::from_toml(&job.spec.to_toml()).as_ref(), Ok(&job.spec), "{}", job.toml);
     }
-    let Some(job) = read.jobs().last() else { return };
+    let Some(job) = with_checks().last() else { return };
     let (spec, capacity_bytes) = (&job.spec, 1 << 42);
     let geometry = Geometry { capacity_bytes, align_bytes: 512, workers: spec.threads() };
     let Ok(shared) = Shared::new(spec, 1, &geometry) else { return };

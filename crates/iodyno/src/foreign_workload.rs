@@ -10,6 +10,7 @@ use iodyno_exchange::fio::{Job, JobFile, Note, Process, Surroundings};
 use iodyno_run::{ListedCell, RunRequest, Work};
 use iodyno_target::output::{Folder, Output};
 use iodyno_target::{Direct, TargetName};
+use iodyno_workload::Spec;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -160,6 +161,13 @@ fn each_once<'a>(jobs: &[&'a Job], of: impl Fn(&'a Job) -> &'a Vec<Note>) -> Vec
     jobs.iter().flat_map(|job| of(job)).filter(|note| seen.insert(*note)).collect()
 }
 
+/// What the jobs may not do as their writer expects, unless the run itself finds that out.
+fn show_traps(jobs: &[&Job]) {
+    for trap in each_once(jobs, |job| &job.traps).into_iter().filter(|trap| !trap.is_judged) {
+        remark("note", &format!("{}: {}", trap.at, trap.words));
+    }
+}
+
 /// The jobs of a foreign workload that is varied, which run one after the other.
 pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
     let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
@@ -173,9 +181,7 @@ pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
         )));
     }
     let jobs: Vec<&Job> = file.jobs().collect();
-    for trap in each_once(&jobs, |job| &job.traps) {
-        remark("note", &format!("{}: {}", trap.at, trap.words));
-    }
+    show_traps(&jobs);
     Ok(file)
 }
 
@@ -184,9 +190,7 @@ pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
 pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String>), Failure> {
     let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
     let jobs: Vec<&Job> = file.jobs().collect();
-    for trap in each_once(&jobs, |job| &job.traps) {
-        remark("note", &format!("{}: {}", trap.at, trap.words));
-    }
+    show_traps(&jobs);
     let is_alone = file.groups.iter().all(|group| group.len() == 1);
     if !is_alone && !flags.with.is_empty() {
         let words = format!(
@@ -199,19 +203,19 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
     let mut cells = Vec::new();
     for group in &file.groups {
         let mut members: Vec<_> = group.iter().map(|j| (j.name.clone(), j.spec.clone())).collect();
-        for words in override_all(&mut members, flags, false)? {
+        let words = override_all(&mut members, flags, false)?;
+        let is_changed = !words.is_empty();
+        for words in words {
             if !changes.contains(&words) {
                 changes.push(words);
             }
         }
-        let engine =
-            |name: &str| group.iter().find(|job| job.name == name)?.engine.map(str::to_owned);
-        let mut members = members.into_iter().map(|(name, spec)| ListedCell {
-            engine: engine(&name),
-            ..ListedCell::new(name, spec)
-        });
-        if let Some(first) = members.next() {
-            cells.push(ListedCell { beside: members.collect(), ..first });
+        let specs = members.into_iter().map(|(_, spec)| spec);
+        cells.extend(at_once(group.iter().zip(specs)));
+        // What flags changed may not have written all.
+        if !is_changed && flags.with.is_empty() && flags.on.iter().any(keeps_content) {
+            let checks = group.iter().filter_map(|job| job.check.as_deref());
+            cells.extend(at_once(checks.map(|check| (check, check.spec.clone()))));
         }
     }
     if !flags.with.is_empty() {
@@ -221,6 +225,21 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
     }
     cells.splice(0..0, fill_first::cell(flags)?);
     Ok((file, cells, changes))
+}
+
+/// A cell of jobs that run at the same time, each with what became of its workload.
+fn at_once<'a>(jobs: impl Iterator<Item = (&'a Job, Spec)>) -> Option<ListedCell> {
+    let mut members = jobs.map(|(job, spec)| ListedCell {
+        engine: job.engine.map(str::to_owned),
+        ..ListedCell::new(job.name.clone(), spec)
+    });
+    let first = members.next()?;
+    Some(ListedCell { beside: members.collect(), ..first })
+}
+
+/// Whether reads of a target return what was written.
+const fn keeps_content(target: &TargetName) -> bool {
+    !matches!(target, TargetName::Null { .. } | TargetName::Model(_))
 }
 
 /// What jobs say of engine and page cache, for targets that have them.

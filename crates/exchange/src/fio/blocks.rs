@@ -204,7 +204,7 @@ impl Reading<'_> {
             "with several block sizes addresses are independent draws, as with norandommap"
         };
         let at = self.section.place.at(self.files);
-        self.notes.push(Note { at, words: words.to_owned() });
+        self.notes.push(Note::new(at, words));
         "\"uniform\"".to_owned()
     }
 

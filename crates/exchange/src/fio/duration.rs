@@ -208,7 +208,9 @@ impl Reading<'_> {
         let each = |clones: u64| clones.saturating_mul(loops);
         let size = match (self.extent_of("size"), region.each_bytes) {
             // A job may move more than its file has.
-            (Some(Extent::Bytes(size)), Some(_)) if size > 0 => Some(size),
+            (Some(Extent::Bytes(size)), Some(_)) if size > 0 && !self.begins_another_block() => {
+                Some(size)
+            }
             (_, each) => each,
         };
         // fio ends with the last block that fits into each file.

@@ -74,6 +74,13 @@ impl Reading<'_> {
             }
             (size, _) => size,
         };
+        let size = match size {
+            Some(Extent::Bytes(bytes)) if self.begins_another_block() => {
+                let block = blocks[0][0].0.max(1);
+                Some(Extent::Bytes(bytes.checked_next_multiple_of(block).unwrap_or(bytes)))
+            }
+            size => size,
+        };
         let is_shared = self.opt("filename").or(self.opt("uri")).is_some();
         let each_bytes = match size {
             Some(Extent::Bytes(bytes)) => Some(bytes),
@@ -96,6 +103,16 @@ impl Reading<'_> {
             (None, _) => 0,
         };
         Region { size, each_bytes, is_shared, threads, files: nrfiles, step }
+    }
+
+    /// Whether the last block of a walk may go beyond `size`: on a device, which goes on there, fio issues each block that
+    /// begins before. A file of `size` ends with its last whole block.
+    pub(super) fn begins_another_block(&self) -> bool {
+        let is_device = |name: &str| name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
+        self.section.value("filename").is_some_and(|name| is_device(name) && !name.contains(':'))
+            && matches!(self.section.value("rw"), None | Some("read" | "write"))
+            && !["bssplit", "bsrange", "ba", "filesize"].iter().any(|name| self.opt(name).is_some())
+            && self.section.value("bs").is_none_or(|bs| !bs.contains(','))
     }
 
     /// The bytes that the job takes of the target, from its start; None where they are not known.
@@ -191,7 +208,7 @@ impl Reading<'_> {
                 let at = place.at(self.files);
                 let words =
                     format!("its file is part {} of {count} equal ones of the target", number + 1);
-                self.notes.push(Note { at, words });
+                self.notes.push(Note::new(at, words));
                 (percent(start as f64), percent((start + size).min(100) as f64))
             }
             (part, Extent::Bytes(offset), Some(Extent::Bytes(size))) => {
@@ -202,7 +219,7 @@ impl Reading<'_> {
                 if from > 0 {
                     let at = self.section.place.at(self.files);
                     let words = format!("its file begins at {} of the target", size_text(from));
-                    self.notes.push(Note { at, words });
+                    self.notes.push(Note::new(at, words));
                 }
                 let start = offset.saturating_add(from);
                 steps.push(start);

@@ -2,12 +2,13 @@
 
 use super::blocks::sizes;
 use super::layout::Surround;
-use super::lines::Section;
+use super::lines::{Opt, Section};
 use super::reading::{KINDS, Reading, Walk};
 use super::{Job, Refusal, Surroundings};
 use iodyno_catalog::File;
 use iodyno_workload::Spec;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// A rate below this, bytes a second, was hardly meant so.
 const SLOW_RATE: u64 = 65_536;
@@ -22,7 +23,14 @@ pub(super) fn job(
     let mut reading = Reading::new(section, files, around);
     let job = reading.job(place);
     match job {
-        Some(job) if reading.refused.is_empty() => Ok(job),
+        Some(mut job) if reading.refused.is_empty() => {
+            if reading.writes_all() {
+                let place = Surround { delay_ns: 0, ..*place };
+                let check = Reading::new(&reads_of(section), files, around).job(&place);
+                job.check = check.map(|check| Box::new(Job { traps: Vec::new(), ..check }));
+            }
+            Ok(job)
+        }
         _ => {
             // No job goes without a word.
             if reading.refused.is_empty() {
@@ -34,7 +42,64 @@ pub(super) fn job(
     }
 }
 
+/// The options that a job has in common with the one that reads back what it wrote.
+const OF_CHECK: &[&str] = &[
+    "ioengine",
+    "iodepth",
+    "direct",
+    "buffered",
+    "uncached",
+    "bs",
+    "kb_base",
+    "size",
+    "filesize",
+    "offset",
+    "offset_increment",
+    "filename",
+    "uri",
+    "nrfiles",
+    "file_service_type",
+    "numjobs",
+    "verify",
+];
+
+/// The section of the job that reads back what another one wrote.
+fn reads_of(section: &Section) -> Section {
+    let place = section.opt("rw").map_or(&section.place, |opt| &opt.place).clone();
+    let (name, value) = ("rw".to_owned(), Some("read".to_owned()));
+    let read = Opt { name: name.clone(), key: name, value, place, unset: None };
+    let of_both = section.options.iter().filter(|opt| OF_CHECK.contains(&opt.key.as_str()));
+    Section {
+        name: format!("{}-verify", section.job_name()),
+        place: section.place.clone(),
+        options: of_both.cloned().chain([Arc::new(read)]).collect(),
+        from_global: 0,
+    }
+}
+
 impl Reading<'_> {
+    /// Whether the job's content is verified, and each block of its files is written: fio reads them back then.
+    fn writes_all(&self) -> bool {
+        const PARTLY: &[&str] = &[
+            "number_ios",
+            "io_size",
+            "runtime",
+            "ss",
+            "norandommap",
+            "random_distribution",
+            "percentage_random",
+            "zonemode",
+            "bssplit",
+            "bsrange",
+            "ba",
+            "fill_device",
+        ];
+        self.verifies()
+            && matches!(self.section.value("rw"), Some("write" | "randwrite"))
+            && self.section.value("do_verify") != Some("0")
+            && !PARTLY.iter().any(|name| self.opt(name).is_some())
+    }
+
     fn job(&mut self, place: &Surround<'_>) -> Option<Job> {
         self.sift();
         let blocks = self.blocks();
@@ -106,12 +171,13 @@ impl Reading<'_> {
         let notes = std::mem::take(&mut self.notes);
         let traps = std::mem::take(&mut self.traps);
         let uncached = !direct && self.flag("uncached");
-        Some(Job { name, toml, spec, engine, direct, uncached, filename, notes, traps })
+        let check = None;
+        Some(Job { name, toml, spec, engine, direct, uncached, filename, notes, traps, check })
     }
 
     /// The job's name, and a line about it.
     fn name(&mut self) -> (String, String) {
-        let name = self.text("name").map_or(self.section.name.as_str(), |(name, _)| name);
+        let name = self.section.job_name();
         let origin = self.files.first().map_or("", |file| file.origin.as_str());
         let visible = |text: &str| -> String {
             text.chars()
@@ -283,7 +349,12 @@ impl Reading<'_> {
                 let words = "verifiable content has a form of its own, without a pattern";
                 self.refuse(opt, words, "use verify=crc32c");
             }
-            self.note(opt, "each unit of at most 4 KiB carries its address, writer, generation and a CRC; reads check it, and `iodyno run --verify-only` all of it");
+            let all = if self.writes_all() {
+                "`iodyno run` of this file reads all of it back behind the job, and `--verify-only` later"
+            } else {
+                "`iodyno run --verify-only` all of it"
+            };
+            self.note(opt, format_args!("each unit of at most 4 KiB carries its address, writer, generation and a CRC; reads check it, and {all}"));
             return kind("verifiable");
         }
         if !mix.iter().any(|(kind, _)| *kind == "write") {
@@ -316,16 +387,16 @@ impl Reading<'_> {
         let durable = ["fsync", "fdatasync", "sync"].iter().any(|name| self.flag(name));
         if !direct && has("write") && !durable {
             let words = "buffered writes without fsync are measured into the page cache, not to the device: use direct=1";
-            self.trap(place, words);
+            self.judged_trap(place, words);
         } else if !direct {
-            self.trap(
+            self.judged_trap(
                 place,
                 "buffered I/O is fio's default, and measures the page cache: use direct=1",
             );
         }
         if has("read") && !self.flag("verify") {
             let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.trap(&self.section.place, words);
+            self.judged_trap(&self.section.place, words);
         }
         if let (Some(opt), false, true) = (
             self.opt("iodepth").filter(|opt| opt.value.as_deref() != Some("1")),

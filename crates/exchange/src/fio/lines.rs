@@ -53,6 +53,8 @@ pub(super) struct Section {
     pub(super) place: Place,
     /// Shared by all jobs that have them from `[global]`.
     pub(super) options: Vec<Arc<Opt>>,
+    /// How many of them are from there.
+    pub(super) from_global: usize,
 }
 
 impl Section {
@@ -76,9 +78,11 @@ impl Section {
         self.opt(name).is_some_and(|opt| !matches!(opt.value.as_deref(), Some("0" | "false")))
     }
 
-    /// The job's name.
+    /// The job's name: that of the section, unless the section itself gives another.
     pub(super) fn job_name(&self) -> &str {
-        self.value("name").unwrap_or(&self.name)
+        let own = self.find("name").filter(|(at, _)| *at >= self.from_global);
+        let own = own.and_then(|(_, opt)| opt.value.as_deref()).filter(|name| !name.is_empty());
+        own.unwrap_or(&self.name)
     }
 }
 
@@ -170,7 +174,8 @@ impl<'a> Lines<'a> {
         let options = self.global.clone();
         // Memory is bounded by the number of jobs; one more than is allowed is enough to refuse them.
         if self.jobs.len() <= super::MAX_JOBS {
-            self.jobs.push(Section { name: name.to_owned(), place, options });
+            let from_global = options.len();
+            self.jobs.push(Section { name: name.to_owned(), place, options, from_global });
         }
     }
 

@@ -1,7 +1,7 @@
 //! The options of one section: access by name, the one that counts; and what was refused, noted, or is a trap.
 
 use super::lines::{Opt, Place, Section};
-use super::number::{count, time_ns};
+use super::number::{count, time_ns, time_text};
 use super::options::{Fate, fate, known};
 use super::{Note, Refusal, Surroundings};
 use iodyno_catalog::File;
@@ -109,12 +109,20 @@ impl<'a> Reading<'a> {
     }
 
     pub(super) fn note(&mut self, opt: &Opt, words: impl std::fmt::Display) {
-        let note = Note { at: opt.place.at(self.files), words: format!("`{}`: {words}", opt.name) };
+        let note = Note::new(opt.place.at(self.files), format!("`{}`: {words}", opt.name));
         self.notes.push(note);
     }
 
     pub(super) fn trap(&mut self, place: &Place, words: impl Into<String>) {
-        let trap = Note { at: place.at(self.files), words: words.into() };
+        self.add_trap(Note::new(place.at(self.files), words));
+    }
+
+    /// One that a run gives a verdict on.
+    pub(super) fn judged_trap(&mut self, place: &Place, words: impl Into<String>) {
+        self.add_trap(Note { is_judged: true, ..Note::new(place.at(self.files), words) });
+    }
+
+    fn add_trap(&mut self, trap: Note) {
         if !self.traps.contains(&trap) {
             self.traps.push(trap);
         }
@@ -148,10 +156,14 @@ impl<'a> Reading<'a> {
                 Fate::Flag(why, flag)
                     if self.around.gives(flag.split(' ').next().unwrap_or(flag)) =>
                 {
+                    let flag = flag.split(' ').next().unwrap_or(flag);
                     self.note(opt, format_args!("{why}: it is given by --{flag}"));
                 }
                 Fate::Flag(why, flag) if !Self::is_neutral(opt) => {
                     let words = format!("`{}` can't be honoured from a job: {why}", opt.name);
+                    let limit = self.latency_limit().filter(|_| name.starts_with("latency_"));
+                    let flag =
+                        limit.map_or(flag.to_owned(), |limit| format!("find-rate '{limit}'"));
                     self.refuse(
                         opt,
                         words,
@@ -182,6 +194,15 @@ impl<'a> Reading<'a> {
                 }
             }
         }
+    }
+
+    /// The limit of latency that the job searches for, as `--find-rate` takes it.
+    fn latency_limit(&self) -> Option<String> {
+        let target_ns = time_ns(self.section.value("latency_target")?, 1000).ok()?;
+        let share = self.section.value("latency_percentile").and_then(|text| text.parse().ok());
+        // All operations, which is fio's default, are no percentile.
+        let share = share.filter(|share: &f64| (50.0..100.0).contains(share)).unwrap_or(99.99);
+        Some(format!("p{share}<{}", time_text(target_ns)))
     }
 
     /// Whether an option has the value that turns it off.

@@ -148,6 +148,12 @@ impl<'a, 'f> Reading<'a, 'f> {
         self.found.trap(&span, words);
     }
 
+    /// One that a run gives a verdict on.
+    pub(super) fn judged_trap(&mut self, name: &str, words: impl Into<String>) {
+        let span = self.span(name);
+        self.found.judged_trap(&span, words);
+    }
+
     /// A whole number from `least`.
     pub(super) fn count(&mut self, name: &str, least: u64) -> u64 {
         let text = self.text(name);

@@ -12,7 +12,7 @@ impl Reading<'_, '_> {
             self.trap("file-io-mode", words);
         } else if !direct {
             let words = "buffered I/O is sysbench's default, and measures the page cache: add --file-extra-flags=direct";
-            self.trap("file-extra-flags", words);
+            self.judged_trap("file-extra-flags", words);
         }
         if engine == "libaio" {
             self.trap("file-io-mode", "in async mode sysbench's latency ends when a request is submitted, or when the backlog is full and one completes: iodyno's is that of the I/O, from submission to completion");
@@ -34,7 +34,7 @@ impl Reading<'_, '_> {
             );
             self.trap("file-fsync-freq", words);
         } else if mode.writes && !direct && !self.flag("file-fsync-all") {
-            self.trap(
+            self.judged_trap(
                 "file-fsync-freq",
                 "buffered writes without fsync are measured into the page cache, not to the device",
             );
@@ -45,7 +45,7 @@ impl Reading<'_, '_> {
         }
         if mode.reads {
             let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.trap("file-test-mode", words);
+            self.judged_trap("file-test-mode", words);
         }
         if mode.name == "seqwr" {
             let words = "seqwr writes files that it has just made: on a target whose blocks were written before, iodyno overwrites them, as seqrewr does; a new `--on scratch:` has none";

@@ -166,6 +166,7 @@ impl Reading<'_, '_> {
             filename: lun,
             notes,
             traps,
+            check: None,
         })
     }
 
@@ -370,11 +371,11 @@ impl Reading<'_, '_> {
         }
         if !direct {
             let words = "without openflags=o_direct I/O is buffered, and measures the page cache";
-            self.found.trap(&storage.span, words);
+            self.found.judged_trap(&storage.span, words);
         }
         if reads > 0.0 {
             let words = "reads of blocks that were never written may not touch the medium: vdbench writes a new file first, iodyno does with --fill";
-            self.found.trap(&storage.span, words);
+            self.found.judged_trap(&storage.span, words);
         }
         if is_open {
             let words = "vdbench's response time begins when a thread takes the I/O from its queue: iodyno's service time; what an I/O waits before is in iodyno's response time";
