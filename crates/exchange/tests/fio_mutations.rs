@@ -154,6 +154,7 @@ const WORDS: &[&str] = &[
     "ba=512",
     "ba=3k",
     "zonesize=64k",
+    "zonemode=zbd",
     "zonerange=1m",
     "random_distribution=zipf:1.2",
     "random_distribution=zoned:50/5:30/:20/",

@@ -203,20 +203,16 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
     let mut cells = Vec::new();
     for group in &file.groups {
         let mut members: Vec<_> = group.iter().map(|j| (j.name.clone(), j.spec.clone())).collect();
-        let words = override_all(&mut members, flags, false)?;
-        let is_changed = !words.is_empty();
-        for words in words {
+        for words in override_all(&mut members, flags, false)? {
             if !changes.contains(&words) {
                 changes.push(words);
             }
         }
-        let specs = members.into_iter().map(|(_, spec)| spec);
+        let specs: Vec<Spec> = members.into_iter().map(|(_, spec)| spec).collect();
+        let checks = group.iter().zip(&specs).filter_map(|(job, spec)| check_of(job, spec, flags));
+        let checks: Vec<&Job> = checks.collect();
         cells.extend(at_once(group.iter().zip(specs)));
-        // What flags changed may not have written all.
-        if !is_changed && flags.with.is_empty() && flags.on.iter().any(keeps_content) {
-            let checks = group.iter().filter_map(|job| job.check.as_deref());
-            cells.extend(at_once(checks.map(|check| (check, check.spec.clone()))));
-        }
+        cells.extend(checks.iter().filter_map(|check| at_once([(*check, check.spec.clone())])));
     }
     if !flags.with.is_empty() {
         let words;
@@ -228,13 +224,28 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
 }
 
 /// A cell of jobs that run at the same time, each with what became of its workload.
-fn at_once<'a>(jobs: impl Iterator<Item = (&'a Job, Spec)>) -> Option<ListedCell> {
-    let mut members = jobs.map(|(job, spec)| ListedCell {
+fn at_once<'a>(jobs: impl IntoIterator<Item = (&'a Job, Spec)>) -> Option<ListedCell> {
+    let mut members = jobs.into_iter().map(|(job, spec)| ListedCell {
         engine: job.engine.map(str::to_owned),
         ..ListedCell::new(job.name.clone(), spec)
     });
     let first = members.next()?;
     Some(ListedCell { beside: members.collect(), ..first })
+}
+
+/// The job that reads back what another one wrote with `spec`, where it can.
+fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
+    let check = job.check.as_deref().filter(|_| flags.on.iter().any(keeps_content))?;
+    if job.spec == *spec && flags.with.is_empty() {
+        return Some(check);
+    }
+    // It may not have written all.
+    let words = format!(
+        "what `{}` writes is not read back, since flags change it: `iodyno run --verify-only` does",
+        job.name
+    );
+    remark("note", &words);
+    None
 }
 
 /// Whether reads of a target return what was written.

@@ -34,7 +34,8 @@ impl Reading<'_> {
             }
         };
         if let Some(("zbd", opt)) = self.text("zonemode") {
-            return self.open_zones(mix, is_random && run.is_none(), opt);
+            let is_walk = !is_random && run.is_none();
+            return self.open_zones(mix, (is_random && run.is_none(), is_walk), blocks, opt);
         }
         if let (Some(opt), true) = (
             self.opt("zonesize"),
@@ -67,18 +68,25 @@ impl Reading<'_> {
     fn open_zones(
         &mut self,
         mix: Vec<(&'static str, f64)>,
-        is_random: bool,
+        (is_random, is_walk): (bool, bool),
+        blocks: &[Vec<(u64, f64)>; 3],
         opt: &Opt,
     ) -> Option<(Vec<(&'static str, f64)>, Walk)> {
         let is_write = matches!(mix.as_slice(), [("write", _)]);
+        let zone = self.count("zonesize").unwrap_or(0);
+        let fits = blocks[1].iter().all(|(bytes, _)| zone.is_multiple_of((*bytes).max(1)));
+        if is_walk && is_write && fits && self.count("numjobs").unwrap_or(1) <= 1 {
+            self.note(opt, "on a device without zones a walk goes through them in their order, as through any range; a zone that is full begins again without a reset");
+            return Some((mix, Walk::Sequential));
+        }
         if !is_random || !is_write {
-            let words = "`zonemode=zbd` can't be honoured here: iodyno has no zoned devices, and random writes alone have zones that it emulates";
+            let words = "`zonemode=zbd` can't be honoured here: iodyno has no zoned devices, and writes alone have zones that it emulates";
             self.refuse(opt, words, "use a device without zones, and remove the line");
             return None;
         }
         let (zone, open) = (self.count("zonesize"), self.count("max_open_zones"));
         let (Some(zone), Some(open)) = (zone.filter(|n| *n > 0), open.filter(|n| *n > 0)) else {
-            let words = "without zones of the device their size and number are not known";
+            let words = "`zonemode=zbd` on a device without zones needs their size and number";
             self.refuse(opt, words, "give zonesize and max_open_zones");
             return None;
         };

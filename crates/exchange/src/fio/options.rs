@@ -110,6 +110,8 @@ const NOTED: &[(&str, &str)] = &[
     ),
     ("serialize_overlap", "with verifiable content operations never overlap"),
     ("rate_cycle", "a rate is exact over any time"),
+    ("sqthread_poll", "the worker submits by itself, and its CPU time shows it"),
+    ("sqthread_poll_cpu", "the worker submits by itself, and its CPU time shows it"),
     ("thinktime_spin", "how a worker waits is chosen by iodyno"),
     ("stonewall", "begins a group"),
     ("time_based", "the job ends by its runtime"),
@@ -179,8 +181,6 @@ const NOTED: &[(&str, &str)] = &[
 
 /// Options that change results and can't be honoured: the reason, and the remedy.
 const REFUSED: &[(&str, &str, &str)] = &[
-    ("sqthread_poll", "the kernel's submission thread is not used", "remove the line"),
-    ("sqthread_poll_cpu", "the kernel's submission thread is not used", "remove the line"),
     ("nowait", "an operation waits where it must (RWF_NOWAIT is not used)", "remove the line"),
     ("force_async", "operations are not forced to the kernel's workers", "remove the line"),
     ("sync_file_range", "it is not issued", "use fdatasync=N for durable writes"),

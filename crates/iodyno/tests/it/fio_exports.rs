@@ -290,8 +290,8 @@ fn has_the_steady_state_of_fio(job: &Value, limit: &str, is_attained: u64) {
     assert_eq!((iops.len(), bw.len()), (2, 2), "{steady}");
     let is_near =
         |a: f64, b: f64| assert!((a - b).abs() <= 1e-5 * a.abs() + 2.0, "{a} {b} {steady}");
-    is_near(number(&steady["data"]["iops_mean"]), (iops[0] + iops[1]) / 2.0);
-    is_near(number(&steady["data"]["bw_mean"]), (bw[0] + bw[1]) / 2.0);
+    is_near(number(&steady["data"]["iops_mean"]), f64::midpoint(iops[0], iops[1]));
+    is_near(number(&steady["data"]["bw_mean"]), f64::midpoint(bw[0], bw[1]));
     iops.iter().zip(&bw).for_each(|(iops, bw)| assert!((iops * 4096.0 / bw - 1.0).abs() < 1e-2));
     let criterion = steady["criterion"].as_str().unwrap().strip_suffix('%').unwrap();
     let criterion: f64 = criterion.parse().unwrap();
