@@ -135,6 +135,8 @@ pub(crate) struct Worker<S> {
     pub(crate) recorder: Recorder,
     /// Slots: the most operations in flight.
     pub(crate) slots: u32,
+    /// The most operations that are submitted together, with one stamp.
+    pub(crate) batch_max: u32,
 }
 
 /// A worker's report at its end, beside its intervals.
@@ -230,7 +232,12 @@ impl<S: Source> Worker<S> {
         let late_ns = self.clock.now_ns().saturating_sub(start_ns);
         self.control.start_late_ns.fetch_max(late_ns, Ordering::Relaxed);
         self.source.start(start_ns);
-        let mut state = WorkerLoop::new(self.slots, engine.batch_max(), start_ns, &self.limits);
+        let mut state = WorkerLoop::new(
+            self.slots,
+            engine.batch_max().min(self.batch_max),
+            start_ns,
+            &self.limits,
+        );
         let mut engine_error = state.work(&mut self, engine, buffers).err();
         if state.ended == Ended::Errors && engine_error.is_none() {
             // The operations in flight at the loss were enough to stop the run.

@@ -181,7 +181,18 @@ impl WorkerParts<'_> {
                 sender.clone(),
             ),
             slots: self.slots(),
+            batch_max: if self.blocks() { 1 } else { u32::MAX },
         }
+    }
+
+    /// Whether some of its operations have no asynchronous form on its engine. Each is submitted by itself then: the
+    /// time that others of a batch take in the system call is not its own.
+    fn blocks(&self) -> bool {
+        let target = &self.plan.targets[self.target];
+        let spec = &self.plan.cell_on(self.target).spec;
+        let issues = spec.issues(OpKind::Trim) || spec.issues(OpKind::WriteZeroes);
+        let is_file = matches!(&target.medium, Medium::File(file) if file.passthrough.is_none());
+        issues && is_file && matches!(target.engine, EngineKind::Uring | EngineKind::Libaio)
     }
 
     /// The most operations that it has in flight.

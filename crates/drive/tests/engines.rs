@@ -593,3 +593,37 @@ fn processes_that_share_a_target_issue_its_operations() {
         }
     }
 }
+
+/// Trims and zeroes of files are system calls that block: their time is that of the call, on engines with a queue too.
+#[test]
+fn what_blocks_is_timed() {
+    for kind in ["trim", "write_zeroes"] {
+        for engine in [EngineKind::Psync, EngineKind::Libaio, EngineKind::Uring] {
+            let depth = if engine.queues() { 8 } else { 1 };
+            let text = |mix: &str| {
+                format!(
+                    "depth = {depth}\nblock = \"256KiB\"\n[mix]\n{mix}\n[limits]\ntime = \"200ms\"\nramp = \"0s\""
+                )
+            };
+            let drive = |mix: &str| {
+                let spec = spec(&text(mix));
+                let plan = plan(&spec, vec![(medium(scratch(8 * MIB), 8 * MIB), engine)]);
+                drive_cell(&plan, &Arc::new(AtomicBool::new(false)), &mut Unobserved)
+            };
+            let cell = match drive(&format!("{kind} = 1")) {
+                Ok(cells) => cells.into_iter().next().unwrap(),
+                // io_uring is switched off here.
+                Err(DriveError::SetUp { .. }) => continue,
+                Err(e) => panic!("{e}"),
+            };
+            let total = cell.total();
+            if total.ops() == 0 {
+                // This file system has no such call.
+                continue;
+            }
+            // One at a time, nearly all of the time.
+            let oio = cell.oio_mean();
+            assert!((0.5..1.01).contains(&oio), "{engine:?} {kind}: {oio}");
+        }
+    }
+}

@@ -69,6 +69,8 @@ pub struct LibaioEngine<'a> {
     pending: Vec<*mut Iocb>,
     events: Box<[IoEvent]>,
     taken: usize,
+    /// Operations without an asynchronous form: the next turn executes them.
+    blocking: Vec<(u32, Op)>,
     at_once: Vec<(u32, i32)>,
     /// Completions are read from the mapped ring.
     pub reaps_in_user_space: bool,
@@ -98,6 +100,7 @@ impl<'a> LibaioEngine<'a> {
             pending: Vec::with_capacity(slots),
             events: vec![IoEvent::default(); slots].into(),
             taken: 0,
+            blocking: Vec::with_capacity(slots),
             at_once: Vec::with_capacity(slots),
             reaps_in_user_space: false,
         };
@@ -199,7 +202,7 @@ impl Engine for LibaioEngine<'_> {
             OpKind::Write => IOCB_CMD_PWRITE,
             OpKind::Flush => IOCB_CMD_FDSYNC,
             OpKind::Trim | OpKind::WriteZeroes => {
-                self.at_once.push((slot, range_ops::carry_out(&self.medium, op)));
+                self.blocking.push((slot, *op));
                 return;
             }
         };
@@ -230,6 +233,9 @@ impl Engine for LibaioEngine<'_> {
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         if !self.pending.is_empty() {
             self.submit_pending()?;
+        }
+        for (slot, op) in self.blocking.drain(..) {
+            self.at_once.push((slot, range_ops::carry_out(&self.medium, &op)));
         }
         if self.reaps_in_user_space {
             self.reap_ring();

@@ -1,7 +1,7 @@
 //! NVMe commands by io_uring (`IORING_OP_URING_CMD` on the character device of a namespace): no file system, no
 //! scheduler, no splitting and merging between the worker and the driver. Linux 5.19.
 
-use super::uring::{Requests, UringEngine, register_buffers, set_up, yes_no};
+use super::uring::{NoRequest, Requests, UringEngine, register_buffers, set_up, yes_no};
 use super::{EngineOptions, NvmeNamespace};
 use crate::memory::Buffers;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -167,7 +167,7 @@ impl Requests for NvmeRequests<'_> {
     type Cqe = cqueue::Entry32;
 
     #[inline]
-    fn request(&mut self, slot: u32, op: &Op) -> Result<squeue::Entry128, i32> {
+    fn request(&mut self, slot: u32, op: &Op) -> Result<squeue::Entry128, NoRequest> {
         let mut command = Command { namespace: self.namespace.number, ..Command::default() };
         let (first, blocks) =
             (op.offset_bytes >> self.block_shift, op.len_bytes >> self.block_shift);
@@ -193,7 +193,7 @@ impl Requests for NvmeRequests<'_> {
         }
         if matches!(op.kind, OpKind::Read | OpKind::Write | OpKind::WriteZeroes) {
             let Some(count) = blocks.checked_sub(1).filter(|count| *count < BLOCKS_MAX) else {
-                return Err(-libc::EINVAL);
+                return Err(NoRequest::Failed(-libc::EINVAL));
             };
             (command.cdw10, command.cdw11) = (first as u32, (first >> 32) as u32);
             command.cdw12 = count | if op.fua { FUA } else { 0 };

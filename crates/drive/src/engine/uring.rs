@@ -241,6 +241,15 @@ macro_rules! on_file {
 on_file!(types::Fixed);
 on_file!(types::Fd);
 
+/// Why an operation has no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRequest {
+    /// It fails with this negative error number.
+    Failed(i32),
+    /// It has no asynchronous form: the next turn executes it.
+    Blocking,
+}
+
 /// The requests that a ring is given for operations.
 pub trait Requests {
     /// The form of a request.
@@ -248,8 +257,13 @@ pub trait Requests {
     /// The form of a completion.
     type Cqe: cqueue::EntryMarker;
 
-    /// The request for an operation in a slot; or, where there is none, the result of its execution.
-    fn request(&mut self, slot: u32, op: &Op) -> Result<Self::Sqe, i32>;
+    /// The request for an operation in a slot.
+    fn request(&mut self, slot: u32, op: &Op) -> Result<Self::Sqe, NoRequest>;
+
+    /// Executes an operation that has none; bytes covered, or the negative error number.
+    fn carry_out(&self, _: &Op) -> i32 {
+        -libc::EOPNOTSUPP
+    }
 
     /// Bytes moved, or the negative error number, of a completion.
     fn result(&self, slot: u32, result: i32) -> i32;
@@ -288,15 +302,19 @@ impl Requests for FileRequests<'_> {
     type Cqe = cqueue::Entry;
 
     #[inline]
-    fn request(&mut self, slot: u32, op: &Op) -> Result<squeue::Entry, i32> {
+    fn request(&mut self, slot: u32, op: &Op) -> Result<squeue::Entry, NoRequest> {
         if matches!(op.kind, OpKind::Trim | OpKind::WriteZeroes) {
-            return Err(range_ops::carry_out(self.medium, op));
+            return Err(NoRequest::Blocking);
         }
         Ok(if self.fixed_file {
             self.entry_on(types::Fixed(0), slot, op)
         } else {
             self.entry_on(types::Fd(self.fd), slot, op)
         })
+    }
+
+    fn carry_out(&self, op: &Op) -> i32 {
+        range_ops::carry_out(self.medium, op)
     }
 
     #[inline]
@@ -316,6 +334,8 @@ pub struct UringEngine<'a, R: Requests> {
     /// Completions taken from the ring, or immediate ones of operations that have no asynchronous
     /// form. One list, so that they are recorded in one place.
     ready: Vec<(u32, i32)>,
+    /// Operations that have no asynchronous form: the next turn executes them.
+    blocking: Vec<(u32, Op)>,
 }
 
 impl<R: Requests> std::fmt::Debug for UringEngine<'_, R> {
@@ -333,7 +353,9 @@ impl<'a, R: Requests> UringEngine<'a, R> {
         requests: R,
         slots: u32,
     ) -> Self {
-        Self { submitter, sq, cq, requests, queued: 0, ready: Vec::with_capacity(slots as usize) }
+        let ready = Vec::with_capacity(slots as usize);
+        let blocking = Vec::with_capacity(slots as usize);
+        Self { submitter, sq, cq, requests, queued: 0, ready, blocking }
     }
 
     fn enter(&mut self, want: u32) -> io::Result<()> {
@@ -372,8 +394,12 @@ impl<R: Requests> Engine for UringEngine<'_, R> {
     fn queue(&mut self, slot: u32, op: &Op) {
         let mut entry = match self.requests.request(slot, op) {
             Ok(entry) => entry,
-            Err(result) => {
+            Err(NoRequest::Failed(result)) => {
                 self.ready.push((slot, result));
+                return;
+            }
+            Err(NoRequest::Blocking) => {
+                self.blocking.push((slot, *op));
                 return;
             }
         };
@@ -402,6 +428,13 @@ impl<R: Requests> Engine for UringEngine<'_, R> {
     #[inline]
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         self.sq.sync();
+        if !self.blocking.is_empty() {
+            // What was queued beside them does not wait for them.
+            self.enter(0)?;
+            for (slot, op) in self.blocking.drain(..) {
+                self.ready.push((slot, self.requests.carry_out(&op)));
+            }
+        }
         let want = u32::from(self.ready.is_empty());
         match wait {
             Wait::No => self.enter(0)?,

@@ -49,6 +49,8 @@ pub(super) struct WorkerLoop<S: Source> {
     /// Slots queued since the last turn; they get one submission stamp.
     batch: Vec<u32>,
     batch_max: usize,
+    /// A batch is one operation, and more may be in flight.
+    is_one_by_one: bool,
     /// An operation from the source whose blocks are in flight: it waits for a completion.
     held: Option<Issue<S::Token>>,
     /// The source is exhausted.
@@ -114,6 +116,7 @@ impl<S: Source> WorkerLoop<S> {
             in_flight: InFlight::new(slots),
             batch: Vec::with_capacity(slots as usize),
             batch_max: batch_max.min(slots) as usize,
+            is_one_by_one: batch_max == 1 && slots > 1,
             held: None,
             is_source_done: false,
             moved_bytes: 0,
@@ -407,7 +410,9 @@ impl<S: Source> WorkerLoop<S> {
             engine.queue(slot, &op);
             self.batch.push(slot);
         }
-        Wait::One
+        // Those that are submitted one by one fill the queue without waiting for one another.
+        let goes_on = self.is_one_by_one && !self.batch.is_empty() && self.in_flight.free() > 0;
+        if goes_on { Wait::No } else { Wait::One }
     }
 
     /// The held operation, or another in its place whose blocks no operation has in flight, for
