@@ -20,6 +20,9 @@ use std::process::ExitCode;
 /// How many failures a run bears where --max-errors says nothing.
 const MAX_ERRORS: u64 = 100;
 
+/// A scratch file has at least so many bytes where nothing says how many.
+const SCRATCH_BYTES: u64 = 64 << 20;
+
 /// What is around a job file that is run: options that are flags of the run are honoured by them.
 #[derive(Debug)]
 pub(crate) struct OfRun<'a>(pub(crate) &'a Run);
@@ -253,7 +256,21 @@ const fn keeps_content(target: &TargetName) -> bool {
     !matches!(target, TargetName::Null { .. } | TargetName::Model(_))
 }
 
-/// What jobs say of engine and page cache, for targets that have them.
+/// The end of what the jobs address, bytes, where they say it: as large a scratch file holds them.
+fn end_bytes(file: &JobFile) -> u64 {
+    let end = |job: &Job| {
+        let step = job.spec.worker_step_bytes().unwrap_or(0);
+        let moved = step.saturating_mul(u64::from(job.spec.threads()) - 1);
+        // On a target without end nothing is rounded away.
+        job.spec
+            .active()
+            .is_in_bytes()
+            .then(|| job.spec.active_on(u64::MAX).1.saturating_add(moved))
+    };
+    file.jobs().filter_map(end).max().unwrap_or(0)
+}
+
+/// What jobs say of engine and page cache, for targets that have them, and how large a scratch file is that has no size.
 pub(crate) fn on_targets(
     file: &JobFile,
     flags: &Run,
@@ -263,6 +280,15 @@ pub(crate) fn on_targets(
         |t: &TargetName| matches!(t, TargetName::Path { .. } | TargetName::Scratch { .. });
     if !request.targets.iter().any(is_real) {
         return Ok(());
+    }
+    let end_bytes = end_bytes(file);
+    for target in &mut request.targets {
+        // The default always has this much.
+        if let TargetName::Scratch { size_bytes: size @ None, .. } = target
+            && end_bytes > SCRATCH_BYTES
+        {
+            *size = Some(end_bytes.checked_next_multiple_of(1 << 20).unwrap_or(end_bytes));
+        }
     }
     let differ = |what: &str, remedy: &str| {
         Failure::input(format!(

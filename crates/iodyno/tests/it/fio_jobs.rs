@@ -246,6 +246,16 @@ fn verified_jobs_are_read_back() {
     }
 }
 
+/// Without a target the scratch file holds the files of all jobs.
+#[test]
+fn a_scratch_file_is_as_large_as_the_jobs() {
+    let place = Place::new();
+    let job = "[global]\nrw=randread\ntime_based\nruntime=50ms\nioengine=psync\n[a]\nsize=40m\n[b]\nsize=20m\nnumjobs=2\n";
+    place.write("sizes.fio", job);
+    let document = place.document("run sizes.fio");
+    assert_eq!(document["run"]["targets"][0]["name"], "scratch:80MiB?direct=no");
+}
+
 /// Example files whose jobs iodyno refuses, with what it says; those whose engine it lacks are not in the list.
 const REFUSED_EXAMPLES: &[(&str, &str)] = &[
     ("cmdprio-bssplit.fio", "`cmdprio_bssplit`"),

@@ -90,7 +90,7 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
 fn why_cached(cell: &Cell, storage: &Storage, reached: Option<&Reached>) -> Option<String> {
     let e = &cell.evidence;
     if e.direct == Some(false) && !is_uncached(cell) {
-        let why = e.why_not_direct.as_deref().unwrap_or("asked for");
+        let why = e.why_not_direct.as_deref().unwrap_or("asked for").trim_end_matches('.');
         return Some(format!(
             "buffered I/O ({why}): the page cache answers for the storage, and writes are durable only after a flush"
         ));

@@ -99,7 +99,7 @@ pub(super) fn set(
 ) -> Result<PageCache, TargetError> {
     let requested = requested(inspection, options);
     if requested == Direct::Off {
-        return Ok(PageCache::used("The page cache was requested.".to_owned()));
+        return Ok(PageCache::used("the page cache was requested".to_owned()));
     }
     let place = inspection.file_system.as_ref().map_or("the device", |fs| &fs.fs_type).to_owned();
     if requested == Direct::Uncached {

@@ -334,7 +334,7 @@ fn the_page_cache_is_used_when_asked_and_only_then() {
     assert!(!buffered.direct && buffered.page_cache);
     assert_eq!(kernel_flags(&buffered) & libc::O_DIRECT as u32, 0);
     assert_eq!(buffered.align_bytes, 1);
-    assert_eq!(buffered.why_not_direct.as_deref(), Some("The page cache was requested."));
+    assert_eq!(buffered.why_not_direct.as_deref(), Some("the page cache was requested"));
     drop(buffered);
     let off = OpenOptions { direct: Direct::Off, ..OpenOptions::read_write() };
     assert!(!open(&name(&path, ""), &off).unwrap().direct);
