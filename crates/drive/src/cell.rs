@@ -75,7 +75,11 @@ pub fn drive_cell(
     log_load::keep(&team.logs, &mut cells);
     early_end.state(&mut cells);
     for target in stuck {
-        let oldest_ns = plan.clock.now_ns().saturating_sub(end_ns);
+        let since_ns = match team.control.closing_since_ns.load(Ordering::Relaxed) {
+            0 => end_ns,
+            since_ns => since_ns.min(end_ns),
+        };
+        let oldest_ns = plan.clock.now_ns().saturating_sub(since_ns);
         let cell = &mut cells[target];
         let hung = Hung { ops: 1, oldest_ns, stuck_workers: 1 };
         cell.evidence.hung.get_or_insert_default().add(&hung);

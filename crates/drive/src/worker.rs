@@ -49,7 +49,9 @@ pub(crate) struct Control {
     pub(crate) closing: AtomicU32,
     /// Bytes that workers had moved when they began to.
     pub(crate) closing_bytes: AtomicU64,
-    /// When the last of those is given up, ns, if nothing completes until then.
+    /// When one of those last had something completed, or began, ns.
+    pub(crate) closing_since_ns: AtomicU64,
+    /// When the last of them is given up, ns, if nothing completes until then.
     pub(crate) closing_until_ns: AtomicU64,
     /// Wakes the workers that wait for the start.
     started: (Mutex<()>, Condvar),
@@ -69,6 +71,7 @@ impl Control {
             flush_ns,
             closing: AtomicU32::new(0),
             closing_bytes: AtomicU64::new(0),
+            closing_since_ns: AtomicU64::new(0),
             closing_until_ns: AtomicU64::new(0),
             started: (Mutex::default(), Condvar::new()),
         }

@@ -242,6 +242,7 @@ impl<S: Source> WorkerLoop<S> {
         };
         let until_ns = closing.since_ns.saturating_add(patience_ns);
         // A worker that waits in the flush itself can't look: the coordinator does.
+        w.control.closing_since_ns.fetch_max(closing.since_ns, Ordering::Relaxed);
         w.control.closing_until_ns.fetch_max(until_ns, Ordering::Relaxed);
         if self.now_ns < until_ns {
             return false;
