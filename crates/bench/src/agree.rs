@@ -170,7 +170,7 @@ impl Drop for Target {
     }
 }
 
-/// What a job did to one kind of operation: operations and bytes a second, and the median of the service time, ns.
+/// What a job did to one kind of operation: operations and bytes a second, and the median time from submission to completion, ns (fio calls it `lat`; its `clat` lacks the call that submits).
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     iops: f64,
@@ -293,7 +293,7 @@ fn run_fio(file: &Path) -> Result<Run, String> {
             let figures = Figures {
                 iops: number(&of["iops"]),
                 bytes_per_s: number(&of["bw_bytes"]),
-                p50_ns: number(&of["clat_ns"]["percentile"]["50.000000"]),
+                p50_ns: number(&of["lat_ns"]["percentile"]["50.000000"]),
             };
             run.insert((section.to_owned(), kind), figures);
         }
@@ -412,7 +412,7 @@ impl Target {
     fn job_file(&self, job: &Job, seconds: u32) -> String {
         let size = if self.zram.is_some() { "" } else { "size=512m\n" };
         format!(
-            "[global]\nioengine=io_uring\ndirect=1\n{}\n{size}runtime={seconds}\ntime_based\nrandrepeat=0\n{}",
+            "[global]\nioengine=io_uring\ndirect=1\n{}\n{size}runtime={seconds}\ntime_based\nrandrepeat=0\nlat_percentiles=1\n{}",
             self.fio, job.text
         )
     }

@@ -1,6 +1,8 @@
 //! One worker: its input, its start and end, and its report. It allocates everything before it
 //! starts; its loop is in `worker/worker_loop.rs`.
 
+#[cfg(test)]
+mod batch_tests;
 mod worker_loop;
 
 use crate::clock::Clock;
@@ -138,8 +140,8 @@ pub(crate) struct Worker<S> {
     pub(crate) recorder: Recorder,
     /// Slots: the most operations in flight.
     pub(crate) slots: u32,
-    /// The most operations that are submitted together, with one stamp.
-    pub(crate) batch_max: u32,
+    /// The most operations that are submitted together, with one stamp; None where the rate of completions decides.
+    pub(crate) submit_batch: Option<u32>,
 }
 
 /// A worker's report at its end, beside its intervals.
@@ -235,12 +237,9 @@ impl<S: Source> Worker<S> {
         let late_ns = self.clock.now_ns().saturating_sub(start_ns);
         self.control.start_late_ns.fetch_max(late_ns, Ordering::Relaxed);
         self.source.start(start_ns);
-        let mut state = WorkerLoop::new(
-            self.slots,
-            engine.batch_max().min(self.batch_max),
-            start_ns,
-            &self.limits,
-        );
+        let batch_max = engine.batch_max();
+        let mut state =
+            WorkerLoop::new(self.slots, (batch_max, self.submit_batch), start_ns, &self.limits);
         let mut engine_error = state.work(&mut self, engine, buffers).err();
         if state.ended == Ended::Errors && engine_error.is_none() {
             // The operations in flight at the loss were enough to stop the run.

@@ -181,7 +181,7 @@ impl WorkerParts<'_> {
                 sender.clone(),
             ),
             slots: self.slots(),
-            batch_max: if self.blocks() { 1 } else { u32::MAX },
+            submit_batch: if self.blocks() { Some(1) } else { cell.spec.submit_batch() },
         }
     }
 

@@ -251,7 +251,6 @@ fn slots_are_used_again_as_in_fio() {
         spec(&format!("rw=randread\nsize=1g\nioengine=libaio\niodepth=16\n{lines}")).batches()
     };
     let none = Batches::default();
-    assert_eq!(of("iodepth_batch=8"), none);
     assert_eq!(of("iodepth_low=4"), Batches { refill_at: Some(4), ..none });
     assert_eq!(of("iodepth_batch_complete_min=10"), Batches { refill_at: Some(6), ..none });
     // Ten at a time until at most four are left.
@@ -261,6 +260,13 @@ fn slots_are_used_again_as_in_fio() {
     assert_eq!(of("thinktime=100"), Batches { think_after: Some(1), ..none });
     assert_eq!(of("thinktime=100\nthinktime_blocks=8"), Batches { think_after: Some(8), ..none });
     assert_eq!(of("flow=3"), Batches { flow: Some(3), ..none });
+    let together =
+        |lines: &str| spec(&format!("rw=randread\nsize=1g\niodepth=16\n{lines}")).submit_batch();
+    assert_eq!(together("ioengine=libaio"), None, "by the rate");
+    assert_eq!(together("ioengine=libaio\niodepth_batch=8"), Some(8));
+    assert_eq!(together("ioengine=libaio\niodepth_batch_submit=0"), Some(16), "all");
+    assert_eq!(together("ioengine=libaio\niodepth_batch=99"), Some(16));
+    assert_eq!(together("ioengine=psync\niodepth_batch=8"), None);
 }
 
 /// Jobs at once begin and end when they say.

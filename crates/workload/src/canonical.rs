@@ -57,6 +57,9 @@ impl fmt::Display for Canonical<'_> {
             writeln!(f, "source = {}", quoted(source))?;
         }
         writeln!(f, "threads = {}\ndepth = {}", spec.threads, spec.depth)?;
+        if let Some(batch) = spec.submit_batch {
+            writeln!(f, "submit_batch = {batch}")?;
+        }
         writeln!(f, "block = {}", blocks(&spec.block))?;
         if let Some(align) = spec.align_bytes {
             writeln!(f, "align = \"{}\"", size_text(align.into()))?;

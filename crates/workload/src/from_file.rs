@@ -100,6 +100,7 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
             .whole("threads")
             .map_or_else(|| log.map_or(1, |log| log.threads()), saturated),
         depth: saturated(record.whole("depth").unwrap_or(1)),
+        submit_batch: record.whole("submit_batch").map(saturated),
         block,
         align_bytes: record.whole("align").map(saturated).or(log.map(|_| 4096)),
         address_align_bytes: record.whole("address_align").map(saturated),

@@ -41,6 +41,9 @@ pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
     let mut faults = Faults::default();
     faults.whole("threads", "the number of threads", spec.threads.into(), MAX_THREADS.into());
     faults.whole("depth", "the depth", spec.depth.into(), MAX_DEPTH.into());
+    if let Some(batch) = spec.submit_batch {
+        faults.whole("submit_batch", "the batch", batch.into(), MAX_DEPTH.into());
+    }
     check_mix(spec, &mut faults);
     check_counted(spec, &mut faults);
     check_blocks(spec, &mut faults);

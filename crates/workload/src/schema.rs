@@ -12,6 +12,7 @@ pub const KEYS: &[Key] = &[
     Key::optional("group", ValueType::List(&ValueType::Text)).such_as("[\"random-read\"]"),
     Key::optional("threads", COUNT),
     Key::optional("depth", COUNT),
+    Key::optional("submit_batch", COUNT),
     block("block"),
     Key::optional("align", ValueType::Bytes),
     Key::optional("address_align", ValueType::Bytes),

@@ -236,6 +236,7 @@ pub struct Spec {
     pub(crate) source: Option<String>,
     pub(crate) threads: u32,
     pub(crate) depth: u32,
+    pub(crate) submit_batch: Option<u32>,
     pub(crate) block: Vec<Block>,
     pub(crate) align_bytes: Option<u32>,
     pub(crate) address_align_bytes: Option<u32>,
@@ -279,6 +280,12 @@ impl Spec {
     /// without think time, at most so many in an open one.
     pub fn depth(&self) -> u32 {
         self.depth
+    }
+
+    /// Operations that a worker submits by one system call, at most, 1 to [`MAX_DEPTH`]; None where the worker decides by the
+    /// rate at which they complete.
+    pub fn submit_batch(&self) -> Option<u32> {
+        self.submit_batch
     }
 
     /// Every address and length is a multiple of this many bytes: a power of two, 512 or above.

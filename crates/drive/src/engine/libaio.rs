@@ -195,6 +195,8 @@ impl<'a> LibaioEngine<'a> {
 }
 
 impl Engine for LibaioEngine<'_> {
+    const HANDS_OVER: bool = true;
+
     #[inline]
     fn queue(&mut self, slot: u32, op: &Op) {
         let opcode = match op.kind {

@@ -41,6 +41,10 @@ pub enum Wait {
 
 /// An engine, as the worker's loop sees it.
 pub trait Engine {
+    /// Whether a turn is a system call that hands what was queued to a device, which goes on by itself. Then the first
+    /// operations of a batch wait until the others are prepared.
+    const HANDS_OVER: bool = false;
+
     /// Takes one operation; the slot's buffer is the engine's until its completion is drained.
     fn queue(&mut self, slot: u32, op: &Op);
 

@@ -390,6 +390,8 @@ impl<'a, R: Requests> UringEngine<'a, R> {
 }
 
 impl<R: Requests> Engine for UringEngine<'_, R> {
+    const HANDS_OVER: bool = true;
+
     #[inline]
     fn queue(&mut self, slot: u32, op: &Op) {
         let mut entry = match self.requests.request(slot, op) {

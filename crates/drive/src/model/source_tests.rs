@@ -68,7 +68,7 @@ fn in_real_time<S: Source + 'static>(sources: Vec<S>, slots: u32) -> Vec<WorkerR
             coverage: None,
             recorder: Recorder::new(0, true, 1_000_000_000, sender.clone()),
             slots,
-            batch_max: u32::MAX,
+            submit_batch: None,
         };
         std::thread::spawn(move || worker.run(&mut NullEngine::new(slots), None))
     });

@@ -122,6 +122,10 @@ impl Reading<'_> {
         let mut toml = String::from("schema = 1\n");
         let _ = writeln!(toml, "about = {}", quoted(&about));
         let _ = writeln!(toml, "threads = {threads}\ndepth = {depth}");
+        if let Some(batch) = self.count("iodepth_batch").filter(|_| queues) {
+            let all = if batch == 0 { depth } else { batch.min(depth) };
+            let _ = writeln!(toml, "submit_batch = {all}");
+        }
         let issued: Vec<&str> = mix.iter().map(|(kind, _)| *kind).collect();
         let of = |kind: &str| &blocks[KINDS.iter().position(|k| *k == kind).unwrap_or(0)];
         let same = issued.iter().all(|kind| of(kind) == of(issued[0]));
@@ -237,8 +241,8 @@ impl Reading<'_> {
         };
         let low = of(self.count("iodepth_low"), depth);
         let reaped = of(self.count("iodepth_batch_complete_min"), 1);
-        // Read for their errors alone.
-        let _ = (self.count("iodepth_batch"), self.count("iodepth_batch_complete_max"));
+        // Read for its errors alone.
+        let _ = self.count("iodepth_batch_complete_max");
         // fio waits for so many completions at a time until the low mark is reached.
         let waits = (depth - low).div_ceil(reaped).max(1);
         let refill_at = depth.saturating_sub(waits.saturating_mul(reaped));
@@ -250,7 +254,6 @@ impl Reading<'_> {
             return (1, None);
         }
         for (name, words) in [
-            ("iodepth_batch", "what is due at a time is submitted together"),
             ("iodepth_low", "a full queue is filled again when so many are in flight"),
             (
                 "iodepth_batch_complete_min",

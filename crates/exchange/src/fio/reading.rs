@@ -250,6 +250,7 @@ impl<'a> Reading<'a> {
             "block" => &["bssplit", "bsrange", "bs"],
             "threads" => &["numjobs"],
             "depth" => &["iodepth"],
+            "submit_batch" => &["iodepth_batch"],
             "address_align" | "align" => &["ba"],
             "worker_step" => &["offset_increment", "numjobs"],
             "refill_at" => &["iodepth_low", "iodepth_batch_complete_min"],
