@@ -208,6 +208,7 @@ impl Reading<'_, '_> {
             engine: None,
             direct,
             uncached: false,
+            drop_cache: None,
             filename,
             notes,
             traps,

@@ -280,6 +280,7 @@ impl<'a, 'f> Reading<'a, 'f> {
             engine,
             direct,
             uncached: false,
+            drop_cache: None,
             filename,
             notes,
             traps,

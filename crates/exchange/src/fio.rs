@@ -15,8 +15,9 @@ mod number;
 mod options;
 mod reading;
 
+use crate::command_line::stem;
 use iodyno_catalog::{File, FileError, Problem};
-use iodyno_workload::Spec;
+use iodyno_workload::{DropCache, Spec};
 use lines::{Lines, Place, Section};
 use reading::Reading;
 use std::path::Path;
@@ -51,6 +52,8 @@ pub struct Job {
     pub direct: bool,
     /// Whether I/O through the page cache leaves nothing there (`RWF_DONTCACHE`).
     pub uncached: bool,
+    /// What leaves the page cache before the job, where its I/O goes through that.
+    pub drop_cache: Option<DropCache>,
     /// What the job runs on, as the file says it.
     pub filename: Option<String>,
     /// Options that change no result, or whose meaning needs a word.
@@ -167,10 +170,9 @@ pub fn parse_sections(
     only: &[String],
     around: &dyn Surroundings,
 ) -> Result<JobFile, Problem> {
-    let name = Path::new(origin).file_stem().and_then(|s| s.to_str()).unwrap_or("job").to_owned();
     let mut lines = Lines::new(around);
     let sections = lines.read(origin, text);
-    jobs(name, origin, lines, sections, only, around)
+    jobs(stem(origin), origin, lines, sections, only, around)
 }
 
 /// Whether a name is a command line of fio: other words stand behind the program's.
@@ -204,7 +206,8 @@ pub fn parse_command_line(
             sections.extend_from_slice(only);
             let text = around.included(Path::new(&path));
             let text = text.map_err(|why| Problem::new(&*path, why))?;
-            parse_sections(&path, &text, &sections, around)
+            let read = lines.read(&path, &text);
+            jobs(stem(&path), &path, lines, read, &sections, around)
         }
         command_line::Jobs::Named(sections) => {
             jobs("fio".to_owned(), command_line::ORIGIN, lines, sections, only, around)
@@ -322,14 +325,15 @@ fn jobs(
     }
     // A job that another one ends has not written everything, and what others do to its file is not its own.
     let is_ended = sections.iter().any(|section| section.flag("exitall"));
-    let is_shared = |name: &Option<String>, group: &[usize]| {
-        let of_name = group.iter().filter(|at| sections[**at].value("filename") == name.as_deref());
-        name.is_some() && of_name.count() > 1
+    let is_shared = |number: usize, group: &[usize]| {
+        let files = layout::files_of(&sections[number]);
+        let of_files = group.iter().filter(|at| layout::files_of(&sections[**at]) == files);
+        files.is_some() && of_files.count() > 1
     };
     for (number, job) in read.iter_mut().enumerate() {
         let Some(job) = job else { continue };
         let group = groups.iter().find(|group| group.jobs.contains(&number));
-        if is_ended || group.is_some_and(|group| is_shared(&job.filename, &group.jobs)) {
+        if is_ended || group.is_some_and(|group| is_shared(number, &group.jobs)) {
             job.check = None;
         } else if let Some(check) = &mut job.check {
             check.name = format!("{}-verify", job.name);

@@ -127,6 +127,7 @@ impl Reading<'_, '_> {
             engine,
             direct,
             uncached: false,
+            drop_cache: None,
             filename: None,
             notes,
             traps,

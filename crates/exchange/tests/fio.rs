@@ -4,7 +4,7 @@
 use iodyno_exchange::fio::{Job, JobFile, Surroundings, parse, parse_command_line, parse_sections};
 use iodyno_units::OpKind;
 use iodyno_workload::{
-    ArrivalKind, Batches, Content, Pattern, Percent, Process, Spec, Steady, SteadyFigure,
+    ArrivalKind, Batches, Content, DropCache, Pattern, Percent, Process, Spec, Steady, SteadyFigure,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -17,6 +17,8 @@ impl Surroundings for Fixed {
         match path.to_str() {
             Some("jobs/common.inc") => Ok("[global]\nbs=16k\n".to_owned()),
             Some("jobs/loop.inc") => Ok("include loop.inc\n".to_owned()),
+            Some("all.fio") => Ok("[global]\nrw=read\n[a]\n[b]\nstonewall\nsize=2g\n".to_owned()),
+            Some("stray.fio") => Ok("rw=read\n[a]\nsize=1g\n".to_owned()),
             _ => Err("there is no such file".to_owned()),
         }
     }
@@ -365,6 +367,9 @@ fn a_command_line_is_a_job_file() {
         "fio --name=a --iodpeth=4",
         "fio 'a.fio",
         "fio a.fio --size=1g",
+        "fio all.fio b.fio",
+        "fio all.fio --name=c --size=1g",
+        "fio --size=1g stray.fio",
         "fio --name=a --client=host",
         "fio --name=a --size=1g --ioengine=rdma",
     ]
@@ -372,6 +377,94 @@ fn a_command_line_is_a_job_file() {
     .map(of)
     .collect();
     insta::assert_snapshot!("command_lines", all.join("\n\n"));
+}
+
+/// Words are taken as fio's `getopt_long_only` takes them: an option has one dash or two, its value may be the next word,
+/// and its name may be cut short. Options beside a job file are those of all its jobs, unless these say otherwise.
+#[test]
+fn the_words_of_a_line_are_taken_as_by_fio() {
+    let tomls = |file: JobFile| -> Vec<String> {
+        let body = |job: &Job| job.toml.lines().skip(2).collect::<Vec<_>>().join("\n");
+        file.jobs().map(body).collect()
+    };
+    let of = |line: &str| tomls(parse_command_line(line, &[], &Fixed).unwrap());
+    let text = "[a]\ndirect=1\niodepth=16\nrw=randwrite\nioengine=libaio\nbs=8k\nsize=1g\nnumjobs=2\nruntime=10\n\
+                group_reporting\nfilename=/dev/x\ngtod_reduce=1\ncreate_on_open=1\n";
+    for line in [
+        "fio -direct=1 -iodepth=16 -rw=randwrite -ioengine=libaio -bs=8k -size=1G -numjobs=2 -runtime=10 -group_reporting \
+         -filename=/dev/x -gtod_reduce=1 -create_on_open=1 -name=a",
+        "fio -name a -direct 1 -iodepth 16 -readwrite randwrite -ioeng libaio -blocksize=8k -size 1g -numj 2 -runtime 10 \
+         --group_rep --filename /dev/x --gtod_reduce 1 --create_on_open 1 -output x -eta never",
+    ] {
+        assert_eq!(of(line), tomls(file(text)), "{line}");
+    }
+    let text = "[global]\nbs=64k\nsize=1g\nrw=read\n[a]\n[b]\nstonewall\nsize=2g\n";
+    for line in ["fio -bs=64k -size=1g all.fio", "fio all.fio --bs=64k --size 1g --rw=write"] {
+        assert_eq!(of(line), tomls(file(text)), "{line}");
+    }
+    assert_eq!(of("fio --size=1g all.fio --section=b").len(), 1);
+}
+
+/// Lists by kind go on from those of `[global]`; a rate of 0 is none; distributions have fio's own parameters.
+#[test]
+fn what_is_left_out_is_as_in_fio() {
+    let body =
+        |text: &str| -> String { job_of(text).toml.lines().skip(2).collect::<Vec<_>>().join("\n") };
+    let is_same = |a: &str, b: &str| assert_eq!(body(a), body(b), "{a}\n{b}");
+    is_same(
+        "[global]\nbs=8k\nrate_iops=100,200\n[a]\nrw=randrw\nsize=1g\nbs=,16k\nrate_iops=,300",
+        "[a]\nrw=randrw\nsize=1g\nbs=8k,16k\nrate_iops=100,300",
+    );
+    is_same("[a]\nrw=read\nsize=1g\nrate=0\nrate_iops=0", "[a]\nrw=read\nsize=1g");
+    is_same("[a]\nrw=read\nsize=1g\nrate=0\nrate_iops=5", "[a]\nrw=read\nsize=1g\nrate_iops=5");
+    for (short, long) in [("zipf", "zipf:1.1"), ("pareto", "pareto:0.2"), ("normal", "normal:0")] {
+        let of = |law: &str| format!("[a]\nrw=randread\nsize=1g\nrandom_distribution={law}");
+        is_same(&of(short), &of(long));
+    }
+}
+
+/// Clones share the files whose names don't have their numbers, and jobs those whose names are the same in the same
+/// folder.
+#[test]
+fn names_decide_which_files_are_shared() {
+    let active = |text: &str| -> Vec<String> {
+        let line =
+            |job: &Job| job.toml.lines().find(|l| l.starts_with("active")).unwrap().to_owned();
+        file(text).jobs().map(line).collect()
+    };
+    let head = "[global]\nrw=randread\nsize=1g\nnumjobs=4\n";
+    for (lines, gib) in [
+        ("", 4),
+        ("filename_format=$jobname.$jobnum.$filenum", 4),
+        ("filename_format=$jobname.$filenum", 1),
+        ("filename_format=data\nnrfiles=2", 1),
+        ("directory=/d\nfilename=f", 1),
+    ] {
+        let found = active(&format!("{head}{lines}\n[a]\n"));
+        assert_eq!(found, [format!("active = \"0B..{gib}GiB\"")], "{lines}");
+    }
+    let two = |a: &str, b: &str| active(&format!("{head}[a]\n{a}\n[b]\n{b}\n"));
+    let (first, second) = ("active = \"0B..1GiB\"", "active = \"1GiB..2GiB\"");
+    assert_eq!(two("filename_format=x", "filename_format=x"), [first, first]);
+    assert_eq!(two("filename_format=$jobname", "filename_format=$jobname"), [first, second]);
+    assert_eq!(two("directory=/d\nfilename=f", "directory=/d/\nfilename=f"), [first, first]);
+    assert_eq!(two("directory=/d\nfilename=f", "directory=/e\nfilename=f"), [first, second]);
+}
+
+/// The page cache is emptied before a job as in fio: what is clean, and what is verified all of it.
+#[test]
+fn the_page_cache_is_dropped_as_in_fio() {
+    for (lines, expected) in [
+        ("rw=read\nsize=1g", Some(DropCache::Clean)),
+        ("rw=read\nsize=1g\ninvalidate=1", Some(DropCache::Clean)),
+        ("rw=read\nsize=1g\ninvalidate=0", None),
+        ("rw=read\nsize=1g\ndirect=1", None),
+    ] {
+        assert_eq!(job(lines).drop_cache, expected, "{lines}");
+    }
+    let job = job_of("[a]\nrw=write\nsize=8m\nverify=crc32c");
+    assert_eq!(job.drop_cache, Some(DropCache::Clean));
+    assert_eq!(job.check.unwrap().drop_cache, Some(DropCache::All));
 }
 
 #[test]

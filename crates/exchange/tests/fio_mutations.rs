@@ -5,9 +5,12 @@
 //! 537th alone, and `IODYNO_FIO_MUTATIONS=1800s` as many as fit into half an hour of a processor. The last long pass:
 //! `bench/runs/2026-11-24-fio-mutations`.
 
+mod mutation_budget;
+
 use iodyno_exchange::fio::{JobFile, Surroundings, parse, parse_command_line};
 use iodyno_units::rng::{self, Generator, RngCore as _, below};
 use iodyno_workload::{Geometry, Shared, Spec, Stream};
+use mutation_budget::Budget;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +59,8 @@ const SEEDS: &[&str] = &[
     "[m]\nrw=randrw\nfsync=4\nnumber_ios=100\noffset=25%\nsize=1g\nfilename=x\n[n]\nstonewall\nrw=write\nbsrange=3k-10k\nsize=100m\n[o]\nstonewall\nnrfiles=3\nsize=1m\nbs=64k\n",
     "[global]\nname=all\nverify=md5\nioengine=libaio\n[v]\nname=w\nrw=randwrite\nbs=4k\nsize=8m\nnumjobs=2\niodepth=4\n[d]\nstonewall\nfilename=/dev/x\nsize=10000\noffset=1m\nrw=write\nbs=3k\nloops=2\n",
     "$ SIZE=2g sudo -E fio --name=a --size=${SIZE} --rw=rw --output=x 2>&1 > y | tee z",
+    "fio -direct=1 -iodepth 16 -rw randwrite -ioeng libaio -size 1g -group_rep -filename_format=$jobname.$filenum -name a",
+    "fio --size=1g --bs=8k, all.fio --section b --unlink 1",
     "fio --ioengine=libaio --size=1g --name='a b' --rw randread --bs=4k --time_based --runtime=5 \\\n --name=b --stonewall --rw=randwrite --random_distribution=pareto:0.2",
 ];
 
@@ -114,6 +119,16 @@ const WORDS: &[&str] = &[
     "\"",
     "'",
     "--name=x",
+    "-rw ",
+    "-",
+    "all.fio",
+    "directory=/d",
+    "filename_format=x",
+    "filename_format=$jobnum",
+    "bs=,4k",
+    "invalidate=1",
+    "$mb_memory",
+    "(1+2)",
     "--",
     "fio ",
     "rw=randread:8",
@@ -193,6 +208,9 @@ impl Surroundings for Fixed {
     fn included(&self, path: &Path) -> Result<String, String> {
         match path.file_name().and_then(|name| name.to_str()) {
             Some("common.inc") => Ok("[global]\nbs=16k\n".to_owned()),
+            Some("all.fio") => {
+                Ok("[global]\nrw=read\n[a]\n[b]\nbs=,16k\ninvalidate=0\n".to_owned())
+            }
             Some("loop.inc") => Ok("include loop.inc\ninclude common.inc\n".to_owned()),
             _ => Err("there is no such file".to_owned()),
         }
@@ -291,13 +309,6 @@ fn judge(read: &JobFile) {
     }
 }
 
-/// The processor time of this thread.
-fn cpu_seconds() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("schedstat");
-    let ns: u64 = text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number of ns");
-    ns / 1_000_000_000
-}
-
 /// Counts of what was read and refused.
 #[derive(Debug, Default)]
 struct Seen {
@@ -318,18 +329,9 @@ fn no_text_breaks_the_parser() {
         };
         judge(&read.unwrap_or_else(|problem| panic!("{seed}\n{problem}")));
     }
-    let asked = std::env::var("IODYNO_FIO_MUTATIONS").unwrap_or(SHORT.to_string());
-    let (count, first) = asked.split_once('@').unwrap_or((&asked, "0"));
-    let first: u64 = first.parse().expect("IODYNO_FIO_MUTATIONS=COUNT[@FIRST]");
-    let (count, seconds) = match count.strip_suffix('s') {
-        Some(seconds) => (u64::MAX - first, seconds.parse().expect("seconds")),
-        None => (count.parse().expect("IODYNO_FIO_MUTATIONS=COUNT[@FIRST]"), u64::MAX),
-    };
+    let budget = Budget::asked("IODYNO_FIO_MUTATIONS", SHORT);
     let (mut seen, began) = (Seen::default(), Instant::now());
-    for number in first..first + count {
-        if number % 256 == 0 && seconds < u64::MAX && cpu_seconds() >= seconds {
-            break;
-        }
+    for number in budget.numbers() {
         let text = mutated(number);
         PEAK.store(LIVE.load(Ordering::Relaxed), Ordering::Relaxed);
         let (before, start) = (LIVE.load(Ordering::Relaxed), Instant::now());
@@ -364,7 +366,7 @@ fn no_text_breaks_the_parser() {
     }
     println!("{seen:?}, {:?} in all", began.elapsed());
     assert!(
-        count < SHORT || seen.read * 20 > seen.texts,
+        seen.texts < SHORT || seen.read * 20 > seen.texts,
         "{seen:?}: mutations leave nothing to read"
     );
 }

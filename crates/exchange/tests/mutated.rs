@@ -3,14 +3,17 @@
 //! refusal lies within the text. Where a reader takes a text, each job has a group, and no group is empty.
 //!
 //! `IODYNO_EXCHANGE_MUTATIONS=1500000@2000000` makes that many of each, from that number, instead of a thousand or two;
-//! `IODYNO_EXCHANGE_MUTATIONS=1@537` the 537th alone. So many of each take about half an hour of a processor. The longest run
-//! so far, of 2026-11-24, was 900 000 of each from 2 000 000 on, in 864 s of a processor: nothing failed.
+//! `IODYNO_EXCHANGE_MUTATIONS=1@537` the 537th alone, and `IODYNO_EXCHANGE_MUTATIONS=1800s` as many as fit into half an hour
+//! of a processor, for each. The last long pass: `bench/runs/2026-11-25-mutations`.
+
+mod mutation_budget;
 
 use iodyno_catalog::Problem;
 use iodyno_exchange::fio::JobFile;
 use iodyno_exchange::{amps, diskspd, sysbench, vdbench};
 use iodyno_units::rng::{self, Generator};
 use iodyno_workload::Spec;
+use mutation_budget::Budget;
 
 /// Number of each by default.
 const SHORT: u64 = 1500;
@@ -213,15 +216,11 @@ fn mutated(random: &mut Generator, texts: &[&str]) -> String {
 }
 
 fn check(name: &str, texts: &[&str], read: Read) {
-    let asked = std::env::var("IODYNO_EXCHANGE_MUTATIONS").unwrap_or(SHORT.to_string());
-    let (count, first) = asked.split_once('@').unwrap_or((&asked, "0"));
-    let first: u64 = first.parse().expect("IODYNO_EXCHANGE_MUTATIONS=COUNT[@FIRST]");
-    let count: u64 = count.parse().expect("IODYNO_EXCHANGE_MUTATIONS=COUNT[@FIRST]");
     for text in texts {
         assert!(read(text).is_ok() || name == "diskspd", "{text}");
     }
     let (mut taken, mut refused) = (0_u64, 0_u64);
-    for number in first..first + count {
+    for number in Budget::asked("IODYNO_EXCHANGE_MUTATIONS", SHORT).numbers() {
         let mut random = rng::stream(1, name, number);
         let text = mutated(&mut random, texts);
         // The number and the text of what panics.
@@ -233,6 +232,7 @@ fn check(name: &str, texts: &[&str], read: Read) {
             Err(why) => panic!("{name} {number}: {why}\n{text}"),
         }
     }
+    let count = taken + refused;
     println!("{name}: {taken} read, {refused} refused");
     assert!(count < 1000 || taken > count / 50, "{name}: only {taken} of {count} are read");
     assert!(count < 1000 || refused > count / 50, "{name}: only {refused} of {count} are refused");

@@ -230,6 +230,7 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
 fn at_once<'a>(jobs: impl IntoIterator<Item = (&'a Job, Spec)>) -> Option<ListedCell> {
     let mut members = jobs.into_iter().map(|(job, spec)| ListedCell {
         engine: job.engine.map(str::to_owned),
+        drop_cache: job.drop_cache,
         ..ListedCell::new(job.name.clone(), spec)
     });
     let first = members.next()?;

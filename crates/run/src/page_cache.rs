@@ -1,9 +1,10 @@
-//! The page cache around a cell of uncached I/O: dropped before it, and counted before and after it.
+//! The page cache around a cell: dropped before it where the cell asks for that or its I/O is uncached, and then counted
+//! before and after it.
 
 use crate::open_targets::OpenTarget;
 use iodyno_drive::{Medium, active_range};
 use iodyno_measure::{Cell, Uncached};
-use iodyno_workload::Spec;
+use iodyno_workload::{DropCache, Spec};
 use std::os::fd::AsRawFd as _;
 
 /// `cachestat`, the same number on every architecture; Linux 6.5.
@@ -48,6 +49,28 @@ fn count(fd: i32, (from, to): (u64, u64)) -> Option<Cached> {
     Some(Cached { bytes: stat.cached * page_bytes, unwritten_bytes })
 }
 
+/// Drops a range of a file from the page cache; `all`: what was not written back is, before.
+fn drop_pages(fd: i32, range: (u64, u64), all: bool) {
+    let (at, len) = (range.0 as libc::off_t, (range.1 - range.0) as libc::off_t);
+    // SAFETY: plain system calls on an open descriptor. Where they fail the pages stay.
+    unsafe {
+        if all {
+            libc::fdatasync(fd);
+        }
+        libc::posix_fadvise(fd, at, len, libc::POSIX_FADV_DONTNEED);
+    }
+}
+
+/// Drops what lies in the page cache of the range of a workload whose I/O goes through it.
+pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec, what: DropCache) {
+    let Medium::File(file) = &target.medium else { return };
+    if file.direct {
+        return;
+    }
+    let all = file.is_block_device || what == DropCache::All;
+    drop_pages(file.fd.as_raw_fd(), active_range(spec, file.capacity_bytes), all);
+}
+
 /// The state before a cell of one workload on one target.
 pub(crate) struct Before {
     fd: i32,
@@ -65,12 +88,8 @@ impl Before {
         }
         let range = active_range(spec, file.capacity_bytes);
         let fd = file.fd.as_raw_fd();
-        let (at, len) = (range.0 as libc::off_t, (range.1 - range.0) as libc::off_t);
-        // SAFETY: plain system calls on an open descriptor. Where they fail the count says so.
-        unsafe {
-            libc::fdatasync(fd);
-            libc::posix_fadvise(fd, at, len, libc::POSIX_FADV_DONTNEED);
-        }
+        // Where that fails the count says so.
+        drop_pages(fd, range, true);
         Some(Self { fd, range, cached: count(fd, range) })
     }
 
@@ -106,5 +125,10 @@ mod tests {
         assert_eq!(count(fd, (1 << 19, 1 << 20)).unwrap().bytes, 1 << 19);
         file.sync_data().unwrap();
         assert_eq!(count(fd, (0, 1 << 20)).unwrap().unwritten_bytes, 0);
+        drop_pages(fd, (1 << 19, 1 << 20), false);
+        assert_eq!(count(fd, (0, 1 << 20)).unwrap().bytes, 1 << 19);
+        file.write_all_at(&vec![2; 1 << 20], 0).unwrap();
+        drop_pages(fd, (0, 1 << 20), true);
+        assert_eq!(count(fd, (0, 1 << 20)), Some(none));
     }
 }

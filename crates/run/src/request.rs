@@ -10,7 +10,7 @@ use iodyno_measure::Threshold;
 use iodyno_method::MethodSource;
 use iodyno_notebook::RunHead;
 use iodyno_target::TargetName;
-use iodyno_workload::{CellSpec, Fit, Spec, Timing};
+use iodyno_workload::{CellSpec, DropCache, Fit, Spec, Timing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -157,6 +157,9 @@ pub struct ListedCell {
     /// See [`CellSpec::engine`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
+    /// See [`CellSpec::drop_cache`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drop_cache: Option<DropCache>,
     /// Workloads on the same targets at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<ListedCell>,
@@ -165,8 +168,9 @@ pub struct ListedCell {
 impl ListedCell {
     /// A workload under its own name.
     pub fn new(name: impl Into<String>, spec: Spec) -> Self {
-        let (workload, fill_passes, engine, beside) = (None, None, None, Vec::new());
-        Self { name: name.into(), workload, spec, fill_passes, engine, beside }
+        let (workload, fill_passes, engine, drop_cache) = (None, None, None, None);
+        let beside = Vec::new();
+        Self { name: name.into(), workload, spec, fill_passes, engine, drop_cache, beside }
     }
 
     /// As the driver takes it.
@@ -174,7 +178,7 @@ impl ListedCell {
         let cell = CellSpec::new(self.name.clone(), self.spec.clone());
         let beside = self.beside.iter().map(Self::cell).collect();
         let workload = self.workload.clone().unwrap_or_else(|| self.name.clone());
-        let engine = self.engine.clone();
-        CellSpec { workload, fill_passes: self.fill_passes, engine, beside, ..cell }
+        let (engine, drop_cache) = (self.engine.clone(), self.drop_cache);
+        CellSpec { workload, fill_passes: self.fill_passes, engine, drop_cache, beside, ..cell }
     }
 }

@@ -94,8 +94,12 @@ fn own_cells(
     let repeated = |p: &OpenTarget| core::iter::repeat_n(p.inspection.clone(), loads.len());
     let inspections: Vec<_> = open_targets.iter().flat_map(repeated).collect();
     let uncached = |index: usize| {
-        let spec = &loads[index % loads.len()].spec;
-        page_cache::Before::drop_range(&open_targets[index / loads.len()], spec)
+        let CellSpec { spec, drop_cache, .. } = loads[index % loads.len()];
+        let open_target = &open_targets[index / loads.len()];
+        if let Some(what) = drop_cache {
+            page_cache::drop_range(open_target, spec, *what);
+        }
+        page_cache::Before::drop_range(open_target, spec)
     };
     let uncached: Vec<_> = (0..inspections.len()).map(uncached).collect();
     let before = system.is_none().then(|| Surroundings::before(&inspections));

@@ -4,6 +4,7 @@
 
 use crate::{ActiveRange, Edge, Percent, Replay, Spec};
 use iodyno_units::Precondition;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One cell.
@@ -30,6 +31,8 @@ pub struct CellSpec {
     pub errors_max: u64,
     /// The engine by its name, where the workload brings one: job files of fio do. None leaves it to the run.
     pub engine: Option<String>,
+    /// Which pages of its active range leave the page cache before it, where its I/O goes through the page cache.
+    pub drop_cache: Option<DropCache>,
     /// Options for emulated devices alone.
     pub emulation: EmulationOptions,
     /// Workloads on the same targets at the same time, with figures, workers and limits of their own; none has one beside
@@ -40,6 +43,16 @@ pub struct CellSpec {
     pub replay: Option<Arc<Replay>>,
     /// Which of the processes that share its targets this one is.
     pub part: TargetPart,
+}
+
+/// Pages that leave the page cache before a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DropCache {
+    /// Of a file those that are written back already; of a block device all, which are written back first.
+    Clean,
+    /// All: they are written back first.
+    All,
 }
 
 /// The part of a target's workers that one process runs, where several processes share the target. Each of them runs
@@ -146,6 +159,7 @@ impl CellSpec {
             interval_ns: None,
             errors_max: 0,
             engine: None,
+            drop_cache: None,
             emulation: EmulationOptions::default(),
             beside: Vec::new(),
             replay: None,

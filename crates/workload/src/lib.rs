@@ -37,7 +37,7 @@ mod stream;
 pub mod trace;
 
 pub use arrivals::Arrivals;
-pub use cell::{CellSpec, EmulationOptions, Settle, TargetPart};
+pub use cell::{CellSpec, DropCache, EmulationOptions, Settle, TargetPart};
 pub use content::Filler;
 pub use file_set::FileSet;
 pub use flags::OfferedRate;

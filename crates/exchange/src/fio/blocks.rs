@@ -20,17 +20,11 @@ impl Reading<'_> {
         let mut all = [one(4096), one(4096), one(4096)];
         if let Some((value, opt)) = self.text("bs") {
             self.trap_of_suffix(value, opt);
-            let kb_base = self.kb_base;
-            self.by_kind(value, opt, &mut all, |text| count(text, kb_base).map(one));
         }
-        if let Some((value, opt)) = self.text("bsrange") {
-            let kb_base = self.kb_base;
-            self.by_kind(value, opt, &mut all, |text| range_sizes(text, kb_base));
-        }
-        if let Some((value, opt)) = self.text("bssplit") {
-            let kb_base = self.kb_base;
-            self.by_kind(value, opt, &mut all, |text| split_sizes(text, kb_base));
-        }
+        let kb_base = self.kb_base;
+        self.all_by_kind("bs", &mut all, |text| count(text, kb_base).map(one));
+        self.all_by_kind("bsrange", &mut all, |text| range_sizes(text, kb_base));
+        self.all_by_kind("bssplit", &mut all, |text| split_sizes(text, kb_base));
         all
     }
 
@@ -155,9 +149,9 @@ impl Reading<'_> {
 
     /// `percentage_random`: with how many percent of the operations random I/O jumps; None for all.
     fn jump(&mut self, walk: &Walk) -> Option<u64> {
-        let (value, opt) = self.text("percentage_random")?;
+        let opt = self.opt("percentage_random")?;
         let mut all = [100; 3];
-        self.by_kind(value, opt, &mut all, |text| match text.parse() {
+        self.all_by_kind("percentage_random", &mut all, |text| match text.parse() {
             Ok(percent) if percent <= 100 => Ok(percent),
             _ => Err(format!("`{text}` is no percentage from 0 to 100")),
         });
@@ -216,7 +210,12 @@ impl Reading<'_> {
             return String::new();
         }
         let (number, center) = rest.split_once(':').unwrap_or((rest, ""));
-        let number = number.parse::<f64>().ok().filter(|number| number.is_finite());
+        let number = match (number, name) {
+            ("", "zipf") => Some(1.1),
+            ("", "pareto") => Some(0.2),
+            ("", "normal") => Some(0.0),
+            _ => number.parse::<f64>().ok().filter(|number| number.is_finite()),
+        };
         let wrong = |reading: &mut Self| {
             let words = format!("`random_distribution={value}` can't be honoured");
             let help = "use random, zipf:1.1, pareto:0.2, normal:10, zoned:80/20:20/80 or zoned_abs:80/1g:20/9g";

@@ -1,9 +1,10 @@
 //! The words of fio's command line: options of the program, and jobs that begin at `--name`. What an option means is the
-//! same as in a job file.
+//! same as in a job file. As fio's `getopt_long_only` does, an option has one dash or two, and may be cut short where no
+//! other name begins so.
 
 use super::Refusal;
 use super::lines::{Lines, Place, Section};
-use super::options::{canonical, stands_alone};
+use super::options::{Fate, canonical, fate, names, stands_alone};
 use crate::command_line::Word;
 
 /// The file name in errors.
@@ -11,7 +12,7 @@ pub(super) const ORIGIN: &str = "command line of fio";
 
 /// The jobs of a command line.
 pub(super) enum Jobs {
-    /// Those of a job file, or the sections of it that are named.
+    /// Those of a job file, or the sections of it that are named: `lines` has the options of all.
     File(String, Vec<String>),
     /// Those of `--name`.
     Named(Vec<Section>),
@@ -51,6 +52,28 @@ const WITHOUT_VALUE: &[&str] = &[
     "readonly",
 ];
 
+/// Other options of the program.
+const OF_PROGRAM: &[&str] =
+    &["section", "readonly", "client", "server", "remote-config", "daemonize", "name"];
+
+/// The whole name of an option, where it is cut short and no other begins so.
+fn whole(name: &str) -> &str {
+    let is_known = |name: &str| {
+        OF_OUTPUT.contains(&name)
+            || OF_PROGRAM.contains(&name)
+            || fate(canonical(name)) != Fate::Unknown
+    };
+    if is_known(name) {
+        return name;
+    }
+    let all = OF_OUTPUT.iter().chain(OF_PROGRAM).copied().chain(names());
+    let mut begins = all.filter(|other| other.starts_with(name));
+    match (begins.next(), begins.next()) {
+        (Some(one), None) => one,
+        _ => name,
+    }
+}
+
 /// Reads the words of a command line into `lines`; what changes no result is added to the notes.
 pub(super) fn read(
     lines: &mut Lines<'_>,
@@ -62,22 +85,23 @@ pub(super) fn read(
     let place = |at: std::ops::Range<usize>| Place { file, span: at };
     let mut rest = words.iter().peekable();
     let (mut job_files, mut sections): (Vec<&Word>, Vec<String>) = (Vec::new(), Vec::new());
-    let (mut options, mut jobs) = (0, 0);
+    let mut jobs = 0;
     lines.begin("global", place(0..0));
     while let Some(word) = rest.next() {
-        let Some(option) = word.text.strip_prefix("--") else {
+        let option = word.text.strip_prefix("--").or(word.text.strip_prefix('-'));
+        let Some(option) = option.filter(|option| !option.is_empty()) else {
             job_files.push(word);
             continue;
         };
         let (name, mut value) = match option.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (option, None),
+            Some((name, value)) => (whole(name), Some(value)),
+            None => (whole(option), None),
         };
         let alone = stands_alone(canonical(name)) || WITHOUT_VALUE.contains(&name);
         let mut at = word.span.clone();
         if value.is_none()
             && !alone
-            && let Some(next) = rest.next_if(|next| !next.text.starts_with("--"))
+            && let Some(next) = rest.next_if(|next| !next.text.starts_with('-'))
         {
             value = Some(&next.text);
             at.end = next.span.end;
@@ -101,20 +125,20 @@ pub(super) fn read(
                 jobs += 1;
                 lines.begin(value.filter(|v| !v.is_empty()).unwrap_or("job"), place(at));
             }
-            name => {
-                options += 1;
-                lines.add(name, value, place(at));
-            }
+            name => lines.add(name, value, place(at)),
         }
     }
     match job_files.as_slice() {
         [] => {}
-        [path] if jobs == 0 && options == 0 && lines.refused.is_empty() => {
-            return Jobs::File(path.text.clone(), sections);
+        [path] if jobs == 0 => return Jobs::File(path.text.clone(), sections),
+        [_, second, ..] => {
+            let words = "one job file is read, and the line has another";
+            let help = "give each job file to a run of its own; an option begins with `-`, and its value follows `=`";
+            lines.refused.push(Refusal::new(place(second.span.clone()), words, help));
         }
-        [word, ..] => {
-            let words = "a job file goes with nothing but --section here";
-            let help = "give one job file alone, or the jobs' options, each with `--`";
+        [word] => {
+            let words = "a job file goes with options for all of its jobs, and not with `--name`";
+            let help = "give the job file alone, or leave it out";
             lines.refused.push(Refusal::new(place(word.span.clone()), words, help));
         }
     }

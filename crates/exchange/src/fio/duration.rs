@@ -20,12 +20,16 @@ impl Reading<'_> {
         let mut by = None;
         for name in ["rate", "rate_iops"] {
             let Some((value, opt)) = self.text(name) else { continue };
+            let (mut own, kb_base) = ([None; 3], self.kb_base);
+            self.all_by_kind(name, &mut own, |text| count(text, kb_base).map(Some));
+            if own.iter().all(|rate| matches!(rate, None | Some(0))) {
+                // (No limit, in fio too.)
+                continue;
+            }
             if by.is_some() {
                 self.refuse(opt, "`rate` and `rate_iops` are both given", "leave one of them out");
             }
-            by = Some(opt);
-            let kb_base = self.kb_base;
-            self.by_kind(value, opt, &mut rates, |text| count(text, kb_base).map(Some));
+            (by, rates) = (Some(opt), own);
             if name == "rate_iops" && value.contains(['k', 'K', 'm', 'M']) && kb_base == 1024 {
                 let words = "a `k` is 1024 operations, and an `m` 1024 · 1024, also in a rate";
                 self.trap(&opt.place, words);
@@ -103,6 +107,16 @@ impl Reading<'_> {
         }
         for (_, rate) in &own {
             all += rate;
+        }
+        let is_mixed = |(kind, _): &(&str, f64)| {
+            KINDS.iter().position(|k| k == kind).is_some_and(|at| blocks[at].len() > 1)
+        };
+        if own.iter().any(is_mixed) {
+            match (opt.key.as_str(), process) {
+                ("rate_iops", "constant") => self.note(opt, "of several block sizes together; fio 3.33 paces bytes of the smallest one, and issues fewer"),
+                ("rate", "poisson") => self.note(opt, "by the mean of the block sizes; fio 3.33 paces blocks of the smallest one, and moves more"),
+                _ => {}
+            }
         }
         if own.len() > 1 {
             self.note(opt, "a rate of each kind, which is the mix too: rwmixread has no effect");

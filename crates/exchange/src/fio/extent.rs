@@ -81,7 +81,7 @@ impl Reading<'_> {
             }
             size => size,
         };
-        let is_shared = self.opt("filename").or(self.opt("uri")).is_some();
+        let is_shared = layout::files_of(self.section).is_some();
         let each_bytes = match size {
             Some(Extent::Bytes(bytes)) => Some(bytes),
             _ => None,

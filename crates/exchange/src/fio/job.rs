@@ -4,9 +4,9 @@ use super::blocks::sizes;
 use super::layout::Surround;
 use super::lines::{Opt, Section};
 use super::reading::{KINDS, Reading, Walk};
-use super::{Job, Refusal, Surroundings};
+use super::{Job, Note, Refusal, Surroundings};
 use iodyno_catalog::File;
-use iodyno_workload::Spec;
+use iodyno_workload::{DropCache, Spec};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -27,7 +27,11 @@ pub(super) fn job(
             if reading.writes_all() {
                 let place = Surround { delay_ns: 0, ..*place };
                 let check = Reading::new(&reads_of(section), files, around).job(&place);
-                job.check = check.map(|check| Box::new(Job { traps: Vec::new(), ..check }));
+                job.check = check.map(|check| {
+                    // What is read back comes from the storage, in fio too.
+                    let drop_cache = (!check.direct).then_some(DropCache::All);
+                    Box::new(Job { traps: Vec::new(), drop_cache, ..check })
+                });
             }
             Ok(job)
         }
@@ -56,6 +60,8 @@ const OF_CHECK: &[&str] = &[
     "offset",
     "offset_increment",
     "filename",
+    "filename_format",
+    "directory",
     "uri",
     "nrfiles",
     "file_service_type",
@@ -116,6 +122,11 @@ impl Reading<'_> {
         let limits = self.limits(&region, place, &mix, &blocks, &walk);
         let durable = self.durable(&mix, region.files);
         let content = self.content(&mix);
+        if !direct && self.invalidates() && mix.iter().any(|(kind, _)| *kind == "read") {
+            let place = self.opt("invalidate").map_or(&self.section.place, |opt| &opt.place);
+            let words = "before the job its clean pages leave the page cache, as in fio; fio drops them again at each pass over the files";
+            self.notes.push(Note::new(place.at(self.files), words));
+        }
         self.traps(&mix, direct, threads);
         let (name, about) = self.name();
 
@@ -175,14 +186,25 @@ impl Reading<'_> {
         let notes = std::mem::take(&mut self.notes);
         let traps = std::mem::take(&mut self.traps);
         let uncached = !direct && self.flag("uncached");
-        let check = None;
-        Some(Job { name, toml, spec, engine, direct, uncached, filename, notes, traps, check })
+        Some(Job {
+            name,
+            toml,
+            spec,
+            engine,
+            direct,
+            uncached,
+            drop_cache: (!direct && self.invalidates()).then_some(DropCache::Clean),
+            filename,
+            notes,
+            traps,
+            check: None,
+        })
     }
 
     /// The job's name, and a line about it.
     fn name(&mut self) -> (String, String) {
         let name = self.section.job_name();
-        let origin = self.files.first().map_or("", |file| file.origin.as_str());
+        let origin = self.files.get(self.section.place.file).map_or("", |file| &file.origin);
         let visible = |text: &str| -> String {
             text.chars()
                 .map(|c| if c.is_control() || c == ',' { '_' } else { c })
@@ -276,6 +298,11 @@ impl Reading<'_> {
             (None, Some(_)) => !self.flag("buffered"),
             (None, None) => false,
         }
+    }
+
+    /// Whether fio drops the job's files from the page cache when it opens them, which is its default.
+    fn invalidates(&self) -> bool {
+        self.opt("invalidate").is_none() || self.flag("invalidate")
     }
 
     /// Flushes for each operation of the mix.

@@ -88,9 +88,27 @@ pub(super) fn groups(sections: &[Section], refused: &mut Vec<Refusal>) -> Vec<Gr
     groups
 }
 
-/// The files of a job, as fio names them: `None` where each job has its own.
-fn file_of(section: &Section) -> Option<&str> {
-    section.value("filename").or(section.value("uri"))
+/// Between the files of a job that has several.
+const BETWEEN_FILES: char = '\0';
+
+/// The files of a job, as fio names them; None where each clone has its own.
+pub(super) fn files_of(section: &Section) -> Option<String> {
+    // (Files that a job names are in the first of its folders.)
+    let folder = section.value("directory").map(|folders| file_names(folders).swap_remove(0));
+    let in_folder = |name: &str| match &folder {
+        Some(folder) => format!("{}/{name}", folder.trim_end_matches('/')),
+        None => name.to_owned(),
+    };
+    if let Some(names) = section.value("filename") {
+        let files: Vec<String> = file_names(names).iter().map(|name| in_folder(name)).collect();
+        return Some(files.join(&String::from(BETWEEN_FILES)));
+    }
+    if let Some(uri) = section.value("uri") {
+        return Some(uri.to_owned());
+    }
+    let format = section.value("filename_format")?.to_ascii_lowercase();
+    let is_of_all = !format.contains("$jobnum");
+    is_of_all.then(|| in_folder(&format.replace("$jobname", section.job_name())))
 }
 
 /// The part of each job, by its number, from the bytes that each takes; None where they are not known. Jobs of a group
@@ -102,12 +120,13 @@ pub(super) fn parts(
     refused: &mut Vec<Refusal>,
 ) -> Vec<Part> {
     let mut parts = vec![Part::Whole; sections.len()];
+    let names: Vec<Option<String>> = sections.iter().map(files_of).collect();
     let mut placed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for group in groups {
         // The group's files in their order, each with its jobs.
         let mut files: Vec<(Option<&str>, Vec<usize>)> = Vec::new();
         for &job in &group.jobs {
-            let name = file_of(&sections[job]);
+            let name = names[job].as_deref();
             match files.iter_mut().find(|(other, _)| name.is_some() && *other == name) {
                 Some((_, jobs)) => jobs.push(job),
                 None => files.push((name, vec![job])),
@@ -176,8 +195,9 @@ fn overlapping(
     for (number, (name, jobs)) in files.iter().enumerate() {
         let Some(name) = name else { continue };
         let others = files[..number].iter().filter_map(|(other, _)| *other);
+        let own = || name.split(BETWEEN_FILES);
         let is_common =
-            |other: &str| file_names(other).iter().any(|file| file_names(name).contains(file));
+            |other: &str| other.split(BETWEEN_FILES).any(|file| own().any(|own| own == file));
         if others.into_iter().any(is_common) {
             let section = &sections[jobs[0]];
             let place = section.opt("filename").map_or(&section.place, |opt| &opt.place);

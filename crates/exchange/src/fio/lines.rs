@@ -125,8 +125,9 @@ impl<'a> Lines<'a> {
         std::mem::take(&mut self.jobs)
     }
 
-    /// The jobs of a text.
+    /// The jobs of a text. Options of all jobs that were added before are theirs too.
     pub(super) fn read(&mut self, origin: &str, text: &str) -> Vec<Section> {
+        self.within = Within::Nothing;
         self.file(origin, text, 0);
         self.take_jobs()
     }
@@ -262,6 +263,8 @@ impl<'a> Lines<'a> {
             } else if let Some(after) = rest.strip_prefix("pagesize") {
                 out.push_str("4096");
                 rest = after;
+            } else if rest.starts_with("mb_memory") {
+                return Err("`$mb_memory` is not known here: write the number".to_owned());
             } else {
                 out.push('$');
             }

@@ -8,6 +8,11 @@
 pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
     let wrong = || format!("`{text}` is no number that fio reads: write digits and k, m, g or t");
     let lower = text.trim().to_ascii_lowercase();
+    if lower.contains(['(', '+', '*', '/']) {
+        return Err(format!(
+            "`{text}` is arithmetic, which fio evaluates and iodyno does not: write the number"
+        ));
+    }
     if let Some(hex) = lower.strip_prefix("0x") {
         return u64::from_str_radix(hex, 16).map_err(|_| wrong());
     }

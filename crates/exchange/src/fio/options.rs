@@ -36,7 +36,6 @@ const NOTED: &[(&str, &str)] = &[
     ("thread", "workers are threads always"),
     ("new_group", "each job has figures of its own"),
     ("description", "a comment"),
-    ("invalidate", "with direct=1 there is no page cache between"),
     ("randrepeat", "streams are repeatable always: give --seed for others"),
     ("allrandrepeat", "streams are repeatable always: give --seed for others"),
     ("randseed", "the seed belongs to the run: give --seed"),
@@ -49,8 +48,8 @@ const NOTED: &[(&str, &str)] = &[
     ("overwrite", "give --fill to have all blocks written first"),
     ("unlink", "a file that iodyno made for a run is removed"),
     ("directory", "the target is given by --on, such as `--on scratch:@/mnt/disk`"),
-    ("filename_format", "the target is given by --on"),
-    ("openfiles", "the target is given by --on"),
+    ("filename_format", "the target is given by --on; without $jobnum the clones share a file"),
+    ("openfiles", "the files of a job are in turn all at once, also where fio opens fewer of them"),
     ("fixedbufs", "buffers are registered where the kernel can; --plain-ring turns it off"),
     ("registerfiles", "files are registered where the kernel can; --plain-ring turns it off"),
     ("refill_buffers", "no two blocks are alike, unless the job says otherwise"),
@@ -150,6 +149,12 @@ const NOTED: &[(&str, &str)] = &[
     ("log_compression", "series are kept in the notebook"),
     ("log_compression_cpus", "series are kept in the notebook"),
     ("log_store_compressed", "series are kept in the notebook"),
+    ("log_window_value", "series have means and histograms"),
+    ("log_issue_time", "series are kept in the notebook"),
+    ("job_start_clock_id", "the run keeps its start"),
+    ("comm", "workers are threads of iodyno"),
+    ("verify_write_sequence", "content names its writes itself"),
+    ("verify_header_seed", "content names its writes itself"),
     ("log_alternate_epoch", "series begin with the measurement"),
     ("log_alternate_epoch_clock_id", "series begin with the measurement"),
     ("block_error_percentiles", "output alone"),
@@ -258,7 +263,18 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("replay_skip", "a trace is no workload", "remove the line"),
     ("replay_time_scale", "a trace is no workload", "remove the line"),
     ("gpu_dev_id", "memory of GPUs is not used", "remove the line"),
-    ("atomic", "O_ATOMIC is not used", "remove the line"),
+    ("atomic", "untorn writes are not asked for", "remove the line"),
+    ("num_range", "a trim has one range", "remove the line"),
+    ("sprandom", "another way of preconditioning", "remove the line, and give --fill"),
+    ("ramp_size", "a ramp has a time", "use ramp_time"),
+    ("fdp", "placements are not given", "remove the line"),
+    ("dataplacement", "placements are not given", "remove the line"),
+    ("readfua", "reads have no FUA", "remove the line"),
+    ("writefua", "a flag of one engine has another name here", "use sync=dsync"),
+    ("write_mode", "a write is a write", "remove the line"),
+    ("thinkcycles", "a worker thinks without work", "use thinktime"),
+    ("end_syncfs", "other files of the file system are not flushed", "use end_fsync"),
+    ("steadystate_check_interval", "values are those of each second", "remove the line"),
 ];
 
 /// Options of a job that are flags of the run here: the reason, and the flag.
@@ -279,7 +295,7 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("verify_only", "it is an option of the run", "verify-only"),
 ];
 
-/// Options that fio reads without a value, on a command line too.
+/// Options that fio reads without a value on a command line: the next word there is no value (`--unlink 1` has one).
 const STAND_ALONE: &[&str] = &[
     "time_based",
     "group_reporting",
@@ -290,29 +306,17 @@ const STAND_ALONE: &[&str] = &[
     "exitall",
     "exitall_on_error",
     "hipri",
-    "gtod_reduce",
-    "do_verify",
     "zero_buffers",
     "refill_buffers",
-    "create_only",
-    "create_on_open",
-    "fill_device",
-    "softrandommap",
-    "disable_lat",
-    "disable_clat",
-    "disable_slat",
-    "unlink",
-    "nonvectored",
     "fixedbufs",
     "registerfiles",
     "sqthread_poll",
     "bs_unaligned",
-    "bs_is_seq_rand",
-    "allrandrepeat",
-    "rate_ignore_thinktime",
+    "verify_only",
+    "userspace_reap",
 ];
 
-/// Whether an option needs no value.
+/// Whether an option has no value in the next word.
 pub(super) fn stands_alone(name: &str) -> bool {
     STAND_ALONE.contains(&name)
 }
@@ -336,6 +340,7 @@ const HONOURED: &[&str] = &[
     "ioengine",
     "direct",
     "buffered",
+    "invalidate",
     "uncached",
     "fsync",
     "fdatasync",
@@ -415,6 +420,11 @@ pub(super) fn fate(name: &str) -> Fate {
         Some((_, why, remedy)) => Fate::Refused(why, remedy),
         None => Fate::Unknown,
     }
+}
+
+/// The names of all options that have a fate, other names too.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    known().chain(ALIASES.iter().map(|(name, _)| *name))
 }
 
 /// The names of all options that have a fate.

@@ -213,6 +213,24 @@ impl<'a> Reading<'a> {
             || name == "continue_on_error" && opt.value.as_deref() == Some("none")
     }
 
+    /// Reads all lists by commas of an option, one after the other: `bs=8k` in `[global]` and `bs=,16k` in the job are
+    /// both in force.
+    pub(super) fn all_by_kind<T: Clone>(
+        &mut self,
+        name: &str,
+        all: &mut [T; 3],
+        read: impl Fn(&str) -> Result<T, String>,
+    ) {
+        // One without a value, or whose variable is not set, is refused.
+        let _ = self.text(name);
+        let section = self.section;
+        for opt in section.options.iter().filter(|opt| opt.key == name && opt.unset.is_none()) {
+            if let Some(value) = &opt.value {
+                self.by_kind(value, opt, all, &read);
+            }
+        }
+    }
+
     /// Reads a list by commas: for reads, writes and trims. One that is left out is that of the one before; an empty one
     /// stays as it is.
     pub(super) fn by_kind<T: Clone>(

@@ -163,6 +163,7 @@ impl Reading<'_, '_> {
             engine: (!is_one).then_some("psync"),
             direct,
             uncached: false,
+            drop_cache: None,
             filename: lun,
             notes,
             traps,

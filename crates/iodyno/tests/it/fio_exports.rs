@@ -242,7 +242,8 @@ fn fio2gnuplot_reads_the_logs() {
 #[test]
 fn jobs_at_once_have_their_own_options() {
     let place = Place::new();
-    let job = "[global]\nsize=512k\nbs=64k\nioengine=psync\n[b]\nrw=write\nfsync=2\n[c]\nrw=read\n               [d]\nrw=randrw\nbs=4k\nsize=40k\nrate_iops=100,50\n";
+    let job = "[global]\nsize=512k\nbs=64k\nioengine=psync\n[b]\nrw=write\nfsync=2\n[c]\nrw=read\nbssplit=4k/20:16k/50:64k/30\n\
+               [d]\nrw=randrw\nbs=4k,8k\nsize=40k\nrate_iops=100,50\n";
     place.write("k.fio", job);
     place.iodyno("run k.fio --on scratch:4MiB -q").succeeds();
     let document: Value = serde_json::from_str(&export(&place, "fio-json")).unwrap();
@@ -250,6 +251,8 @@ fn jobs_at_once_have_their_own_options() {
     assert_eq!([0, 1, 2].map(|job| options(job, "rw")), ["write", "read", "randrw"]);
     assert_eq!([0, 1, 2].map(|job| options(job, "fsync")), ["2".into(), Value::Null, Value::Null]);
     assert_eq!(options(2, "rate_iops"), "100,50");
+    assert_eq!([0, 2].map(|job| options(job, "bs")), ["65536", "4096,8192"]);
+    assert_eq!(options(1, "bssplit"), "4096/20:16384/50:65536");
     place.iodyno("export last --format fio-json -o out").succeeds();
     let stem = "iodepth-1-numjobs-1";
     let expected = [

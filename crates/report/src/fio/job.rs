@@ -4,7 +4,7 @@
 use super::steady::Rule;
 use iodyno_measure::{Cell, ClassStats, Ended, Interval};
 use iodyno_notebook::Run;
-use iodyno_units::{OpKind, parse_duration_ns, parse_percent};
+use iodyno_units::{OpKind, parse_duration_ns, parse_percent, parse_size};
 use serde_json::{Map, Value};
 
 /// A cell that is a job of a group of its own.
@@ -68,7 +68,9 @@ fn options(run: &Run, cell: &Cell, total: &Interval, rule: Option<&Rule>) -> Map
         let share = read_share(run, cell).unwrap_or(reads as f64 / (reads + writes) as f64);
         put("rwmixread", format!("{:.0}", share * 100.0));
     }
-    put("bs", key.block_bytes().to_string());
+    for (name, value) in block_options(run, cell, total) {
+        put(name, value);
+    }
     put("iodepth", key.depth.to_string());
     put("numjobs", key.threads.to_string());
     if let Some(direct) = cell.evidence.direct {
@@ -95,6 +97,72 @@ fn options(run: &Run, cell: &Cell, total: &Interval, rule: Option<&Rule>) -> Map
         put("time_based", "1".to_owned());
     }
     out
+}
+
+/// The most sizes of fio's `bssplit`.
+const SPLIT_MAX: usize = 64;
+
+/// `bs`, by kind of operation where these differ, and beside it `bssplit` or `bsrange` where one has several sizes.
+fn block_options(run: &Run, cell: &Cell, total: &Interval) -> Vec<(&'static str, String)> {
+    let one = vec![("bs", cell.key.block_bytes().to_string())];
+    if varied(cell, "block").is_some() {
+        return one;
+    }
+    let issued = |kind: &OpKind| total.class(*kind).map_or(0, ClassStats::ops) > 0;
+    let mut kinds = vec![OpKind::Read, OpKind::Write, OpKind::Trim];
+    while kinds.last().is_some_and(|kind| !issued(kind)) {
+        kinds.pop();
+    }
+    let sizes = |kind: &OpKind| -> Option<Vec<(u64, f64)>> {
+        if issued(kind) { said(run, cell, |spec| blocks_of(spec, *kind)) } else { Some(Vec::new()) }
+    };
+    let Some(all) = kinds.iter().map(sizes).collect::<Option<Vec<_>>>() else { return one };
+    let Some(most) = all.iter().map(Vec::len).max() else { return one };
+    // One text for all kinds where they are alike; a kind that is not issued has an empty one.
+    let by_kind = |word: &dyn Fn(&[(u64, f64)]) -> String| {
+        let used: Vec<&Vec<(u64, f64)>> = all.iter().filter(|sizes| !sizes.is_empty()).collect();
+        let is_same = used.iter().all(|sizes| *sizes == used[0]);
+        let words: Vec<String> = all.iter().map(|sizes| word(sizes)).collect();
+        if is_same { used.first().map_or(String::new(), |s| word(s)) } else { words.join(",") }
+    };
+    if most == 1 {
+        let first = |sizes: &[(u64, f64)]| sizes.first().map_or(String::new(), |s| s.0.to_string());
+        return vec![("bs", by_kind(&first))];
+    }
+    let several = if most <= SPLIT_MAX {
+        ("bssplit", by_kind(&split))
+    } else {
+        let range = |sizes: &[(u64, f64)]| {
+            let bytes = || sizes.iter().map(|(bytes, _)| *bytes);
+            bytes().min().zip(bytes().max()).map_or(String::new(), |(a, b)| format!("{a}-{b}"))
+        };
+        ("bsrange", by_kind(&range))
+    };
+    one.into_iter().chain([several]).collect()
+}
+
+/// Sizes as `bssplit` has them: in whole percent, of which the last size has the rest.
+fn split(sizes: &[(u64, f64)]) -> String {
+    let all: f64 = sizes.iter().map(|(_, share)| share).sum();
+    let percent = |share: f64| format!("/{:.0}", share * 100.0 / all.max(f64::MIN_POSITIVE));
+    let word = |(at, (bytes, share)): (usize, &(u64, f64))| {
+        let share = if at + 1 < sizes.len() { percent(*share) } else { String::new() };
+        format!("{bytes}{share}")
+    };
+    sizes.iter().enumerate().map(word).collect::<Vec<_>>().join(":")
+}
+
+/// The block sizes of one kind of operation, each with its share: its own, or those of all.
+fn blocks_of(spec: &Value, kind: OpKind) -> Option<Vec<(u64, f64)>> {
+    let tables = [&spec[kind.name()]["block"], &spec["all"]["block"], &spec["block"]];
+    let block = tables.into_iter().find(|block| !block.is_null())?;
+    let size = |text: &Value| parse_size(text.as_str()?).ok();
+    match block.as_array() {
+        None => Some(vec![(size(block)?, 1.0)]),
+        Some(list) => {
+            list.iter().map(|one| Some((size(&one["size"])?, one["share"].as_f64()?))).collect()
+        }
+    }
 }
 
 /// A value of the cell's workload: of the one that has the cell's own name, or else of those that go by the workload's;
