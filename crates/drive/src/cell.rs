@@ -201,7 +201,7 @@ pub fn calibrate(
     let target = TargetPlan {
         name: "null:".to_owned(),
         medium: Medium::Null(capacity_bytes),
-        align_bytes: 512,
+        align_bytes: 1,
         engine: EngineKind::Null,
         verify: None,
         beside: None,

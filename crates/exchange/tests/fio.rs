@@ -437,18 +437,33 @@ fn names_decide_which_files_are_shared() {
         ("", 4),
         ("filename_format=$jobname.$jobnum.$filenum", 4),
         ("filename_format=$jobname.$filenum", 1),
+        ("filename_format=$JOBNUM.x", 4),
         ("filename_format=data\nnrfiles=2", 1),
         ("directory=/d\nfilename=f", 1),
     ] {
         let found = active(&format!("{head}{lines}\n[a]\n"));
         assert_eq!(found, [format!("active = \"0B..{gib}GiB\"")], "{lines}");
     }
+    // fio runs the first of such clones alone.
+    let clones = |lines: &str| job_of(&format!("{head}{lines}\n[a]\n")).spec.threads();
+    assert_eq!((clones("filename_format=data"), clones("filename=data")), (1, 4));
     let two = |a: &str, b: &str| active(&format!("{head}[a]\n{a}\n[b]\n{b}\n"));
     let (first, second) = ("active = \"0B..1GiB\"", "active = \"1GiB..2GiB\"");
     assert_eq!(two("filename_format=x", "filename_format=x"), [first, first]);
     assert_eq!(two("filename_format=$jobname", "filename_format=$jobname"), [first, second]);
     assert_eq!(two("directory=/d\nfilename=f", "directory=/d/\nfilename=f"), [first, first]);
     assert_eq!(two("directory=/d\nfilename=f", "directory=/e\nfilename=f"), [first, second]);
+}
+
+/// A block that is no whole number of sectors goes through the page cache: the line by which etcd's users test a disk.
+#[test]
+fn blocks_below_a_sector_are_buffered() {
+    let line = "fio --rw=write --ioengine=sync --fdatasync=1 --directory=test-data --size=22m --bs=2300 --name=mytest";
+    let job = parse_command_line(line, &[], &Fixed).unwrap().groups.remove(0).remove(0);
+    let (bytes, align) = (job.spec.limits().bytes.unwrap(), job.spec.align_bytes());
+    assert_eq!((align, bytes % 2300, (22 << 20) - bytes < 2300), (4, 0, true));
+    assert!(parse_command_line(&format!("{line} --direct=1"), &[], &Fixed).is_err());
+    assert!(parse_command_line(&format!("{line} --verify=crc32c"), &[], &Fixed).is_err());
 }
 
 /// The page cache is emptied before a job as in fio: what is clean, and what is verified all of it.
@@ -694,7 +709,10 @@ fn refusals() {
         "rw=randread\nrandom_distribution=normal:20,30",
         "rw=randread\nrandom_distribution=zoned_abs:80/1g:20/1g",
         "rw=write:-2k",
-        "rw=write:1000",
+        "direct=1\nrw=write:1000",
+        "rw=randrw\nblockalign=8k,32k",
+        "rw=read\nsize=(2*1g)",
+        "rw=read\nsize=$mb_memory",
         "rw=trimwrite",
         "rw=randrw\npercentage_random=50,100",
         "rw=randread:8\npercentage_random=50",
@@ -712,7 +730,7 @@ fn refusals() {
         "exitall\nexit_what=some",
         "wait_for=nobody",
         "ioengine=rdma",
-        "bs=1000",
+        "direct=1\nbs=1000",
         "bssplit=4k/60:8k/60",
         "rate_iops=,100",
         "latency_target=1000",

@@ -69,7 +69,7 @@ fn by_fio(line: &str, folder: &std::path::Path) -> Vec<u64> {
 fn issued_by_iodyno(line: &str, capacity_bytes: u64, seed: u64) -> Vec<Issued> {
     let file = parse_command_line(line, &[], &Process).unwrap_or_else(|e| panic!("{line}: {e}"));
     let spec = &file.groups[0][0].spec;
-    let geometry = Geometry { capacity_bytes, align_bytes: 512, workers: 1 };
+    let geometry = Geometry { capacity_bytes, align_bytes: 1, workers: 1 };
     let shared = Shared::new(spec, seed, &geometry).unwrap_or_else(|e| panic!("{line}: {e}"));
     let mut stream = Stream::new(&shared, 0);
     let most_bytes = spec.limits().bytes.unwrap_or_else(|| {
@@ -161,6 +161,7 @@ fn walks_are_those_of_fio() {
         ("--filename=f --rw=write --bs=64k --size=100% --offset=1m", 0),
         ("--filename=f --rw=write --bs=64k --size=90% --offset=25%", 0),
         ("--rw=read --bs=48k --size=1000k", 0),
+        ("--rw=write --bs=2300 --size=1m --fdatasync=1", 0),
         ("--filename=f --rw=read --bs=64k --size=1m --fsync=2", 0),
         ("--filename=f --rw=write --bs=64k --size=1m --fsync=3", 0),
         ("--filename=f --rw=write --bs=64k --size=1m --fsync=3 --number_ios=7", 0),

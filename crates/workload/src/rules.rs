@@ -147,9 +147,9 @@ fn check_blocks(spec: &Spec, faults: &mut Faults) {
         check_block_list(spec, &key, blocks, with_data, faults);
     }
     if let Some(align) = spec.align_bytes
-        && !(align.is_power_of_two() && (512..=MAX_RANGE_BYTES).contains(&align))
+        && !(align.is_power_of_two() && (1..=MAX_RANGE_BYTES).contains(&align))
     {
-        let message = "the alignment is a power of two from 512 B to 1 GiB";
+        let message = "the alignment is a power of two from 1 B to 1 GiB";
         faults.add("align", message, "leave it out to take the largest one that fits the blocks");
     }
 }
@@ -165,11 +165,13 @@ fn check_block_list(
         faults.add(key, format!("a distribution has at most {MAX_SIZES} sizes"), "");
     }
     let most = if with_data { MAX_DATA_BYTES } else { MAX_RANGE_BYTES };
+    // Below a sector, which the page cache alone takes, only where that is asked for.
+    let least = spec.align_bytes.map_or(512, |align| align.clamp(1, 512));
     for (i, block) in blocks.iter().enumerate() {
         let size_key = format!("{key}[{i}].size");
-        if block.bytes == 0 || block.bytes % 512 != 0 || block.bytes > most {
+        if block.bytes == 0 || block.bytes % least != 0 || block.bytes > most {
             let message = format!(
-                "a block is a multiple of 512 B, from 512 B to {}",
+                "a block is a multiple of {least} B, from {least} B to {}",
                 human::size(most.into())
             );
             faults.add(size_key, message, "");
@@ -324,6 +326,10 @@ fn check_content(spec: &Spec, faults: &mut Faults) {
             faults.add("content.kind", "nothing is compressible or dedupable", help);
         }
         Content::Verifiable => {
+            if spec.align_bytes() % 512 != 0 {
+                let message = "blocks of verifiable content are multiples of 512 B";
+                faults.add("align", message, "leave `align` out, and take such blocks");
+            }
             for kind in [OpKind::Trim, OpKind::WriteZeroes] {
                 if spec.issues(kind) {
                     let message = format!("content can't be verified next to `{}`", kind.name());

@@ -155,7 +155,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "align = 0\nactive = \"0..1GiB\"\nmix = { read = 1 }\nall = { addresses = { pattern = \"strided\", stride = \"4KiB\" } }",
-        "2:9 [0] the alignment is a power of two from 512 B to 1 GiB (leave it out to take the largest one that fits the blocks)",
+        "2:9 [0] the alignment is a power of two from 1 B to 1 GiB (leave it out to take the largest one that fits the blocks)",
     ),
     (
         "block = \"4000B\"\nmix = { read = 1 }",
@@ -167,11 +167,12 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "align = \"3KiB\"\nmix = { read = 1 }",
-        "2:9 [\"3KiB\"] the alignment is a power of two from 512 B to 1 GiB (leave it out to take the largest one that fits the blocks)",
+        "2:9 [\"3KiB\"] the alignment is a power of two from 1 B to 1 GiB (leave it out to take the largest one that fits the blocks)",
     ),
     (
-        "align = \"256B\"\nmix = { read = 1 }",
-        "2:9 [\"256B\"] the alignment is a power of two from 512 B to 1 GiB (leave it out to take the largest one that fits the blocks)",
+        "align = \"256B\"\nblock = \"1100B\"\nmix = { write = 1 }\ncontent = { kind = \"verifiable\" }",
+        "2:9 [\"256B\"] blocks of verifiable content are multiples of 512 B (leave `align` out, and take such blocks)\n\
+         3:9 [\"1100B\"] a block is a multiple of 256 B, from 256 B to 64 MiB",
     ),
     (
         "block = [{ size = \"4k\", share = 0 }, { size = 4096, share = 2 }]\nmix = { read = 1 }",

@@ -1,7 +1,9 @@
 //! On which part of a target a job runs: its files, their sizes, the parts of its clones, and the alignment of addresses.
 
 use super::layout::{self, Part};
-use super::reading::{Reading, Walk};
+use super::lines::Opt;
+use super::number::count;
+use super::reading::{KINDS, Reading, Walk};
 use super::{Note, Refusal};
 use crate::size_text::size_text;
 use std::fmt::Write as _;
@@ -28,7 +30,7 @@ pub(super) enum Extent {
     Percent(u64),
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
     pub(super) fn extent_of(&mut self, name: &str) -> Option<Extent> {
         let (value, opt) = self.text(name)?;
         if let Some(percent) = value.strip_suffix('%') {
@@ -117,7 +119,7 @@ impl Reading<'_> {
 
     /// The bytes that the job takes of the target, from its start; None where they are not known.
     pub(super) fn space(&mut self) -> Option<u64> {
-        let threads = self.count("numjobs").unwrap_or(1).max(1);
+        let threads = self.clones();
         let blocks = self.blocks();
         let region = self.region(threads, &blocks);
         let Some(Extent::Bytes(offset)) = self.extent_of("offset").or(Some(Extent::Bytes(0)))
@@ -272,7 +274,7 @@ impl Reading<'_> {
             0 => align,
             step => align.min(1 << step.trailing_zeros().min(30)),
         });
-        if let (Some(own), Some(opt)) = (self.count("ba"), self.opt("ba")) {
+        if let Some((own, opt)) = self.own_align(mix) {
             if !own.is_power_of_two() {
                 let words = "addresses are multiples of a power of two";
                 self.refuse(opt, words, "give blockalign such a value");
@@ -283,14 +285,55 @@ impl Reading<'_> {
             }
         }
         if align < 512 {
-            let names = ["ba", "offset", "offset_increment", "rw", "zoneskip", "size"];
+            let names = ["bs", "bssplit", "bsrange", "ba", "offset", "offset_increment", "rw"];
             let opt = names.iter().find_map(|name| self.opt(name));
-            let place = opt.map_or_else(|| self.section.place.clone(), |opt| opt.place.clone());
-            let words = "addresses are multiples of 512 bytes or more";
-            let help = "make offset, size, block sizes and steps multiples of 512";
-            self.refused.push(Refusal::new(place, words, help));
-        } else if align < natural {
+            let place = opt.map_or(&self.section.place, |opt| &opt.place).clone();
+            if self.direct() || self.verifies() {
+                let words = format!(
+                    "blocks at multiples of {align} bytes go through the page cache only, and can't be verified"
+                );
+                let help = "make block sizes, offset and steps multiples of 512, or leave direct and verify out";
+                self.refused.push(Refusal::new(place, words, help));
+            } else {
+                let words = format!(
+                    "blocks at multiples of {align} bytes: files alone take them, through the page cache"
+                );
+                self.notes.push(Note::new(place.at(self.files), words));
+            }
+        }
+        if align < natural.max(512) {
             let _ = writeln!(text, "align = \"{}\"", size_text(align));
         }
+    }
+
+    /// `blockalign` of the kinds that are issued.
+    fn own_align(&mut self, mix: &[(&str, f64)]) -> Option<(u64, &'a Opt)> {
+        let opt = self.opt("ba")?;
+        let (mut all, kb_base) = ([0; 3], self.kb_base);
+        self.all_by_kind("ba", &mut all, |text| count(text, kb_base));
+        let mut own =
+            KINDS.iter().zip(all).filter(|(kind, _)| mix.iter().any(|(issued, _)| issued == *kind));
+        let (_, first) = own.next()?;
+        if own.any(|(_, align)| align != first) {
+            self.refuse(opt, "alignments that differ by kind can't be honoured", "give one");
+            return None;
+        }
+        (first > 0).then_some((first, opt))
+    }
+
+    /// The clones that issue anything: of those that share a file by `filename_format` fio has the first one alone.
+    pub(super) fn clones(&mut self) -> u64 {
+        let clones = self.count("numjobs").unwrap_or(1).max(1);
+        let is_by_format = self.opt("filename").or(self.opt("uri")).is_none();
+        if let (Some(opt), true) = (self.opt("filename_format"), clones > 1 && is_by_format)
+            && layout::files_of(self.section).is_some()
+        {
+            let words = format!(
+                "filename_format without $jobnum is one file for all {clones} clones: fio gives it to the first one, and the others do nothing; give them filename to share it"
+            );
+            self.trap(&opt.place, words);
+            return 1;
+        }
+        clones
     }
 }

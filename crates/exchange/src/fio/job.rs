@@ -110,7 +110,7 @@ impl Reading<'_> {
         self.sift();
         let blocks = self.blocks();
         let (mix, walk) = self.kinds(&blocks)?;
-        let threads = self.count("numjobs").unwrap_or(1).max(1);
+        let threads = self.clones();
         let (engine, queues) = self.engine();
         let (depth, refill_at) = self.depth(queues);
         let direct = self.direct();
@@ -367,7 +367,7 @@ impl Reading<'_> {
     }
 
     /// Whether the content is to be verified.
-    fn verifies(&self) -> bool {
+    pub(super) fn verifies(&self) -> bool {
         self.section.value("verify").is_some_and(|v| !matches!(v, "0" | "none" | "null"))
     }
 

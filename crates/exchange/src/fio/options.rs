@@ -48,7 +48,7 @@ const NOTED: &[(&str, &str)] = &[
     ("overwrite", "give --fill to have all blocks written first"),
     ("unlink", "a file that iodyno made for a run is removed"),
     ("directory", "the target is given by --on, such as `--on scratch:@/mnt/disk`"),
-    ("filename_format", "the target is given by --on; without $jobnum the clones share a file"),
+    ("filename_format", "the target is given by --on"),
     ("openfiles", "the files of a job are in turn all at once, also where fio opens fewer of them"),
     ("fixedbufs", "buffers are registered where the kernel can; --plain-ring turns it off"),
     ("registerfiles", "files are registered where the kernel can; --plain-ring turns it off"),

@@ -147,7 +147,12 @@ impl<'a> Reading<'a> {
         for opt in &section.options {
             let name = opt.key.as_str();
             if let Some(words) = &opt.unset {
-                let help = "set it for this command: `SIZE=1g iodyno run job.fio`";
+                let is_of_environment = words.contains("environment");
+                let help = if is_of_environment {
+                    "set it for this command: `SIZE=1g iodyno run job.fio`"
+                } else {
+                    ""
+                };
                 self.refuse(opt, words, help);
             }
             match fate(name) {
