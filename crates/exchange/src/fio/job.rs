@@ -339,6 +339,15 @@ impl Reading<'_> {
                 );
             }
         }
+        let is_device = self.section.value("filename").is_some_and(|f| f.starts_with("/dev/"));
+        let flushing = ["fsync", "fdatasync", "sync"].into_iter().find(|name| self.flag(name));
+        if let (Some(opt), true) =
+            (flushing.and_then(|name| self.opt(name)), writes && mix.len() == 1)
+            && !is_device
+            && !self.flag("overwrite")
+        {
+            self.note(opt, "a new file of fio grows with its writes, and flushes write its length and map as well; iodyno's has both before the job, as with overwrite=1");
+        }
         let at_end = ["end_fsync", "fsync_on_close"].into_iter().find(|name| self.flag(name));
         if let (Some(opt), true) = (at_end.and_then(|name| self.opt(name)), writes) {
             let _ = writeln!(out, "flush_at_end = {files}");

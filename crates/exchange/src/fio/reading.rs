@@ -3,7 +3,7 @@
 use super::lines::{Opt, Place, Section};
 use super::number::{count, time_ns, time_text};
 use super::options::{Fate, fate, known};
-use super::{Note, Refusal, Surroundings};
+use super::{Note, Refusal, Surroundings, command_line};
 use iodyno_catalog::File;
 use iodyno_units::nearest;
 
@@ -195,7 +195,13 @@ impl<'a> Reading<'a> {
                     let near =
                         near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
                     let words = format!("iodyno does not know fio's option `{}`", opt.name);
-                    self.refuse(opt, words, format!("{near}remove the line if it does not matter"));
+                    let is_of_line = self.files[opt.place.file].origin == command_line::ORIGIN;
+                    let help = if is_of_line {
+                        "remove it if it does not matter; iodyno's own flags stand before `fio`"
+                    } else {
+                        "remove the line if it does not matter"
+                    };
+                    self.refuse(opt, words, format!("{near}{help}"));
                 }
             }
         }

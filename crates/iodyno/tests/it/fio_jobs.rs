@@ -1,6 +1,8 @@
 //! Job files of fio on the command line: `run` and `convert`. What an option becomes is tested in `exchange`.
 
 use crate::place::{Place, cells, engines};
+use std::path::Path;
+use std::process::Command;
 
 const TWO_GROUPS: &str = "[global]\nsize=4m\nruntime=200ms\ntime_based\ndirect=1\nioengine=psync\n\
                           [writes]\nrw=write\n[reads]\nrw=randread\n[after]\nstonewall\nrw=randwrite\nfdatasync=1\n";
@@ -50,6 +52,38 @@ fn engine_and_page_cache_are_the_jobs() {
     place.write("differs.fio", differs);
     let output = place.iodyno("run differs.fio -q");
     output.exits(2).says(&["different values of direct", "?direct="]);
+}
+
+/// Bytes of a file in the page cache; None where nothing counts them (util-linux), or where a file is nowhere else (tmpfs).
+fn cached_bytes(path: &Path) -> Option<u64> {
+    let output = |program: &str, words: &[&str]| {
+        let run = Command::new(program).args(words).arg(path).output().ok()?;
+        String::from_utf8(run.stdout).ok().filter(|text| !text.trim().is_empty())
+    };
+    let is_tmpfs = output("stat", &["-f", "-c", "%T"])?.trim() == "tmpfs";
+    let words = ["--bytes", "--noheadings", "--output", "RES"];
+    output("fincore", &words)?.trim().parse().ok().filter(|_| !is_tmpfs)
+}
+
+/// A job through the page cache begins without its file there, as in fio, unless it says otherwise.
+#[test]
+fn the_page_cache_is_dropped_before_a_job() {
+    let place = Place::new();
+    let job = "[job]\nioengine=psync\nrw=randread\nbs=4k\nsize=8m\nnumber_ios=1\n";
+    place.write("dropped.fio", job);
+    place.write("kept.fio", format!("{job}invalidate=0\n"));
+    let path = place.path("d.img");
+    place.iodyno("run dropped.fio --on d.img?size=8MiB --fill -q").succeeds();
+    for (job, is_dropped) in [("dropped", true), ("kept", false), ("dropped", true)] {
+        std::fs::File::open(&path).unwrap().sync_all().unwrap();
+        std::fs::read(&path).unwrap();
+        if cached_bytes(&path).is_none_or(|bytes| bytes < 8 << 20) {
+            return;
+        }
+        place.iodyno(&format!("run {job}.fio --on d.img?size=8MiB -q")).succeeds();
+        let cached = cached_bytes(&path).unwrap();
+        assert_eq!(cached < 4 << 20, is_dropped, "{job}: {cached}");
+    }
 }
 
 /// Jobs at once begin after one another and end by their own limits, or with another one; in real and in virtual time.
@@ -111,6 +145,17 @@ fn a_command_line_of_fio_runs() {
     // A line with paths is no path.
     let words = format!("run --on ram:16MiB --quiet {fio} --filename=/dev/sdb --directory=/mnt/x");
     place.iodyno(&words).succeeds();
+    // The line by which a disk is tested for etcd: blocks that are no whole number of sectors.
+    let etcd = "fio --rw=write --ioengine=sync --fdatasync=1 --directory=x --size=64k --bs=2300 --name=mytest";
+    let document = place.iodyno(&format!("run --on scratch:16MiB --json --quiet {etcd}"));
+    let document = document.succeeds().json();
+    let cell = &cells(&document)[0];
+    let count = |kind: &str, of: &str| cell[kind][of].as_u64().unwrap();
+    assert_eq!((count("write", "ops"), count("write", "bytes")), (28, 28 * 2300));
+    assert!((27..=28).contains(&count("flush", "ops")), "{cell}");
+    place
+        .iodyno(&format!("run --on model:exflash-400g --quiet {etcd}"))
+        .fails(2, &["multiples of 512 B"]);
     let shown = place.iodyno(&format!("convert {fio} --name=b --rw=write --section=b"));
     assert!(shown.succeeds().stdout.contains("write = 1"), "{}", shown.stdout);
     place
