@@ -326,7 +326,7 @@ fn check_content(spec: &Spec, faults: &mut Faults) {
             faults.add("content.kind", "nothing is compressible or dedupable", help);
         }
         Content::Verifiable => {
-            if spec.align_bytes() % 512 != 0 {
+            if !spec.align_bytes().is_multiple_of(512) {
                 let message = "blocks of verifiable content are multiples of 512 B";
                 faults.add("align", message, "leave `align` out, and take such blocks");
             }

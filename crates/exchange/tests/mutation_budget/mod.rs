@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// What an environment variable asks for: `1000000`, `1@537` (from number 537 on) or `1800s` (of a processor).
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     numbers: Range<u64>,
     /// Seconds of a processor, at most.
     seconds: u64,
@@ -12,7 +12,7 @@ pub struct Budget {
 
 impl Budget {
     /// From the variable, or else so many from 0 on.
-    pub fn asked(variable: &str, short: u64) -> Self {
+    pub(crate) fn asked(variable: &str, short: u64) -> Self {
         let asked = std::env::var(variable).unwrap_or(short.to_string());
         let (count, first) = asked.split_once('@').unwrap_or((&asked, "0"));
         let number = |text: &str| -> u64 {
@@ -26,7 +26,7 @@ impl Budget {
     }
 
     /// The numbers of the mutations; they end with the time.
-    pub fn numbers(&self) -> impl Iterator<Item = u64> + use<> {
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + use<> {
         let Self { numbers, seconds } = self.clone();
         let is_left = move |number: &u64| {
             seconds == u64::MAX || !number.is_multiple_of(256) || cpu_seconds() < seconds

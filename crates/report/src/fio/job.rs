@@ -102,6 +102,9 @@ fn options(run: &Run, cell: &Cell, total: &Interval, rule: Option<&Rule>) -> Map
 /// The most sizes of fio's `bssplit`.
 const SPLIT_MAX: usize = 64;
 
+/// A block size, bytes, with its share.
+type Size = (u64, f64);
+
 /// `bs`, by kind of operation where these differ, and beside it `bssplit` or `bsrange` where one has several sizes.
 fn block_options(run: &Run, cell: &Cell, total: &Interval) -> Vec<(&'static str, String)> {
     let one = vec![("bs", cell.key.block_bytes().to_string())];
@@ -113,39 +116,42 @@ fn block_options(run: &Run, cell: &Cell, total: &Interval) -> Vec<(&'static str,
     while kinds.last().is_some_and(|kind| !issued(kind)) {
         kinds.pop();
     }
-    let sizes = |kind: &OpKind| -> Option<Vec<(u64, f64)>> {
+    let sizes = |kind: &OpKind| -> Option<Vec<Size>> {
         if issued(kind) { said(run, cell, |spec| blocks_of(spec, *kind)) } else { Some(Vec::new()) }
     };
     let Some(all) = kinds.iter().map(sizes).collect::<Option<Vec<_>>>() else { return one };
-    let Some(most) = all.iter().map(Vec::len).max() else { return one };
-    // One text for all kinds where they are alike; a kind that is not issued has an empty one.
-    let by_kind = |word: &dyn Fn(&[(u64, f64)]) -> String| {
-        let used: Vec<&Vec<(u64, f64)>> = all.iter().filter(|sizes| !sizes.is_empty()).collect();
-        let is_same = used.iter().all(|sizes| *sizes == used[0]);
-        let words: Vec<String> = all.iter().map(|sizes| word(sizes)).collect();
-        if is_same { used.first().map_or(String::new(), |s| word(s)) } else { words.join(",") }
-    };
-    if most == 1 {
-        let first = |sizes: &[(u64, f64)]| sizes.first().map_or(String::new(), |s| s.0.to_string());
-        return vec![("bs", by_kind(&first))];
+    match all.iter().map(Vec::len).max() {
+        None => one,
+        Some(0 | 1) => vec![("bs", by_kind(&all, first))],
+        Some(2..=SPLIT_MAX) => [one, vec![("bssplit", by_kind(&all, split))]].concat(),
+        Some(_) => [one, vec![("bsrange", by_kind(&all, range))]].concat(),
     }
-    let several = if most <= SPLIT_MAX {
-        ("bssplit", by_kind(&split))
-    } else {
-        let range = |sizes: &[(u64, f64)]| {
-            let bytes = || sizes.iter().map(|(bytes, _)| *bytes);
-            bytes().min().zip(bytes().max()).map_or(String::new(), |(a, b)| format!("{a}-{b}"))
-        };
-        ("bsrange", by_kind(&range))
-    };
-    one.into_iter().chain([several]).collect()
+}
+
+/// One text for all kinds where they are alike; a kind that is not issued has no sizes, and an empty text.
+fn by_kind(all: &[Vec<Size>], word: fn(&[Size]) -> String) -> String {
+    let mut used = all.iter().filter(|sizes| !sizes.is_empty());
+    match used.next() {
+        Some(sizes) if used.all(|other| other == sizes) => word(sizes),
+        _ => all.iter().map(|sizes| word(sizes)).collect::<Vec<_>>().join(","),
+    }
+}
+
+fn first(sizes: &[Size]) -> String {
+    sizes.first().map_or(String::new(), |(bytes, _)| bytes.to_string())
+}
+
+/// Sizes as `bsrange` has them.
+fn range(sizes: &[Size]) -> String {
+    let bytes = || sizes.iter().map(|(bytes, _)| *bytes);
+    bytes().min().zip(bytes().max()).map_or(String::new(), |(a, b)| format!("{a}-{b}"))
 }
 
 /// Sizes as `bssplit` has them: in whole percent, of which the last size has the rest.
-fn split(sizes: &[(u64, f64)]) -> String {
+fn split(sizes: &[Size]) -> String {
     let all: f64 = sizes.iter().map(|(_, share)| share).sum();
     let percent = |share: f64| format!("/{:.0}", share * 100.0 / all.max(f64::MIN_POSITIVE));
-    let word = |(at, (bytes, share)): (usize, &(u64, f64))| {
+    let word = |(at, (bytes, share)): (usize, &Size)| {
         let share = if at + 1 < sizes.len() { percent(*share) } else { String::new() };
         format!("{bytes}{share}")
     };
@@ -153,7 +159,7 @@ fn split(sizes: &[(u64, f64)]) -> String {
 }
 
 /// The block sizes of one kind of operation, each with its share: its own, or those of all.
-fn blocks_of(spec: &Value, kind: OpKind) -> Option<Vec<(u64, f64)>> {
+fn blocks_of(spec: &Value, kind: OpKind) -> Option<Vec<Size>> {
     let tables = [&spec[kind.name()]["block"], &spec["all"]["block"], &spec["block"]];
     let block = tables.into_iter().find(|block| !block.is_null())?;
     let size = |text: &Value| parse_size(text.as_str()?).ok();
