@@ -17,6 +17,7 @@ mod reading;
 
 use crate::command_line::stem;
 use iodyno_catalog::{File, FileError, Problem};
+use iodyno_units::OpKind;
 use iodyno_workload::{DropCache, Spec};
 use lines::{Lines, Place, Section};
 use reading::Reading;
@@ -201,7 +202,10 @@ pub fn parse_command_line(
     let around = &WithVariables { around, variables: &line.variables };
     let mut notes: Vec<String> = line.notes.into_iter().map(|(_, words)| words).collect();
     let mut lines = Lines::new(around);
-    let mut file = match command_line::read(&mut lines, text, &line.words, &mut notes) {
+    let command_line::Line { jobs: found, reads_only } =
+        command_line::read(&mut lines, text, &line.words, &mut notes);
+    let files = lines.files.clone();
+    let mut file = match found {
         command_line::Jobs::File(path, mut sections) => {
             sections.extend_from_slice(only);
             let text = around.included(Path::new(&path));
@@ -213,6 +217,15 @@ pub fn parse_command_line(
             jobs("fio".to_owned(), command_line::ORIGIN, lines, sections, only, around)
         }
     }?;
+    if let Some(place) = reads_only {
+        let writes = |job: &&Job| job.spec.kinds().any(|(kind, _)| kind != OpKind::Read);
+        if let Some(job) = file.jobs().find(writes) {
+            let words = format!("`{}` writes, and `--readonly` forbids that, as in fio", job.name);
+            let refusal = Refusal::new(place, words, "leave it out, or take jobs that read");
+            return Err(problem(&files, vec![refusal]));
+        }
+        notes.push("`--readonly`: no job writes; --read-only forbids it to the run".to_owned());
+    }
     let at = command_line::ORIGIN;
     let notes = notes.into_iter().map(|words| Note::new(at.to_owned(), words));
     if let Some(job) = file.groups.first_mut().and_then(|group| group.first_mut()) {

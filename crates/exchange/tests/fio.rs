@@ -403,6 +403,10 @@ fn the_words_of_a_line_are_taken_as_by_fio() {
         assert_eq!(of(line), tomls(file(text)), "{line}");
     }
     assert_eq!(of("fio --size=1g all.fio --section=b").len(), 1);
+    // What reads may be said to; what writes is refused then.
+    assert_eq!(of("fio --readonly --size=1g all.fio").len(), 2);
+    let writes = parse_command_line("fio --name=a --size=1g --rw=randrw --readonly", &[], &Fixed);
+    assert!(writes.unwrap_err().to_string().contains("`a` writes, and `--readonly` forbids that"));
 }
 
 /// Lists by kind go on from those of `[global]`; a rate of 0 is none; distributions have fio's own parameters.

@@ -18,6 +18,13 @@ pub(super) enum Jobs {
     Named(Vec<Section>),
 }
 
+/// What a command line says.
+pub(super) struct Line {
+    pub(super) jobs: Jobs,
+    /// The place of `--readonly`, which no job may write with.
+    pub(super) reads_only: Option<Place>,
+}
+
 /// Options of the program that concern its output, with or without a value.
 const OF_OUTPUT: &[&str] = &[
     "output",
@@ -80,12 +87,12 @@ pub(super) fn read(
     text: &str,
     words: &[Word],
     notes: &mut Vec<String>,
-) -> Jobs {
+) -> Line {
     let file = lines.add_file(ORIGIN, text);
     let place = |at: std::ops::Range<usize>| Place { file, span: at };
     let mut rest = words.iter().peekable();
     let (mut job_files, mut sections): (Vec<&Word>, Vec<String>) = (Vec::new(), Vec::new());
-    let mut jobs = 0;
+    let (mut jobs, mut reads_only) = (0, None);
     lines.begin("global", place(0..0));
     while let Some(word) = rest.next() {
         let option = word.text.strip_prefix("--").or(word.text.strip_prefix('-'));
@@ -112,11 +119,7 @@ pub(super) fn read(
         }
         match name {
             "section" => sections.extend(value.map(str::to_owned)),
-            "readonly" => {
-                let help = "give --read-only to the run";
-                let words = "`--readonly` is a flag of the run";
-                lines.refused.push(Refusal::new(place(at), words, help));
-            }
+            "readonly" => reads_only = Some(place(at)),
             "client" | "server" | "remote-config" | "daemonize" => {
                 let words = format!("`--{name}`: iodyno does not drive other hosts");
                 lines.refused.push(Refusal::new(place(at), words, "run it on the host itself"));
@@ -130,7 +133,9 @@ pub(super) fn read(
     }
     match job_files.as_slice() {
         [] => {}
-        [path] if jobs == 0 => return Jobs::File(path.text.clone(), sections),
+        [path] if jobs == 0 => {
+            return Line { jobs: Jobs::File(path.text.clone(), sections), reads_only };
+        }
         [_, second, ..] => {
             let words = "one job file is read, and the line has another";
             let help = "give each job file to a run of its own; an option begins with `-`, and its value follows `=`";
@@ -148,5 +153,5 @@ pub(super) fn read(
         let help = "a job begins at `--name=NAME`";
         lines.refused.push(Refusal::new(place(0..text.len()), "the line has no job", help));
     }
-    Jobs::Named(jobs)
+    Line { jobs: Jobs::Named(jobs), reads_only }
 }
