@@ -695,6 +695,17 @@ fn traps_are_explained() {
         ("rw=write\nsize=1g\ndirect=1\nzero_buffers", "zeroes compress"),
         ("rw=read\nsize=1g\nioengine=libaio\niodepth=8", "asynchronous with direct=1 only"),
         ("rw=read\nsize=1g\nrate=1250", "1250 is next to nothing"),
+        (
+            "rw=read\nsize=1g\nrate_iops=100\nbssplit=4k/50:64k/50",
+            "paces bytes of the smallest one",
+        ),
+        (
+            "rw=read\nsize=1g\nrate=8m\nrate_process=poisson\nbsrange=4k-8k",
+            "paces blocks of the smallest one",
+        ),
+        ("rw=read\nsize=1g", "later passes are read from memory"),
+        ("rw=write\nsize=1g\nfdatasync=1", "grows with its writes"),
+        ("rw=write\nsize=1g\nnumjobs=2\nfilename_format=x", "fio gives it to the first one"),
     ] {
         let traps = job(lines).traps;
         let trap = traps.iter().find(|trap| trap.words.contains(words));

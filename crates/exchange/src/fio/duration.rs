@@ -112,10 +112,17 @@ impl Reading<'_> {
             KINDS.iter().position(|k| k == kind).is_some_and(|at| blocks[at].len() > 1)
         };
         if own.iter().any(is_mixed) {
-            match (opt.key.as_str(), process) {
-                ("rate_iops", "constant") => self.note(opt, "of several block sizes together; fio 3.33 paces bytes of the smallest one, and issues fewer"),
-                ("rate", "poisson") => self.note(opt, "by the mean of the block sizes; fio 3.33 paces blocks of the smallest one, and moves more"),
-                _ => {}
+            let words = match (opt.key.as_str(), process) {
+                ("rate_iops", "constant") => {
+                    "a rate of several block sizes together: fio 3.33 paces bytes of the smallest one, and issues fewer"
+                }
+                ("rate", "poisson") => {
+                    "a rate by the mean of the block sizes: fio 3.33 paces blocks of the smallest one, and moves more"
+                }
+                _ => "",
+            };
+            if !words.is_empty() {
+                self.trap(&opt.place, words);
             }
         }
         if own.len() > 1 {

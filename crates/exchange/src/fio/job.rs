@@ -124,8 +124,13 @@ impl Reading<'_> {
         let content = self.content(&mix);
         if !direct && self.invalidates() && mix.iter().any(|(kind, _)| *kind == "read") {
             let place = self.opt("invalidate").map_or(&self.section.place, |opt| &opt.place);
-            let words = "before the job its clean pages leave the page cache, as in fio; fio drops them again at each pass over the files";
-            self.notes.push(Note::new(place.at(self.files), words));
+            if self.flag("time_based") || self.count("loops").unwrap_or(1) > 1 {
+                let words = "fio drops the files from the page cache at each pass over them, and iodyno at the beginning alone: later passes are read from memory";
+                self.trap(place, words);
+            } else {
+                let words = "before the job its clean pages leave the page cache, as in fio";
+                self.notes.push(Note::new(place.at(self.files), words));
+            }
         }
         self.traps(&mix, direct, threads);
         let (name, about) = self.name();
@@ -346,7 +351,8 @@ impl Reading<'_> {
             && !is_device
             && !self.flag("overwrite")
         {
-            self.note(opt, "a new file of fio grows with its writes, and flushes write its length and map as well; iodyno's has both before the job, as with overwrite=1");
+            let words = "a new file of fio grows with its writes, and each flush writes its length and map as well; iodyno's has both before the job, as with overwrite=1";
+            self.trap(&opt.place, words);
         }
         let at_end = ["end_fsync", "fsync_on_close"].into_iter().find(|name| self.flag(name));
         if let (Some(opt), true) = (at_end.and_then(|name| self.opt(name)), writes) {
