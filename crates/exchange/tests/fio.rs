@@ -703,6 +703,7 @@ fn traps_are_explained() {
             "rw=read\nsize=1g\nrate=8m\nrate_process=poisson\nbsrange=4k-8k",
             "paces blocks of the smallest one",
         ),
+        ("rw=randread\nsize=1g\nbssplit=4k/50:64k/50", "cuts blocks"),
         ("rw=read\nsize=1g", "later passes are read from memory"),
         ("rw=write\nsize=1g\nfdatasync=1", "grows with its writes"),
         ("rw=write\nsize=1g\nnumjobs=2\nfilename_format=x", "fio gives it to the first one"),

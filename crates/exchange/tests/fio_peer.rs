@@ -235,6 +235,39 @@ fn last_blocks_are_those_of_fio() {
     assert_eq!(ours, theirs);
 }
 
+/// In a mix each kind goes on from its own last operation.
+#[test]
+fn walks_of_a_mix_go_on_by_kind() {
+    if !has_fio() {
+        return;
+    }
+    for (options, gap_bytes) in [
+        ("--rw=randrw:8", 0),
+        ("--rw=randrw --percentage_random=50", 0),
+        ("--rw=randrw --percentage_random=20 --norandommap", 0),
+        ("--rw=rw:4k", 4096),
+        ("--rw=rw", 0),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let seed = seed();
+        let line =
+            format!("fio --name=a --ioengine=psync --bs=4k --size=8m --randseed={seed} {options}");
+        let theirs = issued_by_fio(&line, folder.path());
+        let ours = issued_by_iodyno(&line, 8 << 20, seed);
+        let share = |ops: &[Issued]| {
+            let (mut ends, mut on) = ([u64::MAX; 2], 0);
+            for (kind, _, offset, len) in ops {
+                let end = &mut ends[usize::from(*kind == OpKind::Write)];
+                on += usize::from(*offset == end.saturating_add(gap_bytes));
+                *end = offset + len;
+            }
+            on as f64 / ops.len() as f64
+        };
+        let shares = [share(&theirs), share(&ours)];
+        assert!((shares[0] - shares[1]).abs() < 0.05, "{options}: {shares:?}");
+    }
+}
+
 /// In a mix of reads and writes a flush that is due is issued again after each read, until the next write: both keep the
 /// same law, and have as many flushes.
 #[test]

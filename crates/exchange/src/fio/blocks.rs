@@ -192,13 +192,16 @@ impl Reading<'_> {
         if is_one && !is_own_align {
             return "{ pattern = \"uniform\", once_per_pass = true }".to_owned();
         }
-        let words = if is_one {
-            "with an alignment of its own addresses are independent draws, as with norandommap"
+        let place = ["bssplit", "bsrange", "bs"].iter().find_map(|name| self.opt(name));
+        let place = place.map_or(&self.section.place, |opt| &opt.place);
+        if is_one {
+            let words =
+                "with an alignment of its own addresses are independent draws, as with norandommap";
+            self.notes.push(Note::new(place.at(self.files), words));
         } else {
-            "with several block sizes addresses are independent draws, as with norandommap"
-        };
-        let at = self.section.place.at(self.files);
-        self.notes.push(Note::new(at, words));
+            let words = "with several block sizes addresses are independent draws: fio, without norandommap, cuts blocks that meet others of the pass, and issues more and smaller ones";
+            self.trap(place, words);
+        }
         "\"uniform\"".to_owned()
     }
 

@@ -152,7 +152,14 @@ impl Reading<'_> {
         let shares: Vec<String> =
             mix.iter().map(|(kind, share)| format!("{kind} = {share}")).collect();
         let _ = writeln!(toml, "mix = {{ {} }}", shares.join(", "));
-        let by_kind = matches!(walk, Walk::Sequential) && issued.len() > 1;
+        // fio goes on from the last operation of the same kind.
+        let goes_on = match walk {
+            Walk::Sequential | Walk::Runs(_) | Walk::Backward(..) => true,
+            Walk::Skips(..) => self.opt("zonesize").is_none(),
+            Walk::Random => addresses.contains("\"sequential\""),
+            Walk::Zones(..) => false,
+        };
+        let by_kind = goes_on && issued.len() > 1;
         if !by_kind {
             let _ = writeln!(toml, "\n[all]\naddresses = {addresses}");
         }
