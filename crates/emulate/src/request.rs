@@ -71,7 +71,7 @@ pub(crate) enum Origin {
 /// See the module. One cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// The submitter's token.
+    /// The submitter's token; of a page read, which other it is sent with.
     pub token: u64,
     /// First byte (requests from outside), first logical page (page reads), batch number (programs).
     pub at: u64,

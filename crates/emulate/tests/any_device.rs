@@ -30,7 +30,7 @@ fn device(rng: &mut Generator) -> Flash {
     // Fast and slow pages, and single-level cells, take the same time: the number of each is not counted.
     f.nand.slc = one(rng, &[None, Some(Slc { bytes: 32 << 20, program_ns: 500_000 })]);
     f.nand.channel_bytes_per_s = one(rng, &[100e6, 1e9]);
-    f.controller.read_contexts = one(rng, &[0, 1, 16]);
+    f.controller.read_contexts = one(rng, &[0, 1, 3, 16]);
     f.controller.lanes = one(rng, &[1, 2]);
     f.controller.page_split = one(rng, &[0.0, 0.5, 1.0]);
     f.nand.suspend_ns = one(rng, &[None, Some(20_000)]);

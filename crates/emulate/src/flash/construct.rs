@@ -198,6 +198,7 @@ impl FlashDevice {
             contexts: Gauge::default(),
             context_waiting: List::default(),
             lanes: spec.controller.lanes.max(1),
+            sends_frames: spec.controller.read_contexts > spec.controller.lanes,
             split: share_of_u64(spec.controller.page_split),
             units_per_page,
             written_units,

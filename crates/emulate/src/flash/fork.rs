@@ -11,12 +11,24 @@ use std::ops::Range;
 /// The most lanes of a controller.
 pub(crate) const LANES_MAX: usize = 8;
 
-/// By lane: the page read that may also contain the next unit, and its number of units.
-struct OpenPages([(u32, u32); LANES_MAX]);
+/// Units of a lane that its controller sends at once: SATA's frames have up to 8 KiB of data.
+const FRAME_UNITS: u64 = 2;
+
+/// A lane's page read that may also contain the next unit.
+#[derive(Clone, Copy)]
+struct OpenPage {
+    read: u32,
+    units: u32,
+    /// The frame of its first unit.
+    frame: u64,
+}
+
+/// By lane.
+struct OpenPages([OpenPage; LANES_MAX]);
 
 impl Default for OpenPages {
     fn default() -> Self {
-        Self([(NIL, 0); LANES_MAX])
+        Self([OpenPage { read: NIL, units: 0, frame: 0 }; LANES_MAX])
     }
 }
 
@@ -114,27 +126,31 @@ impl FlashDevice {
                 unwritten += bytes;
                 continue;
             }
-            let lane = unit as usize % self.lanes as usize;
-            let (child, count) = open.0[lane];
-            if child != NIL && count < self.units_per_page && self.written_together(unit) {
-                core.slab[child].len += bytes;
-                open.0[lane].1 += 1;
+            let last = &mut open.0[unit as usize % self.lanes as usize];
+            let is_open = last.read != NIL;
+            if is_open && last.units < self.units_per_page && self.written_together(unit) {
+                core.slab[last.read].len += bytes;
+                last.units += 1;
                 continue;
             }
-            if child != NIL {
-                self.read_page(core, child);
+            let frame = unit / u64::from(self.lanes) / FRAME_UNITS;
+            let read = self.child(core, slot, unit, bytes, self.scattered_die(unit));
+            if is_open {
+                if self.sends_frames && last.frame == frame {
+                    send_together(core, last.read, read);
+                }
+                self.read_page(core, last.read);
             }
-            let die = self.scattered_die(unit);
-            open.0[lane] = (self.child(core, slot, unit, bytes, die), 1);
+            *last = OpenPage { read, units: 1, frame };
         }
         unwritten
     }
 
     /// Issues the open page reads: no neighbouring unit follows.
     fn read_open(&mut self, core: &mut Core, open: &mut OpenPages) {
-        for (child, _) in std::mem::take(open).0 {
-            if child != NIL {
-                self.read_page(core, child);
+        for page in std::mem::take(open).0 {
+            if page.read != NIL {
+                self.read_page(core, page.read);
             }
         }
     }
@@ -195,6 +211,12 @@ impl FlashDevice {
         let before = unit - u64::from(self.lanes);
         unit / block == before / block && splitmix64(unit ^ !self.key) >= self.split
     }
+}
+
+/// Two page reads are of one frame: each has the other's number, plus 1, in its token.
+fn send_together(core: &mut Core, first: u32, second: u32) {
+    core.slab[first].token = u64::from(second) + 1;
+    core.slab[second].token = u64::from(first) + 1;
 }
 
 /// The bytes of a request that lie in a range of units.

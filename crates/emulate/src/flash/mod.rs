@@ -175,6 +175,9 @@ pub(crate) struct FlashDevice {
     contexts: Gauge,
     context_waiting: List,
     lanes: u32,
+    /// The pages of a frame leave their lane together, and hold their contexts until then. (Each lane may have one frame
+    /// that lacks a context: with more contexts than lanes, others go on and free some.)
+    sends_frames: bool,
     split: u64,
     units_per_page: u32,
     /// Aligned blocks in which scattered pages were written, in units.

@@ -6,6 +6,9 @@ use crate::request::{NIL, State, Work};
 use crate::server::PerByte;
 use iodyno_units::rng::below;
 
+/// The token of a page that waits for the other of its frame.
+const ARRIVED: u64 = u64::MAX;
+
 /// The driver thread copies one page; gives when that ends.
 #[inline(always)]
 fn copy_out(core: &mut Core, thread: usize, cost: PerByte, slot: u32) -> u64 {
@@ -133,8 +136,30 @@ impl FlashDevice {
     /// Sends the page to the host.
     #[inline(always)]
     pub(super) fn out(&mut self, core: &mut Core, slot: u32) {
-        if self.send(core, slot) {
+        let request = &core.slab[slot];
+        if request.parent != NIL && request.token != 0 {
+            self.out_of_frame(core, slot);
+        } else if self.send(core, slot) {
             self.free_context(core);
+        }
+    }
+
+    /// Sends the page with the other of its frame, when that has arrived too. (Until then its context holds it.)
+    #[inline(never)]
+    fn out_of_frame(&mut self, core: &mut Core, slot: u32) {
+        let other = (core.slab[slot].token - 1) as u32;
+        if core.slab[other].token != ARRIVED {
+            core.slab[slot].token = ARRIVED;
+            core.slab[slot].state = State::Waiting;
+            return;
+        }
+        // It has waited for the other's die.
+        self.phases.die_wait_ns += core.now - core.slab[other].entered_ns;
+        core.slab[other].entered_ns = core.now;
+        for page in [other, slot] {
+            if self.send(core, page) {
+                self.free_context(core);
+            }
         }
     }
 

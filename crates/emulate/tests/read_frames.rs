@@ -1,0 +1,61 @@
+//! Reads of several flash pages: those that a lane sends in one frame hold their contexts until the slowest has arrived.
+
+mod common;
+
+use common::{Loop, RANDOM, flash, run};
+use iodyno_emulate::spec::Flash;
+
+/// A read of a page takes so long, and nothing else does.
+const READ_NS: u64 = 50_000;
+
+/// So many dies that two reads seldom meet at one. Each unit lies in a page of its own.
+fn device(contexts: u32, lanes: u32) -> Flash {
+    let mut flash = flash();
+    (flash.nand.channels, flash.nand.dies_per_channel) = (256, 8);
+    flash.nand.parity_stripe = 0;
+    flash.nand.raw_bytes = (1 << 30) / 2 * 3;
+    flash.nand.page_bytes = 8192;
+    flash.nand.pages_per_block = 4;
+    flash.nand.read_ns = READ_NS;
+    flash.controller.read_contexts = contexts;
+    (flash.controller.lanes, flash.controller.page_split) = (lanes, 1.0);
+    flash
+}
+
+/// In the time of a page read all contexts read, but for those that hold a page whose frame lacks the other. Requests take
+/// contexts in order, so with an odd number one is held all the time, in whichever lane. A controller without a context more than
+/// it has lanes sends each page by itself, since it could wait for ever.
+#[test]
+fn a_context_holds_its_page_until_the_frame_is_complete() {
+    for (contexts, lanes, block, pages_at_once) in [
+        (4, 1, 8192, 4),
+        (3, 1, 8192, 2),
+        (2, 1, 8192, 2),
+        (1, 1, 8192, 1),
+        (4, 2, 16_384, 4),
+        (3, 2, 16_384, 2),
+        (2, 2, 16_384, 2),
+        (1, 2, 16_384, 1),
+        // Frames of one page each: a unit in each lane.
+        (3, 2, 8192, 3),
+        (3, 1, 4096, 3),
+    ] {
+        let load = Loop { block, ..Loop::reads(64) };
+        let iops = run(&device(contexts, lanes), RANDOM, &load).iops;
+        let pages = f64::from(block) / 4096.0;
+        let expected = f64::from(pages_at_once) / pages / (READ_NS as f64 / 1e9);
+        let what = format!("{contexts} contexts, {lanes} lanes, {block} bytes");
+        assert!((iops / expected - 1.0).abs() < 0.01, "{what}: {iops} for {expected}");
+    }
+}
+
+/// A large read ends, however few contexts it has more than lanes.
+#[test]
+fn large_reads_end() {
+    for (contexts, lanes) in [(2, 1), (3, 2), (9, 8), (5, 4)] {
+        let load = Loop { block: 1 << 20, time_ns: 200_000_000, ..Loop::reads(8) };
+        let got = run(&device(contexts, lanes), RANDOM, &load);
+        let most = f64::from(contexts) / 256.0 / (READ_NS as f64 / 1e9);
+        assert!(got.iops > 0.4 * most && got.iops < 1.05 * most, "{contexts} {lanes}: {got:?}");
+    }
+}
