@@ -169,7 +169,9 @@ fn with_void_destages() -> (Machine, u64) {
     let mut m = machine(1, |adapters| adapters.processor.device_ns = MS);
     // No neighbours, which one destage would take together: the device has the last after 8 ms.
     let units: Vec<u64> = (0..8).map(|strip| strip * STRIP_UNITS).collect();
-    units.iter().for_each(|&unit| write(&mut m, unit, 10 + unit));
+    for &unit in &units {
+        write(&mut m, unit, 10 + unit);
+    }
     assert_eq!(m.adapters().unwrap().dirty_bytes, 8 * UNIT);
     fault(&mut m, AdapterFault::LinkDown { link: 0 });
     fault(&mut m, AdapterFault::Replace { adapter: 0 });
