@@ -33,8 +33,8 @@ const RAMP_NS: (u64, u64) = (25 * MS, 10 * MS);
 /// A cell whose figures are shown is so many times as long as one of the search.
 const SHOWN: u64 = 2;
 /// A cache begins where it starts to write to devices; over so many times what is left until hosts wait, more than
-/// devices take is seen.
-const CACHE_TURNS: f64 = 3.0;
+/// devices take is seen: a third in the search, and a twentieth (with [`SHOWN`]) in cells that are shown.
+const CACHE_TURNS: (f64, f64) = (3.0, 10.0);
 /// The most time for disks' buffers to fill, in the search and in cells that are shown.
 const FILL_NS_MAX: (u64, u64) = (500 * MS, 30_000 * MS);
 /// The most virtual time of a cell's window.
@@ -172,13 +172,13 @@ pub fn under(
     let window_ns = window_ns.max(WINDOW_NS_MIN).max(WINDOW_LIMITS * demand.p99_ns);
     let writes = demand.write_share();
     let ramp_ns = if writes > 0.0 { RAMP_NS.0 } else { RAMP_NS.1 };
-    let (times, fill_ns_max) = match effort {
-        Effort::Search => (1, FILL_NS_MAX.0),
-        Effort::Shown => (SHOWN, FILL_NS_MAX.1),
+    let (times, fill_ns_max, turns) = match effort {
+        Effort::Search => (1, FILL_NS_MAX.0, CACHE_TURNS.0),
+        Effort::Shown => (SHOWN, FILL_NS_MAX.1, CACHE_TURNS.1),
     };
     let ramp_ns = ramp_ns
         .max(buffers_fill_ns(demand, arrays, rate_iops).min(fill_ns_max))
-        .max(cache_settles_ns(demand, arrays, rate_iops));
+        .max((turns * cache_turn_ns(demand, arrays, rate_iops)) as u64);
     let lengths_ns = (times * ramp_ns, times * window_ns);
     run(&arrays.target(condition), spec, lengths_ns, condition, stop)
 }
@@ -191,13 +191,13 @@ fn ops_min(demand: &Demand) -> f64 {
     (OPS_MIN.1 * SMALL_BYTES / bytes.max(1.0)).clamp(OPS_MIN.0, OPS_MIN.1)
 }
 
-/// Until the adapters' caches write to devices as fast as hosts write to them, ns.
-fn cache_settles_ns(demand: &Demand, arrays: Arrays<'_>, rate_iops: f64) -> u64 {
-    let Some(adapters) = &arrays.of.adapters else { return 0 };
-    let Some(cache) = &adapters.cache else { return 0 };
+/// Hosts write so long what the adapters' caches take from where they begin to write to devices until hosts wait, ns.
+fn cache_turn_ns(demand: &Demand, arrays: Arrays<'_>, rate_iops: f64) -> f64 {
+    let Some(adapters) = &arrays.of.adapters else { return 0.0 };
+    let Some(cache) = &adapters.cache else { return 0.0 };
     let bytes = f64::from(adapters.count) * cache.destage_ramp_bytes as f64;
     let bytes_per_s = demand.write_share() * rate_iops * demand.mean_bytes(OpKind::Write);
-    if bytes_per_s == 0.0 { 0 } else { (CACHE_TURNS * bytes / bytes_per_s * 1e9) as u64 }
+    if bytes_per_s == 0.0 { 0.0 } else { bytes / bytes_per_s * 1e9 }
 }
 
 /// Until the disks' write buffers are full, and so have no effect on a long load, ns.
