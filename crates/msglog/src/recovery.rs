@@ -8,13 +8,16 @@
 use crate::chunk::{CHUNK_HEADER_BYTES, Chunk, ChunkHeader, Invalid};
 use crate::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS, EpochStart, Layout};
 use crate::log::{Tail, apply_chunk, note_in_index};
-use crate::segment_reader::SegmentReader;
+use crate::segment_reader::{Heads, SegmentReader};
 use crate::state::State;
 use crate::storage::{ReadAhead, Storage};
 use core::fmt;
 use core::ops::ControlFlow;
 use std::io;
 use thiserror::Error;
+
+/// Bytes of the newest segment in which a proof is looked for that it belongs to the log.
+const PROOF_BYTES: u64 = 8 << 20;
 
 /// What was found when a log was opened.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +36,15 @@ pub struct Recovered {
     pub cut: Option<Invalid>,
     /// Places that were acknowledged and can't be read.
     pub damages: Vec<Damage>,
+}
+
+impl Recovered {
+    /// A log that was just made.
+    pub fn of_new(layout: Layout) -> Self {
+        let tail = Tail::empty();
+        let state = State::default();
+        Self { layout, tail, state, messages: 0, chunks: 0, cut: None, damages: Vec::new() }
+    }
 }
 
 /// A part of a log that was durable, and is not valid any more.
@@ -181,19 +193,11 @@ pub fn recover_ahead(
     mut visit: impl FnMut(&Chunk<'_>),
 ) -> Result<Recovered, OpenError> {
     let (layout, mut reader, bounds) = open(storage, ahead)?;
-    let mut found = Recovered {
-        layout,
-        tail: Tail::empty(),
-        state: State::default(),
-        messages: 0,
-        chunks: 0,
-        cut: None,
-        damages: Vec::new(),
-    };
+    let mut found = Recovered::of_new(layout);
     let start = reader.epoch_start();
     found.tail.epoch = start.epoch + 1;
     let Some(bounds) = bounds else { return Ok(found) };
-    let Bounds { newest, oldest, last, durable } = bounds;
+    let Bounds { newest, oldest, last, evidence, .. } = bounds;
     found.tail.oldest_segment = oldest;
 
     // What dropped segments hold of the state may not have been carried yet. One that is not whole is being overwritten,
@@ -202,7 +206,7 @@ pub fn recover_ahead(
     let dropped_from = (last + 1).saturating_sub(layout.slots()).max(oldest_on_target);
     for segment in dropped_from..oldest {
         let mut part = found.state.clone();
-        let end = scan(&mut reader, (segment, segment), ((0, 0), 0), |chunk, _| {
+        let end = scan_segments(&mut reader, segment..=segment, None, |chunk, _| {
             apply_chunk(&mut part, &layout, chunk);
             ControlFlow::Continue(())
         });
@@ -212,7 +216,7 @@ pub fn recover_ahead(
 
     let Recovered { tail, state, messages, chunks, .. } = &mut found;
     let mut segment_before = tail.oldest_segment;
-    let end = scan(&mut reader, (oldest, newest), durable, |chunk, before_ns| {
+    let end = scan_segments(&mut reader, oldest..=newest, Some(evidence), |chunk, before_ns| {
         visit(chunk);
         let header = &chunk.header;
         let segment = layout.segment(header.position);
@@ -264,27 +268,20 @@ pub fn replay(
     from: ReplayFrom,
     visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
 ) -> Result<Replayed, OpenError> {
-    let (layout, mut reader, bounds) = open(storage, ahead)?;
-    let Some(Bounds { newest, oldest, last, durable }) = bounds else {
+    let (_, mut reader, bounds) = open(storage, ahead)?;
+    let Some(Bounds { heads, newest, oldest, last, evidence }) = bounds else {
         return Ok(Replayed { next_message: 1, damages: Vec::new() });
     };
-    // These are places far from one another.
-    reader.ends_at(0);
-    let mut is_before = |segment: u64| {
-        reader.chunk(layout.segment_start(segment)).is_ok_and(|chunk| match from {
-            ReplayFrom::Message(number) => chunk.header.first_message <= number,
-            // All that was published before this chunk is older than what is in it.
-            ReplayFrom::TimeNs(time_ns) => chunk.header.time_ns < time_ns,
-        })
+    let is_before = |head: &ChunkHeader| match from {
+        ReplayFrom::Message(number) => head.first_message <= number,
+        // All that was published before this chunk is older than what is in it.
+        ReplayFrom::TimeNs(time_ns) => head.time_ns < time_ns,
     };
     // The last segment that begins before it.
-    let (mut first, mut beyond) = (oldest, last + 1);
-    while first + 1 < beyond {
-        let middle = first.midpoint(beyond);
-        if is_before(middle) { first = middle } else { beyond = middle }
-    }
-    reader.ends_at(layout.segment_start(newest + 1));
-    let end = scan(&mut reader, (first, newest), durable, |chunk, _| visit(chunk));
+    let heads = heads.of_segments.range(oldest..=last).rev();
+    let first = heads.filter(|(_, head)| is_before(head)).map(|(&segment, _)| segment).next();
+    let first = first.unwrap_or(oldest);
+    let end = scan_segments(&mut reader, first..=newest, Some(evidence), |chunk, _| visit(chunk));
     let next_message = end.last.map_or(1, |last| last.next_message());
     Ok(Replayed { next_message, damages: end.damages })
 }
@@ -300,16 +297,27 @@ pub enum ReplayFrom {
 
 /// Which segments a log has.
 struct Bounds {
+    heads: Heads,
     /// The newest in which a valid chunk stands, also of those that were never acknowledged.
     newest: u64,
     /// The oldest that is kept, and the one with the last chunk.
     oldest: u64,
     last: u64,
-    /// What was durable, by all chunks of the last segments; and a place behind the last chunk's.
-    durable: ((u64, u32), u64),
+    /// What decides on chunks behind a gap.
+    evidence: Evidence,
 }
 
-/// Opens a target for reading, and finds where its log begins and ends; None: it holds no chunk.
+/// What is known of a log's end before it is read. The rest is found out when a scan meets the first gap: in a log without
+/// damage that is its end.
+#[derive(Clone, Copy, Debug)]
+struct Evidence {
+    /// All below this place was durable when some chunk was closed, and that chunk's epoch.
+    durable: (u64, u32),
+    /// The log ends in this segment, or in a later one.
+    ends_from: u64,
+}
+
+/// Opens a target for reading, and finds where its log begins, and in which segment it ends; None: it holds no chunk.
 fn open(
     storage: &dyn Storage,
     ahead: Option<Box<dyn ReadAhead>>,
@@ -323,29 +331,53 @@ fn open(
 
 fn bounds(reader: &mut SegmentReader<'_>) -> Option<Bounds> {
     let layout = *reader.layout();
-    let (newest, durable) = newest_segment(reader)?;
-    reader.ends_at(layout.segment_start(newest + 1));
-    // The last chunk decides what is kept: chunks that were never acknowledged may stand in later segments. What was durable
-    // when one of them was closed is there.
-    let from = layout.segment(durable.0.saturating_sub(1));
+    let heads = reader.heads();
+    let newest_head = heads.newest?;
+    let newest = layout.segment(newest_head.position);
     let oldest_on_target = (newest + 1).saturating_sub(layout.slots());
-    let from = from.max(oldest_on_target);
-    // What was durable by all of them, and then what that makes of each.
-    let on = |_: &Chunk<'_>, _| ControlFlow::Continue(());
-    let mut end = scan(reader, (from, newest), (durable, 0), on);
-    if !end.is_settled() {
-        let durable = end.durable;
-        end = scan(reader, (from, newest), (durable, 0), on);
-    }
-    let after_last = end.last.map_or(0, |last| last.position + 1);
-    let last = end.last.map_or(0, |last| layout.segment(last.position));
+    let (last, evidence) = if let Some(durable) = proof_of_segment(reader, newest) {
+        (newest, Evidence { durable, ends_from: newest })
+    } else {
+        let durable = proven(&newest_head);
+        let ends_from = layout.segment(durable.0.saturating_sub(1)).max(oldest_on_target);
+        let evidence = Evidence { durable, ends_from };
+        (last_segment(reader, newest, evidence), evidence)
+    };
+    reader.ends_at(layout.segment_start(newest + 1));
     let oldest = layout.oldest_kept(last).max(oldest_on_target);
-    Some(Bounds { newest, oldest, last, durable: (end.durable, after_last) })
+    Some(Bounds { heads, newest, oldest, last, evidence })
 }
 
-/// Where a scan ended.
-#[derive(Debug, Default)]
-struct ScanEnd {
+/// What was durable when one of the first chunks of a segment was closed, if another one of the segment was: then the log
+/// does not end before it.
+fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64, u32)> {
+    let start = reader.layout().segment_start(segment);
+    let end = start + reader.layout().segment_bytes.min(PROOF_BYTES);
+    reader.ends_at(end);
+    let found = scan(reader, start..end, Scanned::default(), None, |chunk, _| {
+        let proves = chunk.header.durable_position > start;
+        if proves { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    (found.durable.0 > start).then_some(found.durable)
+}
+
+/// The segment with the last chunk of the log, where those of the newest prove nothing: they may never have been acknowledged.
+fn last_segment(reader: &mut SegmentReader<'_>, newest: u64, evidence: Evidence) -> u64 {
+    let layout = *reader.layout();
+    let (start, end) = (layout.segment_start(newest), layout.segment_start(newest + 1));
+    reader.ends_at(end);
+    let range = layout.segment_start(evidence.ends_from)..end;
+    let begin = Scanned { durable: evidence.durable, ..Scanned::default() };
+    let found = scan(reader, range, begin, None, |chunk, _| {
+        let is_there = chunk.header.position >= start;
+        if is_there { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    found.last.map_or(0, |last| layout.segment(last.position))
+}
+
+/// What a scan has found so far.
+#[derive(Clone, Debug, Default)]
+struct Scanned {
     last: Option<ChunkHeader>,
     /// The place behind the last chunk, and why none stands there.
     gap: Option<(u64, Invalid)>,
@@ -354,35 +386,40 @@ struct ScanEnd {
     epoch_max: u32,
     /// All below was durable when some chunk was closed, and that chunk's epoch: what is above is of no earlier one.
     durable: (u64, u32),
-    /// The same when the first gap was met.
-    durable_at_gap: Option<(u64, u32)>,
-}
-
-impl ScanEnd {
-    /// Whether a scan that knows from its start what was durable would find the same: that decides what is behind a gap.
-    fn is_settled(&self) -> bool {
-        self.durable_at_gap.is_none_or(|at_gap| at_gap == self.durable)
-    }
 }
 
 fn proven(header: &ChunkHeader) -> (u64, u32) {
     (header.durable_position, header.epoch)
 }
 
-/// Reads the chunks of some segments, the first to the last, of a log that was durable up to a place, since an epoch; and whose last chunk
-/// is known to be before another place, or not known (0). `visit` gets each valid one, and the latest time of publication
-/// before it, until it breaks.
+/// Reads the chunks of some segments of a log, the first to the last. `visit` gets each valid one, and the latest time of
+/// publication before it, until it breaks.
+fn scan_segments(
+    reader: &mut SegmentReader<'_>,
+    segments: core::ops::RangeInclusive<u64>,
+    evidence: Option<Evidence>,
+    visit: impl FnMut(&Chunk<'_>, u64) -> ControlFlow<()>,
+) -> Scanned {
+    let layout = *reader.layout();
+    let range = layout.segment_start(*segments.start())..layout.segment_start(segments.end() + 1);
+    let durable = evidence.map_or((0, 0), |it| it.durable);
+    scan(reader, range, Scanned { durable, ..Scanned::default() }, evidence, visit)
+}
+
+/// Goes on with a scan from a place. With `evidence` it finds out at its first gap what was durable, and where the log ends;
+/// otherwise it knows of that what it has read.
 fn scan(
     reader: &mut SegmentReader<'_>,
-    (first_segment, last_segment): (u64, u64),
-    (durable, after_last): ((u64, u32), u64),
+    range: core::ops::Range<u64>,
+    mut found: Scanned,
+    mut evidence: Option<Evidence>,
     mut visit: impl FnMut(&Chunk<'_>, u64) -> ControlFlow<()>,
-) -> ScanEnd {
+) -> Scanned {
     let layout = *reader.layout();
-    let mut found = ScanEnd { durable, ..ScanEnd::default() };
-    let mut position = layout.segment_start(first_segment);
-    let end = layout.segment_start(last_segment + 1);
-    while position < end {
+    // The last chunk is before this place; 0 where that is not known.
+    let mut after_last = 0;
+    let mut position = range.start;
+    while position < range.end {
         let chunk = reader.chunk(position);
         if let Ok(chunk) = &chunk {
             found.durable = found.durable.max(proven(&chunk.header));
@@ -414,14 +451,22 @@ fn scan(
             Err((invalid, epoch)) => {
                 found.epoch_max = found.epoch_max.max(epoch);
                 found.gap.get_or_insert((position, invalid));
-                found.durable_at_gap.get_or_insert(found.durable);
+                if let Some(evidence) = evidence.take() {
+                    let ahead = look_behind_gap(reader, position, &range, &found, evidence);
+                    found.durable = found.durable.max(ahead.durable);
+                    found.epoch_max = found.epoch_max.max(ahead.epoch_max);
+                    after_last = ahead.last.map_or(0, |last| last.position + 1);
+                    if after_last <= position {
+                        break;
+                    }
+                }
                 position += u64::from(layout.align_bytes);
                 continue;
             }
         };
         let header = chunk.header;
         if let Some((from, invalid)) = found.gap.take() {
-            let of_log = (first_segment == 0).then_some(1);
+            let of_log = (range.start == 0).then_some(1);
             let expected = found.last.map_or(of_log, |last| Some(last.next_message()));
             found.damages.push(Damage {
                 position: from,
@@ -442,19 +487,29 @@ fn scan(
     found
 }
 
+/// What a scan of a range that has met its first gap needs to know: what was durable by the chunks of the last segments, and
+/// which of them is the last.
+fn look_behind_gap(
+    reader: &mut SegmentReader<'_>,
+    gap: u64,
+    range: &core::ops::Range<u64>,
+    found: &Scanned,
+    evidence: Evidence,
+) -> Scanned {
+    let start = reader.layout().segment_start(evidence.ends_from);
+    let on = |_: &Chunk<'_>, _| ControlFlow::Continue(());
+    if range.start <= start && start <= gap {
+        // Up to the gap it would find what was found.
+        return scan(reader, gap..range.end, found.clone(), None, on);
+    }
+    let begin = Scanned { durable: evidence.durable, ..Scanned::default() };
+    scan(reader, start..range.end, begin, None, on)
+}
+
 /// Whether a valid chunk may stand after `last`; behind a gap its predecessor is unknown.
 fn follows(last: Option<&ChunkHeader>, next: &ChunkHeader, after_gap: bool) -> bool {
     let Some(last) = last else { return true };
     let expected = last.next_message();
     let is_next = next.previous_checksum == last.checksum && next.first_message == expected;
     next.epoch >= last.epoch && (is_next || (after_gap && next.first_message >= expected))
-}
-
-/// The newest segment that holds a valid chunk, and the place below which all was durable when one of its chunks was closed. None:
-/// the log is empty.
-fn newest_segment(reader: &mut SegmentReader<'_>) -> Option<(u64, (u64, u32))> {
-    let layout = *reader.layout();
-    let newest = (0..layout.slots()).filter_map(|slot| reader.newest_in(slot));
-    let newest = newest.max_by_key(|header| layout.segment(header.position))?;
-    Some((layout.segment(newest.position), proven(&newest)))
 }

@@ -4,7 +4,8 @@ use crate::chunk::{Chunk, ChunkHeader, Invalid};
 use crate::layout::{EpochStart, Layout};
 use crate::storage::{Buffer, ReadAhead, Storage};
 use core::fmt;
-use std::collections::VecDeque;
+use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 /// Bytes of a buffer, unless chunks are longer: a huge page.
@@ -45,7 +46,7 @@ struct Ahead {
     /// The place of the next read, if it is not taken up elsewhere.
     next: u64,
     /// Nothing below this place, where something could not be read, and nothing from that place on is read ahead.
-    range: core::ops::Range<u64>,
+    range: Range<u64>,
 }
 
 impl Ahead {
@@ -71,6 +72,11 @@ fn read_bytes(layout: &Layout) -> usize {
 /// Bytes before it, for the beginning of a chunk.
 fn tail_bytes(layout: &Layout) -> usize {
     (layout.chunk_bytes as usize).next_multiple_of(MEMORY_ALIGN_BYTES)
+}
+
+/// Reads that are under way ahead.
+fn reads_ahead(layout: &Layout) -> usize {
+    (AHEAD_BYTES / read_bytes(layout)).clamp(1, READS_AHEAD)
 }
 
 fn buffer_of(storage: &dyn Storage, layout: &Layout) -> Box<dyn Buffer> {
@@ -187,8 +193,7 @@ impl<'a> SegmentReader<'a> {
             ahead.next = position;
             tail = 0;
         }
-        let reads = (AHEAD_BYTES / read_bytes).clamp(1, READS_AHEAD);
-        while ahead.begun.len() < reads {
+        while ahead.begun.len() < reads_ahead(&layout) {
             let at = ahead.next;
             let bytes = layout.left_in_segment(at).min(read_bytes as u64) as usize;
             if at + bytes as u64 > ahead.range.end {
@@ -264,23 +269,51 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// A chunk of the newest segment that has been in a slot, by the chunks in it that are whole: of those in the first
-    /// [`FIRST_BYTES`], or where none is, of those in the first [`SEARCH_BYTES`]. A slot without one there counts as empty: to
-    /// read all of a large target that was hardly used would take hours.
-    pub(crate) fn newest_in(&mut self, slot: u64) -> Option<ChunkHeader> {
+    /// What stands in each slot, by the chunks in its first [`FIRST_BYTES`] that are whole, or where none is, by those in the
+    /// first [`SEARCH_BYTES`]. A slot without one there counts as empty: to read all of a large target that was hardly used
+    /// would take hours.
+    pub(crate) fn heads(&mut self) -> Heads {
         let chunk_bytes = u64::from(self.layout.chunk_bytes);
         let slots = self.layout.slots();
+        let first = FIRST_BYTES.max(chunk_bytes);
         let most = (SEARCH_ALL_BYTES / slots).clamp(FIRST_BYTES, SEARCH_BYTES).max(chunk_bytes);
-        let first = self.newest_within(slot, 0, FIRST_BYTES.max(chunk_bytes));
-        first.or_else(|| self.newest_within(slot, FIRST_BYTES, most))
+        let mut heads = Heads::default();
+        let mut begun = 0;
+        for slot in 0..slots {
+            self.take_head(slot, &mut begun, first + chunk_bytes);
+            if !self.note_chunks(slot, 0..first, &mut heads) {
+                self.note_chunks(slot, FIRST_BYTES..most, &mut heads);
+            }
+        }
+        heads
     }
 
-    /// The same for a part of a slot.
-    fn newest_within(&mut self, slot: u64, from: u64, end: u64) -> Option<ChunkHeader> {
+    /// Makes the buffer hold the first bytes of a slot, where they are read ahead; those of the next slots are read meanwhile.
+    fn take_head(&mut self, slot: u64, begun: &mut u64, bytes: u64) {
         let layout = self.layout;
-        let end = layout.segment_bytes.min(end);
-        let mut newest: Option<ChunkHeader> = None;
-        let mut at = from;
+        let Some(ahead) = &mut self.ahead else { return };
+        let bytes = layout.segment_bytes.min(bytes) as usize;
+        while *begun < layout.slots() && ahead.begun.len() < reads_ahead(&layout) {
+            let at = layout.segment_start(*begun);
+            let buffer = ahead.free.pop().unwrap_or_else(|| buffer_of(self.storage, &layout));
+            ahead.reads.begin(layout.offset_bytes(at), bytes, buffer, 0);
+            ahead.begun.push_back((at, bytes));
+            *begun += 1;
+        }
+        ahead.begun.pop_front();
+        let Some((buffer, result)) = ahead.reads.take() else { return };
+        ahead.free.push(core::mem::replace(&mut self.buffer, buffer));
+        let held = if result.is_ok() { bytes } else { 0 };
+        let offset_bytes = layout.offset_bytes(layout.segment_start(slot));
+        (self.from, self.held, self.failed) = (0, (offset_bytes, held), None);
+    }
+
+    /// Notes the chunks in a part of a slot. False: there is none.
+    fn note_chunks(&mut self, slot: u64, part: Range<u64>, heads: &mut Heads) -> bool {
+        let layout = self.layout;
+        let end = layout.segment_bytes.min(part.end);
+        let mut is_any = false;
+        let mut at = part.start;
         while at < end {
             let offset_bytes = layout.offset_bytes(layout.segment_start(slot)) + at;
             // A chunk that begins here may end behind.
@@ -295,11 +328,32 @@ impl<'a> SegmentReader<'a> {
                 .filter(|header| Chunk::parse(bytes, layout.log_id, header.position).is_ok());
             let step = header.map_or(0, |header| header.length_bytes);
             at += u64::from(step.max(1).next_multiple_of(layout.align_bytes));
-            let segment = |header: &ChunkHeader| layout.segment(header.position);
-            if header.as_ref().map(segment) > newest.as_ref().map(segment) {
-                newest = header;
+            if let Some(header) = header {
+                is_any = true;
+                heads.note(&layout, header);
             }
         }
-        newest
+        is_any
+    }
+}
+
+/// The beginnings of a log's segments.
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    /// A chunk of the newest segment.
+    pub(crate) newest: Option<ChunkHeader>,
+    /// The first chunk of each segment in which that is whole.
+    pub(crate) of_segments: BTreeMap<u64, ChunkHeader>,
+}
+
+impl Heads {
+    fn note(&mut self, layout: &Layout, header: ChunkHeader) {
+        let segment = layout.segment(header.position);
+        if self.newest.is_none_or(|newest| layout.segment(newest.position) < segment) {
+            self.newest = Some(header);
+        }
+        if header.position == layout.segment_start(segment) {
+            self.of_segments.insert(segment, header);
+        }
     }
 }

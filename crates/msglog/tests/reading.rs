@@ -120,6 +120,32 @@ fn what_is_read_ahead_is_what_is_read() {
     }
 }
 
+/// Beside the log itself a replay reads the beginnings of segments, and of the last one what is behind the log's end: to find
+/// out, and as part of a last read.
+#[test]
+fn a_replay_reads_the_log_once() {
+    // Once around: a slot without a chunk is searched through.
+    for messages in [9000, 10_000] {
+        let (disk, log) = written(messages);
+        let layout = *log.layout();
+        let head_bytes = (1 << 20) + u64::from(CHUNK_BYTES);
+        let kept_bytes = log.durable_position() - log.oldest_position();
+        let rest_bytes = layout.left_in_segment(log.durable_position());
+        disk.take_read_bytes();
+        let mut seen = 0;
+        let found = replay(&disk, Some(Eager::of(&disk)), ReplayFrom::Message(0), &mut |chunk| {
+            seen += chunk.header.messages;
+            ControlFlow::Continue(())
+        });
+        assert_eq!(found.unwrap().next_message, messages + 1);
+        let read_bytes = disk.take_read_bytes();
+        let most = layout.slots() * head_bytes + SEGMENT_BYTES + kept_bytes + 2 * rest_bytes;
+        let descriptions = 8192;
+        assert!(read_bytes <= most + descriptions, "{messages}: {read_bytes} of {most}");
+        assert!(read_bytes >= kept_bytes && seen > 1000);
+    }
+}
+
 #[test]
 fn a_replay_begins_anywhere_and_ends_when_told() {
     let (disk, _) = written(9000);

@@ -1,8 +1,9 @@
-//! Messages a second that a log takes, seals and gives back, on one core, with the copy to the target's memory. Printed,
-//! not asserted: `cargo test --release -p iodyno-msglog --test speed -- --ignored --nocapture`.
+//! Messages a second that a log takes, seals and gives back, on one core, with the copy to the target's memory; and what a
+//! snapshot of its values costs. Printed, not asserted: `cargo test --release -p iodyno-msglog --test speed -- --ignored --nocapture`.
 
 use iodyno_msglog::log::Tail;
 use iodyno_msglog::{Action, CommitRule, Layout, Log, LogOptions, Message, MessageKind, State};
+use iodyno_units::rng::{below, stream};
 use std::time::Instant;
 
 const MESSAGES: u64 = 4_000_000;
@@ -64,4 +65,52 @@ fn rates_of_512_byte_messages() {
     println!("state, no key      {:>10.0} messages/s", messages_a_second(true, none, false));
     let key = |i: u64| (i % 1000).to_le_bytes();
     println!("state, 1,000 keys  {:>10.0} messages/s", messages_a_second(true, key, true));
+}
+
+/// Applies a message for each of these keys, once.
+fn apply(state: &mut State, keys: impl Iterator<Item = u64>) -> f64 {
+    let body = [7_u8; 100];
+    let began = Instant::now();
+    for (key, number) in keys.zip(1..) {
+        let key = key.to_be_bytes();
+        let message = Message {
+            kind: MessageKind::Publish,
+            publisher: 0,
+            sequence: 0,
+            time_ns: 0,
+            topic: "orders",
+            key: &key,
+            body: &body,
+        };
+        state.apply(&message, number, 0);
+    }
+    began.elapsed().as_secs_f64()
+}
+
+#[test]
+#[ignore = "prints times"]
+fn a_snapshot_of_a_million_values() {
+    const VALUES: u64 = 1_000_000;
+    let rng = &mut stream(1, "keys", 0);
+    let mut keys: Vec<u64> = (0..VALUES).map(|key| key * 7).collect();
+    for i in 0..keys.len() {
+        keys.swap(i, below(rng, VALUES) as usize);
+    }
+    let mut state = State::default();
+    apply(&mut state, keys.iter().copied());
+    for round in 1..=5 {
+        let alone_s = apply(&mut state, keys.iter().copied());
+        // As `Snapshot::take` of the server does, with the log's lock held.
+        let began = Instant::now();
+        let snapshot: Vec<_> = state.leaves("orders").cloned().collect();
+        let taken_s = began.elapsed().as_secs_f64();
+        let shared_s = apply(&mut state, keys.iter().copied());
+        println!(
+            "round {round}: {} leaves in {:.2} ms; a million changes take {:.0} ms, and {:.0} ms behind the snapshot",
+            snapshot.len(),
+            taken_s * 1e3,
+            alone_s * 1e3,
+            shared_s * 1e3
+        );
+    }
 }

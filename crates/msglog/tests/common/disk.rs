@@ -5,7 +5,8 @@ use iodyno_msglog::Storage;
 use iodyno_msglog::storage::Buffer;
 use iodyno_units::rng::{Generator, below};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A disk tears writes at this size.
 pub(crate) const SECTOR_BYTES: usize = 512;
@@ -27,12 +28,15 @@ pub(crate) struct Disk {
     content: Mutex<Content>,
     /// It acknowledges flushes and keeps its cache.
     pub(crate) ignores_flushes: bool,
+    /// Of all clones together.
+    read_bytes: Arc<AtomicU64>,
 }
 
 impl Clone for Disk {
     fn clone(&self) -> Self {
         let content = Mutex::new(self.content().clone());
-        Self { content, ignores_flushes: self.ignores_flushes }
+        let read_bytes = Arc::clone(&self.read_bytes);
+        Self { content, ignores_flushes: self.ignores_flushes, read_bytes }
     }
 }
 
@@ -43,7 +47,7 @@ impl Disk {
 
     pub(crate) fn of(image: Vec<u8>) -> Self {
         let content = Content { cached: image.clone(), durable: image, ..Content::default() };
-        Self { content: Mutex::new(content), ignores_flushes: false }
+        Self { content: Mutex::new(content), ..Self::default() }
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -99,6 +103,11 @@ impl Disk {
         self.content().unreadable.push(sector);
     }
 
+    /// Bytes that were read since the last call, of all clones.
+    pub(crate) fn take_read_bytes(&self) -> u64 {
+        self.read_bytes.swap(0, Ordering::Relaxed)
+    }
+
     /// Reads so far.
     pub(crate) fn reads(&self) -> u64 {
         self.content().reads
@@ -109,6 +118,7 @@ impl Storage for Disk {
     fn read_at(&self, offset_bytes: u64, to: &mut [u8]) -> io::Result<()> {
         let content = &mut *self.content();
         content.reads += 1;
+        self.read_bytes.fetch_add(to.len() as u64, Ordering::Relaxed);
         assert!(offset_bytes.is_multiple_of(512) && to.len().is_multiple_of(512), "not aligned");
         let from = content.cached.get(offset_bytes as usize..).unwrap_or_default();
         let from = from.get(..to.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
