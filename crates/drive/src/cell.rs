@@ -8,6 +8,7 @@ use crate::gather::{Gathering, TICK, assemble, empty_cells};
 use crate::log_load;
 use crate::model;
 use crate::plan::{CellPlan, DriveError, Observer, TargetPlan, Unobserved};
+use crate::spike_causes::LiveUsage;
 use crate::worker_threads::{Done, WorkerMessage, WorkerThreads, spawn_workers, wait_until_ready};
 use iodyno_measure::{Cell, Ended, Hung};
 use iodyno_workload::{CellSpec, Spec};
@@ -15,6 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 /// Delay from the end to the signal that wakes workers which still wait for a completion, ns. Most
 /// have returned by themselves by then.
@@ -62,8 +64,9 @@ pub fn drive_cell(
         None => plan.clock.now_ns() + START_AFTER_NS + team.threads.len() as u64 * WAKE_NS,
     };
     team.control.start(start_ns);
+    let mut usage = LiveUsage::of(plan, start_ns);
     let Collected { done, end_ns } =
-        collect(plan, &team, start_ns, &mut cells, observer, &mut early_end);
+        collect(plan, &team, start_ns, (&mut cells, &mut usage), observer, &mut early_end);
     let clock_error_ppm = Clock::error_ppm(from, plan.clock.both_ns());
 
     let stuck = stuck_workers(plan, &done);
@@ -73,6 +76,9 @@ pub fn drive_cell(
     }
     assemble(plan, done, &mut cells);
     log_load::keep(&team.logs, &mut cells);
+    if let Some(usage) = usage {
+        usage.keep(&mut cells);
+    }
     early_end.state(&mut cells);
     for target in stuck {
         let since_ns = match team.control.closing_since_ns.load(Ordering::Relaxed) {
@@ -124,7 +130,7 @@ fn collect(
     plan: &CellPlan,
     team: &WorkerThreads,
     start_ns: u64,
-    cells: &mut [Cell],
+    (cells, usage): (&mut [Cell], &mut Option<LiveUsage<'_>>),
     observer: &mut dyn Observer,
     early_end: &mut EarlyEnd,
 ) -> Collected {
@@ -135,7 +141,10 @@ fn collect(
     let (mut stopped_ns, mut end_ns) = (None, None);
     let (mut last_tick_ns, mut woken_ns, mut running_ns) = (0, 0, 0);
     while done.len() < team.threads.len() {
-        match team.intervals.recv_timeout(TICK) {
+        // At the end of an interval it looks what an emulated device in real time has done meanwhile.
+        let next_ns = usage.as_ref().map_or(u64::MAX, LiveUsage::next_ns);
+        let wait = Duration::from_nanos(next_ns.saturating_sub(plan.clock.now_ns()));
+        match team.intervals.recv_timeout(TICK.min(wait)) {
             Ok(message) => gathering.take(&message),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
@@ -146,6 +155,9 @@ fn collect(
             }
         }
         let now_ns = plan.clock.now_ns();
+        if let Some(usage) = usage {
+            usage.look(now_ns);
+        }
         if stopped_ns.is_none() && team.control.stop.load(Ordering::Relaxed) {
             stopped_ns = Some(now_ns);
         }

@@ -24,6 +24,7 @@ mod plan;
 pub mod probe;
 mod recorder;
 mod sequential_cursors;
+mod spike_causes;
 mod trace_recorder;
 pub mod verify;
 mod worker;

@@ -23,6 +23,8 @@ pub struct Counts {
     pub recovered: u64,
     /// Page reads that failed permanently.
     pub unrecovered: u64,
+    /// Times at which the controller's housekeeping stopped everything.
+    pub stalls: u64,
 }
 
 impl Counts {
@@ -49,6 +51,7 @@ impl Counts {
             erases: self.erases - other.erases,
             recovered: self.recovered - other.recovered,
             unrecovered: self.unrecovered - other.unrecovered,
+            stalls: self.stalls - other.stalls,
         }
     }
 
@@ -66,6 +69,7 @@ impl Counts {
             erases: self.erases + other.erases,
             recovered: self.recovered + other.recovered,
             unrecovered: self.unrecovered + other.unrecovered,
+            stalls: self.stalls + other.stalls,
         }
     }
 }

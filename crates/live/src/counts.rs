@@ -47,6 +47,8 @@ pub struct Counts {
     pub latency: [Histogram; OpKind::COUNT],
     /// How much later than the model's time completions were delivered, ns of real time.
     pub lateness: Histogram,
+    /// The longest of these since [`Live::take_longest_late_ns`](crate::served::Live::take_longest_late_ns) was called.
+    pub(crate) longest_late_ns: u64,
     /// Completions that came more than [`LATE_NS`] late.
     pub late: u64,
     /// Those of them for which a spinning thread had lost its core: see [`Looks`].
@@ -80,6 +82,7 @@ impl Counts {
     ) {
         let kind = kind.index();
         self.lateness.record(late.ns);
+        self.longest_late_ns = self.longest_late_ns.max(late.ns);
         self.late += u64::from(late.ns > LATE_NS);
         self.late_away += u64::from(late.away);
         if failed {

@@ -27,6 +27,40 @@ static MAY_SPIN: LazyLock<bool> =
     LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1));
 /// Interval at which an idle poller checks whether it shall stop.
 const IDLE: Duration = Duration::from_millis(200);
+/// The longest sleep of a thread that waits without a poller, ns: another thread may cause an earlier event.
+const WAIT_SLEEP_NS: u64 = 10_000_000;
+
+/// Delivers completions when they are due, until `is_done`, or until an instant of the clock: the wait of a thread that has no
+/// poller.
+pub fn wait<S: Sink>(live: &Live<S>, until_ns: u64, is_done: impl Fn() -> bool) {
+    let mut looks = Looks::default();
+    while !is_done() {
+        let (next_ns, now_ns) = advance(live, &mut looks);
+        if now_ns >= until_ns {
+            return;
+        }
+        let wait_ns = next_ns.min(until_ns).saturating_sub(now_ns);
+        if wait_ns > 2 * SPIN_NS {
+            let ns = (wait_ns - SPIN_NS).min(WAIT_SLEEP_NS);
+            std::thread::sleep(Duration::from_nanos(ns));
+            looks = Looks::default();
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Delivers what is due; gives the time of the next event, and now. `looks` counts the polls of a spinning caller.
+#[inline]
+pub fn advance<S: Sink>(live: &Live<S>, looks: &mut Looks) -> (u64, u64) {
+    let (next_ns, now_ns) = (live.next_ns(), live.now_ns());
+    *looks = Looks { before_ns: looks.now_ns, now_ns };
+    if next_ns <= now_ns {
+        live.try_poll(*looks);
+        *looks = Looks::default();
+    }
+    (next_ns, now_ns)
+}
 
 /// The poller's thread; see the module. Stops when it is dropped.
 #[derive(Debug)]

@@ -30,8 +30,9 @@ pub use volume_folder::VolumeFolder;
 
 use crate::counts::{Counts, Late, Looks, Taken};
 use crate::record::Recorder;
-use crate::store::{Dropped, Store};
+use crate::store::{self, Dropped, Store};
 use crate::transport::{Followed, Transport};
+use iodyno_emulate::spec::Kind;
 use iodyno_emulate::{Fault, Machine, PartId, System};
 use iodyno_units::{IoError, Op};
 use limits::Limits;
@@ -421,6 +422,15 @@ impl<S: Sink> Live<S> {
         taken
     }
 
+    /// The longest delay of a delivery to a volume since the last call, ns of real time.
+    pub fn take_longest_late_ns(&self, volume: u32) -> u64 {
+        let mut inner = self.lock();
+        inner
+            .counts
+            .get_mut(volume as usize)
+            .map_or(0, |of| std::mem::take(&mut of.longest_late_ns))
+    }
+
     /// Gives access to the machine, the stores and the counts as they are now.
     pub fn look<T>(&self, f: impl FnOnce(&mut Machine, &mut [Store], &[Counts]) -> T) -> T {
         let mut completed = Vec::new();
@@ -439,6 +449,26 @@ impl<S: Sink> Live<S> {
 /// one for each volume that these present.
 pub fn stores_needed(system: &System) -> usize {
     system.devices().count() + if system.has_cache() { system.paths().count() } else { 0 }
+}
+
+/// Those stores in memory, each of so many bytes at most.
+pub fn stores_in_memory(system: &System, bytes_max: u64) -> Vec<Store> {
+    let holes_for_zeroes = system.numbers_devices();
+    let devices = system.devices().map(|placed| {
+        let device = &placed.device;
+        let emptied_by_power_failure = matches!(&device.kind, Kind::Memory(m) if !m.protected);
+        let options = store::Options {
+            emptied_by_power_failure,
+            holes_for_zeroes,
+            ..store::Options::default()
+        };
+        Store::in_memory(device.capacity_bytes(), bytes_max, options)
+    });
+    let cached = system.paths().filter(|_| system.has_cache());
+    let caches = cached.map(|(_, path)| {
+        Store::in_memory(path.capacity_bytes, bytes_max, store::Options::default())
+    });
+    devices.chain(caches).collect()
 }
 
 /// The store of a volume that is one device.

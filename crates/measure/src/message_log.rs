@@ -53,7 +53,7 @@ pub struct LogInterval {
     /// The most messages that were due and not persisted.
     pub backlog_max: u64,
     /// On emulated storage, of an interval with a spike: the phase of writes that took longer than usual, as `explain` names
-    /// it, or `flush`. Empty where nothing is known.
+    /// it, or `flush`; and what the device did meanwhile. In real time it may be this machine. Empty where nothing is known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
 }

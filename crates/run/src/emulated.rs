@@ -10,10 +10,9 @@
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
 use iodyno_drive::{Medium, blocks};
-use iodyno_emulate::spec::{Device, Kind, Preconditioned, Written};
+use iodyno_emulate::spec::{Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
-use iodyno_live::served::{Live, Options};
-use iodyno_live::store::{self, Store};
+use iodyno_live::served::{Live, Options, stores_in_memory};
 use iodyno_target::TargetName;
 use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::{CellSpec, Content, EmulationOptions, Pattern, Spec};
@@ -116,17 +115,7 @@ impl Emulated {
             }
         }
         let stores = match cell.spec.content() {
-            Content::Verifiable => {
-                let holes_for_zeroes = system.numbers_devices();
-                let devices =
-                    system.devices().map(|placed| store(&placed.device, holes_for_zeroes));
-                let cached = system.paths().filter(|_| system.has_cache());
-                let options = store::Options::default();
-                let caches = cached.map(|(_, path)| {
-                    Store::in_memory(path.capacity_bytes, LIVE_BYTES_MAX, options)
-                });
-                devices.chain(caches).collect()
-            }
+            Content::Verifiable => stores_in_memory(system, LIVE_BYTES_MAX),
             _ => Vec::new(),
         };
         let live = Live::new(machine, stores, &Options::default(), || Clock::new().now_ns());
@@ -157,14 +146,6 @@ impl Emulated {
             "fill": self.volumes[volume].fill,
         })
     }
-}
-
-/// The bytes of a device, in memory.
-fn store(device: &Device, holes_for_zeroes: bool) -> Store {
-    let emptied_by_power_failure = matches!(&device.kind, Kind::Memory(m) if !m.protected);
-    let options =
-        store::Options { emptied_by_power_failure, holes_for_zeroes, ..store::Options::default() };
-    Store::in_memory(device.capacity_bytes(), LIVE_BYTES_MAX, options)
 }
 
 /// The kinds of operation that decide the state of a device, with their shares.

@@ -7,17 +7,12 @@
 use super::{Engine, Wait};
 use crate::memory::Buffers;
 use iodyno_live::counts::Looks;
+use iodyno_live::poller::{self, advance};
 use iodyno_live::served::{Live, NEVER, Payload, Sink};
 use iodyno_units::{IoError, Op, OpKind};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// The last part of a wait is spun, ns: a sleep ends up to 70 µs late.
-const SPIN_NS: u64 = 70_000;
-/// The longest sleep: other workers may cause an earlier event.
-const SLEEP_MAX_NS: u64 = 10_000_000;
 
 /// Receives a worker's completions.
 #[derive(Debug, Default)]
@@ -92,35 +87,8 @@ impl<'a> LiveEngine<'a> {
         Self { live, volume, worker, buffers, mailbox, taken, reads_late }
     }
 
-    /// Processes what is due; gives the time of the next event, and now. `looks` counts the polls
-    /// of a spinning caller.
-    #[inline]
-    fn advance(&self, looks: &mut Looks) -> (u64, u64) {
-        let (next_ns, now_ns) = (self.live.next_ns(), self.live.now_ns());
-        *looks = Looks { before_ns: looks.now_ns, now_ns };
-        if next_ns <= now_ns {
-            self.live.try_poll(*looks);
-            *looks = Looks::default();
-        }
-        (next_ns, now_ns)
-    }
-
     fn wait(&self, until_ns: u64) {
-        let mut looks = Looks::default();
-        while self.mailbox.count.load(Ordering::Acquire) == 0 {
-            let (next_ns, now_ns) = self.advance(&mut looks);
-            if now_ns >= until_ns {
-                return;
-            }
-            let wait_ns = next_ns.min(until_ns).saturating_sub(now_ns);
-            if wait_ns > 2 * SPIN_NS {
-                let ns = (wait_ns - SPIN_NS).min(SLEEP_MAX_NS);
-                std::thread::sleep(Duration::from_nanos(ns));
-                looks = Looks::default();
-            } else {
-                std::hint::spin_loop();
-            }
-        }
+        poller::wait(&self.live, until_ns, || self.mailbox.count.load(Ordering::Acquire) > 0);
     }
 }
 
@@ -147,7 +115,7 @@ impl Engine for LiveEngine<'_> {
         };
         let issued_ns = self.live.submit(self.worker, self.volume, op, payload, completion);
         let mut looks = Looks::default();
-        while self.advance(&mut looks).1 < issued_ns {
+        while advance(&self.live, &mut looks).1 < issued_ns {
             std::hint::spin_loop();
         }
     }
@@ -159,7 +127,7 @@ impl Engine for LiveEngine<'_> {
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         match wait {
             Wait::No => {
-                self.advance(&mut Looks::default());
+                advance(&self.live, &mut Looks::default());
             }
             Wait::One => self.wait(NEVER),
             Wait::AtMostNs(ns) => self.wait(self.live.now_ns() + ns),

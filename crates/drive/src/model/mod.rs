@@ -33,6 +33,7 @@ use crate::gather::{Gathering, assemble, empty_cells};
 use crate::log_load;
 use crate::plan::{CellPlan, DriveError, Observer};
 use crate::recorder::Recorder;
+use crate::spike_causes;
 use crate::worker_threads::{Done, WorkerParts, coverage, is_open, limits, shared, slots};
 pub use carried::Carried;
 use event_loop::{EventLoop, Used};
@@ -149,7 +150,7 @@ fn drive_on(
     log_load::keep(&logs, &mut ran.cells);
     for (target, cell) in plan.targets.iter().zip(&mut ran.cells) {
         if let Medium::Model { volume, .. } = &target.medium {
-            phase_time::note_causes(&ran.usage.by_interval, *volume, cell);
+            spike_causes::note(&ran.usage.by_interval, &[], *volume, cell);
         }
     }
     Ok(ran)

@@ -82,6 +82,7 @@ impl FlashDevice {
             return;
         }
         self.stall_left = stall.every_bytes;
+        self.counts.stalls += 1;
         match &mut self.front {
             HostInterface::Link { processor, .. } => {
                 processor.take(core.now, ticks(stall.for_ns));

@@ -63,6 +63,35 @@ fn a_rate_is_met_or_missed_and_spikes_have_causes() {
     assert!(codes(cell).contains(&"RATE_MET"), "{:?}", codes(cell));
 }
 
+/// A controller that stops for 60 ms after each 4 MiB: its stalls are found as the cause, in virtual and in real time.
+#[test]
+fn stalls_of_a_controller_are_a_cause() {
+    let place = Place::new();
+    let device =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../catalog/devices/ssd-sas12-mlc-800g.toml");
+    let device = std::fs::read_to_string(device).unwrap();
+    assert!(device.contains("\"256MiB\"") && device.contains("\"11.84ms\""), "its stalls");
+    place.write("d.toml", device.replace("256MiB", "4MiB").replace("11.84ms", "60ms"));
+    for time in ["model", "live"] {
+        let document = place.document(&format!(
+            "log bench --on {time}:./d.toml --rate 20k/s --time 3s --interval 100ms --series"
+        ));
+        let cell = &cells(&document)[0];
+        let p50 = whole(&cell["log"]["persist_ns"]["p50"]);
+        let series = cell["log"]["series"].as_array().unwrap();
+        let spikes: Vec<&Value> = series.iter().filter(|i| whole(&i["max_ns"]) > 5 * p50).collect();
+        let stalls = spikes.iter().filter(|spike| {
+            let cause = spike["cause"].as_str().unwrap_or_default();
+            cause.ends_with("behind a stall of the controller")
+        });
+        let stalls = stalls.count();
+        // Some end in the interval after the one in which they begin. In real time this machine may be slower than the device.
+        let is_exact = time == "model";
+        assert!(stalls >= if is_exact { 5 } else { 1 }, "{time}: {stalls} of {spikes:?}");
+        assert!(!is_exact || stalls * 2 >= spikes.len(), "{stalls} of {spikes:?}");
+    }
+}
+
 /// Each level is a cell, and the text says what durability costs. A load that can't be is refused by its key.
 #[test]
 fn the_price_of_durability_is_printed() {
