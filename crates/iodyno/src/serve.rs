@@ -61,7 +61,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
         return plain::serve(flags, size_bytes);
     }
     native_only(flags)?;
-    let mut system = system(&flags.device)?;
+    let mut system = system(&flags.device, Access::Any)?;
     single_devices_only(flags, &system)?;
     let endpoints = endpoints(flags)?;
     let config = config(flags)?;
@@ -178,9 +178,18 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How clients write, which decides the state of devices whose name gives none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// In order: a log.
+    Sequential,
+    /// It is not known.
+    Any,
+}
+
 /// The system that a name stands for. The emulated host's own generator costs nothing here, and has
 /// no core there: clients are real programs, and take their own time.
-pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
+pub(crate) fn system(name: &TargetName, access: Access) -> Result<System, Failure> {
     let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
@@ -189,7 +198,7 @@ pub(crate) fn system(name: &TargetName) -> Result<System, Failure> {
     // Every possible connection has a worker: they must not compete with the driver's threads.
     system.host.cores_per_socket += WORKERS * system.volumes.len() as u32;
     for (volume, asked) in system.volumes.iter_mut().zip(&emulated.volumes) {
-        let how = Written::of(asked.state, false, BLOCK_BYTES);
+        let how = Written::of(asked.state, access == Access::Sequential, BLOCK_BYTES);
         volume.state = Preconditioned { how, fill: asked.fill };
     }
     for placed in system.devices_mut() {

@@ -19,6 +19,14 @@ pub struct Found {
     pub lost_descriptions: Vec<u64>,
 }
 
+impl Found {
+    /// A log that was just made.
+    pub fn of_new(layout: Layout) -> Self {
+        let recovered = Recovered::of_new(layout);
+        Self { recovered, publisher_max: 0, first_message: None, lost_descriptions: Vec::new() }
+    }
+}
+
 /// Reads the whole log.
 ///
 /// # Errors

@@ -2,11 +2,13 @@
 
 mod aligned;
 mod file;
+mod live;
 mod memory;
 mod nbd;
 
 pub use aligned::AlignedBuffer;
 pub use file::FileStorage;
+pub use live::open_live;
 pub use memory::MemoryStorage;
 pub use nbd::NbdStorage;
 
@@ -72,8 +74,8 @@ pub fn open(name: &TargetName, purpose: &Purpose) -> Result<OpenStorage, TargetE
             Err(TargetError::Unsupported {
                 path: name.to_string(),
                 problem: "a log's bytes must be found again, and this target keeps none.".to_owned(),
-                help: "name a file with --size, a block device, ram:SIZE, or an NBD export; an emulated \
-                       device is an export of `iodyno serve DEVICE`."
+                help: "name a file with --size, a block device, or an NBD export, such as an emulated device that \
+                       `iodyno serve` exports; `iodyno log serve` takes ram:SIZE and live:DEVICE, too."
                     .to_owned(),
             })
         }

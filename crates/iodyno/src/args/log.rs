@@ -81,9 +81,14 @@ pub struct LogCheck {
 /// Flags of `log serve`.
 #[derive(Debug, Args)]
 pub struct LogServe {
-    /// The target of the log; or `ram:SIZE`, a log that is gone with its server.
+    /// The target of the log; or `ram:SIZE`, or an emulated device in real time, `live:DEVICE`: a log that is gone with its
+    /// server.
     #[arg(value_parser = target)]
     pub target: TargetName,
+    /// With `live:`: use so many bytes of the device, which are kept in memory. Default: all of them, or half of the free
+    /// memory.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub size: Option<u64>,
     /// Listen at this address: `127.0.0.1:9250`. May be given again. One that other machines reach needs --tls, or
     /// --insist-on-plain. Without --tcp and --unix: `--unix iodyno-log.sock`.
     #[arg(long, value_name = "ADDRESS")]

@@ -18,9 +18,9 @@ pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
             _ => return Err(Failure::input("--size is for files: leave it out")),
         }
     }
-    if matches!(target, TargetName::Ram { .. }) {
+    if matches!(target, TargetName::Ram { .. } | TargetName::Model(_)) {
         return Err(Failure::input(
-            "memory is gone with this command: `iodyno log serve ram:SIZE` makes a log there and serves it",
+            "memory is gone with this command: `iodyno log serve`, of ram:SIZE or live:DEVICE, makes a log there and serves it",
         ));
     }
     let opened = storage::open(&target, &Purpose::Create(Confirm(flags.destroy.clone())))?;

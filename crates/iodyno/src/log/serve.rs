@@ -4,6 +4,7 @@ use super::check::{cannot_open, describe};
 use super::create;
 use crate::args::LogServe;
 use crate::failure::Failure;
+use crate::serve::Access;
 use crate::{complain, remark, signals};
 use iodyno_logserver::storage::{self, OpenStorage, Purpose};
 use iodyno_logserver::{Found, Limits, Server, ServerOptions, StartError, open_log};
@@ -11,7 +12,8 @@ use iodyno_msglog::{CommitRule, Durability, LogOptions, recovery};
 use iodyno_nbd::Endpoint;
 use iodyno_nbd::server::ListenError;
 use iodyno_nbd::tls::ServerTls;
-use iodyno_target::{Confirm, TargetName};
+use iodyno_target::{Confirm, SysRoot, TargetName, memory_available_bytes};
+use iodyno_units::human;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +22,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Chunk of a log in memory.
-const RAM_CHUNK_BYTES: u64 = 64 << 10;
+const MEMORY_CHUNK_BYTES: u64 = 64 << 10;
+/// Seed of an emulated device.
+const SEED: u64 = 1;
 /// Where the server listens by default.
 const SOCKET: &str = "iodyno-log.sock";
 
@@ -68,20 +72,33 @@ pub(super) fn command(flags: &LogServe) -> Result<ExitCode, Failure> {
     }
 }
 
+/// A new log in memory, or one that is there.
 fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
     let target = &flags.target;
-    let is_memory = matches!(target, TargetName::Ram { .. });
-    if !is_memory {
-        // Before anything is opened for writing: is there a log at all?
-        let opened = storage::open(target, &Purpose::Read)?;
-        recovery::describe(&*opened.storage).map_err(|e| cannot_open(target, &e))?;
+    let in_memory = match target {
+        TargetName::Ram { .. } => Some(storage::open(target, &Purpose::Read)?),
+        TargetName::Model(name) if name.live => Some(emulated(flags)?),
+        TargetName::Model(_) => {
+            return Err(Failure::input(format!(
+                "{target} is in virtual time, and clients are not: `live:` is the same device in real time"
+            )));
+        }
+        _ => None,
+    };
+    if flags.size.is_some() && !matches!(target, TargetName::Model(_)) {
+        return Err(Failure::input("--size is for live: devices: leave it out"));
     }
-    let opened = storage::open(target, &Purpose::Serve(Confirm(flags.destroy.clone())))?;
-    if is_memory {
-        let layout = create::layout(&opened, None, RAM_CHUNK_BYTES)?;
+    if let Some(opened) = in_memory {
+        let layout = create::layout(&opened, None, MEMORY_CHUNK_BYTES)?;
         recovery::create(&*opened.storage, &layout)
             .map_err(|e| Failure::target(format!("{target}: {e}")))?;
+        return Ok((opened, Found::of_new(layout)));
     }
+    // Before anything is opened for writing: is there a log at all?
+    let opened = storage::open(target, &Purpose::Read)?;
+    recovery::describe(&*opened.storage).map_err(|e| cannot_open(target, &e))?;
+    drop(opened);
+    let opened = storage::open(target, &Purpose::Serve(Confirm(flags.destroy.clone())))?;
     let found = open_log(&opened.storage).map_err(|e| cannot_open(target, &e))?;
     let layout = &found.recovered.layout;
     if !layout.align_bytes.is_multiple_of(opened.block_bytes.min(4096)) && !flags.accept_damage {
@@ -105,6 +122,30 @@ fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
             .map_err(|e| Failure::target(format!("{target}: its description: {e}")))?;
     }
     Ok((opened, found))
+}
+
+/// The first bytes of an emulated device in real time: as many as there is memory for.
+fn emulated(flags: &LogServe) -> Result<OpenStorage, Failure> {
+    let system = crate::serve::system(&flags.target, Access::Sequential)?;
+    if system.volumes.len() > 1 {
+        return Err(Failure::input(format!(
+            "{} has {} volumes: a log is on one",
+            flags.target,
+            system.volumes.len()
+        )));
+    }
+    let memory_bytes = memory_available_bytes(&SysRoot::real()).unwrap_or(u64::MAX) / 2;
+    let capacity_bytes = system.capacity_bytes(0);
+    let size_bytes = flags.size.unwrap_or_else(|| capacity_bytes.min(memory_bytes));
+    if size_bytes > capacity_bytes {
+        return Err(Failure::input(format!(
+            "--size {}: {} has {}",
+            human::exact_size(size_bytes),
+            flags.target,
+            human::exact_size(capacity_bytes)
+        )));
+    }
+    storage::open_live(&system, size_bytes, SEED).map_err(Failure::input)
 }
 
 fn options(flags: &LogServe) -> Result<ServerOptions, Failure> {

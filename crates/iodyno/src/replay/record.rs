@@ -41,7 +41,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             "line 2 says `workers` is {workers}, and a server has 1 to {WORKERS_MAX}"
         )));
     }
-    let mut system = serve::system(&device)?;
+    let mut system = serve::system(&device, serve::Access::Any)?;
     // Records of earlier versions have no sizes: those of the devices.
     let sizes = head["sizes_bytes"].as_array().into_iter().flatten().map(Value::as_u64);
     let sizes: Option<Vec<u64>> = sizes.collect();

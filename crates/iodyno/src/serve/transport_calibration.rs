@@ -44,7 +44,8 @@ fn rounds() -> Result<Transport, Box<dyn Error>> {
 }
 
 fn over(socket: &std::path::Path) -> Result<Transport, Box<dyn Error>> {
-    let system = super::system(&TargetName::parse(DEVICE)?).map_err(|_| DEVICE)?;
+    let system =
+        super::system(&TargetName::parse(DEVICE)?, super::Access::Any).map_err(|_| DEVICE)?;
     let mut machine = Machine::new(&system, 1)?;
     for _ in 0..WORKERS {
         machine.add_worker(0);

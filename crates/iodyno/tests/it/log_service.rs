@@ -178,6 +178,35 @@ fn damage_of_the_last_message_is_named() {
     }
 }
 
+/// A device, and an array whose reads bring their bytes with their completion.
+#[test]
+fn emulated_devices_in_real_time_keep_a_log() {
+    let place = Place::new();
+    for device in ["exflash-400g", "raid1(ssd-sas12-mlc-800g*2)"] {
+        let server = LogServer::start(&place, &format!("live:{device} --size 8MiB"));
+        let mut publisher = publisher(&place, "p");
+        for i in 1..=9000_u32 {
+            let body = [&i.to_le_bytes()[..], &[5; 1000]].concat();
+            let key = (i % 7).to_le_bytes();
+            publisher.publish(MessageKind::Publish, "t", &key, &body).unwrap();
+        }
+        publisher.finish().unwrap();
+        // More than it keeps, and than is in memory beside it.
+        let got = replay(&place, Start::Oldest);
+        assert!(got.len() < 9000 && got.last().unwrap().number == 9000, "{device}: {}", got.len());
+        for it in &got {
+            assert_eq!(it.body[..4], (it.number as u32).to_le_bytes(), "{device}");
+        }
+        assert_eq!(Values::of(&query(&place).1).0.len(), 7);
+        server.stop();
+    }
+    place.iodyno("log serve model:exflash-400g").fails(2, &["virtual time", "live:"]);
+    place.iodyno("log serve live:exflash-400g --size 1TiB").fails(2, &["--size", "400"]);
+    place.iodyno("log serve live:exflash-400g*2").fails(2, &["2 volumes"]);
+    place.iodyno("log serve ram:4MiB --size 1MiB").fails(2, &["--size is for live:"]);
+    place.iodyno("log create live:exflash-400g").fails(2, &["log serve"]);
+}
+
 /// What is read of a target itself is what its server sends.
 #[test]
 fn a_log_is_replayed_without_its_server() {
