@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// Reads at a time.
-const THREADS: usize = 4;
+const THREADS: usize = 8;
 
 /// A read that was begun.
 struct Job {
@@ -51,9 +51,11 @@ impl Queue {
                 continue;
             };
             drop(jobs);
-            let to = &mut (*job.buffer).as_mut()[job.into..job.into + job.bytes];
             // One that panics has failed: its reader waits for it.
-            let read = AssertUnwindSafe(|| storage.read_at(job.offset_bytes, to));
+            let read = AssertUnwindSafe(|| {
+                let to = &mut (*job.buffer).as_mut()[job.into..job.into + job.bytes];
+                storage.read_at(job.offset_bytes, to)
+            });
             let result = catch_unwind(read).unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
             jobs = self.lock();
             jobs.done.insert(job.number, (job.buffer, result));

@@ -11,11 +11,12 @@ use std::io;
 /// Bytes of a buffer, unless chunks are longer: a huge page.
 const BUFFER_BYTES: usize = 2 << 20;
 /// Reads that are under way ahead, unless they have more bytes together.
-const READS_AHEAD: usize = 4;
+const READS_AHEAD: usize = 8;
 const AHEAD_BYTES: usize = 16 << 20;
-/// Bytes of each slot in which a valid chunk is looked for at first, and where none is; and of all slots together, unless
-/// they are so many that each has only the first.
+/// Bytes of each slot in which a valid chunk is looked for at first; bytes and slots where none is; and bytes of all slots
+/// together, unless they are so many that each has only the first.
 const FIRST_BYTES: u64 = 1 << 20;
+const SEARCH_SLOTS: u64 = 2;
 const SEARCH_BYTES: u64 = 16 << 20;
 const SEARCH_ALL_BYTES: u64 = 4 << 30;
 /// Buffers of direct I/O begin at multiples of this, and so do reads into them.
@@ -269,21 +270,32 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// What stands in each slot, by the chunks in its first [`FIRST_BYTES`] that are whole, or where none is, by those in the
-    /// first [`SEARCH_BYTES`]. A slot without one there counts as empty: to read all of a large target that was hardly used
-    /// would take hours.
+    /// What stands in each slot, by the chunks in its first [`FIRST_BYTES`] that are whole. Where none is, the newest segment may
+    /// still be there: of the slots behind that of the newest which was found, [`SEARCH_SLOTS`] are searched further, or all
+    /// where none was found. To read all of a large target that was hardly used would take hours.
     pub(crate) fn heads(&mut self) -> Heads {
-        let chunk_bytes = u64::from(self.layout.chunk_bytes);
-        let slots = self.layout.slots();
+        let layout = self.layout;
+        let chunk_bytes = u64::from(layout.chunk_bytes);
+        let slots = layout.slots();
         let first = FIRST_BYTES.max(chunk_bytes);
         let most = (SEARCH_ALL_BYTES / slots).clamp(FIRST_BYTES, SEARCH_BYTES).max(chunk_bytes);
         let mut heads = Heads::default();
         let mut begun = 0;
+        let mut is_found = Vec::new();
         for slot in 0..slots {
             self.take_head(slot, &mut begun, first + chunk_bytes);
-            if !self.note_chunks(slot, 0..first, &mut heads) {
-                self.note_chunks(slot, FIRST_BYTES..most, &mut heads);
+            is_found.push(self.note_chunks(slot, 0..first, &mut heads));
+        }
+        let newest = heads.newest.map(|head| layout.segment(head.position));
+        let mut left = if newest.is_some() { SEARCH_SLOTS } else { slots };
+        let mut segment = newest.map_or(0, |newest| newest + 1);
+        while left > 0 && !is_found[(segment % slots) as usize] {
+            left -= 1;
+            if self.note_chunks(segment % slots, FIRST_BYTES..most, &mut heads) && newest.is_some()
+            {
+                left = SEARCH_SLOTS;
             }
+            segment += 1;
         }
         heads
     }
