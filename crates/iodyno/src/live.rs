@@ -3,10 +3,10 @@
 
 use crate::{complain, remark};
 use iodyno_drive::Progress;
-use iodyno_measure::{Cell, IoKinds};
+use iodyno_measure::Cell;
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal::{Progress as Line, progress_line};
-use iodyno_run::{Phase, Plan, Watch};
+use iodyno_run::{OverRanks, Phase, Plan, Rates, Watch};
 use iodyno_units::human;
 use iodyno_units::text::clean;
 use std::io::IsTerminal as _;
@@ -132,14 +132,17 @@ impl Watch for Live {
         self.line.drawn = None;
     }
 
-    fn tick(&mut self, progress: &Progress<'_>) {
-        let seconds = progress.interval_ns as f64 / 1e9;
-        let rate = |n: u64| n as f64 / seconds;
-        let latest = progress.latest;
-        let quantile = |q: f64| {
-            let kinds = latest?.iter().map(|(_, class)| class.response_time());
-            kinds.filter_map(|h| h.supported_quantile_ns(q)).max()
-        };
+    fn begun(&mut self, cells: usize, ranks: u32) {
+        // How many there will be is not known where results decide.
+        let is_known =
+            |plan: &Plan| plan.budget.as_ref().is_some_and(|b| b.cells_min == b.cells_max);
+        let of =
+            if is_known(&self.plan) { format!(" of {}", self.plan.cells) } else { String::new() };
+        self.line.draw(&format!("cell {cells}{of}, on {ranks} ranks"));
+    }
+
+    fn tick(&mut self, progress: &Progress<'_>, rates: &Rates, ranks: Option<&OverRanks>) {
+        let ranks = ranks.map(ranks_words);
         let line = progress_line(
             &Line {
                 cell: &self.cell,
@@ -148,17 +151,31 @@ impl Watch for Live {
                 phase: if progress.ramping { "ramp" } else { "measuring" },
                 elapsed_ns: progress.elapsed_ns,
                 total_ns: progress.total_ns,
-                iops: latest.map_or(0.0, |i| rate(i.ios(IoKinds::of(i.kinds())))),
-                bytes_per_s: latest.map_or(0.0, |i| rate(i.bytes())),
-                p50_ns: quantile(0.5),
-                p99_ns: quantile(0.99),
-                errors: progress.errors,
+                iops: rates.iops,
+                bytes_per_s: rates.bytes_per_s,
+                p50_ns: rates.p50_ns,
+                p99_ns: rates.p99_ns,
+                errors: rates.errors,
+                ranks: ranks.as_deref().unwrap_or_default(),
                 left_ns: self.left_ns(progress),
             },
             self.style,
         );
         self.line.draw(&line);
     }
+}
+
+/// What the line says of several ranks.
+fn ranks_words(of: &OverRanks) -> String {
+    if of.heard < of.ranks {
+        return format!("{} of {} ranks", of.heard, of.ranks);
+    }
+    let OverRanks { ranks, slowest, slowest_host, slowest_iops, .. } = of;
+    format!(
+        "{ranks} ranks, slowest {slowest} on {} {}",
+        clean(slowest_host),
+        human::count(*slowest_iops)
+    )
 }
 
 #[cfg(test)]

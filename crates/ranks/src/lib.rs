@@ -9,6 +9,7 @@
 //! **Invariant:** nothing here knows what a run is, and nothing blocks without a limit: a rank that is silent for longer
 //! than the patience ends every wait with [`Lost`].
 
+mod board;
 mod clock;
 mod lost;
 mod ranks;

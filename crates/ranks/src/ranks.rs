@@ -1,5 +1,6 @@
 //! What a run holds of its ranks: votes, gathered and distributed values, the agreed start.
 
+use crate::board::Board;
 use crate::clock::{ClockOffset, monotonic_ns};
 use crate::lost::{Lost, Timing};
 use crate::serve::{Command, Event, Server};
@@ -16,6 +17,9 @@ use std::time::Duration;
 const START_AFTER_NS: u64 = 10_000_000;
 /// ... plus this for each rank, since they are sent one after the other and ranks may share processors.
 const START_RANK_NS: u64 = 500_000;
+
+/// How often the caller of [`Ranks::share_out`] hears how far it is.
+const BEGUN_EVERY: Duration = Duration::from_millis(200);
 
 /// The host of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +58,7 @@ pub struct Ranks {
     link: Option<Mutex<Link>>,
     /// Batches of jobs that were shared out so far.
     batches: AtomicU64,
+    board: Board,
 }
 
 impl fmt::Debug for Ranks {
@@ -78,7 +83,8 @@ struct Link {
 impl Ranks {
     /// A run that one process executes.
     pub fn alone() -> Self {
-        Self { rank: 0, hosts: vec![Host::own()], link: None, batches: AtomicU64::new(0) }
+        let (hosts, board) = (vec![Host::own()], Board::new(1));
+        Self { rank: 0, hosts, link: None, batches: AtomicU64::new(0), board }
     }
 
     /// Rank `rank` of `size`, and what its server thread needs. `stop` is set when a rank is lost.
@@ -102,9 +108,10 @@ impl Ranks {
             claimed: VecDeque::new(),
         };
         let hosts = vec![Host::default(); size as usize];
-        let batches = AtomicU64::new(0);
-        let ranks = Self { rank, hosts, link: Some(Mutex::new(link)), batches };
-        (ranks, Server { commands, events: event_sender, timing, stop })
+        let (batches, board) = (AtomicU64::new(0), Board::new(size));
+        let link = Some(Mutex::new(link));
+        let ranks = Self { rank, hosts, link, batches, board: board.clone() };
+        (ranks, Server { commands, events: event_sender, timing, board, stop })
     }
 
     /// Exchanges the names of hosts; to be called once, before anything else.
@@ -251,9 +258,21 @@ impl Ranks {
         Ok(clocks.first().map(start))
     }
 
+    /// Says how far this rank is, in some form: rank 0 hears it within half a second, and the latest only.
+    pub fn say<T: Serialize>(&self, progress: &T) {
+        self.board.write(self.rank, encoded(progress));
+    }
+
+    /// At rank 0: what each rank said last; None for one that has said nothing.
+    pub fn said<T: DeserializeOwned>(&self) -> Vec<Option<T>> {
+        let of = |rank| Some(self.board.read(rank)).filter(|words| !words.is_empty());
+        (0..self.size()).map(|rank| of(rank).map(|words| decoded(&words))).collect()
+    }
+
     /// Does all jobs, each at some rank: rank 0 hands them out in their order, one at a time to each of `threads` threads of
-    /// every rank. Gives their results at all ranks: None for a job that nobody began since one had failed.
-    /// All ranks call it with the same jobs. `for_others` makes of a result what ranks beside the first need of it.
+    /// every rank. Gives their results at all ranks: None for a job that no rank began since one had failed.
+    /// All ranks call it with the same jobs. `for_others` makes of a result what ranks beside the first need of it. At
+    /// rank 0, `begun` is told some times a second how many jobs all ranks have begun.
     ///
     /// # Errors
     /// A rank is lost.
@@ -266,17 +285,23 @@ impl Ranks {
         jobs: &[J],
         work: impl Fn(&J) -> Result<T, E> + Sync,
         for_others: impl Fn(&T) -> T,
+        begun: &mut dyn FnMut(usize),
     ) -> Result<Vec<Option<Result<T, E>>>, Lost>
     where
         T: Serialize + DeserializeOwned + Send,
         E: Serialize + DeserializeOwned + Send + Clone,
     {
         let batch = self.batches.fetch_add(1, Ordering::Relaxed) + 1;
+        self.board.set_handed_out(0);
         let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
         let done: Mutex<Vec<(u64, Result<T, E>)>> = Mutex::default();
-        let claim = || match self.link() {
-            Some(mut link) => link.claim(batch),
-            None => Ok(next.fetch_add(1, Ordering::Relaxed)),
+        let claim = || {
+            if let Some(mut link) = self.link() {
+                return link.claim(batch);
+            }
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            self.board.set_handed_out(index + 1);
+            Ok(index)
         };
         let of_thread = || -> Result<(), Lost> {
             while !failed.load(Ordering::Relaxed) {
@@ -291,8 +316,24 @@ impl Ranks {
             Ok(())
         };
         std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..threads.clamp(1, jobs.len().max(1))).map(|_| scope.spawn(of_thread)).collect();
+            let of_thread = &of_thread;
+            let (at_work, ended) = channel::<()>();
+            let threads: Vec<_> = (0..threads.clamp(1, jobs.len().max(1)))
+                .map(|_| {
+                    let at_work = at_work.clone();
+                    scope.spawn(move || {
+                        let _at_work = at_work;
+                        of_thread()
+                    })
+                })
+                .collect();
+            drop(at_work);
+            // Nothing is ever sent: it ends with the last thread.
+            while self.is_first()
+                && ended.recv_timeout(BEGUN_EVERY) == Err(RecvTimeoutError::Timeout)
+            {
+                begun(jobs.len().min(self.board.handed_out() as usize));
+            }
             let ends = threads.into_iter().map(|thread| thread.join().expect("a job panicked"));
             ends.fold(Ok(()), Result::and)
         })?;

@@ -1,6 +1,7 @@
 //! The thread of a rank that calls the transport: forwards messages, says that its rank lives, notices ranks that fall
 //! silent, and measures clock offsets. It sleeps between turns, longer while its rank measures.
 
+use crate::board::Board;
 use crate::clock::{ClockOffset, ROUND_TRIPS, RoundTrip, monotonic_ns};
 use crate::lost::{Lost, Timing};
 use std::collections::VecDeque;
@@ -82,6 +83,7 @@ pub struct Server {
     pub(crate) commands: Receiver<Command>,
     pub(crate) events: Sender<Event>,
     pub(crate) timing: Timing,
+    pub(crate) board: Board,
     /// Set when a rank is lost, so that the run stops.
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -213,6 +215,8 @@ impl<'a> Serving<'a> {
         }
         let Some((&kind, body)) = message.split_first() else { return };
         match kind {
+            // An empty one says only that its rank lives.
+            kind::BEAT if !body.is_empty() => self.server.board.write(from, body.to_vec()),
             kind::DATA => {
                 // A send error means that the run is over.
                 let _ = self.server.events.send(Event::Received(from, body.to_vec()));
@@ -247,6 +251,7 @@ impl<'a> Serving<'a> {
             self.batch = (batch, 0);
         }
         self.batch.1 += 1;
+        self.server.board.set_handed_out(self.batch.1);
         self.batch.1 - 1
     }
 
@@ -255,8 +260,9 @@ impl<'a> Serving<'a> {
             return;
         }
         self.beaten = Some(Instant::now());
+        let said = if self.rank() == 0 { Vec::new() } else { self.server.board.read(self.rank()) };
         for peer in self.peers() {
-            self.transport.send(peer, framed(kind::BEAT, &[]));
+            self.transport.send(peer, framed(kind::BEAT, &said));
         }
     }
 

@@ -145,11 +145,17 @@ mod tests {
                     let mut seen = Vec::new();
                     for _ in 0..3 {
                         let square = |job: &u64| Ok::<_, u64>((job * job, ranks.rank()));
-                        let done = ranks.share_out(2, &jobs, square, |(square, _)| (*square, 99));
+                        let done = ranks.share_out(
+                            2,
+                            &jobs,
+                            square,
+                            |(square, _)| (*square, 99),
+                            &mut |_| {},
+                        );
                         seen.push(done.unwrap());
                     }
                     let fails = |job: &u64| if *job == 20 { Err(*job) } else { Ok(*job) };
-                    let done = ranks.share_out(1, &jobs, fails, |job| *job).unwrap();
+                    let done = ranks.share_out(1, &jobs, fails, |job| *job, &mut |_| {}).unwrap();
                     assert_eq!(done[20], Some(Err(20)));
                     seen
                 },
@@ -164,6 +170,48 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Rank 0 hears how far each rank is while it waits for them, and of jobs how many all have begun.
+    #[test]
+    fn the_first_hears_how_far_all_are() {
+        let jobs: Vec<u32> = (0..8).collect();
+        let first_is_at_work = AtomicBool::new(false);
+        let heard = on_ranks(
+            3,
+            Timing::default(),
+            |_| true,
+            |ranks, _| {
+                ranks.say(&(ranks.rank() + 10));
+                let begun = std::sync::Mutex::new(Vec::new());
+                let (go, gone) = std::sync::mpsc::channel();
+                let gone = std::sync::Mutex::new(gone);
+                let mut tell = |jobs: usize| {
+                    begun.lock().unwrap().push(jobs);
+                    // Rank 0's first job lasts until all jobs have begun and all ranks are heard.
+                    if jobs == 8 && ranks.said::<u32>().iter().all(Option::is_some) {
+                        let _ = go.send(());
+                    }
+                };
+                let work = |job: &u32| {
+                    if ranks.is_first() {
+                        first_is_at_work.store(true, Ordering::Relaxed);
+                        let _ = gone.lock().unwrap().recv();
+                    }
+                    // The others leave it one.
+                    while !first_is_at_work.load(Ordering::Relaxed) {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    Ok::<u32, u32>(*job)
+                };
+                ranks.share_out(1, &jobs, work, |job| *job, &mut tell).unwrap();
+                (ranks.said::<u32>(), begun.into_inner().unwrap())
+            },
+        );
+        let (said, begun) = &heard[0];
+        assert_eq!(*said, [Some(10), Some(11), Some(12)]);
+        assert!(begun.is_sorted() && begun.last() == Some(&8), "{begun:?}");
+        assert!(heard[1].1.is_empty(), "only the first reports");
     }
 
     #[test]

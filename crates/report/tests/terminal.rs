@@ -268,8 +268,10 @@ fn progress() {
         p50_ns: Some(330_000),
         p99_ns: Some(1_200_000),
         errors: 0,
+        ranks: "",
         left_ns: Some(78_000_000_000),
     };
+    let on_hosts = Progress { ranks: "16 ranks, slowest 3 on node7 3.1 k", ..measuring };
     let laying_out = Progress {
         cell: "a\u{1b}[2J",
         index: 1,
@@ -285,12 +287,13 @@ fn progress() {
     let mut lines = Vec::new();
     for width in [120, 100, 80, 60, 40, 20] {
         lines.push(progress_line(&measuring, style(width)));
+        lines.push(progress_line(&on_hosts, style(width)));
         lines.push(progress_line(&laying_out, style(width)));
     }
     insta::assert_snapshot!("progress", lines.join("\n"));
     for width in 1..200 {
         for unicode in [true, false] {
-            for progress in [&measuring, &laying_out] {
+            for progress in [&measuring, &on_hosts, &laying_out] {
                 let style = Style { color: false, width, unicode };
                 let line = progress_line(progress, style);
                 assert!(line.width() <= width.max(2), "{width}: {line}");

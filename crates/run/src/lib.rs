@@ -63,4 +63,4 @@ pub use shard::Shard;
 pub use shards::{ShardError, Shards};
 pub use verified::written_key;
 pub use verify_only::verify_only;
-pub use watch::{Phase, Watch};
+pub use watch::{OverRanks, Phase, Rates, Watch};

@@ -6,9 +6,11 @@
 //! which are the same on all.
 
 mod merge;
+mod progress;
 mod targets;
 
 pub(crate) use merge::{merged, merged_here, record_of_all};
+pub(crate) use progress::rates;
 pub(crate) use targets::{Parts, open};
 
 use crate::outcome::RunError;

@@ -8,11 +8,12 @@
 use crate::cell_plan::{cell_plan, targets_of};
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
+use crate::persist::CellWriter;
 use crate::refuse;
 use crate::resolved_run::ResolvedRun;
 use crate::schedule::{Schedule, Task};
 use iodyno_drive::parallel::{at_once, processors};
-use iodyno_drive::{CellPlan, Observer, Unobserved, drive_cell};
+use iodyno_drive::{CellPlan, Unobserved, drive_cell};
 use iodyno_measure::Cell;
 
 /// A cell that runs in parallel with another.
@@ -53,16 +54,16 @@ pub(crate) fn drive(
     plan: &CellPlan,
     beside: Vec<Beside>,
     schedule: &mut Schedule<'_>,
-    observer: &mut dyn Observer,
+    writer: &mut CellWriter<'_>,
 ) -> Result<Vec<Cell>, RunError> {
     if let Some(cells) = schedule.take_ahead(task) {
         return Ok(cells);
     }
     if run.is_farmed() && !beside.is_empty() {
-        return over_ranks(run, plan, beside, schedule);
+        return over_ranks(run, plan, beside, schedule, writer);
     }
     let other = |(_, plan): &Beside| drive_cell(plan, &run.process.stop, &mut Unobserved);
-    let own = || drive_cell(plan, &run.process.stop, observer);
+    let own = || drive_cell(plan, &run.process.stop, writer);
     let (mine, others) = at_once(beside.len(), &beside, other, own);
     // A failed one runs again in its turn, and fails there.
     for ((task, _), cells) in beside.into_iter().zip(others) {
@@ -83,6 +84,7 @@ fn over_ranks(
     plan: &CellPlan,
     beside: Vec<Beside>,
     schedule: &mut Schedule<'_>,
+    writer: &mut CellWriter<'_>,
 ) -> Result<Vec<Cell>, RunError> {
     let plans: Vec<&CellPlan> =
         core::iter::once(plan).chain(beside.iter().map(|(_, plan)| plan)).collect();
@@ -92,7 +94,9 @@ fn over_ranks(
     let thin = |cells: &Vec<Cell>| {
         cells.iter().map(|cell| cell.coarser(cell.series.len().max(1))).collect()
     };
-    let done = run.process.ranks.share_out(run.process.ranks.threads_here(), &plans, work, thin)?;
+    let ranks = &run.process.ranks;
+    let mut begun = |cells| writer.begun(cells);
+    let done = ranks.share_out(ranks.threads_here(), &plans, work, thin, &mut begun)?;
     let mut done = done.into_iter();
     let own = done.next().flatten();
     for ((task, _), cells) in beside.into_iter().zip(done) {

@@ -7,10 +7,12 @@
 //! A notebook that can't be written does not end the run: the measurement goes on, its cells stay in memory
 //! ([`SERIES_UNKEPT_MAX`] intervals of each), and after each cell the notebook is tried again.
 
+use crate::over_ranks;
 use crate::watch::Watch;
 use iodyno_drive::{Observer, Progress};
 use iodyno_measure::{Cell, Interval};
 use iodyno_notebook::{Error, Notebook, Outcome, Run, RunWriter};
+use iodyno_ranks::Ranks;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -144,6 +146,7 @@ fn thin(cell: &mut Cell, most: usize) {
 pub(crate) struct CellWriter<'a> {
     writer: Option<&'a mut RunWriter>,
     watch: &'a mut dyn Watch,
+    ranks: &'a Ranks,
     /// Notebook index of the first target's cell.
     first_cell: usize,
     position: (usize, usize),
@@ -157,6 +160,7 @@ impl<'a> CellWriter<'a> {
     pub(crate) fn new(
         writer: Option<&'a mut RunWriter>,
         watch: &'a mut dyn Watch,
+        ranks: &'a Ranks,
         first_cell: usize,
         position: (usize, usize),
     ) -> Self {
@@ -164,12 +168,18 @@ impl<'a> CellWriter<'a> {
         Self {
             writer,
             watch,
+            ranks,
             first_cell,
             position,
             pending: BTreeMap::new(),
             written,
             has_failed: false,
         }
+    }
+
+    /// So many cells of a batch that ranks share have begun, this one the first of them.
+    pub(crate) fn begun(&mut self, cells: usize) {
+        self.watch.begun(self.position.0 + cells, self.ranks.size());
     }
 
     fn attempt(&mut self, work: impl FnOnce(&mut RunWriter) -> Result<(), Error>) {
@@ -217,6 +227,7 @@ impl Observer for CellWriter<'_> {
         if self.written.elapsed() >= WRITE_EVERY {
             self.write();
         }
-        self.watch.tick(progress);
+        let (rates, ranks) = over_ranks::rates(self.ranks, self.position.0, progress);
+        self.watch.tick(progress, &rates, ranks.as_ref());
     }
 }

@@ -103,7 +103,8 @@ fn own_cells(
     };
     let uncached: Vec<_> = (0..inspections.len()).map(uncached).collect();
     let before = system.is_none().then(|| Surroundings::before(&inspections));
-    let mut writer = CellWriter::new(on.writer, watch, on.first_index, task.position);
+    let mut writer =
+        CellWriter::new(on.writer, watch, &run.process.ranks, on.first_index, task.position);
     let mut cells = match schedule.carried_for(task, &plan)? {
         Some(carried) => drive_carried(&plan, carried, &run.process.stop, &mut writer)?,
         None => parallel_cells::drive(run, task, &plan, beside, schedule, &mut writer)?,

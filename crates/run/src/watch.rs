@@ -2,6 +2,7 @@
 
 use crate::plan::Plan;
 use iodyno_measure::Cell;
+use serde::{Deserialize, Serialize};
 
 /// The current activity of a run.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,36 @@ pub enum Phase<'a> {
     Preparing,
 }
 
+/// How fast a cell is going, over all targets and all ranks, by its latest interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Operations a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Median response time, ns: the largest of all kinds of operation, and of all ranks.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile, ns; likewise.
+    pub p99_ns: Option<u64>,
+    /// Failures so far.
+    pub errors: u64,
+}
+
+/// How ranks that measure a cell together differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OverRanks {
+    /// How many there are.
+    pub ranks: u32,
+    /// Of how many the rates are known already.
+    pub heard: u32,
+    /// The one with the lowest rate.
+    pub slowest: u32,
+    /// Its host.
+    pub slowest_host: String,
+    /// Its operations a second.
+    pub slowest_iops: f64,
+}
+
 /// Follows a run. Called from the coordinating thread.
 pub trait Watch {
     /// The cost, before anything is opened for writing.
@@ -40,6 +71,14 @@ pub trait Watch {
     fn phase(&mut self, _phase: Phase<'_>) {}
     /// Cell `index` of `count` starts; a `count` of 0 is unknown.
     fn cell(&mut self, _index: usize, _count: usize, _cell: &Cell) {}
-    /// About ten times a second while a cell runs.
-    fn tick(&mut self, _progress: &iodyno_drive::Progress<'_>) {}
+    /// About ten times a second while a cell runs; `ranks` are those that measure it, where there are several.
+    fn tick(
+        &mut self,
+        _progress: &iodyno_drive::Progress<'_>,
+        _rates: &Rates,
+        _ranks: Option<&OverRanks>,
+    ) {
+    }
+    /// Some times a second while ranks share the run's cells: so many have begun, on so many ranks.
+    fn begun(&mut self, _cells: usize, _ranks: u32) {}
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use iodyno_drive::{EngineKind, EngineOptions, Progress};
 use iodyno_measure::{Cell, Ended};
 use iodyno_run::{
-    Files, FillShape, ListedCell, Outcome, Process, ResolvedRun, RunError, RunRequest, Watch, Work,
-    execute, fill,
+    Files, FillShape, ListedCell, Outcome, OverRanks, Process, Rates, ResolvedRun, RunError,
+    RunRequest, Watch, Work, execute, fill,
 };
 use iodyno_target::{TargetName, WritesSeen, inspect, unwritten_since, writes_seen};
 use iodyno_workload::{CellSpec, Spec};
@@ -111,7 +111,7 @@ fn a_part_of_a_file() {
 /// Stops a run when something of it is done.
 struct StopOnceBegun(Arc<AtomicBool>);
 impl Watch for StopOnceBegun {
-    fn tick(&mut self, progress: &Progress<'_>) {
+    fn tick(&mut self, progress: &Progress<'_>, _: &Rates, _: Option<&OverRanks>) {
         self.0.fetch_or(progress.latest.is_some(), Ordering::Relaxed);
     }
 }

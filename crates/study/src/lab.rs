@@ -368,18 +368,28 @@ impl Lab<'_> {
             0 => self.ranks.threads_here(),
             threads => threads,
         };
-        let work = |job: &Job| {
-            let kept = take(job);
-            self.report_progress(job);
-            kept
-        };
-        let all = self.ranks.share_out(threads, &jobs, work, T::clone)?;
+        // Of the jobs that have begun, as many as there are threads have not ended.
+        let at_work = if self.ranks.is_alone() { threads } else { self.ranks.threads_in_all() };
+        let mut begun = |begun: usize| self.report_progress(&jobs[..begun.saturating_sub(at_work)]);
+        let all = self.ranks.share_out(threads, &jobs, take, T::clone, &mut begun)?;
+        let (cells, units) = self.with_done(&jobs);
+        self.done.store(cells, Ordering::Relaxed);
+        self.units_done.store(units, Ordering::Relaxed);
+        self.report_progress(&[]);
         jobs.iter().zip(all).filter_map(|(job, kept)| Some(kept?.map(|it| (job.key, it)))).collect()
     }
 
-    fn report_progress(&self, job: &Job) {
-        let cells = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        let units = self.units_done.fetch_add(job.units, Ordering::Relaxed) + job.units;
+    /// Cells and units that are done, with these jobs.
+    fn with_done(&self, jobs: &[Job]) -> (usize, u64) {
+        let units: u64 = jobs.iter().map(|job| job.units).sum();
+        let (cells_before, units_before) =
+            (self.done.load(Ordering::Relaxed), self.units_done.load(Ordering::Relaxed));
+        (cells_before + jobs.len(), units_before + units)
+    }
+
+    /// Reports that these jobs of the batch at work are done too.
+    fn report_progress(&self, jobs: &[Job]) {
+        let (cells, units) = self.with_done(jobs);
         let share = units as f64 / self.units_total.load(Ordering::Relaxed).max(1) as f64;
         (self.progress)(Progress { cells, cells_total: self.total.load(Ordering::Relaxed), share });
     }

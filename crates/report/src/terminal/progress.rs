@@ -29,6 +29,8 @@ pub struct Progress<'a> {
     pub p99_ns: Option<u64>,
     /// Operations that failed in this cell.
     pub errors: u64,
+    /// What is to be said of several processes that measure together; empty for one.
+    pub ranks: &'a str,
     /// Estimated time until the end of the whole run, ns, where that is known and more than this cell.
     pub left_ns: Option<u64>,
 }
@@ -37,7 +39,7 @@ pub struct Progress<'a> {
 const BAR_COLUMNS: usize = 16;
 
 /// The line, never wider than the terminal. Fields that do not fit are left out: first the bar, then the time
-/// left, the median, the throughput, the 99th percentile, the phase.
+/// left, the median, the throughput, the 99th percentile, the phase, the ranks.
 pub fn progress_line(progress: &Progress, style: Style) -> String {
     let p = progress;
     let words = |text: String| clean(&text, usize::MAX, style);
@@ -66,15 +68,16 @@ pub fn progress_line(progress: &Progress, style: Style) -> String {
     // Each with its rank: the larger, the sooner it is left out.
     let mut parts: Vec<(u8, String, Role)> = vec![
         (0, name, Role::Bold),
-        (3, clean(p.phase, 16, style), Role::Plain),
-        (8, bar(p, style), Role::Dim),
+        (4, clean(p.phase, 16, style), Role::Plain),
+        (9, bar(p, style), Role::Dim),
         (0, time, Role::Plain),
-        (7, left, Role::Dim),
+        (8, left, Role::Dim),
         (1, errors, Role::Red),
         (2, pad(&format!("{} IOPS", human::count(p.iops)), 11, true), Role::Plain),
-        (5, pad(&human::throughput(p.bytes_per_s), 9, true), Role::Plain),
-        (6, latency("p50", p.p50_ns), Role::Plain),
-        (4, latency("p99", p.p99_ns), Role::Plain),
+        (6, pad(&human::throughput(p.bytes_per_s), 9, true), Role::Plain),
+        (7, latency("p50", p.p50_ns), Role::Plain),
+        (5, latency("p99", p.p99_ns), Role::Plain),
+        (3, clean(p.ranks, 48, style), Role::Plain),
     ];
     parts.retain(|(_, text, _)| !text.is_empty());
     let total = |parts: &[(u8, String, Role)]| {

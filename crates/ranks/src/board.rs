@@ -1,0 +1,36 @@
+//! What ranks last said of their progress: each writes its own, and sends it with its signs of life.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Shared by the two threads of a rank.
+#[derive(Clone, Debug)]
+pub(crate) struct Board {
+    /// By rank; empty for one that has said nothing.
+    said: Arc<[Mutex<Vec<u8>>]>,
+    /// At rank 0: the jobs of the batch that were handed out.
+    handed_out: Arc<AtomicU64>,
+}
+
+impl Board {
+    pub(crate) fn new(size: u32) -> Self {
+        let said = (0..size).map(|_| Mutex::default()).collect();
+        Self { said, handed_out: Arc::default() }
+    }
+
+    pub(crate) fn write(&self, rank: u32, words: Vec<u8>) {
+        *self.said[rank as usize].lock().unwrap_or_else(PoisonError::into_inner) = words;
+    }
+
+    pub(crate) fn read(&self, rank: u32) -> Vec<u8> {
+        self.said[rank as usize].lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_handed_out(&self, jobs: u64) {
+        self.handed_out.store(jobs, Ordering::Relaxed);
+    }
+
+    pub(crate) fn handed_out(&self) -> u64 {
+        self.handed_out.load(Ordering::Relaxed)
+    }
+}
