@@ -2,6 +2,7 @@
 
 use crate::cell::Cell;
 use crate::ranks::RankFigures;
+use crate::verdict::late_share;
 
 impl RankFigures {
     /// Of a rank's cell; None for one that no rank measured.
@@ -38,6 +39,26 @@ impl RankFigures {
         let larger = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
         self.foreign_share = larger(self.foreign_share, cell.evidence.foreign_share);
         self.steal_share = larger(self.steal_share, cell.evidence.steal_share);
+        if let Some(lateness) = &cell.lateness {
+            self.lateness.merge(lateness);
+            self.late_share = Some(late_share(&self.lateness));
+        }
+        if let Some(found) = &cell.evidence.conditions {
+            // The machine's, so the same for each of its targets.
+            self.processor_throttles = self.processor_throttles.max(found.processor_throttles);
+            let below = |now: Option<f64>, limit: Option<f64>| Some(limit? - now?);
+            let is_nearer = match (
+                below(found.temperature_c, found.temperature_warning_c),
+                below(self.temperature_c, self.temperature_warning_c),
+            ) {
+                (Some(one), Some(other)) => one < other,
+                (one, _) => one.is_some() || self.temperature_c.is_none(),
+            };
+            if is_nearer {
+                self.temperature_c = found.temperature_c;
+                self.temperature_warning_c = found.temperature_warning_c;
+            }
+        }
         self.start_late_ns = self.start_late_ns.max(cell.evidence.start_late_ns.unwrap_or(0));
         self.targets += 1;
     }

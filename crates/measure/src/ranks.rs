@@ -31,6 +31,14 @@ pub struct RankFigures {
     pub foreign_share: Option<f64>,
     /// Processor time stolen by its hypervisor, as a share.
     pub steal_share: Option<f64>,
+    /// Share (0 to 1) of its operations that were submitted over 1 ms after their intended start; None in closed loop.
+    pub late_share: Option<f64>,
+    /// Times that its processors were slowed down for heat.
+    pub processor_throttles: Option<u64>,
+    /// The hottest sensor of its device, °C, of several the one that is nearest to its warning.
+    pub temperature_c: Option<f64>,
+    /// The temperature at which that one warns, °C.
+    pub temperature_warning_c: Option<f64>,
     /// Its clock's offset from rank 0's is known to this, ns.
     pub clock_bound_ns: u64,
     /// The longest time between the agreed start and that of one of its workers, ns.
@@ -40,6 +48,8 @@ pub struct RankFigures {
     /// For the percentiles of several targets.
     #[serde(skip)]
     pub(crate) service: Histogram,
+    #[serde(skip)]
+    pub(crate) lateness: Histogram,
     #[serde(skip)]
     pub(crate) cpu_seconds: f64,
     #[serde(skip)]

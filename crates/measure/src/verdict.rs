@@ -20,6 +20,9 @@ mod target;
 mod verification;
 
 use crate::cell::Cell;
+pub(crate) use generator::late_share;
+pub use ranks::of_each_rank;
+
 pub use crate::level::{Level, Verdict};
 
 /// Judges a cell. The list is never empty: without a warning or worse it starts with `VALID`.

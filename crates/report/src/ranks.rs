@@ -1,6 +1,7 @@
 //! Figures of the processes that measured a run together, by host, for the terminal and for pages.
 
-use iodyno_measure::{Cell, RankFigures};
+use iodyno_measure::verdict::of_each_rank;
+use iodyno_measure::{Cell, RankFigures, Verdict};
 use iodyno_notebook::Run;
 use iodyno_units::human;
 
@@ -11,6 +12,10 @@ pub(crate) struct HostFigures<'a> {
     pub(crate) name: &'a str,
     /// Its ranks.
     pub(crate) ranks: Vec<&'a RankFigures>,
+    /// Those of its ranks, each code once.
+    pub(crate) verdicts: Vec<Verdict>,
+    /// No other host has a lower rate, and some have a higher one.
+    pub(crate) is_slowest: bool,
 }
 
 impl HostFigures<'_> {
@@ -23,6 +28,13 @@ impl HostFigures<'_> {
     pub(crate) fn bytes_per_s(&self) -> f64 {
         let of = |rank: &&RankFigures| rank.bytes as f64 * 1e9 / rank.window_ns.max(1) as f64;
         self.ranks.iter().map(of).sum()
+    }
+
+    /// What is to be said of it in a table: its verdicts, and whether it is the slowest.
+    pub(crate) fn mark(&self) -> String {
+        let slowest = self.is_slowest.then_some("slowest");
+        let codes = self.verdicts.iter().map(|verdict| verdict.code.as_str());
+        slowest.into_iter().chain(codes).collect::<Vec<_>>().join(", ")
     }
 
     /// The largest of its ranks' values.
@@ -39,11 +51,24 @@ impl HostFigures<'_> {
 /// The hosts of a merged cell, in the order of their first ranks.
 pub(crate) fn hosts(cell: &Cell) -> Vec<HostFigures<'_>> {
     let mut hosts: Vec<HostFigures<'_>> = Vec::new();
-    for rank in &cell.evidence.ranks {
-        match hosts.iter_mut().find(|host| host.name == rank.host) {
-            Some(host) => host.ranks.push(rank),
-            None => hosts.push(HostFigures { name: &rank.host, ranks: vec![rank] }),
+    for (rank, verdicts) in cell.evidence.ranks.iter().zip(of_each_rank(cell)) {
+        let at = hosts.iter().position(|host| host.name == rank.host).unwrap_or_else(|| {
+            let (ranks, verdicts) = (Vec::new(), Vec::new());
+            hosts.push(HostFigures { name: &rank.host, ranks, verdicts, is_slowest: false });
+            hosts.len() - 1
+        });
+        let host = &mut hosts[at];
+        host.ranks.push(rank);
+        for verdict in verdicts {
+            if host.verdicts.iter().all(|known| known.code != verdict.code) {
+                host.verdicts.push(verdict);
+            }
         }
+    }
+    let lowest = hosts.iter().map(HostFigures::iops).fold(f64::INFINITY, f64::min);
+    let differ = hosts.iter().any(|host| host.iops() > lowest);
+    for host in &mut hosts {
+        host.is_slowest = differ && host.iops() <= lowest;
     }
     hosts
 }

@@ -293,6 +293,31 @@ fn reads_and_writes_of_a_load_curve_are_apart() {
     );
 }
 
+/// A rank that lags behind stands out: in the table of hosts by its verdict and why, in the map by its row.
+#[test]
+fn a_straggler_is_seen() {
+    let run = samples::over_hosts();
+    let document = document(&run, &Options::default());
+    let ranks = document.sections.iter().find(|s| s.id == "ranks").unwrap();
+    let [Block::Table(table), Block::Figure(figure)] = &ranks.blocks[..] else {
+        panic!("{:?}", ranks.blocks)
+    };
+    let verdicts: Vec<(&str, &str)> = table
+        .rows
+        .iter()
+        .map(|row| (row.cells[1].text.as_str(), row.cells.last().unwrap().text.as_str()))
+        .collect();
+    let expected = [("node0", ""), ("node1", ""), ("node2", "slowest, STRAGGLER")];
+    assert_eq!(verdicts, expected);
+    let why = &table.rows[2].cells.last().unwrap().note;
+    assert!(why.contains("others used its device, 40 % on top"), "{why}");
+    let Shape::Matrix(map) = &figure.shape else { panic!("no map") };
+    assert_eq!((map.rows.len(), map.columns.len()), (6, 6));
+    let rate = |rank: usize| map.values[rank][0].unwrap();
+    assert!(rate(5) < 0.5 * rate(0), "{:?}", map.values);
+    assert!(figure.summary.contains("Slowest: rank 5 on node2"), "{}", figure.summary);
+}
+
 /// The host's name identifies its owner: it stays in the notebook.
 #[test]
 fn a_page_does_not_name_the_host() {

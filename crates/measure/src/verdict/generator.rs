@@ -2,7 +2,7 @@
 
 use super::{Level, Say};
 use crate::cell::Cell;
-use crate::histogram::EXCEEDANCES_MIN;
+use crate::histogram::{EXCEEDANCES_MIN, Histogram};
 use crate::interval::Interval;
 use iodyno_units::human;
 
@@ -189,13 +189,23 @@ fn late_words(cell: &Cell) -> String {
     format!("; submitted late by {}", quantiles.chain(max).collect::<Vec<_>>().join(", "))
 }
 
+/// Late operations: counted, and not read off a percentile, which needs more operations than a slow rate has in a short
+/// window.
+fn late_count(lateness: &Histogram) -> u64 {
+    lateness.buckets().filter(|b| b.low_ns > LATE_NS).map(|b| b.count).sum()
+}
+
+/// The share (0 to 1) of late operations.
+pub(crate) fn late_share(lateness: &Histogram) -> f64 {
+    late_count(lateness) as f64 / lateness.count().max(1) as f64
+}
+
 fn late_submission(cell: &Cell, say: &mut Say) {
     let Some(lateness) = &cell.lateness else {
         return;
     };
-    // Counted, and not read off a percentile: that needs more operations than a slow rate has in a short window.
-    let late: u64 = lateness.buckets().filter(|b| b.low_ns > LATE_NS).map(|b| b.count).sum();
-    let share = late as f64 / lateness.count().max(1) as f64;
+    let late = late_count(lateness);
+    let share = late_share(lateness);
     if late as f64 >= EXCEEDANCES_MIN && share >= LATE_SHARE_MIN {
         say(
             "LATE_SUBMISSION",

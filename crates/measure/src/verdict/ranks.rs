@@ -1,6 +1,6 @@
 //! Whether the processes of a run measured together, and whether one of them held the others back.
 
-use super::{Level, Say};
+use super::{Level, Say, Verdict};
 use crate::cell::Cell;
 use crate::ranks::RankFigures;
 use iodyno_units::human;
@@ -9,6 +9,8 @@ use iodyno_units::human;
 const APART_SHARE_MAX: f64 = 0.01;
 /// A rank with a lower rate than this share of the median rank's lags behind.
 const LAGS_BELOW: f64 = 0.7;
+/// A larger share of operations that were submitted late has a rank's rate for a reason.
+const LATE_SHARE: f64 = 0.01;
 /// From this share of what workers can use on, or of what the generator reaches, the client is the limit.
 const BUSY_SHARE: f64 = 0.9;
 
@@ -18,8 +20,8 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     if ranks.len() < 2 {
         return;
     }
-    let apart_ns = ranks.iter().map(|r| r.start_late_ns + r.clock_bound_ns).max().unwrap_or(0);
-    if cell.window_ns > 0 && apart_ns as f64 > APART_SHARE_MAX * cell.window_ns as f64 {
+    let apart_ns = ranks.iter().map(apart_ns).max().unwrap_or(0);
+    if is_apart(apart_ns, cell) {
         let words = format!(
             "ranks started up to {} apart, more than {:.0} % of the window: the rates of ranks are added, though they are of different times; measure longer, with no more ranks than processors on a host",
             human::time_ns(apart_ns as f64),
@@ -27,12 +29,11 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
         );
         say("SKEW", Level::Warning, words);
     }
-    stragglers(cell, say);
-    let busy: Vec<&RankFigures> = ranks.iter().filter(|rank| is_busy(rank)).collect();
-    if !busy.is_empty() && busy.len() * 2 >= ranks.len() && !cell.evidence.in_process {
+    stragglers(ranks, say);
+    let busy = ranks.iter().filter(|rank| is_busy(rank)).count();
+    if busy > 0 && busy * 2 >= ranks.len() && !cell.evidence.in_process {
         let words = format!(
-            "{} of {} ranks had their processors busy to {:.0} % or more: more or faster clients would reach more, so this is no limit of the storage",
-            busy.len(),
+            "{busy} of {} ranks had their processors busy to {:.0} % or more: more or faster clients would reach more, so this is no limit of the storage",
             ranks.len(),
             BUSY_SHARE * 100.0
         );
@@ -40,16 +41,55 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     }
 }
 
+/// The verdicts on each rank of a merged cell, in their order: by the same rules as those on all of them.
+pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
+    let ranks = &cell.evidence.ranks;
+    let median = median_iops(ranks);
+    let of_rank = |rank: &RankFigures| {
+        let mut all = Vec::new();
+        let mut say = |code: &str, text: String| {
+            all.push(Verdict { code: code.to_owned(), level: Level::Warning, text });
+        };
+        if is_apart(apart_ns(rank), cell) {
+            say("SKEW", format!("it started {} apart", human::time_ns(apart_ns(rank) as f64)));
+        }
+        if rank.iops() < LAGS_BELOW * median {
+            let share = rank.iops() / median * 100.0;
+            say("STRAGGLER", format!("{share:.0} % of the median rank's rate. {}", why(rank)));
+        }
+        if is_busy(rank) && !cell.evidence.in_process {
+            say("CLIENT_BOUND", "its processors had no time left".to_owned());
+        }
+        all
+    };
+    if ranks.len() < 2 {
+        return vec![Vec::new(); ranks.len()];
+    }
+    ranks.iter().map(of_rank).collect()
+}
+
+/// How long after the agreed instant a rank's last worker may have started.
+fn apart_ns(rank: &RankFigures) -> u64 {
+    rank.start_late_ns + rank.clock_bound_ns
+}
+
+fn is_apart(apart_ns: u64, cell: &Cell) -> bool {
+    cell.window_ns > 0 && apart_ns as f64 > APART_SHARE_MAX * cell.window_ns as f64
+}
+
 fn is_busy(rank: &RankFigures) -> bool {
     let of_ceiling = rank.ceiling_iops.map_or(0.0, |ceiling| rank.iops() / ceiling.max(1.0));
     rank.cpu_share >= BUSY_SHARE || of_ceiling >= BUSY_SHARE
 }
 
-fn stragglers(cell: &Cell, say: &mut Say) {
-    let ranks = &cell.evidence.ranks;
+fn median_iops(ranks: &[RankFigures]) -> f64 {
     let mut rates: Vec<f64> = ranks.iter().map(RankFigures::iops).collect();
     rates.sort_by(f64::total_cmp);
-    let median = rates[rates.len() / 2];
+    rates.get(rates.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn stragglers(ranks: &[RankFigures], say: &mut Say) {
+    let median = median_iops(ranks);
     let mut behind: Vec<&RankFigures> =
         ranks.iter().filter(|rank| rank.iops() < LAGS_BELOW * median).collect();
     behind.sort_by(|a, b| a.iops().total_cmp(&b.iops()));
@@ -81,12 +121,24 @@ fn why(rank: &RankFigures) -> String {
     if let Some(share) = rank.foreign_share.filter(|share| *share > 0.05) {
         reasons.push(format!("others used its device, {:.0} % on top", share * 100.0));
     }
+    if let Some(share) = rank.late_share.filter(|share| *share > LATE_SHARE) {
+        let share = share * 100.0;
+        reasons.push(format!("{share:.0} % of its operations were submitted over 1 ms late"));
+    }
+    if let Some(times) = rank.processor_throttles.filter(|times| *times > 0) {
+        reasons.push(format!("its processors were slowed down for heat {times} times"));
+    }
+    if let (Some(now), Some(limit)) = (rank.temperature_c, rank.temperature_warning_c)
+        && now >= limit
+    {
+        reasons.push(format!("its device is at {now:.0} °C and warns from {limit:.0} °C on"));
+    }
     if rank.start_late_ns as f64 > 0.1 * rank.window_ns as f64 {
         let late = human::time_ns(rank.start_late_ns as f64);
         reasons.push(format!("it started {late} late"));
     }
     if reasons.is_empty() {
-        "Neither its processors nor other programs explain that: look at its device and its path to the storage"
+        "Neither its processors, other programs nor heat explain that: look at its device and its path to the storage"
             .to_owned()
     } else {
         format!("What was seen there: {}", reasons.join("; "))
@@ -148,13 +200,40 @@ mod tests {
             words.starts_with("rank 3 on h3 had 30 % of the median rank's rate; 1 more"),
             "{words}"
         );
-        assert!(words.contains("Neither its processors nor other programs"), "{words}");
+        assert!(words.contains("Neither its processors, other programs nor heat"), "{words}");
         let busy = RankFigures { cpu_share: 0.97, foreign_share: Some(0.5), ..rank(3, 300) };
         let all = found(vec![rank(0, 1000), rank(1, 1000), rank(2, 1000), busy]);
         assert!(
             all[0].1.contains("used 97 % of their processors; others used its device, 50 %"),
             "{all:?}"
         );
+        let hot = RankFigures {
+            late_share: Some(0.25),
+            processor_throttles: Some(3),
+            temperature_c: Some(81.0),
+            temperature_warning_c: Some(80.0),
+            ..rank(3, 300)
+        };
+        let all = found(vec![rank(0, 1000), rank(1, 1000), rank(2, 1000), hot]);
+        let words = "25 % of its operations were submitted over 1 ms late; its processors were slowed down for heat 3 times; its device is at 81 °C and warns from 80 °C on";
+        assert!(all[0].1.contains(words), "{all:?}");
+    }
+
+    /// Each rank is judged as all are, so that a table of them shows which ones are meant.
+    #[test]
+    fn each_rank_has_its_own_verdicts() {
+        let late = RankFigures { start_late_ns: 11_000_000, ..rank(1, 1000) };
+        let busy = RankFigures { cpu_share: 0.95, ..rank(2, 300) };
+        let mut cell = Cell { window_ns: 1_000_000_000, ..Cell::default() };
+        let of = |cell: &Cell| -> Vec<Vec<String>> {
+            let all = of_each_rank(cell);
+            all.into_iter().map(|of| of.into_iter().map(|v| v.code).collect()).collect()
+        };
+        cell.evidence.ranks = vec![rank(0, 1000), late, busy];
+        let expected: [&[&str]; 3] = [&[], &["SKEW"], &["STRAGGLER", "CLIENT_BOUND"]];
+        assert_eq!(of(&cell), expected);
+        cell.evidence.ranks.truncate(1);
+        assert_eq!(of(&cell), [[""; 0]]);
     }
 
     /// By the processors of half of the ranks, or by what their generators reach.

@@ -4,7 +4,7 @@
 use super::distribution::{self, of_cells};
 use super::stage::Stage;
 use super::time;
-use super::{figures, labels, latency_breakdown, messages, ranks};
+use super::{figures, labels, latency_breakdown, messages};
 use iodyno_measure::statistics::repeats;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::threshold::{unusable, with_repeats};
@@ -50,7 +50,6 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
         cells.iter().map(|c| (labels::name(run, &c.key), vec![*c])).collect();
     let budget = latency_breakdown::figure(run, "budget", &each);
     sections.extend(figures("budget", "Where the time goes", budget.into_iter().collect()));
-    sections.extend(ranks::section(run));
     let dots = run_dots(run);
     sections.extend(figures("repeats", "From repeat to repeat", dots));
     sections

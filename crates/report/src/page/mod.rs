@@ -62,10 +62,11 @@ pub fn document(run: &Run, options: &Options) -> Document {
     {
         "NON-CONFORMANT".clone_into(&mut document.stamp);
     }
-    let sections = match &findings {
+    let mut sections = match &findings {
         Some(findings) => method::sections(run, findings, options.columns),
         None => cells::sections(run),
     };
+    sections.extend(ranks::section(run));
     document.sections = first_screen::with(run, findings.as_ref(), sections);
     document.sections.push(cells::all(run));
     document.sections.extend(disclosure::sections(run, findings.as_ref()));

@@ -1,11 +1,13 @@
-//! The section of ranks, for runs that several processes measured: a heat map of rank by time for each cell, in which one
-//! that lags behind is seen.
+//! The section of ranks, for runs that several processes measured: a table of hosts, and a heat map of rank by time for each
+//! cell, in which one that lags behind is seen.
 
-use super::{figures, labels};
-use crate::ranks;
+use super::labels;
+use crate::ranks::{self, HostFigures};
 use iodyno_measure::Cell;
 use iodyno_notebook::Run;
-use iodyno_page::{Figure, Matrix, Quantity, Section, Shape};
+use iodyno_page::{
+    Block, Cell as Field, Column, Figure, Matrix, Quantity, Section, Shape, Table, Tone,
+};
 use iodyno_units::human;
 
 /// Cells that are drawn.
@@ -14,11 +16,76 @@ const DRAWN_MAX: usize = 8;
 const COLUMNS_MAX: usize = 16;
 /// Rows of a map: the slowest ranks, where there are more.
 const ROWS_MAX: usize = 64;
+/// Rows of the table.
+const TABLE_ROWS_MAX: usize = 1000;
 
 /// The section; none for a run of one process.
 pub(super) fn section(run: &Run) -> Option<Section> {
     let drawn = ranks::cells(run).take(DRAWN_MAX).enumerate();
-    figures("ranks", "Ranks", drawn.filter_map(|(i, cell)| figure(run, cell, i)).collect())
+    let figures = drawn.filter_map(|(i, cell)| figure(run, cell, i)).map(Block::Figure);
+    let table = ranks::cells(run).next().map(|_| Block::Table(table(run)));
+    let blocks: Vec<Block> = table.into_iter().chain(figures).collect();
+    (!blocks.is_empty()).then(|| Section {
+        id: "ranks".to_owned(),
+        title: "Ranks".to_owned(),
+        blocks,
+        folded: false,
+    })
+}
+
+fn table(run: &Run) -> Table {
+    let mut table = Table {
+        caption: "Hosts".to_owned(),
+        columns: vec![
+            Column::words("cell"),
+            Column::words("host"),
+            Column::numbers("ranks", ""),
+            Column::numbers("IOPS", "1/s"),
+            Column::numbers("throughput", "bytes/s"),
+            Column::numbers("largest p99", "ns"),
+            Column::numbers("CPU", ""),
+            Column::numbers("other programs' I/O", ""),
+            Column::numbers("started late", "ns"),
+            Column::words("verdict"),
+        ],
+        ..Table::default()
+    };
+    let rows = ranks::cells(run).flat_map(|cell| {
+        ranks::hosts(cell).into_iter().map(|host| row(&labels::name(run, &cell.key), &host))
+    });
+    let mut rows: Vec<_> = rows.collect();
+    if rows.len() > TABLE_ROWS_MAX {
+        table.notes.push(format!(
+            "The first {TABLE_ROWS_MAX} of {} rows; `iodyno show --json` has all.",
+            rows.len()
+        ));
+        rows.truncate(TABLE_ROWS_MAX);
+    }
+    table.rows = rows.into_iter().map(Into::into).collect();
+    table.notes.push(
+        "CPU is the time of a rank's workers, as a share of the processors that they could occupy; that and the I/O of other programs are the largest of a host's ranks.".to_owned(),
+    );
+    table
+}
+
+fn row(cell: &str, host: &HostFigures<'_>) -> Vec<Field> {
+    let share = |value: f64| Field::number(format!("{:.0} %", value * 100.0), value);
+    let ns = |ns: Option<u64>| labels::time(ns.map(|ns| ns as f64));
+    let foreign = host.ranks.iter().filter_map(|rank| rank.foreign_share).reduce(f64::max);
+    let tone = if host.verdicts.is_empty() { Tone::Dim } else { Tone::Warning };
+    let why: Vec<&str> = host.verdicts.iter().map(|verdict| verdict.text.as_str()).collect();
+    vec![
+        Field::words(cell),
+        Field::words(host.name),
+        Field::number(host.ranks.len().to_string(), host.ranks.len() as f64),
+        Field::number(human::count(host.iops()), host.iops()),
+        labels::throughput(Some(host.bytes_per_s())),
+        ns(host.max(|rank| rank.p99_ns).flatten()),
+        share(host.cpu_share()),
+        foreign.map_or_else(Field::none, share),
+        ns(host.max(|rank| rank.start_late_ns)),
+        Field { note: why.join("; "), ..Field::words(host.mark()).toned(tone) },
+    ]
 }
 
 /// The cells of the ranks of a merged one.

@@ -22,19 +22,15 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
 }
 
 fn table(run: &Run, style: Style) -> Vec<String> {
-    let mut rows: Vec<(&Cell, HostFigures<'_>, bool)> = Vec::new();
+    let mut rows: Vec<(&Cell, HostFigures<'_>)> = Vec::new();
     let has_several = cells(run).nth(1).is_some();
     for cell in cells(run) {
         let mut of_cell = hosts(cell);
-        let slowest = of_cell.iter().map(HostFigures::iops).fold(f64::INFINITY, f64::min);
         if of_cell.len() > HOSTS_MAX {
             of_cell.sort_by(|a, b| a.iops().total_cmp(&b.iops()));
             of_cell.truncate(HOSTS_MAX);
         }
-        rows.extend(of_cell.into_iter().map(|host| {
-            let is_slowest = host.iops() <= slowest;
-            (cell, host, is_slowest)
-        }));
+        rows.extend(of_cell.into_iter().map(|host| (cell, host)));
     }
     let figure = |text: String, role| Field::figure(&clean(&text, 14, style), role);
     let plain = |text: String| figure(text, Role::Plain);
@@ -46,7 +42,7 @@ fn table(run: &Run, style: Style) -> Vec<String> {
     let mut cpu = Column::new("CPU", 1);
     let mut late = Column::new("start late", 4);
     let mut marks = Column::unnamed(Vec::new());
-    for (cell, host, is_slowest) in &rows {
+    for (cell, host) in &rows {
         let name = if has_several {
             format!("{} on {}", short_label_of(run, &cell.key, style), host.name)
         } else {
@@ -61,8 +57,8 @@ fn table(run: &Run, style: Style) -> Vec<String> {
         cpu.fields.push(plain(format!("{:.0} %", host.cpu_share() * 100.0)));
         let late_ns = host.max(|rank| rank.start_late_ns).unwrap_or(0);
         late.fields.push(plain(human::time_ns(late_ns as f64)));
-        let mark = if *is_slowest { "slowest" } else { "" };
-        marks.fields.push(Field::Text(mark.to_owned(), Role::Dim));
+        let role = if host.verdicts.is_empty() { Role::Dim } else { Role::Yellow };
+        marks.fields.push(Field::Text(host.mark(), role));
     }
     let mut columns = vec![names, ranks, iops, throughput, p99, cpu, late, marks];
     table::fit(&mut columns, style.columns());

@@ -3,7 +3,8 @@
 #![allow(dead_code, reason = "each test file uses some of them")]
 
 use iodyno_measure::{
-    Cell, CellKey, ClassStats, Ended, ErrorKind, Evidence, Histogram, Interval, Place, verdict,
+    Cell, CellKey, ClassStats, Ended, ErrorKind, Evidence, Histogram, Interval, Place,
+    RankEvidence, RankFigures, verdict,
 };
 use iodyno_method::MethodSource;
 use iodyno_notebook::{
@@ -526,6 +527,49 @@ fn summary(run: &Run) -> RunSummary {
 }
 
 /// All of them, with a name for the snapshot.
+/// Three hosts of two ranks each; the last one of the third lags behind, and others used its device.
+pub(crate) fn over_hosts() -> Run {
+    let name =
+        |rank: u64| &*Box::leak(format!("node{}#{rank}:/dev/sdb", rank / 2).into_boxed_str());
+    let mut cells: Vec<Cell> = Vec::new();
+    for rank in 0..6 {
+        let mut cell = cell(&Ask {
+            name: "random-read",
+            target: name(rank),
+            engine: "uring",
+            threads: 1,
+            depth: 8,
+            block: 4096,
+            mix: vec![(OpKind::Read, if rank == 5 { 900 } else { 2000 + rank * 3 % 5 })],
+            seconds: 6,
+        });
+        cell.evidence.rank = Some(RankEvidence {
+            rank: rank as u32,
+            host: format!("node{}", rank / 2),
+            clock_bound_ns: 9_000 * u64::from(rank > 0),
+        });
+        cell.evidence.start_late_ns = Some(1_000 + 100 * rank);
+        cell.evidence.foreign_share = (rank == 5).then_some(0.4);
+        cell.verdicts = verdict::judge(&cell);
+        cells.push(cell);
+    }
+    let mut all = cells[0].clone();
+    cells[1..].iter().for_each(|cell| all.merge(cell));
+    "all (6 targets)".clone_into(&mut all.key.target);
+    all.evidence.rank = None;
+    all.evidence.ranks = cells.iter().filter_map(RankFigures::of).collect();
+    all.verdicts = verdict::judge(&all);
+    cells.push(all);
+    let facts = nvme("LOCAL 1");
+    let mut run = run("random-read", name(0), facts.clone(), cells);
+    run.head.targets.extend((1..6).map(|rank| TargetRecord {
+        name: name(rank).to_owned(),
+        facts: facts.clone(),
+        ..TargetRecord::default()
+    }));
+    run
+}
+
 pub(crate) fn all() -> Vec<(&'static str, Run)> {
     vec![
         ("four_corners", four_corners()),
@@ -533,6 +577,7 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
         ("several_targets", several_targets()),
         ("emulated", emulated()),
         ("many_targets", many_targets()),
+        ("over_hosts", over_hosts()),
         ("sweep_of_a_mix", sweep_of_a_mix()),
         ("sweep_of_rates", sweep_of_rates()),
         ("crashed", crashed()),
