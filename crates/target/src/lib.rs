@@ -39,8 +39,9 @@ pub use guard::{Confirm, check_confirmed, check_writable, confirm, with_log_kept
 pub use health::{Health, health};
 pub use inspect::stack::{Counted, End, Layer, LayerKind, Lowest, Stack};
 pub use inspect::{
-    Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileSystem, Identity, Inspection,
-    Kind, NbdExport, NvmeGeneric, PcieLink, inspect, inspect_from, inspect_in, used_share,
+    Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileAcrossHosts, FileSystem,
+    Identity, Inspection, Kind, NbdExport, NvmeGeneric, PcieLink, inspect, inspect_from,
+    inspect_in, used_share,
 };
 pub use lay_out::lay_out;
 pub use machine::{CgroupLimits, MachineFacts, memory_available_bytes};

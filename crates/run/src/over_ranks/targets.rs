@@ -8,10 +8,13 @@ use crate::resolved_run::ResolvedRun;
 use crate::watch::Watch;
 use iodyno_ranks::Ranks;
 use iodyno_target::{
-    Confirm, Inspection, Kind, OpenedBy, SysRoot, TargetName, check_writable, confirm, inspect_from,
+    Confirm, FileAcrossHosts, Inspection, Kind, OpenedBy, SysRoot, TargetName, check_writable,
+    confirm, inspect_from,
 };
 use iodyno_workload::TargetPart;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
 
 /// The part that this rank has of each of its targets.
 pub(crate) type Parts = TargetPart;
@@ -22,6 +25,18 @@ struct Seen {
     name: String,
     /// Equal for one and the same target; None for one that belongs to its rank alone.
     identity: Option<String>,
+    /// How a file is recognised on other hosts.
+    across_hosts: Option<FileAcrossHosts>,
+}
+
+impl Seen {
+    fn is_same_as(&self, other: &Self) -> bool {
+        if self.identity.is_some() && self.identity == other.identity {
+            return true;
+        }
+        let both = self.across_hosts.as_ref().zip(other.across_hosts.as_ref());
+        both.is_some_and(|(a, b)| a.is_same_as(b))
+    }
 }
 
 /// Opens this rank's targets. Nothing is written before every rank's guard has agreed; a target that ranks share is opened,
@@ -72,7 +87,11 @@ fn look(run: &ResolvedRun, ranks: &Ranks) -> Result<Vec<Seen>, RunError> {
         if writes && run.emulated.is_none() {
             confirm(&inspection, check_writable(&inspection, &SysRoot::real()), &confirmed)?;
         }
-        all.push(Seen { name: name.to_string(), identity: identity(name, &inspection, kernel) });
+        all.push(Seen {
+            name: name.to_string(),
+            identity: identity(name, &inspection, kernel),
+            across_hosts: FileAcrossHosts::of(&SysRoot::real(), &inspection),
+        });
     }
     Ok(all)
 }
@@ -94,22 +113,33 @@ fn identity(name: &TargetName, inspection: &Inspection, kernel: &str) -> Option<
         }
         Kind::File if inspection.is_scratch() => None,
         Kind::File => {
-            let file_system = inspection.file_system.as_ref();
-            // One of the network has no device; its source names it on every host that mounts it by the same name.
-            let network = file_system.filter(|fs| fs.dev.is_none() && !fs.is_memory());
-            let of = match network.and_then(|fs| fs.source.clone()) {
-                Some(source) => source,
-                None => format!("{kernel} {:?}", inspection.identity.map(|id| id.dev)),
-            };
+            // What it is on other hosts is another matter.
             if let Some(id) = inspection.identity.filter(|_| inspection.exists) {
-                return Some(format!("file {of} {}", id.inode));
+                return Some(format!("file {kernel} {:?} {}", id.dev, id.inode));
             }
-            // Not made yet: its path, which is the same on hosts that share its folder.
-            let path = inspection.canonical_path.as_ref().or(inspection.path.as_ref())?;
-            let of = network.and_then(|fs| fs.source.clone());
-            Some(format!("new {} {path}", of.as_deref().unwrap_or(kernel)))
+            // By its folder: in two containers of one machine, one path may stand for two files.
+            let (folder, name) = inspection.place()?;
+            let folder = std::fs::metadata(folder).ok()?;
+            Some(format!("new {kernel} {} {} {}", folder.dev(), folder.ino(), name?))
         }
     }
+}
+
+/// The ranks that share a target of one of them, itself included. Two that each share it with a third share it, whatever
+/// they see of each other's: all ranks must find the same.
+fn sharing(target: &Seen, of: u32, all: &[Vec<Seen>]) -> BTreeSet<u32> {
+    let mut ranks = BTreeSet::from([of]);
+    let mut unvisited = vec![target];
+    while let Some(target) = unvisited.pop() {
+        for (rank, seen) in (0..).zip(all) {
+            if let Some(same) = seen.iter().find(|seen| seen.is_same_as(target))
+                && ranks.insert(rank)
+            {
+                unvisited.push(same);
+            }
+        }
+    }
+    ranks
 }
 
 /// This rank's part of its targets, from what all ranks see.
@@ -124,12 +154,8 @@ fn parts_of(run: &ResolvedRun, all: &[Vec<Seen>]) -> Result<Parts, RunError> {
         );
     }
     let mut shares = own.iter().map(|seen| {
-        let with = |other: &&Vec<Seen>| {
-            seen.identity.is_some() && other.iter().any(|o| o.identity == seen.identity)
-        };
-        let sharing = all.iter().filter(with).count().max(1) as u32;
-        let before = all[..ranks.rank() as usize].iter().filter(with).count() as u32;
-        (before, sharing)
+        let sharing = sharing(seen, ranks.rank(), all);
+        (sharing.range(..ranks.rank()).count() as u32, sharing.len() as u32)
     });
     let (index, of) = shares.next().unwrap_or((0, 1));
     if let Some((_, seen)) = shares.zip(&own[1..]).find(|(share, _)| *share != (index, of)) {
@@ -156,4 +182,27 @@ fn parts_of(run: &ResolvedRun, all: &[Vec<Seen>]) -> Result<Parts, RunError> {
     }
     super::impossible_when_shared(run, parts)?;
     Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(identity: Option<&str>) -> Seen {
+        let identity = identity.map(str::to_owned);
+        Seen { name: "f".to_owned(), identity, across_hosts: None }
+    }
+
+    /// All of those that share find the same ranks, which is what makes their parts disjoint and complete.
+    #[test]
+    fn ranks_that_share_find_the_same_ranks() {
+        let all: Vec<Vec<Seen>> = [Some("a"), Some("b"), Some("a"), None, None]
+            .map(|identity| vec![seen(identity)])
+            .into();
+        let of = |rank: u32| sharing(&all[rank as usize][0], rank, &all);
+        assert_eq!((of(0), of(2)), (BTreeSet::from([0, 2]), BTreeSet::from([0, 2])));
+        assert_eq!(of(1), BTreeSet::from([1]));
+        // Targets of a rank alone are never those of another, though both have no identity.
+        assert_eq!((of(3), of(4)), (BTreeSet::from([3]), BTreeSet::from([4])));
+    }
 }

@@ -4,6 +4,7 @@
 //! by it. What can't be known is `None`. The [`guard`](crate::guard) decides from an inspection whether the
 //! target may be written; [`open`](crate::open) opens it.
 
+mod across_hosts;
 mod alignment;
 mod device;
 mod extents;
@@ -27,6 +28,7 @@ use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+pub use across_hosts::FileAcrossHosts;
 pub use alignment::Alignment;
 pub use device::{BlockDevice, DiskStats, PcieLink};
 pub use extents::Extents;
