@@ -88,6 +88,19 @@ impl Failure {
         Self::new(Kind::Notebook, format!("{}; {where_it_is}", run.why))
     }
 
+    /// Another process's failure, by its exit code.
+    pub(crate) fn of_code(exit_code: u8, text: String) -> Self {
+        Self::new(Kind::of_code(exit_code), text)
+    }
+
+    /// What is wrong, without a heading.
+    pub(crate) fn words(&self) -> String {
+        match &self.problem {
+            Some(problem) => problem.render(false).trim_end().to_owned(),
+            None => self.text.clone(),
+        }
+    }
+
     /// The notebook is unusable.
     pub(crate) fn notebook(text: impl Into<String>) -> Self {
         Self::new(Kind::Notebook, text.into())

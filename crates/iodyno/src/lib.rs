@@ -65,6 +65,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let words = foreign_workload::joined(arguments.collect());
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
+        // The first rank says what is wrong with the words that all have.
+        Err(_) if !ranks::of_process().is_first() => return ExitCode::from(2),
         Err(e) => {
             if let Some(hint) = hints::of_flag(&e) {
                 complain(&hint);

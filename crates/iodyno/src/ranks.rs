@@ -4,6 +4,9 @@ use crate::failure::Failure;
 use crate::show;
 use iodyno_notebook::Notebook;
 use iodyno_ranks::Ranks;
+use iodyno_run::RunError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -21,6 +24,45 @@ pub(crate) fn set(ranks: Arc<Ranks>) {
 /// The ranks of this process: itself alone, unless others were set.
 pub(crate) fn of_process() -> Arc<Ranks> {
     Arc::clone(RANKS.get_or_init(|| Arc::new(Ranks::alone())))
+}
+
+/// Why a rank failed, as the others hear of it: its exit code and its words.
+type Why = (u8, String);
+
+fn why(failure: &Failure) -> Why {
+    (failure.exit_code(), failure.words())
+}
+
+/// What the first rank makes, at all ranks: what it reads need not be on every host, and is the same for all.
+pub(crate) fn of_first<T: Clone + Serialize + DeserializeOwned>(
+    make: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let ranks = of_process();
+    if ranks.is_alone() {
+        return make();
+    }
+    let own = ranks.is_first().then(make);
+    let sent = own.as_ref().map(|own| own.as_ref().map_err(why).cloned());
+    let taken: Result<T, Why> = ranks.of_first(sent.as_ref()).map_err(RunError::from)?;
+    own.unwrap_or_else(|| taken.map_err(|(code, words)| Failure::of_code(code, words)))
+}
+
+/// What this rank has, if every rank has something; otherwise the failure of the first that has nothing, at all of them.
+pub(crate) fn agreed<T>(own: Result<T, Failure>) -> Result<T, Failure> {
+    let ranks = of_process();
+    if ranks.is_alone() {
+        return own;
+    }
+    let failures = ranks.all(&own.as_ref().err().map(why)).map_err(RunError::from)?;
+    let mut failures = failures.into_iter().zip(0_u32..);
+    let first = failures.find_map(|(why, rank)| Some((rank, why?)));
+    match first {
+        Some((rank, (exit_code, why))) if rank != ranks.rank() => {
+            let host = ranks.hosts()[rank as usize].name.clone();
+            Err(RunError::OtherRank { rank, host, exit_code, why }.into())
+        }
+        _ => own,
+    }
 }
 
 /// The folder of this rank's own notebook, on its host's disk.

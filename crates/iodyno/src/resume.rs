@@ -31,17 +31,10 @@ pub(crate) fn command(
 ) -> Result<ExitCode, Failure> {
     let ranks = ranks::of_process();
     // Only the first rank has the notebook.
-    let found = ranks.is_first().then(|| find(cli, selector));
-    let own = found.as_ref().map(|found| found.as_ref().map_err(|_| ()).cloned());
-    let taken = ranks.of_first(own.as_ref()).map_err(|lost| Failure::target(lost.to_string()))?;
-    let (request, finished, command) = match (found, taken) {
-        (Some(found), _) => found?,
-        (None, Ok(taken)) => taken,
-        (None, Err(())) => return Ok(ExitCode::from(2)),
-    };
+    let (request, finished, command) = ranks::of_first(|| find(cli, selector))?;
     let finished = finished.on_rank(ranks.rank(), ranks.size())?;
-    let path = ranks::notebook(cli.notebook.as_deref())?;
+    let path = ranks::agreed(ranks::notebook(cli.notebook.as_deref()))?;
     let process = Process { resume: Some(finished), ..process(command, Some(path)) };
-    let run = ResolvedRun::new(request, process)?;
+    let run = ranks::agreed(ResolvedRun::new(request, process).map_err(Failure::from))?;
     carry_out(&run, cli, &Output { json, series: false, quiet, detail, report: None }, style)
 }

@@ -33,12 +33,20 @@ pub(crate) fn command(
     words: &[OsString],
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    let words = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
-    let notebook =
-        if flags.no_notebook { None } else { Some(ranks::notebook(cli.notebook.as_deref())?) };
-    let run = ResolvedRun::new(request(flags)?, process(words, notebook))?;
-    for words in remarks(&run) {
-        remark("note", &words);
+    let words: Vec<String> = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    let notebook = (!flags.no_notebook).then(|| ranks::notebook(cli.notebook.as_deref()));
+    let notebook = ranks::agreed(notebook.transpose())?;
+    let resolved = |request| ResolvedRun::new(request, process(words.clone(), notebook.clone()));
+    let mut run = None;
+    // With the texts of all files: those beside the first rank need none.
+    let request = ranks::of_first(|| {
+        let resolved = run.insert(resolved(request(flags)?)?);
+        Ok(resolved.request.clone())
+    })?;
+    let run = run.map_or_else(|| resolved(request), Ok);
+    let run = ranks::agreed(run.map_err(Failure::from))?;
+    for words in remarks(&run).iter().filter(|_| ranks::of_process().is_first()) {
+        remark("note", words);
     }
     let output = Output {
         json: flags.json,
@@ -86,16 +94,19 @@ pub(crate) fn carry_out(
 ) -> Result<ExitCode, Failure> {
     // An unwritable page is better reported before the run.
     let page = match &output.report {
-        Some(Page::At(file)) => Some(report::Place::check(Some(file))?),
-        Some(Page::ById) => Some(report::Place::check(None)?),
+        Some(Page::At(file)) => Some(Some(file.as_path())),
+        Some(Page::ById) => Some(None),
         None => None,
     };
-    let quiet = output.quiet || !run.process.ranks.is_first();
+    let is_first = run.process.ranks.is_first();
+    let page = page.filter(|_| is_first).map(report::Place::check).transpose();
+    let page = ranks::agreed(page)?;
+    let quiet = output.quiet || !is_first;
     let mut live = Live::new(quiet, style::for_stderr(cli.color));
     let outcome = iodyno_run::execute(run, &mut live);
     live.clear();
     let outcome = outcome?;
-    if !run.process.ranks.is_first() {
+    if !is_first {
         ranks::forget_notebook();
         return Ok(ExitCode::SUCCESS);
     }

@@ -21,15 +21,23 @@ pub(crate) fn command(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     // A missing run is better reported before the minutes that a study takes.
-    let overlays = overlays(&flags.with, notebook)?;
-    let page_at = flags.report.as_ref().map(|file| report::Place::check(file.as_deref()));
-    let page_at = page_at.transpose()?;
-    let stop = signals::stop_flag();
-    let mut study = load(&flags.study)?;
-    if !flags.figure.is_empty() {
-        study.only(&flags.figure).map_err(Failure::input)?;
-    }
     let ranks = ranks::of_process();
+    let printed = || {
+        let overlays = overlays(&flags.with, notebook)?;
+        let page_at = flags.report.as_ref().map(|file| report::Place::check(file.as_deref()));
+        Ok((overlays, page_at.transpose()?))
+    };
+    let printed = ranks::agreed(ranks.is_first().then(printed).transpose())?;
+    let (overlays, page_at) = printed.unwrap_or_default();
+    let stop = signals::stop_flag();
+    let loaded = || {
+        let mut study = load(&flags.study)?;
+        if !flags.figure.is_empty() {
+            study.only(&flags.figure).map_err(Failure::input)?;
+        }
+        Ok(study)
+    };
+    let study = ranks::agreed(loaded())?;
     let effort = if flags.quick { Options::QUICK } else { Options::FULL };
     let options =
         Options { threads: flags.threads.map_or(0, usize::from), seed: flags.seed, ..effort };
