@@ -84,7 +84,8 @@ impl Launch {
                 "--patience: a rank says twice a second that it lives: take 2s or more".to_owned()
             );
         }
-        if flags.starts_ranks() {
+        // One process here needs no launcher.
+        if flags.starts_ranks() && !flags.is_one_here() {
             return Ok(Self::Start(flags.command(&words)?));
         }
         Ok(Self::Rank { words, timing: Timing { patience } })
@@ -142,6 +143,10 @@ impl Flags {
 
     fn starts_ranks(&self) -> bool {
         self.hosts.is_some() || self.hostfile.is_some() || self.ranks.is_some()
+    }
+
+    fn is_one_here(&self) -> bool {
+        self.ranks == Some(1) && self.hosts.is_none() && self.hostfile.is_none()
     }
 
     /// The command that starts the ranks with the other words.
@@ -231,6 +236,8 @@ mod tests {
             panic!()
         };
         assert_eq!((words.len(), timing.patience), (5, Duration::from_secs(5)));
+        assert!(matches!(launched("run x --ranks 1"), Ok(Launch::Rank { .. })));
+        assert!(matches!(launched("run x --ranks 1 --hosts a"), Ok(Launch::Start(_))));
     }
 
     #[test]

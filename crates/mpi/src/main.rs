@@ -3,6 +3,8 @@
 //! in the crate `iodyno-ranks`; what a run does with it, in `iodyno-run`.
 
 mod launch;
+mod launched;
+mod program;
 mod transport;
 
 use iodyno_ranks::{Ranks, Timing, serve};
@@ -22,6 +24,10 @@ const FAULT: u8 = 1;
 fn main() -> ExitCode {
     match Launch::from_arguments(std::env::args_os().collect()) {
         Ok(Launch::Start(command)) => launch::start(command),
+        // MPI takes a while to start, and one process has no use for it.
+        Ok(Launch::Rank { words, .. }) if launched::size() == Some(1) => {
+            iodyno::main(words.into_iter())
+        }
         Ok(Launch::Rank { words, timing }) => execute(words, timing),
         Ok(Launch::Print(text)) => {
             print!("{text}");
@@ -43,13 +49,25 @@ fn execute(words: Vec<OsString>, timing: Timing) -> ExitCode {
     };
     let world = universe.world();
     let (rank, size) = (world.rank() as u32, world.size() as u32);
+    if let Some(started) = launched::size().filter(|started| *started != size) {
+        eprintln!(
+            "error: {started} processes were started, and MPI joins {size} of them: each would measure by itself. Start them by the launcher of the MPI that iodyno-mpi was built with; for Slurm that is `srun --mpi=pmix` (`srun --mpi=list` shows what yours has)"
+        );
+        return ExitCode::from(2);
+    }
     let (mut ranks, server) = Ranks::connected(rank, size, timing, iodyno::stop_flag());
     let command = std::thread::Builder::new().name("run".to_owned()).stack_size(STACK_BYTES).spawn(
         move || {
-            let met = ranks.meet();
+            let met = ranks.meet().and_then(|()| program::differs(&ranks));
             let ranks = Arc::new(ranks);
             let code = match met {
-                Ok(()) => iodyno::main_of_rank(Arc::clone(&ranks), words.into_iter()),
+                Ok(Some(why)) => {
+                    if ranks.is_first() {
+                        eprintln!("error: {why}");
+                    }
+                    ExitCode::from(2)
+                }
+                Ok(None) => iodyno::main_of_rank(Arc::clone(&ranks), words.into_iter()),
                 Err(lost) => {
                     eprintln!("error: {lost}, before the run began");
                     ExitCode::from(4)

@@ -1,0 +1,42 @@
+//! How many processes the launcher of this one started, from what launchers leave in the environment.
+
+/// Variables with the number of processes, in the order in which they count: `mpirun` of Open MPI may itself have been
+/// started by Slurm, as one process a host; those of PMI are set by MPICH, Intel MPI and `srun --mpi=pmi2`.
+const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
+/// Variables that a launcher sets which says the number to MPI alone.
+const OTHERS: [&str; 3] = ["PMIX_RANK", "PMI_RANK", "PMI_FD"];
+
+/// The number of processes; 1 where no launcher started this one, None where only MPI knows.
+pub(crate) fn size() -> Option<u32> {
+    size_by(|name| std::env::var(name).ok())
+}
+
+fn size_by(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
+    let of = |name: &&str| variable(name)?.trim().parse().ok().filter(|size| *size > 0);
+    let is_launched = || SIZES.iter().chain(&OTHERS).any(|name| variable(name).is_some());
+    SIZES.iter().find_map(of).or_else(|| (!is_launched()).then_some(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_by;
+
+    #[test]
+    fn each_launcher_is_known_by_what_it_leaves() {
+        let of = |set: &[(&str, &str)]| {
+            size_by(|name| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(of(&[]), Some(1), "no launcher");
+        // A job of Slurm that starts the program without srun.
+        assert_eq!(of(&[("SLURM_NTASKS", "64"), ("SLURM_JOB_ID", "7")]), Some(1));
+        assert_eq!(of(&[("SLURM_STEP_NUM_TASKS", "64"), ("SLURM_PROCID", "3")]), Some(64));
+        // mpirun, whose daemons Slurm started on 8 hosts.
+        let both = [("SLURM_STEP_NUM_TASKS", "8"), ("OMPI_COMM_WORLD_SIZE", "64")];
+        assert_eq!(of(&both), Some(64));
+        assert_eq!(of(&[("PMI_SIZE", "4"), ("PMI_RANK", "0")]), Some(4));
+        assert_eq!(of(&[("PMIX_RANK", "0")]), None, "only MPI knows");
+        assert_eq!(of(&[("OMPI_COMM_WORLD_SIZE", "many")]), None);
+    }
+}

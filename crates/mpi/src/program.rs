@@ -1,0 +1,65 @@
+//! Whether all ranks execute the same program: what two builds measure is no one result, and they may not understand each
+//! other.
+
+use iodyno_ranks::{Lost, Ranks};
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+/// Blocks of the executable that are compared, spread over it, ...
+const BLOCKS: u64 = 256;
+/// ... and their length, bytes.
+const BLOCK_BYTES: usize = 4096;
+
+/// The first rank whose program is not that of rank 0, in words; None where all are the same. All ranks call it.
+pub(crate) fn differs(ranks: &Ranks) -> Result<Option<String>, Lost> {
+    let all = ranks.all(&fingerprint(env!("CARGO_PKG_VERSION")))?;
+    let other = all.iter().position(|program| *program != all[0]);
+    Ok(other.map(|rank| {
+        format!(
+            "rank {rank} on {} executes another build of iodyno-mpi than rank 0 on {}: install the same file on all hosts",
+            ranks.hosts()[rank].name,
+            ranks.hosts()[0].name
+        )
+    }))
+}
+
+/// Equal for the same build; of a program that can't be read, its version.
+fn fingerprint(version: &str) -> String {
+    let of = File::open("/proc/self/exe").and_then(|file| of_file(&file));
+    of.map_or_else(|_| version.to_owned(), |hash| format!("{version} {hash:x}"))
+}
+
+fn of_file(file: &File) -> io::Result<u64> {
+    let bytes = file.metadata()?.len();
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(bytes);
+    let mut block = [0; BLOCK_BYTES];
+    for number in 0..BLOCKS {
+        let read = file.read_at(&mut block, bytes / BLOCKS * number)?;
+        hasher.write(&block[..read]);
+    }
+    Ok(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn builds_are_told_apart() {
+        let of = |len: usize, last: u8| {
+            let mut file = tempfile::tempfile().unwrap();
+            let mut bytes = vec![7; len];
+            bytes[len - 1] = last;
+            file.write_all(&bytes).unwrap();
+            of_file(&file).unwrap()
+        };
+        assert_eq!(of(100_000, 7), of(100_000, 7));
+        assert_ne!(of(100_000, 7), of(100_001, 7));
+        assert_ne!(of(100_000, 7), of(100_000, 8));
+        assert!(fingerprint("1").starts_with("1 "), "this program can be read");
+    }
+}
