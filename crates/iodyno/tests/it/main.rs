@@ -55,6 +55,7 @@ mod serve_frontends;
 mod serve_images;
 mod serve_replay;
 mod serve_stamps;
+mod shards;
 mod size;
 mod streams;
 mod study;
