@@ -29,6 +29,10 @@ const BEAT_EVERY: Duration = Duration::from_millis(500);
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(4));
 /// The same while it measures.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
+/// The longest pause while jobs are shared out: a rank that waits for its next one computes nothing.
+const SHARING_PAUSE: Duration = Duration::from_micros(400);
+/// Rank 0 shares jobs out until so long after the last claim.
+const SHARES_FOR: Duration = Duration::from_secs(2);
 /// Longest time without a pause that a rank answers round trips for.
 const CLOCKS_MAX: Duration = Duration::from_millis(400);
 /// Attempts at a rank that answers no round trip.
@@ -105,6 +109,10 @@ struct Serving<'a> {
     put_off: VecDeque<(u32, Vec<u8>)>,
     /// At rank 0: the batch whose jobs are handed out, and the index of the next.
     batch: (u64, u64),
+    /// When a job was handed out last, at rank 0.
+    handed_out: Option<Instant>,
+    /// Its rank waits for a job.
+    claims: bool,
     pause: Duration,
 }
 
@@ -131,6 +139,8 @@ impl<'a> Serving<'a> {
             lost: None,
             put_off: VecDeque::new(),
             batch: (0, 0),
+            handed_out: None,
+            claims: false,
             pause: PAUSE.0,
         }
     }
@@ -163,7 +173,7 @@ impl<'a> Serving<'a> {
                 self.pause = PAUSE.0;
             } else {
                 let pause = if self.quiet { QUIET_PAUSE } else { self.pause };
-                self.pause = (self.pause * 2).min(PAUSE.1);
+                self.pause = (self.pause * 2).min(self.longest_pause());
                 // What the run's thread wants ends the pause.
                 if let Ok(command) = self.server.commands.recv_timeout(pause)
                     && !self.carry_out(command)
@@ -172,6 +182,11 @@ impl<'a> Serving<'a> {
                 }
             }
         }
+    }
+
+    fn longest_pause(&self) -> Duration {
+        let shares = self.handed_out.is_some_and(|at| at.elapsed() < SHARES_FOR);
+        if self.claims || shares { SHARING_PAUSE } else { PAUSE.1 }
     }
 
     /// False where the run is over.
@@ -185,6 +200,7 @@ impl<'a> Serving<'a> {
                 let _ = self.server.events.send(Event::Claimed(index));
             }
             Command::Claim(batch) => {
+                self.claims = true;
                 self.transport.send(0, framed(kind::CLAIM, &batch.to_le_bytes()));
             }
             Command::Leave => {
@@ -227,6 +243,7 @@ impl<'a> Serving<'a> {
                 self.transport.send(from, framed(kind::CLAIMED, &index.to_le_bytes()));
             }
             kind::CLAIMED => {
+                self.claims = false;
                 let index = number(body).unwrap_or(u64::MAX);
                 let _ = self.server.events.send(Event::Claimed(index));
             }
@@ -251,6 +268,7 @@ impl<'a> Serving<'a> {
             self.batch = (batch, 0);
         }
         self.batch.1 += 1;
+        self.handed_out = Some(Instant::now());
         self.server.board.set_handed_out(self.batch.1);
         self.batch.1 - 1
     }
