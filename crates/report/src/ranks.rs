@@ -14,7 +14,7 @@ pub(crate) struct HostFigures<'a> {
     pub(crate) ranks: Vec<&'a RankFigures>,
     /// Those of its ranks, each code once.
     pub(crate) verdicts: Vec<Verdict>,
-    /// No other host has a lower rate, and some have a higher one.
+    /// No other host has a lower rate for each of its ranks, and some have a higher one.
     pub(crate) is_slowest: bool,
 }
 
@@ -22,6 +22,11 @@ impl HostFigures<'_> {
     /// Operations a second of all its ranks.
     pub(crate) fn iops(&self) -> f64 {
         self.ranks.iter().map(|rank| rank.iops()).sum()
+    }
+
+    /// Operations a second of one of its ranks, on average: hosts may have different numbers of them.
+    pub(crate) fn iops_of_rank(&self) -> f64 {
+        self.iops() / self.ranks.len().max(1) as f64
     }
 
     /// Bytes a second of all its ranks.
@@ -65,10 +70,10 @@ pub(crate) fn hosts(cell: &Cell) -> Vec<HostFigures<'_>> {
             }
         }
     }
-    let lowest = hosts.iter().map(HostFigures::iops).fold(f64::INFINITY, f64::min);
-    let differ = hosts.iter().any(|host| host.iops() > lowest);
+    let lowest = hosts.iter().map(HostFigures::iops_of_rank).fold(f64::INFINITY, f64::min);
+    let differ = hosts.iter().any(|host| host.iops_of_rank() > lowest);
     for host in &mut hosts {
-        host.is_slowest = differ && host.iops() <= lowest;
+        host.is_slowest = differ && host.iops_of_rank() <= lowest;
     }
     hosts
 }

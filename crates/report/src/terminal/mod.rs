@@ -117,7 +117,7 @@ fn label_of(run: &Run, key: &CellKey, columns: usize, style: Style) -> String {
     };
     let is_named = has_several(|key| &key.name) || run.cells.iter().any(|c| c.key.repeat > 0);
     let name = |columns| clean(&name_of(run, key), NAME_COLUMNS_MAX.min(columns), style);
-    let target = |columns| clean_path(&key.target, TARGET_COLUMNS_MAX.min(columns), style);
+    let target = |columns| target_of(run, &key.target, TARGET_COLUMNS_MAX.min(columns), style);
     match (has_several(|key| &key.target), is_named) {
         (false, _) => name(columns),
         (true, false) => target(columns),
@@ -126,6 +126,19 @@ fn label_of(run: &Run, key: &CellKey, columns: usize, style: Style) -> String {
             format!("{name} on {}", target(columns - text::width(&name) - 4))
         }
     }
+}
+
+/// A target's name. Its end says more than its start, but of several ranks all may have the same one: then the rank stays.
+fn target_of(run: &Run, target: &str, columns: usize, style: Style) -> String {
+    let has_ranks = run.cells.iter().any(|cell| cell.evidence.rank.is_some());
+    if has_ranks && let Some((rank, name)) = target.split_once(':') {
+        let rank = format!("{}:", clean(rank, usize::MAX, style));
+        let left = columns.saturating_sub(text::width(&rank));
+        if left > text::width(&rank) {
+            return format!("{rank}{}", clean_path(name, left, style));
+        }
+    }
+    clean_path(target, columns, style)
 }
 
 /// The same where other columns stand beside it.

@@ -27,7 +27,7 @@ fn table(run: &Run, style: Style) -> Vec<String> {
     for cell in cells(run) {
         let mut of_cell = hosts(cell);
         if of_cell.len() > HOSTS_MAX {
-            of_cell.sort_by(|a, b| a.iops().total_cmp(&b.iops()));
+            of_cell.sort_by(|a, b| a.iops_of_rank().total_cmp(&b.iops_of_rank()));
             of_cell.truncate(HOSTS_MAX);
         }
         rows.extend(of_cell.into_iter().map(|host| (cell, host)));
