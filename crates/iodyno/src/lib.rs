@@ -35,6 +35,7 @@ mod signals;
 mod size;
 mod study;
 mod style;
+mod terminals;
 
 use args::{Cli, Command};
 use clap::{CommandFactory as _, Parser as _};
@@ -48,6 +49,7 @@ use std::io::{BufWriter, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+pub use terminals::Terminals;
 
 /// Runs one command line as one of several ranks: see the crate `iodyno-ranks`.
 pub fn main_of_rank(ranks: Arc<Ranks>, arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -81,7 +83,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match dispatch(&cli, &words) {
         Ok(code) => code,
         Err(failure) if ranks::of_process().is_alone() => {
-            complain(&failure.render(style::colors(color, &std::io::stderr())));
+            complain(&failure.render(style::colors_stderr(color)));
             ExitCode::from(failure.exit_code())
         }
         Err(failure) => {

@@ -1,6 +1,7 @@
 //! The progress line on standard error during a run. On a terminal one line is redrawn; in a log
 //! only the ends of cells are worth a line, and the results report those.
 
+use crate::terminals::Terminals;
 use crate::{complain, remark};
 use iodyno_drive::Progress;
 use iodyno_measure::Cell;
@@ -9,7 +10,6 @@ use iodyno_report::terminal::{Progress as Line, progress_line};
 use iodyno_run::{OverRanks, Phase, Plan, Rates, Watch};
 use iodyno_units::human;
 use iodyno_units::text::clean;
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 /// A line that changes more often than this is hard to read.
@@ -23,7 +23,7 @@ pub(crate) struct LiveLine {
 
 impl LiveLine {
     pub(crate) fn new(quiet: bool) -> Self {
-        Self { on: !quiet && std::io::stderr().is_terminal(), drawn: None }
+        Self { on: !quiet && Terminals::of_process().err, drawn: None }
     }
 
     /// Draws the line, unless it was drawn just before.

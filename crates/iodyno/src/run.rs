@@ -126,7 +126,7 @@ pub(crate) fn carry_out(
     }
     failures.extend(outcome.not_kept.as_ref().map(Failure::not_kept));
     if let Some((first, others)) = failures.split_first() {
-        let color = style::colors(cli.color, &std::io::stderr());
+        let color = style::colors_stderr(cli.color);
         for failure in others {
             complain(&failure.render(color));
         }

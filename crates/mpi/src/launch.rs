@@ -1,5 +1,6 @@
 //! The flags of `iodyno-mpi` itself, and how it starts `mpirun`.
 
+use iodyno::Terminals;
 use iodyno_ranks::Timing;
 use iodyno_units::parse_duration_ns;
 use std::ffi::OsString;
@@ -24,6 +25,8 @@ other flags are those of `iodyno run`, `resume` and `study`; three of `run` are 
   --mpi-args 'WORDS'       more words for it; may be repeated
   --allow-run-as-root      passed on to it
   --patience TIME          a rank that is silent for longer ends the run (default 10s)
+  --terminals out,err,120  what output reaches in the end, which a launcher hides from ranks, and its columns: colours
+                           and the progress line go by it. Given by itself where it starts mpirun
   -h, --help               this text
   -V, --version            the version
 
@@ -36,7 +39,7 @@ pub(crate) enum Launch {
     /// To start ranks.
     Start(Command),
     /// To be a rank, and to execute this command.
-    Rank { words: Vec<OsString>, timing: Timing },
+    Rank { words: Vec<OsString>, timing: Timing, terminals: Option<Terminals> },
     /// To print a text.
     Print(String),
 }
@@ -51,6 +54,7 @@ struct Flags {
     mpi_args: Vec<String>,
     allow_run_as_root: bool,
     patience: Option<String>,
+    terminals: Option<Terminals>,
 }
 
 impl Launch {
@@ -88,7 +92,7 @@ impl Launch {
         if flags.starts_ranks() && !flags.is_one_here() {
             return Ok(Self::Start(flags.command(&words)?));
         }
-        Ok(Self::Rank { words, timing: Timing { patience } })
+        Ok(Self::Rank { words, timing: Timing { patience }, terminals: flags.terminals })
     }
 }
 
@@ -110,8 +114,15 @@ impl Flags {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (text, None),
             };
-            let known =
-                ["--hosts", "--hostfile", "--ranks", "--mpi-bin", "--mpi-args", "--patience"];
+            let known = [
+                "--hosts",
+                "--hostfile",
+                "--ranks",
+                "--mpi-bin",
+                "--mpi-args",
+                "--patience",
+                "--terminals",
+            ];
             if !known.contains(&name) {
                 words.push(word);
                 continue;
@@ -130,6 +141,11 @@ impl Flags {
                 "--mpi-bin" => flags.mpi_bin = Some(value),
                 "--mpi-args" => flags.mpi_args.push(value),
                 "--patience" => flags.patience = Some(value),
+                "--terminals" => {
+                    let read =
+                        value.parse::<Terminals>().map_err(|e| format!("--terminals: {e}"))?;
+                    flags.terminals = Some(read);
+                }
                 _ => {
                     let number = value.parse().ok().filter(|n| *n > 0);
                     flags.ranks = Some(number.ok_or_else(|| {
@@ -183,6 +199,8 @@ impl Flags {
         if let Some(patience) = &self.patience {
             command.args(["--patience", patience]);
         }
+        let terminals = self.terminals.unwrap_or_else(Terminals::own);
+        command.args(["--terminals", &terminals.to_string()]);
         command.args(&words[1..]);
         Ok(command)
     }
@@ -222,20 +240,19 @@ mod tests {
 
     #[test]
     fn hosts_start_a_launcher_with_the_same_command() {
-        let line = "run random-read --hosts a:2,b:4 --on-host a=/dev/x --patience=5s --mpi-args --oversubscribe --time 3s";
+        let line = "--terminals=err,80 run random-read --hosts a:2,b:4 --on-host a=/dev/x --patience=5s --mpi-args --oversubscribe --time 3s";
         let Ok(Launch::Start(command)) = launched(line) else { panic!() };
         let own = std::env::current_exe().unwrap();
         let expected = format!(
-            "--host a:2,b:4 -n 6 --oversubscribe {} --patience 5s run random-read --on-host a=/dev/x --time 3s",
+            "--host a:2,b:4 -n 6 --oversubscribe {} --patience 5s --terminals err,80 run random-read --on-host a=/dev/x --time 3s",
             own.display()
         );
         let words: Vec<_> = command.get_args().map(|w| w.to_string_lossy().into_owned()).collect();
         assert_eq!((command.get_program().to_str(), words.join(" ")), (Some("mpirun"), expected));
-        let Ok(Launch::Rank { words, timing }) = launched("--notebook n --patience 5s run x")
-        else {
-            panic!()
-        };
+        let line = "--notebook n --terminals err,80 --patience 5s run x";
+        let Ok(Launch::Rank { words, timing, terminals }) = launched(line) else { panic!() };
         assert_eq!((words.len(), timing.patience), (5, Duration::from_secs(5)));
+        assert_eq!(terminals, Some("err,80".parse().unwrap()));
         assert!(matches!(launched("run x --ranks 1"), Ok(Launch::Rank { .. })));
         assert!(matches!(launched("run x --ranks 1 --hosts a"), Ok(Launch::Start(_))));
     }
@@ -249,6 +266,7 @@ mod tests {
             ("run x --ranks", "needs a value"),
             ("run x --patience 1s", "2s or more"),
             ("run x --patience soon", "--patience"),
+            ("run x --terminals all", "`all` is not"),
             ("ls --ranks 2", "needs no ranks"),
         ] {
             let error = launched(line).unwrap_err();

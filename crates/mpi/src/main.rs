@@ -28,7 +28,12 @@ fn main() -> ExitCode {
         Ok(Launch::Rank { words, .. }) if launched::size() == Some(1) => {
             iodyno::main(words.into_iter())
         }
-        Ok(Launch::Rank { words, timing }) => execute(words, timing),
+        Ok(Launch::Rank { words, timing, terminals }) => {
+            if let Some(terminals) = terminals {
+                terminals.set();
+            }
+            execute(words, timing)
+        }
         Ok(Launch::Print(text)) => {
             print!("{text}");
             ExitCode::SUCCESS

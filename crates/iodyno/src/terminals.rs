@@ -1,0 +1,109 @@
+//! Which of the outputs are a terminal, and how wide it is. A launcher of ranks stands between them and the terminal: Open
+//! MPI gives a pseudo-terminal for standard output, wherever that goes, and a pipe for standard error.
+
+use std::fmt;
+use std::io::IsTerminal as _;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+/// Width where none is known: for files, pipes and logs.
+const WIDTH: u16 = 100;
+
+static TERMINALS: OnceLock<Terminals> = OnceLock::new();
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terminals {
+    /// Standard output is one.
+    pub(crate) out: bool,
+    /// Standard error is one.
+    pub(crate) err: bool,
+    /// Its columns, or those that output is to have.
+    pub(crate) columns: u16,
+}
+
+impl Terminals {
+    /// Those of this process.
+    pub fn own() -> Self {
+        let (out, err) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
+        Self { out, err, columns: columns() }
+    }
+
+    /// Those that output reaches in the end: this process's, unless others were set.
+    pub(crate) fn of_process() -> Self {
+        *TERMINALS.get_or_init(Self::own)
+    }
+
+    /// Sets those that output reaches in the end, before the command begins.
+    pub fn set(self) {
+        let _ = TERMINALS.set(self);
+    }
+}
+
+/// Columns of the terminal, from the terminal itself or from COLUMNS.
+fn columns() -> u16 {
+    for fd in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+        // SAFETY: an all-zero winsize is valid, and the ioctl fills it or fails.
+        let size = unsafe {
+            let mut size: libc::winsize = std::mem::zeroed();
+            (libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size) == 0).then_some(size)
+        };
+        if let Some(size) = size
+            && size.ws_col > 0
+        {
+            return size.ws_col;
+        }
+    }
+    std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(WIDTH)
+}
+
+/// `out,err,120`: the outputs that are a terminal, and its columns.
+impl fmt::Display for Terminals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, is_one) in [("out", self.out), ("err", self.err)] {
+            if is_one {
+                write!(f, "{name},")?;
+            }
+        }
+        write!(f, "{}", self.columns)
+    }
+}
+
+impl FromStr for Terminals {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut found = Self { out: false, err: false, columns: WIDTH };
+        for word in text.split(',') {
+            match word {
+                "out" => found.out = true,
+                "err" => found.err = true,
+                number => {
+                    found.columns = number.parse().ok().filter(|n| *n > 0).ok_or_else(|| {
+                        format!(
+                            "`{word}` is not `out`, `err` or a number of columns: `out,err,120`"
+                        )
+                    })?;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for (out, err) in [(false, false), (true, false), (false, true), (true, true)] {
+            let terminals = Terminals { out, err, columns: 132 };
+            assert_eq!(terminals.to_string().parse(), Ok(terminals));
+        }
+        assert_eq!("err".parse(), Ok(Terminals { out: false, err: true, columns: WIDTH }));
+        for wrong in ["", "0", "out,", "both"] {
+            assert!(wrong.parse::<Terminals>().is_err(), "{wrong}");
+        }
+    }
+}
