@@ -55,6 +55,8 @@ def iodyno(transfer, order):
         with open(workload, "w") as file:
             file.write(f'schema = 1\nblock = {transfer}\nmix = {{ {kind} = 1 }}\n[all]\naddresses = {addresses}\n[limits]\nramp = "0s"\ntime = "{ask.seconds}s"\n')
         line = [ask.iodyno_mpi, "run", workload, "--on", f"{shared}?size={ask.file_mib}MiB&direct=no", "--shared", "--json", "--no-notebook", "--quiet"]
+        # The guard sees that another program wrote to the file.
+        line += ["--destroy", shared]
         line += ["--ranks", str(ask.ranks), "--allow-run-as-root"] + (["--mpi-args", ask.launcher] if ask.launcher else [])
         merged = json.loads(run(line))["cells"][-1]
         found[kind] = merged[kind]["iops"] * transfer
@@ -62,7 +64,7 @@ def iodyno(transfer, order):
 
 
 # The file is there and full before either is timed.
-iodyno(1 << 20, "sequential")
+ior(1 << 20, "sequential")
 ratios = {}
 print("transfer,order,pair,program,access,mib_s", flush=True)
 for pair in range(ask.pairs):
