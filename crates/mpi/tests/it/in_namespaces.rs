@@ -46,8 +46,18 @@ impl Hosts {
             fs::create_dir_all(format!("/etc/netns/{name}")).unwrap();
             fs::write(format!("/etc/netns/{name}/hosts"), &table).unwrap();
         }
-        let script = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do case $1 in -o|-p|-l|-i) shift 2;; *) shift;; esac; done\nh=$1; shift\nexec ip netns exec \"$h\" unshare -u sh -c 'hostname \"$0\"; eval \"$1\"' \"$h\" \"$*\"\n";
-        fs::write(&agent, script).unwrap();
+        // The last host has a folder of its own where the others have `first`, and sees theirs by another name too.
+        let (first, other) = (lab.path().join("first"), lab.path().join("other"));
+        fs::create_dir(&first).unwrap();
+        fs::create_dir(&other).unwrap();
+        let (lab_path, last) = (lab.path().display(), &names[names.len() - 1]);
+        let own = format!(
+            "[ \"$0\" != {last} ] || {{ mount --bind {lab_path} {} && mount -t tmpfs none {}; }}",
+            other.display(),
+            first.display()
+        );
+        let script = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do case $1 in -o|-p|-l|-i) shift 2;; *) shift;; esac; done\nh=$1; shift\nexec ip netns exec \"$h\" unshare -u sh -c 'hostname \"$0\"; OWN; eval \"$1\"' \"$h\" \"$*\"\n";
+        fs::write(&agent, script.replace("OWN", &own)).unwrap();
         fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
         Self { names, switch, agent }
     }
@@ -124,6 +134,14 @@ fn hosts_measure_together() {
         at(&bounds, 0.5),
         at(&bounds, 1.0)
     );
+    // Files of the request are those of rank 0's host; a file that another host has under another name is shared.
+    let workload = "schema = 1\n[mix]\nwrite = 1\n[limits]\ntime = \"100ms\"\nramp = \"0s\"";
+    fs::write(lab.path().join("first/w.toml"), workload).unwrap();
+    let line = format!("run first/w.toml --on-host {a}=f?size=8MiB --on-host {b}=other/f --shared");
+    let run = Lab::json(hosts.launch(&lab, &format!("{a},{b}"), &line));
+    let bytes = |cell: &Value| cell["evidence"]["active_bytes"].as_u64().unwrap();
+    let of_ranks: Vec<u64> = cells(&run).0.into_iter().map(bytes).collect();
+    assert_eq!(of_ranks, [4 << 20, 4 << 20]);
     // What one host's guard refuses, none writes.
     fs::write(lab.path().join("mine"), b"not iodyno's").unwrap();
     let line = format!("run random-write --on-host {a}=new?size=4MiB --on-host {b}=mine --time 1s");

@@ -79,6 +79,41 @@ fn guards_hold_before_anything_is_written() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// What all ranks are told is wrong, one says; and what reaches no terminal has no colours, whatever `mpirun` puts between.
+#[test]
+fn output_is_that_of_one_process() {
+    let lab = Lab::new();
+    let wrong = lab.ranks(3, "run random-read --on ram:1MiB --nonsense").output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong));
+    assert_eq!(text(&wrong).matches("unexpected argument").count(), 1, "{}", text(&wrong));
+    let run = lab.ranks(2, "run random-read --on ram:1MiB --time 100ms").output().unwrap();
+    assert!(run.status.success() && !text(&run).contains('\u{1b}'), "{}", text(&run));
+    let terminal = "--terminals out,err,120 run random-read --on ram:1MiB --time 1500ms --ramp 0s";
+    let run = lab.ranks(2, terminal).output().unwrap();
+    let out = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(out.contains('\u{1b}'), "{out}");
+    // Within half a second rank 0 has heard the other.
+    let err = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(err.contains("2 ranks, slowest "), "{err}");
+}
+
+/// One process needs neither a launcher nor MPI; several that MPI does not join are not taken for one each.
+#[test]
+fn processes_alone_are_what_they_seem() {
+    let lab = Lab::new();
+    let line = "run random-read --on ram:1MiB --time 100ms --ranks 1 --mpi-bin /none";
+    assert_eq!(Lab::json(lab.alone(line))["cells"].as_array().unwrap().len(), 1);
+    let mut one_of_four = lab.alone("run random-read --on ram:1MiB --time 100ms");
+    one_of_four.env("PMI_SIZE", "4").env("PMI_RANK", "2");
+    let refused = one_of_four.output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(
+        text(&refused).contains("4 processes were started, and MPI joins 1"),
+        "{}",
+        text(&refused)
+    );
+}
+
 /// A method's steps are those of the merged cells: all ranks go through the same.
 #[test]
 fn a_method_goes_on_by_the_merged_cells() {
@@ -101,7 +136,7 @@ fn without_what_varies(mut run: Value) -> Value {
     run["cells"].take()
 }
 
-/// A sweep in virtual time is the same from one rank, from four, and from shards.
+/// A sweep in virtual time is the same from one rank and from four.
 #[test]
 fn a_sweep_is_the_same_from_any_number_of_ranks() {
     let lab = Lab::new();
