@@ -33,7 +33,7 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     let busy = ranks.iter().filter(|rank| is_busy(rank)).count();
     if busy > 0 && busy * 2 >= ranks.len() && !cell.evidence.in_process {
         let words = format!(
-            "{busy} of {} ranks had their processors busy to {:.0} % or more: more or faster clients would reach more, so this is no limit of the storage",
+            "{busy} of {} ranks used {:.0} % or more of their processors, or of what their generators reach: more or faster clients would reach more, so this is no limit of the storage",
             ranks.len(),
             BUSY_SHARE * 100.0
         );
@@ -58,7 +58,10 @@ pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
             say("STRAGGLER", format!("{share:.0} % of the median rank's rate. {}", why(rank)));
         }
         if is_busy(rank) && !cell.evidence.in_process {
-            say("CLIENT_BOUND", "its processors had no time left".to_owned());
+            say(
+                "CLIENT_BOUND",
+                "it used up its processors, or reached what its generator can".to_owned(),
+            );
         }
         all
     };
@@ -138,7 +141,7 @@ fn why(rank: &RankFigures) -> String {
         reasons.push(format!("it started {late} late"));
     }
     if reasons.is_empty() {
-        "Neither its processors, other programs nor heat explain that: look at its device and its path to the storage"
+        "Its workers' processor time, its hypervisor, I/O of other programs, late submission and heat do not explain that: look at other programs on its host, at its device, and at its path to the storage"
             .to_owned()
     } else {
         format!("What was seen there: {}", reasons.join("; "))
@@ -200,7 +203,7 @@ mod tests {
             words.starts_with("rank 3 on h3 had 30 % of the median rank's rate; 1 more"),
             "{words}"
         );
-        assert!(words.contains("Neither its processors, other programs nor heat"), "{words}");
+        assert!(words.contains("do not explain that"), "{words}");
         let busy = RankFigures { cpu_share: 0.97, foreign_share: Some(0.5), ..rank(3, 300) };
         let all = found(vec![rank(0, 1000), rank(1, 1000), rank(2, 1000), busy]);
         assert!(
