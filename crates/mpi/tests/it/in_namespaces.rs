@@ -137,7 +137,9 @@ fn hosts_measure_together() {
     // Files of the request are those of rank 0's host; a file that another host has under another name is shared.
     let workload = "schema = 1\n[mix]\nwrite = 1\n[limits]\ntime = \"100ms\"\nramp = \"0s\"";
     fs::write(lab.path().join("first/w.toml"), workload).unwrap();
-    let line = format!("run first/w.toml --on-host {a}=f?size=8MiB --on-host {b}=other/f --shared");
+    let line = format!(
+        "run first/w.toml --on-host {a}=f?size=8MiB --on-host {b}=other/f?size=8MiB --shared"
+    );
     let run = Lab::json(hosts.launch(&lab, &format!("{a},{b}"), &line));
     let bytes = |cell: &Value| cell["evidence"]["active_bytes"].as_u64().unwrap();
     let of_ranks: Vec<u64> = cells(&run).0.into_iter().map(bytes).collect();
