@@ -9,6 +9,12 @@
 #[path = "common/load.rs"]
 mod load;
 
+use iodyno_emulate::spec::{
+    Access, Adapters, ArrayShape, Cache, Drawers, HostPaths, ParityEngine, Preconditioned,
+    Processor, Slot, Written,
+};
+use iodyno_emulate::{Machine, System};
+use iodyno_raid::{Level, Rotation};
 use load::{Files, Load, Ops, SMALL};
 
 const DIMM: &str = include_str!("small/flash.toml");
@@ -54,8 +60,86 @@ fn a_history_is_the_same_on_every_build() {
     }
     assert!(flash(0).erases > 0);
     assert!(flash(2).host_pages > (64 << 20) / 4096);
-    let same = |run: &(_, iodyno_emulate::Machine, u64)| run.1.event_hash() == run.2;
+    let same = |run: &(_, Machine, u64)| run.1.event_hash() == run.2;
     let lines: Vec<_> =
         runs.iter().map(|(what, m, _)| format!("{what}: 0x{:016X}", m.event_hash())).collect();
     assert!(runs.iter().all(same), "{lines:#?}");
+}
+
+/// Two arrays of three devices behind a pair of adapters, whose cache is small: units of it are hit, written again
+/// while they are destaged, and evicted.
+fn behind_adapters(device: &str) -> Machine {
+    let files = Files { device: device.to_owned(), system: SYSTEM.to_owned() };
+    let (device, host) = files.read();
+    let mut system = System::new("pinned", host);
+    let state = Preconditioned { how: Written::Random { block_bytes: 4096 }, fill: 1.0 };
+    for _ in 0..6 {
+        system.add_device(device.clone(), state, 0);
+    }
+    let adapters = Adapters {
+        count: 2,
+        access: Access::Balanced,
+        host_paths: HostPaths::Both,
+        commands_max: 40,
+        slot: Slot { read_bytes_per_s: 6.5e9, write_bytes_per_s: 6.3e9, fetch_ns: 100 },
+        processor: Processor {
+            read_ns: 1120,
+            write_ns: 405,
+            device_ns: 600,
+            raid6_ns: 880,
+            forward_ns: 1000,
+        },
+        parity: ParityEngine { xor_bytes_per_s: 1.6e9, gf_bytes_per_s: 1.2e9 },
+        latency_ns: 10_000,
+        strip_bytes: 64 << 10,
+        cache: Some(Cache {
+            bytes: 8 << 20,
+            write_ns: 6660,
+            mirror_ns: 3000,
+            mirror_bytes_per_s: 2.2e9,
+            mirror_latency_ns: 5000,
+            destage_share: 0.5,
+            destage_ramp_bytes: 256 << 10,
+            destage_depth: 8,
+            keeps_reads: true,
+        }),
+        devices_max: 96,
+        ssds_max: 48,
+        aa_links: 1,
+        failover_ns: 0,
+        drawers: Drawers { count: 2, bays: 24, bytes_per_s: 4e9 },
+    };
+    system.attach(adapters).unwrap();
+    let shape = ArrayShape {
+        level: Level::Raid5,
+        members: 3,
+        strip_bytes: 64 << 10,
+        rotation: Rotation::LeftSymmetric,
+    };
+    let arrays = [0..3, 3..6].map(|members| (members, Some((shape, "array".to_owned()))));
+    system.group(arrays.to_vec()).unwrap();
+    let most = (files.read().0.capacity_bytes() >> 26).clamp(1, 4096);
+    Machine::represented(&system, 1, 1 << most.ilog2()).unwrap()
+}
+
+#[test]
+fn so_is_that_of_arrays_behind_adapters() {
+    let loads = [
+        ("all over", MIX.count(30_000), 0x7B80_0F70_F5A5_7E55),
+        ("in little space", MIX.within(24 << 20).count(30_000), 0x316A_00FA_E2C2_F3C6),
+        (
+            "parts of units and several",
+            MIX.blocks(6 << 10).within(24 << 20).count(10_000),
+            0x5D46_BD63_0D81_78A8,
+        ),
+        ("whole stripes", MIX.blocks(256 << 10).deep(4).count(3000), 0xAED4_5694_7AD6_1E36),
+    ];
+    let hashes = loads.map(|(what, load, pinned)| {
+        let mut machine = behind_adapters(SSD);
+        load.run(&mut machine);
+        (what, machine.event_hash(), pinned)
+    });
+    let lines: Vec<_> =
+        hashes.iter().map(|(what, hash, _)| format!("{what}: 0x{hash:016X}")).collect();
+    assert!(hashes.iter().all(|(_, hash, pinned)| hash == pinned), "{lines:#?}");
 }
