@@ -39,7 +39,12 @@ impl MemberSet {
 
     /// Its members in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..u64::BITS as usize).filter(move |&member| self.contains(member))
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let member = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(member)
+        })
     }
 }
 

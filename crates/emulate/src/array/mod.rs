@@ -120,6 +120,38 @@ struct Piece {
     given: Vec<u64>,
 }
 
+impl Piece {
+    /// It is another piece from now on, as a new one with these, and keeps the memory of its lists.
+    fn begin_again(&mut self, purpose: Purpose, stripe: u64, range: Range<u64>, copy: usize) {
+        self.forget_values();
+        // All by name: none keeps what it was.
+        #[rustfmt::skip]
+        let Self {
+            purpose: of_purpose, stripe: of_stripe, range: of_range, offsets, limit, mends, mended, phase, since_ns,
+            reads, writes, computes, copy: of_copy, locks, first_row, unreadable, again, lost, got: _, rows: _, names,
+            given,
+        } = self;
+        (*of_purpose, *of_stripe, *of_range, *of_copy) = (purpose, stripe, range, copy);
+        (*offsets, *limit, *names, *unreadable) = (0..0, 0, 0..0, MemberSet::NONE);
+        (*phase, *since_ns, *first_row) = (Phase::default(), 0, 0);
+        (*computes, *locks, *again) = (false, false, false);
+        (*mends, *mended, *lost) = (false, false, false);
+        reads.clear();
+        writes.clear();
+        given.clear();
+    }
+
+    /// What is known of its rows. (Without content nothing, and to empty an empty map takes longer than to look.)
+    fn forget_values(&mut self) {
+        if !self.got.is_empty() {
+            self.got.clear();
+        }
+        if !self.rows.is_empty() {
+            self.rows.clear();
+        }
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
@@ -291,9 +323,7 @@ impl Array {
             self.pieces.len() as u32 - 1
         });
         let piece = &mut self.pieces[number as usize];
-        let (reads, writes) = (std::mem::take(&mut piece.reads), std::mem::take(&mut piece.writes));
-        let copy = self.copy;
-        *piece = Piece { purpose, stripe, range, reads, writes, copy, ..Piece::default() };
+        piece.begin_again(purpose, stripe, range, self.copy);
         let slot = core.add(self.part);
         let request = &mut core.slab[slot];
         (request.internal, request.origin, request.parent) = (true, Origin::Own, NIL);
@@ -356,8 +386,7 @@ impl Array {
         (piece.again, piece.phase) = (false, Phase::Reads);
         piece.reads.clear();
         piece.writes.clear();
-        piece.got.clear();
-        piece.rows.clear();
+        piece.forget_values();
         let planned = match piece.purpose {
             Purpose::Operation if !piece.mends => self.plan_operation(number, kind),
             _ => self.plan_restore(number),
