@@ -37,6 +37,7 @@ mod memory;
 mod names;
 mod part;
 mod part_id;
+mod prefetch;
 mod ranges;
 mod read_cache;
 mod read_cache_counts;

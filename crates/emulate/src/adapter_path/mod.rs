@@ -136,6 +136,9 @@ impl AdapterPath {
             core.at(ready_ns, slot, State::Issued);
             return;
         }
+        if let Some(cache) = pair.cache(self.number) {
+            cache.prefetch(self.number, &units(&core.slab[slot]));
+        }
         let at = pair.host_sends_to(self.number);
         Holder::now(pair, at, pair.serves(self.number)).keep(&mut core.slab[slot]);
         let adapter = &mut pair.adapters[at];

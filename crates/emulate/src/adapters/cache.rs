@@ -7,10 +7,13 @@
 //! not known one by one: they are written back first, each at a place that is drawn then.
 
 mod give;
+mod units;
 
+use crate::prefetch::Address;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
+use units::Units;
 
 /// A unit: of which path, and its number there, in one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,6 +26,15 @@ impl Place {
     fn new(path: u32, unit: u64) -> Self {
         debug_assert!(unit < 1 << UNIT_BITS && path < 1 << (64 - UNIT_BITS));
         Self(u64::from(path) << UNIT_BITS | unit)
+    }
+
+    /// Its neighbours.
+    fn before(self) -> Self {
+        Self(self.0.wrapping_sub(1))
+    }
+
+    fn after(self) -> Self {
+        Self(self.0.wrapping_add(1))
     }
 
     pub(crate) fn path(self) -> u32 {
@@ -74,7 +86,7 @@ enum Held {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
     units_max: u64,
-    held: HashMap<Place, Held, BuildHasherDefault<PlaceHasher>>,
+    held: Units,
     /// Dirty units by age; an entry whose number is not the unit's is void.
     dirty: VecDeque<(Place, u64)>,
     clean: VecDeque<(Place, u64)>,
@@ -95,6 +107,10 @@ pub(crate) struct Cache {
     /// Where content is kept: places that it does not hold any more, for the owner of their bytes.
     forgotten: Vec<Place>,
 }
+
+/// The processor fetches what is known of a unit so many entries before that one is taken: memory answers in that
+/// time, and what it answered is not evicted yet.
+const AHEAD: usize = 8;
 
 /// Hashes of places. Of two places with the same hash, a write to one keeps a read of the other out of the cache.
 const WRITTEN: usize = 1 << 16;
@@ -135,7 +151,12 @@ impl Cache {
 
     /// It does not hold a place any more.
     fn forget(&mut self, place: Place) {
-        self.held.remove(&place);
+        self.held.remove(place);
+        self.forgets(place);
+    }
+
+    /// The same of a place that is removed.
+    fn forgets(&mut self, place: Place) {
         if let Some(values) = &mut self.values {
             values.remove(&place);
             self.forgotten.push(place);
@@ -161,7 +182,7 @@ impl Cache {
             self.sequence += 1;
             let place = Place::new(path, unit);
             self.written[written_at(place)] = self.sequence as u32;
-            if let Some(Held::Clean(_)) = self.held.get(&place) {
+            if let Some(Held::Clean(_)) = self.held.get(place) {
                 self.clean_units -= 1;
                 self.forget(place);
             }
@@ -171,10 +192,10 @@ impl Cache {
     /// Everything that it held is lost. Gives the places of what was not on the devices, in order.
     pub(crate) fn lose(&mut self) -> Vec<Place> {
         let is_dirty = |held: &Held| !matches!(held, Held::Clean(_));
-        let dirty = self.held.iter().filter(|(_, held)| is_dirty(held)).map(|(&place, _)| place);
+        let dirty = self.held.iter().filter(|(_, held)| is_dirty(held)).map(|(place, _)| place);
         let mut lost: Vec<Place> = dirty.collect();
         lost.sort_unstable();
-        let mut all: Vec<Place> = self.held.keys().copied().collect();
+        let mut all: Vec<Place> = self.held.iter().map(|(place, _)| place).collect();
         all.sort_unstable();
         for place in all {
             self.forget(place);
@@ -214,7 +235,7 @@ impl Cache {
         let of_path = Place::new(path, 0)..Place::new(path + 1, 0);
         let first = self.refused.range(of_path).next().copied()?;
         self.refused.remove(&first);
-        self.held.insert(first, Held::Destaging);
+        self.held.set(first, Held::Destaging);
         self.dirty_units += 1;
         self.open_units += 1;
         Some(first.unit())
@@ -231,25 +252,19 @@ impl Cache {
             self.sequence += 1;
             let (place, now) = (Place::new(path, unit), self.sequence);
             self.written[written_at(place)] = now as u32;
-            let held = match self.held.get(&place) {
+            let before = self.held.change(place, |held| match held {
                 // It keeps its age: what is written again and again is written back now and then.
-                Some(Held::Dirty(_) | Held::Again | Held::Refused) => continue,
-                Some(Held::Destaging) => {
-                    self.held.insert(place, Held::Again);
-                    continue;
-                }
-                Some(Held::Clean(_)) => {
-                    self.clean_units -= 1;
-                    self.dirty_units += 1;
-                    Held::Dirty(now)
-                }
-                None => {
-                    self.dirty_units += 1;
-                    Held::Dirty(now)
-                }
-            };
+                Some(held @ (Held::Dirty(_) | Held::Again | Held::Refused)) => held,
+                Some(Held::Destaging) => Held::Again,
+                Some(Held::Clean(_)) | None => Held::Dirty(now),
+            });
+            match before {
+                Some(Held::Clean(_)) => self.clean_units -= 1,
+                Some(_) => continue,
+                None => {}
+            }
+            self.dirty_units += 1;
             self.dirty.push_back((place, now));
-            self.held.insert(place, held);
         }
         self.evict();
     }
@@ -257,14 +272,23 @@ impl Cache {
     /// Whether one of these units is not on the devices as it is here.
     pub(crate) fn is_dirty(&self, path: u32, mut units: Range<u64>) -> bool {
         units.any(|unit| {
-            let held = self.held.get(&Place::new(path, unit));
+            let held = self.held.get(Place::new(path, unit));
             held.is_some_and(|held| !matches!(held, Held::Clean(_)))
         })
     }
 
+    /// A host will use these units soon.
+    pub(crate) fn prefetch(&self, path: u32, units: &Range<u64>) {
+        for unit in [units.start, units.end.saturating_sub(1)] {
+            let place = Place::new(path, unit);
+            self.held.prefetch(place);
+            Address::of(&self.written[written_at(place)]).prefetch();
+        }
+    }
+
     /// Whether it holds all of these units.
     pub(crate) fn holds(&self, path: u32, mut units: Range<u64>) -> bool {
-        units.all(|unit| self.held.contains_key(&Place::new(path, unit)))
+        units.all(|unit| self.held.get(Place::new(path, unit)).is_some())
     }
 
     /// A host used these units: they are on the devices too, or dirty.
@@ -272,12 +296,16 @@ impl Cache {
         for unit in units {
             self.sequence += 1;
             let place = Place::new(path, unit);
-            match self.held.get(&place) {
+            let now = Held::Clean(self.sequence);
+            let before = self.held.change(place, |held| match held {
+                Some(Held::Clean(_)) | None => now,
+                Some(held) => held,
+            });
+            match before {
                 Some(Held::Clean(_)) => {}
                 Some(_) => continue,
                 None => self.clean_units += 1,
             }
-            self.held.insert(place, Held::Clean(self.sequence));
             self.clean.push_back((place, self.sequence));
         }
         self.evict();
@@ -291,13 +319,18 @@ impl Cache {
     ) -> Option<(u32, Range<u64>)> {
         let oldest = loop {
             let (place, at) = self.dirty.pop_front()?;
-            if self.held.get(&place) == Some(&Held::Dirty(at)) {
+            if self.held.get(place) == Some(Held::Dirty(at)) {
                 break place;
             }
         };
+        if let Some(&(later, _)) = self.dirty.get(AHEAD) {
+            self.held.prefetch(later.before());
+            self.held.prefetch(later);
+            self.held.prefetch(later.after());
+        }
         let (path, unit) = (oldest.path(), oldest.unit());
         let is_dirty =
-            |unit: u64| matches!(self.held.get(&Place::new(path, unit)), Some(Held::Dirty(_)));
+            |unit: u64| matches!(self.held.get(Place::new(path, unit)), Some(Held::Dirty(_)));
         let within = within(oldest);
         let (mut from, mut to) = (unit, unit + 1);
         while from > within.start && is_dirty(from - 1) {
@@ -307,7 +340,7 @@ impl Cache {
             to += 1;
         }
         for unit in from..to {
-            self.held.insert(Place::new(path, unit), Held::Destaging);
+            self.held.set(Place::new(path, unit), Held::Destaging);
         }
         self.open_units += to - from;
         Some((path, from..to))
@@ -340,9 +373,11 @@ impl Cache {
             // The device may have returned what it held before.
             self.sequence += 1;
             self.written[written_at(place)] = self.sequence as u32;
-            match self.held.get(&place) {
+            let now = self.sequence;
+            let before = self.held.get(place);
+            match before {
                 Some(Held::Again | Held::Destaging) if failed => {
-                    self.held.insert(place, Held::Refused);
+                    self.held.set(place, Held::Refused);
                     self.dirty_units -= 1;
                     self.refused.insert(place);
                 }
@@ -350,8 +385,8 @@ impl Cache {
                 Some(Held::Destaging) => {
                     self.dirty_units -= 1;
                     self.clean_units += 1;
-                    self.held.insert(place, Held::Clean(self.sequence));
-                    self.clean.push_back((place, self.sequence));
+                    self.held.set(place, Held::Clean(now));
+                    self.clean.push_back((place, now));
                 }
                 _ => {}
             }
@@ -362,7 +397,7 @@ impl Cache {
     /// The power failed: what was being destaged is dirty, for nothing says how far it came. What is clean is forgotten.
     pub(crate) fn power_off(&mut self) {
         let is_clean = |held: &Held| matches!(held, Held::Clean(_));
-        let clean = self.held.iter().filter(|(_, held)| is_clean(held)).map(|(&place, _)| place);
+        let clean = self.held.iter().filter(|(_, held)| is_clean(held)).map(|(place, _)| place);
         let mut clean: Vec<Place> = clean.collect();
         clean.sort_unstable();
         for place in clean {
@@ -374,13 +409,13 @@ impl Cache {
             .held
             .iter()
             .filter(|(_, held)| matches!(held, Held::Destaging | Held::Again))
-            .map(|(&place, _)| place)
+            .map(|(place, _)| place)
             .collect();
         open.sort_unstable();
         for place in open {
             self.dirty_again(place);
         }
-        let placed = self.held.values().filter(|held| matches!(held, Held::Dirty(_))).count();
+        let placed = self.held.iter().filter(|(_, held)| matches!(held, Held::Dirty(_))).count();
         self.unplaced = self.dirty_units - placed as u64;
         self.open_units = 0;
     }
@@ -388,7 +423,7 @@ impl Cache {
     /// A destage of a unit that is still dirty is over.
     fn dirty_again(&mut self, place: Place) {
         self.sequence += 1;
-        self.held.insert(place, Held::Dirty(self.sequence));
+        self.held.set(place, Held::Dirty(self.sequence));
         self.dirty.push_back((place, self.sequence));
     }
 
@@ -397,16 +432,20 @@ impl Cache {
         while self.dirty_units + self.clean_units > self.units_max
             && let Some((place, at)) = self.clean.pop_front()
         {
-            if self.held.get(&place) == Some(&Held::Clean(at)) {
+            if let Some(&(later, _)) = self.clean.get(AHEAD) {
+                self.held.prefetch(later);
+            }
+            if self.held.remove_if(place, Held::Clean(at)) {
                 self.clean_units -= 1;
-                self.forget(place);
+                self.forgets(place);
             }
         }
     }
 
     /// Checks the counts against the units.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let clean = self.held.values().filter(|held| matches!(held, Held::Clean(_))).count() as u64;
+        let clean =
+            self.held.iter().filter(|(_, held)| matches!(held, Held::Clean(_))).count() as u64;
         let placed = self.held.len() as u64 - clean;
         if clean != self.clean_units || placed > self.unwritten_units() {
             return Err(format!(

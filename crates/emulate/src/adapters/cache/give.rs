@@ -8,7 +8,10 @@ impl Cache {
     pub(crate) fn give(&mut self, to: &mut Self, path: u32, unplaced_units: u64) {
         self.share_writes(to);
         let mut given: Vec<(Place, Held)> =
-            self.held.extract_if(|place, _| place.path() == path).collect();
+            self.held.iter().filter(|(place, _)| place.path() == path).collect();
+        for (place, _) in &given {
+            self.held.remove(*place);
+        }
         // By age.
         let age = |held: Held| match held {
             Held::Dirty(at) | Held::Clean(at) => at,
@@ -77,6 +80,6 @@ impl Cache {
                 held
             }
         };
-        to.held.insert(place, held);
+        to.held.set(place, held);
     }
 }

@@ -1,0 +1,259 @@
+//! The units that a write cache holds, and what is known of each: a hash table of their places. It knows nothing of
+//! what its entries mean.
+//!
+//! A cache has millions of units, which do not fit into a processor's caches, so what counts is how many lines of
+//! memory an operation touches. A line has four entries, without anything beside them; four neighbouring units have
+//! the same home line, for a destage asks for the neighbours of what it takes. Entries for which a line has no room
+//! are in the next one that has some: a search begins at the home line, and ends at a line with a free entry.
+
+use super::{Held, Place};
+use crate::prefetch::Address;
+
+/// An entry is free if its `held` is 0.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    place: Place,
+    held: u64,
+}
+
+const FREE: Entry = Entry { place: Place(0), held: 0 };
+
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([Entry; 4]);
+
+const _: () = assert!(size_of::<Line>() == 64);
+
+/// log2 of the neighbouring units that have the same home line.
+const NEIGHBOURS_LOG2: u32 = 2;
+/// The table grows when more than this share of its entries is used.
+const USED_MAX: (usize, usize) = (3, 4);
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Units {
+    /// A power of two.
+    lines: Vec<Line>,
+    used: usize,
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Self { lines: vec![Line([FREE; 4]); 16], used: 0 }
+    }
+}
+
+impl Held {
+    /// Never 0.
+    fn pack(self) -> u64 {
+        match self {
+            Self::Dirty(number) => number << 3 | 1,
+            Self::Clean(number) => number << 3 | 2,
+            Self::Destaging => 3,
+            Self::Again => 4,
+            Self::Refused => 5,
+        }
+    }
+
+    /// None of 0.
+    fn unpack(packed: u64) -> Option<Self> {
+        match (packed & 7, packed >> 3) {
+            (1, number) => Some(Self::Dirty(number)),
+            (2, number) => Some(Self::Clean(number)),
+            (3, _) => Some(Self::Destaging),
+            (4, _) => Some(Self::Again),
+            (5, _) => Some(Self::Refused),
+            _ => None,
+        }
+    }
+}
+
+impl Units {
+    pub(super) fn len(&self) -> usize {
+        self.used
+    }
+
+    /// The line at which the search for a place begins. Fibonacci hashing: the first bits of the product, so that the
+    /// lines of a table are in the order of those of one half as large.
+    fn home(&self, place: Place) -> usize {
+        let spread = (place.0 >> NEIGHBOURS_LOG2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (spread >> (64 - self.lines.len().ilog2())) as usize
+    }
+
+    /// A place is searched for soon.
+    pub(super) fn prefetch(&self, place: Place) {
+        Address::of(&self.lines[self.home(place)]).prefetch();
+    }
+
+    fn after(&self, line: usize) -> usize {
+        (line + 1) & (self.lines.len() - 1)
+    }
+
+    /// The line and the entry of a place; or those where it belongs.
+    fn find(&self, place: Place) -> Result<(usize, usize), (usize, usize)> {
+        let mut line = self.home(place);
+        loop {
+            let mut free = None;
+            for (at, entry) in self.lines[line].0.iter().enumerate() {
+                if entry.held == 0 {
+                    free = Some(at);
+                } else if entry.place == place {
+                    return Ok((line, at));
+                }
+            }
+            if let Some(at) = free {
+                return Err((line, at));
+            }
+            line = self.after(line);
+        }
+    }
+
+    /// What is known of a unit.
+    pub(super) fn get(&self, place: Place) -> Option<Held> {
+        let (line, at) = self.find(place).ok()?;
+        Held::unpack(self.lines[line].0[at].held)
+    }
+
+    /// What was known of a unit becomes what `change` makes of it. Gives what was known.
+    pub(super) fn change(
+        &mut self,
+        place: Place,
+        change: impl FnOnce(Option<Held>) -> Held,
+    ) -> Option<Held> {
+        match self.find(place) {
+            Ok((line, at)) => {
+                let entry = &mut self.lines[line].0[at];
+                let before = Held::unpack(entry.held);
+                entry.held = change(before).pack();
+                before
+            }
+            Err((line, at)) => {
+                let held = change(None).pack();
+                self.lines[line].0[at] = Entry { place, held };
+                self.used += 1;
+                if self.used * USED_MAX.1 > self.lines.len() * 4 * USED_MAX.0 {
+                    self.grow();
+                }
+                None
+            }
+        }
+    }
+
+    pub(super) fn set(&mut self, place: Place, held: Held) {
+        self.change(place, |_| held);
+    }
+
+    /// Removes a unit if just this is known of it. Gives whether it was.
+    pub(super) fn remove_if(&mut self, place: Place, held: Held) -> bool {
+        let Ok((line, at)) = self.find(place) else { return false };
+        let is_that = self.lines[line].0[at].held == held.pack();
+        if is_that {
+            self.free(line, at);
+        }
+        is_that
+    }
+
+    pub(super) fn remove(&mut self, place: Place) {
+        if let Ok((line, at)) = self.find(place) {
+            self.free(line, at);
+        }
+    }
+
+    /// Frees an entry: one that had no room in its line before takes it.
+    fn free(&mut self, mut line: usize, mut at: usize) {
+        self.used -= 1;
+        loop {
+            let was_full = self.lines[line].0.iter().all(|entry| entry.held != 0);
+            self.lines[line].0[at] = FREE;
+            if !was_full {
+                return;
+            }
+            let Some((from, of)) = self.overflown(line) else { return };
+            self.lines[line].0[at] = self.lines[from].0[of];
+            (line, at) = (from, of);
+        }
+    }
+
+    /// An entry behind a line whose search passes it.
+    fn overflown(&self, line: usize) -> Option<(usize, usize)> {
+        let mask = self.lines.len() - 1;
+        let mut behind = line;
+        loop {
+            behind = self.after(behind);
+            let ahead = behind.wrapping_sub(line) & mask;
+            let mut is_full = true;
+            for (at, entry) in self.lines[behind].0.iter().enumerate() {
+                is_full &= entry.held != 0;
+                let passed = behind.wrapping_sub(self.home(entry.place)) & mask;
+                if entry.held != 0 && passed >= ahead {
+                    return Some((behind, at));
+                }
+            }
+            if !is_full {
+                return None;
+            }
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let lines = vec![Line([FREE; 4]); self.lines.len() * 2];
+        let before = std::mem::replace(&mut self.lines, lines);
+        for entry in before.iter().flat_map(|line| line.0).filter(|entry| entry.held != 0) {
+            let (Ok((line, at)) | Err((line, at))) = self.find(entry.place);
+            self.lines[line].0[at] = entry;
+        }
+    }
+
+    /// All, in no order that means anything.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Place, Held)> {
+        let all = self.lines.iter().flat_map(|line| &line.0);
+        all.filter_map(|entry| Some((entry.place, Held::unpack(entry.held)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_units::rng::{below, stream};
+    use std::collections::BTreeMap;
+
+    /// Compares with an ordered map, while the table grows and shrinks: places of few neighbourhoods, so that lines
+    /// overflow.
+    #[test]
+    fn is_the_map_of_its_entries() {
+        for seed in 0..60 {
+            let rng = &mut stream(seed, "units", 0);
+            let (mut units, mut map) = (Units::default(), BTreeMap::new());
+            let neighbourhoods = 1 + below(rng, 400);
+            for step in 1..4000_u64 {
+                let unit = below(rng, neighbourhoods) * 1000 + below(rng, 8);
+                let place = Place::new(below(rng, 2) as u32, unit);
+                let held = [Held::Dirty(step), Held::Clean(step), Held::Destaging];
+                let held = held[below(rng, 3) as usize];
+                assert_eq!(units.get(place), map.get(&place).copied(), "seed {seed} step {step}");
+                // More and more of them, then fewer.
+                let adds = if step < 2000 { 6 } else { 3 };
+                match below(rng, 10) {
+                    0..10 if below(rng, 10) < adds => {
+                        assert_eq!(units.change(place, |_| held), map.insert(place, held));
+                    }
+                    0..5 => {
+                        units.remove(place);
+                        map.remove(&place);
+                    }
+                    _ => {
+                        let known = map.get(&place).copied();
+                        let held = known.filter(|_| step % 3 > 0).unwrap_or(held);
+                        assert_eq!(units.remove_if(place, held), known == Some(held));
+                        if known == Some(held) {
+                            map.remove(&place);
+                        }
+                    }
+                }
+                assert_eq!(units.len(), map.len());
+            }
+            assert_eq!(units.iter().collect::<BTreeMap<_, _>>(), map, "seed {seed}");
+        }
+    }
+}
