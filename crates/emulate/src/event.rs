@@ -9,6 +9,7 @@
 
 mod ring;
 
+use crate::prefetch::Address;
 use ring::{NIL, Ring};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -152,21 +153,22 @@ impl Queue {
     /// earlier event. Where that bucket holds a single event that is due, gives it at once.
     #[inline(always)]
     fn turn(&mut self, until_ns: u64) -> Option<u128> {
-        let mut found = self.near.next(self.cursor);
-        while self.next_ns <= found.map_or(u64::MAX - 1, |bucket| bucket << NEAR_BITS) {
+        while self.next_ns != u64::MAX && self.next_ns >> NEAR_BITS <= self.near.first() {
             if self.next_ns > until_ns.min(self.far_ns) {
                 return None;
             }
             self.deal();
-            found = self.near.next(self.cursor);
         }
-        let bucket = found?;
+        let bucket = self.near.first();
+        if bucket == u64::MAX {
+            return None;
+        }
         let begins_ns = bucket << NEAR_BITS;
         if begins_ns > until_ns || self.far_ns < begins_ns {
             return None;
         }
         self.cursor = bucket;
-        let slot = self.near.take(bucket);
+        let slot = self.near.take();
         let Pending { key, next } = self.pending[slot as usize];
         // Events before this are due, and precede all in the heap.
         let end_ns = until_ns.saturating_add(1).min(self.far_ns);
@@ -195,17 +197,17 @@ impl Queue {
     /// Distributes the first bucket of the next ring to the near one, which has no earlier event.
     #[cold]
     fn deal(&mut self) {
-        let bucket = self.next_ns >> NEXT_BITS;
         // Pushed events were further ahead than this bucket's length, so the cursor is still before it.
         debug_assert!(self.cursor < self.next_ns >> NEAR_BITS);
         self.cursor = (self.next_ns >> NEAR_BITS) - 1;
-        let mut slot = self.next.take(bucket);
+        let mut slot = self.next.take();
         while slot != NIL {
             let Pending { key, next } = self.pending[slot as usize];
             self.pending[slot as usize].next = self.near.put(time_of(key) >> NEAR_BITS, slot);
             slot = next;
         }
-        self.next_ns = self.next.next(bucket).map_or(u64::MAX, |bucket| bucket << NEXT_BITS);
+        let bucket = self.next.first();
+        self.next_ns = if bucket == u64::MAX { bucket } else { bucket << NEXT_BITS };
     }
 
     /// The events of a bucket's list become the current ones.
@@ -261,6 +263,17 @@ impl Queue {
             self.cursor = self.cursor.max(time_of(far) >> NEAR_BITS);
         }
         Some(event(far))
+    }
+
+    /// A slot whose event is probably the next, which will be needed then.
+    #[inline(always)]
+    pub(crate) fn probably_next(&self) -> Option<u32> {
+        let slot = match self.current.last() {
+            Some(&key) => event(key).1,
+            None => self.near.first_slot(),
+        };
+        Address::of(self.pending.get(slot as usize)?).prefetch();
+        Some(slot)
     }
 
     /// When the next event is.

@@ -20,6 +20,7 @@ use crate::fault_state::{FaultState, FaultStates};
 use crate::flash::{Counts, Population};
 use crate::part::Part;
 use crate::part_id::PartId;
+use crate::prefetch::Hot;
 use crate::read_cache_counts::ReadCacheCounts;
 use crate::request::{NIL, Origin};
 use crate::server::{PerByte, ticks};
@@ -51,7 +52,14 @@ pub struct Machine {
     fault_ns: u64,
     /// The present faults; None: none.
     fault_states: Option<Box<FaultStates>>,
+    /// By part, of a machine with many: see [`Self::look_ahead`].
+    hot: Vec<Hot>,
 }
+
+/// The state of fewer parts fits into a processor's nearest cache.
+const LOOK_AHEAD_PARTS: usize = 16;
+/// Events after which the addresses are taken again, log2: a clone has others.
+const ADDRESSES_LOG2: u32 = 16;
 
 impl Machine {
     /// The machine of a system; everything random in it follows from the seed.
@@ -101,6 +109,7 @@ impl Machine {
             represent,
             fault_ns: u64::MAX,
             fault_states: None,
+            hot: Vec::new(),
         })
     }
 
@@ -247,6 +256,9 @@ impl Machine {
             let of_turn = self.parts.get(turn).map_or_else(|| self.check_adapters(), Part::check);
             assert_eq!(self.check_core().and(of_turn), Ok(()), "at event {}", self.events);
         }
+        if self.parts.len() >= LOOK_AHEAD_PARTS {
+            self.look_ahead();
+        }
         self.core.now = time_ns;
         self.events += 1;
         self.hash = (self.hash ^ time_ns ^ (u64::from(slot) << 40))
@@ -261,6 +273,27 @@ impl Machine {
             self.end_children();
         }
         true
+    }
+
+    /// Lets the processor fetch what the event after this one needs: of many parts it is not in the nearest cache, and
+    /// the processor does not find out by itself whose event is next.
+    #[inline(always)]
+    fn look_ahead(&mut self) {
+        if self.events.is_multiple_of(1 << ADDRESSES_LOG2) {
+            self.take_addresses();
+        }
+        if let Some(slot) = self.core.queue.probably_next() {
+            let request = &self.core.slab[slot];
+            self.hot[request.part.index()].prefetch(request.die);
+            // Most events of devices end in one of the part above.
+            let waits = if let Origin::Parent(parent) = request.origin { parent } else { slot };
+            self.core.slab.prefetch(if waits == NIL { slot } else { waits });
+        }
+    }
+
+    #[cold]
+    fn take_addresses(&mut self) {
+        self.hot = self.parts.iter().map(Part::hot).collect();
     }
 
     /// Notifies the parents of all children that have ended at this event, up to the roots.

@@ -16,6 +16,7 @@ use crate::flash::{Counts, FlashDevice, Population};
 use crate::hdd::Hdd;
 use crate::memory::MemoryDevice;
 use crate::part_id::PartId;
+use crate::prefetch::Hot;
 use crate::read_cache::ReadCache;
 use crate::read_cache_counts::ReadCacheCounts;
 use crate::request::State;
@@ -101,6 +102,15 @@ impl Part {
     #[inline(always)]
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         each!(self, part => part.event(core, slot));
+    }
+
+    /// Where most of its events find what they need.
+    pub(crate) fn hot(&self) -> Hot {
+        match self {
+            Self::Flash(flash) => flash.hot(),
+            Self::Array(array) => Hot::first_of(&**array),
+            _ => Hot::first_of(self),
+        }
     }
 
     /// The event that would end what was asked for ends it with an error.

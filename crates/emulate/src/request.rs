@@ -6,6 +6,7 @@
 
 use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
+use crate::prefetch::Address;
 use iodyno_units::{Op, OpKind};
 
 /// No slot.
@@ -174,6 +175,12 @@ impl Slab {
         request.state = State::Free;
         request.next = self.free;
         self.free = slot;
+    }
+
+    /// A request is needed soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, slot: u32) {
+        Address::of(&self[slot]).prefetch();
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -17,8 +17,8 @@ pub(super) struct Ring {
     occupied: Box<[u64; WORDS]>,
     /// One bit a word that is not 0.
     words: [u64; WORDS / 64],
-    /// Buckets that are not empty.
-    filled: u32,
+    /// The number of the first bucket that is not empty; `u64::MAX`: there is none.
+    first: u64,
 }
 
 impl Ring {
@@ -30,7 +30,7 @@ impl Ring {
             heads: vec![NIL; BUCKETS].into_boxed_slice().try_into().expect("its length"),
             occupied: Box::new([0; WORDS]),
             words: [0; WORDS / 64],
-            filled: 0,
+            first: u64::MAX,
         }
     }
 
@@ -40,29 +40,37 @@ impl Ring {
         let index = (bucket & MASK) as usize;
         self.occupied[index / 64] |= 1 << (index % 64);
         self.words[index / 4096] |= 1 << (index / 64 % 64);
-        let first = std::mem::replace(&mut self.heads[index], slot);
-        self.filled += u32::from(first == NIL);
-        first
+        self.first = self.first.min(bucket);
+        std::mem::replace(&mut self.heads[index], slot)
     }
 
-    /// Empties a bucket; gives its first slot.
+    /// Empties the first bucket that is not empty; gives its first slot.
     #[inline]
-    pub(super) fn take(&mut self, bucket: u64) -> u32 {
-        let index = (bucket & MASK) as usize;
-        self.filled -= 1;
+    pub(super) fn take(&mut self) -> u32 {
+        let index = (self.first & MASK) as usize;
         self.occupied[index / 64] &= !(1 << (index % 64));
         if self.occupied[index / 64] == 0 {
             self.words[index / 4096] &= !(1 << (index / 64 % 64));
         }
+        self.first = self.after(self.first).unwrap_or(u64::MAX);
         std::mem::replace(&mut self.heads[index], NIL)
+    }
+
+    /// The number of the first bucket that is not empty; `u64::MAX`: there is none.
+    #[inline]
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The first slot of that bucket; [`NIL`]: there is none.
+    #[inline]
+    pub(super) fn first_slot(&self) -> u32 {
+        self.heads[(self.first & MASK) as usize]
     }
 
     /// The number of the first bucket after `cursor` that is not empty.
     #[inline]
-    pub(super) fn next(&self, cursor: u64) -> Option<u64> {
-        if self.filled == 0 {
-            return None;
-        }
+    fn after(&self, cursor: u64) -> Option<u64> {
         let start = ((cursor + 1) & MASK) as usize;
         let found = |index: usize| {
             let ahead = (index as u64).wrapping_sub(cursor + 1) & MASK;

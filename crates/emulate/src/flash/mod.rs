@@ -23,6 +23,7 @@ pub use crate::flash_counts::Counts;
 use crate::ftl::{self, Ftl};
 use crate::gauge::Gauge;
 use crate::part_id::PartId;
+use crate::prefetch::{Address, DIE_BYTES, Hot};
 use crate::request::{List, NIL, State};
 use crate::server::{PerByte, Server};
 use crate::spec;
@@ -54,7 +55,11 @@ struct Die {
     doing: Doing,
     /// A read has suspended a program or erase.
     suspended: bool,
+    /// Programs or erases wait, in the rest of its state.
+    others_wait: bool,
 }
+
+const _: () = assert!(size_of::<Die>() == DIE_BYTES);
 
 /// The rest of a die's state.
 #[derive(Clone, Copy, Debug)]
@@ -423,6 +428,13 @@ impl FlashDevice {
             Some(&die) if die != UNPLACED => die,
             _ => (unit % self.dies.len() as u32) as u16,
         }
+    }
+
+    /// Where most of its events find what they need.
+    pub(crate) fn hot(&self) -> Hot {
+        let front = Address::of(&self.front);
+        let dies = self.dies.first().map_or(front, Address::of);
+        Hot::new([front, Address::of(&self.dies), Address::of(&self.phases)], dies)
     }
 
     /// Host software and wire, ns.

@@ -147,8 +147,12 @@ impl FlashDevice {
         let die = &mut self.dies[index];
         if die.doing != Doing::Nothing || die.suspended {
             core.slab[slot].state = State::Waiting;
-            let list = if self.reads_first { &mut self.slow[index].others } else { &mut die.reads };
-            list.push(&mut core.slab, slot);
+            if self.reads_first {
+                die.others_wait = true;
+                self.slow[index].others.push(&mut core.slab, slot);
+            } else {
+                die.reads.push(&mut core.slab, slot);
+            }
             return;
         }
         self.begin_other(core, slot);
@@ -342,7 +346,7 @@ impl FlashDevice {
         let die = &mut self.dies[index];
         die.busy_ns += core.now - die.since_ns;
         die.doing = Doing::Nothing;
-        if !die.reads.is_empty() || die.suspended || !self.slow[index].others.is_empty() {
+        if !die.reads.is_empty() || die.suspended || die.others_wait {
             self.use_free_die(core, index);
         }
     }
@@ -375,6 +379,7 @@ impl FlashDevice {
             return;
         }
         if let Some(slot) = slow.others.pop(&core.slab) {
+            die.others_wait = !slow.others.is_empty();
             self.begin_other(core, slot);
         }
     }

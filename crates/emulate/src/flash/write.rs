@@ -35,6 +35,7 @@ impl FlashDevice {
         let first = end - u64::from(request.pending);
         for unit in first..first + u64::from(units) {
             self.drain.push_back(unit);
+            self.ftl.prefetch(unit);
             if let Some(content) = &mut self.content {
                 let token = core.value(slot, unit);
                 content.accept(unit, token);

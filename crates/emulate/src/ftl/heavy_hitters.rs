@@ -18,6 +18,7 @@
 //! writes, and no clock is needed. There are so few entries that under uniform load a page has at
 //! most a sixteenth of that.
 
+use crate::prefetch::Address;
 use iodyno_units::rng::{Generator, below};
 
 /// One miss in this many lowers a counter.
@@ -107,6 +108,12 @@ impl HeavyHitters {
         let tag = lpn >> self.set_bits;
         let spread = tag.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         (((lpn ^ spread) & ((1 << self.set_bits) - 1)) as usize, tag as u32)
+    }
+
+    /// A host write of `lpn` begins soon.
+    #[inline]
+    pub(super) fn prefetch(&self, lpn: u64) {
+        Address::of(&self.sets[self.place(lpn).0]).prefetch();
     }
 
     /// A host write of `lpn` begins.

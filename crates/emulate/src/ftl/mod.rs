@@ -187,6 +187,14 @@ impl Ftl {
         sequentiality::end_of(lpn)
     }
 
+    /// A host write of `lpn` begins soon: the processor may fetch what it needs.
+    #[inline]
+    pub(crate) fn prefetch(&self, lpn: u64) {
+        if let Some(sample) = &self.sample {
+            sample.prefetch(lpn);
+        }
+    }
+
     /// A host write of `lpn` begins. Gives the page to commit when it is programmed, if the write
     /// goes through the map.
     #[inline]

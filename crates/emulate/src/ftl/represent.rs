@@ -65,6 +65,12 @@ impl Sample {
         self.pages + self.hot.groups()
     }
 
+    /// A host write begins soon.
+    #[inline]
+    pub(super) fn prefetch(&self, lpn: u64) {
+        self.hot.prefetch(lpn);
+    }
+
     /// A host write begins: the page to which it applies.
     #[inline]
     pub(super) fn write(&mut self, lpn: u64) -> Option<u32> {
