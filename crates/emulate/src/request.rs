@@ -8,6 +8,7 @@ use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
 use crate::prefetch::Address;
 use iodyno_units::{Op, OpKind};
+use std::ops::Range;
 
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -112,6 +113,11 @@ impl Request {
     /// What a host or another part asks for.
     pub(crate) fn op(&self) -> Op {
         Op { offset_bytes: self.at, len_bytes: self.len, kind: self.kind, fua: self.fua }
+    }
+
+    /// The units of content that it touches.
+    pub(crate) fn units(&self) -> Range<u64> {
+        self.at / UNIT_BYTES..(self.at + u64::from(self.len)).div_ceil(UNIT_BYTES)
     }
 
     /// Which bytes of a unit that it touches it covers: from one on, and up to another.

@@ -65,6 +65,9 @@ pub(super) fn wake(core: &mut Core, group: usize) {
     if (pair.space_units(group) > 0 || !pair.is_caching)
         && let Some(next) = pair.groups[group].full.pop(&core.slab)
     {
+        if let Some(later) = pair.groups[group].full.first() {
+            pair.prefetch(group, &core.slab[later]);
+        }
         core.at(core.now, next, State::Transferred);
     }
 }

@@ -65,7 +65,7 @@ struct Fill {
 
 /// The units that a request touches.
 fn units(request: &Request) -> Range<u64> {
-    request.at / UNIT_BYTES..(request.at + u64::from(request.len)).div_ceil(UNIT_BYTES)
+    request.units()
 }
 
 fn pair(core: &mut Core) -> &mut Pair {

@@ -16,7 +16,7 @@ pub(crate) use cache::{Cache, Place};
 use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
 use crate::ranges::Ranges;
-use crate::request::List;
+use crate::request::{List, Request};
 use crate::server::{PerByte, Server, ticks};
 use crate::spec::{self, Access, Adapters, HostPaths, Preconditioned, Written};
 use iodyno_units::rng::{self, Generator, below};
@@ -283,6 +283,14 @@ impl Pair {
     pub(crate) fn cache(&mut self, path: u32) -> Option<&mut Cache> {
         let group = self.group_of(path);
         self.groups[group].cache.as_mut()
+    }
+
+    /// A host's write that waits for space in a group's cache goes on after the next one.
+    pub(crate) fn prefetch(&self, group: usize, write: &Request) {
+        let path = self.paths.partition_point(|path| path.part < write.part);
+        if let Some(cache) = &self.groups[group].cache {
+            cache.prefetch(path as u32, &write.units());
+        }
     }
 
     /// The caches store what they hold from now on. They begin empty: what they held before has no place.

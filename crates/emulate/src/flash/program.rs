@@ -4,6 +4,7 @@ use super::{Batch, Doing, FlashDevice, ONE};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::ftl::Stream;
+use crate::prefetch::Address;
 use crate::request::{State, Work};
 
 impl FlashDevice {
@@ -210,6 +211,11 @@ impl FlashDevice {
             return;
         }
         let (die, number) = (core.slab[slot].die as usize, core.slab[slot].at as usize);
+        // It was begun long ago.
+        let batch = Address::of(&self.batches[number]);
+        batch.prefetch();
+        batch.line(1).prefetch();
+        batch.line(2).prefetch();
         self.release(core, die);
         self.programs.drop(core.now);
         let mut batch = std::mem::take(&mut self.batches[number]);
