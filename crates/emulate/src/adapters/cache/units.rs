@@ -229,8 +229,12 @@ mod tests {
             for step in 1..4000_u64 {
                 let unit = below(rng, neighbourhoods) * 1000 + below(rng, 8);
                 let place = Place::new(below(rng, 2) as u32, unit);
-                let held = [Held::Dirty(step), Held::Clean(step), Held::Destaging];
-                let held = held[below(rng, 3) as usize];
+                let without_number = [Held::Destaging, Held::Again, Held::Refused];
+                let held = match below(rng, 5) as usize {
+                    0 => Held::Dirty(step),
+                    1 => Held::Clean(step),
+                    other => without_number[other - 2],
+                };
                 assert_eq!(units.get(place), map.get(&place).copied(), "seed {seed} step {step}");
                 // More and more of them, then fewer.
                 let adds = if step < 2000 { 6 } else { 3 };
