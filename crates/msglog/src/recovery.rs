@@ -358,20 +358,17 @@ fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64
         let proves = chunk.header.durable_position > start;
         if proves { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    (found.durable.0 > start).then_some(found.durable)
+    found.last.filter(|last| last.durable_position > start).map(|_| found.durable)
 }
 
 /// The segment with the last chunk of the log, where those of the newest prove nothing: they may never have been acknowledged.
 fn last_segment(reader: &mut SegmentReader<'_>, newest: u64, evidence: Evidence) -> u64 {
     let layout = *reader.layout();
-    let (start, end) = (layout.segment_start(newest), layout.segment_start(newest + 1));
+    let end = layout.segment_start(newest + 1);
     reader.ends_at(end);
     let range = layout.segment_start(evidence.ends_from)..end;
     let begin = Scanned { durable: evidence.durable, ..Scanned::default() };
-    let found = scan(reader, range, begin, None, |chunk, _| {
-        let is_there = chunk.header.position >= start;
-        if is_there { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    let found = settled(reader, range, begin);
     found.last.map_or(0, |last| layout.segment(last.position))
 }
 
@@ -497,13 +494,30 @@ fn look_behind_gap(
     evidence: Evidence,
 ) -> Scanned {
     let start = reader.layout().segment_start(evidence.ends_from);
-    let on = |_: &Chunk<'_>, _| ControlFlow::Continue(());
-    if range.start <= start && start <= gap {
-        // Up to the gap it would find what was found.
-        return scan(reader, gap..range.end, found.clone(), None, on);
+    // Up to the gap it would find what was found.
+    let goes_on = range.start <= start && start <= gap;
+    let (from, begin) = if goes_on {
+        (gap, found.clone())
+    } else {
+        (start, Scanned { durable: evidence.durable, ..Scanned::default() })
+    };
+    settled(reader, from..range.end, begin)
+}
+
+/// Scans as often as what a chunk proves changes what is known at the start: it decides on chunks before it, too.
+fn settled(
+    reader: &mut SegmentReader<'_>,
+    range: core::ops::Range<u64>,
+    mut begin: Scanned,
+) -> Scanned {
+    loop {
+        let on = |_: &Chunk<'_>, _| ControlFlow::Continue(());
+        let end = scan(reader, range.clone(), begin.clone(), None, on);
+        if end.durable == begin.durable {
+            return end;
+        }
+        begin.durable = end.durable;
     }
-    let begin = Scanned { durable: evidence.durable, ..Scanned::default() };
-    scan(reader, start..range.end, begin, None, on)
 }
 
 /// Whether a valid chunk may stand after `last`; behind a gap its predecessor is unknown.

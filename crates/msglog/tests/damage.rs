@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 const DESCRIPTIONS_END: usize = 64 << 10;
 
 fn logs() -> u64 {
-    std::env::var("IODYNO_LOG_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
+    std::env::var("IODYNO_LOG_HISTORIES").ok().and_then(|n| n.parse().ok()).unwrap_or(500)
 }
 
 /// A log that was written, crashed at times, and ended in good order; and an older image of it. That is of a log that never
