@@ -1,8 +1,9 @@
 //! One worker: its input, its start and end, and its report. It allocates everything before it
 //! starts; its loop is in `worker/worker_loop.rs`.
 
+mod batch_size;
 #[cfg(test)]
-mod batch_tests;
+mod batch_size_tests;
 mod worker_loop;
 
 use crate::clock::Clock;
@@ -11,6 +12,7 @@ use crate::in_flight::Share;
 use crate::memory::Buffers;
 use crate::recorder::Recorder;
 use crate::verify::VerifyMap;
+use batch_size::BatchSize;
 use iodyno_measure::{
     Coverage, Ended, ErrorKind, Histogram, Hung, Scheduling, Spent, StampQuality, Verification,
 };
@@ -237,9 +239,9 @@ impl<S: Source> Worker<S> {
         let late_ns = self.clock.now_ns().saturating_sub(start_ns);
         self.control.start_late_ns.fetch_max(late_ns, Ordering::Relaxed);
         self.source.start(start_ns);
-        let batch_max = engine.batch_max();
-        let mut state =
-            WorkerLoop::new(self.slots, (batch_max, self.submit_batch), start_ns, &self.limits);
+        let batch_size =
+            BatchSize::new(self.slots, engine.batch_max(), self.submit_batch, start_ns);
+        let mut state = WorkerLoop::new(self.slots, batch_size, start_ns, &self.limits);
         let mut engine_error = state.work(&mut self, engine, buffers).err();
         if state.ended == Ended::Errors && engine_error.is_none() {
             // The operations in flight at the loss were enough to stop the run.

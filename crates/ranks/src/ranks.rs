@@ -272,7 +272,7 @@ impl Ranks {
     /// Does all jobs, each at some rank: rank 0 hands them out in their order, one at a time to each of `threads` threads of
     /// every rank. Gives their results at all ranks: None for a job that no rank began since one had failed.
     /// All ranks call it with the same jobs. `for_others` makes of a result what ranks beside the first need of it. At
-    /// rank 0, `begun` is told some times a second how many jobs all ranks have begun.
+    /// rank 0, `begun` gets the number of jobs that all ranks have begun some times a second.
     ///
     /// # Errors
     /// A rank is lost.

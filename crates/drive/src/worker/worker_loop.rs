@@ -1,6 +1,7 @@
 //! The loop of a worker in real time. Each turn queues what its source gives, stamps and submits it, and waits; then
 //! it stamps, checks and counts what has completed.
 
+use super::batch_size::BatchSize;
 use super::{
     Limits, SLEEP_MAX_NS, Worker, WorkerReport, cover, failure_of, note_failure, sleep_ns,
 };
@@ -35,12 +36,6 @@ const CLAIM_TRIES: u32 = 64;
 /// A worker that waits for completions of others queries its source this often, ns.
 const REQUERY_NS: u64 = 100_000;
 
-/// A worker whose completions come this far apart, ns, or further, submits each operation by a call of its own: it waits for
-/// the device, so that the calls cost no throughput, and in a batch operations would wait for one another's preparation (on a
-/// virtual disk a quarter of their latency, and a tenth to a sixth of the throughput). Workers that complete more than 250,000 a second
-/// submit in batches, which is faster there.
-const OWN_CALL_NS: u64 = 4_000;
-
 /// The flushes in flight, where content is verified.
 #[derive(Debug, Default)]
 struct Flushes {
@@ -54,15 +49,7 @@ pub(super) struct WorkerLoop<S: Source> {
     in_flight: InFlight<S::Token>,
     /// Slots queued since the last turn; they get one submission stamp.
     batch: Vec<u32>,
-    batch_max: usize,
-    /// Operations of the next batch, at most.
-    batch_now: usize,
-    /// When that was last decided, and what has completed since.
-    judged_ns: u64,
-    reaped_since: u64,
-    /// It is decided again after so many: a device may complete all of its queue at once. The last number where the
-    /// workload decides.
-    judged_after: u64,
+    batch_size: BatchSize,
     /// An operation from the source whose blocks are in flight: it waits for a completion.
     held: Option<Issue<S::Token>>,
     /// The source is exhausted.
@@ -121,24 +108,13 @@ impl Flushes {
 }
 
 impl<S: Source> WorkerLoop<S> {
-    /// With the most operations that the engine handles well in a turn, and those that the workload wants submitted together.
-    pub(super) fn new(
-        slots: u32,
-        (batch_max, submit_batch): (u32, Option<u32>),
-        start_ns: u64,
-        limits: &Limits,
-    ) -> Self {
-        let batch_max = batch_max.min(slots).min(submit_batch.unwrap_or(u32::MAX)) as usize;
+    pub(super) fn new(slots: u32, batch_size: BatchSize, start_ns: u64, limits: &Limits) -> Self {
         let window_start_ns = start_ns + limits.ramp_ns;
         let window_end_ns = limits.time_ns.map_or(u64::MAX, |t| window_start_ns + t);
         Self {
             in_flight: InFlight::new(slots),
             batch: Vec::with_capacity(slots as usize),
-            batch_max,
-            batch_now: batch_max,
-            judged_ns: start_ns,
-            reaped_since: 0,
-            judged_after: if submit_batch.is_none() { 4 * u64::from(slots) } else { u64::MAX },
+            batch_size,
             held: None,
             is_source_done: false,
             moved_bytes: 0,
@@ -391,7 +367,7 @@ impl<S: Source> WorkerLoop<S> {
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> Wait {
-        while self.batch.len() < self.batch_now && !self.is_share_issued(w) {
+        while self.batch.len() < self.batch_size.now() && !self.is_share_issued(w) {
             let Some(slot) = self.in_flight.next_slot() else { break };
             let issue = match self.held {
                 Some(held) => held,
@@ -434,7 +410,7 @@ impl<S: Source> WorkerLoop<S> {
             self.batch.push(slot);
         }
         // Batches fill the queue without waiting for one another.
-        let goes_on = self.batch.len() == self.batch_now && self.in_flight.free() > 0;
+        let goes_on = self.batch.len() == self.batch_size.now() && self.in_flight.free() > 0;
         if goes_on { Wait::No } else { Wait::One }
     }
 
@@ -602,13 +578,7 @@ impl<S: Source> WorkerLoop<S> {
         }
         self.moved_bytes += moved_bytes;
         if E::HANDS_OVER {
-            self.reaped_since += reaped;
-            if self.reaped_since >= self.judged_after {
-                let passed_ns = now_ns - self.judged_ns;
-                let is_slow = passed_ns >= OWN_CALL_NS * self.reaped_since;
-                self.batch_now = if is_slow { 1 } else { self.batch_max };
-                (self.judged_ns, self.reaped_since) = (now_ns, 0);
-            }
+            self.batch_size.completed(reaped, now_ns);
         }
         if reaped > 0 && counts {
             // A completion that comes alone is stamped on arrival: either it was waited for, or the

@@ -79,7 +79,7 @@ fn guards_hold_before_anything_is_written() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// What all ranks are told is wrong, one says; and what reaches no terminal has no colours, whatever `mpirun` puts between.
+/// An error that all ranks meet is printed by one; output that reaches no terminal has no colours, whatever `mpirun` puts between.
 #[test]
 fn output_is_that_of_one_process() {
     let lab = Lab::new();
