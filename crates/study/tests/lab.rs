@@ -38,8 +38,9 @@ fn threads_change_nothing() {
     let seen_once = std::mem::take(&mut *seen.lock().unwrap());
     assert_eq!(json::document(&one), json::document(&with(3, 1)));
     assert_ne!(json::document(&one), json::document(&with(3, 2)));
-    // Each cell is told once, and the last one ends it.
-    assert!(seen_once.iter().enumerate().all(|(i, p)| p.cells == i + 1));
+    // Progress is reported some times a second and behind each batch: it never goes back, and the last batch ends it.
+    let is_onward = |a: &Progress, b: &Progress| a.cells <= b.cells && a.share <= b.share;
+    assert!(seen_once.is_sorted_by(is_onward));
     let last = seen_once.last().unwrap();
     assert_eq!((last.cells, last.share), (last.cells_total, 1.0));
 
