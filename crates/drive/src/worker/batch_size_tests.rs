@@ -52,6 +52,8 @@ struct Device {
     done: Vec<u32>,
     /// Operations of each submission.
     batches: Vec<usize>,
+    /// Operations in flight at each wait.
+    waited_with: Vec<usize>,
 }
 
 impl Engine for Device {
@@ -67,6 +69,7 @@ impl Engine for Device {
             self.in_flight.append(&mut self.queued);
         }
         if wait != Wait::No {
+            self.waited_with.push(self.in_flight.len());
             let until_ns = self.clock.now_ns() + self.service_ns * self.in_flight.len() as u64;
             while self.clock.now_ns() < until_ns {
                 std::hint::spin_loop();
@@ -108,9 +111,12 @@ fn batches(service_ns: u64, submit_batch: Option<u32>) -> Vec<usize> {
         in_flight: Vec::new(),
         done: Vec::new(),
         batches: Vec::new(),
+        waited_with: Vec::new(),
     };
     worker.run(&mut device, None);
     assert_eq!(device.batches.iter().sum::<usize>() as u64, OPS);
+    // Batches fill the queue without waiting for one another.
+    assert!(device.waited_with.iter().all(|ops| *ops == DEPTH as usize), "{device:?}");
     device.batches
 }
 
