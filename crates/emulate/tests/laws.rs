@@ -495,3 +495,22 @@ fn damage_is_recovered_from_the_stripe_or_reported() {
         }
     }
 }
+
+/// A device that was written at random before is in its steady state from the first write on: it erases as much as it
+/// programs while it collects its first victim too, before that is retired.
+#[test]
+fn a_preconditioned_device_erases_from_the_start() {
+    let mut flash = flash();
+    // A row of 16 384 pages, so that the load ends long before the first victim does.
+    flash.nand.pages_per_block = 1024;
+    flash.nand.raw_bytes = 2 << 30;
+    let system = system(Kind::Flash(Box::new(flash)), RANDOM, 1);
+    let mut machine = Machine::new(&system, 1).unwrap();
+    let load = Loop { read_share: 0.0, time_ns: 150_000_000, ..Loop::reads(64) };
+    load.run(&mut machine);
+    let counts = machine.flash_counts(0).unwrap();
+    let rows = counts.programs as f64 / 16384.0;
+    assert!((0.1..0.5).contains(&rows), "a load of {rows} rows tests nothing");
+    let erased = (counts.erases * 1024) as f64 / counts.programs as f64;
+    assert!((0.7..1.3).contains(&erased), "{erased} of what was programmed");
+}

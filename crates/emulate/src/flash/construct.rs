@@ -227,7 +227,8 @@ impl FlashDevice {
             unprocessed: List::default(),
             copies_ready: List::default(),
             copies_reading: 0,
-            erases_due: 0,
+            // The victim before this one has just been retired: the erases of its row are spread over the programs to come.
+            erases_due: if collecting { erases_per_map_erase as u32 } else { 0 },
             programs_since_erase: 0,
             // Preconditioning has filled it.
             slc_free_units: if before.how == Written::Fresh { slc_units } else { 0 },
