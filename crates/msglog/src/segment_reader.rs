@@ -8,10 +8,12 @@ use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-/// Bytes of a buffer, unless chunks are longer: a huge page.
-const BUFFER_BYTES: usize = 2 << 20;
-/// Reads that are under way ahead, unless they have more bytes together.
-const READS_AHEAD: usize = 8;
+/// Bytes of a read, unless chunks are longer. Reads end at multiples of it on the target: one that crosses such a boundary is
+/// two for many disks and stripes, and took a sixth longer on a virtual disk.
+const READ_BYTES: usize = 1 << 20;
+/// Reads that are begun ahead, unless they have more bytes together: twice as many as are under way at a time, so that as many
+/// still are while those that ended early wait for their turn.
+const READS_AHEAD: usize = 16;
 const AHEAD_BYTES: usize = 16 << 20;
 /// Bytes of each slot in which a valid chunk is looked for at first; bytes and slots where none is; and bytes of all slots
 /// together, unless they are so many that each has only the first.
@@ -19,8 +21,6 @@ const FIRST_BYTES: u64 = 1 << 20;
 const SEARCH_SLOTS: u64 = 2;
 const SEARCH_BYTES: u64 = 16 << 20;
 const SEARCH_ALL_BYTES: u64 = 4 << 30;
-/// Buffers of direct I/O begin at multiples of this, and so do reads into them.
-const MEMORY_ALIGN_BYTES: usize = 4096;
 
 /// See the file.
 pub struct SegmentReader<'a> {
@@ -64,15 +64,10 @@ impl fmt::Debug for SegmentReader<'_> {
     }
 }
 
-/// Bytes of a read: as many as a buffer has space for, and a chunk at least.
+/// Bytes of a read, and of the space before it for the beginning of a chunk: a buffer of both is a huge page, and the read
+/// has one half of it. A power of two, and a chunk at least.
 fn read_bytes(layout: &Layout) -> usize {
-    let tail_bytes = tail_bytes(layout);
-    BUFFER_BYTES.saturating_sub(tail_bytes).max(tail_bytes)
-}
-
-/// Bytes before it, for the beginning of a chunk.
-fn tail_bytes(layout: &Layout) -> usize {
-    (layout.chunk_bytes as usize).next_multiple_of(MEMORY_ALIGN_BYTES)
+    READ_BYTES.max((layout.chunk_bytes as usize).next_power_of_two())
 }
 
 /// Reads that are under way ahead.
@@ -81,7 +76,7 @@ fn reads_ahead(layout: &Layout) -> usize {
 }
 
 fn buffer_of(storage: &dyn Storage, layout: &Layout) -> Box<dyn Buffer> {
-    storage.buffer(tail_bytes(layout) + read_bytes(layout))
+    storage.buffer(2 * read_bytes(layout))
 }
 
 impl<'a> SegmentReader<'a> {
@@ -161,6 +156,11 @@ impl<'a> SegmentReader<'a> {
         left_bytes.min(self.layout.chunk_bytes.into())
     }
 
+    fn holds_chunk(&self, position: u64) -> bool {
+        let wanted = self.wanted(self.layout.left_in_segment(position));
+        self.holds(self.layout.offset_bytes(position), wanted)
+    }
+
     fn holds(&self, offset_bytes: u64, wanted: u64) -> bool {
         let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
         held_at <= offset_bytes && offset_bytes + wanted <= held_end
@@ -168,19 +168,25 @@ impl<'a> SegmentReader<'a> {
 
     /// Makes the buffer hold a chunk at a place from what was read ahead, and goes on to read. False: it was not read ahead.
     fn takes_ahead(&mut self, position: u64) -> bool {
+        // The first read, up to a boundary, may be shorter than a chunk: then the next has the rest.
+        self.takes_read_ahead(position)
+            && (self.holds_chunk(position) || self.takes_read_ahead(position))
+    }
+
+    fn takes_read_ahead(&mut self, position: u64) -> bool {
         let layout = self.layout;
         let Some(ahead) = &self.ahead else { return false };
-        let (offset_bytes, left_bytes) =
-            (layout.offset_bytes(position), layout.left_in_segment(position));
-        let wanted = self.wanted(left_bytes);
-        if self.holds(offset_bytes, wanted) || !ahead.range.contains(&position) {
+        let offset_bytes = layout.offset_bytes(position);
+        if self.holds_chunk(position) || !ahead.range.contains(&position) {
             return false;
         }
         // The beginning of the chunk may be the end of what is held.
         let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
         let is_begun = self.failed.is_none() && (held_at..held_end).contains(&offset_bytes);
         let mut tail = if is_begun { (held_end - offset_bytes) as usize } else { 0 };
-        let (read_bytes, space) = (read_bytes(&layout), tail_bytes(&layout));
+        let read_bytes = read_bytes(&layout);
+        // The read follows its space.
+        let space = read_bytes;
         let Some(ahead) = &mut self.ahead else { return false };
         while ahead.begun.front().is_some_and(|&(at, bytes)| at + bytes as u64 <= position) {
             ahead.discard();
@@ -196,7 +202,8 @@ impl<'a> SegmentReader<'a> {
         }
         while ahead.begun.len() < reads_ahead(&layout) {
             let at = ahead.next;
-            let bytes = layout.left_in_segment(at).min(read_bytes as u64) as usize;
+            let to_boundary = read_bytes - layout.offset_bytes(at) as usize % read_bytes;
+            let bytes = layout.left_in_segment(at).min(to_boundary as u64) as usize;
             if at + bytes as u64 > ahead.range.end {
                 break;
             }

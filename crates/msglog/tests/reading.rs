@@ -4,6 +4,7 @@
 mod common;
 
 use common::disk::{Disk, SECTOR_BYTES};
+use iodyno_msglog::layout::DESCRIPTION_BYTES;
 use iodyno_msglog::log::Tail;
 use iodyno_msglog::recovery::{ReplayFrom, create, recover, recover_ahead, replay};
 use iodyno_msglog::storage::Buffer;
@@ -14,6 +15,8 @@ use iodyno_units::rng::{below, stream};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const CHUNK_BYTES: u32 = 48 << 10;
 const SEGMENT_BYTES: u64 = 6 << 20;
@@ -22,16 +25,26 @@ const SEGMENT_BYTES: u64 = 6 << 20;
 struct Eager {
     disk: Disk,
     done: VecDeque<(Box<dyn Buffer>, io::Result<()>)>,
+    begun_bytes: Arc<AtomicU64>,
 }
 
 impl Eager {
-    fn of(disk: &Disk) -> Box<dyn ReadAhead> {
-        Box::new(Self { disk: disk.clone(), done: VecDeque::new() })
+    fn of(disk: &Disk) -> Box<Self> {
+        let (disk, done) = (disk.clone(), VecDeque::new());
+        Box::new(Self { disk, done, begun_bytes: Arc::default() })
     }
 }
 
 impl ReadAhead for Eager {
     fn begin(&mut self, offset: u64, bytes: usize, mut buffer: Box<dyn Buffer>, into: usize) {
+        // But for the beginnings of segments.
+        if into > 0 {
+            let end = offset + bytes as u64;
+            let is_segments_end = (end - DESCRIPTION_BYTES).is_multiple_of(SEGMENT_BYTES);
+            assert!(end.is_multiple_of(1 << 20) || is_segments_end, "{offset} + {bytes}");
+            assert!(into.is_multiple_of(1 << 20), "a read has its half of a huge page");
+            self.begun_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
         let result = self.disk.read_at(offset, &mut (*buffer).as_mut()[into..into + bytes]);
         self.done.push_back((buffer, result));
     }
@@ -111,9 +124,13 @@ fn what_is_read_ahead_is_what_is_read() {
             numbers.extend(chunk.messages().map(|(number, _)| number));
         };
         let plain = recover(&disk, |chunk| of(&mut numbers[0], chunk)).unwrap();
-        let ahead =
-            recover_ahead(&disk, Some(Eager::of(&disk)), |chunk| of(&mut numbers[1], chunk));
+        let eager = Eager::of(&disk);
+        let begun_bytes = Arc::clone(&eager.begun_bytes);
+        let ahead = recover_ahead(&disk, Some(eager), |chunk| of(&mut numbers[1], chunk));
         assert_eq!(ahead.unwrap(), plain);
+        let kept_bytes = log.durable_position() - log.oldest_position();
+        let begun_bytes = begun_bytes.load(Ordering::Relaxed);
+        assert!(unreadable > 0 || begun_bytes >= kept_bytes, "{begun_bytes} of {kept_bytes}");
         assert_eq!(numbers[0], numbers[1]);
         assert_eq!(plain.damages.is_empty(), numbers[0].len() as u64 == 9001 - numbers[0][0]);
         assert!(unreadable < 3 || !plain.damages.is_empty(), "some of them lie in the log");
