@@ -504,12 +504,14 @@ fn look_behind_gap(
     settled(reader, from..range.end, begin)
 }
 
-/// Scans as often as what a chunk proves changes what is known at the start: it decides on chunks before it, too.
+/// Scans as often as what a chunk proves changes what is known at the start: it decides on chunks before it, too. The log does
+/// not end before what is durable, so the last scan begins in that segment: it finds the same end, wherever the first began.
 fn settled(
     reader: &mut SegmentReader<'_>,
-    range: core::ops::Range<u64>,
+    mut range: core::ops::Range<u64>,
     mut begin: Scanned,
 ) -> Scanned {
+    let layout = *reader.layout();
     loop {
         let on = |_: &Chunk<'_>, _| ControlFlow::Continue(());
         let end = scan(reader, range.clone(), begin.clone(), None, on);
@@ -517,6 +519,12 @@ fn settled(
             return end;
         }
         begin.durable = end.durable;
+        let start = layout.segment_start(layout.segment(end.durable.0.saturating_sub(1)));
+        if start > range.start {
+            range.start = start;
+            let Scanned { epoch_max, durable, .. } = end;
+            begin = Scanned { epoch_max, durable, ..Scanned::default() };
+        }
     }
 }
 
