@@ -155,8 +155,11 @@ fn decisive(spec: &Spec) -> Vec<(OpKind, f64)> {
     if writes.is_empty() { shares(OpKind::Read).collect() } else { writes }
 }
 
-/// Whether half of the decisive operations or more start where the previous one ended.
+/// Whether half of the decisive operations or more start where the previous one ended: those of a message log do.
 fn is_sequential(spec: &Spec) -> bool {
+    if spec.log().is_some() {
+        return true;
+    }
     let (mut sequential, mut all) = (0.0, 0.0);
     for (kind, _) in decisive(spec) {
         for address in spec.addresses(kind) {
@@ -207,6 +210,7 @@ mod tests {
                 Random { block_bytes: 8192 },
             ),
             ("block = \"32KiB\"\n[mix]\ntrim = 1", Random { block_bytes: 32 << 10 }),
+            ("[log]\nrate = \"50k/s\"", Sequential),
         ] {
             assert_eq!(before(text, Precondition::Workload).how, how, "{text}");
         }
