@@ -4,7 +4,7 @@
 //!
 //! `IODYNO_EXCHANGE_MUTATIONS=1500000@2000000` makes that many of each, from that number, instead of a thousand or two;
 //! `IODYNO_EXCHANGE_MUTATIONS=1@537` the 537th alone, and `IODYNO_EXCHANGE_MUTATIONS=1800s` as many as fit into half an hour
-//! of a processor, for each. The last long pass: `bench/runs/2026-11-25-mutations`.
+//! of a processor, for each. The last long pass: `bench/runs/2026-11-26-mutations`.
 
 mod mutation_budget;
 

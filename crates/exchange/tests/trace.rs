@@ -3,7 +3,7 @@
 //!
 //! Mutations are 20 000 by default, of all formats in turn. `IODYNO_TRACE_CASES=1@537` makes the 537th alone,
 //! `IODYNO_TRACE_CASES=1800s` as many as fit into half an hour of a processor, and `IODYNO_TRACE_FORMAT=2` those of the
-//! third of `ALL` alone. The last long pass: `bench/runs/2026-11-25-mutations`.
+//! third of `ALL` alone. The last long pass: `bench/runs/2026-11-26-mutations`.
 
 mod mutation_budget;
 
