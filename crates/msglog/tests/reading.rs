@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const CHUNK_BYTES: u32 = 48 << 10;
-const SEGMENT_BYTES: u64 = 6 << 20;
+/// The second slot begins 32 KiB before a multiple of 1 MiB: its first read is shorter than a chunk.
+const SEGMENT_BYTES: u64 = 126 * CHUNK_BYTES as u64;
 
 /// Reads at once what is begun.
 struct Eager {
