@@ -6,7 +6,9 @@
 //! nothing. `CLOCK_THREAD_CPUTIME_ID` is brought up to date when it is read, but does not split by
 //! mode. So the sum is the clock's, and getrusage only gives the ratio of the modes.
 
-use iodyno_measure::Scheduling;
+use iodyno_measure::{RunDelay, Scheduling};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// CPU time used up to some moment, ns since the thread began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,9 +75,74 @@ impl CpuTime {
     }
 }
 
+/// Reads how long a thread waited for a processor: `/proc/thread-self/schedstat`, whose fields are ns on a processor, ns
+/// runnable without one, and number of times on one (`Documentation/scheduler/sched-stats.rst` of Linux).
+#[derive(Debug)]
+pub(crate) struct RunDelayReader {
+    /// Of the thread that opened it, whichever reads it.
+    file: File,
+    last: RunDelay,
+}
+
+impl RunDelayReader {
+    /// Of the calling thread, from now on; None where the kernel keeps no such counts.
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        let file = File::open("/proc/thread-self/schedstat").ok()?;
+        let last = Self::read(&file)?;
+        // Kernels without schedstats have a file of zeroes.
+        (last.waits > 0).then_some(Self { file, last })
+    }
+
+    /// What was counted since the last call, or since it was opened.
+    pub(crate) fn take(&mut self) -> RunDelay {
+        let Some(now) = Self::read(&self.file) else { return RunDelay::default() };
+        let then = std::mem::replace(&mut self.last, now);
+        RunDelay {
+            waited_ns: now.waited_ns.saturating_sub(then.waited_ns),
+            waits: now.waits.saturating_sub(then.waits),
+        }
+    }
+
+    fn read(file: &File) -> Option<RunDelay> {
+        let mut text = [0; 80];
+        let length = file.read_at(&mut text, 0).ok()?;
+        let text = core::str::from_utf8(&text[..length]).ok()?;
+        let mut fields = text.split_ascii_whitespace().skip(1).map(|field| field.parse().ok());
+        Some(RunDelay { waited_ns: fields.next()??, waits: fields.next()?? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::CpuTime;
+    use super::{CpuTime, RunDelayReader};
+
+    /// Two threads that compute on one processor wait for it half of the time each, and a thread that sleeps does not.
+    #[test]
+    fn a_thread_without_a_processor_waits() {
+        let mut idle = RunDelayReader::of_this_thread().expect("the kernel keeps schedstats");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(idle.take().waits >= 1);
+        let computes = || {
+            // SAFETY: an all-zero set is valid; the call binds the calling thread to processor 0.
+            unsafe {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(0, &mut set);
+                assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
+            }
+            let mut reader = RunDelayReader::of_this_thread().unwrap();
+            let end = std::time::Instant::now() + std::time::Duration::from_millis(300);
+            while std::time::Instant::now() < end {
+                std::hint::spin_loop();
+            }
+            (reader.take(), reader.take())
+        };
+        let others: Vec<_> = (0..2).map(|_| std::thread::spawn(computes)).collect();
+        for other in others {
+            let (delay, rest) = other.join().unwrap();
+            assert!(delay.starved_ns() > 50_000_000, "{delay:?}");
+            assert!(rest.waited_ns < delay.waited_ns, "each call counts from the one before");
+        }
+    }
 
     fn at(sum_ns: u64, user_ns: u64, system_ns: u64) -> CpuTime {
         CpuTime { sum_ns, user_ns, system_ns, ..CpuTime::default() }

@@ -62,7 +62,9 @@ impl<'a> Gathering<'a> {
     pub(crate) fn take(&mut self, message: &IntervalMessage) {
         self.observer.interval(message.target, message.index, &message.interval);
         self.latest.add(message.index, &message.interval);
-        add_interval(&mut self.cells[message.target], message.index, &message.interval);
+        let cell = &mut self.cells[message.target];
+        add_interval(cell, message.index, &message.interval);
+        cell.resources.add_starved(message.index, message.starved_ns);
     }
 
     /// The cells as far as their intervals have come.
@@ -165,6 +167,7 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
         if let Some(scheduling) = &report.scheduling {
             cell.resources.scheduling.get_or_insert_default().add(scheduling);
         }
+        cell.resources.run_delay.extend(report.run_delay);
         cell.resources.carried_in_ns += report.carried_in_ns;
         cell.resources.carried_out_ns += report.carried_out_ns;
         cell.resources.moved_bytes += report.moved_bytes;

@@ -1,7 +1,8 @@
 //! Counts completions by interval, and hands each finished interval over. Between two hand-overs
 //! nothing is allocated, locked or sent.
 
-use iodyno_measure::{ClassStats, ErrorKind, Histogram, Interval, StampQuality};
+use crate::cpu::RunDelayReader;
+use iodyno_measure::{ClassStats, ErrorKind, Histogram, Interval, RunDelay, StampQuality};
 use iodyno_units::{Op, OpKind};
 use std::sync::mpsc::Sender;
 
@@ -14,6 +15,8 @@ pub(crate) struct IntervalMessage {
     pub(crate) index: usize,
     /// Completions in it.
     pub(crate) interval: Box<Interval>,
+    /// How long the worker waited for a processor in it beyond its wake-ups, ns.
+    pub(crate) starved_ns: u64,
 }
 
 /// See the module.
@@ -28,6 +31,9 @@ pub(crate) struct Recorder {
     interval_ns: u64,
     interval_end_ns: u64,
     sender: Sender<IntervalMessage>,
+    run_delay: Option<RunDelayReader>,
+    /// How long the worker waited for a processor in the window; None in virtual time, and where that is not known.
+    pub(crate) waited: Option<RunDelay>,
     /// Resolution of the completion stamps.
     pub(crate) stamps: StampQuality,
     /// Open loop: submission after intended start.
@@ -73,6 +79,8 @@ impl Recorder {
             interval_ns,
             interval_end_ns: u64::MAX,
             sender,
+            run_delay: None,
+            waited: None,
             stamps: StampQuality::default(),
             lateness: open.then(Box::default),
             ops: 0,
@@ -85,8 +93,17 @@ impl Recorder {
         Box::new(ClassStats { response: open.then(Histogram::new), ..ClassStats::default() })
     }
 
+    /// Counts from now on how long the calling thread, the worker's, waits for a processor.
+    pub(crate) fn follow_this_thread(&mut self) {
+        self.run_delay = RunDelayReader::of_this_thread();
+    }
+
     /// The measured window starts: everything before was the ramp and is not counted.
     pub(crate) fn start_window(&mut self, start_ns: u64) {
+        if let Some(reader) = &mut self.run_delay {
+            reader.take();
+            self.waited = Some(RunDelay::default());
+        }
         self.window_start_ns = start_ns;
         self.interval_end_ns = start_ns + self.interval_ns;
     }
@@ -142,11 +159,17 @@ impl Recorder {
                 *slot = Some(class);
             }
         }
+        let delay = self.run_delay.as_mut().map(RunDelayReader::take).unwrap_or_default();
+        if let Some(waited) = &mut self.waited {
+            waited.waited_ns += delay.waited_ns;
+            waited.waits += delay.waits;
+        }
         // Send errors are ignored: the receiver may have exited when the run is being abandoned.
         let _ = self.sender.send(IntervalMessage {
             target: self.target,
             index: self.index,
             interval: done,
+            starved_ns: delay.starved_ns(),
         });
         self.index = ((now_ns - self.window_start_ns) / self.interval_ns) as usize;
         self.interval_end_ns = self.window_start_ns + (self.index as u64 + 1) * self.interval_ns;

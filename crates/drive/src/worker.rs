@@ -14,7 +14,8 @@ use crate::recorder::Recorder;
 use crate::verify::VerifyMap;
 use batch_size::BatchSize;
 use iodyno_measure::{
-    Coverage, Ended, ErrorKind, Histogram, Hung, Scheduling, Spent, StampQuality, Verification,
+    Coverage, Ended, ErrorKind, Histogram, Hung, RunDelay, Scheduling, Spent, StampQuality,
+    Verification,
 };
 use iodyno_units::{Op, OpKind};
 use iodyno_workload::{Filler, Source};
@@ -155,6 +156,8 @@ pub(crate) struct WorkerReport {
     pub(crate) cpu_ns: Option<(u64, u64)>,
     /// What the kernel counted of its thread in the window. None in virtual time.
     pub(crate) scheduling: Option<Scheduling>,
+    /// How long it waited for a processor in the window. None in virtual time, and where that is not known.
+    pub(crate) run_delay: Option<RunDelay>,
     /// Bytes moved from the start to the last completion.
     pub(crate) moved_bytes: u64,
     /// Operations in flight, integrated over the window.
@@ -214,6 +217,7 @@ impl<S: Source> Worker<S> {
     ) -> WorkerReport {
         // SAFETY: sets this thread's timer slack only: sleeps end as close to their time as possible.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        self.recorder.follow_this_thread();
         let never = |ended| WorkerReport { cpu_ns: Some((0, 0)), ended, ..WorkerReport::default() };
         let Some(start_ns) = self.control.wait_for_start() else {
             return never(Ended::Interrupted);

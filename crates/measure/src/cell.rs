@@ -179,6 +179,27 @@ impl Scheduling {
     }
 }
 
+/// How long threads that could have run waited for a processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunDelay {
+    /// Time runnable without a processor, ns.
+    pub waited_ns: u64,
+    /// Number of such waits, each wake-up included.
+    pub waits: u64,
+}
+
+/// A wake-up takes up to this long on an idle machine, ns: the interrupt of another processor, and the end of its idle state.
+/// It is a part of every I/O that is waited for, and no other program's doing.
+const WAKE_UP_NS: u64 = 20_000;
+
+impl RunDelay {
+    /// The time that others had the processor, ns: what was waited beyond a wake-up each time.
+    pub fn starved_ns(&self) -> u64 {
+        self.waited_ns.saturating_sub(self.waits.saturating_mul(WAKE_UP_NS))
+    }
+}
+
 /// Resources that the workers used during the measured window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -191,6 +212,13 @@ pub struct Resources {
     /// What the kernel counted of all workers; None in virtual time, and in runs before this was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<Scheduling>,
+    /// How long each worker waited for a processor; empty in virtual time, and where the kernel keeps no such counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub run_delay: Vec<RunDelay>,
+    /// By interval of the series, the time that workers waited for a processor beyond their wake-ups, summed, ns; empty
+    /// where none did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub starved_by_interval_ns: Vec<u64>,
     /// Bytes moved by all operations from the start to the last completion: ramp, window and what
     /// was in flight at the end.
     pub moved_bytes: u64,
@@ -208,6 +236,22 @@ impl Resources {
     /// CPU time of all workers, seconds.
     pub fn cpu_seconds(&self) -> f64 {
         self.cpu_user_ns.iter().chain(&self.cpu_system_ns).sum::<u64>() as f64 / 1e9
+    }
+
+    /// Adds the time that a worker waited for a processor in an interval, ns.
+    pub fn add_starved(&mut self, interval: usize, ns: u64) {
+        if ns > 0 {
+            let length = self.starved_by_interval_ns.len().max(interval + 1);
+            self.starved_by_interval_ns.resize(length, 0);
+            self.starved_by_interval_ns[interval] += ns;
+        }
+    }
+
+    /// The share (0 to 1) of `window_ns` that the worker which waited longest was without a processor, and its number.
+    pub fn most_starved(&self, window_ns: u64) -> Option<(usize, f64)> {
+        let share = |delay: &RunDelay| delay.starved_ns() as f64 / window_ns.max(1) as f64;
+        let shares = self.run_delay.iter().map(share).enumerate();
+        shares.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// The busiest worker's share of a core (0 to 1) over `window_ns`.
@@ -399,6 +443,10 @@ impl Cell {
         self.resources.cpu_system_ns.extend_from_slice(&other.resources.cpu_system_ns);
         if let Some(theirs) = &other.resources.scheduling {
             self.resources.scheduling.get_or_insert_default().add(theirs);
+        }
+        self.resources.run_delay.extend_from_slice(&other.resources.run_delay);
+        for (interval, ns) in other.resources.starved_by_interval_ns.iter().enumerate() {
+            self.resources.add_starved(interval, *ns);
         }
         self.resources.moved_bytes += other.resources.moved_bytes;
         self.resources.outstanding_area_ns += other.resources.outstanding_area_ns;

@@ -16,6 +16,9 @@ pub struct Conditions {
     pub turbo: Option<bool>,
     /// Times that processors were slowed down for heat, meanwhile.
     pub processor_throttles: Option<u64>,
+    /// Share (0 to 1) of the time in which some program of the machine waited for a processor
+    /// (`some` of `/proc/pressure/cpu`).
+    pub processor_pressure: Option<f64>,
     /// The kernel's clock source.
     pub clock_source: Option<String>,
     /// The processor reports that it runs under a hypervisor.

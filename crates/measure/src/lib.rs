@@ -20,6 +20,7 @@ pub mod message_log;
 pub mod metric;
 mod rank_of_cell;
 mod ranks;
+pub mod stationarity;
 pub mod statistics;
 pub mod storage;
 pub mod summary;
@@ -27,7 +28,9 @@ pub mod threshold;
 pub mod verdict;
 pub mod verification;
 
-pub use cell::{Cell, CellKey, Ended, Place, Recorded, Resources, Role, Scheduling, StampQuality};
+pub use cell::{
+    Cell, CellKey, Ended, Place, Recorded, Resources, Role, RunDelay, Scheduling, StampQuality,
+};
 pub use conditions::Conditions;
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};

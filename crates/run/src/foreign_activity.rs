@@ -147,6 +147,13 @@ impl Surroundings {
         }
     }
 
+    /// The share of the time since `before` in which a program waited for a processor.
+    fn processor_pressure(&self, before: &Self) -> Option<f64> {
+        let elapsed = self.counted?.duration_since(before.counted?).as_micros() as f64;
+        let waited_us = self.machine.cpu_waited_us?.saturating_sub(before.machine.cpu_waited_us?);
+        (elapsed > 0.0).then(|| (waited_us as f64 / elapsed).min(1.0))
+    }
+
     /// The conditions of target `i`.
     fn conditions(&self, before: &Self, i: usize, inspection: &Inspection) -> Conditions {
         let facts = machine_facts();
@@ -155,6 +162,7 @@ impl Surroundings {
         let mut found = Conditions {
             governor: now.governor.clone(),
             turbo: now.turbo,
+            processor_pressure: self.processor_pressure(before),
             processor_throttles: since(now.throttles, then.throttles),
             clock_source: now.clock_source.clone(),
             hypervisor: facts.hypervisor,

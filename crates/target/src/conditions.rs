@@ -26,6 +26,8 @@ pub struct MachineState {
     pub swapped_pages: Option<u64>,
     /// Page faults of this process that waited for storage, since it began.
     pub major_faults: Option<u64>,
+    /// Time since the machine was started in which some program waited for a processor, µs (pressure stall information).
+    pub cpu_waited_us: Option<u64>,
 }
 
 impl MachineState {
@@ -39,6 +41,7 @@ impl MachineState {
             throttles: throttles(root),
             swapped_pages: swapped_pages(root),
             major_faults: major_faults(root),
+            cpu_waited_us: cpu_waited_us(root),
         }
     }
 
@@ -81,6 +84,12 @@ fn swapped_pages(root: &SysRoot) -> Option<u64> {
         text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
     };
     Some(count("pswpin ")? + count("pswpout ")?)
+}
+
+/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345` of the first line.
+fn cpu_waited_us(root: &SysRoot) -> Option<u64> {
+    let text = root.read("proc/pressure/cpu")?;
+    text.lines().find_map(|line| line.strip_prefix("some ")?.rsplit_once("total=")?.1.parse().ok())
 }
 
 /// The 12th field of the process's own line; the second is its name, which may hold blanks and brackets.
@@ -281,10 +290,14 @@ mod tests {
         cpu(1, "thermal_throttle/core_throttle_count", "4\n");
         cpu(0, "cpufreq/scaling_governor", "powersave\n");
         tree.file("proc/vmstat", "pgpgin 7\npswpin 5\npswpout 6\npgmajfault 99\n");
+        tree.file(
+            "proc/pressure/cpu",
+            "some avg10=7.97 avg60=8.18 avg300=4.73 total=24514703\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n",
+        );
         tree.file("proc/self/stat", "41 (a) b) R 1 2 3 4 -1 64 700 0 12 0 8 9\n");
         let before = MachineState::now(&tree.root());
         assert_eq!((before.throttles, before.swapped_pages), (Some(9), Some(11)));
-        assert_eq!(before.major_faults, Some(12));
+        assert_eq!((before.major_faults, before.cpu_waited_us), (Some(12), Some(24_514_703)));
         assert_eq!((before.turbo, before.clock_source.clone()), (None, None));
         cpu(0, "cpufreq/scaling_governor", "performance\n");
         tree.file("sys/devices/system/cpu/cpufreq/boost", "1\n");

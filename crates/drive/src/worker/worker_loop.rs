@@ -605,6 +605,7 @@ impl<S: Source> WorkerLoop<S> {
             window: (self.window_start_ns, self.window_end_ns),
             cpu_ns: Some(cpu_end.since(&self.cpu_start)),
             scheduling: Some(cpu_end.scheduling_since(&self.cpu_start)),
+            run_delay: w.recorder.waited,
             moved_bytes: self.moved_bytes,
             outstanding_area_ns: if measured { self.area } else { 0 },
             carried_in_ns: self.carried_in_ns,

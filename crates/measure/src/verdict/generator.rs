@@ -2,7 +2,7 @@
 
 use super::{Level, Say};
 use crate::cell::Cell;
-use crate::histogram::{EXCEEDANCES_MIN, Histogram};
+use crate::histogram::Histogram;
 use crate::interval::Interval;
 use iodyno_units::human;
 
@@ -17,8 +17,6 @@ const CHANCE_DEVIATIONS: f64 = 3.0;
 const CEILING_SHARE_MAX: f64 = 0.8;
 /// An operation that is submitted more than this after its intended start, ns, is late.
 const LATE_NS: u64 = 1_000_000;
-/// Late operations are reported from this share of all on.
-const LATE_SHARE_MIN: f64 = 0.01;
 /// A worker that is busier than this has no time left to reap promptly.
 const BUSY_SHARE_MAX: f64 = 0.95;
 /// Coarse stamps are reported when they are this share of the median.
@@ -120,7 +118,6 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
                 },
             );
         }
-        late_submission(cell, say);
     }
     let in_process = cell.evidence.in_process;
     let is_memory = in_process || cell.evidence.is_memory();
@@ -191,32 +188,13 @@ fn late_words(cell: &Cell) -> String {
 
 /// Late operations: counted, and not read off a percentile, which needs more operations than a slow rate has in a short
 /// window.
-fn late_count(lateness: &Histogram) -> u64 {
+pub(super) fn late_count(lateness: &Histogram) -> u64 {
     lateness.buckets().filter(|b| b.low_ns > LATE_NS).map(|b| b.count).sum()
 }
 
 /// The share (0 to 1) of late operations.
 pub(crate) fn late_share(lateness: &Histogram) -> f64 {
     late_count(lateness) as f64 / lateness.count().max(1) as f64
-}
-
-fn late_submission(cell: &Cell, say: &mut Say) {
-    let Some(lateness) = &cell.lateness else {
-        return;
-    };
-    let late = late_count(lateness);
-    let share = late_share(lateness);
-    if late as f64 >= EXCEEDANCES_MIN && share >= LATE_SHARE_MIN {
-        say(
-            "LATE_SUBMISSION",
-            Level::Note,
-            format!(
-                "{:.0} % of the operations were submitted over 1 ms after their intended start, at most {} (no free slot, or no processor); response times count from the intended start and include it",
-                share * 100.0,
-                human::time_ns(lateness.max_ns().unwrap_or(0) as f64)
-            ),
-        );
-    }
 }
 
 fn coarse_stamps(cell: &Cell, total: &Interval, say: &mut Say) {

@@ -7,6 +7,7 @@ use crate::repeats;
 use crate::run_verdict::RunVerdict;
 use crate::thresholds;
 use crate::verdict_groups::{self, Group};
+use iodyno_measure::stationarity::mean_rate;
 use iodyno_measure::statistics::batch;
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{
@@ -220,17 +221,13 @@ fn beside(cells: &[&Cell]) -> Vec<String> {
 
 /// The interval of a cell's mean rate from its own intervals, as batches; or the reason for its absence.
 fn within(cell: &Cell, about_bandwidth: bool) -> String {
-    let whole = cell.series.len().saturating_sub(1);
-    let seconds = cell.interval_ns as f64 / 1e9;
     let of = cell.io_kinds();
-    let rates: Vec<f64> = cell.series[..whole]
-        .iter()
-        .map(|i| if about_bandwidth { i.bytes() } else { i.ios(of) } as f64 / seconds)
-        .collect();
-    let Ok(mean) = batch::mean(&rates, LEVEL) else {
+    let amount = |i: &Interval| if about_bandwidth { i.bytes() } else { i.ios(of) };
+    let Some(mean) = mean_rate(cell, amount) else {
+        let whole = cell.window_ns.checked_div(cell.interval_ns).unwrap_or(0);
         let needed = 2 * batch::BATCHES_MIN;
         let intervals = if whole == 1 { "interval" } else { "intervals" };
-        return format!("no interval: {whole} whole {intervals} of the series, it takes {needed}");
+        return format!("no confidence interval: {whole} complete {intervals}, {needed} needed");
     };
     let (low, high) = (rate(cell, mean.interval.low), rate(cell, mean.interval.high));
     // Slow swings make the interval wider by an amount that so short a series can't tell.

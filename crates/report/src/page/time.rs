@@ -1,14 +1,13 @@
 //! Figures of a cell over time: throughput, and latencies as a heat map with percentiles over it.
 
 use super::labels;
-use iodyno_measure::statistics::stalls;
+use iodyno_measure::stationarity::{Stall, Stationarity};
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
 use iodyno_notebook::Run;
 use iodyno_page::figure::{HeatMap, Rule, Span};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
 use iodyno_units::{OpKind, human};
-use std::ops::Range;
 
 /// Columns of a heat map: more are too narrow to see.
 const HEAT_COLUMNS_MAX: usize = 240;
@@ -20,8 +19,6 @@ pub(super) const P50: usize = 1;
 pub(super) const P99: usize = 3;
 /// Colours of the kinds of operation, different from those.
 const KINDS: [usize; 5] = [0, 2, 4, 5, 7];
-/// With fewer whole intervals stalls are not marked.
-const INTERVALS_MIN: usize = 10;
 /// Rates further apart than this do not share an axis: the lower one would use less than half of its panel.
 const RATE_FACTOR_MAX: f64 = 2.0;
 /// Stalls that are marked one by one.
@@ -264,20 +261,15 @@ pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Opti
     Some(HeatMap { x_edges, y_edges, counts, of: "I/Os".to_owned() })
 }
 
-/// Runs of neighbouring whole intervals in which almost no operations completed.
+/// The stalls that the verdict names.
 fn stalled(cell: &Cell) -> Vec<Span> {
-    let (length_ns, rates) = cell.rates_iops();
-    if rates.len() < INTERVALS_MIN {
-        return Vec::new();
-    }
-    let at = |interval: usize| interval as f64 * length_ns as f64 / 1e9;
-    let span = |place: Range<usize>| Span {
-        from: at(place.start),
-        to: at(place.end),
+    let span = |stall: &Stall| Span {
+        from: stall.from_ns as f64 / 1e9,
+        to: stall.to_ns as f64 / 1e9,
         name: "stall".to_owned(),
         tone: Tone::Warning,
     };
-    stalls::stalls(&rates).into_iter().map(span).collect()
+    Stationarity::of(cell).stalls.iter().map(span).collect()
 }
 
 fn summary(cell: &Cell, stalls: usize) -> String {

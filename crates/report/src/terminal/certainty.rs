@@ -1,4 +1,4 @@
-//! The confidence of a table's percentiles: a table of their intervals under it.
+//! The confidence of a table's rates and percentiles: a table of their intervals under it.
 
 use iodyno_measure::statistics::within::Within;
 use iodyno_page::terminal::Style;
@@ -9,14 +9,17 @@ use iodyno_units::human;
 /// A table of more lines is not followed by another of as many.
 const ROWS_MAX: usize = 16;
 
-/// One line: its label, which is clean, and its percentiles by name with their intervals.
+/// One line: its label, which is clean, its mean rate, and its percentiles by name, each with their intervals.
 pub(super) struct Known {
     pub(super) name: String,
+    /// The heading of the rates' column, and the interval in words.
+    pub(super) rate: Option<(&'static str, String)>,
     pub(super) within: Vec<(&'static str, Option<Within>)>,
 }
 
 pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
-    let is_known = |row: &Known| row.within.iter().any(|(_, within)| within.is_some());
+    let is_known =
+        |row: &Known| row.rate.is_some() || row.within.iter().any(|(_, within)| within.is_some());
     if !rows.iter().any(is_known) {
         return Vec::new();
     }
@@ -26,6 +29,12 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
     }
     let mut names = Column::new("95 % intervals", 0);
     let mut operations = Column::new("operations", 4);
+    let mut rates: Vec<Column> = Vec::new();
+    for (heading, _) in rows.iter().filter_map(|row| row.rate.as_ref()) {
+        if !rates.iter().any(|column| column.head == *heading) {
+            rates.push(Column::new(*heading, 0));
+        }
+    }
     let mut percentiles: Vec<Column> = rows[0]
         .within
         .iter()
@@ -39,6 +48,12 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
         operations
             .fields
             .push(count.map_or(Field::Missing, |n| Field::figure(&human::whole(n), Role::Dim)));
+        for column in &mut rates {
+            let own = row.rate.as_ref().filter(|(heading, _)| column.head == *heading);
+            column.fields.push(own.map_or(Field::Missing, |(_, words)| {
+                Field::Text(clean(words, 32, style), Role::Plain)
+            }));
+        }
         for (column, (_, within)) in percentiles.iter_mut().zip(&row.within) {
             column.fields.push(
                 within
@@ -50,6 +65,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
     // Percentiles that no line has are left out.
     percentiles.retain(|c| c.fields.iter().any(|f| !matches!(f, Field::Missing)));
     let mut columns = vec![names, operations];
+    columns.extend(rates);
     columns.extend(percentiles);
     table::fit(&mut columns, style.columns());
     let mut lines = table::lines(&columns, style);
@@ -72,15 +88,18 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
 pub(super) fn between(within: &Within, style: Style) -> String {
     let end = |ns: Option<u64>| ns.map(|ns| human::time_ns(ns as f64));
     let text = match (end(within.low_ns), end(within.high_ns)) {
-        (Some(low), Some(high)) => match (low.split_once(' '), high.split_once(' ')) {
-            (Some((number, unit)), Some((_, other))) if unit == other => {
-                format!("{number} to {high}")
-            }
-            _ => format!("{low} to {high}"),
-        },
+        (Some(low), Some(high)) => range(&low, &high),
         (Some(low), None) => format!("{low} or more"),
         (None, Some(high)) => format!("{high} or less"),
         (None, None) => "unknown".to_owned(),
     };
     clean(&text, 24, style)
+}
+
+/// `76.9 to 77.3 µs`: the unit once where both ends have it.
+pub(super) fn range(low: &str, high: &str) -> String {
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
 }

@@ -8,8 +8,9 @@ use super::certainty::{self, Known};
 use super::spark;
 use super::{Detail, NAME_COLUMNS_MAX, TARGET_COLUMNS_MAX, label_of, name_of, short_label_of};
 use crate::kinds;
+use iodyno_measure::stationarity::mean_rate;
 use iodyno_measure::summary::is_about_bandwidth;
-use iodyno_measure::{Cell, CellKey, KindSummary, Latency, PERCENTILES, Summary};
+use iodyno_measure::{Cell, CellKey, Interval, KindSummary, Latency, PERCENTILES, Summary};
 use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{self, Column, Field};
@@ -126,7 +127,7 @@ fn table(run: &Run, rows: &[Row], style: Style) -> Vec<String> {
     with_remark(lines, &least, style)
 }
 
-/// The confidence of the percentiles, a line for each kind of operation.
+/// The confidence of the rates and percentiles, a line for each kind of operation.
 pub(super) fn certainty(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     let mut rows = Vec::new();
     for cell in cells {
@@ -134,6 +135,7 @@ pub(super) fn certainty(run: &Run, cells: &[&Cell], style: Style) -> Vec<String>
             let shown = [0, 2, 3, 4, 5];
             rows.push(Known {
                 name: format!("{} {}", short_label_of(run, &cell.key, style), kind.kind.name()),
+                rate: mean_rate_of(cell, kind.kind),
                 within: shown
                     .map(|i| (PERCENTILES[i].label, kind.response_time.within[i]))
                     .to_vec(),
@@ -141,6 +143,21 @@ pub(super) fn certainty(run: &Run, cells: &[&Cell], style: Style) -> Vec<String>
         }
     }
     certainty::lines(&rows, style)
+}
+
+/// The interval of the mean rate of one kind of operation: of its throughput where the blocks are large.
+fn mean_rate_of(cell: &Cell, kind: OpKind) -> Option<(&'static str, String)> {
+    let by_bytes = is_about_bandwidth(cell.key.block_bytes()) && kind != OpKind::Flush;
+    let amount = |interval: &Interval| {
+        interval.class(kind).map_or(0, |class| if by_bytes { class.bytes } else { class.ops() })
+    };
+    let interval = mean_rate(cell, amount)?.interval;
+    let (low, high) = (interval.low.max(0.0), interval.high);
+    Some(if by_bytes {
+        ("throughput", certainty::range(&human::throughput(low), &human::throughput(high)))
+    } else {
+        ("IOPS", certainty::range(&human::count(low), &human::count(high)))
+    })
 }
 
 /// The columns of numbers, which all forms share; and those of conditions, which the wide form has.

@@ -448,7 +448,7 @@ fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
         let name = clean(name, NAME_COLUMNS_MAX, style);
         if row.kinds.len() < 2 {
             let within = NINES.iter().map(|n| n.1).zip(row.within.iter().copied()).collect();
-            all.push(Known { name, within });
+            all.push(Known { name, rate: None, within });
             continue;
         }
         for of in &row.kinds {
@@ -456,6 +456,7 @@ fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
             let shown = within.filter(|(p, _)| NINES.iter().any(|(_, label)| *label == p.label));
             all.push(Known {
                 name: format!("{name} {}", of.kind.name()),
+                rate: None,
                 within: shown.map(|(p, within)| (p.label, within)).collect(),
             });
         }

@@ -1,0 +1,366 @@
+//! Whether the throughput of a cell was stationary: stalls, a change of its level, and a periodic swing, with time, length
+//! and size. What follows from them is decided in [`verdict`](crate::verdict); the page draws the same stalls.
+
+use crate::Interval;
+use crate::cell::Cell;
+use crate::statistics::batch::{self, BatchMean};
+use crate::statistics::{change, describe, oscillation, stalls};
+use std::ops::Range;
+
+/// Confidence of the interval of a mean rate.
+const LEVEL: f64 = 0.95;
+/// Fewer operations in the median interval than this say nothing about one without any.
+const OPS_MIN: f64 = 10.0;
+/// Fewer intervals have no median to compare with.
+const INTERVALS_MIN: usize = 5;
+/// Fewer intervals say nothing about a trend.
+const TREND_INTERVALS_MIN: usize = 10;
+/// Points that a series is averaged to before breaks are searched, at most.
+const POINTS_BREAKS: usize = 600;
+/// And before a swing is searched.
+const POINTS_SWING: usize = 2_000;
+/// An operation that takes at least this share of an interval may be a stall within it.
+const WITHIN_INTERVAL_SHARE: f64 = 0.2;
+/// And only if it takes this many times the median.
+const MEDIANS_MIN: f64 = 10.0;
+/// Intervals are slower than others by chance by up to this many standard deviations.
+const CHANCE_DEVIATIONS: f64 = 4.0;
+/// Intervals on either side of a place whose rates are its level.
+const NEIGHBOURS: usize = 6;
+/// The ends of a window differ when their means are this many standard errors apart.
+const ENDS_ERRORS_MIN: f64 = 4.0;
+/// A gradual change of less than this share of the level over the window is none.
+const TREND_SHARE_MIN: f64 = 0.1;
+/// A level that differs from the mean by less than this share is the same.
+const STEP_SHARE_MIN: f64 = 0.05;
+/// Two levels are a step when they are this many standard errors of their difference apart: of all places for it the best
+/// was taken.
+const STEP_ERRORS_MIN: f64 = 8.0;
+/// And hold at least this many intervals each.
+const STEP_INTERVALS_MIN: usize = 4;
+/// A swing with a smaller amplitude, as a share of the level, is noise.
+const SWING_SHARE_MIN: f64 = 0.1;
+
+/// Stalls are regular whose distances deviate from their mean by at most this share.
+const REGULAR_SHARE_MAX: f64 = 0.15;
+
+/// A stretch with next to no completed operations while operations were in flight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stall {
+    /// Start, ns from the start of the window.
+    pub from_ns: u64,
+    /// End, likewise.
+    pub to_ns: u64,
+}
+
+impl Stall {
+    /// Its length, ns.
+    pub const fn length_ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
+}
+
+/// A change of the level within the window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shift {
+    /// Operations a second before it; of a gradual one, at the start of the window.
+    pub before_iops: f64,
+    /// After it; of a gradual one, at the end of the window.
+    pub after_iops: f64,
+    /// When, ns from the start of the window; None for a gradual one.
+    pub at_ns: Option<u64>,
+}
+
+/// A periodic swing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Swing {
+    /// Period, ns.
+    pub period_ns: u64,
+    /// Periods in the window.
+    pub periods: f64,
+    /// Amplitude as a share of the mean rate (0.1 = 10 %).
+    pub amplitude_share: f64,
+}
+
+/// The findings on a cell; see the module.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stationarity {
+    /// Stalls, in order.
+    pub stalls: Vec<Stall>,
+    /// The largest change of the level.
+    pub shift: Option<Shift>,
+    /// A periodic swing.
+    pub swing: Option<Swing>,
+    /// Half the width of the 95 % interval of the mean rate of the intervals without a stall, as a share of that mean.
+    /// None where they are too few.
+    pub reach_share: Option<f64>,
+}
+
+impl Stationarity {
+    /// The findings on `cell`. Changes of the level and swings are not sought where the workload's own times decide the rate,
+    /// as those of a trace do.
+    pub fn of(cell: &Cell) -> Self {
+        let (interval_ns, rates) = cell.rates_iops();
+        if rates.len() < INTERVALS_MIN || interval_ns == 0 {
+            return Self::default();
+        }
+        let series = Series::of(cell, interval_ns, rates);
+        let stalled = series.stalled();
+        let is_free = |i: &usize| !stalled.iter().any(|place| place.contains(i));
+        let kept: Vec<usize> = (0..series.rates.len()).filter(is_free).collect();
+        let undisturbed: Vec<f64> = kept.iter().map(|i| series.rates[*i]).collect();
+        let mean = batch::mean(&undisturbed, LEVEL).ok().filter(|mean| mean.mean > 0.0);
+        let reach_share = mean.map(|mean| mean.interval.half_width() / mean.mean);
+        let stalls = stalled.iter().map(|place| series.stall(place)).collect();
+        if cell.evidence.trace.is_some() {
+            return Self { stalls, reach_share, ..Self::default() };
+        }
+        let shift = shift(&undisturbed);
+        let shift = shift.map(|(shift, place)| Shift {
+            at_ns: place.map(|place| kept[place] as u64 * interval_ns),
+            ..shift
+        });
+        let rate = |i: usize| if is_free(&i) { series.rates[i] } else { series.median };
+        let filled: Vec<f64> = (0..series.rates.len()).map(rate).collect();
+        Self { stalls, shift, swing: swing(&filled, interval_ns), reach_share }
+    }
+
+    /// The time from the start of a stall to that of the next, ns, where four or more come at regular times.
+    pub fn stall_period_ns(&self) -> Option<u64> {
+        let apart = |pair: &[Stall]| (pair[1].from_ns - pair[0].from_ns) as f64;
+        let apart_ns: Vec<f64> = self.stalls.windows(2).map(apart).collect();
+        let mean_ns = describe::mean(&apart_ns);
+        let is_regular = describe::deviation(&apart_ns) <= REGULAR_SHARE_MAX * mean_ns;
+        (apart_ns.len() + 1 >= oscillation::PERIODS_MIN && is_regular).then_some(mean_ns as u64)
+    }
+
+    /// Time of all stalls, ns.
+    pub fn stalled_ns(&self) -> u64 {
+        self.stalls.iter().map(Stall::length_ns).sum()
+    }
+}
+
+/// The mean of a rate of a cell, with its interval from the cell's own intervals as batches; `amount` is what is counted of
+/// each. None for fewer than 20 whole intervals.
+pub fn mean_rate(cell: &Cell, amount: impl Fn(&Interval) -> u64) -> Option<BatchMean> {
+    let whole = cell.window_ns.checked_div(cell.interval_ns)? as usize;
+    let per_second = |i: &Interval| amount(i) as f64 * 1e9 / cell.interval_ns as f64;
+    let rates: Vec<f64> = cell.series.iter().take(whole).map(per_second).collect();
+    batch::mean(&rates, LEVEL).ok()
+}
+
+/// The rates of a cell, and what its operations in flight tell of the intervals.
+struct Series<'a> {
+    cell: &'a Cell,
+    interval_ns: u64,
+    rates: Vec<f64>,
+    median: f64,
+    /// By interval, the longest service time and the sum of all, ns. Empty where intervals were merged.
+    longest_ns: Vec<u64>,
+    in_flight_ns: Vec<u128>,
+}
+
+impl<'a> Series<'a> {
+    fn of(cell: &'a Cell, interval_ns: u64, rates: Vec<f64>) -> Self {
+        let own: &[Interval] = if cell.recorded.is_some() { &[] } else { &cell.series };
+        let longest = |i: &Interval| i.iter().filter_map(|(_, c)| c.service.max_ns()).max();
+        let sum = |i: &Interval| i.iter().map(|(_, c)| c.service.sum_ns()).sum();
+        Self {
+            cell,
+            interval_ns,
+            median: describe::median(&rates),
+            rates,
+            longest_ns: own.iter().map(|i| longest(i).unwrap_or(0)).collect(),
+            in_flight_ns: own.iter().map(sum).collect(),
+        }
+    }
+
+    /// Runs of intervals with a stall in them.
+    fn stalled(&self) -> Vec<Range<usize>> {
+        if self.median * self.interval_ns as f64 / 1e9 < OPS_MIN {
+            return Vec::new();
+        }
+        let mut is_stalled = vec![false; self.rates.len()];
+        for place in stalls::stalls(&self.rates) {
+            if self.was_in_flight(&place) {
+                is_stalled[place].fill(true);
+            }
+        }
+        for place in self.within_intervals() {
+            is_stalled[place].fill(true);
+        }
+        // The intervals in which a stall begins and ends have a part of it.
+        let deviation = self.deviation();
+        let is_low = |i: usize| {
+            self.rates[i] < self.level_around(&(i..i + 1)) - CHANCE_DEVIATIONS * deviation
+        };
+        for i in 0..is_stalled.len() {
+            let follows = i > 0 && is_stalled[i - 1];
+            let precedes = is_stalled.get(i + 1) == Some(&true);
+            if !is_stalled[i] && (follows || precedes) && is_low(i) {
+                is_stalled[i] = true;
+            }
+        }
+        let mut found: Vec<Range<usize>> = Vec::new();
+        for i in (0..is_stalled.len()).filter(|i| is_stalled[*i]) {
+            match found.last_mut() {
+                Some(last) if last.end == i => last.end = i + 1,
+                _ => found.push(i..i + 1),
+            }
+        }
+        found
+    }
+
+    /// Standard deviation of the rates, without outliers: from the median absolute deviation.
+    fn deviation(&self) -> f64 {
+        let mut distances: Vec<f64> = self.rates.iter().map(|r| (r - self.median).abs()).collect();
+        describe::median_in_place(&mut distances) / 0.674_489_75
+    }
+
+    /// The median rate of the intervals around a place: the level may be another one elsewhere.
+    fn level_around(&self, place: &Range<usize>) -> f64 {
+        let before = place.start.saturating_sub(NEIGHBOURS)..place.start;
+        let after = place.end..(place.end + NEIGHBOURS).min(self.rates.len());
+        let is_moving = |rate: &f64| *rate >= stalls::STALL_SHARE * self.median;
+        let around = before.chain(after).map(|i| self.rates[i]).filter(is_moving);
+        let around: Vec<f64> = around.collect();
+        if around.is_empty() { self.median } else { describe::median(&around) }
+    }
+
+    /// Whether operations were in flight for half of these intervals: without, the workload had none to issue.
+    fn was_in_flight(&self, place: &Range<usize>) -> bool {
+        if self.in_flight_ns.is_empty() {
+            return true;
+        }
+        // The operations that a stall held up complete in the interval after it, or are in flight at the window's end.
+        let until = (place.end + 1).min(self.in_flight_ns.len());
+        let mut in_flight_ns: u128 = self.in_flight_ns[place.start..until].iter().sum();
+        if place.end >= self.rates.len() {
+            in_flight_ns += self.cell.resources.carried_out_ns.max(0).unsigned_abs();
+        }
+        2 * in_flight_ns >= place.len() as u128 * u128::from(self.interval_ns)
+    }
+
+    /// Stalls that leave no interval empty: an operation that took long, and as much less was completed meanwhile.
+    fn within_intervals(&self) -> Vec<Range<usize>> {
+        let total = self.cell.total();
+        let medians = total.iter().filter_map(|(_, c)| c.service.quantile_ns(0.5));
+        let Some(median_ns) = medians.max() else { return Vec::new() };
+        let interval_ns = self.interval_ns as f64;
+        let long_ns =
+            (WITHIN_INTERVAL_SHARE * interval_ns).max(MEDIANS_MIN * median_ns as f64) as u64;
+        let deviation = self.deviation();
+        let mut found = Vec::new();
+        for (i, &longest_ns) in self.longest_ns.iter().enumerate().take(self.rates.len()) {
+            if longest_ns < long_ns {
+                continue;
+            }
+            let before = longest_ns.div_ceil(self.interval_ns) as usize;
+            let place = i.saturating_sub(before)..i + 1;
+            let level = self.level_around(&place);
+            let lacks = |i: usize| (1.0 - self.rates[i] / level).max(0.0);
+            let low = |i: &usize| level - self.rates[*i] > CHANCE_DEVIATIONS * deviation;
+            let lost_ns: f64 = place.clone().filter(low).map(|i| lacks(i) * interval_ns).sum();
+            if lost_ns >= 0.5 * longest_ns as f64 {
+                found.extend(place.filter(low).map(|i| i..i + 1));
+            }
+        }
+        found
+    }
+
+    /// The stall of a run of intervals: as long as what they lack takes at the rate around them. It ends with the last of them,
+    /// as far as that completed nothing.
+    fn stall(&self, place: &Range<usize>) -> Stall {
+        let level = self.level_around(place);
+        let lacks = |i: usize| {
+            let share = (1.0 - self.rates[i] / level).clamp(0.0, 1.0);
+            (share * self.interval_ns as f64) as u64
+        };
+        let length_ns: u64 = place.clone().map(lacks).sum();
+        let last = place.end - 1;
+        let is_alone = place.len() == 1;
+        let to_ns = place.end as u64 * self.interval_ns
+            - if is_alone { 0 } else { self.interval_ns - lacks(last) };
+        Stall { from_ns: to_ns.saturating_sub(length_ns), to_ns }
+    }
+}
+
+/// The largest change of the level of `rates`, and the place of a sudden one.
+fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
+    let mean = describe::mean(rates);
+    if rates.len() < TREND_INTERVALS_MIN || mean <= 0.0 {
+        return None;
+    }
+    let each = rates.len().div_ceil(POINTS_BREAKS);
+    let segments = change::segments(&averaged(rates, each));
+    let differs = |s: &change::Segment| (s.mean / mean - 1.0).abs();
+    let largest = segments.iter().map(differs).fold(0.0, f64::max);
+    if segments.len() > 1 && largest > STEP_SHARE_MIN {
+        let jump = |pair: &&[change::Segment]| (pair[1].mean - pair[0].mean).abs();
+        let pair = segments.windows(2).max_by(|a, b| jump(a).total_cmp(&jump(b)))?;
+        let shift = Shift { before_iops: pair[0].mean, after_iops: pair[1].mean, at_ns: None };
+        return Some((shift, Some((pair[1].start * each).min(rates.len() - 1))));
+    }
+    let points = averaged(rates, each);
+    if let Some((shift, place)) = step(&points, mean) {
+        return Some((shift, Some(place * each)));
+    }
+    ends(&points, mean).map(|shift| (shift, None))
+}
+
+/// A gradual change: the first and the last fifth differ beyond doubt.
+fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
+    let fifth = rates.len() / 5;
+    let (first, last) = (&rates[..fifth], &rates[rates.len() - fifth..]);
+    let (before_iops, after_iops) = (describe::mean(first), describe::mean(last));
+    let error = (2.0 * change::noise(rates).long_run() / fifth as f64).sqrt();
+    let apart = (before_iops - after_iops).abs();
+    (apart > TREND_SHARE_MIN * mean && apart > ENDS_ERRORS_MIN * error).then_some(Shift {
+        before_iops,
+        after_iops,
+        at_ns: None,
+    })
+}
+
+/// One step between two levels, where their difference is beyond doubt. The search for any number of breaks takes noise
+/// whose correlation it can't tell in a short series for correlated, and misses it then.
+fn step(rates: &[f64], mean: f64) -> Option<(Shift, usize)> {
+    let n = rates.len();
+    let residual = |split: usize| {
+        let (a, b) = rates.split_at(split);
+        let of = |part: &[f64]| describe::deviation(part).powi(2) * (part.len() - 1) as f64;
+        of(a) + of(b)
+    };
+    let split = (STEP_INTERVALS_MIN..=n.checked_sub(STEP_INTERVALS_MIN)?)
+        .min_by(|a, b| residual(*a).total_cmp(&residual(*b)))?;
+    let (before, after) = rates.split_at(split);
+    let (before_iops, after_iops) = (describe::mean(before), describe::mean(after));
+    let levels = [(before, before_iops), (after, after_iops)];
+    let rests = levels.iter().flat_map(|(part, level)| part.iter().map(move |rate| rate - level));
+    let rest: Vec<f64> = rests.collect();
+    let rho = describe::autocorrelation(&rest, 1).unwrap_or(0.0).clamp(0.0, 0.95);
+    let each = 1.0 / before.len() as f64 + 1.0 / after.len() as f64;
+    let error = describe::deviation(&rest) * (each * (1.0 + rho) / (1.0 - rho)).sqrt();
+    let apart = (before_iops - after_iops).abs();
+    let is_step = apart > TREND_SHARE_MIN * mean && apart > STEP_ERRORS_MIN * error;
+    is_step.then_some((Shift { before_iops, after_iops, at_ns: None }, split))
+}
+
+fn swing(rates: &[f64], interval_ns: u64) -> Option<Swing> {
+    let each = rates.len().div_ceil(POINTS_SWING);
+    let points = averaged(rates, each);
+    let mean = describe::mean(&points);
+    let found = oscillation::oscillation(&points)?;
+    let amplitude_share = found.amplitude / mean;
+    let swing = Swing {
+        period_ns: (found.period * (each as u64 * interval_ns) as f64) as u64,
+        periods: points.len() as f64 / found.period,
+        amplitude_share,
+    };
+    (mean > 0.0 && amplitude_share >= SWING_SHARE_MIN).then_some(swing)
+}
+
+/// The means of `each` neighbours; a rest of fewer is left out.
+fn averaged(values: &[f64], each: usize) -> Vec<f64> {
+    values.chunks_exact(each.max(1)).map(describe::mean).collect()
+}

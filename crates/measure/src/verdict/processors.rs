@@ -1,0 +1,117 @@
+//! Whether the workers had a processor whenever they could have used one.
+
+use super::generator::{late_count, late_share};
+use super::{Level, Say};
+use crate::cell::Cell;
+use crate::histogram::EXCEEDANCES_MIN;
+use iodyno_units::human;
+
+/// Closed loop: a worker that lacked a processor for this share of the window issued as much less.
+const CLOSED_SHARE_MAX: f64 = 0.05;
+/// Open loop: about as large a share of the operations is late, so the 99th percentile is that of the waits.
+const OPEN_SHARE_MAX: f64 = 0.01;
+/// Below this share only the highest percentiles hold waits.
+const SHARE_MIN: f64 = 0.005;
+/// Late operations are reported from this share of all on.
+const LATE_SHARE_MIN: f64 = 0.01;
+/// A queue of slots that is this full on average has none free when many operations are due at once.
+const FULL_SHARE_MIN: f64 = 0.5;
+
+/// Waits for a processor, and late submissions by their cause.
+pub(super) fn processors(cell: &Cell, say: &mut Say) {
+    let worst = cell.resources.most_starved(cell.window_ns);
+    let worst = worst.filter(|(_, share)| *share >= SHARE_MIN && !cell.evidence.virtual_time);
+    if let Some((worker, share)) = worst {
+        starved(cell, worker, share, say);
+    }
+    late_submission(cell, worst.map_or(0.0, |(_, share)| share), say);
+}
+
+fn starved(cell: &Cell, worker: usize, share: f64, say: &mut Say) {
+    let is_open = cell.key.offered_iops.is_some();
+    let limit = if is_open { OPEN_SHARE_MAX } else { CLOSED_SHARE_MAX };
+    let (level, spoils) = match (share >= limit, is_open) {
+        (true, false) => (
+            Level::Warning,
+            "the rate and all percentiles are this machine's as much as the storage's",
+        ),
+        (true, true) => (
+            Level::Warning,
+            "response times and percentiles are this machine's as much as the storage's",
+        ),
+        (false, _) => (Level::Note, "the highest percentiles may hold these waits"),
+    };
+    let workers = cell.resources.run_delay.len();
+    let who = if workers > 1 {
+        format!("worker {} of {workers}, the worst,", worker + 1)
+    } else {
+        "the worker".to_owned()
+    };
+    let waited_ns = cell.resources.run_delay[worker].starved_ns();
+    let pressure = cell.evidence.conditions.as_ref().and_then(|c| c.processor_pressure);
+    let pressure = pressure.filter(|pressure| *pressure > 0.1).map_or(String::new(), |pressure| {
+        format!(
+            "; on this machine something waited for a processor {:.0} % of the time",
+            pressure * 100.0
+        )
+    });
+    say(
+        "STARVED",
+        level,
+        format!(
+            "{who} could have run for {} of {} and had no processor ({:.1} %){}{pressure}: {spoils}; stop other programs, or use fewer --threads or other --cpus",
+            human::time_ns(waited_ns as f64),
+            human::duration_ns(cell.window_ns),
+            share * 100.0,
+            worst_interval(cell)
+        ),
+    );
+}
+
+/// The interval in which workers waited most, where it stands out.
+fn worst_interval(cell: &Cell) -> String {
+    let waited = &cell.resources.starved_by_interval_ns;
+    let total_ns: u64 = waited.iter().sum();
+    let intervals = cell.window_ns.div_ceil(cell.interval_ns.max(1));
+    let worst = waited.iter().enumerate().max_by_key(|(_, ns)| **ns);
+    match worst {
+        Some((index, ns)) if intervals > 4 && 3 * total_ns < intervals * ns => {
+            let at = |index: usize| index as f64 * cell.interval_ns as f64 / 1e9;
+            format!(
+                ", {:.0} % of that from {:.1} to {:.1} s",
+                100.0 * *ns as f64 / total_ns.max(1) as f64,
+                at(index),
+                at(index + 1)
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+/// Operations that were submitted late: for want of a processor, or of a free slot.
+fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
+    let Some(lateness) = &cell.lateness else { return };
+    let share = late_share(lateness);
+    if (late_count(lateness) as f64) < EXCEEDANCES_MIN || share < LATE_SHARE_MIN {
+        return;
+    }
+    let workers = cell.resources.run_delay.len().max(1) as f64;
+    let slots = f64::from(cell.key.depth) * f64::from(cell.key.threads.max(1));
+    let is_full = cell.oio_mean() >= FULL_SHARE_MIN * slots;
+    let why = if starved_share * workers >= share / 4.0 {
+        "no processor was free for the workers"
+    } else if is_full {
+        "all slots were in use; more --depth or --threads has more"
+    } else {
+        "all slots were in use during bursts or stalls; more --depth or --threads has more"
+    };
+    say(
+        "LATE_SUBMISSION",
+        Level::Note,
+        format!(
+            "{:.0} % of the operations were submitted over 1 ms after their intended start, at most {}: {why}; response times count from the intended start and include it",
+            share * 100.0,
+            human::time_ns(lateness.max_ns().unwrap_or(0) as f64)
+        ),
+    );
+}

@@ -1,0 +1,126 @@
+//! Whether the throughput was stationary: a mean over a window in which it was not is of no one state of the target.
+
+use super::{Level, Say};
+use crate::cell::{Cell, Ended, Role};
+use crate::stationarity::{Shift, Stall, Stationarity, Swing};
+use iodyno_units::human;
+
+/// Stalls below this share of the window change the mean by less than other runs do.
+const STALLED_SHARE_MIN: f64 = 0.02;
+/// From this number on stalls are a property of the target, which a mean and its interval include.
+const STALLS_MANY: usize = 10;
+/// But not where they are more than this share of the window.
+const STALLED_SHARE_MAX: f64 = 0.1;
+/// A swing may change the mean by this share by where in its period the window begins and ends.
+const PHASE_SHARE_MAX: f64 = 0.02;
+
+/// Stalls, changes of the level and swings. A method judges the steady state over its rounds itself; its cells are told their
+/// stalls alone.
+pub(super) fn stationarity(cell: &Cell, say: &mut Say) {
+    let place = cell.key.place.as_ref();
+    let is_preparation = place.is_some_and(|place| place.role == Role::Prepare);
+    if is_preparation || matches!(cell.ended, Ended::Running | Ended::Settled) {
+        return;
+    }
+    let found = Stationarity::of(cell);
+    if !found.stalls.is_empty() {
+        stalls(cell, &found, say);
+    }
+    if place.is_some() {
+        return;
+    }
+    if let Some(shift) = &found.shift {
+        say("TREND", Level::Warning, trend(cell, shift));
+    }
+    if let Some(swing) = &found.swing {
+        // A sine over n periods and a part of one has a mean of at most 1/(n π) of its amplitude.
+        let of_mean = swing.amplitude_share / (std::f64::consts::PI * swing.periods.max(1.0));
+        let level = if of_mean > PHASE_SHARE_MAX { Level::Warning } else { Level::Note };
+        say("PERIODIC", level, periodic(swing, level));
+    }
+}
+
+fn stalls(cell: &Cell, found: &Stationarity, say: &mut Say) {
+    let share = found.stalled_ns() as f64 / cell.window_ns.max(1) as f64;
+    let count = found.stalls.len();
+    let changes_mean = share >= STALLED_SHARE_MIN.max(found.reach_share.unwrap_or(0.0));
+    let is_rare = count < STALLS_MANY;
+    let level = if changes_mean && (is_rare || share > STALLED_SHARE_MAX) {
+        Level::Warning
+    } else {
+        Level::Note
+    };
+    let longest = found.stalls.iter().max_by_key(|stall| stall.length_ns());
+    let Some(longest) = longest else { return };
+    let whole = human::duration_ns(cell.window_ns);
+    let span = |stall: &Stall| {
+        format!("{:.1} to {:.1} s", stall.from_ns as f64 / 1e9, stall.to_ns as f64 / 1e9)
+    };
+    let what = if count == 1 {
+        format!(
+            "next to nothing completed for {} of {whole} ({} of the window, {})",
+            human::duration_ns(longest.length_ns()),
+            percent(share),
+            span(longest)
+        )
+    } else {
+        let period = found.stall_period_ns();
+        let every = period.map_or(String::new(), |ns| format!(" every {}", human::duration_ns(ns)));
+        format!(
+            "next to nothing completed in {count} stalls{every}, {} of {whole} ({}), the longest {} ({})",
+            human::duration_ns(found.stalled_ns()),
+            percent(share),
+            human::duration_ns(longest.length_ns()),
+            span(longest)
+        )
+    };
+    let rate = cell.iops() / (1.0 - share).max(0.01);
+    say(
+        "STALL",
+        level,
+        format!(
+            "{what}; {}/s without; percentiles hide this, see max and the series; {}",
+            human::count(rate),
+            if level == Level::Warning {
+                "find the cause (kernel log, other load, limits), or measure longer"
+            } else {
+                "too short to change the mean"
+            }
+        ),
+    );
+}
+
+fn trend(cell: &Cell, shift: &Shift) -> String {
+    let change = shift.after_iops / shift.before_iops.max(f64::MIN_POSITIVE) - 1.0;
+    let verb = if change < 0.0 { "fell" } else { "rose" };
+    let (before, after) = (human::count(shift.before_iops), human::count(shift.after_iops));
+    let when = match shift.at_ns {
+        Some(at_ns) => format!("at {:.1} s", at_ns as f64 / 1e9),
+        None => "gradually over the window".to_owned(),
+    };
+    let settles = if cell.evidence.virtual_time { "a longer --ramp" } else { "--ramp and --time" };
+    format!(
+        "throughput {verb} from {before}/s to {after}/s {when}: the mean is of no one state; measure longer, after a warm-up ({settles}), and look for a burst that ends, heat or other load"
+    )
+}
+
+fn periodic(swing: &Swing, level: Level) -> String {
+    let remedy = if level == Level::Warning {
+        format!(
+            "the mean depends on where the window begins: measure for {} or longer",
+            human::duration_ns(20 * swing.period_ns)
+        )
+    } else {
+        "the mean covers whole periods, and percentiles mix both phases".to_owned()
+    };
+    format!(
+        "throughput swings by ± {} with a period of {} ({:.0} in the window); {remedy}",
+        percent(swing.amplitude_share),
+        human::duration_ns(swing.period_ns),
+        swing.periods
+    )
+}
+
+fn percent(share: f64) -> String {
+    if share < 0.01 { format!("{:.1} %", 100.0 * share) } else { format!("{:.0} %", 100.0 * share) }
+}

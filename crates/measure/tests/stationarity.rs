@@ -1,0 +1,234 @@
+//! The verdicts on stationarity as a detector: simulated closed loops with and without disturbances. Each trap must be seen,
+//! and honest targets must pass, over many seeds.
+
+use iodyno_measure::stationarity::Stationarity;
+use iodyno_measure::verdict::judge;
+use iodyno_measure::{Cell, Interval, Level};
+use iodyno_units::{OpKind, rng};
+use std::collections::BinaryHeap;
+
+const MS: u64 = 1_000_000;
+const INTERVAL_NS: u64 = 100 * MS;
+/// The codes of this question.
+const CODES: [&str; 3] = ["STALL", "TREND", "PERIODIC"];
+
+/// A simulated target and its load: what an operation takes that starts at a time, ns.
+struct Simulated<'a> {
+    depth: u32,
+    window_ns: u64,
+    service_ns: &'a dyn Fn(u64, &mut dyn FnMut() -> f64) -> u64,
+    think_ns: u64,
+}
+
+impl Simulated<'_> {
+    /// The cell of a closed loop against it.
+    fn cell(&self, seed: u64) -> Cell {
+        let mut random = rng::stream(seed, "simulated target", 0);
+        let mut draw = || rng::unit_open_closed(&mut random);
+        let count = self.window_ns.div_ceil(INTERVAL_NS) as usize;
+        let mut series = vec![Interval::default(); count];
+        let mut cell =
+            Cell { window_ns: self.window_ns, interval_ns: INTERVAL_NS, ..Cell::default() };
+        let mut ends: BinaryHeap<std::cmp::Reverse<(u64, u64)>> = BinaryHeap::new();
+        for _ in 0..self.depth {
+            let start_ns = (draw() * MS as f64) as u64;
+            let takes = (self.service_ns)(start_ns, &mut draw);
+            ends.push(std::cmp::Reverse((start_ns + takes, start_ns)));
+        }
+        while let Some(std::cmp::Reverse((end_ns, start_ns))) = ends.pop() {
+            let until_ns = end_ns.min(self.window_ns);
+            cell.resources.outstanding_area_ns += u128::from(until_ns.saturating_sub(start_ns));
+            if end_ns >= self.window_ns {
+                let within = self.window_ns.saturating_sub(start_ns);
+                cell.resources.carried_out_ns += i128::from(within);
+                continue;
+            }
+            let class = series[(end_ns / INTERVAL_NS) as usize].class_mut(OpKind::Read);
+            class.service.record(end_ns - start_ns);
+            class.bytes += 4096;
+            let next_ns = end_ns + self.think_ns;
+            let takes = (self.service_ns)(next_ns, &mut draw);
+            ends.push(std::cmp::Reverse((next_ns + takes, next_ns)));
+        }
+        cell.series = series;
+        cell.key.depth = self.depth;
+        cell
+    }
+}
+
+/// Exponential times of this mean, ns.
+fn exponential(mean_ns: f64, draw: &mut dyn FnMut() -> f64) -> u64 {
+    (-mean_ns * draw().ln()).max(1000.0) as u64
+}
+
+fn said(cell: &Cell) -> Vec<(String, Level)> {
+    let verdicts = judge(cell).into_iter().filter(|v| CODES.contains(&v.code.as_str()));
+    verdicts.map(|v| (v.code, v.level)).collect()
+}
+
+/// The share of `trials` seeds for which `holds`.
+fn share(trials: u64, of: &Simulated<'_>, holds: impl Fn(&Cell) -> bool) -> f64 {
+    (0..trials).filter(|seed| holds(&of.cell(*seed))).count() as f64 / trials as f64
+}
+
+/// A stall of this length at this time: what is in flight, or starts, ends after it.
+fn stall(from_ns: u64, length_ns: u64, start_ns: u64, takes_ns: u64) -> u64 {
+    let to_ns = from_ns + length_ns;
+    if start_ns < to_ns && start_ns + takes_ns > from_ns {
+        to_ns - start_ns + takes_ns
+    } else {
+        takes_ns
+    }
+}
+
+#[test]
+fn stalls_are_seen_with_their_time_and_length() {
+    for (depth, mean_ns, window_ns, length_ns) in [
+        (1, 1e5, 3_000, 1_000),
+        (1, 1e5, 1_000, 238),
+        (16, 4e5, 3_000, 400),
+        (1, 1e5, 2_000, 90),
+        (32, 1e6, 10_000, 700),
+        (1, 5e6, 30_000, 1_500),
+    ] {
+        let (from_ns, length_ns) = (window_ns * MS * 2 / 5 + 37 * MS, length_ns * MS);
+        let target = Simulated {
+            depth,
+            window_ns: window_ns * MS,
+            service_ns: &|at, draw| stall(from_ns, length_ns, at, exponential(mean_ns, draw)),
+            think_ns: 0,
+        };
+        let found = share(30, &target, |cell| {
+            let of = Stationarity::of(cell);
+            let [one] = of.stalls.as_slice() else { return false };
+            let tolerance = INTERVAL_NS / 2 + length_ns / 10;
+            one.length_ns().abs_diff(length_ns) < tolerance
+                && one.from_ns.abs_diff(from_ns) < INTERVAL_NS
+                && said(cell) == [("STALL".to_owned(), Level::Warning)]
+        });
+        assert!(found >= 0.9, "depth {depth}, {length_ns} ns of {window_ns} ms: {found}");
+    }
+    // A stall that has not ended when the window does.
+    let target = Simulated {
+        depth: 4,
+        window_ns: 2_000 * MS,
+        service_ns: &|at, draw| stall(1_500 * MS, 900 * MS, at, exponential(1e5, draw)),
+        think_ns: 0,
+    };
+    assert!(said(&target.cell(1)).contains(&("STALL".to_owned(), Level::Warning)));
+}
+
+/// One of 60 s that takes 0.3 s changes no figure: a note. Ten of them are the target's own.
+#[test]
+fn stalls_that_change_no_figure_are_notes() {
+    let short = Simulated {
+        depth: 8,
+        window_ns: 60_000 * MS,
+        service_ns: &|at, draw| stall(20_000 * MS, 300 * MS, at, exponential(1e6, draw)),
+        think_ns: 0,
+    };
+    assert_eq!(said(&short.cell(3)), [("STALL".to_owned(), Level::Note)]);
+    let often = Simulated {
+        service_ns: &|at, draw| {
+            let from_ns = at / (3_700 * MS) * (3_700 * MS) + (at / (3_700 * MS) * 701 % 1_900) * MS;
+            stall(from_ns, 250 * MS, at, exponential(1e6, draw))
+        },
+        ..short
+    };
+    let found = said(&often.cell(4));
+    assert!(found.contains(&("STALL".to_owned(), Level::Note)), "{found:?}");
+    assert!(found.iter().all(|(_, level)| *level == Level::Note), "{found:?}");
+}
+
+#[test]
+fn changes_of_the_level_are_seen() {
+    let window_ns = 5_000 * MS;
+    let burst = |at: u64| if at < 3_100 * MS { 1e5 } else { 1.6e5 };
+    let ramp = |at: u64| 1e5 * (1.0 + 0.35 * at as f64 / window_ns as f64);
+    let warm_up = |at: u64| 1e5 * (1.0 + 1.5 * (-(at as f64) / (700.0 * MS as f64)).exp());
+    let levels: [(&str, &dyn Fn(u64) -> f64); 3] =
+        [("a burst that ends", &burst), ("a ramp", &ramp), ("a warm-up", &warm_up)];
+    for (name, mean_ns) in levels {
+        for depth in [1, 16] {
+            let target = Simulated {
+                depth,
+                window_ns,
+                service_ns: &|at, draw| exponential(mean_ns(at) * f64::from(depth), draw),
+                think_ns: 0,
+            };
+            let found = share(30, &target, |cell| {
+                said(cell).contains(&("TREND".to_owned(), Level::Warning))
+            });
+            assert!(found >= 0.9, "{name}, depth {depth}: {found}");
+        }
+    }
+}
+
+#[test]
+fn swings_are_seen_with_their_period() {
+    let swing = |at: u64, draw: &mut dyn FnMut() -> f64| {
+        let phase = at as f64 / (1_000.0 * MS as f64) * std::f64::consts::TAU;
+        exponential(1e5 / (1.0 + 0.3 * phase.sin()), draw)
+    };
+    let target = Simulated { depth: 1, window_ns: 20_000 * MS, service_ns: &swing, think_ns: 0 };
+    let found = share(20, &target, |cell| {
+        let period_ns = Stationarity::of(cell).swing.map_or(0, |swing| swing.period_ns);
+        period_ns.abs_diff(1_000 * MS) < 50 * MS
+            && said(cell) == [("PERIODIC".to_owned(), Level::Note)]
+    });
+    assert!(found >= 0.9, "{found}");
+    let short = Simulated { window_ns: 4_500 * MS, ..target };
+    let found =
+        share(20, &short, |cell| said(cell).contains(&("PERIODIC".to_owned(), Level::Warning)));
+    assert!(found >= 0.8, "four and a half periods have no mean: {found}");
+}
+
+/// Honest targets: no verdict of this question, over seeds.
+#[test]
+fn steady_targets_pass() {
+    let heavy = |_: u64, draw: &mut dyn FnMut() -> f64| {
+        let tail = draw() < 0.002;
+        exponential(if tail { 5e6 } else { 8e4 }, draw)
+    };
+    let plain = |_: u64, draw: &mut dyn FnMut() -> f64| exponential(1e5, draw);
+    let slow = |_: u64, draw: &mut dyn FnMut() -> f64| exponential(2e6, draw);
+    let constant = |_: u64, _: &mut dyn FnMut() -> f64| 80_000;
+    let disk = |_: u64, draw: &mut dyn FnMut() -> f64| 4 * MS + exponential(4e6, draw);
+    // A level that wanders: each 700 ms another mean within ± 4 %.
+    let wandering = |at: u64, draw: &mut dyn FnMut() -> f64| {
+        let level = (at / (700 * MS)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+        exponential(8e5 * (0.96 + 0.08 * level as f64 / 255.0), draw)
+    };
+    // A flush each second holds writes up for 12 ms.
+    let flushes = |at: u64, draw: &mut dyn FnMut() -> f64| {
+        stall(at / (1_000 * MS) * (1_000 * MS) + 500 * MS, 12 * MS, at, exponential(5e5, draw))
+    };
+    type Service<'a> = &'a dyn Fn(u64, &mut dyn FnMut() -> f64) -> u64;
+    let targets: [(&str, u32, u64, u64, Service<'_>); 9] = [
+        ("exponential, depth 1", 1, 3_000, 0, &plain),
+        ("exponential, depth 32", 32, 3_000, 0, &slow),
+        ("exponential, a minute", 4, 60_000, 0, &slow),
+        ("a heavy tail", 1, 3_000, 0, &heavy),
+        ("constant", 1, 3_000, 0, &constant),
+        ("a disk", 1, 10_000, 0, &disk),
+        ("a wandering level", 8, 10_000, 0, &wandering),
+        ("flushes", 4, 10_000, 0, &flushes),
+        // Nothing is in flight for most of the time: gaps are the workload's.
+        ("think time", 1, 10_000, 9 * MS, &plain),
+    ];
+    for (name, depth, window_ms, think_ns, service_ns) in targets {
+        let target =
+            Simulated { depth, window_ns: window_ms * MS, service_ns: &service_ns, think_ns };
+        let alarms = share(40, &target, |cell| !said(cell).is_empty());
+        assert!(alarms <= 0.05, "{name}: {alarms}");
+    }
+    // Pauses of a workload that are longer than intervals, with nothing in flight.
+    let paused =
+        Simulated { depth: 1, window_ns: 10_000 * MS, service_ns: &|_, _| 100_000, think_ns: 0 };
+    let mut cell = paused.cell(0);
+    for index in (0..100).filter(|index| index % 10 < 3) {
+        cell.series[index] = Interval::default();
+    }
+    cell.evidence.trace = Some("a trace with pauses".to_owned());
+    assert_eq!(said(&cell), []);
+}
