@@ -29,6 +29,8 @@ const CHANCE_DEVIATIONS: f64 = 4.0;
 const NEIGHBOURS: usize = 6;
 /// The ends of a window differ when their means are this many standard errors apart.
 const ENDS_ERRORS_MIN: f64 = 4.0;
+/// And the noise of the rates may make a mean less certain than independent rates do by this factor of the variance.
+const MEMORY_MAX: f64 = 8.0;
 /// A gradual change of less than this share of the level over the window is none.
 const TREND_SHARE_MIN: f64 = 0.1;
 /// A level that differs from the mean by less than this share is the same.
@@ -313,7 +315,11 @@ fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
     let fifth = rates.len() / 5;
     let (first, last) = (&rates[..fifth], &rates[rates.len() - fifth..]);
     let (before_iops, after_iops) = (describe::mean(first), describe::mean(last));
-    let error = (2.0 * change::noise(rates).long_run() / fifth as f64).sqrt();
+    // A trend looks like noise with a long memory: what makes more of the variance than this is taken for a trend.
+    let noise = change::noise(rates);
+    let alone = noise.variance * (1.0 - noise.rho);
+    let variance = noise.long_run().min(MEMORY_MAX * alone);
+    let error = (2.0 * variance / fifth as f64).sqrt();
     let apart = (before_iops - after_iops).abs();
     (apart > TREND_SHARE_MIN * mean && apart > ENDS_ERRORS_MIN * error).then_some(Shift {
         before_iops,
