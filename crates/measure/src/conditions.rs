@@ -6,6 +6,19 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A limit on the I/O of this process that a control group sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoLimit {
+    /// The file that holds it, and the device.
+    pub source: String,
+    /// It is about reads, rather than writes.
+    pub is_of_reads: bool,
+    /// It counts bytes, rather than operations.
+    pub is_of_bytes: bool,
+    /// Bytes or operations a second.
+    pub per_s: u64,
+}
+
 /// The conditions; see the module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -49,6 +62,8 @@ pub struct Conditions {
     pub write_cache: Option<String>,
     /// Share (0 to 1) of the file system that is in use.
     pub file_system_used: Option<f64>,
+    /// Limits of control groups on this process's I/O to the target's devices.
+    pub io_limits: Vec<IoLimit>,
     /// Interrupts of the device, meanwhile.
     pub interrupts: Option<u64>,
     /// The largest share (0 to 1) of them that one processor took.

@@ -31,7 +31,7 @@ pub mod verification;
 pub use cell::{
     Cell, CellKey, Ended, Place, Recorded, Resources, Role, RunDelay, Scheduling, StampQuality,
 };
-pub use conditions::Conditions;
+pub use conditions::{Conditions, IoLimit};
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
 pub use evidence::{Busy, Evidence, Hung, Preparation, RankEvidence, Spent, SpentOf};

@@ -12,6 +12,7 @@ mod conditions;
 mod emulated;
 mod ending;
 mod generator;
+mod limit;
 mod others;
 mod processors;
 mod ranks;
@@ -44,6 +45,7 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
     stationarity::stationarity(cell, &mut say);
     generator::generator(cell, &total, &mut say);
     processors::processors(cell, &mut say);
+    limit::limit(cell, &total, &mut say);
     storage::storage(cell, &total, &mut say);
     target::target(cell, &total, &mut say);
     verification::verification(cell, &mut say);

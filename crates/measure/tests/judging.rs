@@ -2,8 +2,8 @@
 
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{
-    Cell, Conditions, Coverage, Ended, ErrorKind, Finding, Histogram, Interval, Level, Reached,
-    Storage, Verification,
+    Cell, Conditions, Coverage, Ended, ErrorKind, Finding, Histogram, Interval, IoLimit, Level,
+    Reached, RunDelay, Storage, Verification,
 };
 use iodyno_units::OpKind;
 
@@ -29,6 +29,11 @@ fn sound() -> Cell {
     cell.evidence.generator_ceiling_iops = Some(1e7);
     cell.evidence.cpus = 2;
     cell
+}
+
+/// A worker that waited for a processor for so many ms in 100 waits.
+fn waited(ms: u64) -> Vec<RunDelay> {
+    vec![RunDelay { waited_ns: ms * 1_000_000 + 100 * 20_000, waits: 100 }]
 }
 
 fn codes(cell: &Cell) -> Vec<String> {
@@ -283,6 +288,16 @@ fn each_rule_fires_on_its_own_evidence() {
             c.series[0].class_mut(OpKind::Read).service.record(stalled_ns);
             c.resources.outstanding_area_ns += u128::from(stalled_ns);
         }),
+        ("STARVED", Level::Note, |c| c.resources.run_delay = waited(30)),
+        ("STARVED", Level::Warning, |c| c.resources.run_delay = waited(120)),
+        ("LIMITED", Level::Warning, |c| {
+            around(c).io_limits.push(IoLimit {
+                source: "/box/io.max, 8:0 riops".into(),
+                is_of_reads: true,
+                is_of_bytes: false,
+                per_s: 10_500,
+            });
+        }),
         ("STOLEN_CPU", Level::Note, |c| c.evidence.steal_share = Some(0.1)),
         ("THROTTLED", Level::Warning, |c| around(c).processor_throttles = Some(1)),
         ("GOVERNOR", Level::Note, |c| around(c).governor = Some("performance,powersave".into())),
@@ -428,4 +443,53 @@ fn cells_merge_in_any_order() {
     assert_eq!(a.total(), b.total());
     assert_eq!((a.window_ns, a.stamps, a.oio_mean()), (b.window_ns, b.stamps, b.oio_mean()));
     assert_eq!(a.total().ops(), 40_001);
+}
+
+/// Wake-ups take some microseconds each on an idle machine: 20 000 of them are nobody's fault. In an open loop each wait makes
+/// what is due meanwhile late, so less spoils its percentiles.
+#[test]
+fn waits_for_a_processor_are_judged_by_what_they_spoil() {
+    let mut cell = sound();
+    cell.resources.run_delay = vec![RunDelay { waited_ns: 200_000_000, waits: 20_000 }];
+    assert_eq!(said(&cell, "STARVED"), None);
+    cell.resources.run_delay = waited(60);
+    assert!(said(&cell, "STARVED").unwrap().contains("the highest percentiles"));
+    cell.key.offered_iops = Some(10_000.0);
+    let open = said(&cell, "STARVED").unwrap();
+    assert!(open.contains("response times and percentiles are this machine's"), "{open}");
+    cell.resources.run_delay.push(RunDelay { waited_ns: 500_000_000, waits: 100 });
+    let worst = said(&cell, "STARVED").unwrap();
+    assert!(
+        worst.starts_with("worker 2 of 2, the worst, could have run for 498 ms of 2 s"),
+        "{worst}"
+    );
+}
+
+/// A token bucket behind the device's interface: a round rate, even, with long waits. A device that is as even without waits, or
+/// at another rate, is none.
+#[test]
+fn a_limit_from_outside_is_known_by_its_fingerprint() {
+    let cell = |per_interval: u64, slow_ns: u64| {
+        let mut cell = sound();
+        (cell.interval_ns, cell.window_ns) = (100_000_000, 3_000_000_000);
+        let mut interval = Interval::default();
+        let class = interval.class_mut(OpKind::Read);
+        class.bytes = per_interval * 4096;
+        class.service.record_n(100_000, per_interval / 2);
+        class.service.record_n(slow_ns, per_interval - per_interval / 2);
+        cell.series = vec![interval; 30];
+        let total = cell.total();
+        let sum_ns = total.class(OpKind::Read).unwrap().service.sum_ns();
+        cell.resources.outstanding_area_ns = sum_ns;
+        cell
+    };
+    let limited = said(&cell(300, 9_000_000), "LIMITED").unwrap();
+    assert!(limited.contains("3.00 k/s, even to 0.0 %"), "{limited}");
+    assert!(said(&cell(1221, 9_000_000), "LIMITED").unwrap().contains("50.0 MB/s"));
+    for honest in [cell(300, 150_000), cell(337, 9_000_000)] {
+        assert_eq!(said(&honest, "LIMITED"), None);
+    }
+    let mut open = cell(300, 9_000_000);
+    open.key.offered_iops = Some(3_000.0);
+    assert_eq!(said(&open, "LIMITED"), None, "the schedule sets the rate");
 }

@@ -4,7 +4,12 @@
 //! The first cell is the workload as it is, in a closed loop: its rate is the target's capacity for it. Each further cell
 //! offers a rate in open loop, where response time counts from the intended start, and so includes the queue before a
 //! target that can't follow. Rates are bisected between the highest that held the limit and the lowest that did not,
-//! which at first are none and the capacity.
+//! which at first are none and the capacity. One cell may come out otherwise than the next of its rate: a rate fails by two
+//! of three cells, and the answer is repeated until two of three hold it (`rate_search/course.rs`).
+
+mod course;
+
+pub(crate) use course::{Course, Outcome};
 
 use crate::completed_step::Figures;
 use crate::grid::Grid;
@@ -18,10 +23,13 @@ use serde::{Deserialize, Serialize};
 
 /// The search ends when the rates that hold and those that do not are this near, as a share of the lower one.
 const PRECISION_SHARE: f64 = 0.02;
-/// The most cells after the first: enough to get from the capacity to a thousandth of it, and to the precision there.
-pub(crate) const PROBES_MAX: u32 = 16;
+/// The most cells after the first: enough to get from the capacity to a thousandth of it, and to the precision there, with
+/// repeats.
+pub(crate) const PROBES_MAX: u32 = 40;
 /// No rate below this share of the capacity is tried.
 const LEAST_SHARE: f64 = 0.001;
+/// A rate that completes less than this share of what was offered is beyond what repeats can change.
+const OVERLOAD_SHARE: f64 = 0.9;
 /// A rate is offered for certain where at least this share of it completed.
 const MET_SHARE: f64 = 0.98;
 
@@ -113,80 +121,54 @@ pub struct RateSearch {
     pub limit: LatencyLimit,
 }
 
-/// What the finished cells of a search tell, in rates of all targets together.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bracket {
-    /// The rate of the closed loop, operations of all kinds a second, as an offered rate counts them.
-    pub(crate) capacity_iops: f64,
-    /// The highest rate that held; 0 for none yet.
-    pub(crate) holds_iops: f64,
-    /// The lowest rate that did not; the capacity, before one was found.
-    pub(crate) fails_iops: f64,
-    /// That rate was tried.
-    pub(crate) has_failed: bool,
-    /// A rate that was met, in a cell with too few operations to know its latency; and the time, ns, in which there
-    /// would have been enough.
-    pub(crate) unknown: Option<(f64, u64)>,
-}
-
 impl RateSearch {
-    /// Whether a rate is met and the latency under the limit.
-    pub(crate) fn holds(&self, rate_iops: f64, figures: &Figures) -> bool {
-        figures.summary.ops_per_s >= MET_SHARE * rate_iops
-            && self.limit.of(figures).is_some_and(|ns| ns < self.limit.below_ns as f64)
+    /// How a cell came out at a rate: whether that was met and the latency under the limit.
+    pub(crate) fn outcome(&self, rate_iops: f64, figures: &Figures) -> Outcome {
+        let done = figures.summary.ops_per_s;
+        match self.limit.of(figures) {
+            _ if done < OVERLOAD_SHARE * rate_iops => Outcome::Overloaded,
+            None if done >= MET_SHARE * rate_iops => Outcome::Unknown,
+            Some(ns) if done >= MET_SHARE * rate_iops && ns < self.limit.below_ns as f64 => {
+                Outcome::Holds
+            }
+            _ => Outcome::Fails,
+        }
     }
 
-    /// From the figures of its cells, in order, the closed loop first; None before that.
-    pub(crate) fn bracket(&self, figures: &[&Figures]) -> Option<Bracket> {
+    /// The course of the search by its cells, in order, the closed loop first; None before that.
+    pub(crate) fn course(&self, figures: &[&Figures]) -> Option<Course> {
         let (first, probes) = figures.split_first()?;
-        let capacity_iops = first.summary.ops_per_s;
-        let mut bracket = Bracket {
-            capacity_iops,
-            holds_iops: 0.0,
-            fails_iops: capacity_iops,
-            has_failed: false,
-            unknown: None,
-        };
+        let mut course = Course::new(first.summary.ops_per_s);
         for figures in probes {
-            let rate_iops = figures.offered_iops.unwrap_or_else(|| bracket.middle());
-            let is_met = figures.summary.ops_per_s >= MET_SHARE * rate_iops;
-            if self.limit.of(figures).is_none() && is_met {
-                // Of one kind there are fewer: in proportion.
-                let ops = figures.summary.ops.max(1) as f64;
-                let of_kind = self.limit.metric.kind.and_then(|kind| {
-                    figures.summary.kinds.iter().find(|of| of.kind == kind).map(|of| of.ops as f64)
-                });
-                let share = of_kind.unwrap_or(ops) / ops;
-                let needed_s = self.limit.ops_min() / (rate_iops * share.max(1.0 / ops));
-                bracket.unknown = Some((rate_iops, (needed_s * 1.1e9) as u64));
-                break;
-            }
-            if self.holds(rate_iops, figures) {
-                bracket.holds_iops = rate_iops;
+            let Some(rate_iops) = course.next_iops() else { break };
+            let outcome = self.outcome(rate_iops, figures);
+            if outcome == Outcome::Unknown {
+                course.end_unknown(rate_iops, self.time_needed_ns(rate_iops, figures));
             } else {
-                bracket.fails_iops = rate_iops;
-                bracket.has_failed = true;
+                course.add(rate_iops, outcome);
             }
         }
-        Some(bracket)
+        Some(course)
+    }
+
+    /// The time, ns, in which enough operations would have completed to know the latency.
+    fn time_needed_ns(&self, rate_iops: f64, figures: &Figures) -> u64 {
+        // Of one kind there are fewer: in proportion.
+        let ops = figures.summary.ops.max(1) as f64;
+        let of_kind = self.limit.metric.kind.and_then(|kind| {
+            figures.summary.kinds.iter().find(|of| of.kind == kind).map(|of| of.ops as f64)
+        });
+        let share = of_kind.unwrap_or(ops) / ops;
+        let needed_s = self.limit.ops_min() / (rate_iops * share.max(1.0 / ops));
+        (needed_s * 1.1e9) as u64
     }
 
     /// The rate to try after these cells, on all targets together; None at the end.
     pub(crate) fn next_iops(&self, figures: &[&Figures]) -> Option<f64> {
-        let bracket = self.bracket(figures)?;
-        let near = bracket.fails_iops - bracket.holds_iops <= PRECISION_SHARE * bracket.holds_iops;
-        let is_over = near
-            || bracket.unknown.is_some()
-            || bracket.capacity_iops <= 0.0
-            || bracket.fails_iops <= LEAST_SHARE * bracket.capacity_iops
-            || figures.len() > PROBES_MAX as usize;
-        (!is_over).then(|| bracket.middle())
-    }
-}
-
-impl Bracket {
-    pub(crate) fn middle(&self) -> f64 {
-        f64::midpoint(self.holds_iops, self.fails_iops)
+        if figures.len() > PROBES_MAX as usize {
+            return None;
+        }
+        self.course(figures)?.next_iops()
     }
 }
 
@@ -227,12 +209,13 @@ mod tests {
                 let under = rate < crossing * capacity_iops;
                 all.push(figures(rate, if under { 900_000 } else { 1_100_000 }, 10_000));
             }
-            let found = search.bracket(&all.iter().collect::<Vec<_>>()).unwrap();
+            let found = search.course(&all.iter().collect::<Vec<_>>()).unwrap();
             let (low, high) = (found.holds_iops / capacity_iops, found.fails_iops / capacity_iops);
             assert!(low <= crossing && crossing <= high, "{crossing}: {low} {high}");
             assert!(high / low <= 1.0 + PRECISION_SHARE, "{crossing}: {low} {high}");
             assert!(all.len() <= 1 + PROBES_MAX as usize, "{crossing}: {}", all.len());
             assert!(found.has_failed || crossing > 0.98);
+            assert!(found.holds_iops == 0.0 || found.cells_at(found.holds_iops) >= 2);
         }
     }
 
@@ -244,7 +227,7 @@ mod tests {
             while let Some(rate) = search.next_iops(&all.iter().collect::<Vec<_>>()) {
                 all.push(figures(rate * met, latency_ns, ops));
             }
-            search.bracket(&all.iter().collect::<Vec<_>>()).unwrap()
+            search.course(&all.iter().collect::<Vec<_>>()).unwrap()
         };
         let none = run(2_000_000, 1.0, 10_000);
         assert!(none.holds_iops == 0.0 && none.has_failed);

@@ -8,6 +8,7 @@ use crate::headline::{Standing, headline, level_of};
 use crate::repeats::{self, Repeated};
 use crate::run_verdict::RunVerdict;
 use crate::thresholds;
+use iodyno_measure::stationarity::{Stall, Stationarity, mean_rate};
 use iodyno_measure::threshold::Outcome;
 use iodyno_measure::{
     Cell, ClassStats, Histogram, Interval, KindSummary, Latency, Level, MessageLog, PERCENTILES,
@@ -194,6 +195,7 @@ fn cell(cell: &Cell, options: Options) -> Value {
         "bytes_per_s": figures.bytes_per_s,
     });
     put("total", total);
+    put("stationarity", stationarity(cell));
     put("oio_mean", json!(cell.oio_mean()));
     put("cpu_seconds", json!(cell.resources.cpu_seconds()));
     put("cpu_workers", cpu_workers(cell));
@@ -248,15 +250,46 @@ fn message_log(cell: &Cell, log: &MessageLog, options: Options) -> Value {
     object
 }
 
+/// What is known of how even the rate was: its interval, stalls, a change of the level, a swing.
+fn stationarity(cell: &Cell) -> Value {
+    let of = Stationarity::of(cell);
+    let kinds = cell.io_kinds();
+    let mean = mean_rate(cell, |interval| interval.ios(kinds));
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let stall = |stall: &Stall| json!([seconds(stall.from_ns), seconds(stall.to_ns)]);
+    json!({
+        "iops_within": mean.map(|mean| json!({
+            "low": mean.interval.low,
+            "high": mean.interval.high,
+            "level": mean.interval.level,
+            "independent": mean.independent,
+        })),
+        "stalls_seconds": of.stalls.iter().map(stall).collect::<Value>(),
+        "shift": of.shift.map(|shift| json!({
+            "before_iops": shift.before_iops,
+            "after_iops": shift.after_iops,
+            "at_seconds": shift.at_ns.map(seconds),
+        })),
+        "swing": of.swing.map(|swing| json!({
+            "period_seconds": seconds(swing.period_ns),
+            "periods": swing.periods,
+            "amplitude_share": swing.amplitude_share,
+        })),
+    })
+}
+
 fn cpu_workers(cell: &Cell) -> Value {
-    let (user, system) = (&cell.resources.cpu_user_ns, &cell.resources.cpu_system_ns);
-    let worker = |(&user_ns, &system_ns): (&u64, &u64)| {
+    let resources = &cell.resources;
+    let worker = |(number, (user_ns, system_ns)): (usize, (&u64, &u64))| {
+        let delay = resources.run_delay.get(number);
         json!({
-            "user_seconds": user_ns as f64 / 1e9,
-            "system_seconds": system_ns as f64 / 1e9,
+            "user_seconds": *user_ns as f64 / 1e9,
+            "system_seconds": *system_ns as f64 / 1e9,
+            "waited_seconds": delay.map(|delay| delay.waited_ns as f64 / 1e9),
+            "waits": delay.map(|delay| delay.waits),
         })
     };
-    user.iter().zip(system).map(worker).collect()
+    resources.cpu_user_ns.iter().zip(&resources.cpu_system_ns).enumerate().map(worker).collect()
 }
 
 fn kind_object(figures: &KindSummary) -> Value {

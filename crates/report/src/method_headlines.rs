@@ -168,10 +168,11 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
 }
 
 fn of_rate_search(found: &RateSearchFinding, name: String) -> Headline {
-    let at_the_rate = found
-        .probes
-        .iter()
-        .find(|probe| probe.offered_iops.is_some() && probe.offered_iops == found.holds_iops);
+    // A rate that was divided among targets comes back rounded.
+    let is_answer = |offered_iops: f64| {
+        found.holds_iops.is_some_and(|rate| (offered_iops / rate - 1.0).abs() < 1e-9)
+    };
+    let at_the_rate = found.probes.iter().find(|probe| probe.offered_iops.is_some_and(is_answer));
     let kinds = at_the_rate.map_or(&[][..], |probe| &probe.kinds);
     let mut beside =
         vec![format!("{} of {}", found.metric.quantity, kinds::together(&found.covers))];

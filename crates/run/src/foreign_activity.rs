@@ -3,10 +3,10 @@
 //! interpret them.
 
 use crate::device_bytes::{self, device_number};
-use iodyno_measure::{Cell, Conditions, DiskUse};
+use iodyno_measure::{Cell, Conditions, DiskUse, IoLimit};
 use iodyno_target::{
     Counted, DeviceState, DiskStats, Inspection, Kind, MachineFacts, MachineState, PcieLink,
-    SysRoot, raid_at_work, used_share,
+    SysRoot, io_limits, raid_at_work, used_share,
 };
 use std::path::Path;
 use std::sync::OnceLock;
@@ -173,6 +173,15 @@ impl Surroundings {
             file_system_used: file_system_used(inspection),
             ..Conditions::default()
         };
+        let limits = io_limits(&SysRoot::real(), inspection).into_iter();
+        found.io_limits = limits
+            .map(|of| IoLimit {
+                source: of.source,
+                is_of_reads: of.is_of_reads,
+                is_of_bytes: of.is_of_bytes,
+                per_s: of.per_s,
+            })
+            .collect();
         found.raid_at_work.clone_from(&self.raid[i]);
         for words in &before.raid[i] {
             if !found.raid_at_work.contains(words) {

@@ -19,6 +19,7 @@ mod error;
 mod guard;
 mod health;
 mod inspect;
+mod io_limits;
 mod ioctl;
 mod lay_out;
 mod machine;
@@ -43,6 +44,7 @@ pub use inspect::{
     Identity, Inspection, Kind, NbdExport, NvmeGeneric, PcieLink, inspect, inspect_from,
     inspect_in, used_share,
 };
+pub use io_limits::{IoLimit, io_limits};
 pub use lay_out::lay_out;
 pub use machine::{CgroupLimits, MachineFacts, memory_available_bytes};
 pub use marker::Marker;

@@ -125,7 +125,7 @@ fn chosen(text: &str) -> Option<String> {
 }
 
 /// This process's folders in the hierarchy of `controller` (empty for version 2), nearest first.
-fn cgroup_folders(root: &SysRoot, controller: &str) -> Vec<PathBuf> {
+pub(crate) fn cgroup_folders(root: &SysRoot, controller: &str) -> Vec<PathBuf> {
     let text = root.read("proc/self/cgroup").unwrap_or_default();
     let own = text.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');

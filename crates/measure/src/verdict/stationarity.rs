@@ -6,7 +6,7 @@ use crate::stationarity::{Shift, Stall, Stationarity, Swing};
 use iodyno_units::human;
 
 /// Stalls below this share of the window change the mean by less than other runs do.
-const STALLED_SHARE_MIN: f64 = 0.02;
+const STALLED_SHARE_MIN: f64 = 0.03;
 /// From this number on stalls are a property of the target, which a mean and its interval include.
 const STALLS_MANY: usize = 10;
 /// But not where they are more than this share of the window.
@@ -75,11 +75,12 @@ fn stalls(cell: &Cell, found: &Stationarity, say: &mut Say) {
         )
     };
     let rate = cell.iops() / (1.0 - share).max(0.01);
+    let own = if is_starved(cell, longest) { "; the workers had no processor then" } else { "" };
     say(
         "STALL",
         level,
         format!(
-            "{what}; {}/s without; percentiles hide this, see max and the series; {}",
+            "{what}{own}; {}/s without; percentiles hide this, see max and the series; {}",
             human::count(rate),
             if level == Level::Warning {
                 "find the cause (kernel log, other load, limits), or measure longer"
@@ -88,6 +89,16 @@ fn stalls(cell: &Cell, found: &Stationarity, say: &mut Say) {
             }
         ),
     );
+}
+
+/// Whether the workers waited for a processor during half of a stall.
+fn is_starved(cell: &Cell, stall: &Stall) -> bool {
+    let interval_ns = cell.interval_ns.max(1);
+    let places = (stall.from_ns / interval_ns) as usize..stall.to_ns.div_ceil(interval_ns) as usize;
+    let waited = cell.resources.starved_by_interval_ns.iter().enumerate();
+    let waited_ns: u64 = waited.filter(|(i, _)| places.contains(i)).map(|(_, ns)| ns).sum();
+    let workers = cell.resources.run_delay.len().max(1) as u64;
+    2 * waited_ns >= stall.length_ns() * workers
 }
 
 fn trend(cell: &Cell, shift: &Shift) -> String {

@@ -1,7 +1,7 @@
 //! The highest rate that holds a latency: the rates between which it lies, and those between which it lies for certain.
 
 use super::{Step, kinds, measured};
-use crate::rate_search::RateSearch;
+use crate::rate_search::{Outcome, RateSearch};
 use iodyno_measure::metric::{Metric, Quantity};
 use iodyno_measure::statistics::within::{Within, within};
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval, KindSummary};
@@ -29,10 +29,17 @@ pub struct RateSearchFinding {
     pub holds_iops: Option<f64>,
     /// The lowest rate that did not; None if all did, up to the precision below the capacity.
     pub fails_iops: Option<f64>,
-    /// The highest rate whose 95 % interval lies below the limit; None if none does.
+    /// The highest rate below every rate that failed in any cell, and whose 95 % interval lies below the limit; None if none
+    /// does.
     pub surely_holds_iops: Option<f64>,
-    /// The lowest rate whose 95 % interval lies above the limit, or that was not met; None if none does.
+    /// The lowest rate above every rate that held in any cell, and whose 95 % interval lies above the limit or which was not
+    /// met; None if none does.
     pub surely_fails_iops: Option<f64>,
+    /// The rates between which cells came out both ways: the lowest at which one failed, and the highest at which one held,
+    /// where that is no lower. None where all failures lie above.
+    pub mixed_iops: Option<(f64, f64)>,
+    /// Cells measured at the highest rate that held.
+    pub cells_at_answer: usize,
     /// The tried rates, in the order of the rate.
     pub probes: Vec<Probe>,
 }
@@ -78,12 +85,27 @@ impl RateSearchFinding {
                     }
                 };
                 format!(
-                    "highest rate with {limit}: {}, {surely}; {} does not hold it, and the closed loop completed {capacity}",
+                    "highest rate with {limit}: {}, {surely}; {} does not hold it, and the closed loop completed {capacity}{}",
                     rate(holds),
-                    rate(fails)
+                    rate(fails),
+                    self.not_monotonic().map_or(String::new(), |words| format!("; {words}"))
                 )
             }
         }
+    }
+}
+
+impl RateSearchFinding {
+    /// What is not monotonic, for people; None where every rate above the first that failed did too.
+    pub fn not_monotonic(&self) -> Option<String> {
+        let (lowest, highest) = self.mixed_iops?;
+        let rate = |iops: f64| format!("{}/s", human::count(iops));
+        let where_ = if lowest < highest {
+            format!("a cell at {} failed and one at {} held", rate(lowest), rate(highest))
+        } else {
+            format!("cells at {} came out both ways", rate(lowest))
+        };
+        Some(format!("not monotonic: {where_}, so runs differ by as much; give more --time"))
     }
 }
 
@@ -109,7 +131,7 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     let cells: Vec<_> =
         measured(steps).filter_map(|s| Some((s.cell, s.done.figures.as_ref()?))).collect();
     let figures: Vec<_> = cells.iter().map(|(_, figures)| *figures).collect();
-    let bracket = search.bracket(&figures)?;
+    let course = search.course(&figures)?;
     let mut probes = Vec::new();
     for (cell, figures) in &cells {
         let offered_iops = cell.key.offered_iops;
@@ -118,7 +140,8 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
             iops: figures.summary.ops_per_s,
             latency_ns: search.limit.of(figures),
             within: interval(search, cell),
-            holds: offered_iops.map(|rate_iops| search.holds(rate_iops, figures)),
+            holds: offered_iops
+                .map(|rate_iops| search.outcome(rate_iops, figures) == Outcome::Holds),
             kinds: figures.summary.kinds.clone(),
         });
     }
@@ -134,8 +157,13 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
         let is_under = probe.latency_ns.is_some_and(|ns| ns < below_ns as f64);
         probe.holds == Some(false) && (is_under || low_ns.is_some_and(|ns| ns >= below_ns))
     });
-    let surely_holds_iops = surely_holds.map(|(rate, _)| rate).reduce(f64::max);
-    let surely_fails_iops = surely_fails.map(|(rate, _)| rate).reduce(f64::min);
+    let outcomes = |held: bool| tried().filter(move |(_, p)| p.holds == Some(held)).map(|p| p.0);
+    let first_failure = outcomes(false).fold(f64::INFINITY, f64::min);
+    let last_success = outcomes(true).fold(0.0, f64::max);
+    let below = surely_holds.map(|(rate, _)| rate).filter(|rate| *rate < first_failure);
+    let surely_holds_iops = below.reduce(f64::max);
+    let above = surely_fails.map(|(rate, _)| rate).filter(|rate| *rate > last_success);
+    let surely_fails_iops = above.reduce(f64::min);
     // The closed loop goes last.
     let rate = |probe: &Probe| probe.offered_iops.unwrap_or(f64::INFINITY);
     probes.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
@@ -148,13 +176,15 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
         limit: search.limit.to_string(),
         covers: completed.collect(),
         metric,
-        capacity_iops: bracket.capacity_iops,
-        unknown_iops: bracket.unknown.map(|(rate_iops, _)| rate_iops),
-        time_needed_s: bracket.unknown.map(|(_, ns)| ns as f64 / 1e9),
-        holds_iops: (bracket.holds_iops > 0.0).then_some(bracket.holds_iops),
-        fails_iops: bracket.has_failed.then_some(bracket.fails_iops),
+        capacity_iops: course.capacity_iops,
+        unknown_iops: course.unknown.map(|(rate_iops, _)| rate_iops),
+        time_needed_s: course.unknown.map(|(_, ns)| ns as f64 / 1e9),
+        holds_iops: (course.holds_iops > 0.0).then_some(course.holds_iops),
+        fails_iops: course.has_failed.then_some(course.fails_iops),
         surely_holds_iops,
         surely_fails_iops,
+        mixed_iops: course.mixed_iops(),
+        cells_at_answer: course.cells_at(course.holds_iops),
         probes,
     })
 }

@@ -310,6 +310,8 @@ mod tests {
             };
             interval.class_mut(OpKind::Read).service.record_n(90_000, ops);
         }
+        // What the stall held up.
+        cell.series[4_002].class_mut(OpKind::Read).service.record(1_990_000_000);
         cell
     }
 
@@ -319,7 +321,8 @@ mod tests {
             let cell = hours().coarser(merge);
             let found = stalled(&cell);
             let ends: Vec<_> = found.iter().map(|s| (s.from, s.to)).collect();
-            assert_eq!(ends, [(4_000.0, 4_002.0)], "merged by {merge}");
+            let [(from, to)] = ends[..] else { panic!("merged by {merge}: {ends:?}") };
+            assert!((from - 4_000.0).abs() < 0.02 && (to - 4_002.0).abs() < 0.02, "{from} {to}");
             let said = summary(&cell, found.len());
             assert!(said.contains("; 7.00 in the slowest interval, 1.00 k in"), "{said}");
         }

@@ -1,0 +1,209 @@
+//! The course of a rate search: what its cells say so far, and which rate is tried next. A cell is a sample: near the edge the
+//! next of the same rate may come out otherwise, and far below it a stall may spoil one.
+
+use super::{LEAST_SHARE, PRECISION_SHARE};
+
+/// Cells of one rate that decide: two of them.
+const CELLS_MAX: usize = 3;
+
+/// How a cell came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The rate was met with the latency under the limit.
+    Holds,
+    /// It was not.
+    Fails,
+    /// Far less was completed than offered: repeats can't change that.
+    Overloaded,
+    /// The rate was met by too few operations to know the latency.
+    Unknown,
+}
+
+/// A tried rate.
+#[derive(Clone, Debug, PartialEq)]
+struct Tried {
+    rate_iops: f64,
+    held: usize,
+    failed: usize,
+    is_overloaded: bool,
+}
+
+impl Tried {
+    fn cells(&self) -> usize {
+        self.held + self.failed
+    }
+
+    /// Whether it holds; None where its cells are undecided.
+    fn verdict(&self) -> Option<bool> {
+        if self.is_overloaded {
+            return Some(false);
+        }
+        match (self.held, self.failed) {
+            (held, 0) if held > 0 => Some(true),
+            (held, failed) if held + failed >= 2 && held != failed => Some(held > failed),
+            _ => None,
+        }
+    }
+}
+
+/// See the module. Rates are of all targets together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Course {
+    /// The rate of the closed loop, operations of all kinds a second, as an offered rate counts them.
+    pub(crate) capacity_iops: f64,
+    /// The highest rate that holds; 0 for none yet.
+    pub(crate) holds_iops: f64,
+    /// The lowest rate above it that does not; the capacity, before one was found.
+    pub(crate) fails_iops: f64,
+    /// That rate was tried.
+    pub(crate) has_failed: bool,
+    /// A rate that was met, in a cell with too few operations to know its latency; and the time, ns, in which there
+    /// would have been enough.
+    pub(crate) unknown: Option<(f64, u64)>,
+    tried: Vec<Tried>,
+}
+
+impl Course {
+    pub(super) fn new(capacity_iops: f64) -> Self {
+        Self {
+            capacity_iops,
+            holds_iops: 0.0,
+            fails_iops: capacity_iops,
+            has_failed: false,
+            unknown: None,
+            tried: Vec::new(),
+        }
+    }
+
+    /// The rate to try next; None at the end.
+    pub(crate) fn next_iops(&self) -> Option<f64> {
+        if self.unknown.is_some() || self.capacity_iops <= 0.0 {
+            return None;
+        }
+        if let Some(undecided) = self.tried.iter().find(|tried| tried.verdict().is_none()) {
+            return Some(undecided.rate_iops);
+        }
+        let is_near = self.fails_iops - self.holds_iops <= PRECISION_SHARE * self.holds_iops;
+        if is_near {
+            // The answer must hold again.
+            let answer = self.tried.iter().find(|tried| tried.is(self.holds_iops))?;
+            return (answer.held < 2 && answer.cells() < CELLS_MAX).then_some(self.holds_iops);
+        }
+        let is_least = self.fails_iops <= LEAST_SHARE * self.capacity_iops;
+        (!is_least).then(|| f64::midpoint(self.holds_iops, self.fails_iops))
+    }
+
+    /// Takes a cell's outcome at the rate that was next.
+    pub(super) fn add(&mut self, rate_iops: f64, outcome: Outcome) {
+        let place = self.tried.iter().position(|tried| tried.is(rate_iops));
+        let place = place.unwrap_or_else(|| {
+            self.tried.push(Tried { rate_iops, held: 0, failed: 0, is_overloaded: false });
+            self.tried.len() - 1
+        });
+        let tried = &mut self.tried[place];
+        match outcome {
+            Outcome::Holds => tried.held += 1,
+            Outcome::Fails | Outcome::Unknown => tried.failed += 1,
+            Outcome::Overloaded => {
+                tried.failed += 1;
+                tried.is_overloaded = tried.held == 0;
+            }
+        }
+        match tried.verdict() {
+            Some(true) => self.holds_iops = self.holds_iops.max(rate_iops),
+            Some(false) => {
+                self.fails_iops = rate_iops;
+                self.has_failed = true;
+                if self.holds_iops >= rate_iops {
+                    // The answer did not hold again: the next lower rate that did.
+                    let below = self.tried.iter().filter(|tried| {
+                        tried.rate_iops < rate_iops && tried.verdict() == Some(true)
+                    });
+                    self.holds_iops = below.map(|tried| tried.rate_iops).fold(0.0, f64::max);
+                }
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn end_unknown(&mut self, rate_iops: f64, needed_ns: u64) {
+        self.unknown = Some((rate_iops, needed_ns));
+    }
+
+    /// Cells measured at a rate.
+    pub(crate) fn cells_at(&self, rate_iops: f64) -> usize {
+        self.tried.iter().find(|tried| tried.is(rate_iops)).map_or(0, Tried::cells)
+    }
+
+    /// The rates within which single cells came out both ways: the lowest with a failure, where a higher one held; and the
+    /// highest that held. None where no failure lies below what held.
+    pub(crate) fn mixed_iops(&self) -> Option<(f64, f64)> {
+        let rate = |tried: &Tried| tried.rate_iops;
+        let lowest =
+            self.tried.iter().filter(|tried| tried.failed > 0).map(rate).reduce(f64::min)?;
+        let highest =
+            self.tried.iter().filter(|tried| tried.held > 0).map(rate).reduce(f64::max)?;
+        (lowest <= highest).then_some((lowest, highest))
+    }
+}
+
+impl Tried {
+    fn is(&self, rate_iops: f64) -> bool {
+        self.rate_iops.total_cmp(&rate_iops).is_eq()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The answers of searches in which a cell at a rate holds with a probability that falls around the edge.
+    fn answers(noise: f64, spoiled: f64) -> Vec<f64> {
+        let edge = 0.4e5;
+        let run = |seed| {
+            let mut random = iodyno_units::rng::stream(seed, "rate search", 0);
+            let mut draw = || iodyno_units::rng::unit_open_closed(&mut random);
+            let mut course = Course::new(1e5);
+            let mut cells = 0;
+            while let Some(rate_iops) = course.next_iops() {
+                let holds = rate_iops < edge * (1.0 + noise * (2.0 * draw() - 1.0));
+                let outcome = match holds && draw() > spoiled {
+                    true => Outcome::Holds,
+                    false if rate_iops > 1.2 * edge => Outcome::Overloaded,
+                    false => Outcome::Fails,
+                };
+                course.add(rate_iops, outcome);
+                cells += 1;
+                assert!(cells < 60, "it ends");
+            }
+            course.holds_iops / edge
+        };
+        (0..200).map(run).collect()
+    }
+
+    /// A cell in ten is spoiled by a stall, and the edge moves by 2 %: nearly all answers are within 5 %. A search that takes
+    /// each cell at its word ends at half of the rate or less after the first spoiled one.
+    #[test]
+    fn a_spoiled_cell_does_not_lead_astray() {
+        for (noise, spoiled) in [(0.0, 0.0), (0.02, 0.0), (0.02, 0.1)] {
+            let all = answers(noise, spoiled);
+            let near = all.iter().filter(|of_edge| (0.95..=1.05).contains(*of_edge)).count();
+            assert!(near >= 190, "{noise} {spoiled}: {near} of 200 within 5 %");
+        }
+    }
+
+    #[test]
+    fn mixed_rates_are_named() {
+        let mut course = Course::new(100.0);
+        for (rate, outcome) in
+            [(50.0, Outcome::Fails), (50.0, Outcome::Holds), (50.0, Outcome::Holds)]
+        {
+            assert_eq!(course.next_iops(), Some(rate));
+            course.add(rate, outcome);
+        }
+        assert_eq!((course.holds_iops, course.mixed_iops()), (50.0, Some((50.0, 50.0))));
+        assert_eq!(course.next_iops(), Some(75.0));
+        course.add(75.0, Outcome::Overloaded);
+        assert_eq!((course.fails_iops, course.next_iops()), (75.0, Some(62.5)));
+    }
+}
