@@ -305,6 +305,7 @@ mod tests {
         for (i, interval) in cell.series.iter_mut().enumerate() {
             let ops = match i {
                 4_000 | 4_001 => 7,
+                4_002 => 999,
                 7_200 => 1,
                 _ => 1_000,
             };
