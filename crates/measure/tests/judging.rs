@@ -21,6 +21,7 @@ fn sound() -> Cell {
     };
     cell.key.depth = 1;
     cell.resources.outstanding_area_ns = 2_000_000_000;
+    cell.resources.moved_bytes = 20_000 * 4096;
     cell.resources.cpu_user_ns = vec![100_000_000];
     cell.resources.cpu_system_ns = vec![100_000_000];
     cell.evidence.direct = Some(true);
@@ -318,7 +319,8 @@ fn each_rule_fires_on_its_own_evidence() {
         ("LINK_BELOW_CAPABILITY", Level::Warning, |c| around(c).link_below = Some("x1".into())),
         ("RAID_AT_WORK", Level::Warning, |c| around(c).raid_at_work.push("md0: resync".into())),
         ("BUSY_BEFORE", Level::Note, |c| around(c).in_flight_before = Some(1)),
-        ("FOREIGN_TRIM", Level::Warning, |c| around(c).discarded_bytes = Some(1 << 20)),
+        ("FOREIGN_TRIM", Level::Note, |c| around(c).discarded_bytes = Some(16 << 20)),
+        ("FOREIGN_TRIM", Level::Warning, |c| around(c).discarded_bytes = Some(160 << 20)),
         ("BELOW_PHYSICAL_BLOCK", Level::Note, |c| {
             write_one(c);
             c.key.blocks = vec![(4096, 0.9), (512, 0.1)];
@@ -492,4 +494,29 @@ fn a_limit_from_outside_is_known_by_its_fingerprint() {
     let mut open = cell(300, 9_000_000);
     open.key.offered_iops = Some(3_000.0);
     assert_eq!(said(&open, "LIMITED"), None, "the schedule sets the rate");
+}
+
+/// A write-ahead log through the page cache: what is counted is durable. Without the flushes memory answers.
+#[test]
+fn buffered_writes_that_are_flushed_each_are_the_device_s() {
+    let mut cell = sound();
+    for interval in &mut cell.series {
+        let reads = interval.classes[OpKind::Read.index()].take();
+        interval.classes[OpKind::Write.index()] = reads;
+    }
+    cell.key.blocks = vec![(2300, 1.0)];
+    cell.evidence.direct = Some(false);
+    cell.evidence.ram_bytes = Some(400 << 30);
+    around(&mut cell).physical_block_bytes = Some(4096);
+    let seen = codes(&cell);
+    assert!(
+        seen.contains(&"PAGE_CACHE".to_owned()) && seen.contains(&"SMALL_TARGET".to_owned()),
+        "{seen:?}"
+    );
+    assert!(!seen.contains(&"BELOW_PHYSICAL_BLOCK".to_owned()), "whole pages are written");
+    for interval in &mut cell.series {
+        interval.class_mut(OpKind::Flush).service.record_n(100_000, 10_000);
+    }
+    cell.resources.outstanding_area_ns *= 2;
+    assert_eq!(codes(&cell), ["VALID"]);
 }

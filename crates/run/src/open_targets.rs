@@ -10,7 +10,7 @@ use iodyno_drive::engine::NvmeNamespace;
 use iodyno_drive::engine::nbd::NbdMedium;
 use iodyno_drive::memory::{Buffers, Region};
 use iodyno_drive::{FileMedium, Medium};
-use iodyno_measure::Evidence;
+use iodyno_measure::{Cell, Evidence};
 use iodyno_nbd::client::Blocking;
 use iodyno_target::{
     Access, Confirm, Health, Inspection, Kind, LayOut, Marker, OpenOptions, OpenedBy, SysRoot,
@@ -118,6 +118,18 @@ impl OpenTarget {
             evidence.direct = Some(false);
             evidence.why_not_direct = Some("a mapping goes through it".to_owned());
         }
+    }
+
+    /// Learns from a cell that wrote: a proven fill has written its range, and what other writes left is not known. The map of
+    /// what was ever written is read once, before the first cell.
+    pub(crate) fn note_writes(&mut self, spec: &Spec, done: &Cell) {
+        if !spec.issues(OpKind::Write) || self.written_share.is_none_or(|share| share >= 1.0) {
+            return;
+        }
+        let capacity_bytes = self.medium.capacity_bytes();
+        let is_whole = iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes);
+        let is_filled = done.evidence.fill.is_some_and(|fill| fill.once_share >= 1.0);
+        self.written_share = (is_whole && is_filled).then_some(1.0);
     }
 
     /// The opened file; None for a target without descriptor.

@@ -151,6 +151,9 @@ fn own_cells(
         record_unverified(spec, done);
         record_replay(done);
         open_target.verified.note(done);
+        if system.is_none() {
+            open_target.note_writes(spec, done);
+        }
     }
     let is_null = matches!(open_targets[0].medium, Medium::Null(_));
     Ok(judged(cells, calibration, is_null))

@@ -18,8 +18,13 @@ const FILE_SYSTEM_USED_MAX: f64 = 0.9;
 const INTERRUPTS_MIN: u64 = 10_000;
 /// Of all of them, but for those that were moved meanwhile.
 const INTERRUPTS_ON_ONE_MIN: f64 = 0.95;
-/// Discards of others below this are a file system's usual ones, bytes.
-const DISCARDED_BYTES_MIN: u64 = 1 << 20;
+/// Discards of others below this share of the cell's own bytes are a file system's usual ones: a discard is a short command,
+/// whatever its length.
+const DISCARDED_SHARE_MIN: f64 = 0.05;
+/// From this share on they may have been as much work as the cell's own I/O.
+const DISCARDED_SHARE_MAX: f64 = 0.5;
+/// And below this they are nothing, bytes.
+const DISCARDED_BYTES_MIN: u64 = 16 << 20;
 
 pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
     let Some(found) = &cell.evidence.conditions else { return };
@@ -164,17 +169,24 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
     if let Some(bytes) = found.discarded_bytes.filter(|n| *n >= DISCARDED_BYTES_MIN)
         && own_discards == 0
     {
-        say(
-            "FOREIGN_TRIM",
-            Level::Warning,
-            format!(
-                "other programs discarded {} on the device meanwhile: it had other work, and may be in another state now; see fstrim and mounts with discard",
-                human::size(bytes)
-            ),
-        );
+        let share = bytes as f64 / cell.resources.moved_bytes.max(1) as f64;
+        let level = if share > DISCARDED_SHARE_MAX { Level::Warning } else { Level::Note };
+        if share >= DISCARDED_SHARE_MIN {
+            say(
+                "FOREIGN_TRIM",
+                level,
+                format!(
+                    "other programs discarded {} on the device during the cell ({:.0} % of what it moved): the device had other work, and may be in another state now; see fstrim and mounts with discard",
+                    human::size(bytes),
+                    share * 100.0
+                ),
+            );
+        }
     }
     let odd = |bytes: u32, physical: u64| !u64::from(bytes).is_multiple_of(physical);
+    // The page cache writes whole pages.
     if let Some(physical) = found.physical_block_bytes.filter(|n| *n > 512)
+        && cell.evidence.direct != Some(false)
         && ops(OpKind::Write) > 0
         && let Some((bytes, _)) = cell.key.blocks.iter().find(|b| odd(b.0, physical))
     {

@@ -44,7 +44,7 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
             "FOREIGN_IO",
             Level::Warning,
             format!(
-                "others used the device meanwhile: {:.0} % on top of this run's own I/O",
+                "other processes did I/O on the device during the run: {:.0} % on top of ours",
                 share * 100.0
             ),
         );

@@ -2,7 +2,7 @@
 
 use super::{Level, Say};
 use crate::cell::Cell;
-use crate::interval::Interval;
+use crate::interval::{ClassStats, Interval};
 use crate::storage::{Reached, Storage, StorageEnd, Uncached};
 use iodyno_units::{OpKind, human};
 
@@ -12,6 +12,11 @@ const REACHED_SHARE_MIN: f64 = 0.95;
 const ISSUED_BYTES_MIN: u64 = 1 << 20;
 /// A range of which less than this was ever written is compared with what it could have read.
 const WRITTEN_SHARE_MIN: f64 = 0.999;
+
+/// Buffered writes are flushed one by one where there are this many flushes a write.
+const FLUSHED_SHARE_MIN: f64 = 0.95;
+/// Bytes of a page of the page cache.
+const PAGE_BYTES: u32 = 4096;
 
 /// The largest share of what it moved that uncached I/O may leave in the page cache.
 const KEPT_SHARE_MAX: f64 = 0.05;
@@ -71,8 +76,8 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
                 "{name} is memory{counts}; this is the speed of memory and of this machine's processors: name a target on a disk, such as scratch:@/var/tmp, or let this stand where memory is what you compare"
             ),
         );
-    } else if let Some(why) = why_cached(cell, storage, reached.as_ref()) {
-        let counts = reached.map_or(String::new(), |r| format!("; {}", counts(&r)));
+    } else if let Some(why) = why_cached(cell, total, storage, reached.as_ref()) {
+        let counts = reached.map_or(String::new(), |r| format!("; {}", counts(cell, &r)));
         say("PAGE_CACHE", Level::Warning, format!("{why}{counts}"));
     }
     uncached(cell, say);
@@ -86,9 +91,27 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
     unpreconditioned(cell, total, storage, say);
 }
 
+/// Whether the cell is of buffered writes that were flushed one by one: the page cache holds them, and a device has them when
+/// the flush is counted.
+pub(super) fn flushes_each_write(total: &Interval) -> bool {
+    let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
+    let writes = ops(OpKind::Write);
+    writes > 0
+        && ops(OpKind::Read) == 0
+        && ops(OpKind::Flush) as f64 >= FLUSHED_SHARE_MIN * writes as f64
+}
+
 /// Why memory answered for the storage, and the remedy; None where it did not, as far as is known.
-fn why_cached(cell: &Cell, storage: &Storage, reached: Option<&Reached>) -> Option<String> {
+fn why_cached(
+    cell: &Cell,
+    total: &Interval,
+    storage: &Storage,
+    reached: Option<&Reached>,
+) -> Option<String> {
     let e = &cell.evidence;
+    if e.direct == Some(false) && flushes_each_write(total) && storage.page_cache.is_empty() {
+        return None;
+    }
     if e.direct == Some(false) && !is_uncached(cell) {
         let why = e.why_not_direct.as_deref().unwrap_or("asked for").trim_end_matches('.');
         return Some(format!(
@@ -141,7 +164,7 @@ fn is_short(device_bytes: u64, issued_bytes: u64, written_share: Option<f64>) ->
 
 /// `0 B of 1.2 GiB read (0 %) reached a device`. More than was issued is no share of it: the device's counters are those
 /// of all that goes to it.
-fn counts(r: &Reached) -> String {
+fn counts(cell: &Cell, r: &Reached) -> String {
     let part = |what: &str, device: u64, issued: u64| {
         (issued > 0).then(|| {
             let (of_device, own) = (human::size(device), human::size(issued));
@@ -161,7 +184,10 @@ fn counts(r: &Reached) -> String {
     }
     let parts = parts.join(" and ");
     let is_more = |(device, issued): (u64, u64)| issued > 0 && device > issued;
-    let others = match (is_more(read), is_more(written)) {
+    // The page cache writes whole pages back.
+    let pages = if cell.evidence.direct == Some(false) { pages_factor(cell) } else { 1.0 };
+    let written_at_most = (written.1 as f64 * pages) as u64;
+    let others = match (is_more(read), is_more((written.0, written_at_most))) {
         (false, false) => return format!("{parts} reached a device"),
         (true, false) => "read",
         (false, true) => "wrote",
@@ -170,6 +196,20 @@ fn counts(r: &Reached) -> String {
     format!(
         "{parts} reached a device, so other programs {others} too, or a layer beneath read ahead or kept copies: how much of this run is in it is not known"
     )
+}
+
+/// Bytes of the pages that a write touches, by its own bytes.
+fn pages_factor(cell: &Cell) -> f64 {
+    let factor = |bytes: u32| {
+        let pages = if bytes.is_multiple_of(PAGE_BYTES) {
+            bytes / PAGE_BYTES
+        } else {
+            // It begins anywhere in its first page.
+            bytes.div_ceil(PAGE_BYTES) + 1
+        };
+        f64::from(pages * PAGE_BYTES) / f64::from(bytes.max(1))
+    };
+    cell.key.blocks.iter().map(|(bytes, _)| factor(*bytes)).fold(1.0, f64::max)
 }
 
 /// Whether a flash device was written that had not been written over before.
