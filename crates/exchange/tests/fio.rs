@@ -4,7 +4,8 @@
 use iodyno_exchange::fio::{Job, JobFile, Surroundings, parse, parse_command_line, parse_sections};
 use iodyno_units::OpKind;
 use iodyno_workload::{
-    ArrivalKind, Batches, Content, DropCache, Pattern, Percent, Process, Spec, Steady, SteadyFigure,
+    ArrivalKind, Batches, Content, DropCache, NewFile, Pattern, Percent, Process, Spec, Steady,
+    SteadyFigure,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -58,7 +59,7 @@ fn spec(lines: &str) -> Spec {
 
 /// Whether two texts stand for the same workload but for the line about it.
 fn is_workload(lines: &str, toml: &str) {
-    let mine = spec(lines);
+    let mine = spec(lines).with_new_file(NewFile::Written).unwrap();
     let toml = format!("schema = 1\nabout = \"{}\"\n{toml}", mine.about());
     let theirs = Spec::from_toml(&toml).unwrap_or_else(|e| panic!("{toml}\n{e:?}"));
     assert_eq!(mine, theirs, "{lines}\n{}\n{}", mine.to_toml(), theirs.to_toml());
@@ -66,6 +67,22 @@ fn is_workload(lines: &str, toml: &str) {
 
 /// The end of a workload that a job of ten seconds makes.
 const TIME: &str = "[limits]\nramp = \"0s\"\ntime = \"10s\"";
+
+/// A job that only writes finds its file as fio leaves a new one: with its space reserved and unwritten, unless told otherwise.
+#[test]
+fn new_files_are_as_fio_leaves_them() {
+    for (lines, expected) in [
+        ("rw=write\nsize=1g", NewFile::Allocated),
+        ("rw=randwrite\nsize=1g\nfdatasync=1", NewFile::Allocated),
+        ("rw=write\nsize=1g\nfallocate=none", NewFile::Empty),
+        ("rw=write\nsize=1g\noverwrite=1", NewFile::Written),
+        ("rw=write\nsize=1g\nverify=md5", NewFile::Written),
+        ("rw=randrw\nsize=1g", NewFile::Written),
+        ("rw=write\nsize=1g\nfilename=/dev/x", NewFile::Written),
+    ] {
+        assert_eq!(spec(lines).new_file(), expected, "{lines}");
+    }
+}
 
 /// Each honoured option has fio's meaning.
 #[test]
@@ -705,7 +722,6 @@ fn traps_are_explained() {
         ),
         ("rw=randread\nsize=1g\nbssplit=4k/50:64k/50", "cuts blocks"),
         ("rw=read\nsize=1g", "later passes are read from memory"),
-        ("rw=write\nsize=1g\nfdatasync=1", "grows with its writes"),
         ("rw=write\nsize=1g\nnumjobs=2\nfilename_format=x", "fio gives it to the first one"),
     ] {
         let traps = job(lines).traps;

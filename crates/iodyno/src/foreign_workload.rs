@@ -10,7 +10,7 @@ use iodyno_exchange::fio::{Job, JobFile, Note, Process, Surroundings};
 use iodyno_run::{ListedCell, RunRequest, Work};
 use iodyno_target::output::{Folder, Output};
 use iodyno_target::{Direct, TargetName};
-use iodyno_workload::Spec;
+use iodyno_workload::{NewFile, Spec};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -19,9 +19,6 @@ use std::process::ExitCode;
 
 /// How many failures a run bears where --max-errors says nothing.
 const MAX_ERRORS: u64 = 100;
-
-/// A scratch file has at least so many bytes where nothing says how many.
-const SCRATCH_BYTES: u64 = 64 << 20;
 
 /// What is around a job file that is run: options that are flags of the run are honoured by them.
 #[derive(Debug)]
@@ -271,6 +268,30 @@ fn end_bytes(file: &JobFile) -> u64 {
     file.jobs().filter_map(end).max().unwrap_or(0)
 }
 
+/// A job that makes its file anew does so where the run makes it too, and where no job before it has written it: fio overwrites
+/// a file that is there.
+fn keep_written(file: &JobFile, request: &mut RunRequest) -> Result<(), Failure> {
+    let is_new = |target: &TargetName| match target {
+        TargetName::Scratch { .. } => true,
+        TargetName::Path { path, .. } => !request.folder.join(path).exists(),
+        _ => false,
+    };
+    if request.targets.iter().all(is_new) && file.jobs().count() == 1 {
+        return Ok(());
+    }
+    let Work::Cells(cells) = &mut request.work else { return Ok(()) };
+    for cell in cells {
+        for spec in
+            core::iter::once(&mut cell.spec).chain(cell.beside.iter_mut().map(|b| &mut b.spec))
+        {
+            if spec.new_file() != NewFile::Written {
+                *spec = spec.clone().with_new_file(NewFile::Written).map_err(Failure::input)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What jobs say of engine and page cache, for targets that have them, and how large a scratch file is that has no size.
 pub(crate) fn on_targets(
     file: &JobFile,
@@ -284,13 +305,13 @@ pub(crate) fn on_targets(
     }
     let end_bytes = end_bytes(file);
     for target in &mut request.targets {
-        // The default always has this much.
         if let TargetName::Scratch { size_bytes: size @ None, .. } = target
-            && end_bytes > SCRATCH_BYTES
+            && end_bytes > 0
         {
             *size = Some(end_bytes.checked_next_multiple_of(1 << 20).unwrap_or(end_bytes));
         }
     }
+    keep_written(file, request)?;
     let differ = |what: &str, remedy: &str| {
         Failure::input(format!(
             "the jobs of `{}` have different {what}, and a run has one: {remedy}, or `iodyno convert --section NAME` for one of them",

@@ -33,10 +33,13 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let inspections: Vec<_> = open_targets.iter().map(|p| p.inspection.clone()).collect();
     let health: Vec<_> = open_targets.iter().map(|p| p.health.clone()).collect();
     let capacities: Vec<u64> = open_targets.iter().map(|p| p.medium.capacity_bytes()).collect();
-    let lay_out_bytes = open_targets::lay_out_bytes(&open_targets);
+    let lay_out_bytes = open_targets::lay_out_bytes(run, &open_targets);
     let plan = Plan::new(run, &inspections, &health, &capacities, &lay_out_bytes);
     over_ranks::vote(run, refuse::too_many_cells(run, &plan, open_targets.len(), watch))?;
     watch.planned(&plan);
+    for words in open_targets::not_renewed(run, &open_targets) {
+        watch.advise(&words);
+    }
 
     let mut head = head(run, &open_targets, &plan);
     if !run.is_farmed()

@@ -15,11 +15,11 @@ use iodyno_nbd::client::Blocking;
 use iodyno_target::{
     Access, Confirm, Health, Inspection, Kind, LayOut, Marker, OpenOptions, OpenedBy, SysRoot,
     TargetError, TargetName, WritesSeen, check_confirmed, check_writable, confirm, health, inspect,
-    inspect_from, lay_out, open_inspected, writes_seen,
+    inspect_from, lay_out, make_anew, open_inspected, writes_seen,
 };
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind, human, verifiable};
-use iodyno_workload::{Content, Filler, Spec};
+use iodyno_workload::{Content, Filler, NewFile, Spec};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd as _;
@@ -118,6 +118,23 @@ impl OpenTarget {
             evidence.direct = Some(false);
             evidence.why_not_direct = Some("a mapping goes through it".to_owned());
         }
+    }
+
+    /// Makes a file that this run made as a workload is to find it: empty, or with its space reserved.
+    ///
+    /// # Errors
+    /// [`RunError::Target`].
+    pub(crate) fn renew(&self, spec: &Spec) -> Result<(), RunError> {
+        match (&self.opened, spec.new_file()) {
+            (None, _) | (_, NewFile::Written) => Ok(()),
+            (Some(opened), NewFile::Allocated) => Ok(make_anew(opened, true)?),
+            (Some(opened), NewFile::Empty) => Ok(make_anew(opened, false)?),
+        }
+    }
+
+    /// Whether it is a file that this run made, and may make again.
+    pub(crate) fn is_made_here(&self) -> bool {
+        self.opened.as_ref().is_some_and(|opened| opened.made_here)
     }
 
     /// Learns from a cell that wrote: a proven fill has written its range, and what other writes left is not known. The map of
@@ -365,9 +382,32 @@ fn is_not_whole(inspection: &Inspection) -> bool {
             || inspection.size_bytes > inspection.whole_bytes)
 }
 
+/// Whether every workload of the run makes a target's file anew: it is not written for them.
+fn is_made_by_cells(run: &ResolvedRun, open_target: &OpenTarget) -> bool {
+    open_target.is_made_here() && run.loads().all(|cell| cell.spec.new_file() != NewFile::Written)
+}
+
+/// Of workloads that begin with a new file, the targets that are not this run's to make: they are overwritten as they are.
+pub(crate) fn not_renewed(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec<String> {
+    let Some(cell) = run.loads().find(|cell| cell.spec.new_file() != NewFile::Written) else {
+        return Vec::new();
+    };
+    let others = open_targets.iter().filter(|open_target| !open_target.is_made_here());
+    let words = |open_target: &OpenTarget| {
+        format!(
+            "{}: `{}` begins with a new file, and this target was there before: its writes overwrite; use scratch: for a new one",
+            open_target.name, cell.name
+        )
+    };
+    others.map(words).collect()
+}
+
 /// Bytes that laying out will write, by target.
-pub(crate) fn lay_out_bytes(open_targets: &[OpenTarget]) -> Vec<u64> {
-    let of = |p: &OpenTarget| p.opened.as_ref().map_or(0, iodyno_target::Opened::lay_out_bytes);
+pub(crate) fn lay_out_bytes(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec<u64> {
+    let of = |p: &OpenTarget| {
+        let opened = p.opened.as_ref().filter(|_| !is_made_by_cells(run, p));
+        opened.map_or(0, iodyno_target::Opened::lay_out_bytes)
+    };
     open_targets.iter().map(of).collect()
 }
 
@@ -381,6 +421,9 @@ pub(crate) fn lay_all_out(
         return Err(RunError::Impossible("there is nothing to run".to_owned()));
     };
     for open_target in open_targets {
+        if is_made_by_cells(run, open_target) {
+            continue;
+        }
         let mut fill = Fill::new(run, &first.spec, open_target.verified.stamp);
         let name = open_target.name.clone();
         let mut progress = |done_bytes, total_bytes| {

@@ -22,7 +22,7 @@ use iodyno_live::served::Live;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Ended, Evidence, Place, Verification};
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{CellSpec, Content, Spec};
+use iodyno_workload::{CellSpec, Content, NewFile, Spec};
 use std::sync::Arc;
 
 /// Length of the calibration on the null engine, ns.
@@ -77,6 +77,7 @@ fn own_cells(
         }
     } else {
         for open_target in &mut *open_targets {
+            open_target.renew(spec)?;
             verified::ready(run, cell, open_target);
         }
     }
@@ -143,6 +144,16 @@ fn own_cells(
                 open_target.sample(cell.seed, spec, &mut done.evidence);
             }
             done.facts.insert("engine.why".to_owned(), why);
+            let file = match spec.new_file() {
+                NewFile::Written => None,
+                NewFile::Allocated => {
+                    Some("its space was reserved, and never written, before the cell")
+                }
+                NewFile::Empty => {
+                    Some("empty before the cell: writes allocate space and make it longer")
+                }
+            };
+            done.facts.extend(file.map(|words| ("file".to_owned(), words.to_owned())));
             let pinned = run.request.processors.as_ref().map(ToString::to_string);
             done.facts.extend(pinned.map(|list| ("processors".to_owned(), list)));
         }

@@ -8,7 +8,7 @@
 
 use core::ops::ControlFlow;
 
-use rustix::fs::{FallocateFlags, fallocate, fstat, fstatvfs, fsync};
+use rustix::fs::{FallocateFlags, fallocate, fstat, fstatvfs, fsync, ftruncate};
 use rustix::io::Errno;
 
 use crate::aligned::AlignedBuf;
@@ -105,6 +105,42 @@ fn write(
         }
     }
     Ok(())
+}
+
+/// Makes a file that this run made empty, and reserves its space where `is_allocated`: a workload is to write it for the
+/// first time.
+///
+/// # Errors
+/// [`TargetError::Unsupported`] for any other target, and for a file system that can't reserve space;
+/// [`TargetError::NoSpace`], [`TargetError::Io`] and [`TargetError::Permission`].
+pub fn make_anew(opened: &Opened, is_allocated: bool) -> Result<(), TargetError> {
+    let path = opened.path();
+    let unsupported = |problem: &str| {
+        TargetError::Unsupported {
+        path: path.display().to_string(),
+        problem: problem.to_owned(),
+        help: "name a scratch file on a file system that reserves space, or a workload without `new_file`.".to_owned(),
+    }
+    };
+    if !opened.made_here {
+        return Err(unsupported("it was not made by this run, and is not emptied."));
+    }
+    ftruncate(&opened.fd, 0).map_err(|errno| TargetError::from_errno("empty it", &path, errno))?;
+    if is_allocated {
+        let reserved = fallocate(&opened.fd, FallocateFlags::empty(), 0, opened.capacity_bytes);
+        match reserved {
+            Ok(()) => {}
+            Err(Errno::OPNOTSUPP) => {
+                return Err(unsupported("its file system can't reserve space."));
+            }
+            Err(errno) => {
+                let (wanted_bytes, free_bytes) = (opened.capacity_bytes, free_bytes(opened));
+                let stop = Stop::Failed("reserve its space", errno);
+                return Err(explain(opened, &stop, wanted_bytes, wanted_bytes, free_bytes));
+            }
+        }
+    }
+    fsync(&opened.fd).map_err(|errno| TargetError::from_errno("make it durable", &path, errno))
 }
 
 /// A foreign file that was confirmed stays unmarked, so that the next run refuses it again.

@@ -45,7 +45,7 @@ pub use inspect::{
     inspect_in, used_share,
 };
 pub use io_limits::{IoLimit, io_limits};
-pub use lay_out::lay_out;
+pub use lay_out::{lay_out, make_anew};
 pub use machine::{CgroupLimits, MachineFacts, memory_available_bytes};
 pub use marker::Marker;
 pub use name::{

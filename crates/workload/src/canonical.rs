@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::file_set::FileSet;
 use crate::range::size_text;
 use crate::spec::{
-    Address, ArrivalKind, Batches, Block, Content, MixOrder, Pattern, Process, Scope, Spec, Steady,
-    SteadyFigure,
+    Address, ArrivalKind, Batches, Block, Content, MixOrder, NewFile, Pattern, Process, Scope,
+    Spec, Steady, SteadyFigure,
 };
 
 impl Spec {
@@ -68,6 +68,11 @@ impl fmt::Display for Canonical<'_> {
             writeln!(f, "address_align = \"{}\"", size_text(align.into()))?;
         }
         writeln!(f, "active = \"{}\"", spec.active)?;
+        match spec.new_file {
+            NewFile::Written => {}
+            NewFile::Allocated => writeln!(f, "new_file = \"allocated\"")?,
+            NewFile::Empty => writeln!(f, "new_file = \"empty\"")?,
+        }
         if spec.mix_order == MixOrder::Ratio {
             writeln!(f, "mix_order = \"ratio\"")?;
         }

@@ -1,7 +1,7 @@
 //! What differs between a workload and the one that it was made of by flags, in few words for the heading of a result.
 
 use crate::flags::OfferedRate;
-use crate::spec::{Address, ArrivalKind, Block, Content, Pattern, Percent, Spec};
+use crate::spec::{Address, ArrivalKind, Block, Content, NewFile, Pattern, Percent, Spec};
 use iodyno_units::{OpKind, human};
 
 impl Spec {
@@ -48,6 +48,13 @@ impl Spec {
         }
         if self.flush_at_end != named.flush_at_end {
             all.push(format!("{} fsyncs at the end", self.flush_at_end));
+        }
+        if self.new_file != named.new_file {
+            all.push(match self.new_file {
+                NewFile::Written => "a file that was written before".to_owned(),
+                NewFile::Allocated => "a file with reserved space".to_owned(),
+                NewFile::Empty => "a file that grows".to_owned(),
+            });
         }
         if self.fua != named.fua {
             all.push(match self.fua {

@@ -11,7 +11,8 @@ use crate::rules;
 use crate::schema::KEYS;
 use crate::spec::{
     ActiveRange, Address, ArrivalKind, Batches, Block, Content, Edge, FlushBursts, Limits,
-    MixOrder, Pattern, Percent, Process, Scope, Spec, Spot, Steady, SteadyFigure, Table, saturated,
+    MixOrder, NewFile, Pattern, Percent, Process, Scope, Spec, Spot, Steady, SteadyFigure, Table,
+    saturated,
 };
 
 /// How many addresses a `recently-…` pattern remembers by default.
@@ -126,6 +127,11 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
         flush_at_end: saturated(record.whole("write.flush_at_end").unwrap_or(0)),
         flush_again: record.flag("write.flush_again").unwrap_or(false),
         read_back: saturated(record.whole("write.read_back").unwrap_or(0)),
+        new_file: match record.word("new_file") {
+            Some("allocated") => NewFile::Allocated,
+            Some("empty") => NewFile::Empty,
+            _ => NewFile::Written,
+        },
         arrivals: arrivals(record),
         batches: batches(record),
         content: content(record),

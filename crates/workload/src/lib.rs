@@ -49,8 +49,8 @@ pub use schema::KEYS;
 pub use source::{Issue, Next, Outcome, Source, SourceEnd, WorkloadSource};
 pub use spec::{
     ActiveRange, Address, ArrivalKind, Batches, Block, Content, Edge, FlushBursts, Limits,
-    MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, MixOrder, Pattern, Percent, Process, Spec, Spot, Steady,
-    SteadyFigure,
+    MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, MixOrder, NewFile, Pattern, Percent, Process, Spec, Spot,
+    Steady, SteadyFigure,
 };
 pub use stream::Stream;
 pub use stream::geometry::{Geometry, GeometryError};

@@ -4,8 +4,8 @@
 use crate::flags::OfferedRate;
 use crate::rules;
 use crate::spec::{
-    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Limits, MixOrder, Pattern, Percent,
-    Process, Scope, Spec, Table,
+    ActiveRange, Address, ArrivalKind, Batches, Block, Content, Limits, MixOrder, NewFile, Pattern,
+    Percent, Process, Scope, Spec, Table,
 };
 use iodyno_units::OpKind;
 
@@ -70,6 +70,7 @@ impl Spec {
             self.fua = Percent::ZERO;
             (self.flush_every, self.flush_again, self.flush_at_end) = (0, false, 0);
             self.read_back = 0;
+            self.new_file = NewFile::Written;
             self.flush_bursts = None;
         }
         if self.mix[OpKind::Read.index()] == 0.0 || self.mix[OpKind::Write.index()] == 0.0 {
@@ -225,6 +226,15 @@ impl Spec {
     /// The rule that the changed specification would break.
     pub fn with_ramp(mut self, ramp_ns: u64) -> Result<Self, String> {
         self.limits.ramp_ns = ramp_ns;
+        self.checked()
+    }
+
+    /// The same on a file in another state at first.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_new_file(mut self, new_file: NewFile) -> Result<Self, String> {
+        self.new_file = new_file;
         self.checked()
     }
 

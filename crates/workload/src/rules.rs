@@ -12,7 +12,7 @@ use crate::log_rules;
 use crate::range::size_text;
 use crate::spec::{
     ArrivalKind, Batches, Block, Content, Edge, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, MixOrder,
-    Percent, Scope, Spec, Steady,
+    NewFile, Percent, Scope, Spec, Steady,
 };
 use addresses::{check_addresses, check_places, check_recent};
 
@@ -99,6 +99,12 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
     if spec.flush_again && spec.flush_every == 0 {
         let message = "`flush_again` has no effect without `flush_every`";
         faults.add("write.flush_again", message, "give `flush_every` too, or remove it");
+    }
+    let reads = spec.mix[OpKind::Read.index()] > 0.0 || spec.read_back > 0;
+    if spec.new_file != NewFile::Written && reads {
+        let message = "reads of a file that the workload is still to write return nothing";
+        let help = "leave `new_file` out, or issue writes only";
+        faults.add("new_file", message, help);
     }
     if spec.read_back > MAX_WINDOW {
         let message = format!("`read_back` is a whole number from 0 to {MAX_WINDOW}");

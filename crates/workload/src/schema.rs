@@ -21,6 +21,7 @@ pub const KEYS: &[Key] = &[
     Key::optional("file_set", ValueType::Table(FILE_SET)),
     Key::optional("log", ValueType::Table(LOG)),
     Key::optional("mix", ValueType::Table(MIX)),
+    Key::optional("new_file", ValueType::Word(&["written", "allocated", "empty"])),
     Key::optional("mix_order", ValueType::Word(&["drawn", "ratio"])),
     Key::optional("flush", ValueType::Table(FLUSH)),
     Key::optional("all", ValueType::Table(&[addresses("all.addresses")])),

@@ -86,6 +86,18 @@ pub enum ArrivalKind {
     },
 }
 
+/// How a cell of writes finds a file that its run made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NewFile {
+    /// Written once before: writes overwrite.
+    #[default]
+    Written,
+    /// With its length and its space reserved, and never written: each first write also records that it was.
+    Allocated,
+    /// Empty: writes beyond its end allocate space and make it longer, as an appended log does.
+    Empty,
+}
+
 /// How the kind of the next operation is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MixOrder {
@@ -254,6 +266,7 @@ pub struct Spec {
     pub(crate) flush_again: bool,
     pub(crate) flush_at_end: u32,
     pub(crate) read_back: u32,
+    pub(crate) new_file: NewFile,
     pub(crate) arrivals: ArrivalKind,
     pub(crate) batches: Batches,
     pub(crate) content: Content,
@@ -417,6 +430,11 @@ impl Spec {
     /// Flushes of a worker, one after the other, behind its last operation; they belong to the measured time.
     pub fn flush_at_end(&self) -> u32 {
         self.flush_at_end
+    }
+
+    /// How a cell finds a file that its run made.
+    pub fn new_file(&self) -> NewFile {
+        self.new_file
     }
 
     /// After so many writes a worker reads them back, in their order; 0 = never.

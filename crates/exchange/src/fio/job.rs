@@ -151,6 +151,9 @@ impl Reading<'_> {
         toml.push_str(&active);
         let shares: Vec<String> =
             mix.iter().map(|(kind, share)| format!("{kind} = {share}")).collect();
+        if let Some(new_file) = self.new_file(&mix) {
+            let _ = writeln!(toml, "new_file = \"{new_file}\"");
+        }
         let _ = writeln!(toml, "mix = {{ {} }}", shares.join(", "));
         // fio goes on from the last operation of the same kind.
         let goes_on = match walk {
@@ -211,6 +214,19 @@ impl Reading<'_> {
             traps,
             check: None,
         })
+    }
+
+    /// How the job finds its file, where it only writes and fio makes the file: with its space reserved as far as the system
+    /// can, and unwritten.
+    fn new_file(&mut self, mix: &[(&'static str, f64)]) -> Option<&'static str> {
+        let is_device = self.section.value("filename").is_some_and(|f| f.starts_with("/dev/"));
+        let fallocate = self.text("fallocate").map(|(value, _)| value.to_owned());
+        let writes_only = mix.iter().all(|(kind, _)| *kind == "write");
+        if !writes_only || is_device || self.flag("overwrite") || self.verifies() {
+            return None;
+        }
+        let is_reserved = !matches!(fallocate.as_deref(), Some("none" | "keep" | "truncate"));
+        Some(if is_reserved { "allocated" } else { "empty" })
     }
 
     /// The job's name, and a line about it.
@@ -350,16 +366,6 @@ impl Reading<'_> {
                     "issued again after each read until the next write, as fio 3.33 does",
                 );
             }
-        }
-        let is_device = self.section.value("filename").is_some_and(|f| f.starts_with("/dev/"));
-        let flushing = ["fsync", "fdatasync", "sync"].into_iter().find(|name| self.flag(name));
-        if let (Some(opt), true) =
-            (flushing.and_then(|name| self.opt(name)), writes && mix.len() == 1)
-            && !is_device
-            && !self.flag("overwrite")
-        {
-            let words = "a new file of fio grows with its writes, and each flush writes its length and map as well; iodyno's has both before the job, as with overwrite=1";
-            self.trap(&opt.place, words);
         }
         let at_end = ["end_fsync", "fsync_on_close"].into_iter().find(|name| self.flag(name));
         if let (Some(opt), true) = (at_end.and_then(|name| self.opt(name)), writes) {
