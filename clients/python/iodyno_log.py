@@ -13,6 +13,7 @@
 """
 
 import collections
+import ipaddress
 import json
 import select
 import socket
@@ -59,9 +60,12 @@ def _message(fields):
 
 
 class Connection:
-    """A connection. `address` is `unix:PATH` or `HOST:PORT`; `tls` is an `ssl.SSLContext` for the latter."""
+    """A connection. `address` is `unix:PATH` or `HOST:PORT`; `tls` is an `ssl.SSLContext` for the latter.
 
-    def __init__(self, address, token=b"", tls=None, timeout=None):
+    A token goes to another machine without TLS only with `insist_on_plain`.
+    """
+
+    def __init__(self, address, token=b"", tls=None, timeout=None, insist_on_plain=False):
         if address.startswith("unix:"):
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             self._socket.settimeout(timeout)
@@ -73,9 +77,17 @@ class Connection:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls is not None:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+            elif token and not insist_on_plain and not self._is_local():
+                self._socket.close()
+                raise ValueError(
+                    f"the token would go to {address} in the clear: give `tls`, or `insist_on_plain=True`")
         self._input = bytearray()
         self._send(HELLO, b"IMLP" + struct.pack("<H", VERSION) + _long(token))
         self.welcome = Welcome(*struct.unpack("<HQBIQ", self._expect(WELCOME)))
+
+    def _is_local(self):
+        peer = ipaddress.ip_address(self._socket.getpeername()[0])
+        return (getattr(peer, "ipv4_mapped", None) or peer).is_loopback
 
     def close(self):
         self._socket.close()

@@ -12,4 +12,15 @@ pub struct File {
     pub name: String,
     /// The whole text.
     pub text: Arc<str>,
+    /// Another file named it, rather than the user. Errors show its lines' numbers and nothing of its text: whoever
+    /// wrote that file may not be allowed to read this one.
+    pub is_named_by_file: bool,
+}
+
+impl File {
+    /// The same, named by another file.
+    #[must_use]
+    pub fn named_by_file(self) -> Self {
+        Self { is_named_by_file: !self.is_in_catalog(), ..self }
+    }
 }

@@ -1,13 +1,12 @@
 //! File lookup: a named file in the embedded catalog, or at a path of the user's.
 
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::{fs, io};
 
 use iodyno_units::nearest;
 
 use crate::file::File;
+use crate::input::{self, InputError};
 use crate::problem::Problem;
 
 /// The largest file that is read, in bytes. Files of this kind are written by hand; a larger one
@@ -81,7 +80,7 @@ impl File {
         let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
         let stem = name.strip_suffix(kind.suffix()).and_then(|name| name.strip_suffix('.'));
         let name = stem.filter(|name| !name.is_empty()).unwrap_or(name).to_owned();
-        Self { origin: path.to_owned(), name, text: text.into() }
+        Self { origin: path.to_owned(), name, text: text.into(), is_named_by_file: false }
     }
 
     /// Whether it is one of the embedded files, rather than given by its path.
@@ -114,6 +113,7 @@ pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
             origin: format!("{EMBEDDED_ORIGIN}{}/{name}.{}", kind.folder(), kind.suffix()),
             name: name.to_owned(),
             text: text.into(),
+            is_named_by_file: false,
         });
     }
     let noun = kind.noun();
@@ -134,39 +134,25 @@ pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
 /// Reads the file at `path`.
 fn read(kind: Kind, path: &str) -> Result<File, Problem> {
     let noun = kind.noun();
-    let problem = |message: String| Problem::new(path.to_owned(), message);
-    let bytes = read_at_most(Path::new(path)).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => problem("there is no such file".to_owned()).with_help(format!(
-            "give the path of a {noun} file, or a name that `iodyno catalog` lists"
-        )),
-        io::ErrorKind::IsADirectory => problem("this is a folder, not a file".to_owned())
-            .with_help(format!("give the path of one {noun} file in it")),
-        _ => problem(format!("the file can't be read: {error}")),
-    })?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(problem(format!(
-            "the file is larger than {} MiB, the most that is read",
-            MAX_FILE_BYTES >> 20
-        ))
-        .with_help(format!("a {noun} file is a page of text; is this the right path?")));
-    }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let valid = error.utf8_error().valid_up_to();
-        let line = error.as_bytes()[..valid].split(|&byte| byte == b'\n').count();
-        problem(format!(
-            "the file is not UTF-8 text: byte {valid} (line {line}) begins no character"
-        ))
-        .with_help(match kind {
-            Kind::Published => "figures are read as CSV in UTF-8; save them as such".to_owned(),
-            _ => format!("a {noun} file is TOML, which is always UTF-8; save it as such"),
-        })
+    let text = input::read_regular_text(Path::new(path), MAX_FILE_BYTES).map_err(|error| {
+        let problem = Problem::new(path.to_owned(), error.to_string());
+        match error {
+            InputError::Io(_) if error.is_missing() => problem.with_help(format!(
+                "give the path of a {noun} file, or a name that `iodyno catalog` lists"
+            )),
+            InputError::Io(_) => problem,
+            InputError::Kind("a folder") => {
+                problem.with_help(format!("give the path of one {noun} file in it"))
+            }
+            InputError::Kind(_) | InputError::NoWriter => problem
+                .with_help(format!("give the path of a {noun} file, which is a regular file")),
+            InputError::TooLarge(_) => problem
+                .with_help(format!("a {noun} file is a page of text; is this the right path?")),
+            InputError::NotText { .. } => problem.with_help(match kind {
+                Kind::Published => "figures are read as CSV in UTF-8; save them as such".to_owned(),
+                _ => format!("a {noun} file is TOML, which is always UTF-8; save it as such"),
+            }),
+        }
     })?;
     Ok(File::at_path(kind, path, text))
-}
-
-/// At most one byte more than is allowed, so that `/dev/zero` and a disk image end too.
-fn read_at_most(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

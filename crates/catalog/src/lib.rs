@@ -1,6 +1,7 @@
 //! The catalog: the named files that users read and edit (TOML, and CSV for printed figures), embedded
 //! in the binary; and the one reader of all such files. It finds a file by its name or path, parses
-//! TOML, reads it by a schema, and shows errors with file, line, column and a caret.
+//! TOML, reads it by a schema, and shows errors with file, line, column and a caret. [`input`] reads all other files
+//! that a user names.
 //!
 //! A schema ([`Key`]) is data of the crate that owns the file: workloads, methods, devices, systems
 //! and studies. A [`Reader`] checks a text by it, and returns a [`Record`] of values and all errors. Relations between
@@ -12,6 +13,7 @@ mod document;
 mod error;
 mod file;
 mod find;
+pub mod input;
 mod problem;
 mod reader;
 mod record;

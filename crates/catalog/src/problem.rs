@@ -23,6 +23,8 @@ pub struct Problem {
     labels: Vec<(Range<usize>, String)>,
     message: String,
     help: Vec<String>,
+    /// The place is in a file whose text is not shown.
+    is_withheld: bool,
 }
 
 impl Problem {
@@ -34,22 +36,35 @@ impl Problem {
             labels: Vec::new(),
             message: message.into(),
             help: Vec::new(),
+            is_withheld: false,
         }
     }
 
-    /// A problem at the bytes `span` of a file's text. A span beyond the text is cut to it.
+    /// A problem at the bytes `span` of a file's text. A span beyond the text is cut to it. Of a file that another file
+    /// named the line's number alone is shown.
     pub fn at(
         file: &File,
         span: Range<usize>,
         message: impl Into<String>,
         help: Option<String>,
     ) -> Self {
-        Self {
+        let problem = Self {
             text: Some(Arc::clone(&file.text)),
             labels: vec![(within(&file.text, span), String::new())],
             help: help.into_iter().collect(),
             ..Self::new(file.origin.clone(), message)
-        }
+        };
+        if file.is_named_by_file { problem.withheld() } else { problem }
+    }
+
+    /// The same without anything of the file's text, for a file that another file named.
+    #[must_use]
+    pub fn withheld(self) -> Self {
+        let Some((line, _)) = self.line_column() else { return self };
+        let origin = format!("{}:{line}", self.origin);
+        let message = "the file is not valid; its text is not shown, since another file names it";
+        let help = "name it yourself, without the other file, to see what is wrong".to_owned();
+        Self { help: vec![help], is_withheld: true, ..Self::new(origin, message) }
     }
 
     /// Several errors of a file's text in one drawing: the first in the title, the others beside it, and
@@ -59,6 +74,9 @@ impl Problem {
             return Self::new(file.origin.as_str(), "the file is not valid");
         };
         let mut problem = Self::at(file, first.span.clone(), first.message.as_str(), None);
+        if problem.is_withheld {
+            return problem;
+        }
         problem.help = errors.iter().filter_map(|error| error.help.clone()).collect();
         problem.help.dedup();
         rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
@@ -67,7 +85,9 @@ impl Problem {
     /// Adds the remedy.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
-        self.help = vec![help.into()];
+        if !self.is_withheld {
+            self.help = vec![help.into()];
+        }
         self
     }
 

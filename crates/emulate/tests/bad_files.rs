@@ -9,7 +9,12 @@ use iodyno_emulate::describe::{self, DescribedSystem};
 use iodyno_emulate::spec::{Device, Host, Preconditioned, System, Written};
 
 fn file(text: &str) -> File {
-    File { origin: "my/device.toml".to_owned(), name: "mine".to_owned(), text: text.into() }
+    File {
+        origin: "my/device.toml".to_owned(),
+        name: "mine".to_owned(),
+        text: text.into(),
+        is_named_by_file: false,
+    }
 }
 
 fn read(text: &str) -> Vec<FileError> {
@@ -164,7 +169,7 @@ fn systems_stand_on_others() {
     for (base, more, expected) in [
         ("nothing", "", "there is no `nothing`"),
         ("circle", "", "one base too many"),
-        ("wrong", "", "`wrong` is wrong: the key `summary` is missing"),
+        ("wrong", "", "`wrong` is wrong in its line 1"),
         ("server", "pcie = \"gen3\"", "`pcie` is about adapters"),
         ("server", drawers, "`drawers` is about adapters"),
         ("server", "pcie = \"gen4\"", "`pcie` is one of"),

@@ -99,7 +99,7 @@ fn is_starter(word: &str) -> bool {
 /// A command line as a file for errors.
 pub(crate) fn file(line: &str) -> File {
     let program = program(line).unwrap_or("command").to_owned();
-    File { origin: program.clone(), name: program, text: line.into() }
+    File { origin: program.clone(), name: program, text: line.into(), is_named_by_file: false }
 }
 
 /// Reads a line. `escapes`: a backslash takes the meaning of the next character, as in a Unix shell.

@@ -127,16 +127,8 @@ impl Surroundings for Process {
 
 /// The text of a file of at most [`iodyno_catalog::MAX_FILE_BYTES`].
 pub(crate) fn text_at(path: &Path) -> Result<String, String> {
-    use std::io::Read as _;
     let most = iodyno_catalog::MAX_FILE_BYTES;
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path);
-    let read = file.and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
-    read.map_err(|e| format!("the file can't be read: {e}"))?;
-    if bytes.len() as u64 > most {
-        return Err(format!("the file is larger than {} MiB, the most that is read", most >> 20));
-    }
-    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_owned())
+    iodyno_catalog::input::read_regular_text(path, most).map_err(|error| error.to_string())
 }
 
 /// Reads the job file at a path, or the command line of fio.
@@ -194,7 +186,7 @@ pub fn parse_command_line(
         Ok(line) => line,
         Err(fault) => {
             let (origin, name) = (command_line::ORIGIN.to_owned(), command_line::ORIGIN.to_owned());
-            let file = File { origin, name, text: text.into() };
+            let file = File { origin, name, text: text.into(), is_named_by_file: false };
             let error = FileError::new(fault.span, fault.words).with_help(fault.help);
             return Err(Problem::of(&file, &[error]));
         }

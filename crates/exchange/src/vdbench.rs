@@ -100,7 +100,12 @@ pub fn parse(origin: &str, text: &str) -> Result<JobFile, Problem> {
 
 fn parse_with(origin: &str, text: &str, overrides: &Overrides) -> Result<JobFile, Problem> {
     let name = command_line::stem(origin);
-    let file = File { origin: origin.to_owned(), name: name.clone(), text: text.into() };
+    let file = File {
+        origin: origin.to_owned(),
+        name: name.clone(),
+        text: text.into(),
+        is_named_by_file: false,
+    };
     let mut found = Found::new(&file);
     let all = definitions(&mut found);
     let mut general = General { validate: overrides.validate, ..General::default() };

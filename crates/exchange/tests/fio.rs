@@ -594,6 +594,27 @@ fn sizes_have_the_base_that_the_job_names() {
     }
 }
 
+/// Whoever wrote the job file may not be allowed to read what it includes.
+#[test]
+fn an_error_in_an_included_file_shows_nothing_of_it() {
+    struct Secret;
+    impl Surroundings for Secret {
+        fn included(&self, _: &Path) -> Result<String, String> {
+            Ok("# first\nroot:hash=xyzzy:0\n[xyzzy]\nxyzzy=1\n".to_owned())
+        }
+        fn variable(&self, _: &str) -> Option<String> {
+            None
+        }
+    }
+    for text in
+        ["include /etc/shadow\n[a]\nrw=randread\n", "[a]\nrw=randread\ninclude /etc/shadow\n"]
+    {
+        let said = parse("job.fio", text, &Secret).unwrap_err().to_string();
+        assert!(said.contains("/etc/shadow:") && !said.contains("xyzzy"), "{said}");
+        assert!(!said.contains("first"), "{said}");
+    }
+}
+
 /// `[global]` counts for the jobs after it; groups begin at `stonewall`; included files are looked for beside the file.
 #[test]
 fn sections_and_groups() {

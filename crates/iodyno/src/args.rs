@@ -121,6 +121,9 @@ pub enum Command {
     Resume {
         /// The run: an id, the start of one, or `last`.
         run: String,
+        /// Destroy what this target holds now. Names given when the run began don't count. May be repeated
+        #[arg(long, value_name = "NAME")]
+        destroy: Vec<String>,
         /// One JSON document on standard output, and nothing else there.
         #[arg(long)]
         json: bool,

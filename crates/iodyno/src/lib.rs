@@ -29,6 +29,7 @@ mod replay;
 mod report;
 mod resume;
 mod run;
+mod secrets;
 mod serve;
 mod show;
 mod signals;
@@ -46,6 +47,7 @@ use iodyno_target::output::Folder;
 use iodyno_units::text::{clean, is_hidden};
 use std::ffi::OsString;
 use std::io::{BufWriter, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -106,8 +108,9 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
             let detail = style::detail(*shown);
             show::show(cli.notebook.as_deref(), run, require, json, detail, style)
         }
-        Command::Resume { run, json, quiet, shown } => {
-            resume::command(cli, run, (*json, *quiet), style::detail(*shown), style)
+        Command::Resume { run, destroy, json, quiet, shown } => {
+            let detail = style::detail(*shown);
+            resume::command(cli, run, destroy, (*json, *quiet), detail, style)
         }
         Command::Compare(flags) => compare::command(flags, cli.notebook.as_deref(), style),
         Command::Report(flags) => report::command(flags, cli.notebook.as_deref()),
@@ -147,6 +150,11 @@ fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
 fn complain(text: &str) {
     let mut err = std::io::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
+/// A path for a line of text.
+fn shown(path: &Path) -> String {
+    clean(&path.to_string_lossy()).into_owned()
 }
 
 /// Writes a line to standard error: its kind, and words that may quote a file, a server or a device.

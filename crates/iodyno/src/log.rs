@@ -11,7 +11,8 @@ mod serve;
 
 use crate::args::{Cli, Log, LogCommand};
 use crate::failure::Failure;
-use crate::{log_bench, print};
+use crate::{log_bench, print, secrets};
+use iodyno_catalog::input::read_bytes;
 use iodyno_page::terminal::Style;
 use std::ffi::OsString;
 use std::path::Path;
@@ -45,14 +46,12 @@ pub(crate) fn command(
 
 /// The token in a file, without the end of its line.
 fn token(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
-    use std::io::Read as _;
     let Some(path) = file else { return Ok(Vec::new()) };
     let wrong = |why: &dyn core::fmt::Display| {
         Failure::input(format!("--token-file {}: {why}", path.display()))
     };
-    let mut token = Vec::new();
-    let file = std::fs::File::open(path).map_err(|e| wrong(&e))?;
-    file.take(TOKEN_BYTES_MAX + 2).read_to_end(&mut token).map_err(|e| wrong(&e))?;
+
+    let mut token = read_bytes(path, TOKEN_BYTES_MAX + 2).map_err(|e| wrong(&e))?;
     while token.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         token.pop();
     }
@@ -61,6 +60,9 @@ fn token(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
         len if len as u64 > TOKEN_BYTES_MAX => {
             Err(wrong(&format!("a token has at most {TOKEN_BYTES_MAX} bytes")))
         }
-        _ => Ok(token),
+        _ => {
+            secrets::warn_if_shared("--token-file", path);
+            Ok(token)
+        }
     }
 }

@@ -8,13 +8,13 @@ use crate::failure::Failure;
 use crate::run::{Output, Page, carry_out, process};
 use crate::{hints, remark, show, style};
 use iodyno_catalog::Problem;
+use iodyno_catalog::input::Input;
 use iodyno_drive::EngineOptions;
 use iodyno_exchange::trace::{Selection, is_record, read};
 use iodyno_page::terminal::Style;
 use iodyno_run::{Files, ResolvedRun, RunRequest, TraceRequest, Work, trace_ops_max};
 use iodyno_workload::Timing;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::process::ExitCode;
 
@@ -63,8 +63,8 @@ fn selection(flags: &Replay) -> Selection {
 fn without_target(flags: &Replay) -> Result<ExitCode, Failure> {
     let named = flags.file.display().to_string();
     let failed = |e: std::io::Error| Failure::input(format!("{named}: {e}"));
-    let file = File::open(&flags.file).map_err(failed)?;
-    let is_file = file.metadata().map_err(failed)?.is_file();
+    let file = Input::open(&flags.file).map_err(|e| Failure::input(format!("{named}: {e}")))?;
+    let is_file = file.is_regular();
     let mut from = BufReader::with_capacity(1 << 20, file);
     let beginning = from.fill_buf().map_err(failed)?;
     if beginning.is_empty() && !is_file {

@@ -3,6 +3,7 @@
 use crate::args::{Import, Report};
 use crate::failure::Failure;
 use crate::{complain, print, print_bytes, print_json, show};
+use iodyno_catalog::input::{InputError, read_text};
 use iodyno_notebook::{Notebook, Run, portable};
 use iodyno_page::terminal::{Style, text};
 use iodyno_page::{Document, csv, html, markdown};
@@ -12,7 +13,6 @@ use iodyno_report::page::{self, Options};
 use iodyno_target::output::{Folder, Output};
 use iodyno_units::human;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -169,19 +169,14 @@ fn print_path(path: &Path, bytes: usize) {
 pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<ExitCode, Failure> {
     let place = flags.file.display().to_string();
     let wrong = |why: &str| Failure::input(format!("{place}: {why}"));
-    let about = fs::metadata(&flags.file).map_err(|e| wrong(&e.to_string()))?;
-    if !about.is_file() {
-        return Err(wrong("a report is a regular file: name the page that `iodyno report` wrote"));
-    }
-    if about.len() > IMPORT_BYTES_MAX {
-        return Err(wrong(&format!(
+    let page = read_text(&flags.file, IMPORT_BYTES_MAX).map_err(|error| match error {
+        InputError::TooLarge(_) => wrong(&format!(
             "is larger than any report ({}): copy the notebook itself and name it with --notebook",
             human::size(IMPORT_BYTES_MAX)
-        )));
-    }
-    let page = fs::read(&flags.file).map_err(|e| wrong(&e.to_string()))?;
-    let page = String::from_utf8(page)
-        .map_err(|_| wrong("is not a page of `iodyno report`: it is not UTF-8"))?;
+        )),
+        InputError::NotText { .. } => wrong("is not a page of `iodyno report`: it is not UTF-8"),
+        error => wrong(&format!("{error}; name the page that `iodyno report` wrote")),
+    })?;
     let found = html::embedded(&page, "iodyno-run-");
     if found.is_empty() {
         return Err(wrong(

@@ -13,11 +13,11 @@ use std::process::ExitCode;
 /// The request of a run, its finished part and the command line that began it.
 type Found = (RunRequest, Resume, Vec<String>);
 
-fn find(cli: &Cli, selector: &str) -> Result<Found, Failure> {
+fn find(cli: &Cli, selector: &str, destroy: &[String]) -> Result<Found, Failure> {
     let path = show::path(cli.notebook.as_deref())?;
     let run = Notebook::open_existing(&path)?.load(selector)?;
     let command = run.head.command.clone();
-    let (request, finished) = resume(run, env!("CARGO_PKG_VERSION"))?;
+    let (request, finished) = resume(run, env!("CARGO_PKG_VERSION"), destroy.to_vec())?;
     Ok((request, finished, command))
 }
 
@@ -25,13 +25,14 @@ fn find(cli: &Cli, selector: &str) -> Result<Found, Failure> {
 pub(crate) fn command(
     cli: &Cli,
     selector: &str,
+    destroy: &[String],
     (json, quiet): (bool, bool),
     detail: Detail,
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let ranks = ranks::of_process();
     // Only the first rank has the notebook.
-    let (request, finished, command) = ranks::of_first(|| find(cli, selector))?;
+    let (request, finished, command) = ranks::of_first(|| find(cli, selector, destroy))?;
     let finished = finished.on_rank(ranks.rank(), ranks.size())?;
     let path = ranks::agreed(ranks::notebook(cli.notebook.as_deref()))?;
     let process = Process { resume: Some(finished), ..process(command, Some(path)) };

@@ -15,7 +15,7 @@ mod volumes;
 
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
-use crate::{complain, remark, signals};
+use crate::{complain, remark, secrets, shown, signals};
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
@@ -264,16 +264,26 @@ fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
 fn config(flags: &Serve) -> Result<ServerConfig, Failure> {
     let tls = match flags.tls.as_slice() {
         [] => None,
-        [chain, key] => Some(ServerTls::new(chain, key, None)),
-        [chain, key, authority] => Some(ServerTls::new(chain, key, Some(authority))),
+        [chain, key] => Some(server_tls(chain, key, None)),
+        [chain, key, authority] => Some(server_tls(chain, key, Some(authority))),
         _ => {
             return Err(Failure::input(
                 "--tls takes the server's chain and key, and the authority that signs clients: cert.pem,key.pem,ca.pem",
             ));
         }
     };
-    let tls = tls.transpose().map_err(|e| Failure::input(e.to_string()))?;
+    let tls = tls.transpose()?;
     Ok(ServerConfig { tls, insist_on_plain: flags.insist_on_plain, ..ServerConfig::default() })
+}
+
+/// A server's certificates; warns of a key that others can read.
+pub(crate) fn server_tls(
+    chain: &Path,
+    key: &Path,
+    authority: Option<&Path>,
+) -> Result<ServerTls, Failure> {
+    secrets::warn_if_shared("--tls", key);
+    ServerTls::new(chain, key, authority).map_err(|e| Failure::input(format!("--tls {e}")))
 }
 
 fn start(
@@ -366,7 +376,12 @@ fn announce(
 ) {
     let mut text = String::new();
     for (name, &size) in names.iter().zip(&volumes.sizes_bytes) {
-        let _ = writeln!(text, "serving {name}  {} in {}", human::size(size), system.name);
+        let _ = writeln!(
+            text,
+            "serving {name}  {} in {}",
+            human::size(size),
+            iodyno_units::text::clean(&system.name)
+        );
     }
     text += &volumes.words;
     for endpoint in server.endpoints() {
@@ -374,7 +389,7 @@ fn announce(
     }
     text += frontends;
     if let Some(path) = &flags.control {
-        let _ = writeln!(text, "control unix:{}", path.display());
+        let _ = writeln!(text, "control unix:{}", shown(path));
     }
     let _ = writeln!(text, "time    {words}");
     complain(&text);

@@ -4,7 +4,8 @@ use crate::args::Size;
 use crate::failure::{Failure, NOT_HELD};
 use crate::live::LiveLine;
 use crate::{print, print_json, report, show, signals};
-use iodyno_catalog::{File, Kind, Problem};
+use iodyno_catalog::input::read_text;
+use iodyno_catalog::{File, Kind, MAX_FILE_BYTES, Problem};
 use iodyno_measure::{Cell, Quantity, Role, Summary};
 use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
@@ -200,7 +201,7 @@ fn like(selector: &str, notebook: Option<&Path>) -> Result<Like, Failure> {
 
 fn prices(path: &Path) -> Result<Prices, Failure> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let text = read_text(path, MAX_FILE_BYTES).map_err(|e| {
         Failure::input(format!("{name}: {e}: give --price the path of a TOML file"))
     })?;
     let file = File::at_path(Kind::Device, &name, text.as_str());

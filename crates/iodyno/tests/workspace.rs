@@ -366,6 +366,49 @@ fn only_target_writes_files() {
     assert!(idle.is_empty(), "listed, and not needed: {idle:?}");
 }
 
+/// What opens a file to read it.
+const READING: &[&str] = &["File::open(", "fs::read(", "read_to_string("];
+
+/// Code that reads files which no user names, or checks them itself: `(place, why)`.
+const READERS: &[(&str, &str)] = &[
+    ("bench/", "its own files"),
+    ("drive/src/", "/proc and /sys"),
+    ("iodyno/src/serve/volumes.rs", "/proc/meminfo"),
+    ("live/src/store/base.rs", "an image or backing file, which is checked to be a regular file"),
+    ("live/src/store/image.rs", "an image, which is checked to be a regular file"),
+    ("mpi/src/program.rs", "its own program"),
+    ("notebook/src/process.rs", "/proc"),
+    ("notebook/src/schema.rs", "a notebook, which is checked to be a regular file"),
+    ("ranks/src/ranks.rs", "/proc"),
+    ("run/src/foreign_activity.rs", "/proc"),
+    ("run/src/processors.rs", "/sys"),
+    ("target/src/", "targets; /proc and /sys"),
+];
+
+/// A file that a user, or another file, names can be a device without an end or a pipe without a writer.
+#[test]
+fn named_files_are_read_in_one_place() {
+    let mut used = std::collections::BTreeSet::new();
+    for (name, code) in code() {
+        for (number, line) in code.lines().enumerate() {
+            if line.trim_start().starts_with("//") || !READING.iter().any(|r| line.contains(r)) {
+                continue;
+            }
+            let listed = READERS.iter().find(|(place, _)| name.starts_with(place));
+            let Some((place, _)) = listed else {
+                panic!(
+                    "{name}:{}: `catalog::input` reads files that are named: {}",
+                    number + 1,
+                    line.trim()
+                );
+            };
+            used.insert(*place);
+        }
+    }
+    let idle: Vec<_> = READERS.iter().filter(|(place, _)| !used.contains(place)).collect();
+    assert!(idle.is_empty(), "listed, and not needed: {idle:?}");
+}
+
 /// What reads one fact of a cell, a target or the machine.
 const READS_OF_FACTS: &[&str] = &[
     "facts[\"",

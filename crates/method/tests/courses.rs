@@ -272,6 +272,7 @@ fn errors_are_reported_at_their_position() {
         (cells("ceiling = { iops = \"5ms\" }"), "\"5ms\"", "over a latency"),
         (cells("state = \"used\""), "\"used\"", "`state` is one of"),
         (cells("workload = \"nope\""), "\"nope\"", "no workload"),
+        (cells("workload = []"), "[]", "empty"),
         (cells("io = { mix = { raed = 1 } }"), "raed", "did you mean `read`"),
         (cells("io = { mix = { read = 1 }, depth = 0 }"), "0", "the depth is a whole number"),
         (

@@ -42,6 +42,7 @@ pub enum TlsError {
 mod present {
     use super::TlsError;
     use crate::syscalls::{self, Span};
+    use rustix::fs::{FileType, Mode, OFlags};
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
     use rustls::server::WebPkiClientVerifier;
@@ -58,15 +59,40 @@ mod present {
         TlsError::File { file: path.display().to_string(), why: why.to_string() }
     }
 
+    /// The largest file of certificates, bytes.
+    const PEM_BYTES_MAX: u64 = 1 << 20;
+
+    /// The bytes of a regular file.
+    fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+        let system = |e: rustix::io::Errno| file_error(path, &io::Error::from(e));
+        // Neither a pipe nor a device is waited for.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(system)?;
+        let stat = rustix::fs::fstat(&fd).map_err(system)?;
+        if !FileType::from_raw_mode(stat.st_mode).is_file() {
+            return Err(file_error(path, &"it is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        let mut file = std::fs::File::from(fd).take(PEM_BYTES_MAX + 1);
+        file.read_to_end(&mut bytes).map_err(|e| file_error(path, &e))?;
+        if bytes.len() as u64 > PEM_BYTES_MAX {
+            return Err(file_error(path, &"it is larger than 1 MiB, the most that is read"));
+        }
+        Ok(bytes)
+    }
+
     fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-        let found: Result<Vec<_>, _> =
-            CertificateDer::pem_file_iter(path).map_err(|e| file_error(path, &e))?.collect();
-        let found = found.map_err(|e| file_error(path, &e))?;
+        let bytes = read(path)?;
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+        // The error itself may quote the file.
+        let found = found.map_err(|_| file_error(path, &"it is not a PEM file"))?;
         if found.is_empty() { Err(file_error(path, &"no certificate in it")) } else { Ok(found) }
     }
 
     fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-        PrivateKeyDer::from_pem_file(path).map_err(|e| file_error(path, &e))
+        // The error itself may quote the file.
+        PrivateKeyDer::from_pem_slice(&read(path)?)
+            .map_err(|_| file_error(path, &"it is not a PEM file with a private key"))
     }
 
     fn roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {

@@ -17,6 +17,9 @@ pub const CHANGED: &str = "changed";
 /// are handed on without it.
 pub const HOST_NAME: &str = "host_name";
 
+/// The flag that confirms what may be destroyed.
+const CONFIRMING: &str = "--destroy";
+
 /// What a target is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetDescription {
@@ -150,6 +153,22 @@ impl RunHead {
             Some(changed) if changed.starts_with(&format!("{name}, ")) => changed.to_owned(),
             Some(changed) => format!("{name}: {changed}"),
         }
+    }
+
+    /// The words of its command line for another run, without those that confirm what may be destroyed: the target may
+    /// hold something else by now, and the run may be a stranger's. True where words were left out.
+    pub fn command_to_repeat(&self) -> (Vec<String>, bool) {
+        let mut kept = Vec::new();
+        let mut words = self.command.iter();
+        while let Some(word) = words.next() {
+            if word == CONFIRMING {
+                words.next();
+            } else if word.strip_prefix(CONFIRMING).is_none_or(|rest| !rest.starts_with('=')) {
+                kept.push(word.clone());
+            }
+        }
+        let is_shorter = kept.len() < self.command.len();
+        (kept, is_shorter)
     }
 
     /// What the facts of the machine say.

@@ -47,6 +47,7 @@ struct Standing {
     started: Timestamp,
     ended: Option<Timestamp>,
     status: Status,
+    is_imported: bool,
 }
 
 /// A fault, and the run that it was found in.
@@ -91,7 +92,8 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
             }
         };
         let ended = ended.map(time).transpose()?;
-        Ok(Standing { id: id.clone(), started: time(started)?, ended, status })
+        let is_imported = writer.is_none();
+        Ok(Standing { id: id.clone(), started: time(started)?, ended, status, is_imported })
     };
     read().map_err(|fault| (id.clone(), fault))
 }
@@ -264,6 +266,7 @@ pub(crate) fn run(
             head,
             cells,
             notebook: path.to_owned(),
+            is_imported: standing.is_imported,
         })
     };
     read().map_err(|of| error(path, "reading a run", of))

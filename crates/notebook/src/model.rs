@@ -111,6 +111,8 @@ pub struct Run {
     pub cells: Vec<Cell>,
     /// The file that it was read from.
     pub notebook: PathBuf,
+    /// It was read in from a report; no process wrote it into this notebook while it ran.
+    pub is_imported: bool,
 }
 
 /// A run as a list shows it.

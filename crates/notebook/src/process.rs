@@ -32,6 +32,11 @@ impl Writer {
         }
     }
 
+    /// Whether it stands for no process: the run was imported.
+    pub(crate) fn is_none(&self) -> bool {
+        self.pid == 0
+    }
+
     /// Whether it can still be writing.
     pub(crate) fn may_be_alive(&self) -> bool {
         let boot = boot_id();

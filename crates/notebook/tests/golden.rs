@@ -106,6 +106,7 @@ fn version_1_opens() {
         head: head(),
         cells: vec![finished()],
         notebook: path.clone(),
+        is_imported: false,
     };
     expected.head.targets[0].health_after = Some(json!({"percentage_used": 4}));
     assert_eq!(notebook.load("v1f").unwrap(), expected);

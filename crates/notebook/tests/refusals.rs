@@ -276,6 +276,7 @@ fn a_text_without_a_run_is_reported() {
         head: RunHead::default(),
         cells: Vec::new(),
         notebook: PathBuf::new(),
+        is_imported: false,
     };
     let text = portable::to_text(&run).unwrap();
     let read = portable::from_text(&text, origin).unwrap();

@@ -51,6 +51,9 @@ pub(crate) fn how_to_finish(run: &Run) -> String {
     if run.status == Status::Finished {
         return "begin a new run".to_owned();
     }
+    if run.is_imported {
+        return "it was imported and can't be taken up; begin a new run".to_owned();
+    }
     if run.id.is_empty() {
         return "it was not kept, so it can't be taken up; begin a new run".to_owned();
     }

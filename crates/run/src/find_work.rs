@@ -13,17 +13,35 @@ use std::path::Path;
 /// # Errors
 /// At their positions in the file.
 pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
+    read_workload(name_or_path, NamedBy::User)
+}
+
+/// Who gave a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NamedBy {
+    User,
+    File,
+}
+
+fn read_workload(name_or_path: &str, by: NamedBy) -> Result<(File, Workload), Problem> {
     if is_foreign(name_or_path) {
-        let jobs = iodyno_exchange::read(name_or_path, &[], &fio::Process)?;
+        let jobs = iodyno_exchange::read(name_or_path, &[], &fio::Process);
+        let jobs = jobs.map_err(|problem| match by {
+            NamedBy::User => problem,
+            NamedBy::File => problem.withheld(),
+        })?;
         let mut all = jobs.groups.into_iter().flatten();
         let (Some(job), None) = (all.next(), all.next()) else {
             return Err(several_jobs(name_or_path));
         };
         let (name, origin) = (jobs.name, name_or_path.to_owned());
-        let file = File { origin, name, text: job.toml.into() };
+        let file = File { origin, name, text: job.toml.into(), is_named_by_file: false };
         return Ok((file, Workload::Single(Box::new(job.spec))));
     }
-    let file = find(Kind::Workload, name_or_path)?;
+    let mut file = find(Kind::Workload, name_or_path)?;
+    if by == NamedBy::File {
+        file = file.named_by_file();
+    }
     let workload = Workload::from_toml(&file.text).map_err(|errors| Problem::of(&file, &errors))?;
     if let Workload::Group(group) = &workload {
         let unknown = group.unknown_members(is_single);
@@ -56,7 +74,8 @@ pub fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>), Prob
         Workload::Group(group) => {
             let mut members = Vec::new();
             for member in group.members {
-                if let (file, Workload::Single(spec)) = self::workload(&member.name)? {
+                let (file, workload) = read_workload(&member.name, NamedBy::File)?;
+                if let Workload::Single(spec) = workload {
                     members.push((file.name, *spec));
                 }
             }
@@ -95,7 +114,7 @@ pub fn method_source(file: File, choice: Choice) -> Result<MethodSource, Problem
 }
 
 fn add_workload(name: &str, all: &mut BTreeMap<String, String>) -> Result<(), Problem> {
-    let (file, workload) = workload(name)?;
+    let (file, workload) = read_workload(name, NamedBy::File)?;
     if let Workload::Group(group) = &workload {
         for member in &group.members {
             add_workload(&member.name, all)?;
@@ -114,6 +133,7 @@ pub fn method(source: MethodSource) -> Result<Method, Problem> {
         origin: source.name.clone(),
         name: source.name.clone(),
         text: source.text.as_str().into(),
+        is_named_by_file: false,
     };
     Method::new(source).map_err(|errors| problem(&file, &errors))
 }

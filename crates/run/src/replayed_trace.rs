@@ -3,11 +3,11 @@
 use crate::outcome::RunError;
 use crate::request::TraceRequest;
 use iodyno_catalog::Problem;
+use iodyno_catalog::input::Input;
 use iodyno_exchange::trace::{self, BlockAction, Selection, TraceFile};
 use iodyno_target::{SysRoot, memory_available_bytes};
 use iodyno_units::human;
 use iodyno_workload::{CellSpec, Content, Fit, MAX_DEPTH, Replay, ReplayShape, Timing};
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub fn trace_ops_max(thinks: bool) -> usize {
 /// The file can't be read, or is no trace.
 pub fn read_trace(path: &Path, chosen: &Selection, thinks: bool) -> Result<TraceFile, Problem> {
     let origin = path.display().to_string();
-    let file = File::open(path)
-        .map_err(|e| Problem::new(origin.as_str(), format!("the file can't be read: {e}")))?;
+    let file =
+        Input::open(path).map_err(|error| Problem::new(origin.as_str(), error.to_string()))?;
     trace::read(BufReader::with_capacity(1 << 20, file), &origin, chosen, trace_ops_max(thinks))
 }
 

@@ -8,14 +8,20 @@ use iodyno_notebook::{Run, Status};
 use iodyno_target::{MachineFacts, TargetName};
 use serde_json::Value;
 
-/// The request of a run of this version of the program that was cut short, and its finished part.
+/// The request of a run of this version of the program that was cut short, and its finished part. `destroy` names what
+/// may be destroyed. Names that were given when the run began don't count: since then the target may have got other
+/// content, and the notebook may be a stranger's.
 ///
 /// # Errors
-/// [`RunError::Impossible`] where it can't be resumed: it is finished, still running, of another version, not a
-/// method, or its target is gone.
-pub fn resume(run: Run, version: &str) -> Result<(RunRequest, Resume), RunError> {
+/// [`RunError::Impossible`] where it can't be resumed: it is finished, still running, imported, of another version,
+/// not a method, or its target is gone.
+pub fn resume(
+    run: Run,
+    version: &str,
+    destroy: Vec<String>,
+) -> Result<(RunRequest, Resume), RunError> {
     let refused = |why: String| Err(RunError::Impossible(format!("{} {why}", run.id)));
-    let again = format!("run it again (`{}`)", run.head.command.join(" "));
+    let again = format!("run it again (`{}`)", run.head.command_to_repeat().0.join(" "));
     match run.status {
         Status::Finished => {
             return refused(format!(
@@ -27,6 +33,9 @@ pub fn resume(run: Run, version: &str) -> Result<(RunRequest, Resume), RunError>
             return refused("is still running: another process measures it".to_owned());
         }
         Status::Interrupted | Status::Crashed | Status::Failed(_) => {}
+    }
+    if run.is_imported {
+        return refused(format!("was imported from a report, and only reports on it: {again}"));
     }
     if !run.head.plan["method"].is_object() {
         let request = RunRequest::stored_in(&run.head);
@@ -55,7 +64,7 @@ pub fn resume(run: Run, version: &str) -> Result<(RunRequest, Resume), RunError>
             "was begun on another machine: take it up there, or begin a new run".to_owned(),
         );
     }
-    let Some(request) =
+    let Some(mut request) =
         RunRequest::stored_in(&run.head).filter(|r| matches!(r.work, Work::Method { .. }))
     else {
         return refused(format!("was begun by a build that stored no request: {again}"));
@@ -66,6 +75,7 @@ pub fn resume(run: Run, version: &str) -> Result<(RunRequest, Resume), RunError>
             run.id
         )));
     }
+    request.destroy = destroy;
     let keep = whole_steps(&run.cells);
     let mut cells = run.cells;
     cells.truncate(keep);

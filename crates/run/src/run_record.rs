@@ -115,6 +115,7 @@ pub(crate) fn unkept(
         head,
         cells,
         notebook: std::path::PathBuf::new(),
+        is_imported: false,
     }
 }
 

@@ -9,11 +9,27 @@ const SHARDS_MAX: u32 = 100_000;
 
 /// One of the equal parts of a run: `3/64` is the third of 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Stored")]
 pub struct Shard {
     /// From 1.
     pub number: u32,
     /// The number of parts.
     pub of: u32,
+}
+
+/// As it is stored, whatever the numbers are.
+#[derive(Deserialize)]
+struct Stored {
+    number: u32,
+    of: u32,
+}
+
+impl TryFrom<Stored> for Shard {
+    type Error = String;
+
+    fn try_from(Stored { number, of }: Stored) -> Result<Self, String> {
+        format!("{number}/{of}").parse()
+    }
 }
 
 impl Shard {

@@ -1,11 +1,14 @@
 //! Shards of a run: each process measures every n-th cell of a sweep in virtual time, with a notebook of its own, without
 //! speaking to the others; and their runs put together as the run that one process would have made.
 
-use crate::request::{RunRequest, STORED_AS};
+use crate::find_work;
+use crate::request::{RunRequest, STORED_AS, Work};
 use crate::resolved_run::ResolvedRun;
 use crate::shard::Shard;
 use iodyno_measure::Cell;
+use iodyno_method::{Done, Step};
 use iodyno_notebook::{Error, Notebook, Outcome, Run, Status};
+use iodyno_target::TargetName;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -38,9 +41,10 @@ pub struct Shards {
 
 impl Shards {
     /// Takes the shards of one run from these notebooks: of the run that the last shard in the first of them belongs to.
+    /// A notebook may be a stranger's: its cells must be those that the run's method asks for, in its order.
     ///
     /// # Errors
-    /// Which notebook can't be read; what is missing, unfinished, or of another run, in words.
+    /// Which notebook can't be read; what is missing, there twice, unfinished, or of another run, in words.
     pub fn find(notebooks: &[Notebook]) -> Result<Self, ShardError> {
         let mut found: BTreeMap<u32, Run> = BTreeMap::new();
         let mut wanted: Option<(RunRequest, u32, String)> = None;
@@ -56,11 +60,14 @@ impl Shards {
                 let wanted = wanted.get_or_insert_with(|| key.clone());
                 if *wanted == key {
                     // The latest of each number, should one have been run again.
-                    found.entry(shard.number).or_insert(run);
+                    let kept = found.entry(shard.number).or_insert_with(|| run.clone());
+                    if kept.notebook != run.notebook && kept.id != run.id {
+                        return Err(twice(shard, kept, &run));
+                    }
                 }
             }
         }
-        let Some((_, of, _)) = wanted else {
+        let Some((whole, of, _)) = wanted else {
             let places: Vec<String> =
                 notebooks.iter().map(|n| n.path().display().to_string()).collect();
             return Err(ShardError::Wrong(format!(
@@ -86,7 +93,9 @@ impl Shards {
                 run.id
             )));
         }
-        Ok(Self { runs: found.into_values().collect() })
+        let runs: Vec<Run> = found.into_values().collect();
+        check_cells(whole, &runs).map_err(ShardError::Wrong)?;
+        Ok(Self { runs })
     }
 
     /// Writes the whole run into a notebook, and gives its id.
@@ -120,6 +129,55 @@ pub enum ShardError {
     /// What is there is not all of a run.
     #[error("{0}")]
     Wrong(String),
+}
+
+/// The error of two runs of one shard.
+fn twice(shard: Shard, a: &Run, b: &Run) -> ShardError {
+    let [first, second] = [a, b].map(|run| format!("{} in {}", run.id, run.notebook.display()));
+    ShardError::Wrong(format!(
+        "shard {shard} is there twice: as {first}, and as {second}; leave one of the notebooks out"
+    ))
+}
+
+/// Checks that the cells of all shards are those of the run's method, each in the shard that it belongs to.
+fn check_cells(whole: RunRequest, runs: &[Run]) -> Result<(), String> {
+    let Work::Method { source, .. } = whole.work else {
+        return Err("the run is not one of a method, and has no shards".to_owned());
+    };
+    if !whole.targets.iter().all(|target| matches!(target, TargetName::Model(_))) {
+        return Err("its targets are not emulated ones, and only those have shards".to_owned());
+    }
+    let method = find_work::method(*source).map_err(|problem| problem.to_string())?;
+    if !method.has_independent_cells() {
+        return Err("what its method measures next depends on what it measured: it has no shards"
+            .to_owned());
+    }
+    let other = |run: &Run, number: usize| {
+        Err(format!(
+            "{} in {}: its cell {number} is not the one that the run has there",
+            run.id,
+            run.notebook.display()
+        ))
+    };
+    let mut steps: Vec<_> = runs
+        .iter()
+        .map(|run| run.cells.chunk_by(|a, b| a.key.place == b.key.place).enumerate())
+        .collect();
+    let mut done = Vec::new();
+    while let Step::Cell(step) = method.next(0, whole.seed, &done)? {
+        let shard = done.len() % runs.len();
+        let found = steps[shard].next().and_then(|(_, cells)| cells.first());
+        if found.and_then(|cell| cell.key.place.as_ref()) != Some(&step.place) {
+            return other(&runs[shard], done.len() / runs.len() + 1);
+        }
+        done.push(Done { place: step.place, figures: None });
+    }
+    for (steps, run) in steps.iter_mut().zip(runs) {
+        if let Some((number, _)) = steps.next() {
+            return other(run, number + 1);
+        }
+    }
+    Ok(())
 }
 
 /// The request of the whole run, and which shard of it this is.

@@ -92,7 +92,10 @@ fn published_file(file: &File, raw: &Record) -> Result<File, Problem> {
     let is_path = name.contains('/') || Path::new(name).extension().is_some();
     let beside = Path::new(&file.origin).parent().filter(|_| is_path);
     let path = beside.map(|folder| folder.join(name).to_string_lossy().into_owned());
-    find(Kind::Published, path.as_deref().unwrap_or(name)).map_err(|problem| {
+    let found = find(Kind::Published, path.as_deref().unwrap_or(name));
+    // In the folder of the study it is the study's own.
+    let is_own = !name.contains('/');
+    found.map(|file| if is_own { file } else { file.named_by_file() }).map_err(|problem| {
         let help = problem.help().map(ToOwned::to_owned);
         let message = format!("the printed figures: {}", problem.message());
         Problem::at(file, raw.place("published"), message, help)
@@ -211,8 +214,10 @@ fn workload(file: &File, raw: &Record) -> Result<Workload, Problem> {
 fn catalogued(file: &File, raw: &Record, name: &str) -> Result<Spec, Problem> {
     let at = |message: String| Problem::at(file, raw.place("like"), message, None);
     let found = find(Kind::Workload, name).map_err(|p| at(p.message().to_owned()))?;
-    Spec::from_toml(&found.text)
-        .map_err(|errors| at(errors.first().map_or_else(String::new, |e| e.message.clone())))
+    let found = found.named_by_file();
+    Spec::from_toml(&found.text).map_err(|errors| {
+        at(format!("the workload `{name}`: {}", Problem::of(&found, &errors).message()))
+    })
 }
 
 /// Excludes printed figures from the scores.

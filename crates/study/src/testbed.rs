@@ -186,6 +186,7 @@ fn bench(
         return Err(Problem::at(file, raw.place("options"), message, None));
     }
     let found = find(Kind::Device, &device).map_err(|p| named_in(file, place, &p))?;
+    let found = found.named_by_file();
     let described = describe::device(&found.name, &found.text)
         .map_err(|errors| Problem::of(&found, &errors))?;
     note(all, &found.name, described.parameters);
@@ -246,7 +247,7 @@ pub(crate) fn host(
     span: Range<usize>,
     all: &mut Vec<Owned>,
 ) -> Result<DescribedSystem, Problem> {
-    let found = find(Kind::System, name).map_err(|p| named_in(file, span, &p))?;
+    let found = find(Kind::System, name).map_err(|p| named_in(file, span, &p))?.named_by_file();
     let described = describe::system(&found.name, &found.text, &mut |base| {
         let base = find(Kind::System, base).map_err(|problem| problem.message().to_owned())?;
         Ok(base.text.to_string())

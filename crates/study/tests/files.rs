@@ -7,7 +7,12 @@ use iodyno_study::published::{self, Relation};
 use small::{FIGURES, HEADER, STUDY, study};
 
 fn file(text: &str) -> File {
-    File { origin: "my/figures.csv".to_owned(), name: "figures".to_owned(), text: text.into() }
+    File {
+        origin: "my/figures.csv".to_owned(),
+        name: "figures".to_owned(),
+        text: text.into(),
+        is_named_by_file: false,
+    }
 }
 
 /// What is told of figures whose lines below the header are these.

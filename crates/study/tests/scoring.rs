@@ -10,7 +10,12 @@ use small::{HEADER, near_print, small};
 /// A printed figure.
 fn figure(relation: &str, value: &str, resolution: &str, note: &str) -> Figure {
     let text = format!("{HEADER}F,s,w,,,,,m,{relation},{value},{resolution},1/s,table,{note}");
-    let file = File { origin: "f.csv".to_owned(), name: "f".to_owned(), text: text.into() };
+    let file = File {
+        origin: "f.csv".to_owned(),
+        name: "f".to_owned(),
+        text: text.into(),
+        is_named_by_file: false,
+    };
     published::read(&file).unwrap().remove(0)
 }
 

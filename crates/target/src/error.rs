@@ -21,13 +21,15 @@ pub enum RefusalCode {
     Mounted,
     /// It, a partition of it or a device built on it is swap space; no confirmation lifts this.
     Swap,
+    /// Another process or the kernel holds it exclusively, or has it locked; no confirmation lifts this.
+    Held,
     /// It belongs to a device built on it: dm, LVM, crypt, multipath, md, bcache, loop.
     Member,
     /// It carries a partition table.
     PartitionTable,
     /// It carries the signature of a file system, RAID set, volume manager or the like.
     Signature,
-    /// Another process has it open.
+    /// Another process has it open for writing.
     OpenElsewhere,
     /// It can't be written at all; no confirmation lifts this.
     ReadOnly,
@@ -54,6 +56,7 @@ impl RefusalCode {
             Self::SystemDisk
                 | Self::Mounted
                 | Self::Swap
+                | Self::Held
                 | Self::ReadOnly
                 | Self::CharDevice
                 | Self::NotStorage

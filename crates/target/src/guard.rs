@@ -3,7 +3,8 @@
 //! Nothing is destroyed by surprise. A block device is refused when it, a partition of it, the disk around it,
 //! or anything built on any of these is in use or holds data; a file when iodyno did not create it. A refusal
 //! is lifted only by the target's own name ([`Confirm`]), and a few never are: the disk that the system runs
-//! from, mounted file systems and swap space in use, and targets that can't be written at all.
+//! from, mounted file systems and swap space in use, what another process or the kernel holds exclusively, and
+//! targets that can't be written at all.
 //!
 //! The content of a device or of a file of iodyno's is judged by its signatures and by samples of all of it
 //! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may be overwritten.
@@ -18,25 +19,21 @@
 
 mod elsewhere;
 mod erase;
+mod in_use;
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
 use crate::blank::Sampled;
 use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
-use crate::inspect::topology::device_of_path;
-use crate::inspect::topology::{self, BlockNode, Relation, Relative};
-use crate::inspect::{Inspection, Kind, mounts};
+use crate::inspect::topology::BlockNode;
+use crate::inspect::{Inspection, Kind};
 use crate::name::TargetName;
 use crate::signature::{Content, Signature, SignatureKind};
-use crate::sysroot::{DevNo, SysRoot};
+use crate::sysroot::SysRoot;
 
+pub(crate) use elsewhere::open_same;
 pub(crate) use erase::allow_purge;
-
-/// Mount points of the running system. Overwriting the device below any of these ends the system, and the
-/// measurement with it.
-const SYSTEM_MOUNTS: [&str; 6] = ["/", "/usr", "/etc", "/var", "/boot", "/boot/efi"];
+use in_use::Uses;
 
 /// The names given by `--destroy`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,18 +61,7 @@ fn check(inspection: &Inspection, root: &SysRoot, check_elsewhere: bool) -> Vec<
             mend: "Name a file or a device; in a directory, `scratch:@DIR` makes a file."
                 .to_owned(),
         }),
-        Kind::File => {
-            check_file(inspection, root, &mut refusals);
-            let is_member = refusals.iter().any(|refusal| {
-                matches!(
-                    refusal.code,
-                    RefusalCode::Member | RefusalCode::Mounted | RefusalCode::Swap
-                )
-            });
-            if check_elsewhere && root.is_real() && inspection.exists && !is_member {
-                elsewhere::check_file(inspection, &mut refusals);
-            }
-        }
+        Kind::File => check_file(inspection, root, check_elsewhere, &mut refusals),
         Kind::Block => check_block(inspection, root, check_elsewhere, &mut refusals),
     }
     // The gravest first; the codes are declared in that order.
@@ -201,7 +187,12 @@ fn check_char(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     }
 }
 
-fn check_file(inspection: &Inspection, root: &SysRoot, refusals: &mut Vec<Refusal>) {
+fn check_file(
+    inspection: &Inspection,
+    root: &SysRoot,
+    look_elsewhere: bool,
+    refusals: &mut Vec<Refusal>,
+) {
     if let Some(fs) = &inspection.file_system
         && fs.read_only == Some(true)
     {
@@ -219,18 +210,8 @@ fn check_file(inspection: &Inspection, root: &SysRoot, refusals: &mut Vec<Refusa
     if let Some(content) = &inspection.content {
         check_content(content, refusals);
     }
-    let Some(path) = &inspection.canonical_path else { return };
-    for swap in mounts::swaps(root) {
-        if is_same(root, inspection, &swap.path) {
-            refusals.push(Refusal {
-                code: RefusalCode::Swap,
-                found: "It is in use as swap space.".to_owned(),
-                mend: format!("Release it with `swapoff {path}`, or choose another file."),
-            });
-        }
-    }
-    let is_it = |file: &str| is_same(root, inspection, file);
-    check_loops_on_file(root, &is_it, &BTreeSet::new(), refusals);
+    let uses = Uses::read(root, look_elsewhere && root.is_real());
+    uses.check_file(inspection, refusals);
 }
 
 /// A file may be written when its mark shows that iodyno created it, and its length still fits.
@@ -321,7 +302,7 @@ fn unreadable(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
 fn check_block(
     inspection: &Inspection,
     root: &SysRoot,
-    check_elsewhere: bool,
+    look_elsewhere: bool,
     refusals: &mut Vec<Refusal>,
 ) {
     match (&inspection.content, &inspection.sampled) {
@@ -347,198 +328,7 @@ fn check_block(
         });
         return;
     };
-    let relatives = topology::relatives(root, &target);
-    check_use(root, &relatives, &BTreeSet::new(), refusals);
-    let mut known = relatives.iter().map(|relative| relative.node.dev).collect();
-    check_beneath(root, &target, &mut known, refusals);
-    if check_elsewhere && root.is_real() {
-        let already_explained = refusals.iter().any(|refusal| {
-            matches!(
-                refusal.code,
-                RefusalCode::SystemDisk
-                    | RefusalCode::Mounted
-                    | RefusalCode::Swap
-                    | RefusalCode::Member
-            )
-        });
-        elsewhere::check(&relatives, already_explained, refusals);
-    }
-}
-
-/// The name of a relative at the beginning of a sentence.
-fn subject(relative: &Relative) -> String {
-    let name = &relative.node.name;
-    match relative.relation {
-        Relation::Itself => "It".to_owned(),
-        Relation::Partition => format!("Its partition {name}"),
-        Relation::WholeDisk => format!("The disk that it is a part of, {name},"),
-        Relation::Holder => match &relative.on {
-            Some(on) => format!("The device built on it, {} (on {on}),", relative.node.describe()),
-            None => format!("The device built on it, {},", relative.node.describe()),
-        },
-    }
-}
-
-/// Mounts, swap and layers, on the target and everything that shares data with it. Layers that are known
-/// already are left out.
-fn check_use(
-    root: &SysRoot,
-    relatives: &[Relative],
-    known: &BTreeSet<DevNo>,
-    refusals: &mut Vec<Refusal>,
-) {
-    let mounts = mounts::mounts(root);
-    let members = mounts::multi_device_members(root);
-    let swap_devices: Vec<_> =
-        mounts::swaps(root).iter().filter_map(|swap| device_of_path(root, &swap.path)).collect();
-    for relative in relatives {
-        let who = subject(relative);
-        let node = &relative.node;
-        if relative.relation == Relation::Itself && node.attr_u64("ro") == Some(1) {
-            refusals.push(Refusal {
-                code: RefusalCode::ReadOnly,
-                found: "It is set read-only.".to_owned(),
-                mend: format!(
-                    "Measure with --read-only, or allow writing with `blockdev --setrw {}`.",
-                    node.node_path()
-                ),
-            });
-        }
-        let points: Vec<&str> = mounts
-            .iter()
-            .filter(|mount| mount.devices(root).contains(&node.dev))
-            .map(|mount| mount.point.as_str())
-            .collect();
-        if let Some(system) = points.iter().find(|point| SYSTEM_MOUNTS.contains(point)) {
-            refusals.push(Refusal {
-                code: RefusalCode::SystemDisk,
-                found: format!("{who} is mounted at {system}: the running system is on it."),
-                mend: "Choose another device.".to_owned(),
-            });
-        } else if !points.is_empty() {
-            refusals.push(Refusal {
-                code: RefusalCode::Mounted,
-                found: format!("{who} is mounted at {}.", points.join(" and ")),
-                mend: format!("Unmount it with `umount {}`.", points[0]),
-            });
-        } else if let Some((_, fs)) = members.iter().find(|(dev, _)| *dev == node.dev) {
-            refusals.push(Refusal {
-                code: RefusalCode::Mounted,
-                found: format!("{who} belongs to a mounted file system ({fs})."),
-                mend: "Unmount that file system, or remove the device from it.".to_owned(),
-            });
-        }
-        if swap_devices.contains(&node.dev) {
-            refusals.push(Refusal {
-                code: RefusalCode::Swap,
-                found: format!("{who} is in use as swap space."),
-                mend: format!("Release it with `swapoff {}`.", node.node_path()),
-            });
-        }
-        for holder in topology::built_on(root, node) {
-            if !known.contains(&holder.dev) {
-                refusals.push(member(&holder, &who, root));
-            }
-        }
-    }
-}
-
-/// A refusal for a device that another one is built on. The use of that one is a refusal of its own.
-fn member(holder: &BlockNode, who: &str, root: &SysRoot) -> Refusal {
-    let points: Vec<String> = mounts::mounts(root)
-        .iter()
-        .filter(|mount| mount.devices(root).contains(&holder.dev))
-        .map(|mount| mount.point.clone())
-        .collect();
-    let mounted = if points.is_empty() {
-        String::new()
-    } else {
-        format!(", mounted at {}", points.join(" and "))
-    };
-    Refusal {
-        code: RefusalCode::Member,
-        found: format!("{who} is in use below {}{mounted}.", holder.describe()),
-        mend: if holder.is_loop() {
-            format!(
-                "Detach it with `losetup -d {}`, or measure that device itself.",
-                holder.node_path()
-            )
-        } else {
-            format!("Stop {} first, or measure that device itself.", holder.name)
-        },
-    }
-}
-
-/// True when `path` is the inspected file or device, under any name.
-fn is_same(root: &SysRoot, inspection: &Inspection, path: &str) -> bool {
-    let Some(relative) = path.strip_prefix('/') else { return false };
-    let (Some(identity), Ok(meta)) = (inspection.identity, fs::metadata(root.path(relative)))
-    else {
-        return inspection.canonical_path.as_deref() == Some(path);
-    };
-    let other = crate::inspect::Identity::of(&meta);
-    if identity.device.is_some() { identity.device == other.device } else { identity == other }
-}
-
-/// The loop devices on a file, and the use of all that is built on them. `is_it` recognises the file by a path.
-fn check_loops_on_file(
-    root: &SysRoot,
-    is_it: &dyn Fn(&str) -> bool,
-    known: &BTreeSet<DevNo>,
-    refusals: &mut Vec<Refusal>,
-) {
-    let on_it = |(node, file): &(BlockNode, String)| !known.contains(&node.dev) && is_it(file);
-    let loops = topology::loop_devices(root).into_iter().filter(on_it);
-    let loops: Vec<BlockNode> = loops.map(|(node, _)| node).collect();
-    for node in &loops {
-        refusals.push(member(node, "It", root));
-    }
-    check_use(root, &topology::relatives_on_file(root, loops, known), known, refusals);
-}
-
-/// A device that lies on others writes into the file or device below each loop device among these: everything
-/// else that uses that file or device would be overwritten. `known` are the devices that were checked.
-fn check_beneath(
-    root: &SysRoot,
-    node: &BlockNode,
-    known: &mut BTreeSet<DevNo>,
-    refusals: &mut Vec<Refusal>,
-) {
-    for below in node.whole_disk().into_iter().chain(node.slaves(root)) {
-        // Of a disk whose partition is the target, and of members, only what is beneath counts.
-        if known.insert(below.dev) || node.is_partition() {
-            check_beneath(root, &below, known, refusals);
-        }
-    }
-    let Some(file) = node.attr("loop/backing_file") else { return };
-    let mut found = Vec::new();
-    if let Some(dev) = device_of_path(root, &file) {
-        let below = BlockNode::by_number(root, dev).filter(|_| !known.contains(&dev));
-        let Some(below) = below else { return };
-        let relatives = topology::relatives_but(root, &below, known);
-        check_use(root, &relatives, known, &mut found);
-        known.extend(relatives.iter().map(|relative| relative.node.dev));
-        check_beneath(root, &below, known, &mut found);
-    } else {
-        let identity = |path: &str| {
-            let meta = fs::metadata(root.path(path.strip_prefix('/')?)).ok()?;
-            Some(crate::inspect::Identity::of(&meta))
-        };
-        let backing = identity(&file);
-        let is_it = |path: &str| path == file || backing.is_some() && identity(path) == backing;
-        if mounts::swaps(root).iter().any(|swap| is_it(&swap.path)) {
-            found.push(Refusal {
-                code: RefusalCode::Swap,
-                found: "It is in use as swap space.".to_owned(),
-                mend: format!("Release it with `swapoff {file}`."),
-            });
-        }
-        check_loops_on_file(root, &is_it, known, &mut found);
-    }
-    for refusal in &mut found {
-        refusal.found = format!("Its blocks lie in {file}, for which holds: {}", refusal.found);
-    }
-    refusals.append(&mut found);
+    Uses::read(root, look_elsewhere && root.is_real()).check_device(&target, refusals);
 }
 
 #[cfg(test)]

@@ -29,6 +29,9 @@ const BLKFLSBUF: libc::c_ulong = 0x1261;
 /// `_IO(0x12, 95)`, linux/fs.h: read the partition table again.
 const BLKRRPART: libc::c_ulong = 0x125F;
 
+/// linux/loop.h.
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
+
 /// asm-generic/fcntl.h: the signal that reports a broken lease.
 const F_SETSIG: libc::c_int = 10;
 
@@ -102,6 +105,48 @@ pub(crate) fn is_open_for_writing(file: impl AsFd) -> Result<bool> {
     // SAFETY: as above.
     unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
     Ok(false)
+}
+
+/// True where another open file description holds a record lock on any byte of a file, as a virtual machine does on
+/// its disks.
+pub(crate) fn has_record_lock(file: impl AsFd) -> Result<bool> {
+    // SAFETY: all fields are plain numbers, for which zero is a value.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as _;
+    // SAFETY: the descriptor is open, and the structure outlives the call.
+    let rc = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+    if rc < 0 { Err(last_errno()) } else { Ok(i32::from(lock.l_type) != libc::F_UNLCK) }
+}
+
+/// `struct loop_info64` of linux/loop.h.
+#[repr(C)]
+struct LoopInfo64 {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: [u32; 4],
+    names_and_key: [u8; 64 + 64 + 32],
+    init: [u64; 2],
+}
+
+/// What a loop device is attached to: the packed number of its file system, its inode number, and the packed number
+/// of the device that it is, which is 0 or that of the file system for a file.
+pub(crate) fn loop_backing(fd: impl AsFd) -> Result<(u64, u64, u64)> {
+    let mut info = LoopInfo64 {
+        device: 0,
+        inode: 0,
+        rdevice: 0,
+        offset: 0,
+        size_limit: 0,
+        number: [0; 4],
+        names_and_key: [0; 160],
+        init: [0; 2],
+    };
+    // SAFETY: the structure has the kernel's layout and outlives the call.
+    let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) };
+    if rc < 0 { Err(last_errno()) } else { Ok((info.device, info.inode, info.rdevice)) }
 }
 
 /// `struct nvme_passthru_cmd` of linux/nvme_ioctl.h.
@@ -341,6 +386,7 @@ mod tests {
         let header = std::mem::offset_of!(Fiemap, extents);
         assert_eq!(header as libc::c_ulong, FS_IOC_FIEMAP >> 16 & 0x3FFF);
         assert_eq!(size_of::<FiemapExtent>(), 56);
+        assert_eq!(size_of::<LoopInfo64>(), 232);
         #[cfg(target_pointer_width = "64")]
         assert_eq!(size_of::<SgIo>(), 88);
     }

@@ -55,6 +55,6 @@ pub use name::{
 pub use open::{
     Access, LayOut, NvmePassthrough, OpenOptions, Opened, OpenedBy, open, open_inspected,
 };
-pub use signature::{Content, Signature, SignatureKind};
+pub use signature::{Content, Signature, SignatureKind, probe};
 pub use sysroot::{DevNo, SysRoot};
 pub use writes::{DeviceWrites, FileState, WritesSeen, WrittenSince, unwritten_since, writes_seen};

@@ -2,9 +2,10 @@
 //!
 //! Between inspection and opening another file can take the name, so after opening the descriptor is compared
 //! with the inspection, and the guard checks again through the descriptor itself. Block devices are claimed
-//! with `O_EXCL`, files with a lock. Files that are to be created or grown are opened here and written by
+//! with `O_EXCL`, files with a lock; so are those below a loop device. Files that are to be created or grown are opened here and written by
 //! [`lay_out`](crate::lay_out).
 
+mod claims;
 mod direct;
 mod file;
 mod nvme_generic;
@@ -142,6 +143,8 @@ pub struct Opened {
     /// The inspection, with the facts that opening it added.
     pub inspection: Inspection,
     pub(crate) undo: Undo,
+    /// What is below a loop device, held as long as this is open.
+    claims: Vec<OwnedFd>,
 }
 
 impl Opened {
@@ -248,7 +251,8 @@ fn confirmed(
         refusals = guard::with_log_kept(inspection, refusals);
     }
     if options.by == OpenedBy::AnotherRank {
-        refusals.retain(|refusal| refusal.code != RefusalCode::OpenElsewhere);
+        let by_other = [RefusalCode::OpenElsewhere, RefusalCode::Held];
+        refusals.retain(|refusal| !by_other.contains(&refusal.code));
     }
     guard::confirm(inspection, refusals, &options.confirm)
 }
@@ -323,6 +327,7 @@ fn opened(inspection: Inspection, options: &OpenOptions, ready: Ready) -> Opened
         uncached: ready.cache.uncached,
         page_cache,
         passthrough: None,
+        claims: Vec::new(),
         made_here: ready.made_here,
         lay_out: ready.lay_out,
         lifted: ready.lifted,
@@ -382,23 +387,17 @@ fn open_block(
     let claims = for_writing && options.by == OpenedBy::ThisProcess;
     let exclusive = if claims { OFlags::EXCL } else { OFlags::empty() };
     let fd = match rustix::fs::open(&path, flags(options) | exclusive, Mode::empty()) {
-        // Taken since the guard's check, or known and confirmed.
-        Err(Errno::BUSY) if for_writing => {
-            if lifted.is_empty() {
-                let refusal = Refusal {
-                    code: RefusalCode::OpenElsewhere,
-                    found: "It is held open exclusively by another process or the kernel."
-                        .to_owned(),
-                    mend: format!("Find the holder with `lsof {}` and end it.", path.display()),
-                };
-                lifted = guard::confirm(&inspection, vec![refusal], &options.confirm)?;
-            }
+        // The devices built on it hold it, which was confirmed.
+        Err(Errno::BUSY) if lifted.iter().any(|refusal| refusal.code == RefusalCode::Member) => {
             rustix::fs::open(&path, flags(options), Mode::empty())
         }
+        // Taken since the guard's check.
+        Err(Errno::BUSY) if for_writing => return Err(claims::taken(&inspection, &path)),
         result => result,
     };
     let fd = fd.map_err(|errno| TargetError::from_errno(verb(options), &path, errno))?;
     check_identity(&fd, &inspection, &path)?;
+    let claims = if claims { claims::beneath(&inspection, &lifted, root)? } else { Vec::new() };
     if for_writing {
         inspect_again(&mut inspection, &fd)?;
         let refusals = guard::check_through_descriptor(&inspection, root);
@@ -434,6 +433,7 @@ fn open_block(
     };
     let mut opened = opened(inspection, options, ready);
     opened.passthrough = passthrough;
+    opened.claims = claims;
     Ok(opened)
 }
 

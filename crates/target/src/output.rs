@@ -5,13 +5,16 @@
 //! temporary file in the same folder, which takes the name once it is whole: a failure leaves no file and keeps
 //! the former one. The folder is held open, so that the check applies to the folder that is written. An
 //! existing file is replaced only if it is text, as all outputs are: an image, a notebook or an archive under
-//! that name is kept. Symbolic links are followed to the file that they name, which is checked.
+//! that name is kept. Symbolic links are followed to the file that they name, which is checked; not those of other
+//! users in a folder that others may write to.
 //!
 //! Pipes, terminals and `/dev/null` have nothing to lose and are written as they are; a pipe that
 //! nothing reads is an error, not a wait.
 //!
 //! A file that was created through a descriptor ([`NewFile`]) is removed through it: only while the name still
 //! leads to that very file.
+
+mod shared_folders;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -27,6 +30,7 @@ use rustix::io::Errno;
 
 use crate::error::TargetError;
 use crate::error::errno_of;
+use shared_folders::{check_owner, open_folder, resolve};
 
 /// How much of an existing file is read to see whether it is text.
 const TEXT_BYTES: u64 = 64 << 10;
@@ -48,8 +52,7 @@ impl Folder {
     pub fn open(path: &Path) -> Result<Self, TargetError> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let failed = |errno| TargetError::from_errno("make files in it", path, errno);
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
+        let fd = open_folder(&resolve(path)?).map_err(failed)?;
         accessat(&fd, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(failed)?;
         Ok(Self { fd, path: path.to_owned() })
     }
@@ -59,7 +62,7 @@ impl Folder {
     /// # Errors
     /// As [`Self::open`].
     pub fn make(path: &Path) -> Result<Self, TargetError> {
-        std::fs::create_dir_all(path)
+        std::fs::create_dir_all(resolve(path)?)
             .map_err(|error| TargetError::from_errno("make this folder", path, errno_of(&error)))?;
         Self::open(path)
     }
@@ -114,7 +117,7 @@ impl Output {
             Err(errno) => Err(failed(errno)),
             Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => {
-                    let real = path.canonicalize().map_err(|e| failed(errno_of(&e)))?;
+                    let real = resolve(path)?;
                     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
                         return Err(bad(path, "it names no file"));
                     };
@@ -137,7 +140,11 @@ impl Output {
             Err(Errno::NOENT) => {}
             Err(Errno::LOOP) => return Err(bad(&shown, "it is a symbolic link")),
             Err(errno) => return Err(TargetError::from_errno("replace it", &shown, errno)),
-            Ok(fd) => check_text(fd, &shown)?,
+            Ok(fd) => {
+                let failed = |errno| TargetError::from_errno("inspect it", &shown, errno);
+                check_owner(&folder.fd, &fstat(&fd).map_err(failed)?, &shown)?;
+                check_text(fd, &shown)?;
+            }
         }
         Ok(Self { shown, place: Place::Name(folder, name) })
     }
@@ -161,6 +168,10 @@ impl Output {
         let failed = |errno| TargetError::from_errno("inspect it", path, errno);
         // By the descriptor: the name may lead to something else by now.
         let stat = fstat(&fd).map_err(failed)?;
+        let real = resolve(path)?;
+        if let Some(folder) = real.parent().and_then(|parent| open_folder(parent).ok()) {
+            check_owner(folder, &stat, path)?;
+        }
         let is_null = rustix::fs::major(stat.st_rdev) == 1 && rustix::fs::minor(stat.st_rdev) == 3;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Fifo => {}
@@ -212,7 +223,7 @@ impl Output {
             (&temporary.file).write_all(bytes)?;
             if let Some(former) = former {
                 // The mode of the file that it replaces. A failure to set it is ignored.
-                let _ = fchmod(&temporary.file, Mode::from_raw_mode(former.st_mode));
+                let _ = fchmod(&temporary.file, Mode::from_raw_mode(former.st_mode & 0o777));
             }
             fsync(&temporary.file)?;
             renameat(&folder.fd, &temporary.name, &folder.fd, &name)?;
@@ -406,10 +417,15 @@ pub fn notebook_path(path: &Path) -> Result<PathBuf, TargetError> {
         Err(Errno::NOENT) if path.symlink_metadata().is_ok() => {
             refuse("a symbolic link to a file that is not there")
         }
-        Err(Errno::NOENT | Errno::NOTDIR) => Ok(path.to_owned()),
+        Err(Errno::NOENT | Errno::NOTDIR) => resolve(path).map(|_| path.to_owned()),
         Err(errno) => Err(failed(errno)),
         Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => path.canonicalize().map_err(|error| failed(errno_of(&error))),
+            FileType::RegularFile => {
+                let real = resolve(path)?;
+                let parent = real.parent().unwrap_or(Path::new("/"));
+                check_owner(open_folder(parent).map_err(failed)?, &stat, path)?;
+                Ok(real)
+            }
             FileType::Directory => refuse("a directory"),
             FileType::BlockDevice => refuse("a block device"),
             FileType::CharacterDevice => refuse("a character device"),

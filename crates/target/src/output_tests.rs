@@ -140,3 +140,56 @@ fn a_notebook_is_a_regular_file() {
         assert!(error.to_string().contains(what), "{error}");
     }
 }
+
+/// In a folder like `/tmp`, files that another user planted are not written, nor followed.
+#[test]
+#[ignore = "needs root"]
+fn nothing_of_another_user_is_written_in_a_shared_folder() {
+    use std::os::unix::fs::{chown, lchown};
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join("own.txt");
+    fs::write(&own, "precious").unwrap();
+    let shared = dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    let nobody = Some(65_534);
+    let at = |name: &str| shared.join(name);
+    symlink(&own, at("link")).unwrap();
+    symlink(dir.path(), at("folder")).unwrap();
+    symlink(dir.path().join("new.txt"), at("dangling")).unwrap();
+    for link in ["link", "folder", "dangling"] {
+        lchown(at(link), nobody, nobody).unwrap();
+    }
+    fs::write(at("file"), "text").unwrap();
+    chown(at("file"), nobody, nobody).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), Mode::from_raw_mode(0o666)).unwrap();
+    chown(at("pipe"), nobody, nobody).unwrap();
+    let reader = fs::OpenOptions::new().read(true).write(true).open(at("pipe")).unwrap();
+    for (mode, refused) in [
+        (
+            0o1777,
+            ["link", "folder/new.txt", "folder/own.txt", "dangling", "file", "pipe"].as_slice(),
+        ),
+        (0o777, &["link", "folder/new.txt", "folder/own.txt", "dangling"]),
+    ] {
+        fs::set_permissions(&shared, fs::Permissions::from_mode(mode)).unwrap();
+        for name in refused {
+            assert!(Output::at(&at(name)).is_err(), "{mode:o} {name}");
+        }
+        for name in ["link", "folder/new.txt"] {
+            assert!(problem(&at(name)).contains("of another user"), "{mode:o} {name}");
+            assert!(notebook_path(&at(name)).is_err(), "{mode:o} {name}");
+        }
+        assert!(Folder::make(&at("folder/deeper")).is_err());
+        assert!(NewFile::create(&at("folder/new.txt")).is_err());
+    }
+    // A folder that nobody else writes to, and this user's own link.
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
+    Output::at(&at("link")).unwrap().write(b"new").unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::remove_file(at("link")).unwrap();
+    symlink(&own, at("link")).unwrap();
+    Output::at(&at("link")).unwrap().write(b"newer").unwrap();
+    assert_eq!(fs::read(&own).unwrap(), b"newer");
+    assert_eq!(names(dir.path()), ["own.txt", "shared"]);
+    drop(reader);
+}

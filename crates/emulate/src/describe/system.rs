@@ -62,6 +62,8 @@ impl DescribedSystem {
     }
 }
 
+/// The rule of errors that name a base and quote nothing else.
+const ABOUT_BASE: &str = "base";
 /// The most bases below one another; more are a circle.
 const BASES_MAX: u32 = 4;
 
@@ -89,13 +91,24 @@ fn on_bases(
             return Err(format!("`{base}` is one base too many: do they stand on each other?"));
         }
         let text = find(base)?;
-        on_bases(base, &text, find, bases_max - 1)
-            .map_err(|errors| format!("`{base}` is wrong: {}", errors[0].message))
+        on_bases(base, &text, find, bases_max - 1).map_err(|errors| {
+            if errors[0].rule == Some(ABOUT_BASE) {
+                return errors[0].message.clone();
+            }
+            // Without its words: they may quote a file that another user wrote the name of.
+            let start = errors[0].span.start.min(text.len());
+            let line = text.as_bytes()[..start].split(|&byte| byte == b'\n').count();
+            format!("`{base}` is wrong in its line {line}; read it by itself to see why")
+        })
     };
     let own = Reader::default().file(text, Some(Kind::System), schema::SYSTEM).unwrap_or_default();
     let named = own.items("base").iter().filter_map(|base| Some((base.text()?, &base.span)));
-    let bases = named
-        .map(|(base, span)| resolve(base).map_err(|why| vec![FileError::new(span.clone(), why)]));
+    let bases = named.map(|(base, span)| {
+        resolve(base).map_err(|why| {
+            let error = FileError::new(span.clone(), why);
+            vec![FileError { rule: Some(ABOUT_BASE), ..error }]
+        })
+    });
     let bases: Vec<DescribedSystem> = bases.collect::<Result<_, _>>()?;
     let mut reader = Reader::on(bases.iter().map(DescribedSystem::server).collect());
     let read = reader.file(text, Some(Kind::System), schema::SYSTEM);

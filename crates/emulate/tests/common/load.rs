@@ -59,7 +59,12 @@ impl Files {
 
 /// `text` with the parameter `key` as `value`.
 fn set(text: &str, key: &str, value: &str) -> String {
-    let file = File { origin: "any.toml".into(), name: "any".into(), text: text.into() };
+    let file = File {
+        origin: "any.toml".into(),
+        name: "any".into(),
+        text: text.into(),
+        is_named_by_file: false,
+    };
     let whole = format!("{{ is = {value}, from = \"assumed: changed\" }}");
     let value = if file.get(key).is_some() { value } else { &whole };
     file.set(key, value).unwrap_or_else(|e| panic!("{key}: {e}")).text.to_string()

@@ -116,6 +116,7 @@ impl<'a> Lines<'a> {
             origin: origin.to_owned(),
             name: origin.to_owned(),
             text: text.into(),
+            is_named_by_file: false,
         });
         self.files.len() - 1
     }
@@ -134,6 +135,7 @@ impl<'a> Lines<'a> {
 
     fn file(&mut self, origin: &str, text: &str, depth: usize) {
         let file = self.add_file(origin, text);
+        self.files[file].is_named_by_file = depth > 0;
         let mut start = 0;
         for line in text.split_inclusive('\n') {
             let content = line.split([';', '#']).next().unwrap_or_default();

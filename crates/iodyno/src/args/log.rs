@@ -141,6 +141,9 @@ pub struct LogClient {
     /// With --tls: the name in the server's certificate. Default: the host of --at.
     #[arg(long, value_name = "NAME", requires = "tls")]
     pub tls_name: Option<String>,
+    /// Send the token to another machine without TLS.
+    #[arg(long)]
+    pub insist_on_plain: bool,
 }
 
 /// Flags of `log publish`.

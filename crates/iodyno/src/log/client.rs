@@ -2,13 +2,14 @@
 
 use crate::args::LogClient;
 use crate::failure::Failure;
+use crate::secrets;
 use iodyno_msglog::client::{ClientError, Connection};
 use iodyno_msglog::protocol::ErrorCode;
 use iodyno_nbd::Endpoint;
 use iodyno_nbd::stream::Stream;
 use iodyno_nbd::tls::ClientTls;
 use std::io;
-use std::net::ToSocketAddrs as _;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Dialer {
     at: String,
     tls: Option<(ClientTls, String)>,
+    /// A token goes to other machines without TLS too.
+    insist_on_plain: bool,
     pub(super) token: Vec<u8>,
 }
 
@@ -28,7 +31,10 @@ impl Dialer {
         let tls = match flags.tls.as_slice() {
             [] => None,
             [authority] => Some(ClientTls::new(authority, None)),
-            [authority, chain, key] => Some(ClientTls::new(authority, Some((chain, key)))),
+            [authority, chain, key] => {
+                secrets::warn_if_shared("--tls", key);
+                Some(ClientTls::new(authority, Some((chain, key))))
+            }
             _ => {
                 return Err(Failure::input(
                     "--tls takes the authority that signed the server's certificate, or that and the client's chain and key: ca.pem,cert.pem,key.pem",
@@ -40,14 +46,43 @@ impl Dialer {
         let name =
             flags.tls_name.clone().unwrap_or_else(|| host.trim_matches(['[', ']']).to_owned());
         let token = super::token(flags.token_file.as_deref())?;
-        let dialer = Self { at: flags.at.clone(), tls: tls.map(|tls| (tls, name)), token };
+        let tls = tls.map(|tls| (tls, name));
+        let insist_on_plain = flags.insist_on_plain;
+        let dialer = Self { at: flags.at.clone(), tls, insist_on_plain, token };
         if !flags.at.starts_with("unix:") && !flags.at.contains(':') {
             return Err(Failure::input(format!(
                 "--at {}: write unix:PATH, or HOST:PORT",
                 flags.at
             )));
         }
+        // A name that is unknown now may be known when it is dialled.
+        if let Ok(addresses) = dialer.addresses()
+            && addresses.iter().any(|address| !dialer.may_send_token_to(*address))
+        {
+            return Err(Failure::input(format!("--token-file: {}", dialer.exposed())));
+        }
         Ok(dialer)
+    }
+
+    fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        if self.at.starts_with("unix:") {
+            return Ok(Vec::new());
+        }
+        Ok(self.at.to_socket_addrs()?.collect())
+    }
+
+    fn may_send_token_to(&self, address: SocketAddr) -> bool {
+        self.token.is_empty()
+            || self.tls.is_some()
+            || self.insist_on_plain
+            || address.ip().to_canonical().is_loopback()
+    }
+
+    fn exposed(&self) -> String {
+        format!(
+            "the token would go to {} in the clear: give its authority with --tls, or add --insist-on-plain",
+            self.at
+        )
     }
 
     /// Connects.
@@ -59,7 +94,10 @@ impl Dialer {
             return Stream::connect(&endpoint, tls, CONNECT_TIMEOUT).map_err(named);
         }
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in self.at.to_socket_addrs().map_err(named)? {
+        for address in self.addresses().map_err(named)? {
+            if !self.may_send_token_to(address) {
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, self.exposed()));
+            }
             match Stream::connect(&Endpoint::Tcp(address), tls, CONNECT_TIMEOUT) {
                 Ok(stream) => return Ok(stream),
                 Err(e) => last = e,

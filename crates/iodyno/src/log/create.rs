@@ -8,6 +8,7 @@ use iodyno_msglog::layout::DESCRIPTION_BYTES;
 use iodyno_msglog::{Layout, recovery};
 use iodyno_target::{Confirm, TargetName};
 use iodyno_units::human;
+use iodyno_units::text::clean;
 use std::process::ExitCode;
 
 pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
@@ -59,8 +60,9 @@ fn log_id() -> u64 {
 /// A log's sizes, for people.
 pub(super) fn words(target: &TargetName, layout: &Layout) -> String {
     format!(
-        "log {:016x} on {target}: {} in {} segments of {}, chunks of {} in blocks of {}",
+        "log {:016x} on {}: {} in {} segments of {}, chunks of {} in blocks of {}",
         layout.log_id,
+        clean(&target.to_string()),
         human::size(layout.capacity_bytes - DESCRIPTION_BYTES),
         layout.slots(),
         human::size(layout.segment_bytes),

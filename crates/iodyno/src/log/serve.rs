@@ -4,14 +4,13 @@ use super::check::{cannot_open, describe};
 use super::create;
 use crate::args::LogServe;
 use crate::failure::Failure;
-use crate::serve::Access;
-use crate::{complain, remark, signals};
+use crate::serve::{Access, server_tls};
+use crate::{complain, remark, shown, signals};
 use iodyno_logserver::storage::{self, OpenStorage, Purpose};
 use iodyno_logserver::{Found, Limits, Server, ServerOptions, StartError, open_log};
 use iodyno_msglog::{CommitRule, Durability, LogOptions, recovery};
 use iodyno_nbd::Endpoint;
 use iodyno_nbd::server::ListenError;
-use iodyno_nbd::tls::ServerTls;
 use iodyno_target::{Confirm, SysRoot, TargetName, memory_available_bytes};
 use iodyno_units::human;
 use std::fmt::Write as _;
@@ -49,7 +48,7 @@ pub(super) fn command(flags: &LogServe) -> Result<ExitCode, Failure> {
         })?;
     for endpoint in server.endpoints() {
         let _ = match endpoint {
-            Endpoint::Unix(path) => writeln!(text, "at      unix:{}", path.display()),
+            Endpoint::Unix(path) => writeln!(text, "at      unix:{}", shown(path)),
             Endpoint::Tcp(address) => writeln!(text, "at      {address}"),
         };
     }
@@ -151,8 +150,8 @@ fn emulated(flags: &LogServe) -> Result<OpenStorage, Failure> {
 fn options(flags: &LogServe) -> Result<ServerOptions, Failure> {
     let tls = match flags.tls.as_slice() {
         [] => None,
-        [chain, key] => Some(ServerTls::new(chain, key, None)),
-        [chain, key, authority] => Some(ServerTls::new(chain, key, Some(authority))),
+        [chain, key] => Some(server_tls(chain, key, None)),
+        [chain, key, authority] => Some(server_tls(chain, key, Some(authority))),
         _ => {
             return Err(Failure::input(
                 "--tls takes the server's chain and key, and the authority that signs clients: cert.pem,key.pem,ca.pem",
@@ -167,7 +166,7 @@ fn options(flags: &LogServe) -> Result<ServerOptions, Failure> {
     }
     Ok(ServerOptions {
         endpoints,
-        tls: tls.transpose().map_err(|e| Failure::input(e.to_string()))?,
+        tls: tls.transpose()?,
         insist_on_plain: flags.insist_on_plain,
         token: super::token(flags.token_file.as_deref())?,
         log: LogOptions {

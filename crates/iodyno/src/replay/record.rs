@@ -2,13 +2,13 @@
 
 use crate::failure::Failure;
 use crate::{print, print_json, serve};
+use iodyno_catalog::input::Input;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_live::record::Record;
 use iodyno_measure::Histogram;
 use iodyno_target::TargetName;
 use iodyno_units::human;
 use serde_json::{Value, json};
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,15 +20,14 @@ const WORKERS_MAX: u64 = 4096;
 pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let named = path.display().to_string();
     let wrong = |why: String| Failure::input(format!("{named}: {why}"));
-    let open = || -> Result<Record<BufReader<File>>, Failure> {
-        let file = File::open(path).map_err(|e| wrong(e.to_string()))?;
+    let open = || -> Result<Record<BufReader<Input>>, Failure> {
+        let file = Input::open(path).map_err(|e| wrong(e.to_string()))?;
+        // The record is read twice.
+        if !file.is_regular() {
+            return Err(wrong("a record is a regular file: copy it to one".to_owned()));
+        }
         Record::open(BufReader::new(file)).map_err(wrong)
     };
-    // The record is read twice, and reading a pipe would wait.
-    let is_file = std::fs::metadata(path).map_err(|e| wrong(e.to_string()))?.is_file();
-    if !is_file {
-        return Err(wrong("a record is a regular file: copy it to one".to_owned()));
-    }
     let record = open()?;
     let head = &record.machine;
     let field = |key: &str| wrong(format!("line 2 does not say its `{key}`"));

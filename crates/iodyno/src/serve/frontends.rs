@@ -62,7 +62,7 @@ impl Frontends {
             ))
         })?);
         for name in names {
-            let _ = writeln!(self.words, "file    {}", folder.join(name).display());
+            let _ = writeln!(self.words, "file    {}", crate::shown(&folder.join(name)));
         }
         Ok(())
     }

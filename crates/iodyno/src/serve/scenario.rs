@@ -9,6 +9,8 @@
 
 use crate::args::Serve;
 use crate::failure::Failure;
+use iodyno_catalog::MAX_FILE_BYTES;
+use iodyno_catalog::input::read_text;
 use iodyno_live::fault_command::{self, Ask};
 use iodyno_live::frontend::Served;
 use iodyno_units::parse_duration_ns;
@@ -22,7 +24,7 @@ pub(super) type Plan = Vec<(u32, u64, Ask)>;
 
 /// Reads a scenario.
 pub(super) fn read(path: &Path) -> Result<Plan, Failure> {
-    let text = std::fs::read_to_string(path)
+    let text = read_text(path, MAX_FILE_BYTES)
         .map_err(|e| Failure::input(format!("--scenario {}: {e}", path.display())))?;
     let mut plan = Vec::new();
     for (line, number) in text.lines().zip(1..) {

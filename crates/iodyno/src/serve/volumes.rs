@@ -4,14 +4,18 @@
 use super::apply_fault::Numbered;
 use crate::args::Serve;
 use crate::failure::Failure;
-use crate::{complain, remark};
+use crate::{complain, remark, shown};
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{PartId, System};
 use iodyno_live::served::{ArrayFolder, VolumeFolder, stores_needed, volume_folders};
 use iodyno_live::store::{self, Image, Store};
 use iodyno_nbd::client::Uri;
-use iodyno_target::{Direct, RefusalCode, SysRoot, TargetName, check_writable, inspect};
+use iodyno_target::{
+    Content, Direct, RefusalCode, Signature, SignatureKind, SysRoot, TargetName, check_writable,
+    inspect, probe,
+};
 use iodyno_units::human;
+use iodyno_units::text::clean;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -37,14 +41,17 @@ impl Volumes {
         for text in &flags.image {
             let size_bytes = if flags.write_image {
                 let size_bytes = writable_bytes(text)?;
-                let _ = writeln!(words, "image   {text}, which clients write to");
+                let _ = writeln!(words, "image   {}, which clients write to", clean(text));
                 size_bytes
             } else {
                 let image = image(text)?;
                 let size_bytes = image.size_bytes();
                 images.push(image);
-                let _ =
-                    writeln!(words, "image   {text}, read only: what clients write is in memory");
+                let _ = writeln!(
+                    words,
+                    "image   {}, read only: what clients write is in memory",
+                    clean(text)
+                );
                 flags.size.unwrap_or(size_bytes).max(size_bytes)
             };
             if let Some(size) = flags.size.filter(|&size| size < size_bytes) {
@@ -157,7 +164,7 @@ fn backing(flags: &Serve, system: &System) -> Result<Vec<PathBuf>, Failure> {
 /// What was found in an array's folder.
 fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     let mut words = String::new();
-    let path = folder.path().display();
+    let path = shown(folder.path());
     if folder.resynced_units() > 0 {
         let units = folder.resynced_units();
         let _ = writeln!(
@@ -217,7 +224,15 @@ fn one_for_each(system: &System, flag: &str, given: usize) -> Result<(), Failure
 fn image(text: &str) -> Result<Image, Failure> {
     if text.contains("://") {
         let uri: Uri = text.parse().map_err(|e| Failure::input(format!("--image {text}: {e}")))?;
-        return Image::export(&uri).map_err(|e| Failure::target(format!("--image: {e}")));
+        let image = Image::export(&uri).map_err(|e| Failure::target(format!("--image: {e}")))?;
+        // By this connection: some servers take no second one.
+        let mut read = |offset_bytes, into: &mut [u8]| {
+            image.read(offset_bytes, into).map_err(|e| std::io::Error::other(e.to_string()))
+        };
+        let content = probe(image.size_bytes(), &mut read)
+            .map_err(|e| Failure::target(format!("--image {text}: {e}")))?;
+        check_raw(text, Some(&content))?;
+        return Ok(image);
     }
     let image =
         Image::file(Path::new(text)).map_err(|e| Failure::target(format!("--image {e}")))?;
@@ -245,11 +260,29 @@ fn writable_bytes(text: &str) -> Result<u64, Failure> {
     }
 }
 
-/// Why another program may read or write a file meanwhile. (That it holds data is what it is for.)
+/// Refuses an image in another format than raw: clients would see the file's own bytes, and writing them would
+/// destroy the image.
+fn check_raw(text: &str, content: Option<&Content>) -> Result<(), Failure> {
+    let container = content.and_then(Content::container);
+    let Some(Signature { kind, name, .. }) = container else { return Ok(()) };
+    let remedy = if *kind == SignatureKind::DiskImage {
+        "serve it by `qemu-nbd` and name that export here, or make it raw: `qemu-img convert -O raw`"
+    } else {
+        "unpack it first"
+    };
+    Err(Failure::input(format!(
+        "--image {text}: it holds {} ({name}), and an image must be raw: {remedy}",
+        kind.noun()
+    )))
+}
+
+/// Why another program may read or write a file meanwhile. (That it holds data is what it is for.) Refuses a file that
+/// is not a raw image.
 fn in_use(path: &str) -> Result<Vec<String>, Failure> {
     use RefusalCode::{ForeignFile, HoldsData, PartitionTable, Signature, UnknownContent};
     let name = TargetName::Path { path: path.into(), size_bytes: None, direct: Direct::default() };
     let inspection = inspect(&name).map_err(|e| Failure::target(e.to_string()))?;
+    check_raw(path, inspection.content.as_ref())?;
     let of_content = [ForeignFile, HoldsData, PartitionTable, Signature, UnknownContent];
     let refusals = check_writable(&inspection, &SysRoot::real()).into_iter();
     let of_use = refusals.filter(|refusal| !of_content.contains(&refusal.code));

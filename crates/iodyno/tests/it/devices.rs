@@ -297,3 +297,34 @@ fn a_device_that_goes_away() {
         assert_eq!(errors.iter().sum::<u64>(), whole(&cell["read"]["errors"]));
     }
 }
+
+/// A log has one server, also where a loop device is attached to it meanwhile.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_log_has_one_server_by_any_name() {
+    let _alone = alone();
+    let place = Place::new();
+    place.iodyno("log create l.log --size 9MiB --segment 1MiB").succeeds();
+    let serve = |target: &str, socket: &str| format!("log serve {target} --unix {socket}");
+    let up = |running: &mut Running, socket: &str| {
+        let socket = place.path(socket);
+        running.wait_until("it listens", || socket.exists());
+    };
+    let mut first = place.start(&serve("l.log", "a"));
+    up(&mut first, "a");
+    let disk = Loop::on(&place.path("l.log"), &[]);
+    let twin = Loop::on(&place.path("l.log"), &[]);
+    for other in [&disk, &twin] {
+        let words = format!("{} --destroy {}", serve(&other.node, "b"), other.name());
+        place.iodyno(&words).fails(3, &["locked"]);
+    }
+    first.signal(libc::SIGTERM);
+    first.finish().exits(0);
+    let mut second = place.start(&format!("{} --destroy {}", serve(&disk.node, "c"), disk.name()));
+    up(&mut second, "c");
+    place.iodyno(&format!("{} --destroy l.log", serve("l.log", "d"))).fails(3, &["held open"]);
+    let words = format!("{} --destroy {}", serve(&twin.node, "d"), twin.name());
+    place.iodyno(&words).fails(3, &["held open", "locked"]);
+    second.signal(libc::SIGTERM);
+    second.finish().exits(0);
+}

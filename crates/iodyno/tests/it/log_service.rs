@@ -495,6 +495,10 @@ fn tokens_and_tls_keep_others_out() {
     place.write("token", "correct horse\n");
     place.write("other", "wrong horse\n");
     place.write("empty", "\n");
+    for secret in ["token", "other", "empty"] {
+        let only_owner = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(place.path(secret), only_owner).unwrap();
+    }
     place.iodyno("log create a.log --size 4MiB").succeeds();
     place.iodyno("log serve a.log --tcp 0.0.0.0:0").fails(4, &["open to other machines", "--tls"]);
     place.iodyno("log serve a.log --token-file empty").fails(2, &["no token"]);

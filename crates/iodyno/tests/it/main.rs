@@ -34,6 +34,7 @@ mod measuring;
 mod methods;
 mod mutate;
 mod mutations;
+mod named_files;
 mod nbd;
 mod other_tools;
 mod outputs;

@@ -78,6 +78,46 @@ fn the_target_s_own_name_confirms_it() {
     }
 }
 
+/// A run that is taken up writes only to what its own command line confirms, and one that was read in from a report
+/// never writes.
+#[test]
+fn a_confirmation_of_an_earlier_run_counts_no_more() {
+    let place = Place::new();
+    let file = place.write("notes", vec![7; 8 << 20]);
+    place.write(
+        "m.toml",
+        "schema = 1\n[[stages]]\ndo = \"cells\"\nread = \"0%\"\ndepth = [1, 2, 4]\ntime = \"400ms\"\n",
+    );
+    let mut running = place.start("run ./m.toml --on notes --destroy notes -q");
+    place.wait_for_cells(&mut running, 2);
+    running.signal(libc::SIGKILL);
+    running.finish();
+    place.iodyno("report last -o evil.html").succeeds();
+    // Something else is there by now.
+    let others_data = notes().repeat(8);
+    place.write("notes", &others_data);
+    let before = state(&file);
+    let refused = place.iodyno("resume last -q");
+    refused.fails(3, &["notes is not written to", "`--destroy notes`"]);
+    place.iodyno("resume last -q --destroy other").fails(3, &["names something else"]);
+
+    let others = "--notebook others.sqlite";
+    place.iodyno(&format!("{others} import evil.html")).succeeds();
+    let imported = place.iodyno(&format!("{others} resume last -q --destroy notes"));
+    imported.fails(2, &["was imported"]);
+    assert!(!imported.stderr.contains("--destroy"), "{}", imported.stderr);
+    let shown = place.iodyno(&format!("{others} show last"));
+    let said = shown.succeeds().stdout.replace('\n', " ");
+    assert!(!said.contains("iodyno resume"), "{said}");
+    // Nor does the page tell its reader to confirm anything.
+    let page = std::fs::read_to_string(place.path("evil.html")).unwrap();
+    assert!(page.contains("without what it confirmed by --destroy"));
+    assert_eq!(state(&file), before);
+
+    place.iodyno("resume last -q --destroy notes").succeeds();
+    assert!(std::fs::read(&file).unwrap() != others_data, "it was written");
+}
+
 #[test]
 fn reading_never_writes() {
     let place = Place::new();

@@ -7,6 +7,7 @@ use iodyno_nbd::{CmdFlags, Kind};
 use iodyno_units::rng::random_words;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 /// An image of 40 MiB and a sector with data at both ends, and a hole between. Gives its bytes.
@@ -247,4 +248,40 @@ fn what_can_not_be_served_is_refused() {
         fs::read_dir(place.work()).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["device.toml", "disk.img", "empty.img"], "nothing else is left");
+}
+
+/// An image in another format, whose own bytes clients would see and overwrite, is refused by its content: read or
+/// written, as a file or behind a server that takes it for raw.
+#[test]
+fn an_image_in_another_format_is_refused() {
+    let place = Place::new();
+    for format in ["qcow2", "vmdk", "vdi", "vhdx", "vpc"] {
+        judge(&place, "qemu-img", &["create", "-q", "-f", format, "disk", "4M"]);
+        let before = fs::read(place.path("disk")).unwrap();
+        for flags in ["", "--write-image"] {
+            let words = format!("serve exflash-400g --nbd unix:s --image disk {flags}");
+            place.iodyno(&words).fails(2, &["not raw", "qemu-nbd", "qemu-img convert -O raw"]);
+        }
+        assert!(fs::read(place.path("disk")).unwrap() == before, "{format}");
+    }
+    // A server that takes it for raw.
+    judge(&place, "qemu-img", &["create", "-q", "-f", "qcow2", "disk", "4M"]);
+    let mut nbd = Command::new("qemu-nbd");
+    nbd.args(["-f", "raw", "-k"]).args([place.path("q.sock"), place.path("disk")]);
+    let mut nbd = nbd.spawn().unwrap();
+    let uri = format!("nbd+unix:///?socket={}", place.path("q.sock").display());
+    while !place.path("q.sock").exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    place.iodyno(&format!("serve exflash-400g --image {uri}")).fails(2, &["qcow2"]);
+    let _ = nbd.kill();
+    nbd.wait().unwrap();
+    place.write("disk.img", b"\x1F\x8B\x08 packed".repeat(1000));
+    place.iodyno("serve exflash-400g --image disk.img").fails(2, &["gzip", "unpack"]);
+    // To be measured it is a file like others: not iodyno's, and readable.
+    judge(&place, "qemu-img", &["create", "-q", "-f", "qcow2", "disk", "4M"]);
+    let run = "--on disk --ops 4 --ramp 0s --no-notebook -q";
+    place.iodyno(&format!("run random-write {run}")).fails(3, &["qcow2"]);
+    place.iodyno(&format!("run random-read {run}")).succeeds();
+    assert!(place.iodyno("check disk").stdout.contains("not of the disk"));
 }

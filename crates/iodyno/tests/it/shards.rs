@@ -37,3 +37,52 @@ fn shards_that_are_merged_equal_one_run() {
         assert_eq!(merged["findings"], whole["findings"], "{of} shards");
     }
 }
+
+/// Notebooks of a stranger: numbers that no flag takes, another run's cells, cells too many and too few, real targets, a
+/// shard that is there twice, and texts that would move the cursor.
+#[test]
+fn shards_that_do_not_fit_are_refused() {
+    let place = Place::new();
+    for shard in [1, 2] {
+        let notebook = place.path(&format!("{shard}.sqlite"));
+        let line = format!("{SWEEP} --shard {shard}/2 --notebook {}", notebook.display());
+        place.iodyno(&line).succeeds();
+    }
+    let changed = |change: &str| {
+        std::fs::copy(place.path("2.sqlite"), place.path("evil.sqlite")).unwrap();
+        let db = rusqlite::Connection::open(place.path("evil.sqlite")).unwrap();
+        assert!(db.execute(change, []).unwrap() > 0, "{change}");
+        drop(db);
+        let output = place.iodyno("merge 1.sqlite evil.sqlite");
+        assert!(!place.notebook().exists(), "{change}: nothing is kept");
+        let said = output.stdout.clone() + &output.stderr;
+        assert!(!said.contains('\u{1b}') && !said.contains("panicked"), "{change}: {said}");
+        output
+    };
+    let set = |path: &str, value: &str| {
+        format!("UPDATE runs SET plan = json_set(plan, '$.request.{path}', json('{value}'))")
+    };
+    for (change, words) in [
+        (set("shard", "{\"number\":2,\"of\":4000000000}"), "missing: 2/2"),
+        (set("shard", "{\"number\":0,\"of\":0}"), "missing: 2/2"),
+        (set("shard", "{\"number\":1,\"of\":2}"), "there twice"),
+        (set("seed", "6"), "missing: 2/2"),
+        (set("targets", "[\"/dev/sda\"]"), "missing: 2/2"),
+        ("UPDATE runs SET name = char(27) || '[2J', status = 'crashed'".to_owned(), "not finished"),
+        ("DELETE FROM cells WHERE position = 3".to_owned(), "cell 4"),
+        ("UPDATE cells SET position = 99 WHERE position = 3".to_owned(), "cell 4"),
+        ("UPDATE cells SET cell = json_set(cell, '$.key.place.index', 0)".to_owned(), "cell 1"),
+        ("UPDATE cells SET cell = '[' || cell || ']'".to_owned(), ""),
+        ("UPDATE runs SET iodyno_version = char(27) || '[2J'".to_owned(), "missing: 2/2"),
+    ] {
+        let output = changed(&change);
+        assert!(matches!(output.code, Some(2 | 5)), "{change}: {output:?}");
+        assert!(output.stderr.contains(words), "{change}: {output:?}");
+    }
+    // Both of a kind that has no shards.
+    for path in ["1.sqlite", "2.sqlite"] {
+        let db = rusqlite::Connection::open(place.path(path)).unwrap();
+        db.execute(&set("targets", "[\"/dev/sda\"]"), []).unwrap();
+    }
+    place.iodyno("merge 1.sqlite 2.sqlite").fails(2, &["not emulated"]);
+}

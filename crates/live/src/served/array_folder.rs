@@ -14,6 +14,8 @@
 
 use super::resync::{Member, Resync};
 use crate::store::{self, Store, UNIT_BYTES};
+use iodyno_catalog::MAX_FILE_BYTES;
+use iodyno_catalog::input::read_text;
 use iodyno_emulate::ArrayHealth;
 use iodyno_emulate::spec::SECTOR_BYTES;
 use iodyno_raid::layout::Role;
@@ -129,7 +131,7 @@ impl ArrayFolder {
             resynced_units: 0,
             cached_units: 0,
         };
-        match fs::read_to_string(folder.file()) {
+        match read_text(&folder.file(), MAX_FILE_BYTES) {
             Ok(text) => {
                 folder.health = folder.read(&text).map_err(|why| failed(&why))?;
                 let missing = absent.iter().fold(folder.health.missing, MemberSet::with);
@@ -141,7 +143,7 @@ impl ArrayFolder {
                 }
                 folder.follow(ArrayHealth { missing, ..folder.health })?;
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => {
+            Err(e) if e.is_missing() => {
                 if absent.len() < members {
                     return Err(failed(&"it has files of members, and no array.json beside them"));
                 }

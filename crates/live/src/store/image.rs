@@ -81,7 +81,10 @@ impl Image {
     }
 
     /// Its bytes, without what was dropped; zeroes beyond its end.
-    pub(super) fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), ReadError> {
+    ///
+    /// # Errors
+    /// The file or its server fails.
+    pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), ReadError> {
         let len = self.size_bytes.saturating_sub(offset_bytes).min(into.len() as u64) as usize;
         into[len..].fill(0);
         let read = match &self.source {

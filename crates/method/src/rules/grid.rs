@@ -37,6 +37,11 @@ impl Reader<'_> {
                     })?;
                     all.extend(found.iter().cloned());
                 }
+                if all.is_empty() {
+                    let help =
+                        "name a workload, or leave `workload` out for single blocks anywhere";
+                    return Err(wrong_because(named.span.clone(), "the list is empty", help));
+                }
                 all
             }
             (None, Some(io), None) => {

@@ -47,7 +47,12 @@ pub(super) fn condition(text: &str) -> Result<Condition, Problem> {
     });
     parsed.map_err(|e| {
         let fault = e.into_inner().unwrap_or_default();
-        let file = File { origin: name.into(), name: name.into(), text: text.into() };
+        let file = File {
+            origin: name.into(),
+            name: name.into(),
+            text: text.into(),
+            is_named_by_file: false,
+        };
         Problem::at(&file, fault.span, fault.message, fault.help)
     })
 }

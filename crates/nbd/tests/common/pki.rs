@@ -28,7 +28,10 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         fs::write(folder.join(format!("{whose}-cert.pem")), certificate.pem()).unwrap();
-        fs::write(folder.join(format!("{whose}-key.pem")), key.serialize_pem()).unwrap();
+        let path = folder.join(format!("{whose}-key.pem"));
+        fs::write(&path, key.serialize_pem()).unwrap();
+        let only_owner = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(path, only_owner).unwrap();
     }
 
     /// Makes this authority the one that the folder's owner trusts.

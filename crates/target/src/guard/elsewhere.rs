@@ -5,17 +5,18 @@
 //! A process that has the device open without `O_EXCL`, such as a virtual machine that it was passed to, is
 //! invisible to the kernel's check, hence the second check.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Refusal, RefusalCode};
-use crate::inspect::topology::{Relation, Relative};
-use crate::inspect::{Inspection, open_path};
+use crate::inspect::topology::{BlockNode, Relation, Relative};
+use crate::inspect::{Identity, Inspection, open_path};
 use crate::ioctl;
 use crate::sysroot::DevNo;
 
@@ -26,56 +27,126 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Checks of a file, 1 s in all.
 const FILE_CHECKS: u32 = 20;
 
-/// Adds refusals for the target and its partitions. An exclusive holder is a refusal only where nothing else
-/// explains it: a mount is one, too.
-pub(super) fn check(relatives: &[Relative], already_explained: bool, refusals: &mut Vec<Refusal>) {
-    let mut found = find_openers(relatives, already_explained);
+/// Adds refusals for devices that share data. Those in `explained`, which are mounted or below another device, have a
+/// holder that is known.
+pub(super) fn check(
+    relatives: &[Relative],
+    explained: &BTreeSet<DevNo>,
+    refusals: &mut Vec<Refusal>,
+) {
+    let mut found = find_openers(relatives, explained);
     for _ in 1..CHECKS {
         if found.is_empty() {
             return;
         }
         std::thread::sleep(BETWEEN_LOOKS);
-        found = find_openers(relatives, already_explained);
+        found = find_openers(relatives, explained);
     }
     refusals.append(&mut found);
 }
 
-fn find_openers(relatives: &[Relative], already_explained: bool) -> Vec<Refusal> {
+fn find_openers(relatives: &[Relative], explained: &BTreeSet<DevNo>) -> Vec<Refusal> {
     let mut refusals = Vec::new();
-    let own =
-        relatives.iter().filter(|r| matches!(r.relation, Relation::Itself | Relation::Partition));
-    // Opening the whole disk meets its partitions' holders as well; checking those shows which.
-    let held: Vec<&Relative> = if already_explained {
-        Vec::new()
-    } else {
-        own.clone().filter(|r| is_held(Path::new(&r.node.node_path()), r.node.dev)).collect()
+    // A claim on a partition is one on its disk, and the reverse.
+    let is_explained = |node: &BlockNode| {
+        explained.contains(&node.dev)
+            || node.partitions().iter().any(|part| explained.contains(&part.dev))
+            || node.whole_disk().is_some_and(|disk| explained.contains(&disk.dev))
     };
-    let partition = held.iter().find(|r| r.relation == Relation::Partition);
-    if let Some(relative) = partition.or(held.first()) {
-        let who = if relative.relation == Relation::Itself {
-            "It".to_owned()
-        } else {
-            format!("Its partition {}", relative.node.name)
+    // Nor is the disk of a partition a finding: a sibling may be in use.
+    let used = relatives.iter().filter(|r| r.relation != Relation::WholeDisk);
+    let is_held = |r: &&&Relative| {
+        !is_explained(&r.node) && is_held(Path::new(&r.node.node_path()), r.node.dev)
+    };
+    let held: Vec<&Relative> = used.clone().filter(|r| is_held(&r)).collect();
+    for relative in &held {
+        let node = &relative.node;
+        // Opening the whole disk meets its partitions' holders as well; checking those shows which.
+        let parts = node.partitions();
+        if held.iter().any(|r| parts.iter().any(|part| part.dev == r.node.dev)) {
+            continue;
+        }
+        let openers = processes_with(&[node.dev], Openers::All);
+        let by = match openers.first() {
+            Some((_, process)) => format!("by {process}"),
+            None => "by the kernel: it may be mounted where no process shows it".to_owned(),
+        };
+        refusals.push(Refusal {
+            code: RefusalCode::Held,
+            found: format!("{} is held open exclusively {by}.", relative.subject()),
+            mend: format!("End what holds it; `lsof {}` shows processes.", node.node_path()),
+        });
+    }
+    let numbers: Vec<DevNo> = used.clone().map(|relative| relative.node.dev).collect();
+    for (dev, writer) in processes_with(&numbers, Openers::OtherWriters) {
+        let relative = used.clone().find(|r| r.node.dev == dev);
+        let which = match relative {
+            Some(r) if r.relation != Relation::Itself => r.node.name.as_str(),
+            _ => "it",
         };
         refusals.push(Refusal {
             code: RefusalCode::OpenElsewhere,
-            found: format!("{who} is held open exclusively by another process or the kernel."),
-            mend: format!(
-                "Find the holder with `lsof {}` and end it; a mount in another namespace shows \
-                 nowhere else.",
-                relative.node.node_path()
-            ),
+            found: format!("{writer} has {which} open for writing."),
+            mend: "End that process first.".to_owned(),
         });
     }
-    let numbers: Vec<DevNo> = own.map(|relative| relative.node.dev).collect();
-    for writer in writers(&numbers) {
-        refusals.push(Refusal {
+    refusals
+}
+
+/// Adds a refusal where a file below a loop device is used otherwise, by a lock or a descriptor for writing. The
+/// loop device has it open for writing, so that the kernel can't be asked about others.
+pub(super) fn check_backing_file(
+    path: &str,
+    identity: Option<Identity>,
+    refusals: &mut Vec<Refusal>,
+) {
+    let mut found = backing_file_use(path, identity);
+    for _ in 1..CHECKS {
+        if found.is_empty() {
+            return;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+        found = backing_file_use(path, identity);
+    }
+    refusals.append(&mut found);
+}
+
+fn backing_file_use(path: &str, identity: Option<Identity>) -> Vec<Refusal> {
+    let mut found = Vec::new();
+    let file = open_same(Path::new(path), identity);
+    if file.as_ref().is_some_and(is_locked) {
+        found.push(Refusal {
+            code: RefusalCode::Held,
+            found: "Another process has it locked.".to_owned(),
+            mend: format!("End that process first; `lsof {path}` shows it."),
+        });
+    }
+    for writer in writers_of(Path::new(path), identity) {
+        found.push(Refusal {
             code: RefusalCode::OpenElsewhere,
             found: format!("{writer} has it open for writing."),
             mend: "End that process first.".to_owned(),
         });
     }
-    refusals
+    found
+}
+
+/// Opens a file for reading, if the path leads to it.
+pub(crate) fn open_same(path: &Path, identity: Option<Identity>) -> Option<File> {
+    let flags =
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let is_it = file.metadata().is_ok_and(|meta| {
+        meta.is_file() && identity.is_none_or(|identity| identity == Identity::of(&meta))
+    });
+    is_it.then_some(file)
+}
+
+/// True where another process has a lock on a file: on all of it, as iodyno does, or on a part, as a virtual machine
+/// does.
+fn is_locked(file: &File) -> bool {
+    let whole = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared);
+    whole == Err(Errno::WOULDBLOCK) || ioctl::has_record_lock(file).unwrap_or(false)
 }
 
 /// Adds a refusal where another process has a file open for writing, or mapped so. Only the file's owner and
@@ -88,8 +159,9 @@ pub(super) fn check_file(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else { return };
     let find = || {
         let known = ioctl::is_open_for_writing(&file);
-        let is_written = known.unwrap_or_else(|_| !writers_of(&path).is_empty());
-        is_written.then(|| writers_of(&path))
+        let identity = inspection.identity;
+        let is_written = known.unwrap_or_else(|_| !writers_of(&path, identity).is_empty());
+        is_written.then(|| writers_of(&path, identity))
     };
     let mut writers = find();
     // The kernel closes the files of a ring some time after the process that had it is gone.
@@ -118,9 +190,22 @@ pub(super) fn check_file(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     refusals.push(Refusal { code: RefusalCode::OpenElsewhere, found, mend });
 }
 
-/// Processes other than this one that have a file open for writing by this path: `name (PID)`.
-fn writers_of(path: &Path) -> Vec<String> {
-    writers_where(|link| fs::read_link(link).is_ok_and(|name| name == path))
+/// Processes other than this one that have a file open for writing: `name (process PID)`.
+fn writers_of(path: &Path, identity: Option<Identity>) -> Vec<String> {
+    processes_where(false, |descriptor| {
+        let is_it = fs::read_link(&descriptor.link).is_ok_and(|name| name == path)
+            // By another name, such as one of another mount namespace. Only of a file with the same number is the
+            // file system asked: one on a server may not answer.
+            || identity.is_some_and(|identity| {
+                descriptor.inode() == Some(identity.inode)
+                    && fs::metadata(&descriptor.link)
+                        .is_ok_and(|meta| Identity::of(&meta) == identity)
+            });
+        (is_it && descriptor.is_for_writing()).then_some(())
+    })
+    .into_iter()
+    .map(|((), process)| process)
+    .collect()
 }
 
 /// True when an exclusive opening is refused as busy. The node must be the device's own.
@@ -132,44 +217,73 @@ fn is_held(node: &Path, dev: DevNo) -> bool {
     is_own && rustix::fs::open(node, flags, Mode::empty()).is_err_and(|errno| errno == Errno::BUSY)
 }
 
-/// Processes other than this one that have one of the devices open for writing: `name (PID)`.
-fn writers(devices: &[DevNo]) -> Vec<String> {
-    writers_where(|link| {
+/// Which processes are searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Openers {
+    /// All, whatever they may do with it.
+    All,
+    /// Those other than this one that may write.
+    OtherWriters,
+}
+
+/// Processes that have one of the devices open: `name (process PID)`.
+fn processes_with(devices: &[DevNo], which: Openers) -> Vec<(DevNo, String)> {
+    processes_where(which == Openers::All, |descriptor| {
         // Checking only links below /dev leaves files on servers that don't answer alone.
-        fs::read_link(link).is_ok_and(|path| path.starts_with("/dev"))
-            && fs::metadata(link).is_ok_and(|meta| {
-                meta.file_type().is_block_device()
-                    && devices.contains(&DevNo::from_packed(meta.rdev()))
-            })
+        if !fs::read_link(&descriptor.link).is_ok_and(|path| path.starts_with("/dev")) {
+            return None;
+        }
+        let meta = fs::metadata(&descriptor.link).ok()?;
+        let dev = DevNo::from_packed(meta.rdev());
+        let is_it = meta.file_type().is_block_device() && devices.contains(&dev);
+        (is_it && (which == Openers::All || descriptor.is_for_writing())).then_some(dev)
     })
 }
 
-/// Processes other than this one with a descriptor for writing whose link in `/proc` is one of those.
-fn writers_where(is_it: impl Fn(&Path) -> bool) -> Vec<String> {
+/// A descriptor of another process.
+struct Descriptor {
+    /// The link that leads to its file.
+    link: PathBuf,
+    info: PathBuf,
+}
+
+impl Descriptor {
+    fn field(&self, name: &str) -> Option<String> {
+        let text = crate::sysroot::read(&self.info)?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.map(|value| value.trim().to_owned())
+    }
+
+    /// The number of its file, by a kernel that shows it (5.14).
+    fn inode(&self) -> Option<u64> {
+        self.field("ino")?.parse().ok()
+    }
+
+    /// The flags are octal; the lowest two bits are the access mode.
+    fn is_for_writing(&self) -> bool {
+        let flags = self.field("flags").and_then(|flags| u32::from_str_radix(&flags, 8).ok());
+        flags.is_some_and(|flags| flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32)
+    }
+}
+
+/// Processes, perhaps this one among them, each with what `of` gives for one of its descriptors.
+fn processes_where<T>(with_own: bool, of: impl Fn(&Descriptor) -> Option<T>) -> Vec<(T, String)> {
     let me = std::process::id().to_string();
     let mut found = Vec::new();
     for pid in crate::sysroot::list(Path::new("/proc")) {
-        if pid == me || !pid.bytes().all(|byte| byte.is_ascii_digit()) {
+        if pid == me && !with_own || !pid.bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
         let process = Path::new("/proc").join(&pid);
-        let has_it = crate::sysroot::list(&process.join("fd")).iter().any(|fd| {
+        let has_it = crate::sysroot::list(&process.join("fd")).iter().find_map(|fd| {
             let link = process.join("fd").join(fd);
-            is_it(&link) && is_for_writing(&process.join("fdinfo").join(fd))
+            of(&Descriptor { link, info: process.join("fdinfo").join(fd) })
         });
-        if has_it {
+        if let Some(what) = has_it {
             let name = crate::sysroot::read(&process.join("comm"))
                 .unwrap_or_else(|| "A process".to_owned());
-            found.push(format!("{name} (process {pid})"));
+            found.push((what, format!("{name} (process {pid})")));
         }
     }
     found
-}
-
-/// The flags in `/proc/PID/fdinfo/FD` are octal; the lowest two bits are the access mode.
-fn is_for_writing(fdinfo: &Path) -> bool {
-    let text = crate::sysroot::read(fdinfo).unwrap_or_default();
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
-    flags.is_some_and(|flags| flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32)
 }

@@ -10,8 +10,13 @@ use crate::guard::{Confirm, confirm, shown};
 use crate::inspect::{Inspection, Kind};
 
 /// Refusals that can't be lifted before a purge.
-const IN_USE: [RefusalCode; 4] =
-    [RefusalCode::Mounted, RefusalCode::Swap, RefusalCode::Member, RefusalCode::OpenElsewhere];
+const IN_USE: [RefusalCode; 5] = [
+    RefusalCode::Mounted,
+    RefusalCode::Swap,
+    RefusalCode::Held,
+    RefusalCode::Member,
+    RefusalCode::OpenElsewhere,
+];
 
 /// Adds the refusals of a purge to those of the guard, and lifts what the given names lift.
 ///

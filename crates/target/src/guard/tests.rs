@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::inspect::fake::Tree;
+use crate::inspect::topology;
 use crate::inspect::{BlockDevice, Identity, inspect};
 use crate::marker::Marker;
 use crate::name::TargetName;
@@ -76,6 +77,21 @@ fn a_partition_of_a_disk_that_is_used_whole() {
             "The disk that it is a part of, sda, is mounted at /srv.".to_owned()
         )]
     );
+}
+
+/// A container's root is not the machine's.
+#[test]
+fn a_mount_in_another_namespace_is_no_less_a_mount() {
+    let tree = partitioned();
+    tree.mounts(&[("8:2", "/srv", "ext4", "/dev/sda2")]);
+    tree.file(
+        "proc/77/mountinfo",
+        "90 1 8:1 / / rw - ext4 /dev/x rw\n91 1 8:2 / /m rw - ext4 - rw\n",
+    );
+    tree.file("proc/77/comm", "postgres\n");
+    let text = "Its partition sda1 is mounted at / in another mount namespace, that of postgres (process 77).";
+    assert_eq!(refusals(&tree, "8:0")[0], (RefusalCode::Mounted, text.to_owned()));
+    assert_eq!(refusals(&tree, "8:2")[0].1, "It is mounted at /srv.");
 }
 
 #[test]

@@ -1,9 +1,11 @@
-//! Mounts and swap space, read from `/proc/self/mountinfo` and `/proc/swaps`.
+//! Mounts and swap space, read from `/proc/self/mountinfo`, those of processes in other mount namespaces, and
+//! `/proc/swaps`.
 //!
 //! Mounts are compared by device number, never by name: a name can be a symbolic link, a mapper alias or
 //! another namespace's. [`topology`](super::topology) finds the devices that a target's device shares data
 //! with.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::topology::{BlockNode, device_of_path};
@@ -76,6 +78,34 @@ pub(crate) fn mounts(root: &SysRoot) -> Vec<Mount> {
     text.lines().filter_map(parse_mount).collect()
 }
 
+/// Mounts that only other mount namespaces have, such as containers', each with a process that sees it:
+/// `name (process PID)`. A namespace without a process shows nowhere.
+pub(crate) fn mounts_elsewhere(root: &SysRoot) -> Vec<(Mount, String)> {
+    let namespace =
+        |process: &str| std::fs::read_link(root.path("proc").join(process).join("ns/mnt")).ok();
+    let mut seen: BTreeSet<_> = namespace("self").into_iter().collect();
+    // A mount has one number in the whole system.
+    let mut known: BTreeSet<u64> = mounts(root).iter().map(|mount| mount.id).collect();
+    let mut found = Vec::new();
+    for pid in root.list("proc").into_iter().filter(|n| n.bytes().all(|b| b.is_ascii_digit())) {
+        if namespace(&pid).is_some_and(|namespace| !seen.insert(namespace)) {
+            continue;
+        }
+        let text = root.read(format!("proc/{pid}/mountinfo")).unwrap_or_default();
+        let mut process = None;
+        for mount in text.lines().filter_map(parse_mount) {
+            if known.insert(mount.id) {
+                let named = || {
+                    let name = root.read(format!("proc/{pid}/comm"));
+                    format!("{} (process {pid})", name.as_deref().unwrap_or("a process"))
+                };
+                found.push((mount, process.get_or_insert_with(named).clone()));
+            }
+        }
+    }
+    found
+}
+
 pub(crate) fn swaps(root: &SysRoot) -> Vec<Swap> {
     let text = root.read("proc/swaps").unwrap_or_default();
     let paths = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
@@ -134,6 +164,36 @@ mod tests {
         assert_eq!(mount.source, "/dev/sdb1");
         assert_eq!(mount.super_options, "rw,errors=continue");
         assert_eq!(parse_mount("not a mount line"), None);
+    }
+
+    /// One process of our namespace, two of another, and one whose namespace can't be read.
+    #[test]
+    fn mounts_of_other_namespaces_count_once() {
+        let tree = crate::inspect::fake::Tree::new();
+        tree.mounts(&[("8:1", "/", "ext4", "/dev/sda1")]);
+        let line = |id: u64, dev: &str| format!("{id} 1 {dev} / /m rw - ext4 /dev/x rw\n");
+        for (pid, namespace, lines) in [
+            ("7", "1", line(20, "8:1")),
+            ("8", "2", line(50, "8:1") + &line(51, "8:16")),
+            ("9", "2", line(50, "8:1") + &line(51, "8:16")),
+            ("10", "", line(20, "8:1") + &line(51, "8:16") + &line(60, "8:32")),
+        ] {
+            tree.file(&format!("proc/{pid}/mountinfo"), lines);
+            tree.file(&format!("proc/{pid}/comm"), "postgres\n");
+            if !namespace.is_empty() {
+                let link = tree.path(&format!("proc/{pid}/ns/mnt"));
+                std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+                std::os::unix::fs::symlink(format!("mnt:[{namespace}]"), link).unwrap();
+            }
+        }
+        let own = tree.path("proc/self/ns/mnt");
+        std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("mnt:[1]", own).unwrap();
+        let found = mounts_elsewhere(&tree.root());
+        let found: Vec<_> = found.iter().map(|(mount, by)| (mount.id, by.as_str())).collect();
+        // Process 10 comes first.
+        let (ten, eight) = ("postgres (process 10)", "postgres (process 8)");
+        assert_eq!(found, [(51, ten), (60, ten), (50, eight)]);
     }
 
     #[test]

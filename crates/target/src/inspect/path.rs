@@ -20,6 +20,7 @@ use super::{
 use crate::blank::Depth;
 use crate::error::{TargetError, errno_of};
 use crate::name::TargetName;
+use crate::signature::{Content, Signature};
 use crate::sysroot::{DevNo, SysRoot};
 use crate::{machine, marker};
 
@@ -236,6 +237,7 @@ fn regular_file(
         }
         Err(errno) => inspection.unreadable = Some(errno.to_string()),
     }
+    note_container(inspection);
     if let Some(extents) = inspection.extents
         && extents.written_share < 1.0
     {
@@ -300,6 +302,7 @@ fn block_device(
     {
         inspection.note(format!("It is a loop device; its blocks lie in {file}."));
     }
+    note_container(inspection);
     if inspection.content.as_ref().is_some_and(|content| content.empty_boot_sector) {
         inspection.note("It has a boot sector without partitions.");
     }
@@ -312,6 +315,17 @@ fn block_device(
         inspection.note(text);
     }
     Ok(())
+}
+
+/// Remarks on content that is not what its reader may expect.
+fn note_container(inspection: &mut Inspection) {
+    let container = inspection.content.as_ref().and_then(Content::container);
+    if let Some(Signature { kind, name, .. }) = container {
+        let what = kind.noun();
+        inspection.note(format!(
+            "It holds {what} ({name}); reads return the bytes of that file, not of the disk or files within."
+        ));
+    }
 }
 
 fn open_to_read(path: &Path, extra: OFlags) -> Result<OwnedFd, Errno> {

@@ -7,6 +7,10 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+
+use super::Identity;
+use crate::ioctl;
 use crate::sysroot::{self, DevNo, SysRoot};
 
 /// A block device, or a partition of one, in sysfs.
@@ -39,6 +43,22 @@ pub(crate) struct Relative {
     pub(crate) relation: Relation,
     /// The device it is built on, for a holder: the kernel's name.
     pub(crate) on: Option<String>,
+}
+
+impl Relative {
+    /// Its name at the beginning of a sentence.
+    pub(crate) fn subject(&self) -> String {
+        let name = &self.node.name;
+        match self.relation {
+            Relation::Itself => "It".to_owned(),
+            Relation::Partition => format!("Its partition {name}"),
+            Relation::WholeDisk => format!("The disk that it is a part of, {name},"),
+            Relation::Holder => match &self.on {
+                Some(on) => format!("The device built on it, {} (on {on}),", self.node.describe()),
+                None => format!("The device built on it, {},", self.node.describe()),
+            },
+        }
+    }
 }
 
 impl BlockNode {
@@ -154,12 +174,54 @@ impl BlockNode {
     }
 }
 
-/// The loop devices in use, each with the path of the file or device that its blocks lie in.
-pub(crate) fn loop_devices(root: &SysRoot) -> Vec<(BlockNode, String)> {
+/// What the blocks of a loop device lie in.
+#[derive(Clone, Debug)]
+pub(crate) struct Backing {
+    /// Its path, as the kernel shows it: a process in another mount namespace may have attached it by a path that
+    /// leads elsewhere here.
+    pub(crate) path: String,
+    /// Its identity. `None` where only the path is known: the device can't be asked.
+    pub(crate) identity: Option<Identity>,
+}
+
+impl Backing {
+    /// What a loop device lies in; `None` for another device, and for one that is not attached.
+    pub(crate) fn of(root: &SysRoot, node: &BlockNode) -> Option<Self> {
+        let path = node.attr("loop/backing_file").filter(|_| node.is_loop())?;
+        let told = root.is_real().then(|| ask(node)).flatten();
+        let by_path = || {
+            let meta = std::fs::metadata(root.path(path.strip_prefix('/')?)).ok()?;
+            Some(Identity::of(&meta))
+        };
+        let identity = told.or_else(by_path);
+        Some(Self { path, identity })
+    }
+
+    /// The block device that it is; `None` for a file.
+    pub(crate) fn device(&self, root: &SysRoot) -> Option<DevNo> {
+        match self.identity {
+            Some(identity) => identity.device,
+            None => device_of_path(root, &self.path),
+        }
+    }
+}
+
+/// Asks the driver of a loop device for its backing.
+fn ask(node: &BlockNode) -> Option<Identity> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let fd = rustix::fs::open(node.node_path(), flags, Mode::empty()).ok()?;
+    let is_it =
+        rustix::fs::fstat(&fd).is_ok_and(|stat| DevNo::from_packed(stat.st_rdev) == node.dev);
+    let (dev, inode, device) = ioctl::loop_backing(&fd).ok().filter(|_| is_it)?;
+    let device = (device != 0 && device != dev).then(|| DevNo::from_packed(device));
+    Some(Identity { dev: DevNo::from_packed(dev), inode, device })
+}
+
+/// The loop devices in use, each with its backing.
+pub(crate) fn loop_devices(root: &SysRoot) -> Vec<(BlockNode, Backing)> {
     let names = root.list("sys/class/block");
     let nodes = names.iter().filter_map(|name| BlockNode::by_name(root, name));
-    let loops = nodes.filter(BlockNode::is_loop);
-    loops.filter_map(|node| node.attr("loop/backing_file").map(|file| (node, file))).collect()
+    nodes.filter_map(|node| Backing::of(root, &node).map(|backing| (node, backing))).collect()
 }
 
 /// The block device that a path such as `/dev/sdb2` names: by its node where there is one, else by
@@ -178,7 +240,7 @@ pub(crate) fn device_of_path(root: &SysRoot, path: &str) -> Option<DevNo> {
 /// What is built directly on this device: its holders, and the loop devices whose blocks lie in it.
 pub(crate) fn built_on(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
     let loops = loop_devices(root).into_iter();
-    let on_it = loops.filter(|(_, file)| device_of_path(root, file) == Some(node.dev));
+    let on_it = loops.filter(|(_, backing)| backing.device(root) == Some(node.dev));
     node.holders(root).into_iter().chain(on_it.map(|(upper, _)| upper)).collect()
 }
 

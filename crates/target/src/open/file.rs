@@ -121,7 +121,7 @@ const LOCK_TRIES: u32 = 20;
 const LOCK_TRY_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Two runs on one file would measure each other.
-fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
+pub(super) fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), TargetError> {
     let take = || rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive);
     let mut taken = take();
     // The kernel closes the files of a ring some time after the process that had it is gone.
@@ -135,7 +135,7 @@ fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result<(), Target
     match taken {
         Err(Errno::WOULDBLOCK) => {
             let refusal = Refusal {
-                code: RefusalCode::OpenElsewhere,
+                code: RefusalCode::Held,
                 found: "Another run, or another target of this run, has it locked.".to_owned(),
                 mend: format!(
                     "Wait until it is done; `lsof {}` shows the process.",

@@ -1,5 +1,5 @@
 //! Signatures in a device's or file's content: file systems, RAID and volume-manager members, encryption, swap,
-//! partition tables.
+//! partition tables, disk images and archives.
 //!
 //! Everything is decided from two windows, the first and the last part of the content, so that a probe is two
 //! reads. Offsets and magic numbers are those of each format's own sources; most are also in file(1) and
@@ -8,6 +8,7 @@
 //!
 //! The guard decides that a signature forbids writing.
 
+mod container;
 mod disk;
 mod layered;
 mod table;
@@ -47,6 +48,10 @@ pub enum SignatureKind {
     Store,
     /// A message log of iodyno's.
     MessageLog,
+    /// Disk image in a hypervisor's format.
+    DiskImage,
+    /// Compressed file or archive.
+    Archive,
 }
 
 impl SignatureKind {
@@ -62,6 +67,8 @@ impl SignatureKind {
             Self::Cache => "a cache",
             Self::Store => "a data store",
             Self::MessageLog => "a message log",
+            Self::DiskImage => "a disk image that is not raw",
+            Self::Archive => "a compressed file or an archive",
         }
     }
 }
@@ -86,6 +93,14 @@ pub struct Content {
     pub starts_with_zeroes: bool,
     /// A boot sector without partitions: no reason to refuse, but worth a remark.
     pub empty_boot_sector: bool,
+}
+
+impl Content {
+    /// The format that wraps other content: a disk image that is not raw, or an archive.
+    pub fn container(&self) -> Option<&Signature> {
+        let wraps = [SignatureKind::DiskImage, SignatureKind::Archive];
+        self.signatures.iter().find(|signature| wraps.contains(&signature.kind))
+    }
 }
 
 /// The two ends of a target.
@@ -158,7 +173,7 @@ impl Found {
 ///
 /// # Errors
 /// The error of `read`.
-pub(crate) fn probe(
+pub fn probe(
     size_bytes: u64,
     read: &mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
 ) -> io::Result<Content> {
@@ -175,6 +190,7 @@ pub(crate) fn probe(
     let mut found = Found::default();
     table::find(&ends, &mut found);
     layered::find(&ends, &mut found);
+    container::find(&ends, &mut found);
     let empty_boot_sector = disk::find(&ends, &mut found);
     let mut signatures = found.0;
     signatures.sort_by_key(|signature| signature.offset_bytes);

@@ -49,6 +49,45 @@ fn format(image: &Path, program: &str, args: &[&str], input: &str) -> bool {
     true
 }
 
+/// Each format that its own program makes, and the others by hand.
+#[test]
+fn disk_images_and_archives_are_not_raw() {
+    let dir = tempfile::tempdir().unwrap();
+    for format in ["qcow2", "qcow", "qed", "vmdk", "vdi", "vhdx", "vpc", "parallels", "raw"] {
+        let image = dir.path().join(format);
+        let mut command = Command::new("qemu-img");
+        command.args(["create", "-q", "-f", format]).arg(&image).arg("4M");
+        match command.output() {
+            Ok(output) if output.status.success() => {}
+            _ => {
+                println!("skipped: qemu-img makes no {format}");
+                continue;
+            }
+        }
+        let content = probe_file(&image);
+        let kind = content.container().map(|signature| signature.kind);
+        assert_eq!(kind, (format != "raw").then_some(SignatureKind::DiskImage), "{format}");
+    }
+    // Neither at the start nor on a border of sectors.
+    for footer in [512, 511] {
+        let content = probe_bytes((8 << 20) + 512, &[((8 << 20) + 512 - footer, b"conectix")]);
+        assert_eq!(names(&content), ["vhd"]);
+    }
+    for (program, name) in [("gzip", "gzip"), ("xz", "xz"), ("bzip2", "bzip2"), ("zstd", "zstd")] {
+        let file = dir.path().join(name);
+        std::fs::write(&file, [7; 9000]).unwrap();
+        let output = Command::new(program).arg("-c").arg(&file).output();
+        let Ok(output) = output else {
+            println!("skipped: {program} is not installed");
+            continue;
+        };
+        let content = probe_bytes(1 << 20, &[(0, &output.stdout)]);
+        assert_eq!(content.container().unwrap().name, name);
+    }
+    // An ISO image is raw.
+    assert!(probe_bytes(1 << 20, &[((32 << 10) + 1, b"CD001")]).container().is_none());
+}
+
 #[test]
 fn signatures_of_real_formatters_are_recognised() {
     let dir = tempfile::tempdir().unwrap();

@@ -88,7 +88,7 @@ fn devices_in_use_are_purged_by_no_name() {
     is_refused(go(file, &named(file)), RefusalCode::Mounted, true);
     drop(mount);
     let held = FileOptions::new().read(true).custom_flags(O_EXCL).open(&disk.node).unwrap();
-    is_refused(go(&disk.node, &named(&disk.node)), RefusalCode::OpenElsewhere, true);
+    is_refused(go(&disk.node, &named(&disk.node)), RefusalCode::Held, true);
     drop(held);
     run("e2fsck", &["-fn", &disk.node]);
     // Once no process uses it, it is purged.

@@ -54,7 +54,10 @@ pub(super) fn of_comparison(parts: &[Compared<'_>], sides: &[&[Run]]) -> Vec<Sec
         id: REPEAT.to_owned(),
         title: "Make them again".to_owned(),
         blocks: commands
-            .map(|run| Block::Code { caption: format!("Run {}", run.id), text: command(run) })
+            .map(|run| {
+                let (text, remark) = command(run);
+                Block::Code { caption: format!("Run {}{remark}", run.id), text }
+            })
             .collect(),
         folded: false,
     });
@@ -217,7 +220,8 @@ fn flat(value: &Value) -> Facts {
 
 /// The exact command, quoted for a shell, and its other requirements.
 fn repeat(run: &Run) -> Section {
-    let mut blocks = vec![Block::Code { caption: "The command".to_owned(), text: command(run) }];
+    let (text, remark) = command(run);
+    let mut blocks = vec![Block::Code { caption: format!("The command{remark}"), text }];
     for workload in &run.head.workloads {
         if run.head.workloads.len() <= 12 {
             blocks.push(Block::Code {
@@ -229,13 +233,15 @@ fn repeat(run: &Run) -> Section {
     Section { id: REPEAT.to_owned(), title: "Make it again".to_owned(), blocks, folded: false }
 }
 
-/// The command line of a run, for a shell.
-fn command(run: &Run) -> String {
-    let mut words: Vec<String> = run.head.command.iter().map(|w| quoted(w)).collect();
+/// The command line of a run, for a shell, and a remark where what it confirmed was left out.
+fn command(run: &Run) -> (String, &'static str) {
+    let (words, is_shorter) = run.head.command_to_repeat();
+    let mut words: Vec<String> = words.iter().map(|w| quoted(w)).collect();
     if let Some(program) = words.first_mut() {
         "iodyno".clone_into(program);
     }
-    words.join(" ")
+    let remark = if is_shorter { ", without what it confirmed by --destroy" } else { "" };
+    (words.join(" "), remark)
 }
 
 /// A word for a shell.

@@ -1,0 +1,237 @@
+//! Reads files that a user names: with a limit, from a regular file or a pipe, and never in vain from a pipe that nothing
+//! writes to.
+//!
+//! A path can be given by mistake, or by somebody else's file: a device would be read without end, and opening a
+//! named pipe would wait for ever.
+
+use core::fmt;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use iodyno_units::human;
+use rustix::fs::{FileType, Mode, OFlags};
+
+/// Time limit for a program to open a pipe for writing.
+const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
+/// Why a named file was not read. Its text, for a sentence that begins with the path.
+#[derive(Debug)]
+pub enum InputError {
+    /// The system refuses to open or read it.
+    Io(io::Error),
+    /// It is something that is not read, such as a folder or a device.
+    Kind(&'static str),
+    /// It is a pipe, and no program opened it for writing.
+    NoWriter,
+    /// It is larger than this, bytes.
+    TooLarge(u64),
+    /// It is not UTF-8.
+    NotText {
+        /// First byte that begins no character.
+        byte: usize,
+        /// Its line, from 1.
+        line: usize,
+    },
+}
+
+impl InputError {
+    /// True where nothing has that name.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(_) if self.is_missing() => f.write_str("there is no such file"),
+            Self::Io(error) => write!(f, "the file can't be read: {error}"),
+            Self::Kind(what) => write!(f, "this is {what}, not a file"),
+            Self::NoWriter => write!(
+                f,
+                "this is a pipe, and nothing wrote to it for {} s",
+                WRITER_TIMEOUT.as_secs()
+            ),
+            Self::TooLarge(most) => {
+                write!(f, "the file is larger than {}, the most that is read", human::size(*most))
+            }
+            Self::NotText { byte, line } => write!(
+                f,
+                "the file is not UTF-8 text: byte {byte} (line {line}) begins no character"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for InputError {}
+
+impl From<rustix::io::Errno> for InputError {
+    fn from(errno: rustix::io::Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+/// An open file that is read from its start to its end.
+#[derive(Debug)]
+pub struct Input {
+    /// Bytes that were read to see whether a pipe has a writer.
+    begun: io::Cursor<Vec<u8>>,
+    file: File,
+    is_regular: bool,
+}
+
+impl Input {
+    /// Opens a regular file, a pipe, a terminal or `/dev/null`.
+    ///
+    /// # Errors
+    /// All but [`InputError::TooLarge`] and [`InputError::NotText`].
+    pub fn open(path: &Path) -> Result<Self, InputError> {
+        // A pipe is not waited for, and opening a device has no effect on it.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        // Opening some devices has effects, or fails for a reason that misleads.
+        check_kind(FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode))?;
+        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        let stat = rustix::fs::fstat(&file)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        check_kind(kind)?;
+        let is_null = rustix::fs::major(stat.st_rdev) == 1 && rustix::fs::minor(stat.st_rdev) == 3;
+        if kind == FileType::CharacterDevice && !is_null && !file.is_terminal() {
+            return Err(InputError::Kind("a device"));
+        }
+        let begun = if kind == FileType::Fifo { wait_for_writer(&file)? } else { Vec::new() };
+        rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+        let is_regular = kind == FileType::RegularFile;
+        Ok(Self { begun: io::Cursor::new(begun), file, is_regular })
+    }
+
+    /// True for a regular file, which can be read again.
+    pub fn is_regular(&self) -> bool {
+        self.is_regular
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.begun.read(into)? {
+            0 => self.file.read(into),
+            count => Ok(count),
+        }
+    }
+}
+
+fn check_kind(kind: FileType) -> Result<(), InputError> {
+    Err(InputError::Kind(match kind {
+        FileType::RegularFile | FileType::Fifo | FileType::CharacterDevice => return Ok(()),
+        FileType::Directory => "a folder",
+        FileType::Socket => "a socket",
+        _ => "a device",
+    }))
+}
+
+/// Waits until a pipe has a writer, and gives the bytes that were read to find out. One that has a writer may stay
+/// silent as long as that likes: a program that asks for a password, for example.
+fn wait_for_writer(mut pipe: &File) -> Result<Vec<u8>, InputError> {
+    let until = Instant::now() + WRITER_TIMEOUT;
+    let mut byte = [0];
+    loop {
+        match pipe.read(&mut byte) {
+            Ok(0) if Instant::now() >= until => return Err(InputError::NoWriter),
+            Ok(0) => sleep(BETWEEN_TRIES),
+            Ok(_) => return Ok(byte.to_vec()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(InputError::Io(error)),
+        }
+    }
+}
+
+/// All bytes of a file that has no more than this.
+///
+/// # Errors
+/// See [`InputError`].
+pub fn read_bytes(path: &Path, bytes_max: u64) -> Result<Vec<u8>, InputError> {
+    let mut bytes = Vec::new();
+    let read = Input::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(InputError::Io)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(InputError::TooLarge(bytes_max));
+    }
+    Ok(bytes)
+}
+
+/// The text of a file that has no more than this many bytes.
+///
+/// # Errors
+/// See [`InputError`].
+pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, InputError> {
+    String::from_utf8(read_bytes(path, bytes_max)?).map_err(|error| {
+        let byte = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..byte].split(|&byte| byte == b'\n').count();
+        InputError::NotText { byte, line }
+    })
+}
+
+/// As [`read_text`], of a regular file alone: one that is read more than once.
+///
+/// # Errors
+/// See [`InputError`].
+pub fn read_regular_text(path: &Path, bytes_max: u64) -> Result<String, InputError> {
+    if FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode) == FileType::Fifo {
+        return Err(InputError::Kind("a pipe"));
+    }
+    read_text(path, bytes_max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write as _;
+
+    #[test]
+    fn what_is_read_and_what_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let why = |path: &Path| read_text(path, 8).unwrap_err().to_string();
+        fs::write(at("whole"), "12345678").unwrap();
+        assert_eq!(read_text(&at("whole"), 8).unwrap(), "12345678");
+        fs::write(at("larger"), "123456789").unwrap();
+        assert!(why(&at("larger")).contains("larger than 8"));
+        fs::write(at("binary"), b"a\nb\xFF").unwrap();
+        assert!(why(&at("binary")).contains("byte 3 (line 2)"));
+        assert!(why(&at("none")).contains("no such file"));
+        assert!(why(dir.path()).contains("a folder"));
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        assert!(why(&at("socket")).contains("a socket"));
+        for device in ["/dev/zero", "/dev/full", "/dev/urandom"] {
+            assert!(why(Path::new(device)).contains("a device"), "{device}");
+        }
+        assert_eq!(read_text(Path::new("/dev/null"), 8).unwrap(), "");
+    }
+
+    /// A pipe is read where something writes, however late, and else is an error.
+    #[test]
+    fn a_pipe_needs_a_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
+        let writer = {
+            let path = path.clone();
+            std::thread::spawn(move || {
+                let mut pipe = fs::OpenOptions::new().write(true).open(path).unwrap();
+                sleep(Duration::from_millis(30));
+                pipe.write_all(b"late").unwrap();
+                sleep(Duration::from_millis(30));
+                pipe.write_all(b" words").unwrap();
+            })
+        };
+        assert_eq!(read_text(&path, 100).unwrap(), "late words");
+        writer.join().unwrap();
+        assert!(matches!(Input::open(&path), Err(InputError::NoWriter)));
+        assert!(matches!(read_regular_text(&path, 8), Err(InputError::Kind("a pipe"))));
+    }
+}
