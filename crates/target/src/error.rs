@@ -27,6 +27,8 @@ pub enum RefusalCode {
     PartitionTable,
     /// It carries the signature of a file system, RAID set, volume manager or the like.
     Signature,
+    /// A run or a log's server has the file locked; no confirmation lifts this.
+    Locked,
     /// Another process has it open.
     OpenElsewhere,
     /// It can't be written at all; no confirmation lifts this.
@@ -54,6 +56,7 @@ impl RefusalCode {
             Self::SystemDisk
                 | Self::Mounted
                 | Self::Swap
+                | Self::Locked
                 | Self::ReadOnly
                 | Self::CharDevice
                 | Self::NotStorage

@@ -19,6 +19,8 @@
 mod elsewhere;
 mod erase;
 
+pub(crate) use elsewhere::locked;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

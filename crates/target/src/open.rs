@@ -248,7 +248,8 @@ fn confirmed(
         refusals = guard::with_log_kept(inspection, refusals);
     }
     if options.by == OpenedBy::AnotherRank {
-        refusals.retain(|refusal| refusal.code != RefusalCode::OpenElsewhere);
+        let is_other = |code| !matches!(code, RefusalCode::OpenElsewhere | RefusalCode::Locked);
+        refusals.retain(|refusal| is_other(refusal.code));
     }
     guard::confirm(inspection, refusals, &options.confirm)
 }
