@@ -55,7 +55,7 @@ pub use completion::Completion;
 pub use content_event::{ContentEvent, UNIT_BYTES};
 pub use fault::{AdapterFault, Fault};
 pub use fault_state::FaultState;
-pub use machine::Machine;
+pub use machine::{Held, Machine, Medium};
 pub use part_id::PartId;
 pub use read_cache_counts::ReadCacheCounts;
 pub use spec::System;

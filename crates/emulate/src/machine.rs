@@ -5,8 +5,11 @@
 
 mod apply_fault;
 mod branches;
+mod medium;
 #[cfg(test)]
 mod tests;
+
+pub use medium::{Held, Medium};
 
 use crate::adapter_path;
 use crate::adapters::{AdaptersState, Pair};

@@ -60,7 +60,7 @@ fn the_transport_is_compensated() {
     let at = |transport: Option<Transport>, woken: bool| {
         let live = live(transport, 0);
         let before_ns = if woken { live.waking_ns() } else { 0 };
-        live.submit_since(before_ns, 0, 0, &READ, Payload::None, Discard);
+        live.submit_of((None, before_ns), 0, 0, &READ, Payload::None, Discard);
         let since_ns = NOW_NS.get();
         while reads(&live) == 0 {
             pass(100);

@@ -1,0 +1,44 @@
+//! What a fault of the medium would meet: whether a device holds data in a range, and where.
+
+use super::Machine;
+use crate::content_event::UNIT_BYTES;
+use crate::part_id::PartId;
+
+/// The newest data of a range of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Some of it is on the medium, or may be: the range is too long to tell.
+    OnMedium,
+    /// In the device's write buffer alone. Landing repairs the place.
+    InBuffer,
+    /// There is none.
+    Nothing,
+}
+
+/// A range of a device, as a fault of the medium meets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Medium {
+    /// Its newest data.
+    pub held: Held,
+    /// It is flash, of pages and erase blocks.
+    pub has_pages: bool,
+    /// The device rebuilds a page that it can't read from the page's parity stripe.
+    pub is_rebuilt: bool,
+}
+
+/// Units of a range that are looked at: no operation waits for more.
+const UNITS_MAX: u64 = 1 << 16;
+
+impl Machine {
+    /// What a fault of the medium would meet in a range of a device.
+    pub fn medium(&self, device: PartId, offset_bytes: u64, len_bytes: u64) -> Medium {
+        let units =
+            offset_bytes / UNIT_BYTES..offset_bytes.saturating_add(len_bytes).div_ceil(UNIT_BYTES);
+        let looked_at = units.start..units.end.min(units.start.saturating_add(UNITS_MAX));
+        let mut medium = self.parts[device.index()].medium(looked_at.clone());
+        if looked_at != units {
+            medium.held = Held::OnMedium;
+        }
+        medium
+    }
+}
