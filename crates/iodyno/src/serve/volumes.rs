@@ -11,7 +11,7 @@ use iodyno_live::served::{ArrayFolder, VolumeFolder, stores_needed, volume_folde
 use iodyno_live::store::{self, Image, Store};
 use iodyno_nbd::client::Uri;
 use iodyno_target::{Direct, RefusalCode, SysRoot, TargetName, check_writable, inspect};
-use iodyno_units::human;
+use iodyno_units::human::{self, counted};
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -159,17 +159,17 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     let mut words = String::new();
     let path = folder.path().display();
     if folder.resynced_units() > 0 {
-        let units = folder.resynced_units();
+        let units = counted(folder.resynced_units(), "unit");
         let _ = writeln!(
             words,
-            "array   {path}: its server was killed; {units} units of 4 KiB were made to agree"
+            "array   {path}: its server was killed; {units} of 4 KiB made to agree"
         );
     }
     if folder.cached_units() > 0 {
-        let units = folder.cached_units();
+        let units = counted(folder.cached_units(), "unit");
         let _ = writeln!(
             words,
-            "cache   {path}: the adapters' cache held {units} units of 4 KiB: they were written to the devices"
+            "cache   {path}: the adapters' cache held {units} of 4 KiB, now written to the devices"
         );
     }
     let missing: Vec<String> = folder.missing().iter().map(|m| m.to_string()).collect();
