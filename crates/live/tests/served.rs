@@ -138,7 +138,7 @@ fn submissions_stay_in_order() {
     let live = live(Some(transport), 5_000);
     live.record(Recorder::create(&path, &serde_json::json!({})).unwrap());
     for before_ns in [8_000, 0, 8_000] {
-        live.submit_since(before_ns, 0, 0, &READ, Payload::None, Discard);
+        live.submit_of((None, before_ns), 0, 0, &READ, Payload::None, Discard);
         pass(1_000);
     }
     live.end(|_| 0).unwrap();
