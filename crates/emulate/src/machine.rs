@@ -9,8 +9,6 @@ mod medium;
 #[cfg(test)]
 mod tests;
 
-pub use medium::{Held, Medium};
-
 use crate::adapter_path;
 use crate::adapters::{AdaptersState, Pair};
 use crate::array::{Array, ArrayHealth, ArrayState};

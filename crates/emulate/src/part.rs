@@ -14,7 +14,7 @@ use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::flash::{Counts, FlashDevice, Population};
 use crate::hdd::Hdd;
-use crate::machine::{Held, Medium};
+use crate::medium::{Held, Medium};
 use crate::memory::MemoryDevice;
 use crate::part_id::PartId;
 use crate::prefetch::Hot;

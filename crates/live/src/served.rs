@@ -24,6 +24,7 @@ mod limits;
 mod operations;
 mod resync;
 mod shutdown;
+mod taken;
 mod volume_folder;
 
 pub use array_folder::{ArrayFolder, DescribedArray, volume_folders};

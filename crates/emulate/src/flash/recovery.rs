@@ -4,7 +4,7 @@
 use super::{FlashDevice, UNIT_BYTES};
 use crate::core::Core;
 use crate::ftl::Residence;
-use crate::machine::{Held, Medium};
+use crate::medium::{Held, Medium};
 use crate::ranges::Ranges;
 use crate::request::{NIL, State, Work};
 use iodyno_units::rng::splitmix64;
