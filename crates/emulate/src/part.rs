@@ -14,6 +14,7 @@ use crate::bug_injection::InjectedBug;
 use crate::core::Core;
 use crate::flash::{Counts, FlashDevice, Population};
 use crate::hdd::Hdd;
+use crate::medium::{Held, Medium};
 use crate::memory::MemoryDevice;
 use crate::part_id::PartId;
 use crate::prefetch::Hot;
@@ -226,6 +227,14 @@ impl Part {
         let Self::Flash(flash) = self else { return false };
         flash.damage_units(units.clone());
         true
+    }
+
+    /// What a fault of the medium would meet in these units. (Disks and memory read every unit from it.)
+    pub(crate) fn medium(&self, units: Range<u64>) -> Medium {
+        match self {
+            Self::Flash(flash) => flash.medium(units),
+            _ => Medium { held: Held::OnMedium, has_pages: false, is_rebuilt: false },
+        }
     }
 
     /// Makes everything readable again.

@@ -50,7 +50,7 @@ Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, ta
 or verified content was not what had been written; \
 5 the notebook can't be used, or did not take all of a run that was made and printed; 6 a threshold (--require) was not held, or size: nothing meets the demand; 7 compare: something is slower; \
 8 compare: nothing is shown to be slower, but not everything could be judged (with --strict, or where \
-nothing at all could be compared); 9 a method failed: its steady state was not reached, or a stage measured \
+nothing at all could be compared), replay: the record was cut off; 9 a method failed: its steady state was not reached, or a stage measured \
 nothing (the figures are kept); 130 interrupted (what was measured is kept).";
 
 /// When to use colours.

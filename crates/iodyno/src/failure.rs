@@ -21,7 +21,7 @@ pub(crate) const NOT_HELD: u8 = 6;
 /// Exit code of a comparison in which something is slower.
 pub(crate) const SLOWER: u8 = 7;
 /// Exit code of a comparison in which nothing is shown to be slower, but some figures could not be
-/// decided.
+/// decided; and of a replay whose events can't be compared, since the record was cut off.
 pub(crate) const OPEN: u8 = 8;
 /// Exit code of a run whose method failed: its steady state was not reached, or a stage measured nothing.
 pub(crate) const METHOD_FAILED: u8 = 9;
@@ -57,7 +57,11 @@ impl Kind {
 }
 
 impl Failure {
-    fn new(kind: Kind, text: String) -> Self {
+    /// `text` may be what another process or component printed, with a heading.
+    fn new(kind: Kind, mut text: String) -> Self {
+        while let Some(words) = text.strip_prefix("error: ") {
+            text = words.to_owned();
+        }
         Self { kind, text, problem: None }
     }
 
@@ -91,6 +95,12 @@ impl Failure {
     /// Another process's failure, by its exit code.
     pub(crate) fn of_code(exit_code: u8, text: String) -> Self {
         Self::new(Kind::of_code(exit_code), text)
+    }
+
+    /// The same with more words behind it.
+    pub(crate) fn with(mut self, words: &str) -> Self {
+        self.text += words;
+        self
     }
 
     /// What is wrong, without a heading.
@@ -151,6 +161,20 @@ impl From<RunError> for Failure {
         match e {
             RunError::File(problem) => (*problem).into(),
             _ => Self::new(Kind::of_code(e.exit_code()), e.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What another process, a server or a component says may have a heading of its own.
+    #[test]
+    fn a_failure_has_one_heading() {
+        for text in ["no such thing", "error: no such thing", "error: error: no such thing"] {
+            assert_eq!(Failure::input(text).render(false), "error: no such thing\n");
+            assert_eq!(Failure::of_code(4, text.to_owned()).words(), "no such thing");
         }
     }
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     let path = serve::socket(&flags.control);
     let line = flags.fault.join(" ");
-    let said = serve::say(path, &line)?;
+    let said = if line == "stop" { serve::stop(path)? } else { serve::say(path, &line)? };
     match said["text"].as_str() {
         Some(text) => print(&clean_lines(&format!("{}\n", text.trim_end()))),
         None => print_json(&said),
@@ -53,7 +53,8 @@ fn in_words(status: &Value) -> String {
     if let Some(requests) = status["requests"].as_object() {
         let number = |key: &str| status[key].as_u64().unwrap_or(0);
         let (size, connections) = (human::size(number("size_bytes")), number("connections"));
-        let _ = writeln!(text, "plain memory  {size}, {connections} connections");
+        let connections = human::counted(connections, "connection");
+        let _ = writeln!(text, "plain memory  {size}, {connections}");
         for (kind, count) in requests {
             let bytes = match kind.as_str() {
                 "read" => human::size(number("read_bytes")),
@@ -101,7 +102,8 @@ fn in_words(status: &Value) -> String {
             let time = |key: &str| volume[key].as_f64().map_or("–".to_owned(), human::time_ns);
             let _ = writeln!(
                 text,
-                "  late          {late} completions over 10 µs after the model, {} of them while the core was preempted; p50 {}, p99 {}",
+                "  late          {} over 10 µs after the model, {} of them while the core was preempted; p50 {}, p99 {}",
+                human::counted(late, "completion"),
                 volume["late_away"].as_u64().unwrap_or(0),
                 time("lateness_p50_ns"),
                 time("lateness_p99_ns"),
@@ -140,15 +142,16 @@ fn in_words(status: &Value) -> String {
             }
         }
         for (key, words) in [
-            ("corruptions_found", "corrupt units found"),
-            ("pages_recovered", "pages rebuilt from parity"),
-            ("pages_lost", "pages lost"),
-            ("backing_errors", "failed attempts to write bytes to the backing"),
-            ("dropped_writes", "acknowledged writes lost in power cuts"),
-            ("torn_writes", "writes of which power cuts left parts"),
+            ("corruptions_found", ("corrupt unit", " found")),
+            ("pages_recovered", ("page", " rebuilt from parity")),
+            ("pages_lost", ("page", " lost")),
+            ("backing_errors", ("failed attempt", " to write bytes to the backing")),
+            ("dropped_writes", ("acknowledged write", " lost in power cuts")),
+            ("torn_writes", ("write", " of which power cuts left parts")),
         ] {
             if let Some(n @ 1..) = volume[key].as_u64() {
-                let _ = writeln!(text, "  !             {n} {words}");
+                let (noun, what) = words;
+                let _ = writeln!(text, "  !             {}{what}", human::counted(n, noun));
             }
         }
     }
@@ -228,7 +231,8 @@ fn array_in_words(array: &Value) -> String {
         let _ = writeln!(text, "  !             member {number} ({device}): {what}");
     }
     if let Some(runs @ 1..) = array["resyncs"].as_u64() {
-        let _ = writeln!(text, "  !             resync after a power cut: {runs} runs of rows");
+        let runs = human::counted(runs, "run");
+        let _ = writeln!(text, "  !             resync after a power cut: {runs} of rows");
     }
     if array["data_lost"] == true {
         let _ = writeln!(

@@ -6,6 +6,7 @@
 
 mod adapters;
 mod apply_fault;
+mod fault_effect;
 mod frontends;
 mod native;
 mod plain;
@@ -50,7 +51,9 @@ pub(crate) use volumes::enlarge;
 
 /// Block size of the preconditioning, where the device's name does not give one.
 const BLOCK_BYTES: u32 = 4096;
-/// The server checks its stop flag 20 ms apart, and for warnings once in this many checks.
+/// What a server prints when its clients can connect.
+const READY: &str = "ready\n";
+/// The server checks its stop flag 20 ms apart. Once in this many checks it looks for warnings, and flushes the record.
 const CHECKS_PER_WARNING: u32 = 10;
 /// NBD socket by default.
 const SOCKET: &str = "iodyno.sock";
@@ -95,6 +98,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
             "",
             "native speed: as fast as this machine can",
         );
+        complain(READY);
         wait(&stop, Vec::new);
         drop(control);
         server.stop();
@@ -166,10 +170,14 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     if let Some(at) = scrape {
         complain(&format!("metrics at http://{at}/metrics\n"));
     }
+    complain(READY);
     if !plan.is_empty() {
         scenario::play(plan, &live, flags.seed, &stop);
     }
-    wait(&stop, || live.troubles());
+    wait(&stop, || {
+        live.flush_record();
+        live.troubles()
+    });
     drop(control);
     drop(frontends);
     server.stop();
@@ -405,7 +413,7 @@ fn uri(endpoint: &Endpoint, plain: bool) -> String {
     Uri { address, tls: !plain, export: String::new(), tls_certificates, tls_hostname }.to_string()
 }
 
-/// Waits until the server is to stop, and prints the warnings of its backing meanwhile.
+/// Waits until the server is to stop, and prints the warnings of `troubles` meanwhile, which is called every 200 ms.
 fn wait(stop: &AtomicBool, troubles: impl Fn() -> Vec<String>) {
     let mut said: Vec<String> = Vec::new();
     let mut checks = 0_u32;
@@ -428,23 +436,47 @@ pub(crate) fn socket(text: &str) -> &Path {
     Path::new(text.strip_prefix("unix:").unwrap_or(text))
 }
 
+/// Time limit of a server to end, s.
+const STOP_TIMEOUT_S: u64 = 60;
+
+/// Has a server end, and waits for it.
+pub(crate) fn stop(path: &Path) -> Result<Value, Failure> {
+    let (mut said, has_ended) =
+        iodyno_live::control::stop(path, Duration::from_secs(STOP_TIMEOUT_S))
+            .map_err(|e| no_answer(path, "stop", &e))?;
+    if let Some(error) = said["error"].as_str() {
+        return Err(Failure::input(error));
+    }
+    if !has_ended {
+        return Err(Failure::target(format!(
+            "{}: the server has not ended for {STOP_TIMEOUT_S} s: it may have much to write yet; `lsof` of its files shows \
+             the process",
+            path.display()
+        )));
+    }
+    said["text"] = "the server has flushed, and ended".into();
+    Ok(said)
+}
+
 /// Sends a line to a control socket.
 pub(crate) fn say(path: &Path, line: &str) -> Result<Value, Failure> {
-    let said = iodyno_live::control::say(path, line).map_err(|e| {
-        let at = path.display();
-        Failure::target(match e.kind() {
-            ErrorKind::TimedOut => format!(
-                "{at}: the server has not answered for {SAY_TIMEOUT_S} s: it is there, and busy; it may carry out `{line}` \
-                 yet, which `iodyno status` shows"
-            ),
-            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                format!("{at}: the server ended before it answered `{line}`")
-            }
-            _ => format!("{at}: {e}: is a server there, started with --control unix:{at}?"),
-        })
-    })?;
+    let said = iodyno_live::control::say(path, line).map_err(|e| no_answer(path, line, &e))?;
     match said["error"].as_str() {
         Some(error) => Err(Failure::input(error)),
         None => Ok(said),
     }
+}
+
+fn no_answer(path: &Path, line: &str, e: &std::io::Error) -> Failure {
+    let at = path.display();
+    Failure::target(match e.kind() {
+        ErrorKind::TimedOut => format!(
+            "{at}: the server has not answered for {SAY_TIMEOUT_S} s: it is there, and busy; it may carry out `{line}` \
+                 yet, which `iodyno status` shows"
+        ),
+        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+            format!("{at}: the server ended before it answered `{line}`")
+        }
+        _ => format!("{at}: {e}: is a server there, started with --control unix:{at}?"),
+    })
 }

@@ -8,18 +8,23 @@
 //! → metrics             ← {"text":"# HELP …"}
 //! → stop                ← {"ok":true}
 //! ```
+//! After `stop` the connection stays until the process has ended.
+//!
 //! The socket is the owner's alone (mode 0600): a process that may write to it can cut the power. It serves a few
 //! connections at a time; one more ends the oldest.
 
 use crate::admin_socket::{self, Timed};
 use iodyno_nbd::server::OwnersSocket;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
+use rustix::process::{PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest line that is read, bytes.
 const LINE_MAX: u64 = 4096;
@@ -86,11 +91,43 @@ pub fn say(path: &Path, line: &str) -> io::Result<Value> {
 }
 
 fn say_within(path: &Path, line: &str, timeout: Duration) -> io::Result<Value> {
+    ask(&UnixStream::connect(path)?, line, timeout)
+}
+
+/// Has a server end, and waits until its process has: then its sockets, and the locks of its files, are free. False: it
+/// has not ended within `timeout`.
+///
+/// # Errors
+/// As [`say`]; or the server refuses, which the answer says.
+pub fn stop(path: &Path, timeout: Duration) -> io::Result<(Value, bool)> {
+    let deadline = Instant::now() + timeout;
     let stream = UnixStream::connect(path)?;
+    // Before the request: the number may belong to another process afterwards.
+    let process = sockopt::socket_peercred(&stream)
+        .and_then(|peer| pidfd_open(peer.pid, PidfdFlags::empty()));
+    let said = ask(&stream, "stop", Duration::from_secs(SAY_TIMEOUT_S))?;
+    if said["error"].is_string() {
+        return Ok((said, false));
+    }
+    // (A server in another namespace of processes has no number here: its connection ends with it.)
+    let end = process.as_ref().map_or(stream.as_fd(), AsFd::as_fd);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timespec = Timespec::try_from(left).unwrap_or_default();
+        match poll(&mut [PollFd::from_borrowed_fd(end, PollFlags::IN)], Some(&timespec)) {
+            Ok(0) => return Ok((said, false)),
+            Ok(_) => return Ok((said, true)),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+fn ask(stream: &UnixStream, line: &str, timeout: Duration) -> io::Result<Value> {
     stream.set_read_timeout(Some(timeout))?;
-    writeln!(&stream, "{line}")?;
+    writeln!(&*stream, "{line}")?;
     let mut said = String::new();
-    let read = BufReader::new(&stream).read_line(&mut said);
+    let read = BufReader::new(stream).read_line(&mut said);
     let bytes = read.map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
         _ => e,

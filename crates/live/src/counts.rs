@@ -72,6 +72,11 @@ pub struct Taken {
 }
 
 impl Counts {
+    /// Operations that failed, of all kinds.
+    pub(crate) fn all_errors(&self) -> u64 {
+        self.errors.iter().sum()
+    }
+
     pub(crate) fn completed(
         &mut self,
         kind: OpKind,

@@ -97,6 +97,15 @@ impl Recorder {
         self.line(format_args!("d {at_ns}"));
     }
 
+    /// Hands what is recorded to the system, so that a kill of this process leaves it in the file.
+    pub(crate) fn flush(&mut self) {
+        if self.failed.is_none()
+            && let Err(e) = self.to.flush()
+        {
+            self.failed = Some(e);
+        }
+    }
+
     pub(crate) fn end(mut self, now_ns: u64, hash: u64) -> Result<(), String> {
         self.line(format_args!("end {now_ns} {hash:016x}"));
         let flushed = self.to.flush();
@@ -132,6 +141,8 @@ pub struct Record<R> {
     from: R,
     number: usize,
     line: Vec<u8>,
+    /// The last line is incomplete.
+    is_torn: bool,
     /// The description of the machine.
     pub machine: serde_json::Value,
 }
@@ -145,6 +156,8 @@ pub struct Ended {
     pub faults: u64,
     /// The hash of all events, of the replay and as it was recorded; None: the record was cut off.
     pub hashes: (u64, Option<u64>),
+    /// The record ends within a line, which did not count.
+    pub is_torn: bool,
 }
 
 impl Ended {
@@ -199,13 +212,14 @@ impl<R: BufRead> Record<R> {
             .ok_or("the record ends before it describes its machine")?;
         let machine = serde_json::from_str(machine)
             .map_err(|e| format!("line 2 does not describe a machine: {e}"))?;
-        Ok(Self { from, number: 2, line, machine })
+        Ok(Self { from, number: 2, line, is_torn: false, machine })
     }
 
     /// The next line, if `machine` accepts it.
     fn next(&mut self, machine: &Machine) -> Result<Option<Line>, String> {
         let number = self.number + 1;
         let Some(text) = take_line(&mut self.from, number, &mut self.line)? else {
+            self.is_torn = !self.line.is_empty();
             return Ok(None);
         };
         self.number = number;
@@ -238,7 +252,7 @@ impl<R: BufRead> Record<R> {
         machine: &mut Machine,
         on_completion: &mut dyn FnMut(&Machine, &Completion),
     ) -> Result<Ended, String> {
-        let mut ended = Ended { operations: 0, faults: 0, hashes: (0, None) };
+        let mut ended = Ended { operations: 0, faults: 0, hashes: (0, None), is_torn: false };
         let completed = Cell::new(0_u64);
         let on_completion = &mut |machine: &Machine, done: &Completion| {
             completed.set(completed.get() + 1);
@@ -287,6 +301,7 @@ impl<R: BufRead> Record<R> {
             }
         }
         ended.hashes.0 = machine.event_hash();
+        ended.is_torn = self.is_torn;
         Ok(ended)
     }
 }

@@ -13,24 +13,27 @@
 //! * **Bytes** are copied when an operation is submitted, so that they cost nothing at its end: a read gives
 //!   the device's content of that time, as any device may that is read while it is written to.
 //!   A read of an array is the exception: its bytes come with its completion, and only into the sink's buffer.
-//! * **A power cut** fails what was in flight.
+//! * **A power cut** fails what was in flight, and ends the clients' [attachments](Attached).
 //! * **Bytes that the host refuses** change nothing about what the machine has decided: see
 //!   [`store`](crate::store). While it refuses some, operations that need space there are refused too.
 
 mod array_bytes;
 mod array_folder;
+mod attached;
 mod limits;
 mod operations;
 mod resync;
 mod shutdown;
+mod taken;
 mod volume_folder;
 
 pub use array_folder::{ArrayFolder, DescribedArray, volume_folders};
+pub use attached::{Attached, HangUp};
 pub use volume_folder::VolumeFolder;
 
 use crate::counts::{Counts, Late, Looks, Taken};
 use crate::record::Recorder;
-use crate::store::{self, Dropped, Store};
+use crate::store::{self, Store};
 use crate::transport::{Followed, Transport};
 use iodyno_emulate::spec::Kind;
 use iodyno_emulate::{Fault, Machine, PartId, System};
@@ -39,7 +42,7 @@ use limits::Limits;
 use operations::{Completed, Inner};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Thread;
 
 /// A clock, ns; never goes back.
@@ -147,6 +150,13 @@ impl<S: Sink> Live<S> {
         self.lock().recorder = Some(recorder);
     }
 
+    /// Hands what is recorded so far to the system: a kill of this process leaves it in the file.
+    pub fn flush_record(&self) {
+        if let Some(recorder) = &mut self.lock().recorder {
+            recorder.flush();
+        }
+    }
+
     /// Keeps what arrays know of their members in their folders from now on, each with its part. Members that are missing
     /// there are lost at once, arrays with all their devices.
     pub fn keep_arrays(&self, folders: Vec<(PartId, ArrayFolder)>) {
@@ -231,13 +241,14 @@ impl<S: Sink> Live<S> {
 
     /// Submits an operation; gives when the emulated host has issued it, on the clock.
     pub fn submit(&self, worker: u32, volume: u32, op: &Op, payload: Payload<'_>, sink: S) -> u64 {
-        self.submit_since(0, worker, volume, op, payload, sink)
+        self.submit_of((None, 0), worker, volume, op, payload, sink)
     }
 
-    /// As [`Self::submit`] of an operation that was there `before_ns` ago already, ns of the clock.
-    pub fn submit_since(
+    /// As [`Self::submit`], of a client: its attachment to the volume, and how long ago the operation was there already,
+    /// ns of the clock.
+    pub fn submit_of(
         &self,
-        before_ns: u64,
+        (attached, before_ns): (Option<&Attached>, u64),
         worker: u32,
         volume: u32,
         op: &Op,
@@ -248,7 +259,8 @@ impl<S: Sink> Live<S> {
         let mut inner = self.lock();
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
-        let refused = self.refuses(&inner, volume, op);
+        let refused = attached.and_then(|attached| inner.losses.refuse(attached, op));
+        let refused = refused.or_else(|| self.refuses(&inner, volume, op));
         if let Some(error) = refused.or_else(|| inner.backing_refuses(volume, op)) {
             inner.counts[volume as usize].errors[op.kind.index()] += 1;
             self.plan(&mut inner);
@@ -372,7 +384,8 @@ impl<S: Sink> Live<S> {
         self.wake();
     }
 
-    /// Injects a fault now; gives what it took from each volume. A power cut fails all that is in flight.
+    /// Injects a fault now; gives what it took from each volume. A power cut fails all that is in flight, and ends all
+    /// attachments.
     pub fn inject(&self, fault: Fault) -> Vec<Taken> {
         let mut completed = Vec::new();
         let mut inner = self.lock();
@@ -385,8 +398,7 @@ impl<S: Sink> Live<S> {
             Fault::PowerOff => Some(IoError::Gone),
             _ => None,
         };
-        let errors = |counts: &Counts| counts.errors.iter().sum::<u64>();
-        let before: Vec<u64> = inner.counts.iter().map(errors).collect();
+        let before: Vec<u64> = inner.counts.iter().map(Counts::all_errors).collect();
         if let Some(recorder) = &mut inner.recorder {
             recorder.fault(at_ns, &fault);
         }
@@ -397,28 +409,16 @@ impl<S: Sink> Live<S> {
             inner.completed(&done, Late::default(), &mut completed);
         }
         inner.settle();
+        let mut cut_off = Vec::new();
         if let Some(error) = cut {
             inner.fail_all(error, &mut completed);
+            cut_off = inner.losses.power_fails();
         }
-        let Inner { counts, stores, machine, .. } = &mut *inner;
-        let system = machine.system();
-        // What a replaced device held is not lost in a power cut.
-        let is_replaced = matches!(fault, Fault::Replace { .. });
-        let taken = (0..).zip(counts.iter_mut().zip(before)).map(|(volume, (counts, before))| {
-            let mut dropped = Dropped::default();
-            for part in system.parts_of(volume) {
-                if let Some(store) = stores.get_mut(part.index()) {
-                    let of_store = store.take_dropped();
-                    dropped.add(if is_replaced { Dropped::default() } else { of_store });
-                }
-            }
-            counts.dropped.add(dropped);
-            Taken { failed: errors(counts) - before, dropped }
-        });
-        let taken = taken.collect();
+        let taken = inner.take_losses(&fault, &before);
         self.plan(&mut inner);
         drop(inner);
         deliver(completed);
+        cut_off.iter().filter_map(Weak::upgrade).for_each(|line| line.hang_up());
         taken
     }
 

@@ -1,5 +1,5 @@
 //! What a power cut takes from a served volume, counted by the server, is what is missing from its bytes: for every
-//! kind of device, whether the power comes back at once or later.
+//! kind of device, whether the power comes back at once or later. `IODYNO_POWER_LOSSES=10000` makes that many of each kind.
 
 #[path = "../../emulate/tests/common/mod.rs"]
 mod common;
@@ -111,13 +111,18 @@ impl Rig {
     }
 }
 
+/// Power losses of each kind of device.
+fn losses() -> u64 {
+    std::env::var("IODYNO_POWER_LOSSES").map_or(40, |n| n.parse().unwrap())
+}
+
 #[test]
 fn a_power_cut_reports_what_is_missing_after_it() {
     for (name, kind, pace, emptied) in devices() {
         let mut random = stream(1, name, 0);
         let mut sum = Dropped::default();
         let mut in_flight = 0;
-        for history in 0..40 {
+        for history in 0..losses() {
             let mut rig = Rig::new(&kind, emptied, history);
             for _ in 0..20 + below(&mut random, 100) {
                 if below(&mut random, 40) == 0 {

@@ -60,7 +60,7 @@ fn the_transport_is_compensated() {
     let at = |transport: Option<Transport>, woken: bool| {
         let live = live(transport, 0);
         let before_ns = if woken { live.waking_ns() } else { 0 };
-        live.submit_since(before_ns, 0, 0, &READ, Payload::None, Discard);
+        live.submit_of((None, before_ns), 0, 0, &READ, Payload::None, Discard);
         let since_ns = NOW_NS.get();
         while reads(&live) == 0 {
             pass(100);
@@ -138,7 +138,7 @@ fn submissions_stay_in_order() {
     let live = live(Some(transport), 5_000);
     live.record(Recorder::create(&path, &serde_json::json!({})).unwrap());
     for before_ns in [8_000, 0, 8_000] {
-        live.submit_since(before_ns, 0, 0, &READ, Payload::None, Discard);
+        live.submit_of((None, before_ns), 0, 0, &READ, Payload::None, Discard);
         pass(1_000);
     }
     live.end(|_| 0).unwrap();

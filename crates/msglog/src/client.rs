@@ -26,6 +26,9 @@ pub enum ClientError {
     /// The server refuses.
     #[error("the server answers: {0}")]
     Server(#[from] ServerError),
+    /// It answers in TLS.
+    #[error("the server requires TLS")]
+    IsTls,
     /// What it sends is not this protocol.
     #[error("the server does not speak the log's protocol: {0}")]
     Malformed(#[from] Malformed),
@@ -57,12 +60,18 @@ pub enum ClientError {
 impl ClientError {
     /// Whether a client that connects again later may go on.
     pub fn may_pass(&self) -> bool {
+        use io::ErrorKind::{InvalidData, InvalidInput, PermissionDenied, Unsupported};
         match self {
-            Self::Io(_) => true,
-            Self::Server(error) => error.code.may_pass(),
-            Self::Malformed(_) | Self::Unexpected(_) | Self::Lost { .. } | Self::NotOurs { .. } => {
-                false
+            // Certificates that are not accepted, and the like.
+            Self::Io(error) => {
+                !matches!(error.kind(), InvalidData | InvalidInput | PermissionDenied | Unsupported)
             }
+            Self::Server(error) => error.code.may_pass(),
+            Self::IsTls
+            | Self::Malformed(_)
+            | Self::Unexpected(_)
+            | Self::Lost { .. }
+            | Self::NotOurs { .. } => false,
         }
     }
 }
@@ -93,12 +102,18 @@ impl<S: Read + Write> Connection<S> {
             end: 0,
         };
         connection.request(&Request::Hello { version: VERSION, token })?;
-        let welcome = match connection.reply()? {
-            Reply::Welcome(welcome) => welcome,
-            other => return Err(unexpected(&other)),
+        let welcome = match connection.reply() {
+            Ok(Reply::Welcome(welcome)) => welcome,
+            Ok(other) => return Err(unexpected(&other)),
+            Err(error) => return Err(connection.is_tls().unwrap_or(error)),
         };
         connection.welcome = Some(welcome);
         Ok(connection)
+    }
+
+    /// Whether the first bytes from the server are a record of TLS: an alert.
+    fn is_tls(&self) -> Option<ClientError> {
+        self.input[..self.end].starts_with(&[0x15, 3]).then_some(ClientError::IsTls)
     }
 
     /// What the server said of its log.

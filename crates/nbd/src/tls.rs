@@ -206,8 +206,9 @@ mod present {
             early: &[u8],
             deadline: Instant,
         ) -> io::Result<TlsStream> {
-            let name = ServerName::try_from(name.to_owned())
-                .map_err(|_| io::Error::other(TlsError::Name(name.to_owned())))?;
+            let name = ServerName::try_from(name.to_owned()).map_err(|_| {
+                io::Error::new(io::ErrorKind::InvalidInput, TlsError::Name(name.to_owned()))
+            })?;
             let connection =
                 ClientConnection::new(Arc::clone(&self.0), name).map_err(io::Error::other)?;
             TlsStream::establish(connection.into(), fd, early, deadline)
@@ -245,6 +246,28 @@ mod present {
         }
     }
 
+    /// What is wrong with the other side, for people.
+    fn words(error: &rustls::Error) -> String {
+        use rustls::{CertificateError, Error, OtherError};
+        match error {
+            Error::InvalidMessage(_) => "what the other side sends is not TLS".to_owned(),
+            Error::InvalidCertificate(
+                CertificateError::UnknownIssuer | CertificateError::BadSignature,
+            ) => "the other side's certificate is signed by an authority that is not trusted here"
+                .to_owned(),
+            Error::InvalidCertificate(CertificateError::Other(OtherError(why))) => {
+                format!("the other side's certificate is not accepted: {why}")
+            }
+            Error::InvalidCertificate(why) => {
+                format!("the other side's certificate is not accepted: {why}")
+            }
+            Error::AlertReceived(alert) => {
+                format!("the other side refuses the TLS connection: {alert:?}")
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// A connection under TLS.
     pub(crate) struct TlsStream {
         connection: Connection,
@@ -271,7 +294,8 @@ mod present {
                 }
                 if !stream.pull(fd)? {
                     if stream.ended {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
+                        let why = "the other side ended the connection during the TLS handshake";
+                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
                     }
                     if syscalls::wait(fd, true, false, None, Some(deadline))?.nothing() {
                         return Err(io::ErrorKind::TimedOut.into());
@@ -285,7 +309,7 @@ mod present {
             if let Err(error) = self.connection.process_new_packets() {
                 // An alert tells the peer the reason, if it can be sent at once.
                 let _ = self.connection.write_tls(&mut Socket(fd));
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, words(&error)));
             }
             Ok(())
         }

@@ -29,6 +29,8 @@ pub enum RefusalCode {
     PartitionTable,
     /// It carries the signature of a file system, RAID set, volume manager or the like.
     Signature,
+    /// A run or a log's server has the file locked; no confirmation lifts this.
+    Locked,
     /// Another process has it open for writing.
     OpenElsewhere,
     /// It can't be written at all; no confirmation lifts this.
@@ -57,6 +59,7 @@ impl RefusalCode {
                 | Self::Mounted
                 | Self::Swap
                 | Self::Held
+                | Self::Locked
                 | Self::ReadOnly
                 | Self::CharDevice
                 | Self::NotStorage

@@ -21,6 +21,8 @@ mod elsewhere;
 mod erase;
 mod in_use;
 
+pub(crate) use elsewhere::locked;
+
 use std::path::Path;
 
 use crate::blank::Sampled;

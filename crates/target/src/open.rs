@@ -251,7 +251,7 @@ fn confirmed(
         refusals = guard::with_log_kept(inspection, refusals);
     }
     if options.by == OpenedBy::AnotherRank {
-        let by_other = [RefusalCode::OpenElsewhere, RefusalCode::Held];
+        let by_other = [RefusalCode::OpenElsewhere, RefusalCode::Held, RefusalCode::Locked];
         refusals.retain(|refusal| !by_other.contains(&refusal.code));
     }
     guard::confirm(inspection, refusals, &options.confirm)

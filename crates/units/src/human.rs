@@ -52,6 +52,11 @@ pub fn whole(n: u64) -> String {
     if n < 10_000 { n.to_string() } else { count(n as f64) }
 }
 
+/// A number of things, with their noun: `1 write`, `0 writes`, `12 writes`.
+pub fn counted(n: u64, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
 /// A rate, or a mean of counts: `950`, `12.3 k`, `1.20 M`. For a count of things see [`whole`].
 pub fn count(n: f64) -> String {
     si(n, &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")])

@@ -4,6 +4,7 @@
 use super::{FlashDevice, UNIT_BYTES};
 use crate::core::Core;
 use crate::ftl::Residence;
+use crate::medium::{Held, Medium};
 use crate::ranges::Ranges;
 use crate::request::{NIL, State, Work};
 use iodyno_units::rng::splitmix64;
@@ -44,6 +45,22 @@ impl FlashDevice {
     pub(crate) fn damage_units(&mut self, units: Range<u64>) {
         let units = units.start..units.end.min(self.capacity_bytes.div_ceil(UNIT_BYTES));
         self.damage.get_or_insert_default().units.add(units);
+    }
+
+    /// What a fault of the medium would meet in these units.
+    pub(crate) fn medium(&self, units: Range<u64>) -> Medium {
+        let of_batches = self.batches.iter().flat_map(|batch| &batch.units);
+        let buffered: BTreeSet<u64> =
+            self.drain.iter().chain(of_batches).copied().filter(|u| units.contains(u)).collect();
+        let on_medium = |unit: u64| self.ftl.holds(unit) && !buffered.contains(&unit);
+        let held = if units.clone().any(on_medium) {
+            Held::OnMedium
+        } else if buffered.is_empty() {
+            Held::Nothing
+        } else {
+            Held::InBuffer
+        };
+        Medium { held, has_pages: true, is_rebuilt: self.parity_stripe > 0 }
     }
 
     /// Makes everything readable again.

@@ -94,10 +94,10 @@ pub struct Serve {
 /// Flags of `fault`.
 #[derive(Debug, Args)]
 pub struct FaultFlags {
-    /// power-cut, power-off, power-on, lose, hang, `slow x10`, `delay 5ms`, `error 1% reads`, `latent
+    /// power-off, power-on, power-cut, lose, replace, hang, `slow x10`, `delay 5ms`, `error 1% reads`, `latent
     /// 1GiB..+64KiB`, `corrupt 1GiB..+64KiB`, `page 1GiB`, `block 1GiB`, full, `resize 1GiB`, clear; with a
-    /// volume's number behind it where it is not 0. Prints what is in effect from then on.
-    /// `status` tells what the server did so far, and `stop` has it flush and end.
+    /// volume's number behind it where it is not 0. Prints what is in effect from then on, or
+    /// why it has no effect. `status` tells what the server did so far; `stop` has it flush and end, and waits for that.
     #[arg(required = true)]
     pub fault: Vec<String>,
     /// The server's control socket.

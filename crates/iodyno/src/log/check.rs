@@ -8,7 +8,7 @@ use iodyno_logserver::storage::{self, Purpose};
 use iodyno_logserver::{Found, open_log};
 use iodyno_msglog::OpenError;
 use iodyno_target::TargetName;
-use iodyno_units::human;
+use iodyno_units::human::{self, counted};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -52,16 +52,18 @@ pub(super) fn describe(text: &mut String, found: &Found) {
     let messages = match found.first_message {
         None => "no messages".to_owned(),
         Some(first) => {
-            format!("{} messages: {first} to {}", recovered.messages, tail.next_message - 1)
+            let count = counted(recovered.messages, "message");
+            format!("{count}: {first} to {}", tail.next_message - 1)
         }
     };
-    let _ = writeln!(text, "holds   {messages}; {} in {} chunks", held(found), recovered.chunks);
+    let chunks = counted(recovered.chunks, "chunk");
+    let _ = writeln!(text, "holds   {messages}; {} in {chunks}", held(found));
     let _ = writeln!(
         text,
-        "state   {} current values ({}), {} publishers",
-        recovered.state.len(),
+        "state   {} ({}), {}",
+        counted(recovered.state.len() as u64, "current value"),
         human::size(recovered.state.value_bytes()),
-        recovered.state.publishers().count()
+        counted(recovered.state.publishers().count() as u64, "publisher")
     );
     let at = recovered.layout.offset_bytes(tail.position);
     let _ = write!(text, "end     at byte {at} of the target (place {} of the log)", tail.position);

@@ -126,9 +126,17 @@ pub(super) fn failure(error: ClientError) -> Failure {
         {
             Failure::input(error.text)
         }
-        ClientError::Io(_) => {
+        ClientError::Io(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            ) =>
+        {
             Failure::target(format!("{text}; does its server run (`iodyno log serve`)?"))
         }
+        ClientError::IsTls => Failure::target(format!(
+            "{text}: give --tls with the authority that signed its certificate"
+        )),
         _ => Failure::target(text),
     }
 }

@@ -2,10 +2,11 @@
 
 use super::client::{Dialer, failure};
 use crate::args::LogPublish;
-use crate::complain;
 use crate::failure::Failure;
+use crate::{complain, remark};
 use iodyno_msglog::MessageKind;
-use iodyno_msglog::client::{AtLimit, Publisher, PublisherOptions};
+use iodyno_msglog::client::{AtLimit, ClientError, Publisher, PublisherOptions};
+use iodyno_units::human::{self, counted};
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -25,6 +26,18 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         held_bytes_max: flags.hold.try_into().unwrap_or(usize::MAX),
         at_limit: if flags.drop { AtLimit::Drop } else { AtLimit::Block },
         patience: Duration::from_nanos(flags.patience),
+        on_retry: |error| remark("note", &format!("{error}; trying again")),
+    };
+    // What is tried again for so long is over with its last reason.
+    let failure = |error: ClientError| {
+        let was_patient = error.may_pass();
+        let failure = failure(error);
+        if was_patient {
+            let patience = human::duration_ns(flags.patience);
+            failure.with(&format!("; tried for {patience} (--patience)"))
+        } else {
+            failure
+        }
     };
     let mut publisher = Publisher::open(|| dialer.dial(), options).map_err(failure)?;
     let skip = Cell::new(if flags.resume { publisher.persisted() } else { 0 });
@@ -57,15 +70,18 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         }
     }
     publisher.finish().map_err(failure)?;
-    let mut text = format!("{} messages are persisted", published.get());
+    let published = published.get();
+    let are = if published == 1 { "is" } else { "are" };
+    let mut text = format!("{} {are} persisted", counted(published, "message"));
     if flags.name.is_some() {
         let _ = write!(text, "; the publisher's last is {}", publisher.persisted());
     }
     if publisher.dropped() > 0 {
-        let _ = write!(text, "; {} were dropped at the limit of --hold", publisher.dropped());
+        let _ = write!(text, "; dropped at the limit of --hold: {}", publisher.dropped());
     }
     if publisher.reconnects() > 0 {
-        let _ = write!(text, "; the connection was made again {} times", publisher.reconnects());
+        let times = counted(publisher.reconnects(), "time");
+        let _ = write!(text, "; the connection was made again {times}");
     }
     complain(&(text + "\n"));
     Ok(ExitCode::SUCCESS)

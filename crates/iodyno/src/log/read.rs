@@ -8,6 +8,7 @@ use crate::complain;
 use crate::failure::Failure;
 use iodyno_msglog::client::unexpected;
 use iodyno_msglog::protocol::{End, Reply, Start};
+use iodyno_units::human::counted;
 use std::process::ExitCode;
 
 pub(super) fn subscribe(flags: &LogRead) -> Result<ExitCode, Failure> {
@@ -89,7 +90,8 @@ pub(super) fn query(flags: &LogQuery) -> Result<ExitCode, Failure> {
             Reply::SnapshotEnd { count } => {
                 printer.flush()?;
                 complain(&format!(
-                    "{count} values; `iodyno log subscribe --from {next}` gives what follows\n"
+                    "{}; `iodyno log subscribe --from {next}` gives what follows\n",
+                    counted(count, "value")
                 ));
                 return Ok(ExitCode::SUCCESS);
             }

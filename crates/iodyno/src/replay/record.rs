@@ -1,7 +1,7 @@
 //! The replay of a record of served storage on the system that it describes, in virtual time.
 
-use crate::failure::Failure;
-use crate::{print, print_json, serve};
+use crate::failure::{Failure, OPEN};
+use crate::{print, print_json, remark, serve};
 use iodyno_catalog::input::Input;
 use iodyno_emulate::{Completion, Machine};
 use iodyno_live::record::Record;
@@ -13,10 +13,12 @@ use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Exit code where the events differ from those that were recorded.
+const DIFFERS: u8 = 4;
 /// The most workers of a volume that a record may name.
 const WORKERS_MAX: u64 = 4096;
 
-/// Runs a record again; exits with 4 where the events differ.
+/// Runs a record again; exits with 4 where the events differ, and with 8 where the record was cut off.
 pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let named = path.display().to_string();
     let wrong = |why: String| Failure::input(format!("{named}: {why}"));
@@ -67,6 +69,9 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         .map_err(wrong)?;
     machine.changes(&mut changes);
     let same = ended.is_same();
+    if ended.operations == 0 {
+        remark("note", &format!("{named}: the record holds no operations"));
+    }
     if as_json {
         print_json(&json!({
             "operations": ended.operations,
@@ -77,6 +82,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             "events": machine.events(),
             "hash": format!("{:016x}", ended.hashes.0),
             "same": same,
+            "cut_off": same.is_none(),
         }))?;
     } else {
         let verdict = match same {
@@ -84,17 +90,26 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             Some(false) => {
                 "NOT the recorded events: the device's files or this program have changed since"
             }
-            None => "the record was cut off, so the events can't be compared",
+            None if ended.is_torn => {
+                "the record was cut off within a line, as by a kill of its server, so the events can't be compared"
+            }
+            None => {
+                "the record was cut off, as by a kill of its server, so the events can't be compared"
+            }
         };
         print(&format!(
-            "{} operations, {} faults, {} completions ({failed} failed) in {} of the machine's time\n{} events, hash {:016x}: {verdict}\n",
-            ended.operations,
-            ended.faults,
-            done,
+            "{}, {}, {} ({failed} failed) in {} of the machine's time\n{}, hash {:016x}: {verdict}\n",
+            human::counted(ended.operations, "operation"),
+            human::counted(ended.faults, "fault"),
+            human::counted(done, "completion"),
             human::duration_ns(machine.now_ns()),
-            machine.events(),
+            human::counted(machine.events(), "event"),
             ended.hashes.0,
         ))?;
     }
-    Ok(if same == Some(false) { ExitCode::from(4) } else { ExitCode::SUCCESS })
+    Ok(match same {
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::from(DIFFERS),
+        None => ExitCode::from(OPEN),
+    })
 }

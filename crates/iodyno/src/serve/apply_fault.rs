@@ -2,6 +2,7 @@
 //! then on and what a loss of power took.
 
 use super::adapters::{Named, adapters_in_words, clear_adapters};
+use super::fault_effect::{self, Effect};
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{AdapterFault, Fault, PartId, System};
 use iodyno_live::control::Answer;
@@ -10,6 +11,7 @@ use iodyno_live::fault_command::{self, Ask, KINDS};
 use iodyno_live::frontend::Served;
 use iodyno_live::metrics;
 use iodyno_live::store::Store;
+use iodyno_units::human::counted;
 use iodyno_units::{OpKind, human};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -36,6 +38,9 @@ pub(super) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> 
 
 /// What `stop` is answered.
 pub(super) const STOPS: &str = "the server flushes, and ends";
+
+/// What a power failure means for clients.
+const HOST_IS_CUT: &str = "connections and open files ended with it";
 
 /// The answer to a command that was carried out.
 pub(super) fn done(text: &str) -> Value {
@@ -123,6 +128,8 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         (numbered, machine.fault_state(0).off, devices.count() as u32, fixed)
     });
     numbered.check(ask)?;
+    let effect = fault_effect::of(live, ask);
+    let adapters_before = live.look(|machine, _, _| machine.adapters());
     let mut taken = Vec::new();
     match ask {
         Ask::Fault(Fault::PowerCut) if is_off => {
@@ -180,11 +187,18 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
             live.look(|_, stores, _| stores.iter().for_each(Store::clear_corruption));
         }
     }
-    let mut text = in_effect(ask, is_off, numbered.device);
+    let mut text = in_effect(ask, is_off, numbered.device, &effect);
+    let mut why_none = if let Effect::None(why) = effect { Some(why) } else { None };
     let array = match ask {
         Ask::Fault(Fault::Adapters(_)) => {
             let state = live.look(|machine, _, _| machine.adapters());
+            if state == adapters_before {
+                why_none = Some("that is their state already".to_owned());
+            }
             text = state.map_or(text, |state| adapters_in_words(&state));
+            if let Some(why) = &why_none {
+                text = format!("no effect: {why}\n{text}");
+            }
             None
         }
         Ask::Fault(fault) => fault.part().and_then(|part| array_in_words(live, part)),
@@ -198,13 +212,21 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         text = format!("{text}\n{array}");
     }
     let mut answer = done(&text);
+    if let Some(why) = why_none {
+        answer["no_effect"] = why.into();
+    }
     let loses = |fault: &Fault| {
         matches!(fault, Fault::PowerCut | Fault::PowerOff | Fault::Lose { .. }) && !is_off
     };
     if matches!(ask, Ask::Fault(fault) if loses(fault)) {
         // (What a member of an array loses, the others have.)
         if array.is_none() {
-            answer["text"] = format!("{text}\n{}", losses(&taken)).into();
+            let mut text = format!("{text}\n{}", losses(&taken));
+            let is_alive = matches!(ask, Ask::Fault(Fault::Lose { .. }));
+            if is_alive && taken.iter().any(|taken| taken.dropped.bytes > 0) {
+                text += "\nthe next flush on each connection fails";
+            }
+            answer["text"] = text.into();
         }
         let of_volume = |(volume, taken): (usize, &Taken)| {
             json!({
@@ -288,7 +310,34 @@ fn incomplete_arrays(live: &Served) -> Vec<String> {
 }
 
 /// What holds after a command. `device`: what a device is called.
-pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str) -> String {
+pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> String {
+    let named = || match *ask {
+        Ask::Fault(fault) => {
+            fault.part().map_or(String::new(), |part| format!("{device} {part}: "))
+        }
+        Ask::Corrupt { volume, .. } => format!("{device} {volume}: "),
+        Ask::Full { volume } | Ask::Resize { volume, .. } => format!("volume {volume}: "),
+        Ask::ClearAll => String::new(),
+    };
+    match effect {
+        Effect::Usual => named() + &usual_effect(ask, was_off, device),
+        Effect::None(why) => format!("{}no effect: {why}", named()),
+        Effect::Rebuilt(by) | Effect::FirstFails(by) => {
+            let usual = usual_effect(ask, was_off, device);
+            let usual = named() + usual.trim_end_matches(UNTIL_WRITTEN);
+            match effect {
+                Effect::Rebuilt(_) => format!("{usual}; {by}, and no read fails"),
+                _ => format!("{usual}; the first read that meets it fails, then {by}"),
+            }
+        }
+    }
+}
+
+/// How the effect of a damaged range ends.
+const UNTIL_WRITTEN: &str = " until written again, or clear";
+
+/// What holds after a command that has its usual effect, without the name of what it is about.
+fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
     let of = |kind: Option<OpKind>| {
         let word = KINDS.iter().find(|k| Some(k.0) == kind).map(|k| k.1);
         word.unwrap_or("operations")
@@ -296,10 +345,11 @@ pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str) -> String {
     let size = human::size;
     match *ask {
         Ask::Fault(fault) => {
-            let named = fault.part().map_or(String::new(), |part| format!("{device} {part}: "));
-            let what = match fault {
-                Fault::PowerCut => "the power failed, and is back".to_owned(),
-                Fault::PowerOff => "the power is off until power-on: everything fails".to_owned(),
+            match fault {
+                Fault::PowerCut => format!("the power failed, and is back: {HOST_IS_CUT}"),
+                Fault::PowerOff => {
+                    format!("the power is off until power-on: everything fails; {HOST_IS_CUT}")
+                }
                 Fault::PowerOn => "the power is on".to_owned(),
                 Fault::Lose { .. } if was_off => "gone until clear; the power is off".to_owned(),
                 // (An array does not take it back.)
@@ -322,7 +372,7 @@ pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                 }
                 Fault::Latent { offset_bytes, len_bytes, .. } => {
                     let (at, len) = (size(offset_bytes), size(len_bytes));
-                    format!("{len} at {at} can't be read until written again, or clear")
+                    format!("{len} at {at} can't be read{UNTIL_WRITTEN}")
                 }
                 Fault::Page { offset_bytes, .. } => {
                     format!("the flash page at {} can't be read", size(offset_bytes))
@@ -330,21 +380,16 @@ pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                 Fault::Block { offset_bytes, .. } => {
                     format!("the erase block at {} can't be read", size(offset_bytes))
                 }
-                Fault::Adapters(_) => return String::new(),
+                Fault::Adapters(_) => String::new(),
                 Fault::Clear { .. } if was_off => "no fault but the power, which is off".to_owned(),
                 Fault::Clear { .. } => "no fault".to_owned(),
-            };
-            named + &what
+            }
         }
-        Ask::Full { volume } => {
-            format!("volume {volume}: full until clear: writes where there is no data fail")
-        }
-        Ask::Resize { volume, size_bytes } => {
-            format!("volume {volume}: its size is {} from now on", size(size_bytes))
-        }
-        Ask::Corrupt { volume, offset_bytes, len_bytes } => {
+        Ask::Full { .. } => "full until clear: writes where there is no data fail".to_owned(),
+        Ask::Resize { size_bytes, .. } => format!("its size is {} from now on", size(size_bytes)),
+        Ask::Corrupt { offset_bytes, len_bytes, .. } => {
             let (at, len) = (size(offset_bytes), size(len_bytes));
-            format!("{device} {volume}: {len} at {at} are corrupt until written again, or clear")
+            format!("{len} at {at} are corrupt{UNTIL_WRITTEN}")
         }
         Ask::ClearAll => "no fault is in effect".to_owned(),
     }
@@ -352,21 +397,20 @@ pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str) -> String {
 
 /// What a loss of power took, a line for each volume that lost something.
 fn losses(taken: &[Taken]) -> String {
-    let some = |n: u64, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     let failed = taken.iter().map(|taken| taken.failed).sum();
-    let mut lines = vec![format!("in flight: {} failed", some(failed, "operation"))];
+    let mut lines = vec![format!("in flight: {} failed", counted(failed, "operation"))];
     for (volume, Taken { dropped, .. }) in taken.iter().enumerate() {
         let bytes = human::size(dropped.bytes);
         if dropped.writes > 0 {
             lines.push(format!(
                 "volume {volume} lost {} ({bytes}), acknowledged and not flushed",
-                some(dropped.writes, "write")
+                counted(dropped.writes, "write")
             ));
         } else if dropped.bytes > 0 {
             lines.push(format!("volume {volume} lost all that it held ({bytes}): it is memory"));
         }
         if dropped.torn > 0 {
-            let writes = some(dropped.torn, "write");
+            let writes = counted(dropped.torn, "write");
             lines.push(format!("volume {volume} has parts of {writes}: the rest is lost"));
         }
     }
@@ -409,7 +453,8 @@ mod tests {
             ("clear", "no fault is in effect"),
         ] {
             let words: Vec<&str> = command.split(' ').collect();
-            assert_eq!(in_effect(&fault_command::parse(&words).unwrap(), false, "volume"), says);
+            let ask = fault_command::parse(&words).unwrap();
+            assert_eq!(in_effect(&ask, false, "volume", &Effect::Usual), says);
         }
     }
 }

@@ -53,13 +53,17 @@ impl Frontends {
         names: &[String],
     ) -> Result<(), Failure> {
         use std::fmt::Write as _;
+        use std::io::ErrorKind;
         let Some(folder) = &flags.fuse else { return Ok(()) };
         let mounted = iodyno_live::frontend::fuse::mount(live, names, folder, flags.read_only);
         self.folder = Some(mounted.map_err(|e| {
-            Failure::target(format!(
-                "--fuse {}: {e}: it requires an existing folder, /dev/fuse, and fusermount3 (package fuse3) for users other than root",
-                folder.display()
-            ))
+            let at = folder.display();
+            // What a server has mounted there needs no further remedy.
+            let help = match e.kind() {
+                ErrorKind::NotConnected | ErrorKind::ResourceBusy => "",
+                _ => ": it requires an existing folder, /dev/fuse, and fusermount3 (package fuse3) for users other than root",
+            };
+            Failure::target(format!("--fuse {at}: {e}{help}"))
         })?);
         for name in names {
             let _ = writeln!(self.words, "file    {}", crate::shown(&folder.join(name)));

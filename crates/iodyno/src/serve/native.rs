@@ -2,6 +2,7 @@
 //! device with a protected buffer: killing the server loses none.
 
 use super::apply_fault::{Numbered, STOPS, done, in_effect};
+use super::fault_effect::{Effect, of_corruption};
 use iodyno_emulate::{Fault, System};
 use iodyno_live::control::Answer as ControlAnswer;
 use iodyno_live::fault_command::{self, Ask};
@@ -115,9 +116,12 @@ pub(super) fn answer(stores: &[Arc<Store>], stop: &Arc<AtomicBool>) -> Box<Contr
 fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<Value, String> {
     let numbered = Numbered::alone(stores.iter().map(|s| s.capacity_bytes()).collect());
     numbered.check(ask)?;
+    let mut effect = Effect::Usual;
     match *ask {
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
-            stores[volume as usize].corrupt(&(offset_bytes..offset_bytes + len_bytes), 1);
+            let (store, range) = (&stores[volume as usize], offset_bytes..offset_bytes + len_bytes);
+            effect = of_corruption(store, &range);
+            store.corrupt(&range, 1);
         }
         Ask::ClearAll => stores.iter().for_each(|s| s.clear_corruption()),
         Ask::Fault(Fault::Clear { part }) => stores[part.index()].clear_corruption(),
@@ -126,5 +130,9 @@ fn apply(stores: &[Arc<Store>], ask: &Ask) -> Result<Value, String> {
             return Err(why.to_owned());
         }
     }
-    Ok(done(&in_effect(ask, false, numbered.device)))
+    let mut answer = done(&in_effect(ask, false, numbered.device, &effect));
+    if let Effect::None(why) = effect {
+        answer["no_effect"] = why.into();
+    }
+    Ok(answer)
 }

@@ -2,7 +2,7 @@
 //! transport.
 
 use super::apply_fault::{STOPS, done};
-use super::{config, control, endpoints, insert, of_the_model, start, uri, wait};
+use super::{READY, config, control, endpoints, insert, of_the_model, start, uri, wait};
 use crate::args::Serve;
 use crate::failure::Failure;
 use crate::{complain, signals};
@@ -36,7 +36,7 @@ pub(super) fn serve(flags: &Serve, size_bytes: u64) -> Result<ExitCode, Failure>
     for endpoint in server.endpoints() {
         let _ = writeln!(text, "at      {}", uri(endpoint, flags.tls.is_empty()));
     }
-    complain(&text);
+    complain(&(text + READY));
     wait(&stop, Vec::new);
     drop(control);
     // The last one stops it.

@@ -19,6 +19,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// The longest line, bytes, as the control socket takes it.
+const LINE_BYTES_MAX: usize = 4096;
+/// The most faults.
+const FAULTS_MAX: usize = 100_000;
+
 /// The faults and their times, with their line numbers.
 pub(super) type Plan = Vec<(u32, u64, Ask)>;
 
@@ -33,6 +38,15 @@ pub(super) fn read(path: &Path) -> Result<Plan, Failure> {
             continue;
         }
         let wrong = |why: String| Failure::input(format!("{}:{number}: {why}", path.display()));
+        if line.len() > LINE_BYTES_MAX {
+            return Err(wrong(format!(
+                "the line has {} bytes; a fault takes at most {LINE_BYTES_MAX}",
+                line.len()
+            )));
+        }
+        if plan.len() >= FAULTS_MAX {
+            return Err(wrong(format!("a scenario has at most {FAULTS_MAX} faults")));
+        }
         let (time, what) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let at_ns = parse_duration_ns(time).map_err(|e| wrong(e.to_string()))?;
         let what: Vec<&str> = what.split_whitespace().collect();

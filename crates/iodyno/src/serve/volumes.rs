@@ -14,7 +14,7 @@ use iodyno_target::{
     Content, Direct, RefusalCode, Signature, SignatureKind, SysRoot, TargetName, check_writable,
     inspect, probe,
 };
-use iodyno_units::human;
+use iodyno_units::human::{self, counted};
 use iodyno_units::text::clean;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -166,17 +166,17 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     let mut words = String::new();
     let path = shown(folder.path());
     if folder.resynced_units() > 0 {
-        let units = folder.resynced_units();
+        let units = counted(folder.resynced_units(), "unit");
         let _ = writeln!(
             words,
-            "array   {path}: its server was killed; {units} units of 4 KiB were made to agree"
+            "array   {path}: its server was killed; {units} of 4 KiB made to agree"
         );
     }
     if folder.cached_units() > 0 {
-        let units = folder.cached_units();
+        let units = counted(folder.cached_units(), "unit");
         let _ = writeln!(
             words,
-            "cache   {path}: the adapters' cache held {units} units of 4 KiB: they were written to the devices"
+            "cache   {path}: the adapters' cache held {units} of 4 KiB, now written to the devices"
         );
     }
     let missing: Vec<String> = folder.missing().iter().map(|m| m.to_string()).collect();

@@ -33,8 +33,7 @@ impl Served {
             .unwrap();
         let mut served = Self { folder, child, exports: Vec::new() };
         let began = Instant::now();
-        // Its last line is complete when all of it has been written.
-        while !served.log().contains("\ntime ") {
+        while !served.log().contains("\nready\n") {
             let ended = served.child.try_wait().unwrap();
             assert!(ended.is_none(), "the server has ended: {}", served.log());
             assert!(began.elapsed() < PATIENCE, "the server does not begin: {}", served.log());

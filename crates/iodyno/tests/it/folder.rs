@@ -72,6 +72,50 @@ fn seek(file: &File, at: u64, whence: libc::c_int) -> Result<u64, Option<i32>> {
     }
 }
 
+/// A host whose power fails has no open files: their operations fail from then on, and no flush hides what was lost. A
+/// file that is opened anew is the device.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn a_power_cut_ends_open_files() {
+    let folder = Folder::of("ssd-msata-mlc-128g --dilate 1000");
+    let name = "ssd-msata-mlc-128g";
+    for fault in [&["power-cut"][..], &["power-off", "power-on"]] {
+        let file = folder.open(name);
+        file.write_at(&[7; 4096], 0).unwrap();
+        for words in fault {
+            folder.place.iodyno(&format!("fault {words} --control ctl")).succeeds();
+        }
+        for _ in 0..2 {
+            assert_eq!(errno(file.sync_all()), Some(libc::EIO));
+            assert_eq!(errno(file.read_at(&mut [0; 4096], 0)), Some(libc::EIO));
+            assert_eq!(errno(file.write_at(&[7; 4096], 0)), Some(libc::EIO));
+        }
+        let file = folder.open(name);
+        file.read_at(&mut [0; 4096], 0).unwrap();
+        file.sync_all().unwrap();
+    }
+    folder.end();
+}
+
+/// A mount of a server is not mounted over, and one that a killed server left is named with its remedy.
+#[test]
+#[ignore = "needs root and loop devices"]
+fn mounts_of_other_servers_are_recognised() {
+    let mut folder = Folder::of("exflash-200g");
+    let again = "serve exflash-200g --no-floor --fuse folder";
+    folder.place.iodyno(again).fails(4, &["--fuse folder: another server has mounted there"]);
+    let server = folder.server.take().unwrap();
+    server.signal(libc::SIGKILL);
+    server.finish();
+    folder.place.iodyno(again).fails(4, &["a server that was killed", "`fusermount3 -u folder`"]);
+    run("umount", &[folder.path("").to_str().unwrap()]);
+    let mut server = folder.place.start(again);
+    let status = folder.path("status.json");
+    server.wait_until("the folder is mounted", || status.exists());
+    folder.server = Some(server);
+    folder.end();
+}
+
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_file_is_a_device() {

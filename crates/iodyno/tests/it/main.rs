@@ -50,6 +50,8 @@ mod serve_adapters;
 mod serve_arrays;
 mod serve_composed;
 mod serve_cuts;
+mod serve_effects;
+mod serve_ends;
 mod serve_faults;
 mod serve_figures;
 mod serve_frontends;

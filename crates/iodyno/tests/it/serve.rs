@@ -125,10 +125,9 @@ impl<'a> Served<'a> {
         let mut command = place.command(&format!("serve {words}"));
         command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
         let mut running = Running::of(&mut command);
-        let last = if words.contains("--metrics") { "metrics at " } else { "time  " };
         let said = || std::fs::read_to_string(&log).unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
-        while !said().lines().any(|line| line.starts_with(last)) {
+        while !said().lines().any(|line| line == "ready") {
             assert!(running.is_running(), "`serve {words}` ended: {}", said());
             assert!(Instant::now() < deadline, "`serve {words}` is silent");
             std::thread::sleep(A_MOMENT);
@@ -238,8 +237,8 @@ impl Crowd {
     }
 
     /// Sends the queued requests, without waiting.
-    pub(crate) fn push(&mut self) {
-        self.0.turn(Wait::No).unwrap();
+    pub(crate) fn push(&mut self) -> std::io::Result<()> {
+        self.0.turn(Wait::No)
     }
 
     /// The requests answered since; waits for at least one. An error: the server is gone.

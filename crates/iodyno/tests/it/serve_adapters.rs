@@ -53,6 +53,7 @@ fn a_pair_serves_on_without_one() {
     expected.write(&mut client, 4);
     server.fault("lose device 2");
     server.fault("power-cut");
+    let mut client = server.client();
     expected.check(&mut client, false);
     let status = place.iodyno("status --control unix:ctl.sock").succeeds().stdout.clone();
     assert!(status.contains("adapter 1: the battery of its cache has failed"), "{status}");

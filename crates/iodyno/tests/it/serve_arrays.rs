@@ -187,7 +187,7 @@ fn a_folder_keeps_an_array() {
         expected.0[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
         crowd.send(slot, (Kind::Write, CmdFlags::NONE), at, bytes);
     }
-    crowd.push();
+    crowd.push().unwrap();
     let mut answered = Vec::new();
     while answered.len() < 4 {
         answered.extend(crowd.answers().unwrap());

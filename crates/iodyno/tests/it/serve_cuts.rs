@@ -1,21 +1,31 @@
 //! Power cuts and servers that die in mid-write: the data that must survive are there, on a device
 //! with a protected buffer, on one with a volatile one, and at native speed.
+//!
+//! More of them: `IODYNO_SERVE_KILLS=1000 IODYNO_SERVE_CUTS=1000 cargo test --release -p iodyno --test it serve_cuts::`, with another
+//! history by `IODYNO_SERVE_SEED=7`. Each of the four set-ups is killed, and each of the two devices is cut, that often.
 
 use crate::place::{Place, whole};
 use crate::serve::{SIZE, Served, flash};
 use crate::serve_stamps::{Stamps, Writer};
+use iodyno_nbd::client::{Blocking, Uri};
 use iodyno_nbd::{CmdFlags, Errno, Kind};
 use iodyno_units::rng::{below, stream};
 use std::time::Duration;
 
-/// The power fails while sixteen writes are in flight, three times. Gives how many acknowledged
+/// A number of the environment.
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|n| n.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+/// The power fails while sixteen writes are in flight, three times or as the environment says. Gives how many acknowledged
 /// units were lost. (A device that takes a few µs for a write is dilated, so that some are.)
 fn cuts(device: &str, is_protected: bool) -> u64 {
     let place = Place::new();
     let server = Served::start(&place, &format!("{device} --no-floor"));
-    let mut stamps = Stamps::new(is_protected, 1);
+    let mut stamps = Stamps::new(is_protected, setting("IODYNO_SERVE_SEED").unwrap_or(1));
     let mut lost_units = 0;
-    for round in 0..3 {
+    // Each round has two.
+    for round in 0..setting("IODYNO_SERVE_CUTS").map_or(3, |cuts| cuts.div_ceil(2)) {
         let mut writer = Writer::new(&server, &mut stamps);
         writer.drive(200, true);
         // No flush is in progress at the cut: for one that is answered about then, it would be
@@ -23,27 +33,23 @@ fn cuts(device: &str, is_protected: bool) -> u64 {
         writer.drain().unwrap();
         writer.drive(20, false);
         std::thread::scope(|scope| {
-            let cut = scope.spawn(|| server.fault("power-cut"));
-            while !cut.is_finished() {
-                writer.fill(false);
-                writer.take().unwrap();
-            }
+            scope.spawn(|| server.fault("power-cut"));
+            writer.drive_to_end();
         });
-        writer.drain().unwrap();
+        lost_units += stamps.check(&server, &format!("{device}, cut {round}")).lost_units;
         // And once more while it hangs, so that some requests are certainly in flight.
-        let failed_before = writer.failed;
         let failed = (0..5).any(|_| {
+            let mut writer = Writer::new(&server, &mut stamps);
             server.fault("hang");
             writer.fill(false);
             // The server usually receives them meanwhile.
             server.status();
             server.fault("power-cut");
             server.fault("clear");
-            writer.drain().unwrap();
-            writer.failed > failed_before
+            let ended = writer.drain();
+            ended.is_err() || writer.failed > 0
         });
         assert!(failed, "what was in flight has not failed");
-        drop(writer);
         lost_units += stamps.check(&server, &format!("{device}, cut {round}")).lost_units;
     }
     // The server counts each lost version of a unit, and those that were written again before the check.
@@ -55,7 +61,8 @@ fn cuts(device: &str, is_protected: bool) -> u64 {
     lost_units
 }
 
-/// Power that stays off takes what the server says, and a client that meets it gets errors until it is back.
+/// Power that stays off takes what the server says and ends connections, and a client that connects meanwhile gets errors
+/// until it is back.
 #[test]
 fn power_that_is_off_takes_what_the_server_says() {
     const UNITS: usize = 40;
@@ -74,6 +81,9 @@ fn power_that_is_off_takes_what_the_server_says() {
     }
     assert!(answers.iter().all(|answer| answer.1.is_ok()), "{answers:?}");
     let said = server.fault("power-off");
+    let cut = client.command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap_err();
+    assert_ne!(cut.raw_os_error(), Some(Errno::Shutdown.code() as i32), "the connection has ended");
+    let mut client = server.client();
     let status = server.status()["volumes"][0].clone();
     assert_eq!(status["power_off"], true, "{status}");
     let gone = Some(Errno::Shutdown.code() as i32);
@@ -100,8 +110,56 @@ fn power_that_is_off_takes_what_the_server_says() {
     // `clear` gives the power back too.
     server.fault("power-off");
     server.fault("clear");
-    client.read(0, &mut [0; 4096]).unwrap();
+    client.read(0, &mut [0; 4096]).unwrap_err();
+    server.client().read(0, &mut [0; 4096]).unwrap();
     server.fault("power-off");
+    server.stop();
+}
+
+/// No client goes on after its data was lost as if nothing had happened. A power failure ends its connection; where the
+/// host lives and its device alone loses data, the next flush of each client fails, and of later ones none.
+#[test]
+fn no_loss_is_followed_by_a_flush_that_succeeds() {
+    let place = Place::new();
+    flash(&place, "device.toml", false, 0);
+    let server = Served::start(&place, "./device.toml*2 --no-floor --dilate 5000");
+    let flush = |client: &mut Blocking| client.command(Kind::Flush, CmdFlags::NONE, 0, 0);
+    let other = "nbd+unix:///device-2?socket=";
+    let other: Uri = format!("{other}{}", place.path("nbd.sock").display()).parse().unwrap();
+    for fault in
+        [&["power-cut"][..], &["power-off", "power-on"], &["lose", "clear 0"], &["replace"]]
+    {
+        let (mut client, mut idle) = (server.client(), server.client());
+        let mut other = Blocking::connect(&other).unwrap();
+        let is_power = fault[0].starts_with("power");
+        client.write(0, &[7; 4096], CmdFlags::NONE).unwrap();
+        other.write(0, &[7; 4096], CmdFlags::FUA).unwrap();
+        let said: String = fault.iter().map(|words| server.fault(words)).collect();
+        assert_eq!(said.contains("connections and open files ended"), is_power, "{said}");
+        assert_eq!(
+            said.contains("the next flush on each connection fails"),
+            fault[0] == "lose",
+            "{said}"
+        );
+        for client in [&mut client, &mut idle] {
+            flush(client).unwrap_err();
+        }
+        if is_power {
+            client.read(0, &mut [0; 4096]).unwrap_err();
+            flush(&mut other).unwrap_err();
+        } else {
+            client.write(0, &[8; 4096], CmdFlags::FUA).unwrap();
+            flush(&mut client).unwrap();
+            flush(&mut other).unwrap();
+        }
+        flush(&mut server.client()).unwrap();
+    }
+    // A buffer that had nothing to lose: all flushed before.
+    let mut client = server.client();
+    client.write(0, &[9; 4096], CmdFlags::FUA).unwrap();
+    server.fault("lose");
+    server.fault("clear");
+    flush(&mut client).unwrap();
     server.stop();
 }
 
@@ -124,10 +182,11 @@ fn kills(words: &str, is_protected: bool) -> u64 {
     if words.contains("--image") {
         std::fs::File::create(place.path("image")).unwrap().set_len(SIZE).unwrap();
     }
-    let mut stamps = Stamps::new(is_protected, 2);
-    let mut random = stream(2, "kills", 0);
+    let seed = setting("IODYNO_SERVE_SEED").unwrap_or(2);
+    let mut stamps = Stamps::new(is_protected, seed);
+    let mut random = stream(seed, "kills", 0);
     let mut lost_units = 0;
-    for round in 0..9 {
+    for round in 0..setting("IODYNO_SERVE_KILLS").unwrap_or(9) {
         let server = Served::start(&place, &words);
         lost_units += stamps.check(&server, &format!("`{words}`, kill {round}")).lost_units;
         let mut writer = Writer::new(&server, &mut stamps);

@@ -199,7 +199,7 @@ fn other_programs_accept_the_announced_address() {
     command.stderr(std::fs::File::create(&log).unwrap());
     let mut running = crate::place::Running::of(&mut command);
     let said = || std::fs::read_to_string(&log).unwrap();
-    running.wait_until("it is announced", || said().contains("time  "));
+    running.wait_until("it is announced", || said().ends_with("ready\n"));
     let said = said();
     let uri = said.lines().find_map(|l| l.strip_prefix("at")).unwrap().trim();
     judge(&place, "nbdinfo", &["--size", uri]);

@@ -90,7 +90,7 @@ fn a_power_cut_takes_nothing_of_an_image() {
     let volume = server.status()["volumes"][0].clone();
     assert_eq!((whole(&volume["dropped_writes"]), whole(&volume["dropped_bytes"])), (1, 1024));
     let mut found = vec![0; MIB as usize];
-    client.read(0, &mut found).unwrap();
+    server.client().read(0, &mut found).unwrap();
     let mut wanted = bytes[..MIB as usize].to_vec();
     wanted[8192..12_288].fill(9);
     assert!(found == wanted);

@@ -44,6 +44,11 @@ impl Stamps {
         Self { units: vec![Unit::default(); UNITS as usize], sequence: 0, is_protected, seed }
     }
 
+    /// The connection has ended: nothing is in flight.
+    pub(crate) fn reconnect(&mut self) {
+        self.units.iter_mut().for_each(|unit| unit.busy = false);
+    }
+
     /// Reads everything: each unit is one that was written, and none that had to survive is lost.
     /// The content is the expected one from here on.
     #[track_caller]
@@ -99,7 +104,7 @@ impl<'a> Writer<'a> {
         Self { crowd, stamps, buffers, sent, random, failed: 0 }
     }
 
-    /// Sends until all slots are in use.
+    /// Sends until all slots are in use. (A connection that has ended shows when replies are taken.)
     pub(crate) fn fill(&mut self, flushes: bool) {
         for slot in 0..DEPTH {
             if self.sent[slot as usize].is_some() {
@@ -113,7 +118,7 @@ impl<'a> Writer<'a> {
                 self.write(slot);
             }
         }
-        self.crowd.push();
+        let _ = self.crowd.push();
     }
 
     fn write(&mut self, slot: u32) {
@@ -181,6 +186,16 @@ impl<'a> Writer<'a> {
         while done < requests {
             self.fill(flushes);
             done += self.take().unwrap();
+        }
+    }
+
+    /// Goes on until the power cut ends the connection.
+    pub(crate) fn drive_to_end(&mut self) {
+        loop {
+            self.fill(false);
+            if self.take().is_err() {
+                return;
+            }
         }
     }
 

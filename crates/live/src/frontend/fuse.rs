@@ -3,10 +3,14 @@
 //!
 //! A file here is a device and behaves as one: its size can't change (opening it with truncation changes
 //! nothing), an fsync is a flush, a hole punched is a trim, and the page cache is bypassed. The thread that
-//! advances the machine answers the requests, so any number can be in flight.
+//! advances the machine answers the requests, so any number can be in flight. A power cut ends open files: their
+//! operations fail with EIO, and a file that is opened anew is the device.
 //!
 //! The client's thread determines the emulated host's worker: one thread of a client is one worker, as far as
 //! there are workers.
+
+mod handles;
+mod mount_point;
 
 use super::nbd::WORKERS;
 use super::{Served, Waiter};
@@ -19,6 +23,7 @@ use fuser::{
     OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
     ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
+use handles::Handles;
 use iodyno_units::{IoError, Op, OpKind};
 use std::ffi::OsStr;
 use std::io;
@@ -128,14 +133,15 @@ impl Drop for Mounted {
 /// Mounts a folder with a file for each volume, called as `names` says.
 ///
 /// # Errors
-/// It can't be mounted: there is no such folder, no FUSE in the kernel, or no `fusermount3` for a user other
-/// than root.
+/// It can't be mounted: there is no such folder, a server has mounted there, no FUSE in the kernel, or no `fusermount3`
+/// for a user other than root.
 pub fn mount(
     live: &Arc<Served>,
     names: &[String],
     folder: &Path,
     read_only: bool,
 ) -> io::Result<Mounted> {
+    mount_point::check(folder)?;
     let mut config = Config::default();
     let access = if read_only { MountOption::RO } else { MountOption::RW };
     config.mount_options = vec![
@@ -150,6 +156,7 @@ pub fn mount(
         since: SystemTime::now(),
         owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
         read_only,
+        open: Handles::default(),
     };
     let session = fuser::spawn_mount(files, folder, &config)?;
     Ok(Mounted { session: Some(session), folder: folder.to_owned() })
@@ -162,6 +169,7 @@ struct Files {
     since: SystemTime,
     owner: (u32, u32),
     read_only: bool,
+    open: Handles,
 }
 
 impl Files {
@@ -210,9 +218,18 @@ impl Files {
         format!("{:#}\n", metrics::status(&self.live))
     }
 
-    fn start(&self, from: &Request, volume: u32, op: &Op, payload: Payload<'_>, reply: Reply) {
+    fn start(
+        &self,
+        (from, handle): (&Request, FileHandle),
+        volume: u32,
+        op: &Op,
+        payload: Payload<'_>,
+        reply: Reply,
+    ) {
         let worker = volume * WORKERS + from.pid() % WORKERS;
-        self.live.submit(worker, volume, op, payload, Waiter::Fuse(reply));
+        let attached = self.open.get(handle);
+        let client = (attached.as_deref(), 0);
+        self.live.submit_of(client, worker, volume, op, payload, Waiter::Fuse(reply));
     }
 }
 
@@ -286,14 +303,29 @@ impl Filesystem for Files {
             return reply.error(Code::EROFS);
         }
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-        reply.opened(FileHandle(0), flags);
+        let attached = self.volume(ino).map(|volume| self.live.attach(volume, None));
+        reply.opened(attached.map_or(FileHandle(0), |attached| self.open.add(attached)), flags);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.open.remove(handle);
+        reply.ok();
     }
 
     fn read(
         &self,
         request: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         offset: u64,
         size: u32,
         _: OpenFlags,
@@ -313,14 +345,14 @@ impl Filesystem for Files {
         }
         let op = Op { offset_bytes: offset, len_bytes, kind: OpKind::Read, fua: false };
         let reply = Reply::Read(reply, vec![0; len_bytes as usize]);
-        self.start(request, volume, &op, Payload::ReadIntoSink, reply);
+        self.start((request, handle), volume, &op, Payload::ReadIntoSink, reply);
     }
 
     fn write(
         &self,
         request: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         offset: u64,
         data: &[u8],
         _: WriteFlags,
@@ -338,7 +370,8 @@ impl Filesystem for Files {
             _ => {
                 let op = Op { offset_bytes: offset, len_bytes, kind: OpKind::Write, fua: false };
                 let payload = Payload::Write(&data[..len_bytes as usize]);
-                self.start(request, volume, &op, payload, Reply::Written(reply, len_bytes));
+                let reply = Reply::Written(reply, len_bytes);
+                self.start((request, handle), volume, &op, payload, reply);
             }
         }
     }
@@ -348,10 +381,11 @@ impl Filesystem for Files {
         reply.ok();
     }
 
-    fn fsync(&self, request: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn fsync(&self, from: &Request, ino: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
         match self.volume(ino) {
             Some(volume) => {
-                self.start(request, volume, &Op::FLUSH, Payload::None, Reply::Done(reply));
+                let reply = Reply::Done(reply);
+                self.start((from, handle), volume, &Op::FLUSH, Payload::None, reply);
             }
             None => reply.ok(),
         }
@@ -361,7 +395,7 @@ impl Filesystem for Files {
         &self,
         request: &Request,
         ino: INodeNo,
-        _: FileHandle,
+        handle: FileHandle,
         offset: u64,
         length: u64,
         mode: i32,
@@ -388,7 +422,7 @@ impl Filesystem for Files {
             let len_bytes = (offset + length - at).min(PIECE_BYTES) as u32;
             let op = Op { offset_bytes: at, len_bytes, kind, fua: false };
             let piece = Reply::Piece(Arc::clone(&pieces));
-            self.start(request, volume, &op, Payload::None, piece);
+            self.start((request, handle), volume, &op, Payload::None, piece);
             at += u64::from(len_bytes);
         }
     }

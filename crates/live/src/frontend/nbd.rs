@@ -6,7 +6,7 @@
 use super::{Served, Waiter};
 use crate::counts::Looks;
 use crate::poller::Lead;
-use crate::served::{Payload, Sink, store_of};
+use crate::served::{Attached, HangUp, Payload, Sink, store_of};
 use crate::store::Store;
 use iodyno_emulate::UNIT_BYTES;
 use iodyno_nbd::{Answer, Batch, DeferredReply, Export, Info, Io, Peer, Session};
@@ -135,12 +135,23 @@ impl Export for Volume {
         Info { size_bytes: self.live.size_bytes(self.number), ..self.info.clone() }
     }
 
-    fn open(&self, _: &Peer) -> io::Result<Box<dyn Session>> {
+    fn open(&self, peer: &Peer) -> io::Result<Box<dyn Session>> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let worker = self.first_worker + number % WORKERS;
         let live = Arc::clone(&self.live);
         let lead = Lead::new(Arc::clone(&live));
-        Ok(Box::new(Client { live, volume: self.number, worker, lead, woken: false }))
+        let attached = live.attach(self.number, Some(Arc::new(Line(peer.clone()))));
+        Ok(Box::new(Client { live, volume: self.number, worker, attached, lead, woken: false }))
+    }
+}
+
+/// The connection that ends when its host's power fails.
+#[derive(Debug)]
+struct Line(Peer);
+
+impl HangUp for Line {
+    fn hang_up(&self) {
+        self.0.hang_up();
     }
 }
 
@@ -149,6 +160,7 @@ struct Client {
     live: Arc<Served>,
     volume: u32,
     worker: u32,
+    attached: Attached,
     lead: Lead<Waiter>,
     /// The request that is submitted next found the thread asleep.
     woken: bool,
@@ -159,7 +171,8 @@ impl Client {
         // The request that woke the thread was there before.
         let before_ns = if self.woken { self.live.waking_ns() } else { 0 };
         let waiter = Waiter::Nbd(reply);
-        self.live.submit_since(before_ns, self.worker, self.volume, op, payload, waiter);
+        let client = (Some(&self.attached), before_ns);
+        self.live.submit_of(client, self.worker, self.volume, op, payload, waiter);
     }
 }
 

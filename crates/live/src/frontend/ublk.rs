@@ -64,7 +64,7 @@ pub struct DeviceFlags {
 }
 
 /// A block device of this kernel; it is removed when this is dropped. Processes that have it open then get
-/// errors.
+/// errors. After a power failure every operation on it fails: the kernel's cache holds what the device lost.
 #[derive(Debug)]
 pub struct Block {
     device: Option<Device>,

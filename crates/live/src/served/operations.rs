@@ -2,6 +2,7 @@
 //! content events, and completed at the end. Uses the machine's time and no other.
 
 use super::array_bytes::{ArrayBytes, Operation};
+use super::attached::Losses;
 use super::{ArrayFolder, Payload, Sink};
 use crate::counts::{Counts, Late};
 use crate::record::Recorder;
@@ -65,6 +66,7 @@ pub(super) struct Inner<S> {
     /// By part: its volume.
     pub(super) volume_of: Vec<usize>,
     pub(super) counts: Vec<Counts>,
+    pub(super) losses: Losses,
     pub(super) recorder: Option<Recorder>,
 }
 
@@ -93,6 +95,7 @@ impl<S: Sink> Inner<S> {
                 .collect(),
             rebuilds,
             counts: (0..machine.volumes()).map(|_| Counts::default()).collect(),
+            losses: Losses::of(machine.volumes()),
             machine,
             stores,
             devices,

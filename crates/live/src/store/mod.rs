@@ -63,6 +63,7 @@ pub use units::UNIT_BYTES;
 
 use base::Base;
 use durable::Durable;
+use iodyno_emulate::Held;
 pub use overlay::Dropped;
 use overlay::Overlay;
 use std::ops::Range;
@@ -356,6 +357,23 @@ impl Store {
     /// are flipped in what is read back, until it is healed or written anew. A hole has no bits.
     pub fn corrupt(&self, range_bytes: &Range<u64>, seed: u64) {
         self.base().guard.damage(range_bytes, seed);
+    }
+
+    /// Where the newest content of a range is that damage would change.
+    pub fn held(&self, range_bytes: &Range<u64>) -> Held {
+        let units = touched(range_bytes.start, range_bytes.end.saturating_sub(range_bytes.start));
+        let is_above =
+            |unit: u64| self.overlay.has(unit) || self.durable.units().any(|u| u == unit);
+        let mut unit = units.start;
+        while unit < units.end {
+            let run = self.base().run(unit, units.end);
+            if run.data && (unit..run.end.min(units.end)).any(|unit| !is_above(unit)) {
+                return Held::OnMedium;
+            }
+            unit = run.end;
+        }
+        let mut above = self.overlay.units().chain(self.durable.units());
+        if above.any(|unit| units.contains(&unit)) { Held::InBuffer } else { Held::Nothing }
     }
 
     /// Lifts the damage to a unit, as a device does that has rebuilt it.

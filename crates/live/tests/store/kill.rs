@@ -3,7 +3,8 @@
 //! with a sum that is its own.
 //!
 //! The test starts itself as a child that writes to a device for ever and prints what was acknowledged, kills
-//! it at a moment drawn at random, and checks the file.
+//! it at a moment drawn at random, and checks the file. More of them, of each kind of device:
+//! `IODYNO_STORE_KILLS=1000 cargo test --release -p iodyno-live --features host-faults --test store kill::`.
 
 use crate::rig::{Device, begin, devices};
 use iodyno_live::store::{Options, Store};
@@ -15,10 +16,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const UNITS: u64 = 64;
-const KILLS: u64 = 12;
 const CAPACITY: u64 = 1 << 30;
 /// Set for the child: the device, the round and the file.
 const VARIABLE: &str = "IODYNO_TEST_KILLED_STORE";
+
+/// Kills of each kind.
+fn kills() -> u64 {
+    std::env::var("IODYNO_STORE_KILLS").map_or(12, |n| n.parse().unwrap())
+}
 
 /// The operation that a token stands for. Its round is in the high bits.
 fn op_of(token: u64) -> Op {
@@ -103,7 +108,7 @@ fn a_kill_in_a_write_tears_no_unit() {
     let mut cut_short = 0;
     for round in 1.. {
         // Whether a kill falls into a write is chance; that one does must be seen.
-        if round > 2 * KILLS && (cut_short > 0 || round > 20 * KILLS) {
+        if round > 2 * kills() && (cut_short > 0 || round > 20 * kills()) {
             break;
         }
         let (mut child, mut said) = serve("child_that_writes_for_ever", "none", round, &path);
@@ -154,7 +159,7 @@ fn kill(name: &str, keeps: bool) -> u64 {
     let mut random = stream(1, name, 2);
     let mut units = [Unit::default(); UNITS as usize];
     let mut lost = 0;
-    for round in 1..=KILLS {
+    for round in 1..=kills() {
         let (mut child, mut said) = serve("child_that_serves_for_ever", name, round, &path);
         let enough = 50 + below(&mut random, 500) as usize;
         let mut words: Vec<String> = said.by_ref().take(enough).collect();

@@ -3,13 +3,16 @@
 
 use super::{ClientError, Connection, unexpected};
 use crate::message::MessageKind;
-use crate::protocol::{Published, Reply, Request};
+use crate::protocol::{ErrorCode, Published, Reply, Request};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 /// Pauses between attempts to connect: the first, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+/// For how long a publisher tries again where the log is full: retention or compaction may be about to make space.
+const FULL_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What happens to a message for which there is no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub struct PublisherOptions {
     pub at_limit: AtLimit,
     /// For how long it tries to connect again.
     pub patience: Duration,
+    /// Called when it begins to try again, with the reason.
+    pub on_retry: fn(&ClientError),
 }
 
 impl Default for PublisherOptions {
@@ -43,6 +48,7 @@ impl Default for PublisherOptions {
             held_bytes_max: 64 << 20,
             at_limit: AtLimit::Block,
             patience: Duration::from_secs(30),
+            on_retry: |_| {},
         }
     }
 }
@@ -86,6 +92,8 @@ pub struct Publisher<S, D> {
     was_open: bool,
     /// Since when it can't go on, and the next pause.
     failing: Option<(Instant, Duration)>,
+    /// It was reported that it tries again.
+    has_told: bool,
 }
 
 impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
@@ -107,9 +115,10 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
             reconnects: 0,
             was_open: false,
             failing: None,
+            has_told: false,
         };
         publisher.connect()?;
-        publisher.failing = None;
+        publisher.goes_on();
         Ok(publisher)
     }
 
@@ -216,7 +225,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     fn release(&mut self, sequence: u64) {
         if sequence > self.persisted {
             self.persisted = sequence;
-            self.failing = None;
+            self.goes_on();
         }
         while self.held.front().is_some_and(|held| held.sequence <= sequence) {
             if let Some(held) = self.held.pop_front() {
@@ -254,13 +263,36 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     fn after(&mut self, error: ClientError) -> Result<(), ClientError> {
         self.connection = None;
         // A server that refuses each time can be reached each time.
-        let is_over =
-            self.failing.is_some_and(|(since, _)| since.elapsed() > self.options.patience);
-        if !error.may_pass() || is_over {
+        let failing = self.failing.map_or(Duration::ZERO, |(since, _)| since.elapsed());
+        if self.patience(&error).is_none_or(|patience| failing > patience) {
             return Err(error);
         }
+        self.tell(&error);
         self.pause();
         self.connect()
+    }
+
+    /// For how long it tries again after an error.
+    fn patience(&self, error: &ClientError) -> Option<Duration> {
+        let is_full = matches!(error, ClientError::Server(error) if error.code == ErrorCode::Full);
+        match error.may_pass() {
+            false => None,
+            true if is_full => Some(self.options.patience.min(FULL_PATIENCE)),
+            true => Some(self.options.patience),
+        }
+    }
+
+    /// Reports, once, that it tries again.
+    fn tell(&mut self, error: &ClientError) {
+        if !std::mem::replace(&mut self.has_told, true) {
+            (self.options.on_retry)(error);
+        }
+    }
+
+    /// It connected first, or something was persisted.
+    fn goes_on(&mut self) {
+        self.failing = None;
+        self.has_told = false;
     }
 
     /// Connects, as often as its patience allows since something was persisted, and sends what is not persisted.
@@ -272,9 +304,10 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            if !error.may_pass() || since.elapsed() + pause > self.options.patience {
+            if since.elapsed() + pause > self.patience(&error).unwrap_or_default() {
                 return Err(error);
             }
+            self.tell(&error);
             self.pause();
         }
     }

@@ -11,8 +11,9 @@ use super::deferred_reply::DeferredReply;
 use super::link::Link;
 use super::send_queue::Outgoing;
 use crate::wire::{CmdFlags, Command, Errno, Info};
+use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Something that is served under a name.
@@ -26,12 +27,33 @@ pub trait Export: Send + Sync {
 }
 
 /// Who chose an export.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Peer {
     /// Address, as people read it.
     pub address: String,
     /// Over TLS.
     pub secure: bool,
+    pub(crate) link: Weak<Link>,
+}
+
+impl Peer {
+    /// Ends the connection, from any thread; no effect on one that has ended. Replies that the socket has taken still
+    /// reach the client.
+    pub fn hang_up(&self) {
+        if let Some(link) = self.link.upgrade() {
+            let _ = rustix::net::shutdown(&link.socket, rustix::net::Shutdown::Both);
+        }
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, secure, .. } = self;
+        f.debug_struct("Peer")
+            .field("address", address)
+            .field("secure", secure)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One connection's use of an export. It is dropped when the connection ends; requests that were

@@ -174,20 +174,27 @@ pub(super) fn check_file(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     }
     let Some(writers) = writers else { return };
     let lock = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
-    let (found, mend) = if lock == Err(Errno::WOULDBLOCK) {
-        (
-            "Another run, or another target of this run, has it locked.".to_owned(),
-            format!("Wait until it is done; `lsof {}` shows which.", path.display()),
-        )
-    } else {
-        let who =
-            if writers.is_empty() { "Another process".to_owned() } else { writers.join(" and ") };
-        (
-            format!("{who} has it open for writing."),
-            format!("End that process first; `lsof {}` shows it.", path.display()),
-        )
-    };
-    refusals.push(Refusal { code: RefusalCode::OpenElsewhere, found, mend });
+    if lock == Err(Errno::WOULDBLOCK) {
+        refusals.push(locked(&path));
+        return;
+    }
+    let who = if writers.is_empty() { "Another process".to_owned() } else { writers.join(" and ") };
+    refusals.push(Refusal {
+        code: RefusalCode::OpenElsewhere,
+        found: format!("{who} has it open for writing."),
+        mend: format!("End that process first; `lsof {}` shows it.", path.display()),
+    });
+}
+
+/// The refusal of a file that is locked.
+pub(crate) fn locked(path: &Path) -> Refusal {
+    let path = path.display();
+    Refusal {
+        code: RefusalCode::Locked,
+        found: "Another run, a log's server, or another target of this run has it locked."
+            .to_owned(),
+        mend: format!("Wait until that has ended, or end it; `lsof {path}` shows the process."),
+    }
 }
 
 /// Processes other than this one that have a file open for writing: `name (process PID)`.

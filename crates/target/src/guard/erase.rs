@@ -10,10 +10,11 @@ use crate::guard::{Confirm, confirm, shown};
 use crate::inspect::{Inspection, Kind};
 
 /// Refusals that can't be lifted before a purge.
-const IN_USE: [RefusalCode; 5] = [
+const IN_USE: [RefusalCode; 6] = [
     RefusalCode::Mounted,
     RefusalCode::Swap,
     RefusalCode::Held,
+    RefusalCode::Locked,
     RefusalCode::Member,
     RefusalCode::OpenElsewhere,
 ];

@@ -13,7 +13,7 @@ use super::{
     Access, LayOut, OpenOptions, Opened, OpenedBy, Ready, Undo, check_identity, confirmed, direct,
     flags, inspect_again, opened, verb,
 };
-use crate::error::{Refusal, RefusalCode, TargetError, errno_of};
+use crate::error::{TargetError, errno_of};
 use crate::guard::{self, Confirm};
 use crate::inspect::{self, Identity, Inspection};
 use crate::marker::{self, Marker};
@@ -134,15 +134,8 @@ pub(super) fn lock(fd: &OwnedFd, inspection: &Inspection, path: &Path) -> Result
     }
     match taken {
         Err(Errno::WOULDBLOCK) => {
-            let refusal = Refusal {
-                code: RefusalCode::Held,
-                found: "Another run, or another target of this run, has it locked.".to_owned(),
-                mend: format!(
-                    "Wait until it is done; `lsof {}` shows the process.",
-                    path.display()
-                ),
-            };
-            guard::confirm(inspection, vec![refusal], &Confirm::default()).map(|_| ())
+            let refusals = vec![guard::locked(path)];
+            guard::confirm(inspection, refusals, &Confirm::default()).map(|_| ())
         }
         // Some network file systems have no locks; then two runs do not see each other.
         _ => Ok(()),

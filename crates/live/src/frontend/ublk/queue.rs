@@ -5,7 +5,7 @@ use super::super::{Served, Waiter};
 use super::Reply;
 use super::abi::{self, Request};
 use super::control::{DEPTH, Device};
-use crate::served::Payload;
+use crate::served::{Attached, Payload};
 use io_uring::{IoUring, opcode, squeue, types};
 use iodyno_units::{Op, OpKind};
 use rustix::event::{EventfdFlags, eventfd};
@@ -88,6 +88,7 @@ pub(super) struct Queue {
     live: Arc<Served>,
     volume: u32,
     worker: u32,
+    attached: Attached,
     mailbox: Arc<Mailbox>,
 }
 
@@ -101,7 +102,8 @@ impl Queue {
         let device = device.open()?;
         let table = Table::of(&device)?;
         let mailbox = Mailbox { done: Mutex::default(), waker: eventfd(0, EventfdFlags::CLOEXEC)? };
-        Ok(Self { device, table, live, volume, worker, mailbox: Arc::new(mailbox) })
+        let attached = live.attach(volume, None);
+        Ok(Self { device, table, live, volume, worker, attached, mailbox: Arc::new(mailbox) })
     }
 
     /// Runs until the kernel has taken all requests back.
@@ -160,7 +162,8 @@ impl Queue {
             Waiter::Ublk(Reply { to, tag, bytes, len_bytes })
         };
         let submit = |op: &Op, payload: Payload<'_>, reply: Waiter| {
-            self.live.submit(self.worker, self.volume, op, payload, reply);
+            let client = (Some(&self.attached), 0);
+            self.live.submit_of(client, self.worker, self.volume, op, payload, reply);
         };
         match request.operation {
             abi::READ => {

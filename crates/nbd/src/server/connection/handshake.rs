@@ -6,6 +6,7 @@ use crate::server::export::{Peer, Session};
 use crate::syscalls;
 use crate::wire::{Handshake, Negotiated, Refusal, Step, TlsPolicy, WINDOW_BYTES};
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 impl Connection<'_> {
@@ -57,7 +58,11 @@ impl Connection<'_> {
         machine: &mut Handshake,
         out: &mut Vec<u8>,
     ) -> Result<(Negotiated, Box<dyn Session>), Step> {
-        let peer = Peer { address: self.start.address.clone(), secure: machine.is_secure() };
+        let peer = Peer {
+            address: self.start.address.clone(),
+            secure: machine.is_secure(),
+            link: Arc::downgrade(&self.start.link),
+        };
         let why = if self.stopping() {
             Refusal::Shutdown
         } else if let Some(export) = self.start.exports.get(name) {

@@ -1,0 +1,133 @@
+//! Whether a fault can have an effect where it is injected: found before it is applied, so that no test passes because
+//! its fault met nothing.
+
+use iodyno_emulate::spec::Part;
+use iodyno_emulate::{Fault, Held, Machine, PartId};
+use iodyno_live::fault_command::Ask;
+use iodyno_live::frontend::Served;
+use iodyno_live::store::{Store, UNIT_BYTES};
+use std::ops::Range;
+
+/// What readers see of a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// As its reply says.
+    Usual,
+    /// The data is rebuilt, by the named: no read fails.
+    Rebuilt(&'static str),
+    /// The first read that meets it fails, then the data is rebuilt.
+    FirstFails(&'static str),
+    /// None, and why.
+    None(String),
+}
+
+const NOTHING_STORED: &str = "nothing is stored there";
+const IN_BUFFER: &str = "what is stored there is in the write buffer, and its landing repairs the place: flush, and wait until `status` shows an empty buffer";
+const BY_DEVICE: &str = "the device rebuilds it from its parity";
+const BY_ARRAY: &str = "the array rebuilds it from its other members";
+
+/// The effect that a command would have now.
+pub(super) fn of(live: &Served, ask: &Ask) -> Effect {
+    live.look(|machine, stores, _| match *ask {
+        Ask::Fault(fault) => of_fault(machine, fault),
+        Ask::Corrupt { volume: device, offset_bytes, len_bytes } => {
+            let store = &stores[device as usize];
+            match of_corruption(store, &(offset_bytes..offset_bytes + len_bytes)) {
+                Effect::Usual => {
+                    let device = PartId(device);
+                    let is_volume = machine.system().volumes.iter().any(|v| v.root == device);
+                    match rebuilt(machine, device, offset_bytes, len_bytes) {
+                        // What an array reads of a member goes to its client at once.
+                        Effect::Rebuilt(by) if !is_volume => Effect::FirstFails(by),
+                        effect => effect,
+                    }
+                }
+                none => none,
+            }
+        }
+        Ask::Full { volume } => {
+            let store = stores.get(machine.system().volumes[volume as usize].root.index());
+            let size_bytes = live.size_bytes(volume);
+            none_if(
+                store.is_some_and(|store| is_all_data(store, size_bytes)),
+                "all of the volume holds data already",
+            )
+        }
+        Ask::Resize { volume, size_bytes } => {
+            none_if(live.size_bytes(volume) == size_bytes, "that is its size already")
+        }
+        Ask::ClearAll => Effect::Usual,
+    })
+}
+
+/// The same at native speed, of damage to stored bytes.
+pub(super) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
+    match store.held(range_bytes) {
+        Held::OnMedium => Effect::Usual,
+        Held::InBuffer => Effect::None(IN_BUFFER.to_owned()),
+        Held::Nothing => Effect::None(NOTHING_STORED.to_owned()),
+    }
+}
+
+/// Whether there is no hole in a volume. Its end shows most of those, without a look at the rest.
+fn is_all_data(store: &Store, size_bytes: u64) -> bool {
+    let is_data = |from: u64, len_bytes: u64| {
+        let extents = store.extents(from, len_bytes, 1).unwrap_or_default();
+        extents.first().is_some_and(|first| first.data && first.len_bytes == len_bytes)
+    };
+    let end_bytes = size_bytes.min(UNIT_BYTES);
+    is_data(size_bytes - end_bytes, end_bytes) && is_data(0, size_bytes)
+}
+
+fn none_if(is_so: bool, why: &str) -> Effect {
+    if is_so { Effect::None(why.to_owned()) } else { Effect::Usual }
+}
+
+fn of_fault(machine: &Machine, fault: Fault) -> Effect {
+    let state = |part| machine.device_fault_state(part);
+    match fault {
+        Fault::PowerOn => none_if(!state(PartId(0)).off, "the power is on already"),
+        Fault::PowerOff => none_if(state(PartId(0)).off, "the power is off already"),
+        Fault::Lose { part } => none_if(state(part).lost, "it is gone already"),
+        Fault::Hang { part } => none_if(state(part).hung, "it hangs already"),
+        Fault::Latent { part, offset_bytes, len_bytes } => {
+            of_medium(machine, part, offset_bytes, len_bytes)
+        }
+        Fault::Page { part, offset_bytes } | Fault::Block { part, offset_bytes } => {
+            if machine.medium(part, offset_bytes, 1).has_pages {
+                of_medium(machine, part, offset_bytes, 1)
+            } else {
+                Effect::None(
+                    "it is not flash, and has no pages or erase blocks: say latent".to_owned(),
+                )
+            }
+        }
+        _ => Effect::Usual,
+    }
+}
+
+fn of_medium(machine: &Machine, part: PartId, offset_bytes: u64, len_bytes: u64) -> Effect {
+    match machine.medium(part, offset_bytes, len_bytes).held {
+        Held::OnMedium => rebuilt(machine, part, offset_bytes, len_bytes),
+        Held::InBuffer => Effect::None(IN_BUFFER.to_owned()),
+        Held::Nothing => Effect::None(NOTHING_STORED.to_owned()),
+    }
+}
+
+/// Who rebuilds what a device can't read.
+fn rebuilt(machine: &Machine, device: PartId, offset_bytes: u64, len_bytes: u64) -> Effect {
+    let system = machine.system();
+    for array in system.arrays_above(device) {
+        let Part::Array(spec) = &system.parts[array.index()] else { continue };
+        let Some(state) = machine.array_state_of(array) else { continue };
+        let is_below = |member: &PartId| system.devices_below(*member).any(|of| of == device);
+        let Some(member) = state.members.iter().position(is_below) else { continue };
+        if !state.missing.contains(member) && spec.layout.survives(state.missing.with(member)) {
+            return Effect::Rebuilt(BY_ARRAY);
+        }
+    }
+    if machine.medium(device, offset_bytes, len_bytes).is_rebuilt {
+        return Effect::Rebuilt(BY_DEVICE);
+    }
+    Effect::Usual
+}

@@ -1,0 +1,39 @@
+//! Open files of volumes, by the handles that the kernel gets. Handle 0 is the status's.
+
+use crate::served::Attached;
+use fuser::FileHandle;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug, Default)]
+pub(super) struct Handles(Mutex<Open>);
+
+#[derive(Debug, Default)]
+struct Open {
+    last: u64,
+    attached: HashMap<u64, Arc<Attached>>,
+}
+
+impl Handles {
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file was opened.
+    pub(super) fn add(&self, attached: Attached) -> FileHandle {
+        let mut open = self.lock();
+        open.last += 1;
+        let handle = open.last;
+        open.attached.insert(handle, Arc::new(attached));
+        FileHandle(handle)
+    }
+
+    pub(super) fn get(&self, handle: FileHandle) -> Option<Arc<Attached>> {
+        self.lock().attached.get(&handle.0).cloned()
+    }
+
+    /// It was closed.
+    pub(super) fn remove(&self, handle: FileHandle) {
+        self.lock().attached.remove(&handle.0);
+    }
+}
