@@ -56,8 +56,15 @@ impl Kind {
     }
 }
 
+/// Heading of a failure on standard error.
+const HEADING: &str = "error: ";
+
 impl Failure {
-    fn new(kind: Kind, text: String) -> Self {
+    fn new(kind: Kind, mut text: String) -> Self {
+        // A problem that was rendered elsewhere has its heading.
+        if text.starts_with(HEADING) {
+            text.drain(..HEADING.len());
+        }
         Self { kind, text, problem: None }
     }
 
@@ -122,7 +129,7 @@ impl Failure {
             Some(problem) => format!("{}\n", problem.render(color).trim_end()),
             // It may quote a file, a server or a device.
             None if color => format!("\x1b[1;31merror\x1b[0m: {}\n", clean_lines(&self.text)),
-            None => format!("error: {}\n", clean_lines(&self.text)),
+            None => format!("{HEADING}{}\n", clean_lines(&self.text)),
         }
     }
 }

@@ -51,17 +51,20 @@ pub(super) fn describe(text: &mut String, found: &Found) {
     let tail = &recovered.tail;
     let messages = match found.first_message {
         None => "no messages".to_owned(),
+        Some(first) if recovered.messages == 1 => format!("1 message: {first}"),
         Some(first) => {
-            format!("{} messages: {first} to {}", recovered.messages, tail.next_message - 1)
+            let last = tail.next_message.saturating_sub(1);
+            format!("{} messages: {first} to {last}", recovered.messages)
         }
     };
-    let _ = writeln!(text, "holds   {messages}; {} in {} chunks", held(found), recovered.chunks);
+    let chunks = counted(recovered.chunks, "chunk");
+    let _ = writeln!(text, "holds   {messages}; {} in {chunks}", held(found));
     let _ = writeln!(
         text,
-        "state   {} current values ({}), {} publishers",
-        recovered.state.len(),
+        "state   {} ({}), {}",
+        counted(recovered.state.len() as u64, "current value"),
         human::size(recovered.state.value_bytes()),
-        recovered.state.publishers().count()
+        counted(recovered.state.publishers().count() as u64, "publisher")
     );
     let at = recovered.layout.offset_bytes(tail.position);
     let _ = write!(text, "end     at byte {at} of the target (place {} of the log)", tail.position);
@@ -80,6 +83,11 @@ pub(super) fn describe(text: &mut String, found: &Found) {
     for damage in &recovered.damages {
         let _ = writeln!(text, "damage  {damage}");
     }
+}
+
+/// A number with its noun.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 fn held(found: &Found) -> String {

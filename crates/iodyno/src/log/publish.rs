@@ -1,5 +1,6 @@
 //! `log publish`.
 
+use super::check::counted;
 use super::client::{Dialer, failure};
 use crate::args::LogPublish;
 use crate::complain;
@@ -57,15 +58,19 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         }
     }
     publisher.finish().map_err(failure)?;
-    let mut text = format!("{} messages are persisted", published.get());
+    let are = |number: u64| if number == 1 { "is" } else { "are" };
+    let mut text =
+        format!("{} {} persisted", counted(published.get(), "message"), are(published.get()));
     if flags.name.is_some() {
         let _ = write!(text, "; the publisher's last is {}", publisher.persisted());
     }
     if publisher.dropped() > 0 {
-        let _ = write!(text, "; {} were dropped at the limit of --hold", publisher.dropped());
+        let were = if publisher.dropped() == 1 { "was" } else { "were" };
+        let _ = write!(text, "; {} {were} dropped at the limit of --hold", publisher.dropped());
     }
     if publisher.reconnects() > 0 {
-        let _ = write!(text, "; the connection was made again {} times", publisher.reconnects());
+        let times = counted(publisher.reconnects(), "time");
+        let _ = write!(text, "; the connection was made again {times}");
     }
     complain(&(text + "\n"));
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! `log subscribe`, `log replay` and `log query`: what a server has persisted, printed.
 
+use super::check::counted;
 use super::client::{connect, failure};
 use super::print::Printer;
 use super::read_target;
@@ -88,8 +89,9 @@ pub(super) fn query(flags: &LogQuery) -> Result<ExitCode, Failure> {
             Reply::Value { number, message } => printer.lines.put(number, &message),
             Reply::SnapshotEnd { count } => {
                 printer.flush()?;
+                let values = counted(count, "value");
                 complain(&format!(
-                    "{count} values; `iodyno log subscribe --from {next}` gives what follows\n"
+                    "{values}; `iodyno log subscribe --from {next}` gives what follows\n"
                 ));
                 return Ok(ExitCode::SUCCESS);
             }
