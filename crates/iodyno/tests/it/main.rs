@@ -30,6 +30,8 @@ mod log_clients;
 mod log_kills;
 mod log_server;
 mod log_service;
+mod log_strangers;
+mod log_ways;
 mod measuring;
 mod methods;
 mod mutate;
