@@ -21,7 +21,7 @@ const KEPT_BYTES: usize = 4 << 10;
 /// A request for whose filter there is no memory is refused after so long.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a filter that is parsed at any time; a longer one is a costly scan.
-const SHORT_FILTER_BYTES: usize = 1 << 10;
+const SHORT_FILTER_BYTES: usize = 4 << 10;
 
 /// What the writer does next.
 enum Work<'a> {

@@ -137,7 +137,7 @@ impl Server {
         &self.endpoints
     }
 
-    /// Why nothing more is persisted, if that is so. What is persisted is still served.
+    /// Why nothing more is persisted, if that is so. [`Server::stop`] tells its clients.
     pub fn failure(&self) -> Option<String> {
         self.core.lock().failure.clone()
     }

@@ -5,8 +5,9 @@
 use crate::gate::{Gate, Pass};
 use std::time::{Duration, Instant};
 
-/// A slice's time, and that for a place behind the gate.
+/// A slice's time, and that to wait for a place behind the gate.
 const TIME: Duration = Duration::from_millis(20);
+const WAIT: Duration = Duration::from_millis(100);
 /// Steps of a slice: see [`iodyno_msglog::Effort`].
 const STEPS: u64 = 2 << 20;
 /// Steps that a connection may take at once without a place, and those that are added each millisecond: a hundredth of a processor.
@@ -58,7 +59,7 @@ impl<'a> Slice<'a> {
         if self.is_spent() || self.began.elapsed() >= TIME {
             return Err(Over);
         }
-        if self.allowance.steps > 0 { Ok(None) } else { self.gate.pass(TIME).map(Some).ok_or(Over) }
+        if self.allowance.steps > 0 { Ok(None) } else { self.gate.pass(WAIT).map(Some).ok_or(Over) }
     }
 
     /// Counts work that was done. True: the slice has no steps left.

@@ -26,6 +26,7 @@ mod interruption;
 mod limits;
 mod live;
 mod log_bench;
+mod log_budgets;
 mod log_clients;
 mod log_kills;
 mod log_server;
