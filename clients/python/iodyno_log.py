@@ -25,7 +25,7 @@ HELLO, OPEN_PUBLISHER, PUBLISH, READ, QUERY, STATUS = range(1, 7)
 (WELCOME, ERROR, PUBLISHER, PERSISTED, STREAM, MESSAGE, STREAM_END, SNAPSHOT, VALUE, SNAPSHOT_END,
  STATE) = range(64, 75)
 # Errors after which a client that connects again later may go on.
-CONNECTIONS, FULL, STOPS = 4, 7, 15
+CONNECTIONS, FULL, BROKEN, STOPS, MEMORY = 4, 7, 8, 15, 17
 NOW, OLDEST = "now", "oldest"
 
 Message = collections.namedtuple("Message", "number publisher sequence time_ns deletes topic key body")
@@ -243,7 +243,8 @@ class Publisher:
             self._failing_since, self._pause = time.monotonic(), 0.01
         while True:
             self.close()
-            passes = not isinstance(error, ServerError) or error.code in (CONNECTIONS, FULL, STOPS)
+            passes = not isinstance(error, ServerError) or error.code in (
+                CONNECTIONS, FULL, BROKEN, STOPS, MEMORY)
             if not passes or time.monotonic() + self._pause > self._failing_since + self._patience:
                 raise error
             time.sleep(self._pause)

@@ -56,10 +56,13 @@ impl Kind {
     }
 }
 
+/// Heading of a failure on standard error.
+const HEADING: &str = "error: ";
+
 impl Failure {
     /// `text` may be what another process or component printed, with a heading.
     fn new(kind: Kind, mut text: String) -> Self {
-        while let Some(words) = text.strip_prefix("error: ") {
+        while let Some(words) = text.strip_prefix(HEADING) {
             text = words.to_owned();
         }
         Self { kind, text, problem: None }
@@ -132,7 +135,7 @@ impl Failure {
             Some(problem) => format!("{}\n", problem.render(color).trim_end()),
             // It may quote a file, a server or a device.
             None if color => format!("\x1b[1;31merror\x1b[0m: {}\n", clean_lines(&self.text)),
-            None => format!("error: {}\n", clean_lines(&self.text)),
+            None => format!("{HEADING}{}\n", clean_lines(&self.text)),
         }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn run(core: &Core) {
         if let Some(failure) = failure {
             shared.fail(failure);
         }
-        if shared.take_persisted(core.limits.recent_chunks(&core.layout)) {
+        if shared.take_persisted(core) {
             shared.wake_followers();
         }
         core.space.notify_all();

@@ -7,8 +7,12 @@
 //!
 //! The protocol's bytes are in `iodyno_msglog::protocol`.
 
+mod accept;
 mod commit;
+mod gate;
+mod handshakes;
 mod limits;
+mod memory;
 mod open;
 mod publishers;
 mod read_ahead;
@@ -16,6 +20,7 @@ mod receive;
 mod send;
 mod server;
 mod shared;
+mod slice;
 mod snapshot;
 pub mod storage;
 mod stream;

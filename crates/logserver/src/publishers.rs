@@ -59,13 +59,13 @@ impl Publishers {
         let mut all = Self {
             numbers: HashMap::new(),
             by_number: HashMap::new(),
-            next_number: number_max + 1,
+            next_number: number_max.saturating_add(1),
             stored_bytes: 0,
             stored_bytes_max: segment_bytes / 4,
         };
         for (number, found) in state.publishers() {
             all.stored_bytes += record_bytes(&found.name);
-            all.next_number = all.next_number.max(number + 1);
+            all.next_number = all.next_number.max(number.saturating_add(1));
             all.numbers.insert(found.name.clone(), number);
             let name = found.name.clone();
             // Message 0 does not exist: what was found is persisted.
@@ -105,8 +105,12 @@ impl Publishers {
             );
             return Err(ServerError::new(ErrorCode::Publishers, 0, words));
         }
+        // Other programs' logs may have the highest number.
+        while self.next_number == 0 || self.by_number.contains_key(&self.next_number) {
+            self.next_number = self.next_number.wrapping_add(1);
+        }
         let number = self.next_number;
-        self.next_number += 1;
+        self.next_number = number.wrapping_add(1);
         self.numbers.insert(name.into(), number);
         let publisher =
             Publisher { name: name.into(), is_stored: false, appended: (0, 0), owner: connection };
@@ -154,7 +158,7 @@ impl Publishers {
             }
         };
         let sequence = message.sequence;
-        if sequence == 0 || sequence > appended.0 + 1 {
+        if sequence == 0 || sequence > appended.0.saturating_add(1) {
             let words = format!(
                 "message {sequence} of this publisher does not follow its last one, {}",
                 appended.0

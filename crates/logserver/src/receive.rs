@@ -1,20 +1,25 @@
 //! What a connection receives: one thread reads its requests, appends its messages, and leaves the rest to the thread that
 //! sends (`send.rs`).
 
+use crate::memory::Charge;
 use crate::publishers::{Handle, NotAppended};
-use crate::shared::{Core, Ending, Task, wait};
-use crate::wanted::{Order, Wanted};
+use crate::shared::{Core, Ending, Inbox, Task, wait};
+use crate::wanted::{FREE_BYTES, Selection};
 use iodyno_msglog::protocol::{
     self, ErrorCode, HELLO_BYTES_MAX, Malformed, Published, Reply, Request, ServerError, VERSION,
-    Welcome,
 };
 use iodyno_nbd::stream::Stream;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Bytes that are received at once.
+/// Bytes that are received at once: of one that sends little, and of one that has sent as much as that.
+const SMALL_RECEIVE_BYTES: usize = HELLO_BYTES_MAX * 2;
 const RECEIVE_BYTES: usize = 256 << 10;
+/// Messages that are appended under one lock.
+const BATCH_MESSAGES: usize = 1024;
+/// A request for which there is no memory is refused after so long.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a frame beside its message.
 const FRAME_EXTRA_BYTES: usize = 64;
 /// The longest request that carries no message: a query with the longest topic and filter.
@@ -23,7 +28,7 @@ const REQUEST_BYTES_MAX: usize = 66 << 10;
 const TASKS_MAX: usize = 64;
 
 /// Why a connection's reader ends.
-enum Stop {
+pub(crate) enum Stop {
     /// The client has sent all.
     EndOfStream,
     /// The socket failed.
@@ -51,56 +56,102 @@ impl From<ServerError> for Stop {
 }
 
 /// What was received, and how far it was looked at.
-struct Input {
+pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// The space was filled by what was received last: there may be much more.
+    was_filled: bool,
+    /// Of what is beyond a small one.
+    charge: Option<Charge>,
 }
 
 impl Input {
-    fn new() -> Self {
-        Self { bytes: vec![0; HELLO_BYTES_MAX * 2], start: 0, end: 0 }
+    pub(crate) fn new() -> Self {
+        let bytes = vec![0; SMALL_RECEIVE_BYTES];
+        Self { bytes, start: 0, end: 0, was_filled: false, charge: None }
     }
 
     fn filled(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Receives more, with space for so many bytes, and for the frame that has begun, of `frame_bytes_max` at most.
-    fn receive(
+    fn is_large(&self) -> bool {
+        self.bytes.len() > SMALL_RECEIVE_BYTES
+    }
+
+    /// Makes space for the frame that has begun, of `frame_bytes_max` at most, and, where much is sent, for more.
+    fn make_space(
         &mut self,
-        stream: &Stream,
-        (space_bytes, frame_bytes_max): (usize, usize),
-        deadline: Option<Instant>,
+        core: &Core,
+        frame_bytes_max: usize,
+        goes_on: impl Fn() -> bool,
     ) -> Result<(), Stop> {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
         let begun = protocol::frame_bytes(self.filled()).unwrap_or(0).min(frame_bytes_max + 4);
-        let needed = begun.max(space_bytes);
-        if self.bytes.len() < needed {
-            self.bytes.resize(needed, 0);
-        }
-        match stream.receive(&mut self.bytes[self.end..], deadline)? {
-            0 if self.end == 0 => Err(Stop::EndOfStream),
-            0 => Err(Stop::Socket),
-            received => {
-                self.end += received;
-                Ok(())
+        let large = if self.was_filled { RECEIVE_BYTES.max(begun) } else { begun };
+        for wanted in [large, begun] {
+            if self.bytes.len() >= wanted {
+                return Ok(());
             }
+            let charge = self.charge.get_or_insert_with(|| Charge::none(&core.memory.received));
+            let bytes = wanted.saturating_sub(SMALL_RECEIVE_BYTES);
+            let deadline = Instant::now() + MEMORY_PATIENCE;
+            let is_needed = wanted == begun;
+            if charge.resize(bytes) || (is_needed && charge.resize_until(bytes, deadline, &goes_on))
+            {
+                self.bytes.resize(wanted, 0);
+                return Ok(());
+            }
+        }
+        Err(no_memory("received"))
+    }
+
+    /// Gives the space back that is empty.
+    fn shrink(&mut self) {
+        if self.start == self.end {
+            *self = Self::new();
+        }
+    }
+
+    /// Receives more. False: there was none up to the deadline.
+    fn receive(&mut self, stream: &Stream, deadline: Option<Instant>) -> Result<bool, Stop> {
+        let space = &mut self.bytes[self.end..];
+        let space_bytes = space.len();
+        match stream.receive(space, deadline) {
+            Ok(0) if self.end == 0 => Err(Stop::EndOfStream),
+            Ok(0) => Err(Stop::Socket),
+            Ok(received) => {
+                self.end += received;
+                self.was_filled = received == space_bytes;
+                Ok(true)
+            }
+            Err(e) if e.kind() == io::ErrorKind::TimedOut && deadline.is_some() => Ok(false),
+            Err(_) => Err(Stop::Socket),
         }
     }
 }
 
+fn no_memory(what: &str) -> Stop {
+    let words = format!(
+        "the server's memory for what is {what} is spent by other clients: connect again later"
+    );
+    Stop::Error(ServerError::new(ErrorCode::Memory, 0, words))
+}
+
 /// Reads requests until the client or the server ends the connection, then ends it.
-pub(crate) fn run(core: &Arc<Core>, id: u64, stream: &Stream, token: &[u8]) {
-    let mut reader = Reader { core, id, publisher: None };
-    let ending = match reader.run(stream, token) {
-        Stop::EndOfStream => Ending::NoMoreRequests,
-        Stop::Socket => Ending::Gone,
-        Stop::Error(error) => Ending::Error(error),
+pub(crate) fn run(core: &Arc<Core>, id: u64, stream: &Stream, mut input: Input) {
+    let mut reader = Reader { core, id, stream, publisher: None };
+    let ending = match reader.requests(&mut input) {
+        Ok(never) => match never {},
+        Err(Stop::EndOfStream) => Ending::NoMoreRequests,
+        Err(Stop::Socket) => Ending::Gone,
+        Err(Stop::Error(error)) => Ending::Error(error),
     };
+    drop(input);
     let mut shared = core.lock();
     if let Some(inbox) = shared.connections.get_mut(&id) {
         inbox.end(ending);
@@ -110,58 +161,55 @@ pub(crate) fn run(core: &Arc<Core>, id: u64, stream: &Stream, token: &[u8]) {
     }
 }
 
+/// Takes the first frame: a hello, with the token.
+pub(crate) fn hello(
+    stream: &Stream,
+    input: &mut Input,
+    token: &[u8],
+    deadline: Instant,
+) -> Result<(), Stop> {
+    let frame = loop {
+        if let Some(frame) = protocol::frame(input.filled(), HELLO_BYTES_MAX)? {
+            break frame;
+        }
+        // The space is that of a hello.
+        if !input.receive(stream, Some(deadline))? {
+            return Err(Stop::Socket);
+        }
+    };
+    let Request::Hello { version, token: given } = Request::decode(frame.kind, frame.fields)?
+    else {
+        let words = "the first frame of a connection must be a hello";
+        return Err(ServerError::new(ErrorCode::Malformed, 0, words).into());
+    };
+    if version != VERSION {
+        let words = format!("this server speaks version {VERSION}, not {version}");
+        return Err(ServerError::new(ErrorCode::Version, 0, words).into());
+    }
+    if !is_equal(given, token) {
+        let words = if given.is_empty() {
+            "this server requires a token, and none was given"
+        } else {
+            "the token is not the server's"
+        };
+        return Err(ServerError::new(ErrorCode::Token, 0, words).into());
+    }
+    input.start += frame.taken;
+    Ok(())
+}
+
 struct Reader<'a> {
     core: &'a Arc<Core>,
     id: u64,
+    stream: &'a Stream,
     publisher: Option<Handle>,
 }
 
 impl Reader<'_> {
-    fn run(&mut self, stream: &Stream, token: &[u8]) -> Stop {
-        let mut input = Input::new();
-        match self.hello(stream, &mut input, token).and_then(|()| self.requests(stream, &mut input))
-        {
-            Ok(never) => match never {},
-            Err(stop) => stop,
-        }
-    }
-
-    fn hello(&self, stream: &Stream, input: &mut Input, token: &[u8]) -> Result<(), Stop> {
-        let deadline = Some(Instant::now() + self.core.limits.handshake);
-        loop {
-            let Some(frame) = protocol::frame(input.filled(), HELLO_BYTES_MAX)? else {
-                input.receive(stream, (0, HELLO_BYTES_MAX), deadline)?;
-                continue;
-            };
-            let Request::Hello { version, token: given } =
-                Request::decode(frame.kind, frame.fields)?
-            else {
-                let words = "the first frame of a connection must be a hello";
-                return Err(ServerError::new(ErrorCode::Malformed, 0, words).into());
-            };
-            if version != VERSION {
-                let words = format!("this server speaks version {VERSION}, not {version}");
-                return Err(ServerError::new(ErrorCode::Version, 0, words).into());
-            }
-            if !is_equal(given, token) {
-                let words = if given.is_empty() {
-                    "this server requires a token, and none was given"
-                } else {
-                    "the token is not the server's"
-                };
-                return Err(ServerError::new(ErrorCode::Token, 0, words).into());
-            }
-            input.start += frame.taken;
-            break;
-        }
-        let next = self.core.lock().log.persisted();
-        self.send(&Reply::Welcome(Welcome {
-            version: VERSION,
-            log_id: self.core.layout.log_id,
-            durability: self.core.durability,
-            message_bytes_max: message_bytes_max(self.core) as u32,
-            next,
-        }))
+    /// The client is there, and the connection goes on.
+    fn goes_on(&self) -> bool {
+        let is_over = || self.core.lock().connections.get(&self.id).is_none_or(Inbox::is_over);
+        !self.stream.is_gone() && !is_over()
     }
 
     /// Queues a frame for the writer.
@@ -178,16 +226,58 @@ impl Reader<'_> {
             let words = format!("{TASKS_MAX} requests wait already: read the answers");
             return Err(ServerError::new(ErrorCode::Busy, 0, words).into());
         }
+        if let Task::Read(_, _, selection) | Task::Query(selection) = &task {
+            inbox.task_bytes += selection.bytes();
+        }
         inbox.tasks.push_back(task);
         inbox.wake.notify_all();
         Ok(())
     }
 
-    fn requests(
-        &mut self,
-        stream: &Stream,
-        input: &mut Input,
-    ) -> Result<std::convert::Infallible, Stop> {
+    /// A selection as it waits for its turn. Those that are long, or many, need memory.
+    fn selection(&self, topic: &str, filter: &str) -> Result<Selection, Stop> {
+        let bytes = topic.len() + filter.len();
+        let waiting = self.core.lock().connections.get(&self.id).map_or(0, |it| it.task_bytes);
+        if waiting + bytes <= FREE_BYTES {
+            return Ok(Selection::new(topic, filter, None));
+        }
+        let deadline = Instant::now() + MEMORY_PATIENCE;
+        let part = &self.core.memory.requests;
+        let charge = part.take_until(bytes, deadline, || self.goes_on());
+        let charge = charge.ok_or_else(|| no_memory("requested"))?;
+        Ok(Selection::new(topic, filter, Some(charge)))
+    }
+
+    /// Waits for more to be received.
+    fn receive(&self, input: &mut Input, frame_bytes_max: usize) -> Result<(), Stop> {
+        let limits = &self.core.limits;
+        input.make_space(self.core, frame_bytes_max, || self.goes_on())?;
+        let now = Instant::now();
+        if input.filled().is_empty() {
+            // Between frames a client may be silent for ever.
+            if input.is_large() {
+                if input.receive(self.stream, Some(now + limits.short_stall))? {
+                    return Ok(());
+                }
+                input.shrink();
+            }
+            return input.receive(self.stream, None).map(drop);
+        }
+        let deadline = now + limits.stall;
+        let mut next = if input.is_large() { now + limits.short_stall } else { deadline };
+        while !input.receive(self.stream, Some(next))? {
+            if next >= deadline {
+                return Err(Stop::Socket);
+            }
+            if self.core.memory.received.is_wanted() {
+                return Err(no_memory("received"));
+            }
+            next = deadline.min(next + limits.short_stall);
+        }
+        Ok(())
+    }
+
+    fn requests(&mut self, input: &mut Input) -> Result<std::convert::Infallible, Stop> {
         let bytes_max = (message_bytes_max(self.core) + FRAME_EXTRA_BYTES).max(REQUEST_BYTES_MAX);
         loop {
             // Messages that were received together are appended under one lock.
@@ -195,7 +285,7 @@ impl Reader<'_> {
             let mut other = None;
             let mut batch = Vec::new();
             let filled = &input.bytes[input.start..input.end];
-            while other.is_none() {
+            while other.is_none() && batch.len() < BATCH_MESSAGES {
                 let request = match protocol::frame(&filled[taken..], bytes_max) {
                     Ok(None) => break,
                     Ok(Some(frame)) => {
@@ -220,11 +310,7 @@ impl Reader<'_> {
             match other {
                 Some(request) => self.request(&request)?,
                 None if taken == 0 => {
-                    // Between frames a client may be silent for ever, within one it may not.
-                    let stall = self.core.limits.stall;
-                    let is_within = !input.filled().is_empty();
-                    let deadline = is_within.then(|| Instant::now() + stall);
-                    input.receive(stream, (RECEIVE_BYTES, bytes_max), deadline)?;
+                    self.receive(input, bytes_max)?;
                     continue;
                 }
                 None => {}
@@ -242,10 +328,11 @@ impl Reader<'_> {
             Request::OpenPublisher { name } => self.open_publisher(name),
             Request::Publish(message) => self.publish(&[message]),
             Request::Read { start, end, topic, filter } => {
-                let wanted = Wanted::new(topic, filter)?;
-                self.task(Task::Read(Order { start, end, wanted }))
+                self.task(Task::Read(start, end, self.selection(topic, filter)?))
             }
-            Request::Query { topic, filter } => self.task(Task::Query(Wanted::new(topic, filter)?)),
+            Request::Query { topic, filter } => {
+                self.task(Task::Query(self.selection(topic, filter)?))
+            }
             Request::Status => self.task(Task::Status),
         }
     }
@@ -270,6 +357,9 @@ impl Reader<'_> {
         // What an earlier connection appended is persisted first: or new messages would take the sequences of those.
         let (sequence, message) = guard.publishers.appended(handle).unwrap_or_default();
         while message >= guard.log.persisted() && !guard.log.is_broken() {
+            if guard.connections.get(&self.id).is_none_or(Inbox::is_over) {
+                return Err(Stop::Socket);
+            }
             guard = wait(&self.core.space, guard);
         }
         let shared = &mut *guard;
@@ -288,9 +378,7 @@ impl Reader<'_> {
         let chunk_bytes = core.layout.chunk_bytes as usize;
         let mut buffers = || crate::shared::ChunkBuffer(core.storage.buffer(chunk_bytes));
         let mut guard = core.lock();
-        if let Some(Ending::Gone | Ending::Error(_)) =
-            guard.connections.get(&self.id).and_then(|it| it.ending.as_ref())
-        {
+        if guard.connections.get(&self.id).is_none_or(Inbox::is_over) {
             return Err(Stop::Socket);
         }
         let time_ns = guard.now_ns();
@@ -322,8 +410,7 @@ impl Reader<'_> {
                 }
                 core.work.notify_one();
                 result?;
-                let ending = guard.connections.get(&self.id).and_then(|it| it.ending.as_ref());
-                if let Some(Ending::Gone | Ending::Error(_)) = ending {
+                if guard.connections.get(&self.id).is_none_or(Inbox::is_over) {
                     return Err(Stop::Socket);
                 }
                 guard = wait(&core.space, guard);
@@ -344,7 +431,7 @@ impl Reader<'_> {
 }
 
 /// Bytes of topic, key and body together, at most.
-fn message_bytes_max(core: &Core) -> usize {
+pub(crate) fn message_bytes_max(core: &Core) -> usize {
     core.layout.space_bytes() - iodyno_msglog::message::RECORD_HEADER_BYTES
 }
 

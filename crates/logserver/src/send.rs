@@ -1,192 +1,366 @@
 //! What a connection sends: one thread sends acknowledgements, streams and snapshots, and alone waits for the client to take
 //! them. What they answer is received in `receive.rs`.
 
-use crate::shared::{Core, Ending, Shared, Task, wait};
+use crate::memory::Charge;
+use crate::shared::{Core, Ending, Inbox, Shared, Task, wait, wait_for};
+use crate::slice::{Allowance, Slice};
 use crate::snapshot::Snapshot;
 use crate::stream::{Cursor, Progress};
+use crate::wanted::{Order, Selection, Wanted};
+use iodyno_msglog::Storage;
 use iodyno_msglog::protocol::{ErrorCode, Reply, ServerError};
 use iodyno_nbd::stream::Stream;
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How often a client that takes nothing is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// A buffer that is kept while there is nothing to send, bytes.
+const KEPT_BYTES: usize = 4 << 10;
+/// A request for whose filter there is no memory is refused after so long.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a filter that is parsed at any time; a longer one is a costly scan.
+const SHORT_FILTER_BYTES: usize = 4 << 10;
 
 /// What the writer does next.
 enum Work<'a> {
     Cursor(Box<Cursor<'a>>),
-    Snapshot(Snapshot),
+    Snapshot(Box<Snapshot>),
+}
+
+impl Work<'_> {
+    fn is_subscription(&self) -> bool {
+        matches!(self, Self::Cursor(cursor) if !cursor.is_bounded())
+    }
 }
 
 /// Sends what the client is owed, until the connection ends.
 pub(crate) fn run(core: &Core, id: u64, stream: &Stream) {
     let storage = Arc::clone(&core.storage);
-    let mut work: Option<Work<'_>> = None;
-    let mut out = Vec::new();
-    let bytes_max = core.limits.send_bytes;
-    let mut error = None;
-    loop {
-        out.clear();
-        if out.capacity() > 2 * bytes_max {
-            out.shrink_to(bytes_max);
+    let mut sender = Sender {
+        core,
+        id,
+        stream,
+        storage: &storage,
+        out: Vec::new(),
+        work: None,
+        error: None,
+        allowance: Allowance::new(),
+    };
+    sender.run();
+    let has_error = sender.error.is_some();
+    drop(sender);
+    stream.end_sending();
+    if has_error {
+        stream.linger(core.limits.linger);
+    }
+}
+
+struct Sender<'a> {
+    core: &'a Core,
+    id: u64,
+    stream: &'a Stream,
+    storage: &'a Arc<dyn Storage>,
+    out: Vec<u8>,
+    work: Option<Work<'a>>,
+    /// What ends the connection.
+    error: Option<ServerError>,
+    allowance: Allowance,
+}
+
+/// What a connection is owed beside its stream or snapshot.
+enum Owed {
+    /// What is in the buffer, and the beginning of a request.
+    Some(Option<Task>),
+    /// The client is gone.
+    Gone,
+}
+
+/// Why a wait ended.
+enum Woken {
+    ToSend,
+    /// There was nothing for a time.
+    Idle,
+    /// There never will be something.
+    Over,
+}
+
+impl Sender<'_> {
+    fn run(&mut self) {
+        loop {
+            self.out.clear();
+            let Owed::Some(task) = self.owed() else { return };
+            if let Some(task) = task
+                && self.error.is_none()
+                && let Err(error) = self.begin(task)
+            {
+                self.error = Some(error);
+            }
+            let mut is_waiting = true;
+            if self.error.is_none() {
+                match self.advance() {
+                    Ok(waits) => is_waiting = waits,
+                    Err(error) => self.error = Some(error),
+                }
+            }
+            if let Some(error) = &self.error {
+                error.as_reply().encode(&mut self.out);
+            }
+            if self.send().is_err() || self.error.is_some() {
+                return;
+            }
+            if !self.out.is_empty() {
+                continue;
+            }
+            if !is_waiting {
+                // A scan that found nothing to send would not notice.
+                if self.stream.is_gone() {
+                    return;
+                }
+                continue;
+            }
+            match self.wait(self.out.capacity() > KEPT_BYTES) {
+                Woken::ToSend => {}
+                Woken::Idle => self.out = Vec::new(),
+                Woken::Over => return,
+            }
         }
-        // What is owed at once.
+    }
+
+    /// Takes what is owed at once, and the next request where its turn has come.
+    fn owed(&mut self) -> Owed {
+        let Self { core, id, out, work, error, .. } = self;
         let mut guard = core.lock();
         let shared = &mut *guard;
         let persisted = shared.log.persisted();
         let is_broken = shared.log.is_broken() || shared.failure.is_some();
-        let Some(inbox) = shared.connections.get_mut(&id) else { return };
+        let Some(inbox) = shared.connections.get_mut(id) else { return Owed::Gone };
         if let Some(sequence) = inbox.take_acknowledged(persisted) {
-            Reply::Persisted { sequence }.encode(&mut out);
+            Reply::Persisted { sequence }.encode(out);
         }
         while let Some(Task::Frame(_)) = inbox.tasks.front()
             && let Some(Task::Frame(frame)) = inbox.tasks.pop_front()
         {
             out.extend_from_slice(&frame);
         }
-        let waits_for_acks = !inbox.acks.is_empty() && !is_broken;
-        match inbox.ending.clone() {
-            Some(Ending::Gone) => break,
-            Some(Ending::Error(_)) if waits_for_acks => {}
-            Some(Ending::Error(found)) => error = Some(found),
+        match &inbox.ending {
+            Some(Ending::Gone) => return Owed::Gone,
+            Some(Ending::Error(_)) if !inbox.acks.is_empty() && !is_broken => {
+                return Owed::Some(None);
+            }
+            Some(Ending::Error(found)) => {
+                *error = Some(found.clone());
+                return Owed::Some(None);
+            }
             _ if !inbox.acks.is_empty() && is_broken => {
                 let why = shared.failure.clone().unwrap_or_default();
                 let words = format!("nothing more can be persisted: {why}");
-                error = Some(ServerError::new(ErrorCode::Broken, 0, words));
+                *error = Some(ServerError::new(ErrorCode::Broken, 0, words));
+                return Owed::Some(None);
             }
-            Some(Ending::NoMoreRequests) if matches!(&work, Some(Work::Cursor(cursor)) if !cursor.is_bounded()) =>
-            {
-                work = None;
+            Some(Ending::NoMoreRequests) if work.as_ref().is_some_and(Work::is_subscription) => {
+                *work = None;
             }
             _ => {}
         }
-        if error.is_none() && !matches!(inbox.ending, Some(Ending::Error(_))) {
-            let taken = if work.is_none() { inbox.tasks.pop_front() } else { None };
-            let is_refused = work.is_some()
-                && matches!(inbox.tasks.front(), Some(Task::Read(_) | Task::Query(_)));
-            if is_refused && matches!(&work, Some(Work::Cursor(cursor)) if !cursor.is_bounded()) {
-                let words = "a subscription runs on this connection: use another one";
-                error = Some(ServerError::new(ErrorCode::Busy, 0, words));
-            }
-            if work.is_some() && matches!(inbox.tasks.front(), Some(Task::Status)) {
-                inbox.tasks.pop_front();
-                let json = status(core, shared);
-                Reply::Status { json: &json }.encode(&mut out);
-            }
-            match taken {
-                Some(Task::Read(order)) => match Cursor::open(&storage, shared, order) {
-                    Ok(cursor) => {
-                        Reply::Stream { first: cursor.next() }.encode(&mut out);
-                        work = Some(Work::Cursor(Box::new(cursor)));
-                    }
-                    Err(found) => error = Some(found),
-                },
-                Some(Task::Query(wanted)) => {
-                    let snapshot = Snapshot::take(shared, wanted);
-                    Reply::Snapshot { next: snapshot.next }.encode(&mut out);
-                    work = Some(Work::Snapshot(snapshot));
-                }
-                Some(Task::Status) => {
-                    let json = status(core, shared);
-                    Reply::Status { json: &json }.encode(&mut out);
-                }
-                Some(Task::Frame(frame)) => out.extend_from_slice(&frame),
-                None => {}
-            }
+        let is_request = matches!(inbox.tasks.front(), Some(Task::Read(..) | Task::Query(_)));
+        if is_request && work.as_ref().is_some_and(Work::is_subscription) {
+            let words = "a subscription runs on this connection: use another one";
+            *error = Some(ServerError::new(ErrorCode::Busy, 0, words));
+            return Owed::Some(None);
         }
-        drop(guard);
+        if matches!(inbox.tasks.front(), Some(Task::Status)) {
+            inbox.take_task();
+            let json = status(core, shared);
+            Reply::Status { json: &json }.encode(out);
+            return Owed::Some(None);
+        }
+        Owed::Some(if work.is_none() { inbox.take_task() } else { None })
+    }
 
-        // What the stream or the snapshot has.
-        let mut is_up_to_date = true;
-        if error.is_none() {
-            match &mut work {
-                Some(Work::Cursor(cursor)) => match cursor.advance(core, &mut out, bytes_max) {
-                    Ok(Progress::More) => is_up_to_date = false,
-                    Ok(Progress::UpToDate) => {}
-                    Ok(Progress::Ended) => {
-                        Reply::StreamEnd { next: cursor.next() }.encode(&mut out);
-                        work = None;
-                        is_up_to_date = false;
-                    }
-                    Err(found) => error = Some(found),
-                },
-                Some(Work::Snapshot(snapshot)) => {
-                    is_up_to_date = false;
-                    if !snapshot.advance(&mut out, bytes_max) {
-                        Reply::SnapshotEnd { count: snapshot.count }.encode(&mut out);
-                        work = None;
-                    }
-                }
-                None => {}
+    /// Begins a stream or a snapshot.
+    fn begin(&mut self, task: Task) -> Result<(), ServerError> {
+        match task {
+            Task::Read(start, end, selection) => {
+                let wanted = self.parse(selection)?;
+                let order = Order { start, end, wanted };
+                let cursor = Cursor::open(self.storage, &self.core.lock(), order)?;
+                Reply::Stream { first: cursor.next() }.encode(&mut self.out);
+                self.work = Some(Work::Cursor(Box::new(cursor)));
             }
+            Task::Query(selection) => {
+                let wanted = self.parse(selection)?;
+                let snapshot = Snapshot::take(self.core, &self.core.lock(), wanted)?;
+                Reply::Snapshot { next: snapshot.next }.encode(&mut self.out);
+                self.work = Some(Work::Snapshot(Box::new(snapshot)));
+            }
+            Task::Status | Task::Frame(_) => {}
         }
-        if let Some(error) = &error {
-            error.as_reply().encode(&mut out);
-        }
-        let sent = match &error {
-            Some(_) => stream.send(&out, Some(Instant::now() + core.limits.handshake)),
-            None => stream.send_unless_stalled(&out, core.limits.stall),
+        Ok(())
+    }
+
+    /// Parses a request's filter when its turn has come.
+    fn parse(&self, selection: Selection) -> Result<Wanted, ServerError> {
+        let (core, stream, id) = (self.core, self.stream, self.id);
+        let goes_on = || {
+            let is_over = |it: &Inbox| it.is_over();
+            !stream.is_gone() && !core.lock().connections.get(&id).is_none_or(is_over)
         };
-        if sent.is_err() {
-            break;
+        let part = &core.memory.requests;
+        let bytes = selection.parsed_bytes();
+        let deadline = Instant::now() + MEMORY_PATIENCE;
+        let charge = match bytes {
+            0 => Some(Charge::none(part)),
+            bytes => part.take_until(bytes, deadline, goes_on),
+        };
+        let charge = charge.ok_or_else(|| {
+            let words = "the server's memory for filters is spent by other clients: use a shorter one, or try again later";
+            ServerError::new(ErrorCode::Memory, 0, words)
+        })?;
+        let mut pass = None;
+        while selection.bytes() > SHORT_FILTER_BYTES && pass.is_none() && goes_on() {
+            pass = core.gate.pass(LOOK_EVERY);
         }
-        if error.is_some() {
-            break;
-        }
-        if !is_up_to_date || !out.is_empty() {
-            continue;
-        }
-        if wait_for_work(core, id, work.as_ref()) {
-            break;
+        selection.parse(charge)
+    }
+
+    /// Encodes what the stream or the snapshot has. True: there is no more for now.
+    fn advance(&mut self) -> Result<bool, ServerError> {
+        let Self { core, id, out, work, allowance, .. } = self;
+        let mut slice = Slice::new(&core.gate, allowance);
+        match work {
+            None => Ok(true),
+            Some(Work::Cursor(cursor)) => {
+                out.reserve(core.layout.chunk_bytes as usize);
+                match cursor.advance(core, out, &mut slice)? {
+                    Progress::More => return Ok(false),
+                    Progress::UpToDate if !waits_for_nothing(core, *id) => return Ok(true),
+                    // One that sends no more is not waited for: it may be gone.
+                    Progress::UpToDate | Progress::Ended => {}
+                }
+                Reply::StreamEnd { next: cursor.next() }.encode(out);
+                *work = None;
+                Ok(false)
+            }
+            Some(Work::Snapshot(snapshot)) => {
+                if !snapshot.advance(core, out, &mut slice)? {
+                    Reply::SnapshotEnd { count: snapshot.count }.encode(out);
+                    *work = None;
+                }
+                Ok(false)
+            }
         }
     }
-    stream.end_sending();
-    if error.is_some() {
-        stream.linger(core.limits.linger);
+
+    /// Sends the buffer. While the client takes nothing of it, its stream and its snapshot are looked at.
+    fn send(&mut self) -> std::io::Result<()> {
+        let Self { core, stream, out, work, error, .. } = self;
+        let limits = &core.limits;
+        if error.is_some() {
+            return stream.send(out, Some(Instant::now() + limits.handshake));
+        }
+        let mut given_up = None;
+        stream.send_while(out, LOOK_EVERY.min(limits.stall), &mut |stalled| {
+            let is_short = stalled >= limits.short_stall;
+            match work {
+                Some(Work::Cursor(cursor)) if is_short => cursor.rest(),
+                Some(Work::Snapshot(snapshot)) => {
+                    let is_wanted = is_short && core.memory.snapshots.is_wanted();
+                    let no_memory = is_wanted.then(crate::snapshot::no_memory);
+                    if let Some(found) = no_memory.or_else(|| snapshot.charge(core).err()) {
+                        given_up = Some(found);
+                        *work = None;
+                    }
+                }
+                _ => {}
+            }
+            if is_short && core.memory.requests.is_wanted() && holds_requests(core, self.id) {
+                let words = "the server's memory for requests is spent: read the answers";
+                given_up = Some(ServerError::new(ErrorCode::Memory, 0, words));
+                *work = None;
+            }
+            stalled < limits.stall
+        })?;
+        *error = given_up;
+        match &*error {
+            None => Ok(()),
+            // It is told when it reads on.
+            Some(found) => {
+                out.clear();
+                found.as_reply().encode(out);
+                stream.send(out, Some(Instant::now() + limits.handshake))
+            }
+        }
+    }
+
+    /// Waits until there is something to send, or `looks` and there was nothing for a time.
+    fn wait(&self, looks: bool) -> Woken {
+        let (core, work) = (self.core, self.work.as_ref());
+        let mut guard = core.lock();
+        loop {
+            let shared = &mut *guard;
+            let (persisted, durable) = (shared.log.persisted(), shared.log.durable_position());
+            let is_broken = shared.log.is_broken() || shared.failure.is_some();
+            let Some(inbox) = shared.connections.get_mut(&self.id) else { return Woken::Over };
+            let follows_stream = match work {
+                Some(Work::Cursor(cursor)) if cursor.position() < durable => return Woken::ToSend,
+                Some(Work::Cursor(_)) => inbox.ending.is_none(),
+                _ => false,
+            };
+            let has_due = inbox.acks.front().is_some_and(|(number, _)| *number < persisted);
+            let has_failed = is_broken && !inbox.acks.is_empty();
+            if has_due || has_failed {
+                return Woken::ToSend;
+            }
+            let has_task = match inbox.tasks.front() {
+                None => false,
+                Some(Task::Frame(_) | Task::Status) => true,
+                Some(Task::Read(..) | Task::Query(_)) => work.is_none_or(Work::is_subscription),
+            };
+            if has_task && !matches!(inbox.ending, Some(Ending::Error(_))) {
+                return Woken::ToSend;
+            }
+            match &inbox.ending {
+                Some(Ending::Gone) => return Woken::Over,
+                Some(Ending::Error(_)) if inbox.acks.is_empty() => return Woken::ToSend,
+                // A stream ends here.
+                Some(Ending::NoMoreRequests) if inbox.acks.is_empty() && work.is_some() => {
+                    return Woken::ToSend;
+                }
+                Some(Ending::NoMoreRequests) if inbox.acks.is_empty() => return Woken::Over,
+                _ => {}
+            }
+            inbox.follows = !inbox.acks.is_empty() || follows_stream;
+            let wake = Arc::clone(&inbox.wake);
+            let mut is_idle = false;
+            if looks {
+                (guard, is_idle) = wait_for(&wake, guard, core.limits.short_stall);
+            } else {
+                guard = wait(&wake, guard);
+            }
+            if let Some(inbox) = guard.connections.get_mut(&self.id) {
+                inbox.follows = false;
+            }
+            if is_idle {
+                return Woken::Idle;
+            }
+        }
     }
 }
 
-/// Waits until there is something to send. True: there never will be.
-fn wait_for_work(core: &Core, id: u64, work: Option<&Work<'_>>) -> bool {
-    let mut guard = core.lock();
-    loop {
-        let shared = &mut *guard;
-        let (persisted, durable) = (shared.log.persisted(), shared.log.durable_position());
-        let is_broken = shared.log.is_broken() || shared.failure.is_some();
-        let Some(inbox) = shared.connections.get_mut(&id) else { return true };
-        let follows_stream = match work {
-            Some(Work::Cursor(cursor)) if cursor.position() < durable => return false,
-            Some(Work::Cursor(cursor)) => cursor.is_bounded() || inbox.ending.is_none(),
-            _ => false,
-        };
-        let has_due = inbox.acks.front().is_some_and(|(number, _)| *number < persisted);
-        let has_failed = is_broken && !inbox.acks.is_empty();
-        if has_due || has_failed {
-            return false;
-        }
-        let has_task = match inbox.tasks.front() {
-            None => false,
-            Some(Task::Frame(_) | Task::Status) => true,
-            Some(Task::Read(_) | Task::Query(_)) => {
-                work.is_none() || matches!(work, Some(Work::Cursor(it)) if !it.is_bounded())
-            }
-        };
-        if has_task && !matches!(inbox.ending, Some(Ending::Error(_))) {
-            return false;
-        }
-        match &inbox.ending {
-            Some(Ending::Gone) => return true,
-            Some(Ending::Error(_)) if inbox.acks.is_empty() => return false,
-            Some(Ending::NoMoreRequests) if inbox.acks.is_empty() && !follows_stream => {
-                return true;
-            }
-            _ => {}
-        }
-        inbox.follows = !inbox.acks.is_empty() || follows_stream;
-        let wake = Arc::clone(&inbox.wake);
-        guard = wait(&wake, guard);
-        if let Some(inbox) = guard.connections.get_mut(&id) {
-            inbox.follows = false;
-        }
-    }
+/// A client that sends no more, and waits for no message of its own to be persisted.
+fn waits_for_nothing(core: &Core, id: u64) -> bool {
+    let shared = core.lock();
+    shared.connections.get(&id).is_none_or(|inbox| {
+        matches!(inbox.ending, Some(Ending::NoMoreRequests)) && inbox.acks.is_empty()
+    })
+}
+
+/// A client whose waiting requests hold memory.
+fn holds_requests(core: &Core, id: u64) -> bool {
+    let shared = core.lock();
+    shared.connections.get(&id).is_some_and(|it| it.task_bytes > crate::wanted::FREE_BYTES)
 }
 
 /// The server's state, as JSON.
@@ -207,6 +381,9 @@ fn status(core: &Core, shared: &Shared) -> String {
         "value_bytes": log.state().value_bytes(),
         "publishers": shared.publishers.len(),
         "connections": shared.connections.len(),
+        "handshakes": core.handshakes.len(),
+        "memory_bytes": core.limits.memory_bytes,
+        "memory_used_bytes": core.memory.used_bytes(),
         "damages": core.damages.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "failure": shared.failure,
     })

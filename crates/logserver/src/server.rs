@@ -1,30 +1,30 @@
 //! The server: recovers nothing itself, but takes a recovered log and its storage, listens, and ends in order.
 
+use crate::accept::Acceptor;
+use crate::commit;
 use crate::limits::Limits;
+use crate::memory;
 use crate::publishers::Publishers;
-use crate::shared::{Core, Ending, Inbox, Shared};
-use crate::{commit, receive, send};
+use crate::shared::{Core, Ending, Shared};
 use iodyno_msglog::protocol::{ErrorCode, ServerError};
 use iodyno_msglog::recovery::begin_epoch;
 use iodyno_msglog::{Log, LogOptions, Recovered, Storage};
 use iodyno_nbd::Endpoint;
 use iodyno_nbd::server::{ListenError, Listener};
-use iodyno_nbd::stream::Stream;
 use iodyno_nbd::tls::ServerTls;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// The interval at which the acceptor checks whether it shall end.
-const ACCEPT_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// A pause after the system refused a connection: it has no descriptors or memory left.
-const REFUSED_PAUSE: Duration = Duration::from_millis(50);
+/// Chunks that wait to be written have at most so many bytes.
+const QUEUE_BYTES: usize = 64 << 20;
+/// Time for a connection to notice that it was disconnected when the server stops.
+const LAST_WAIT: Duration = Duration::from_millis(500);
 
 /// How a log is served.
 #[derive(Debug)]
@@ -92,6 +92,10 @@ impl Server {
         let endpoints = listeners.iter().map(|it| it.endpoint().clone()).collect();
         begin_epoch(&*storage, &recovered).map_err(StartError::Begin)?;
         let Recovered { layout, tail, state, damages, .. } = recovered;
+        // Of the largest chunks as many as have some memory.
+        let chunks_max = (QUEUE_BYTES / layout.chunk_bytes as usize).max(4);
+        let queue_chunks_max = log.queue_chunks_max.min(chunks_max);
+        let log = LogOptions { queue_chunks_max, ..log };
         let publishers = Publishers::new(&state, publisher_max, layout.segment_bytes);
         let time_ns = tail.time_ns;
         let shared = Shared {
@@ -101,8 +105,11 @@ impl Server {
             connections: BTreeMap::new(),
             time_ns,
             failure: None,
+            is_stopping: false,
             is_ending: false,
         };
+        raise_file_limit(&limits);
+        memory::keep_little();
         let core = Arc::new(Core::new(storage, limits, damages, log.commit.durability, shared));
         let committer = {
             let core = Arc::clone(&core);
@@ -118,7 +125,6 @@ impl Server {
                 tls,
                 token: token.into(),
                 next_id: AtomicU64::new(1),
-                handshakes: Arc::default(),
             };
             let run = move || acceptor.run(&listeners);
             thread::Builder::new().name("log-accept".to_owned()).spawn(run)?
@@ -131,12 +137,13 @@ impl Server {
         &self.endpoints
     }
 
-    /// Why nothing more is persisted, if that is so. What is persisted is still served.
+    /// Why nothing more is persisted, if that is so. [`Server::stop`] tells its clients.
     pub fn failure(&self) -> Option<String> {
         self.core.lock().failure.clone()
     }
 
-    /// Ends: takes no more connections and messages, persists what was appended, and tells its clients.
+    /// Ends: takes no more connections and messages, persists what was appended, and tells its clients. Those that take nothing are
+    /// disconnected after [`Limits::stop`].
     ///
     /// # Errors
     /// Why what was appended could not be persisted.
@@ -145,8 +152,16 @@ impl Server {
         let _ = self.acceptor.join();
         let deadline = Instant::now() + self.core.limits.stop;
         let mut shared = self.core.lock();
+        shared.is_stopping = true;
+        let error = match &shared.failure {
+            None => ServerError::new(ErrorCode::Stops, 0, "the server stops"),
+            Some(why) => {
+                let words = format!("nothing more can be persisted, and the server ends: {why}");
+                ServerError::new(ErrorCode::Broken, 0, words)
+            }
+        };
         for inbox in shared.connections.values_mut() {
-            inbox.end(Ending::Error(ServerError::new(ErrorCode::Stops, 0, "the server stops")));
+            inbox.end(Ending::Error(error.clone()));
         }
         self.core.space.notify_all();
         while !shared.connections.is_empty() {
@@ -157,6 +172,11 @@ impl Server {
                     inbox.stream.shut();
                 }
                 self.core.space.notify_all();
+            }
+            // One that waits for the target is not waited for.
+            let last = deadline + LAST_WAIT;
+            if Instant::now() >= last {
+                break;
             }
             let wait = left.max(Duration::from_millis(10));
             let waited = self.core.departure.wait_timeout(shared, wait);
@@ -171,129 +191,14 @@ impl Server {
     }
 }
 
-/// Takes connections.
-struct Acceptor {
-    core: Arc<Core>,
-    stop: Arc<AtomicBool>,
-    tls: Option<ServerTls>,
-    token: Arc<[u8]>,
-    next_id: AtomicU64,
-    /// Connections that shake hands: they count as connections, and are not in the list yet.
-    handshakes: Arc<AtomicU64>,
-}
-
-impl Acceptor {
-    fn run(&self, listeners: &[Listener]) {
-        while !self.stop.load(Ordering::Relaxed) {
-            let mut sockets: Vec<PollFd<'_>> = listeners
-                .iter()
-                .map(|listener| PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN))
-                .collect();
-            if !matches!(poll(&mut sockets, Some(&ACCEPT_EVERY)), Ok(1..)) {
-                continue;
-            }
-            for listener in listeners {
-                let is_local = matches!(listener.endpoint(), Endpoint::Unix(_));
-                match listener.accept() {
-                    Some(Ok((socket, _))) => self.take(socket, is_local),
-                    Some(Err(_)) => thread::sleep(REFUSED_PAUSE),
-                    None => {}
-                }
-            }
-        }
-    }
-
-    /// Starts a connection's threads. A failure ends this connection alone.
-    fn take(&self, socket: OwnedFd, is_local: bool) {
-        let connections = self.core.lock().connections.len() as u64;
-        let is_full = connections + self.handshakes.load(Ordering::Relaxed)
-            >= self.core.limits.connections as u64;
-        let tls = self.tls.clone().filter(|_| !is_local);
-        if is_full {
-            // Without TLS: at the limit there is no time for handshakes.
-            if tls.is_none() {
-                refuse(&self.core, socket);
-            }
-            return;
-        }
-        self.handshakes.fetch_add(1, Ordering::Relaxed);
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let (core, token) = (Arc::clone(&self.core), Arc::clone(&self.token));
-        let counted = Counted(Arc::clone(&self.handshakes));
-        let run = move || {
-            let deadline = Instant::now() + core.limits.handshake;
-            let Ok(stream) = Stream::accept(socket, tls.as_ref(), deadline) else { return };
-            let stream = Arc::new(stream);
-            core.lock().connections.insert(id, Inbox::new(Arc::clone(&stream)));
-            drop(counted);
-            let writer = {
-                let (core, stream) = (Arc::clone(&core), Arc::clone(&stream));
-                let run = move || {
-                    let _ended = Ended { core: &core, id, stream: &stream };
-                    send::run(&core, id, &stream);
-                };
-                thread::Builder::new().name("log-send".to_owned()).spawn(run)
-            };
-            if writer.is_err() {
-                core.lock().connections.remove(&id);
-                return;
-            }
-            let _ended = Gone { core: &core, id };
-            receive::run(&core, id, &stream, &token);
-        };
-        let _ = thread::Builder::new().name("log-receive".to_owned()).spawn(run);
-    }
-}
-
-/// Tells a client that there are too many.
-fn refuse(core: &Core, socket: OwnedFd) {
-    let deadline = Instant::now() + Duration::from_millis(10);
-    let Ok(stream) = Stream::accept(socket, None, deadline) else { return };
-    let words =
-        format!("the server has {} connections, and takes no more", core.limits.connections);
-    let mut frame = Vec::new();
-    ServerError::new(ErrorCode::Connections, 0, words).as_reply().encode(&mut frame);
-    let _ = stream.send(&frame, Some(deadline));
-    stream.end_sending();
-}
-
-/// Counts a handshake until it is dropped.
-struct Counted(Arc<AtomicU64>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Removes a connection when its writer has ended, also by a panic.
-struct Ended<'a> {
-    core: &'a Core,
-    id: u64,
-    stream: &'a Stream,
-}
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.stream.shut();
-        self.core.lock().connections.remove(&self.id);
-        self.core.departure.notify_all();
-        self.core.space.notify_all();
-    }
-}
-
-/// Tells the writer when the reader has ended, also by a panic.
-struct Gone<'a> {
-    core: &'a Core,
-    id: u64,
-}
-
-impl Drop for Gone<'_> {
-    fn drop(&mut self) {
-        if thread::panicking()
-            && let Some(inbox) = self.core.lock().connections.get_mut(&self.id)
-        {
-            inbox.end(Ending::Gone);
-        }
+/// Lets this process have the files of all connections, as far as its hard limit allows.
+fn raise_file_limit(limits: &Limits) {
+    // A handshake has its socket twice, and there are two kinds.
+    let wanted = (limits.connections + 4 * limits.handshakes + 256) as u64;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|now| now < wanted) {
+        let current = Some(maximum.map_or(wanted, |max| max.min(wanted)));
+        // Where it is refused, accepting fails when files run out.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
 }

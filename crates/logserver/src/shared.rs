@@ -1,16 +1,20 @@
 //! What the threads of a server share: the log, and for each connection what it waits for. One lock guards all of it, and no
 //! thread does I/O while it holds it.
 
+use crate::gate::Gate;
+use crate::handshakes::Handshakes;
 use crate::limits::Limits;
+use crate::memory::Memory;
 use crate::publishers::Publishers;
-use crate::wanted::{Order, Wanted};
-use iodyno_msglog::protocol::ServerError;
+use crate::wanted::Selection;
+use iodyno_msglog::protocol::{End, ServerError, Start};
 use iodyno_msglog::storage::Buffer;
 use iodyno_msglog::{Damage, Layout, Log, Persisted, Storage};
 use iodyno_nbd::stream::Stream;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Entries of a connection's list of messages to be acknowledged. Beyond it, its last entries are merged.
 const ACKS_MAX: usize = 1024;
@@ -36,9 +40,9 @@ pub(crate) enum Task {
     /// Send this frame.
     Frame(Vec<u8>),
     /// Stream messages.
-    Read(Order),
+    Read(Start, End, Selection),
     /// Send the current values.
-    Query(Wanted),
+    Query(Selection),
     /// Send the server's state.
     Status,
 }
@@ -57,9 +61,13 @@ pub(crate) enum Ending {
 /// A connection, as other threads see it.
 pub(crate) struct Inbox {
     pub(crate) stream: Arc<Stream>,
+    /// Of a Unix socket.
+    pub(crate) is_local: bool,
     /// Its writer waits here.
     pub(crate) wake: Arc<Condvar>,
     pub(crate) tasks: VecDeque<Task>,
+    /// Bytes of the texts of tasks.
+    pub(crate) task_bytes: usize,
     /// Numbers of appended messages, with their sequences: each is acknowledged when it is persisted.
     pub(crate) acks: VecDeque<(u64, u64)>,
     /// Its writer waits for messages to be persisted.
@@ -68,15 +76,31 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(crate) fn new(stream: Arc<Stream>) -> Self {
+    pub(crate) fn new(stream: Arc<Stream>, is_local: bool) -> Self {
         Self {
             stream,
+            is_local,
             wake: Arc::default(),
             tasks: VecDeque::new(),
+            task_bytes: 0,
             acks: VecDeque::new(),
             follows: false,
             ending: None,
         }
+    }
+
+    /// The next task, which is taken.
+    pub(crate) fn take_task(&mut self) -> Option<Task> {
+        let task = self.tasks.pop_front();
+        if let Some(Task::Read(_, _, selection) | Task::Query(selection)) = &task {
+            self.task_bytes -= selection.bytes();
+        }
+        task
+    }
+
+    /// Nothing more is taken of the client.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.ending, Some(Ending::Gone | Ending::Error(_)))
     }
 
     /// The client is to know when this message is persisted, and with it all before.
@@ -127,6 +151,8 @@ pub(crate) struct Shared {
     pub(crate) time_ns: u64,
     /// Why nothing more is persisted.
     pub(crate) failure: Option<String>,
+    /// No more connections are taken.
+    pub(crate) is_stopping: bool,
     /// The committer ends when nothing waits.
     pub(crate) is_ending: bool,
 }
@@ -140,6 +166,13 @@ pub(crate) struct Core {
     /// Places that were found damaged, and are skipped.
     pub(crate) damages: Vec<Damage>,
     shared: Mutex<Shared>,
+    /// What clients hold beyond what each has of its own.
+    pub(crate) memory: Memory,
+    /// Where costly scans pass.
+    pub(crate) gate: Gate,
+    pub(crate) handshakes: Arc<Handshakes>,
+    /// [`iodyno_msglog::State::superseded_bytes`].
+    pub(crate) superseded_bytes: AtomicU64,
     /// Counts the streams that read the target ahead.
     pub(crate) readers: Arc<()>,
     /// The committer waits here.
@@ -164,7 +197,11 @@ impl Core {
             limits,
             durability,
             damages,
+            superseded_bytes: AtomicU64::new(shared.log.state().superseded_bytes()),
             shared: Mutex::new(shared),
+            memory: Memory::new(limits.memory_bytes),
+            gate: Gate::new(),
+            handshakes: Arc::new(Handshakes::new(limits.handshakes)),
             readers: Arc::default(),
             work: Condvar::new(),
             space: Condvar::new(),
@@ -175,6 +212,16 @@ impl Core {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Waits at a condition, for a time.
+pub(crate) fn wait_for<'a>(
+    at: &Condvar,
+    shared: MutexGuard<'a, Shared>,
+    time: Duration,
+) -> (MutexGuard<'a, Shared>, bool) {
+    let waited = at.wait_timeout(shared, time).unwrap_or_else(PoisonError::into_inner);
+    (waited.0, waited.1.timed_out())
 }
 
 /// Waits at a condition.
@@ -191,7 +238,8 @@ impl Shared {
     }
 
     /// Passes on what has become durable, and keeps the latest of it.
-    pub(crate) fn take_persisted(&mut self, chunks_max: usize) -> bool {
+    pub(crate) fn take_persisted(&mut self, core: &Core) -> bool {
+        let chunks_max = core.limits.recent_chunks(&core.layout);
         let mut is_any = false;
         while let Some(Persisted { header, buffer }) = self.log.next_persisted() {
             self.recent.push_back((header.position, buffer));
@@ -202,6 +250,7 @@ impl Shared {
             }
             is_any = true;
         }
+        core.superseded_bytes.store(self.log.state().superseded_bytes(), Ordering::Relaxed);
         is_any
     }
 

@@ -1,13 +1,19 @@
 //! A stream of messages: reads the log by a cursor of its own, from the latest chunks in memory or from the target, and
-//! encodes what was requested. It waits for nothing, and holds nothing of what its client has not taken yet but one buffer.
+//! encodes what was requested. It waits for nothing, leaves after a slice of work, and holds nothing of what its client has not
+//! taken yet but one buffer.
 
+use crate::memory::Charge;
 use crate::read_ahead::{Permit, ReadingThreads};
 use crate::shared::{Core, Shared};
+use crate::slice::Slice;
 use crate::wanted::{Order, Wanted};
 use iodyno_msglog::chunk::Invalid;
 use iodyno_msglog::protocol::{End, ErrorCode, Reply, ServerError, Start};
 use iodyno_msglog::{Chunk, SegmentReader, Storage};
 use std::sync::Arc;
+
+/// Bytes of the log that are looked at by one step.
+const STEP_BYTES: u64 = 64;
 
 /// How far a stream came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +31,7 @@ pub(crate) struct Cursor<'a> {
     storage: &'a Arc<dyn Storage>,
     wanted: Wanted,
     /// Its memory and its threads are taken where they are needed, and given back when it has come to the end.
-    reader: Option<SegmentReader<'a>>,
+    reader: Option<(SegmentReader<'a>, Option<Charge>)>,
     /// Place of the next chunk.
     position: u64,
     /// Number of the next message.
@@ -105,13 +111,19 @@ impl<'a> Cursor<'a> {
         self.end.map_or(self.next, |end| end.min(self.next))
     }
 
-    /// Encodes messages, until about `bytes_max` are there, or there are no more.
+    /// Gives back what it reads with: its client takes nothing.
+    pub(crate) fn rest(&mut self) {
+        self.reader = None;
+    }
+
+    /// Encodes messages, until about `bytes_max` are there, there are no more, or a slice of work is done.
     pub(crate) fn advance(
         &mut self,
         core: &Core,
         out: &mut Vec<u8>,
-        bytes_max: usize,
+        slice: &mut Slice<'_>,
     ) -> Result<Progress, ServerError> {
+        let bytes_max = core.limits.send_bytes;
         loop {
             if self.end.is_some_and(|end| self.next >= end) {
                 return Ok(Progress::Ended);
@@ -131,39 +143,65 @@ impl<'a> Cursor<'a> {
             }
             let recent = shared.recent(self.position);
             drop(shared);
-            if let Some(buffer) = recent {
+            let goes_on = if let Some(buffer) = recent {
                 let chunk = Chunk::parse((*buffer).as_ref(), core.layout.log_id, self.position);
                 match chunk {
-                    Ok(chunk) => self.take(core, &chunk, out)?,
+                    Ok(chunk) => self.take(core, &chunk, out, slice)?,
                     Err(invalid) => return Err(self.unreadable(core, &invalid)),
                 }
-                continue;
+            } else {
+                self.read(core, durable, out, slice)?
+            };
+            if !goes_on {
+                return Ok(Progress::More);
             }
-            self.read(core, durable, out)?;
         }
     }
 
-    /// Takes the next chunk from the target.
-    fn read(&mut self, core: &Core, durable: u64, out: &mut Vec<u8>) -> Result<(), ServerError> {
-        let mut reader = self.reader.take().unwrap_or_else(|| {
-            let permit = Permit::of(&core.readers, core.limits.readers_ahead);
-            let ahead = permit.and_then(|it| ReadingThreads::with_permit(self.storage, it.into()));
-            SegmentReader::new(&**self.storage, core.layout).with_ahead(ahead)
-        });
+    /// What it reads with: ahead where there are threads and memory for that, or else by single reads, which are small where there
+    /// is no memory at all.
+    fn reader(&self, core: &Core) -> (SegmentReader<'a>, Option<Charge>) {
+        let readers = &core.memory.readers;
+        let ahead_bytes = SegmentReader::memory_bytes(&core.layout, true);
+        let ahead = Permit::of(&core.readers, core.limits.readers_ahead)
+            .and_then(|permit| Some((permit, readers.take(ahead_bytes)?)))
+            .and_then(|(permit, charge)| {
+                let threads = ReadingThreads::with_permit(self.storage, permit.into())?;
+                Some((threads, charge))
+            });
+        if let Some((threads, charge)) = ahead {
+            let reader = SegmentReader::new(&**self.storage, core.layout);
+            return (reader.with_ahead(Some(threads)), Some(charge));
+        }
+        match readers.take(SegmentReader::memory_bytes(&core.layout, false)) {
+            Some(charge) => (SegmentReader::new(&**self.storage, core.layout), Some(charge)),
+            None => (SegmentReader::with_small_reads(&**self.storage, core.layout), None),
+        }
+    }
+
+    /// Takes the next chunk from the target. False: the slice is over.
+    fn read(
+        &mut self,
+        core: &Core,
+        durable: u64,
+        out: &mut Vec<u8>,
+        slice: &mut Slice<'_>,
+    ) -> Result<bool, ServerError> {
+        let (mut reader, charge) = self.reader.take().unwrap_or_else(|| self.reader(core));
         reader.ends_at(durable);
         let mut result = match reader.chunk(self.position) {
-            Ok(chunk) => Ok(self.take(core, &chunk, out)),
+            Ok(chunk) => Ok(self.take(core, &chunk, out, slice)),
             Err(invalid) => Err(invalid),
         };
         if result.is_err() {
             // What was read before may be older than what is there now.
             reader.forget();
             result = match reader.chunk(self.position) {
-                Ok(chunk) => Ok(self.take(core, &chunk, out)),
+                Ok(chunk) => Ok(self.take(core, &chunk, out, slice)),
                 Err(invalid) => Err(invalid),
             };
         }
-        self.reader = Some(reader);
+        self.reader = Some((reader, charge));
         match result {
             Ok(taken) => taken,
             Err(invalid) => {
@@ -179,7 +217,7 @@ impl<'a> Cursor<'a> {
                 match damage {
                     Some(damage) => {
                         self.position = damage.position + damage.length_bytes;
-                        Ok(())
+                        Ok(true)
                     }
                     None => Err(self.unreadable(core, &invalid)),
                 }
@@ -193,14 +231,17 @@ impl<'a> Cursor<'a> {
         ServerError::new(ErrorCode::Target, self.next, words)
     }
 
-    /// Encodes what is wanted of a chunk.
+    /// Encodes what is wanted of a chunk. False: the slice is over, and there may be more in it.
     fn take(
         &mut self,
         core: &Core,
         chunk: &Chunk<'_>,
         out: &mut Vec<u8>,
-    ) -> Result<(), ServerError> {
+        slice: &mut Slice<'_>,
+    ) -> Result<bool, ServerError> {
+        let Ok(_pass) = slice.next() else { return Ok(false) };
         let header = &chunk.header;
+        slice.spends(u64::from(header.used_bytes) / STEP_BYTES);
         if self.checks_first && header.messages > 0 {
             self.checks_first = false;
             let is_damaged = core.damages.iter().any(|damage| {
@@ -216,13 +257,22 @@ impl<'a> Cursor<'a> {
                 let is_in_range = number >= self.next
                     && message.time_ns >= self.from_ns
                     && self.end.is_none_or(|end| number < end);
-                if is_in_range && self.wanted.matches(number, &message) {
+                if !is_in_range {
+                    continue;
+                }
+                let mut steps = 0;
+                if self.wanted.matches(number, &message, &mut steps)? {
                     Reply::Message { number, message }.encode(out);
+                }
+                if steps > 0 && slice.spends(steps) && number + 1 < after {
+                    // It goes on with the next one.
+                    self.next = number + 1;
+                    return Ok(false);
                 }
             }
         }
         self.next = self.next.max(after);
         self.position = core.layout.after(header);
-        Ok(())
+        Ok(true)
     }
 }

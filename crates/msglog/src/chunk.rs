@@ -29,7 +29,9 @@ pub const CHUNK_HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 4] = *b"IMC1";
 const FLAG_LAST_OF_SEGMENT: u32 = 1;
 /// Places and numbers of messages are below: no log comes so far.
-const COUNT_END: u64 = 1 << 62;
+pub(crate) const COUNT_END: u64 = 1 << 62;
+/// Epochs are below: no log is opened so often.
+pub(crate) const EPOCH_END: u32 = 1 << 31;
 /// The checksum covers all that follows it.
 const CHECKED_FROM: usize = 8;
 
@@ -124,7 +126,7 @@ impl ChunkHeader {
             && header.position < COUNT_END
             && header.first_message < COUNT_END
             && header.durable_position <= header.position
-            && header.epoch < u32::MAX;
+            && header.epoch < EPOCH_END;
         can_be.then_some(header)
     }
 }

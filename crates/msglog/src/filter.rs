@@ -5,12 +5,15 @@
 mod evaluate;
 mod number;
 mod parse;
+mod pattern;
 
 use crate::message::Message;
+use core::cell::Cell;
 use core::fmt::{self, Display, Formatter};
 use core::str::FromStr;
 use iodyno_catalog::Problem;
 use number::Number;
+use pattern::Pattern;
 use thiserror::Error;
 
 /// The longest filter, bytes.
@@ -60,9 +63,61 @@ impl Filter {
 
     /// Whether a message with this number matches. The body is parsed if a path is looked at, once.
     pub fn matches(&self, number: u64, message: &Message<'_>) -> bool {
-        evaluate::holds(&self.condition, number, message)
+        evaluate::holds(&self.condition, number, message, &Effort::new(u64::MAX))
+    }
+
+    /// The same, if that takes no more than an effort.
+    ///
+    /// # Errors
+    /// It takes more.
+    pub fn matches_within(
+        &self,
+        number: u64,
+        message: &Message<'_>,
+        effort: &Effort,
+    ) -> Result<bool, TooCostly> {
+        let holds = evaluate::holds(&self.condition, number, message, effort);
+        if effort.left() == 0 { Err(TooCostly) } else { Ok(holds) }
+    }
+
+    /// Bytes of memory that it takes; estimated.
+    pub fn memory_bytes(&self) -> usize {
+        self.condition.memory_bytes()
     }
 }
+
+/// Bytes of memory for each byte of a filter's text, at most; also while it is parsed.
+pub const FILTER_MEMORY_FACTOR: usize = 64;
+
+/// Steps that evaluations may take: about one for a condition, for an element of an array, and for each few bytes that are looked
+/// at. A million take some milliseconds.
+#[derive(Debug)]
+pub struct Effort {
+    left: Cell<u64>,
+}
+
+impl Effort {
+    /// So many steps.
+    pub fn new(steps: u64) -> Self {
+        Self { left: Cell::new(steps) }
+    }
+
+    /// Steps that are left. 0: something took more.
+    pub fn left(&self) -> u64 {
+        self.left.get()
+    }
+
+    fn spend(&self, steps: usize) -> Result<(), TooCostly> {
+        let left = self.left.get().saturating_sub(steps as u64);
+        self.left.set(left);
+        if left == 0 { Err(TooCostly) } else { Ok(()) }
+    }
+}
+
+/// A filter takes more steps for a message than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the filter takes too long for a message: use fewer conditions on large fields")]
+pub struct TooCostly;
 
 impl FromStr for Filter {
     type Err = FilterError;
@@ -81,7 +136,7 @@ enum Condition {
     Compare(Operand, Comparison, Operand),
     In(Operand, Vec<Literal>),
     Between(Operand, Operand, Operand),
-    Like(Operand, Vec<PatternPart>),
+    Like(Operand, Pattern),
     IsNull(Operand),
 }
 
@@ -114,6 +169,25 @@ impl Condition {
                 join(parts)
             }
         }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let parts = |parts: &Vec<Self>| parts.iter().map(Self::memory_bytes).sum::<usize>();
+        size_of::<Self>()
+            + match self {
+                Self::Any(all) | Self::All(all) => parts(all),
+                Self::Not(inner) => inner.memory_bytes() + 16,
+                Self::Compare(left, _, right) => left.memory_bytes() + right.memory_bytes(),
+                Self::In(left, list) => {
+                    let list = list.iter().map(|it| size_of::<Literal>() + it.memory_bytes());
+                    left.memory_bytes() + list.sum::<usize>()
+                }
+                Self::Between(left, low, high) => {
+                    left.memory_bytes() + low.memory_bytes() + high.memory_bytes()
+                }
+                Self::Like(left, pattern) => left.memory_bytes() + pattern.memory_bytes(),
+                Self::IsNull(left) => left.memory_bytes(),
+            }
     }
 
     /// Parentheses are needed around it within AND, or behind NOT.
@@ -155,6 +229,18 @@ enum Operand {
     Header(Header),
     Path(Vec<Step>),
     Literal(Literal),
+}
+
+impl Operand {
+    /// Bytes on the heap, as those of all parts.
+    fn memory_bytes(&self) -> usize {
+        let of_step = |it: &Step| size_of::<Step>() + it.name.len() + 16;
+        match self {
+            Self::Header(_) => 0,
+            Self::Path(steps) => steps.iter().map(of_step).sum(),
+            Self::Literal(literal) => literal.memory_bytes(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,13 +288,10 @@ enum Literal {
     Bool(bool),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PatternPart {
-    /// `%`: any characters, or none.
-    Some,
-    /// `_`: one character.
-    One,
-    Character(char),
+impl Literal {
+    fn memory_bytes(&self) -> usize {
+        if let Self::Text(text) = self { text.len() + 16 } else { 0 }
+    }
 }
 
 /// Whether a name in a path needs no quotes if all its characters are such.
@@ -257,8 +340,7 @@ impl Display for Condition {
             }
             Self::Between(left, low, high) => write!(f, "{left} BETWEEN {low} AND {high}"),
             Self::Like(left, pattern) => {
-                let text: String = pattern.iter().map(ToString::to_string).collect();
-                write!(f, "{left} LIKE {}", Quoted(&text))
+                write!(f, "{left} LIKE {}", Quoted(&pattern.to_string()))
             }
             Self::IsNull(left) => write!(f, "{left} IS NULL"),
         }
@@ -295,17 +377,6 @@ impl Display for Literal {
             Self::Text(text) => Quoted(text).fmt(f),
             Self::Number(number) => number.fmt(f),
             Self::Bool(value) => value.fmt(f),
-        }
-    }
-}
-
-impl Display for PatternPart {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Some => f.write_str("%"),
-            Self::One => f.write_str("_"),
-            Self::Character(c @ ('%' | '_' | '\\')) => write!(f, "\\{c}"),
-            Self::Character(c) => c.fmt(f),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! A *position* counts the log's bytes since it was made, and never falls. Its segment is the position divided by the
 //! segment's size; segment `n` lies in slot `n` modulo the number of slots.
 
-use crate::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
+use crate::chunk::{CHUNK_HEADER_BYTES, COUNT_END, ChunkHeader, EPOCH_END};
 use thiserror::Error;
 
 /// Bytes before the first slot: the description, and its copy in the second half.
@@ -200,6 +200,7 @@ impl Layout {
             return None;
         }
         let layout = Self::new(word(12)?, word(20)?, word(28)?, half(36)?, half(40)?).ok()?;
-        Some((layout, EpochStart { epoch: half(44)?, position: word(48)? }))
+        let start = EpochStart { epoch: half(44)?, position: word(48)? };
+        (start.epoch < EPOCH_END && start.position < COUNT_END).then_some((layout, start))
     }
 }

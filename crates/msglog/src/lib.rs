@@ -21,7 +21,7 @@ pub mod storage;
 
 pub use chunk::{Chunk, ChunkHeader};
 pub use commit::{Commit, CommitRule, Durability};
-pub use filter::{Filter, FilterError};
+pub use filter::{Effort, Filter, FilterError, TooCostly};
 pub use layout::Layout;
 pub use load::{LoadOfTarget, LoadShape, LogSource};
 pub use log::{Action, AppendError, Log, LogOptions, Persisted};

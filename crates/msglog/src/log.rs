@@ -1,7 +1,7 @@
 //! The log as it is written: appends fill chunks, [`Log::next_action`] says what to write and flush, and what has become
 //! durable is passed on in order. A state machine: it does no I/O and reads no clock. `recovery.rs` opens one.
 
-use crate::chunk::{CHUNK_HEADER_BYTES, Chunk, ChunkHeader};
+use crate::chunk::{CHUNK_HEADER_BYTES, COUNT_END, Chunk, ChunkHeader};
 use crate::commit::{Commit, CommitRule, Durability, Step, Waiting};
 use crate::layout::Layout;
 use crate::message::{Message, MessageKind, RecordError};
@@ -366,6 +366,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
             }
             if self.closed.len() >= self.options.queue_chunks_max {
                 return Err(AppendError::Busy);
+            }
+            if self.tail.position.max(self.tail.next_message) >= COUNT_END {
+                return Err(self.full());
             }
             let segment = self.layout.segment(self.tail.position);
             if segment == self.next_segment {

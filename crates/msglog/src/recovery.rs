@@ -277,8 +277,8 @@ pub fn replay(
         // All that was published before this chunk is older than what is in it.
         ReplayFrom::TimeNs(time_ns) => head.time_ns < time_ns,
     };
-    // The last segment that begins before it.
-    let heads = heads.of_segments.range(oldest..=last).rev();
+    // The last segment that begins before it. Chunks that never were of one log may leave none.
+    let heads = heads.of_segments.iter().rev().filter(|it| (oldest..=last).contains(it.0));
     let first = heads.filter(|(_, head)| is_before(head)).map(|(&segment, _)| segment).next();
     let first = first.unwrap_or(oldest);
     let end = scan_segments(&mut reader, first..=newest, Some(evidence), |chunk, _| visit(chunk));

@@ -26,6 +26,8 @@ const SEARCH_ALL_BYTES: u64 = 4 << 30;
 pub struct SegmentReader<'a> {
     storage: &'a dyn Storage,
     layout: Layout,
+    /// Bytes of a read: a power of two, and a chunk at least.
+    read_bytes: usize,
     /// Space for the end of one read, and then for a whole one: a chunk may lie in both.
     buffer: Box<dyn Buffer>,
     /// What the buffer holds: where in it, offset on the target, and bytes.
@@ -64,28 +66,49 @@ impl fmt::Debug for SegmentReader<'_> {
     }
 }
 
+/// The smallest read, bytes.
+fn small_read_bytes(layout: &Layout) -> usize {
+    (layout.chunk_bytes as usize).next_power_of_two()
+}
+
 /// Bytes of a read, and of the space before it for the beginning of a chunk: a buffer of both is a huge page, and the read
-/// has one half of it. A power of two, and a chunk at least.
-fn read_bytes(layout: &Layout) -> usize {
-    READ_BYTES.max((layout.chunk_bytes as usize).next_power_of_two())
+/// has one half of it.
+fn large_read_bytes(layout: &Layout) -> usize {
+    READ_BYTES.max(small_read_bytes(layout))
 }
 
 /// Reads that are under way ahead.
-fn reads_ahead(layout: &Layout) -> usize {
-    (AHEAD_BYTES / read_bytes(layout)).clamp(1, READS_AHEAD)
+fn reads_ahead(read_bytes: usize) -> usize {
+    (AHEAD_BYTES / read_bytes).clamp(1, READS_AHEAD)
 }
 
-fn buffer_of(storage: &dyn Storage, layout: &Layout) -> Box<dyn Buffer> {
-    storage.buffer(2 * read_bytes(layout))
+fn buffer_of(storage: &dyn Storage, read_bytes: usize) -> Box<dyn Buffer> {
+    storage.buffer(2 * read_bytes)
 }
 
 impl<'a> SegmentReader<'a> {
     /// For the log of that layout.
     pub fn new(storage: &'a dyn Storage, layout: Layout) -> Self {
+        Self::with_reads(storage, layout, large_read_bytes(&layout))
+    }
+
+    /// The same with the least memory: that of two chunks.
+    pub fn with_small_reads(storage: &'a dyn Storage, layout: Layout) -> Self {
+        Self::with_reads(storage, layout, small_read_bytes(&layout))
+    }
+
+    /// Bytes of memory that one has which reads ahead, or not.
+    pub fn memory_bytes(layout: &Layout, ahead: bool) -> usize {
+        let read_bytes = large_read_bytes(layout);
+        2 * read_bytes * if ahead { 1 + reads_ahead(read_bytes) } else { 1 }
+    }
+
+    fn with_reads(storage: &'a dyn Storage, layout: Layout, read_bytes: usize) -> Self {
         Self {
             storage,
             layout,
-            buffer: buffer_of(storage, &layout),
+            read_bytes,
+            buffer: buffer_of(storage, read_bytes),
             from: 0,
             held: (0, 0),
             failed: None,
@@ -184,7 +207,7 @@ impl<'a> SegmentReader<'a> {
         let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
         let is_begun = self.failed.is_none() && (held_at..held_end).contains(&offset_bytes);
         let mut tail = if is_begun { (held_end - offset_bytes) as usize } else { 0 };
-        let read_bytes = read_bytes(&layout);
+        let read_bytes = self.read_bytes;
         // The read follows its space.
         let space = read_bytes;
         let Some(ahead) = &mut self.ahead else { return false };
@@ -200,14 +223,15 @@ impl<'a> SegmentReader<'a> {
             ahead.next = position;
             tail = 0;
         }
-        while ahead.begun.len() < reads_ahead(&layout) {
+        while ahead.begun.len() < reads_ahead(self.read_bytes) {
             let at = ahead.next;
             let to_boundary = read_bytes - layout.offset_bytes(at) as usize % read_bytes;
             let bytes = layout.left_in_segment(at).min(to_boundary as u64) as usize;
             if at + bytes as u64 > ahead.range.end {
                 break;
             }
-            let buffer = ahead.free.pop().unwrap_or_else(|| buffer_of(self.storage, &layout));
+            let buffer =
+                ahead.free.pop().unwrap_or_else(|| buffer_of(self.storage, self.read_bytes));
             ahead.reads.begin(layout.offset_bytes(at), bytes, buffer, space);
             ahead.begun.push_back((at, bytes));
             ahead.next = at + bytes as u64;
@@ -312,9 +336,10 @@ impl<'a> SegmentReader<'a> {
         let layout = self.layout;
         let Some(ahead) = &mut self.ahead else { return };
         let bytes = layout.segment_bytes.min(bytes) as usize;
-        while *begun < layout.slots() && ahead.begun.len() < reads_ahead(&layout) {
+        while *begun < layout.slots() && ahead.begun.len() < reads_ahead(self.read_bytes) {
             let at = layout.segment_start(*begun);
-            let buffer = ahead.free.pop().unwrap_or_else(|| buffer_of(self.storage, &layout));
+            let buffer =
+                ahead.free.pop().unwrap_or_else(|| buffer_of(self.storage, self.read_bytes));
             ahead.reads.begin(layout.offset_bytes(at), bytes, buffer, 0);
             ahead.begun.push_back((at, bytes));
             *begun += 1;

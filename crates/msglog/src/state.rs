@@ -35,12 +35,23 @@ pub struct Publisher {
 }
 
 /// See the file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
     topics: BTreeMap<Box<str>, Values>,
     publishers: HashMap<u64, Publisher>,
     value_bytes: u64,
+    superseded_bytes: u64,
 }
+
+/// What was there before does not count.
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { topics, publishers, value_bytes, superseded_bytes: _ } = self;
+        (topics, publishers, value_bytes) == (&other.topics, &other.publishers, &other.value_bytes)
+    }
+}
+
+impl Eq for State {}
 
 /// Bytes that a value takes in the log, once more: see [`State::value_bytes`].
 fn stored_bytes(topic: &str, key: &[u8], body: &[u8]) -> u64 {
@@ -61,8 +72,11 @@ impl State {
                     self.topics.insert(record.topic.into(), Values::default());
                 }
                 let Some(values) = self.topics.get_mut(record.topic) else { return };
-                if let Some(old) = values.insert(record.key, value) {
-                    self.value_bytes -= stored_bytes(record.topic, record.key, &old.body);
+                let old = values.insert(record.key, value, &mut self.superseded_bytes);
+                if let Some(old) = old {
+                    let old_bytes = stored_bytes(record.topic, record.key, &old.body);
+                    self.value_bytes -= old_bytes;
+                    self.superseded_bytes += old_bytes;
                 }
             }
             MessageKind::Delete => self.remove(record.topic, record.key),
@@ -88,8 +102,10 @@ impl State {
 
     fn remove(&mut self, topic: &str, key: &[u8]) {
         let Some(values) = self.topics.get_mut(topic) else { return };
-        if let Some(old) = values.remove(key) {
-            self.value_bytes -= stored_bytes(topic, key, &old.body);
+        if let Some(old) = values.remove(key, &mut self.superseded_bytes) {
+            let old_bytes = stored_bytes(topic, key, &old.body);
+            self.value_bytes -= old_bytes;
+            self.superseded_bytes += old_bytes;
         }
         if values.is_empty() {
             self.topics.remove(topic);
@@ -131,6 +147,12 @@ impl State {
     /// the log's server limits them to a quarter of a segment.
     pub fn value_bytes(&self) -> u64 {
         self.value_bytes
+    }
+
+    /// Bytes of values that others took the place of, and of leaves that were copied for that, since this was made: never less than
+    /// before. Leaves that were kept at some time hold no more memory of their own than what has been added since.
+    pub fn superseded_bytes(&self) -> u64 {
+        self.superseded_bytes
     }
 
     /// A publisher by its number.

@@ -1,8 +1,8 @@
 //! The filter language: the examples of its page, its errors, and a second evaluator on generated filters and bodies.
 //! `IODYNO_FILTER_CASES` says how many; a case is replayed by its seed.
 
-use iodyno_msglog::filter::{FILTER_BYTES_MAX, FILTER_NESTING_MAX};
-use iodyno_msglog::{Filter, Message, MessageKind};
+use iodyno_msglog::filter::{FILTER_BYTES_MAX, FILTER_MEMORY_FACTOR, FILTER_NESTING_MAX};
+use iodyno_msglog::{Effort, Filter, Message, MessageKind, TooCostly};
 use iodyno_units::rng::{Generator, below, stream};
 use std::cmp::Ordering;
 
@@ -129,6 +129,76 @@ fn long_and_deep_filters_are_refused_and_others_work() {
     assert!(!matches(&format!("/a LIKE '{}b'", "%a".repeat(50)), &body));
     let many = format!(r#"{{"a": [{}], "b": [{0}]}}"#, vec!["1"; 50_000].join(","));
     assert!(!matches("/a > /b OR /a < /b", &many));
+}
+
+/// LIKE by backtracking: short, and slow.
+fn is_like(pattern: &[char], text: &[char]) -> bool {
+    match (pattern, text) {
+        ([], []) => true,
+        (['%', rest @ ..], _) => (0..=text.len()).any(|i| is_like(rest, &text[i..])),
+        (['_', pattern @ ..], [_, text @ ..]) => is_like(pattern, text),
+        (['\\', c, pattern @ ..], [d, text @ ..]) if c == d => is_like(pattern, text),
+        (['\\', ..], _) => false,
+        ([c, pattern @ ..], [d, text @ ..]) if c == d => is_like(pattern, text),
+        _ => false,
+    }
+}
+
+#[test]
+fn patterns_match_as_backtracking_does() {
+    let rng = &mut stream(1, "patterns", 0);
+    let mut seen = [0; 2];
+    for _ in 0..cases() * 10 {
+        let text: String = (0..below(rng, 9)).map(|_| pick(rng, &['a', 'b', 'ä'])).collect();
+        let part = |rng: &mut Generator| pick(rng, &["a", "b", "ä", "_", "_", "%", "%", "\\a"]);
+        let pattern: String = (0..below(rng, 8)).map(|_| part(rng)).collect();
+        let filter = Filter::parse(&format!("/a LIKE '{pattern}'")).unwrap();
+        let chars = |text: &str| text.chars().collect::<Vec<_>>();
+        let expected = is_like(&chars(&pattern), &chars(&text));
+        let body = format!(r#"{{"a": "{text}"}}"#);
+        let found = filter.matches(NUMBER, &message(body.as_bytes()));
+        assert_eq!(found, expected, "{pattern} and {text}");
+        assert_eq!(Filter::parse(&filter.to_string()).unwrap(), filter);
+        seen[usize::from(expected)] += 1;
+    }
+    assert!(seen.iter().all(|n| *n > cases()), "{seen:?}");
+}
+
+/// What a filter may cost is known before: its own length and the body's decide, not their product, or it is ended.
+#[test]
+fn what_filters_cost_is_bounded() {
+    let a = |n: usize| "a".repeat(n);
+    let body = format!(r#"{{"a": "{}", "b": [{}]}}"#, a(65_000), vec!["1"; 30_000].join(","));
+    let steps = |filter: &str, most: u64| {
+        let effort = Effort::new(most);
+        let filter = Filter::parse(filter).unwrap_or_else(|e| panic!("{e}"));
+        assert!(filter.memory_bytes() < FILTER_MEMORY_FACTOR * filter.to_string().len() + 1000);
+        let result = filter.matches_within(NUMBER, &message(body.as_bytes()), &effort);
+        (result, most - effort.left())
+    };
+    let linear = 10 * body.len() as u64;
+    for filter in [
+        format!("/a LIKE '%{}b%'", a(32_000)),
+        format!("/a LIKE '{}b'", "%a".repeat(30_000)),
+        format!("/a LIKE '%{}'", "_%".repeat(30_000)),
+        format!("/a LIKE '{}b'", "_".repeat(64_000)),
+        format!("/b IN ({})", "2,".repeat(4) + "2"),
+    ] {
+        let (result, steps) = steps(&filter, u64::MAX - 1);
+        assert!(result.is_ok() && steps < linear, "{steps} of {linear}: {}", &filter[..40]);
+    }
+    for filter in [
+        format!("/a LIKE '%{}_{}b%'", a(16_001), a(15_999)),
+        format!("/b IN ({}2)", "2,".repeat(30_000)),
+        vec!["/a LIKE '%b%'"; 3000].join(" OR "),
+    ] {
+        assert_eq!(steps(&filter, 50 * linear), (Err(TooCostly), 50 * linear), "{}", &filter[..40]);
+    }
+    for dense in ["/a".repeat(32_000) + "=1", format!("/a LIKE '{}'", "_%".repeat(32_000))] {
+        let filter = Filter::parse(&dense).unwrap();
+        assert!(filter.memory_bytes() > 20 * dense.len(), "{}", filter.memory_bytes());
+        assert!(filter.memory_bytes() < FILTER_MEMORY_FACTOR * dense.len());
+    }
 }
 
 #[test]

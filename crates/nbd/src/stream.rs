@@ -3,6 +3,7 @@
 use crate::server::Endpoint;
 use crate::syscalls::{self, Span};
 use crate::tls::{ClientTls, ServerTls, TlsStream};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -83,24 +84,32 @@ impl Stream {
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline; the socket or TLS failed.
     pub fn send(&self, bytes: &[u8], deadline: Option<Instant>) -> io::Result<()> {
-        self.send_until(bytes, || deadline)
+        self.send_until(bytes, || deadline, &mut |_| false)
     }
 
-    /// Sends all bytes, and waits as long as the other end takes some of them within `patience`.
+    /// Sends all bytes, and waits for the other end to take them. Each time that it took none for `every`, `goes_on` decides:
+    /// it is given for how long it has taken none.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] where it took none for so long; the socket or TLS failed.
-    pub fn send_unless_stalled(&self, bytes: &[u8], patience: Duration) -> io::Result<()> {
-        self.send_until(bytes, || Instant::now().checked_add(patience))
+    /// [`io::ErrorKind::TimedOut`] where `goes_on` says no; the socket or TLS failed.
+    pub fn send_while(
+        &self,
+        bytes: &[u8],
+        every: Duration,
+        goes_on: &mut dyn FnMut(Duration) -> bool,
+    ) -> io::Result<()> {
+        self.send_until(bytes, || Instant::now().checked_add(every), goes_on)
     }
 
-    /// `deadline` is that of the next wait.
+    /// `deadline` is that of the next wait; at a deadline `goes_on` decides.
     fn send_until(
         &self,
         mut bytes: &[u8],
         deadline: impl Fn() -> Option<Instant>,
+        goes_on: &mut dyn FnMut(Duration) -> bool,
     ) -> io::Result<()> {
         let fd = self.socket.as_fd();
+        let mut stalled_since = None;
         loop {
             let is_sent = match &self.tls {
                 None => {
@@ -124,10 +133,23 @@ impl Stream {
             if is_sent {
                 return Ok(());
             }
-            if syscalls::wait(fd, false, true, None, deadline())?.nothing() {
+            let since = *stalled_since.get_or_insert_with(Instant::now);
+            if !syscalls::wait(fd, false, true, None, deadline())?.nothing() {
+                stalled_since = None;
+            } else if !goes_on(since.elapsed()) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }
+    }
+
+    /// Whether the other end has closed both directions, or the socket failed. Over TCP, one that has closed and one that only
+    /// sends no more look the same until something is sent.
+    pub fn is_gone(&self) -> bool {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::empty())];
+        let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let polled = poll(&mut fds, Some(&no_wait));
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        polled.is_ok() && fds[0].revents().intersects(gone)
     }
 
     /// Tells the other end that nothing more is sent; what it sends is still received.

@@ -29,7 +29,8 @@ pub enum LogCommand {
     Create(LogCreate),
     /// Read a log, and say what is there: where it ends, and what is damaged. Writes nothing.
     Check(LogCheck),
-    /// Serve a log to publishers and subscribers.
+    /// Serve a log to publishers and subscribers. SIGTERM or Ctrl-C end it within 2 s and the time of the last write; it ends by
+    /// itself, with exit code 4, when its target fails.
     Serve(Box<LogServe>),
     /// Publish messages: the arguments, or the lines of standard input. Ends when all of them are persisted.
     Publish(LogPublish),
@@ -107,6 +108,10 @@ pub struct LogServe {
     /// subscriber goes on by its bookmark.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "5m")]
     pub stall: u64,
+    /// Memory that clients may hold together, beyond half a MiB and three chunks for each: large requests, filters, values that
+    /// snapshots keep, and what is read ahead. A client for which there is none is served slower, or told so.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
+    pub memory: u64,
     /// Serve a log of which parts are damaged: what they held is left out.
     #[arg(long)]
     pub accept_damage: bool,

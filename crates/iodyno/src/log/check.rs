@@ -51,9 +51,11 @@ pub(super) fn describe(text: &mut String, found: &Found) {
     let tail = &recovered.tail;
     let messages = match found.first_message {
         None => "no messages".to_owned(),
+        Some(first) if recovered.messages == 1 => format!("1 message: {first}"),
         Some(first) => {
             let count = counted(recovered.messages, "message");
-            format!("{count}: {first} to {}", tail.next_message - 1)
+            let last = tail.next_message.saturating_sub(1);
+            format!("{count}: {first} to {last}")
         }
     };
     let chunks = counted(recovered.chunks, "chunk");

@@ -89,9 +89,9 @@ pub(super) fn query(flags: &LogQuery) -> Result<ExitCode, Failure> {
             Reply::Value { number, message } => printer.lines.put(number, &message),
             Reply::SnapshotEnd { count } => {
                 printer.flush()?;
+                let values = counted(count, "value");
                 complain(&format!(
-                    "{}; `iodyno log subscribe --from {next}` gives what follows\n",
-                    counted(count, "value")
+                    "{values}; `iodyno log subscribe --from {next}` gives what follows\n"
                 ));
                 return Ok(ExitCode::SUCCESS);
             }

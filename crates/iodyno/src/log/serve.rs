@@ -54,21 +54,15 @@ pub(super) fn command(flags: &LogServe) -> Result<ExitCode, Failure> {
     }
     text.push_str("ready\n");
     complain(&text);
-    let mut has_failed = false;
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) && server.failure().is_none() {
         std::thread::sleep(Duration::from_millis(20));
-        if !has_failed && let Some(failure) = server.failure() {
-            has_failed = true;
-            remark(
-                "warning",
-                &format!("{failure}; nothing more is persisted, what is persisted is still served"),
-            );
-        }
     }
-    match server.stop() {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(why) => Err(Failure::target(format!("{}: {why}", flags.target))),
-    }
+    server.stop().map(|()| ExitCode::SUCCESS).map_err(|why| {
+        Failure::target(format!(
+            "{}: {why}; what was acknowledged is kept, and nothing more can be: start the server again once the target works",
+            flags.target
+        ))
+    })
 }
 
 /// A new log in memory, or one that is there.
@@ -174,6 +168,10 @@ fn options(flags: &LogServe) -> Result<ServerOptions, Failure> {
             retain_ns: flags.retain.unwrap_or(0),
             ..LogOptions::default()
         },
-        limits: Limits { stall: Duration::from_nanos(flags.stall), ..Limits::default() },
+        limits: Limits {
+            stall: Duration::from_nanos(flags.stall),
+            memory_bytes: flags.memory.try_into().unwrap_or(usize::MAX),
+            ..Limits::default()
+        },
     })
 }

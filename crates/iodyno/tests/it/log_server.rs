@@ -60,15 +60,6 @@ impl LogServer {
         std::fs::read_to_string(&self.said).unwrap()
     }
 
-    /// Waits until it has said these words.
-    pub(crate) fn waits_to_say(&self, words: &str) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !self.said().contains(words) {
-            assert!(Instant::now() < deadline, "`{words}` was not said: {}", self.said());
-            std::thread::sleep(A_MOMENT / 5);
-        }
-    }
-
     /// The TCP address that the system chose.
     pub(crate) fn tcp(&self) -> String {
         let said = self.said();
@@ -92,6 +83,19 @@ impl LogServer {
             "{}",
             std::fs::read_to_string(said).unwrap()
         );
+    }
+
+    /// Waits for it to end by itself. What it said.
+    pub(crate) fn ends(self, code: i32) -> String {
+        let said = self.said.clone();
+        let output = self.running.finish();
+        let said = std::fs::read_to_string(said).unwrap();
+        assert_eq!(output.code, Some(code), "{said}");
+        said
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.running.id()
     }
 
     pub(crate) fn is_running(&mut self) -> bool {

@@ -2,7 +2,7 @@
 //! the client in Python.
 
 use crate::log_server::{
-    LogServer, Values, code, connect, dial, publisher, query, replay, socket, take,
+    Got, LogServer, Values, code, connect, dial, publisher, query, replay, socket, take,
 };
 use crate::pki::Authority;
 use crate::place::Place;
@@ -54,8 +54,11 @@ fn what_is_published_by_commands_is_read_by_commands() {
     let mut filtered = place.command(&format!("log replay {at} --bodies --topic orders --filter"));
     let filtered = filtered.arg("/price > 15").output().unwrap();
     assert_eq!(String::from_utf8(filtered.stdout).unwrap(), "{\"price\": 20}\n{\"price\": 30}\n");
-    let wrong = place.iodyno(&format!("log replay {at} --filter (("));
-    wrong.fails(2, &[]);
+    for from in [at, "--on a.log"] {
+        let wrong = place.iodyno(&format!("log replay {from} --filter (("));
+        wrong.fails(2, &["error: the filter ends", "filter:1:3"]);
+        assert_eq!(wrong.stderr.matches("error:").count(), 1, "{wrong:?}");
+    }
 
     let values = place.iodyno(&format!("log query {at} --json"));
     let values: Vec<Value> =
@@ -447,19 +450,23 @@ fn a_target_that_fails_stops_the_log_and_loses_nothing() {
         place.iodyno(&format!("log publish --at unix:l.sock --name p --patience 0s {messages}"))
     };
     publish(100).succeeds();
-    device.fault("error 100% writes");
-    publish(1).fails(4, &["broken"]);
-    device.fault("clear");
-    publish(1).fails(4, &["broken"]);
-    server.waits_to_say("warning: a write of");
-    let bodies = || -> Vec<String> {
-        let all = replay(&place, Start::Oldest).into_iter();
-        all.map(|it| String::from_utf8(it.body).unwrap()).collect()
+    // A subscriber is told, too, and its messages were those that were persisted.
+    let mut subscriber = connect(&place);
+    subscriber.read(Start::Oldest, End::Never, "", "").unwrap();
+    let bodies = |all: Vec<Got>| -> Vec<String> {
+        all.into_iter().map(|it| String::from_utf8(it.body).unwrap()).collect()
     };
     let mut persisted: Vec<_> = (1..=100).map(|i| format!("message-{i}")).collect();
-    assert_eq!(bodies(), persisted);
-    server.kill();
+    assert_eq!(bodies(take(&mut subscriber, 100).unwrap().0), persisted);
+    device.fault("error 100% writes");
+    publish(1).fails(4, &["a write of", "broken"]);
+    assert_eq!(code(subscriber.reply().map(|_| ())), ErrorCode::Broken);
+    // It ends, so that a supervisor starts it again.
+    let said = server.ends(4);
+    assert!(said.contains("error: nbd+unix:") && said.contains("a write of"), "{said}");
+    device.fault("clear");
     let server = LogServer::start(&place, TARGET);
+    let bodies = || bodies(replay(&place, Start::Oldest));
     // What failed may have reached the device all the same.
     let after = bodies();
     persisted.extend(after.get(100).filter(|it| *it == "message-1").cloned());

@@ -2,14 +2,23 @@
 //! and so is its negation; a message matches where the whole is true.
 
 use super::number::Number;
-use super::{Comparison, Condition, Header, Literal, Operand, PatternPart, Step};
+use super::{Comparison, Condition, Effort, Header, Literal, Operand, Step};
 use crate::message::{Message, MessageKind};
 use core::cell::OnceCell;
 use core::cmp::Ordering;
 use serde_json::Value as Json;
 
-pub(super) fn holds(condition: &Condition, number: u64, message: &Message<'_>) -> bool {
-    condition.holds(&Subject { number, message, body: OnceCell::new() }) == Some(true)
+/// Steps for each byte of a body that is parsed.
+const STEPS_OF_JSON: usize = 4;
+
+/// False where the effort is spent.
+pub(super) fn holds(
+    condition: &Condition,
+    number: u64,
+    message: &Message<'_>,
+    effort: &Effort,
+) -> bool {
+    condition.holds(&Subject { number, message, body: OnceCell::new(), effort }) == Some(true)
 }
 
 struct Subject<'a> {
@@ -17,10 +26,15 @@ struct Subject<'a> {
     message: &'a Message<'a>,
     /// None where it is no JSON.
     body: OnceCell<Option<Json>>,
+    /// When it is spent, all is unknown.
+    effort: &'a Effort,
 }
 
 impl Subject<'_> {
     fn body(&self) -> Option<&Json> {
+        if self.body.get().is_none() {
+            self.effort.spend(self.message.body.len() * STEPS_OF_JSON).ok()?;
+        }
         self.body.get_or_init(|| serde_json::from_slice(self.message.body).ok()).as_ref()
     }
 }
@@ -54,27 +68,32 @@ fn not(value: Option<bool>) -> Option<bool> {
 
 impl Condition {
     fn holds(&self, subject: &Subject<'_>) -> Option<bool> {
+        let effort = subject.effort;
+        effort.spend(1).ok()?;
         match self {
             Self::Any(parts) => any(parts.iter().map(|part| part.holds(subject))),
             Self::All(parts) => not(any(parts.iter().map(|part| not(part.holds(subject))))),
             Self::Not(inner) => not(inner.holds(subject)),
             Self::Compare(left, comparison, right) => {
                 let right = right.single(subject)?;
-                left.any(subject, &mut |left| comparison.holds(left, right))
+                left.any(subject, &mut |left| comparison.holds(left, right, effort))
             }
             Self::Between(left, low, high) => {
                 let (low, high) = (low.single(subject)?, high.single(subject)?);
                 left.any(subject, &mut |left| {
-                    let is_below = Comparison::Below.holds(left, low);
-                    let is_above = Comparison::Above.holds(left, high);
+                    let is_below = Comparison::Below.holds(left, low, effort);
+                    let is_above = Comparison::Above.holds(left, high, effort);
                     not(any([is_below, is_above]))
                 })
             }
             Self::In(left, list) => left.any(subject, &mut |left| {
-                any(list.iter().map(|it| Comparison::Equal.holds(left, it.value())))
+                any(list.iter().map(|it| Comparison::Equal.holds(left, it.value(), effort)))
             }),
             Self::Like(left, pattern) => left.any(subject, &mut |left| match left {
-                Value::Text(text) => Some(is_like(pattern, &String::from_utf8_lossy(text))),
+                Value::Text(text) => {
+                    effort.spend(text.len() / 8).ok()?;
+                    pattern.matches(&String::from_utf8_lossy(text), effort).ok()
+                }
                 _ => None,
             }),
             Self::IsNull(left) => Some(left.any(subject, &mut |_| Some(true)).is_none()),
@@ -83,8 +102,8 @@ impl Condition {
 }
 
 impl Comparison {
-    fn holds(self, left: Value<'_>, right: Value<'_>) -> Option<bool> {
-        let ordering = compare(left, right)?;
+    fn holds(self, left: Value<'_>, right: Value<'_>, effort: &Effort) -> Option<bool> {
+        let ordering = compare(left, right, effort)?;
         Some(match self {
             Self::Equal => ordering.is_eq(),
             Self::Differs => ordering.is_ne(),
@@ -97,12 +116,19 @@ impl Comparison {
 }
 
 /// None for values of different types; but text that is a number compares with numbers as one.
-fn compare(left: Value<'_>, right: Value<'_>) -> Option<Ordering> {
-    let number = |text: &[u8]| Number::of_text(core::str::from_utf8(text).ok()?);
+fn compare(left: Value<'_>, right: Value<'_>, effort: &Effort) -> Option<Ordering> {
+    effort.spend(1).ok()?;
+    let number = |text: &[u8]| {
+        effort.spend(text.len()).ok()?;
+        Number::of_text(core::str::from_utf8(text).ok()?)
+    };
     match (left, right) {
         (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(&b)),
         (Value::Number(a), Value::Number(b)) => Some(a.compare(b)),
-        (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
+        (Value::Text(a), Value::Text(b)) => {
+            effort.spend(a.len().min(b.len()) / 8).ok()?;
+            Some(a.cmp(b))
+        }
         (Value::Number(a), Value::Text(b)) => number(b).map(|b| a.compare(b)),
         (Value::Text(a), Value::Number(b)) => number(a).map(|a| a.compare(b)),
         _ => None,
@@ -128,7 +154,7 @@ impl Operand {
     ) -> Option<bool> {
         match self {
             Self::Header(header) => test(header.value(subject)?),
-            Self::Path(steps) => any_at(subject.body()?, steps, test),
+            Self::Path(steps) => any_at(subject.body()?, steps, subject.effort, test),
             Self::Literal(literal) => test(literal.value()),
         }
     }
@@ -165,59 +191,33 @@ impl Header {
 fn any_at<'a>(
     json: &'a Json,
     steps: &[Step],
+    effort: &Effort,
     test: &mut dyn FnMut(Value<'a>) -> Option<bool>,
 ) -> Option<bool> {
     match (json, steps) {
         (Json::Array(items), [Step { index: Some(index), .. }, rest @ ..]) => {
-            any_at(items.get(*index)?, rest, test)
+            any_at(items.get(*index)?, rest, effort, test)
         }
         (Json::Array(items), steps) => {
             // Elements without a value do not count.
             let mut result = None;
             for item in items {
-                match any_at(item, steps, test) {
+                effort.spend(1).ok()?;
+                match any_at(item, steps, effort, test) {
                     Some(true) => return Some(true),
                     one => result = result.or(one),
                 }
             }
             result
         }
-        (Json::Object(members), [step, rest @ ..]) => any_at(members.get(&step.name)?, rest, test),
+        (Json::Object(members), [step, rest @ ..]) => {
+            effort.spend(1).ok()?;
+            any_at(members.get(&step.name)?, rest, effort, test)
+        }
         (Json::Object(_), []) => test(Value::Object),
         (Json::Bool(value), []) => test(Value::Bool(*value)),
         (Json::Number(number), []) => test(Value::Number(Number::of_json(number)?)),
         (Json::String(text), []) => test(Value::Text(text.as_bytes())),
         (Json::Null, _) | (_, [_, ..]) => None,
-    }
-}
-
-/// Where a pattern stops matching, its last `%` takes one character more.
-fn is_like(pattern: &[PatternPart], text: &str) -> bool {
-    let (mut at, mut rest) = (0, text);
-    let mut again = None;
-    loop {
-        let mut behind = rest.chars();
-        let is_match = match (pattern.get(at), behind.next()) {
-            (Some(PatternPart::Some), _) => {
-                at += 1;
-                again = Some((at, rest));
-                continue;
-            }
-            (None, None) => return true,
-            (Some(PatternPart::One), Some(_)) => true,
-            (Some(PatternPart::Character(c)), Some(next)) => *c == next,
-            _ => false,
-        };
-        if is_match {
-            (at, rest) = (at + 1, behind.as_str());
-            continue;
-        }
-        let Some((after, from)) = again else { return false };
-        let mut behind = from.chars();
-        if behind.next().is_none() {
-            return false;
-        }
-        (at, rest) = (after, behind.as_str());
-        again = Some((at, rest));
     }
 }

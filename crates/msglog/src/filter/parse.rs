@@ -19,8 +19,8 @@
 
 use super::number::Number;
 use super::{
-    Comparison, Condition, FILTER_BYTES_MAX, FILTER_NESTING_MAX, Header, Literal, Operand,
-    PatternPart, Step, is_plain,
+    Comparison, Condition, FILTER_BYTES_MAX, FILTER_NESTING_MAX, Header, Literal, Operand, Pattern,
+    Step, is_plain,
 };
 use core::ops::Range;
 use iodyno_catalog::{File, Problem};
@@ -351,20 +351,9 @@ fn number(input: &mut Input<'_>) -> Parsed<Number> {
     })
 }
 
-/// `%` stands for any characters, `_` for one, and a backslash before either for itself.
-fn pattern(text: &str, span: Range<usize>) -> Parsed<Vec<PatternPart>> {
-    let mut parts = Vec::new();
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        parts.push(match c {
-            '%' => PatternPart::Some,
-            '_' => PatternPart::One,
-            '\\' => PatternPart::Character(rest.next().ok_or_else(|| {
-                let help = "a backslash itself is written twice";
-                Fault::at(span.clone(), "the pattern ends in a backslash", help)
-            })?),
-            c => PatternPart::Character(c),
-        });
-    }
-    Ok(parts)
+fn pattern(text: &str, span: Range<usize>) -> Parsed<Pattern> {
+    Pattern::parse(text).map_err(|_| {
+        let help = "a backslash itself is written twice";
+        Fault::at(span, "the pattern ends in a backslash", help)
+    })
 }

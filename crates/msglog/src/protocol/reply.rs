@@ -138,10 +138,12 @@ pub enum ErrorCode {
     Stops = 15,
     /// The target can't be read.
     Target = 16,
+    /// The memory that the server has for its clients is spent.
+    Memory = 17,
 }
 
 impl ErrorCode {
-    const ALL: [(Self, &'static str); 16] = [
+    const ALL: [(Self, &'static str); 17] = [
         (Self::Malformed, "malformed"),
         (Self::Version, "version"),
         (Self::Token, "token"),
@@ -158,6 +160,7 @@ impl ErrorCode {
         (Self::Publishers, "publishers"),
         (Self::Stops, "stops"),
         (Self::Target, "target"),
+        (Self::Memory, "memory"),
     ];
 
     /// Its name in the protocol's document.
@@ -167,7 +170,7 @@ impl ErrorCode {
 
     /// Whether a client that connects again later may go on.
     pub fn may_pass(self) -> bool {
-        matches!(self, Self::Connections | Self::Full | Self::Stops)
+        matches!(self, Self::Connections | Self::Full | Self::Broken | Self::Stops | Self::Memory)
     }
 }
 

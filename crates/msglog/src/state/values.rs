@@ -9,8 +9,19 @@ use std::sync::Arc;
 /// Values of a leaf, at most.
 const LEAF_VALUES: usize = 256;
 
+/// Bytes of memory of a value in a leaf, without what it refers to.
+const ENTRY_BYTES: u64 = 128;
+
 /// Some values that follow one another.
 pub type Leaf = Arc<BTreeMap<Arc<[u8]>, Value>>;
+
+/// A leaf to be changed. One that a snapshot holds is copied, and that is counted.
+fn unshared<'a>(leaf: &'a mut Leaf, copied_bytes: &mut u64) -> &'a mut BTreeMap<Arc<[u8]>, Value> {
+    if Arc::strong_count(leaf) > 1 {
+        *copied_bytes += leaf.len() as u64 * ENTRY_BYTES;
+    }
+    Arc::make_mut(leaf)
+}
 
 /// See the file. Each leaf stands at a lower bound of its keys; no leaf is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,11 +44,11 @@ impl Values {
         self.leaves.range::<[u8], _>(up_to(key)).next_back()?.1.get(key)
     }
 
-    /// The value that was there before.
-    pub(super) fn insert(&mut self, key: &[u8], value: Value) -> Option<Value> {
+    /// The value that was there before. Bytes of leaves that are copied are added up.
+    pub(super) fn insert(&mut self, key: &[u8], value: Value, copied: &mut u64) -> Option<Value> {
         let before = self.leaves.range_mut::<[u8], _>(up_to(key)).next_back();
         if let Some((_, leaf)) = before {
-            let leaf = Arc::make_mut(leaf);
+            let leaf = unshared(leaf, copied);
             if let Some(current) = leaf.get_mut(key) {
                 return Some(core::mem::replace(current, value));
             }
@@ -48,7 +59,7 @@ impl Values {
             return None;
         };
         let mut leaf = self.leaves.remove(&bound)?;
-        let values = Arc::make_mut(&mut leaf);
+        let values = unshared(&mut leaf, copied);
         values.insert(Arc::clone(&key), value);
         let middle = values.keys().nth(LEAF_VALUES / 2).cloned();
         if let Some(middle) = middle.filter(|_| values.len() > LEAF_VALUES) {
@@ -60,13 +71,13 @@ impl Values {
         None
     }
 
-    pub(super) fn remove(&mut self, key: &[u8]) -> Option<Value> {
+    pub(super) fn remove(&mut self, key: &[u8], copied: &mut u64) -> Option<Value> {
         let (bound, leaf) = self.leaves.range_mut::<[u8], _>(up_to(key)).next_back()?;
         if !leaf.contains_key(key) {
             return None;
         }
         let bound = Arc::clone(bound);
-        let values = Arc::make_mut(leaf);
+        let values = unshared(leaf, copied);
         let value = values.remove(key);
         if values.is_empty() {
             self.leaves.remove(&bound);
@@ -107,15 +118,17 @@ mod tests {
         let rng = &mut stream(1, "values", 0);
         let (mut values, mut oracle) = (Values::default(), BTreeMap::new());
         let mut snapshots: Vec<(Values, Leaf)> = Vec::new();
+        let mut copied = 0;
         for number in 0..60_000 {
             let key: Arc<[u8]> = below(rng, 3000).to_be_bytes()[6..].into();
             let grows = number % 20_000 < 12_000;
             let (ours, expected) = if below(rng, 10) < if grows { 8 } else { 1 } {
-                (values.insert(&key, value(number)), oracle.insert(key, value(number)))
+                (values.insert(&key, value(number), &mut copied), oracle.insert(key, value(number)))
             } else {
-                (values.remove(&key), oracle.remove(&key))
+                (values.remove(&key, &mut copied), oracle.remove(&key))
             };
             assert_eq!(ours, expected);
+            assert!(copied == 0 || !snapshots.is_empty(), "only what is shared is copied");
             let other = below(rng, 3000).to_be_bytes();
             assert_eq!(values.get(&other[6..]), oracle.get(&other[6..]));
             if number % 5000 == 4000 {
@@ -123,6 +136,7 @@ mod tests {
             }
         }
         snapshots.push((values, Arc::new(oracle)));
+        assert!(copied > 0);
         for (values, oracle) in &snapshots {
             assert!(values.iter().eq(oracle.iter()));
             assert_eq!((values.len(), values.is_empty()), (oracle.len(), oracle.is_empty()));

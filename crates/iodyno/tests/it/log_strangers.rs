@@ -1,0 +1,307 @@
+//! A message log's server among clients that misbehave, in [`WAYS`], over TLS and Unix sockets, with the token and without:
+//! beside them an honest publisher and an honest reader lose nothing, the server's memory stays within its documented bound, all
+//! descriptors come back, and it ends when it is told to. How long honest messages took is printed.
+//!
+//! More of it: `IODYNO_LOG_STRANGERS=200 IODYNO_LOG_STRANGERS_SECONDS=600 cargo test -p iodyno --test it
+//! log_strangers -- --nocapture`. Without these, it is 40 clients for 4 s.
+
+use crate::log_server::{LogServer, socket};
+use crate::log_ways::{Dial, WAYS, Way};
+use crate::pki::Authority;
+use crate::place::Place;
+use iodyno_msglog::MessageKind;
+use iodyno_msglog::client::Connection;
+use iodyno_msglog::protocol::{End, Published, Reply, Request, Start};
+use iodyno_nbd::Endpoint;
+use iodyno_nbd::stream::Stream;
+use iodyno_nbd::tls::ClientTls;
+use iodyno_units::rng::{below, stream};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const TOKEN: &[u8] = b"correct horse battery staple";
+/// The server's `--memory`.
+const MEMORY_BYTES: u64 = 64 << 20;
+/// What a connection has of its own, as `docs/message-log.md` says: half a MiB and three chunks of 64 KiB.
+const CONNECTION_BYTES: u64 = (512 + 3 * 64) << 10;
+/// Pause between honest messages.
+const PACE: Duration = Duration::from_millis(2);
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |n| n.parse().unwrap())
+}
+
+/// Latencies of honest messages, ns: until they were acknowledged, and until the reader had them.
+#[derive(Default)]
+struct Latencies {
+    acknowledged: Vec<u64>,
+    received: Vec<u64>,
+}
+
+impl Latencies {
+    fn p99_ms(of: &mut [u64]) -> f64 {
+        of.sort_unstable();
+        of.get(of.len() * 99 / 100).map_or(f64::NAN, |ns| *ns as f64 / 1e6)
+    }
+}
+
+/// Resident memory of a process, bytes, and its open files.
+fn resident_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+fn open_files(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// The rest of this machine's work goes first: what is measured is the server, and not the strangers' own work.
+fn yield_to_others() {
+    // SAFETY: sets the priority of this thread alone.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid() as libc::id_t, 19) };
+}
+
+struct Test {
+    place: Place,
+    server: LogServer,
+    tcp: std::net::SocketAddr,
+    tls: ClientTls,
+}
+
+impl Test {
+    fn start() -> Self {
+        let place = Place::new();
+        let authority = Authority::new();
+        authority.trusted_in(&place.path("pki"));
+        authority.server(&place.path("pki"), "localhost");
+        place.write("token", TOKEN);
+        let server = LogServer::with_log(
+            &place,
+            "--size 64MiB --segment 1MiB",
+            "--token-file token --memory 64MiB --tcp 127.0.0.1:0 --tls pki/server-cert.pem,pki/server-key.pem",
+        );
+        let tls = ClientTls::new(&place.path("pki/ca-cert.pem"), None).unwrap();
+        let tcp = server.tcp().parse().unwrap();
+        Self { place, server, tcp, tls }
+    }
+
+    fn dial(&self, is_local: bool) -> io::Result<Stream> {
+        let patience = Duration::from_secs(20);
+        if is_local {
+            return Stream::connect(&Endpoint::Unix(socket(&self.place)), None, patience);
+        }
+        Stream::connect(&Endpoint::Tcp(self.tcp), Some((&self.tls, "localhost")), patience)
+    }
+
+    fn connect(&self, is_local: bool) -> Connection<Stream> {
+        Connection::begin(self.dial(is_local).unwrap(), TOKEN).unwrap()
+    }
+
+    fn dialer(&self) -> Dial<'_> {
+        let socket = socket(&self.place);
+        let connect = Box::new(|is_local| self.dial(is_local));
+        Dial { connect, socket, tcp: self.tcp, token: TOKEN }
+    }
+
+    /// Strangers, until `is_over`.
+    fn misbehave(&self, number: u64, is_over: &AtomicBool, counts: &[AtomicU64]) {
+        yield_to_others();
+        let mut rng = stream(number, "stranger", 0);
+        let dial = self.dialer();
+        for round in 0.. {
+            if is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            // All ways are taken at any time, each in turn by each.
+            let at = ((number + round) % WAYS.len() as u64) as usize;
+            let (_, way): (_, Way) = WAYS[at];
+            // What the server does to it is not looked at here.
+            let _ = way(&dial, below(&mut rng, 2) == 0, &mut rng);
+            counts[at].fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(10 + below(&mut rng, 40)));
+        }
+    }
+
+    /// Publishes over a Unix socket and reads over TLS until `is_over`. What was published has a sequence from `first` on.
+    fn behave(&self, first: &mut u64, is_over: &AtomicBool) -> Latencies {
+        let mut latencies = Latencies::default();
+        let began = Instant::now();
+        let now_ns = || began.elapsed().as_nanos() as u64;
+        let (mut reader, mut publisher) = (self.connect(false), self.connect(true));
+        reader.read(Start::Now, End::Never, "honest", "/sent > 0").unwrap();
+        publisher.request(&Request::OpenPublisher { name: "honest" }).unwrap();
+        let begin = match publisher.reply().unwrap() {
+            Reply::Publisher { persisted, .. } => persisted + 1,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(begin, *first, "what was acknowledged is there");
+        let last = AtomicU64::new(u64::MAX);
+        std::thread::scope(|scope| {
+            let reads = scope.spawn(|| {
+                let mut received = Vec::new();
+                for expected in begin.. {
+                    if expected > last.load(Ordering::Acquire) {
+                        break;
+                    }
+                    let Reply::Message { message, .. } = reader.reply().unwrap() else {
+                        panic!("no message")
+                    };
+                    assert_eq!(message.sequence, expected);
+                    let body: serde_json::Value = serde_json::from_slice(message.body).unwrap();
+                    received.push(now_ns() - body["sent"].as_u64().unwrap());
+                }
+                received
+            });
+            for sequence in begin.. {
+                let sent_ns = now_ns();
+                let body = format!("{{\"sent\": {}}}", sent_ns.max(1));
+                if is_over.load(Ordering::Relaxed) {
+                    last.store(sequence, Ordering::Release);
+                }
+                let key = format!("k{}", sequence % 1000);
+                let message = Published {
+                    sequence,
+                    kind: MessageKind::Publish,
+                    topic: "honest",
+                    key: key.as_bytes(),
+                    body: body.as_bytes(),
+                };
+                publisher.request(&Request::Publish(message)).unwrap();
+                loop {
+                    match publisher.reply().unwrap() {
+                        Reply::Persisted { sequence: until } if until >= sequence => break,
+                        Reply::Persisted { .. } => {}
+                        other => panic!("{other:?}"),
+                    }
+                }
+                latencies.acknowledged.push(now_ns() - sent_ns);
+                if sequence == last.load(Ordering::Relaxed) {
+                    *first = sequence + 1;
+                    break;
+                }
+                std::thread::sleep(PACE);
+            }
+            latencies.received = reads.join().unwrap();
+        });
+        latencies
+    }
+
+    /// Values and messages for strangers to ask for.
+    fn fill(&self) {
+        let mut publisher = self.connect(true);
+        publisher.request(&Request::OpenPublisher { name: "" }).unwrap();
+        let text = "a".repeat(5000);
+        for sequence in 1..=4000_u64 {
+            let body = format!("{{\"a\": \"{text}\", \"b\": [{}1]}}", "1,".repeat(100));
+            let key = format!("{}", sequence % 2000);
+            let message = Published {
+                sequence,
+                kind: MessageKind::Publish,
+                topic: "filled",
+                key: key.as_bytes(),
+                body: body.as_bytes(),
+            };
+            publisher.gather(&Request::Publish(message)).unwrap();
+        }
+        publisher.send().unwrap();
+        while !matches!(publisher.reply().unwrap(), Reply::Persisted { sequence: 4000 }) {}
+    }
+}
+
+#[test]
+fn honest_clients_are_served_beside_strangers() {
+    let strangers = setting("IODYNO_LOG_STRANGERS", 40);
+    let time = Duration::from_secs(setting("IODYNO_LOG_STRANGERS_SECONDS", 4));
+    let test = Test::start();
+    let pid = test.server.id();
+    let files = open_files(pid);
+    test.fill();
+    let base_bytes = resident_bytes(pid);
+    let mut next = 1;
+    let during = |time: Duration, next: &mut u64, strangers: u64, counts: &[AtomicU64]| {
+        let is_over = AtomicBool::new(false);
+        let (most_bytes, is_measured) = (AtomicU64::new(0), AtomicBool::new(false));
+        let latencies = std::thread::scope(|scope| {
+            for number in 0..strangers {
+                let (test, is_over) = (&test, &is_over);
+                scope.spawn(move || test.misbehave(number, is_over, counts));
+            }
+            scope.spawn(|| {
+                while !is_measured.load(Ordering::Relaxed) {
+                    most_bytes.fetch_max(resident_bytes(pid), Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+            scope.spawn(|| {
+                std::thread::sleep(time);
+                is_over.store(true, Ordering::Relaxed);
+            });
+            let latencies = test.behave(next, &is_over);
+            is_measured.store(true, Ordering::Relaxed);
+            latencies
+        });
+        (latencies, most_bytes.into_inner())
+    };
+    let (mut alone, _) = during(time.min(Duration::from_secs(20)) / 2, &mut next, 0, &[]);
+    let counts: Vec<_> = WAYS.iter().map(|_| AtomicU64::new(0)).collect();
+    let (mut beside, most_bytes) = during(time, &mut next, strangers, &counts);
+    // Their values are in memory, too, beside the bound of what clients hold.
+    let bound_bytes = base_bytes + MEMORY_BYTES + (strangers + 2) * CONNECTION_BYTES + (96 << 20);
+    for (what, alone, beside) in [
+        ("acknowledged", &mut alone.acknowledged, &mut beside.acknowledged),
+        ("received", &mut alone.received, &mut beside.received),
+    ] {
+        let (before, after) = (Latencies::p99_ms(alone), Latencies::p99_ms(beside));
+        println!(
+            "{what}: p99 {before:.3} ms alone, {after:.3} ms beside {strangers} strangers ({:.2} times), of {} messages",
+            after / before,
+            beside.len()
+        );
+    }
+    for ((name, _), count) in WAYS.iter().zip(&counts) {
+        println!("{:6} times: {name}", count.load(Ordering::Relaxed));
+    }
+    let mib = |bytes: u64| bytes >> 20;
+    // All is given back.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while open_files(pid) > files {
+        assert!(Instant::now() < deadline, "{} files of {files} are open", open_files(pid));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    println!(
+        "memory: {} MiB before, {} MiB at most of {} MiB, {} MiB after",
+        mib(base_bytes),
+        mib(most_bytes),
+        mib(bound_bytes),
+        mib(resident_bytes(pid))
+    );
+    assert!(most_bytes <= bound_bytes, "{} MiB", mib(most_bytes));
+    // It ends in their midst.
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..strangers {
+            let (test, is_over, counts) = (&test, &is_over, &counts);
+            scope.spawn(move || test.misbehave(number, is_over, counts));
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        let began = Instant::now();
+        // SAFETY: sends a signal to our own child, which has not been waited for.
+        assert_eq!(unsafe { libc::kill(pid as libc::pid_t, libc::SIGTERM) }, 0);
+        while std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .is_ok_and(|stat| !stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" Z")))
+        {
+            assert!(began.elapsed() < Duration::from_secs(60), "the server does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        println!("ended {:.2} s after SIGTERM", began.elapsed().as_secs_f64());
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let Test { place, server, .. } = test;
+    let said = server.ends(0);
+    assert!(!said.contains("panicked"), "{said}");
+    let checked = place.iodyno("log check a.log --json").succeeds().json();
+    assert_eq!(checked["damages"], serde_json::json!([]));
+}

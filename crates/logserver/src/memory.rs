@@ -1,0 +1,234 @@
+//! The memory that clients may hold of the server together, beyond what each connection has of its own. It has a part for each
+//! use, so that what is held for one never keeps another from its work. What finds none waits a moment, is done with less, or is
+//! refused; while something waits, a client that holds memory and takes nothing gives its memory up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often one that waits looks again.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Bytes that are given back before memory is returned to the system.
+const TRIM_BYTES: usize = 32 << 20;
+/// Buffers of this size and more are returned to the system as soon as they are free.
+#[cfg(target_env = "gnu")]
+const MAPPED_BYTES: libc::c_int = 128 << 10;
+
+/// Has the process keep little memory that is free: no more heaps than processors, and no large buffers.
+pub(crate) fn keep_little() {
+    #[cfg(target_env = "gnu")]
+    {
+        let heaps = thread::available_parallelism().map_or(2, usize::from).max(2);
+        // SAFETY: both set a parameter of malloc.
+        unsafe {
+            libc::mallopt(libc::M_ARENA_MAX, heaps as libc::c_int);
+            libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
+        }
+    }
+}
+
+fn trim() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: returns what is free, and touches nothing else.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// A part of the server's memory.
+#[derive(Debug)]
+pub(crate) struct Part {
+    max_bytes: usize,
+    used_bytes: AtomicUsize,
+    /// Those that wait for some.
+    waiting: AtomicUsize,
+    released_bytes: Arc<AtomicUsize>,
+}
+
+/// The parts. See the file.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// Bytes that were given back since memory was returned to the system.
+    released_bytes: Arc<AtomicUsize>,
+    /// What is received: frames, and space for many of them at once.
+    pub(crate) received: Arc<Part>,
+    /// Requests that wait for their turn, and parsed filters.
+    pub(crate) requests: Arc<Part>,
+    /// Values that snapshots keep and the log does not.
+    pub(crate) snapshots: Arc<Part>,
+    /// What is read of the target before it is needed.
+    pub(crate) readers: Arc<Part>,
+}
+
+impl Memory {
+    pub(crate) fn new(bytes: usize) -> Self {
+        let released_bytes = Arc::<AtomicUsize>::default();
+        let part = |bytes| {
+            Arc::new(Part {
+                released_bytes: Arc::clone(&released_bytes),
+                max_bytes: bytes,
+                used_bytes: AtomicUsize::default(),
+                waiting: AtomicUsize::default(),
+            })
+        };
+        Self {
+            received: part(bytes / 8),
+            requests: part(bytes / 8),
+            snapshots: part(bytes / 4),
+            readers: part(bytes / 2),
+            released_bytes,
+        }
+    }
+
+    /// Returns memory to the system, where much was given back. Called now and then.
+    pub(crate) fn trim(&self) {
+        if self.released_bytes.load(Ordering::Relaxed) >= TRIM_BYTES {
+            self.released_bytes.store(0, Ordering::Relaxed);
+            trim();
+        }
+    }
+
+    pub(crate) fn used_bytes(&self) -> usize {
+        let parts = [&self.received, &self.requests, &self.snapshots, &self.readers];
+        parts.map(|part| part.used_bytes.load(Ordering::Relaxed)).iter().sum()
+    }
+}
+
+impl Part {
+    /// Memory, if there is some.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
+        let mut charge = Charge::none(self);
+        charge.resize(bytes).then_some(charge)
+    }
+
+    /// Memory, if there is some at the deadline or before, or as long as `goes_on`.
+    pub(crate) fn take_until(
+        self: &Arc<Self>,
+        bytes: usize,
+        deadline: Instant,
+        goes_on: impl Fn() -> bool,
+    ) -> Option<Charge> {
+        let mut charge = Charge::none(self);
+        charge.resize_until(bytes, deadline, goes_on).then_some(charge)
+    }
+
+    /// Something waits for memory until this is dropped.
+    pub(crate) fn wait(self: &Arc<Self>) -> Waits {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waits(Arc::clone(self))
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// See [`Part::wait`].
+#[derive(Debug)]
+pub(crate) struct Waits(Arc<Part>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Memory that something holds, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    part: Arc<Part>,
+    bytes: usize,
+}
+
+impl Charge {
+    /// None yet.
+    pub(crate) fn none(part: &Arc<Part>) -> Self {
+        Self { part: Arc::clone(part), bytes: 0 }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Holds so many bytes from now on. False: there are not so many, and it holds what it held.
+    pub(crate) fn resize(&mut self, bytes: usize) -> bool {
+        let Part { max_bytes, used_bytes, .. } = &*self.part;
+        let before = self.bytes;
+        let changed = |used: usize| Some(used - before + bytes);
+        let fits = |used: usize| changed(used).filter(|after| *after <= *max_bytes);
+        let order = Ordering::Relaxed;
+        let is_done = if bytes <= before {
+            used_bytes.fetch_update(order, order, changed)
+        } else {
+            used_bytes.fetch_update(order, order, fits)
+        };
+        if is_done.is_ok() {
+            self.part.released_bytes.fetch_add(before.saturating_sub(bytes), order);
+            self.bytes = bytes;
+        }
+        is_done.is_ok()
+    }
+
+    /// The same, at the deadline or before, or as long as `goes_on`.
+    pub(crate) fn resize_until(
+        &mut self,
+        bytes: usize,
+        deadline: Instant,
+        goes_on: impl Fn() -> bool,
+    ) -> bool {
+        if self.resize(bytes) {
+            return true;
+        }
+        let _waits = self.part.wait();
+        loop {
+            thread::sleep(LOOK_EVERY);
+            if self.resize(bytes) {
+                return true;
+            }
+            if Instant::now() >= deadline || !goes_on() {
+                return false;
+            }
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.part.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.part.released_bytes.fetch_add(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_limited_and_comes_back() {
+        let memory = Memory::new(800);
+        let part = &memory.requests;
+        let mut first = part.take(60).unwrap();
+        assert!(part.take(41).is_none() && !first.resize(101));
+        let second = part.take(40).unwrap();
+        assert!(first.resize(10) && memory.used_bytes() == 50);
+        drop(second);
+        assert!(first.resize(100) && !first.resize(101) && first.bytes() == 100);
+        // The other parts are not touched.
+        assert!(memory.snapshots.take(200).is_some());
+        let now = Instant::now();
+        assert!(part.take_until(1, now, || true).is_none() && !part.is_wanted());
+        std::thread::scope(|scope| {
+            let far = now + Duration::from_secs(60);
+            let waits = scope.spawn(move || part.take_until(50, far, || true).is_some());
+            while !part.is_wanted() {
+                thread::yield_now();
+            }
+            assert!(first.resize(50));
+            assert!(waits.join().unwrap());
+        });
+        drop(first);
+        assert_eq!(memory.used_bytes(), 0);
+    }
+}

@@ -1,0 +1,96 @@
+//! A slice of work: a scan that finds nothing to send leaves after some milliseconds, so that its thread can look at its
+//! client, at what else it owes, and at the server's end. A connection whose scans cost more than a little needs a place behind
+//! the gate for them.
+
+use crate::gate::{Gate, Pass};
+use std::time::{Duration, Instant};
+
+/// A slice's time, and that to wait for a place behind the gate.
+const TIME: Duration = Duration::from_millis(20);
+const WAIT: Duration = Duration::from_millis(100);
+/// Steps of a slice: see [`iodyno_msglog::Effort`].
+const STEPS: u64 = 2 << 20;
+/// Steps that a connection may take at once without a place, and those that are added each millisecond: a hundredth of a processor.
+const FREE_STEPS: u64 = 1 << 20;
+const STEPS_OF_MS: u64 = 2500;
+
+/// Steps that a connection may take without a place behind the gate.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    steps: u64,
+    at: Instant,
+}
+
+impl Allowance {
+    pub(crate) fn new() -> Self {
+        Self { steps: FREE_STEPS, at: Instant::now() }
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let ms = now.saturating_duration_since(self.at).as_millis() as u64;
+        if ms > 0 {
+            self.steps = FREE_STEPS.min(self.steps + ms.saturating_mul(STEPS_OF_MS));
+            self.at = now;
+        }
+    }
+}
+
+/// A slice is over.
+#[derive(Debug)]
+pub(crate) struct Over;
+
+/// See the file.
+pub(crate) struct Slice<'a> {
+    gate: &'a Gate,
+    allowance: &'a mut Allowance,
+    began: Instant,
+    steps: u64,
+}
+
+impl<'a> Slice<'a> {
+    pub(crate) fn new(gate: &'a Gate, allowance: &'a mut Allowance) -> Self {
+        let began = Instant::now();
+        allowance.refill(began);
+        Self { gate, allowance, began, steps: 0 }
+    }
+
+    /// Leave for a next part of its work, with a place behind the gate where that needs one.
+    pub(crate) fn next(&self) -> Result<Option<Pass<'a>>, Over> {
+        if self.is_spent() || self.began.elapsed() >= TIME {
+            return Err(Over);
+        }
+        if self.allowance.steps > 0 { Ok(None) } else { self.gate.pass(WAIT).map(Some).ok_or(Over) }
+    }
+
+    /// Counts work that was done. True: the slice has no steps left.
+    pub(crate) fn spends(&mut self, steps: u64) -> bool {
+        self.steps += steps;
+        self.allowance.steps = self.allowance.steps.saturating_sub(steps);
+        self.is_spent()
+    }
+
+    fn is_spent(&self) -> bool {
+        self.steps >= STEPS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costly_work_needs_a_place_and_ends() {
+        let (gate, mut allowance) = (Gate::new(), Allowance::new());
+        let mut slice = Slice::new(&gate, &mut allowance);
+        assert!(matches!(slice.next(), Ok(None)) && !slice.spends(FREE_STEPS));
+        // Unless this took 20 ms.
+        assert!(matches!(slice.next(), Ok(Some(_)) | Err(Over)));
+        assert!(slice.spends(STEPS) && slice.next().is_err());
+        let places: Vec<_> = std::iter::from_fn(|| gate.pass(Duration::ZERO)).collect();
+        allowance.at = Instant::now() + Duration::from_secs(60);
+        assert!(!places.is_empty() && Slice::new(&gate, &mut allowance).next().is_err());
+        // After a time a little of it is free again.
+        allowance.refill(allowance.at + Duration::from_millis(2));
+        assert_eq!(allowance.steps, 2 * STEPS_OF_MS);
+    }
+}

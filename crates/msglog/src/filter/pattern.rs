@@ -1,0 +1,161 @@
+//! Patterns of LIKE, split at their `%`. What stands between two of them is searched for from left to right, each as early
+//! as it can be: since it always has the same number of characters, no place has to be tried again.
+
+use super::{Effort, TooCostly};
+use core::fmt;
+
+/// See the file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pattern {
+    /// Between the `%`: one more than there are of these. The first stands at the text's start and the last at its end.
+    segments: Vec<Segment>,
+}
+
+/// Texts with one `_` between each two.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Segment {
+    texts: Vec<Box<str>>,
+    characters: usize,
+}
+
+/// A pattern that ends in a backslash.
+#[derive(Debug)]
+pub(super) struct EndsInBackslash;
+
+impl Pattern {
+    /// `%` stands for any characters, `_` for one, and a backslash before either for itself.
+    pub(super) fn parse(text: &str) -> Result<Self, EndsInBackslash> {
+        let mut segments = vec![Segment::default()];
+        let (mut part, mut rest) = (String::new(), text.chars());
+        let end = |part: &mut String, segments: &mut Vec<Segment>| {
+            let Some(segment) = segments.last_mut() else { return };
+            segment.characters += part.chars().count();
+            segment.texts.push(core::mem::take(part).into());
+        };
+        while let Some(c) = rest.next() {
+            match c {
+                '%' => {
+                    end(&mut part, &mut segments);
+                    // Two `%` are as one.
+                    if segments.len() == 1 || segments.last().is_some_and(|it| it.characters > 0) {
+                        segments.push(Segment::default());
+                    } else if let Some(last) = segments.last_mut() {
+                        last.texts.clear();
+                    }
+                }
+                '_' => {
+                    end(&mut part, &mut segments);
+                    if let Some(last) = segments.last_mut() {
+                        last.characters += 1;
+                    }
+                }
+                '\\' => part.push(rest.next().ok_or(EndsInBackslash)?),
+                c => part.push(c),
+            }
+        }
+        end(&mut part, &mut segments);
+        Ok(Self { segments })
+    }
+
+    pub(super) fn matches(&self, text: &str, effort: &Effort) -> Result<bool, TooCostly> {
+        let [first, middle @ .., last] = &*self.segments else {
+            let Some(only) = self.segments.first() else { return Ok(text.is_empty()) };
+            return Ok(only.rest_behind(text, effort)?.is_some_and(str::is_empty));
+        };
+        let Some(mut rest) = first.rest_behind(text, effort)? else { return Ok(false) };
+        for segment in middle {
+            let Some(behind) = segment.find(rest, effort)? else { return Ok(false) };
+            rest = behind;
+        }
+        effort.spend(last.characters)?;
+        let Some(start) = back(rest, last.characters) else { return Ok(false) };
+        Ok(last.rest_behind(&rest[start..], effort)?.is_some_and(str::is_empty))
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let of_text = |bytes: usize| size_of::<Box<str>>() + bytes + 16;
+        let of_segment = |it: &Segment| {
+            let texts = it.texts.iter().map(|text| of_text(text.len()));
+            size_of::<Segment>() + texts.sum::<usize>() + 16
+        };
+        self.segments.iter().map(of_segment).sum()
+    }
+}
+
+/// Where the last so many characters begin. None: there are fewer.
+fn back(text: &str, characters: usize) -> Option<usize> {
+    match characters {
+        0 => Some(text.len()),
+        n => text.char_indices().nth_back(n - 1).map(|(at, _)| at),
+    }
+}
+
+/// Where so many characters end.
+fn ahead(text: &str, characters: usize) -> Option<usize> {
+    let mut ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    if characters == 0 { Some(0) } else { ends.nth(characters - 1) }
+}
+
+impl Segment {
+    /// What follows it, where a text begins with it.
+    fn rest_behind<'a>(
+        &self,
+        text: &'a str,
+        effort: &Effort,
+    ) -> Result<Option<&'a str>, TooCostly> {
+        let mut rest = text;
+        for (i, part) in self.texts.iter().enumerate() {
+            effort.spend(1 + part.len() / 8)?;
+            if i > 0 {
+                let mut behind = rest.chars();
+                if behind.next().is_none() {
+                    return Ok(None);
+                }
+                rest = behind.as_str();
+            }
+            let Some(behind) = rest.strip_prefix(&**part) else { return Ok(None) };
+            rest = behind;
+        }
+        Ok(Some(rest))
+    }
+
+    /// What follows its first place in a text.
+    fn find<'a>(&self, text: &'a str, effort: &Effort) -> Result<Option<&'a str>, TooCostly> {
+        // The longest text of it is looked for; what stands around that is compared then.
+        let longest = self.texts.iter().enumerate().max_by_key(|(_, text)| text.len());
+        let (at, needle) = longest.map_or((0, ""), |(at, text)| (at, &**text));
+        let before = at + self.texts[..at].iter().map(|it| it.chars().count()).sum::<usize>();
+        effort.spend(before)?;
+        let Some(mut from) = ahead(text, before) else { return Ok(None) };
+        loop {
+            let found = text[from..].find(needle);
+            effort.spend((found.unwrap_or(text.len() - from) + needle.len()) / 4 + 1)?;
+            let Some(found) = found else { return Ok(None) };
+            let place = from + found;
+            effort.spend(before)?;
+            let start = back(&text[..place], before).unwrap_or(0);
+            if let Some(behind) = self.rest_behind(&text[start..], effort)? {
+                return Ok(Some(behind));
+            }
+            let Some(next) = text[place..].chars().next() else { return Ok(None) };
+            from = place + next.len_utf8();
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, segment) in self.segments.iter().enumerate() {
+            f.write_str(if i > 0 { "%" } else { "" })?;
+            for (i, text) in segment.texts.iter().enumerate() {
+                f.write_str(if i > 0 { "_" } else { "" })?;
+                for c in text.chars() {
+                    f.write_str(if matches!(c, '%' | '_' | '\\') { "\\" } else { "" })?;
+                    write!(f, "{c}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
