@@ -55,7 +55,7 @@ impl Gate {
                 state.waiting.retain(|it| !Arc::ptr_eq(it, &own));
                 state.free -= usize::from(passes);
                 state.wake_first();
-                return passes.then_some(Pass(self));
+                return passes.then(|| Pass(self));
             }
             state = own.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
