@@ -11,6 +11,7 @@ mod compare;
 mod contract;
 mod devices;
 mod disks;
+mod disturbed;
 mod emulated;
 mod explained;
 mod faults;
