@@ -83,10 +83,10 @@ fn reads_to_the_future_end_with_their_clients() {
 fn scans_leave_for_what_else_is_due() {
     let place = Place::new();
     let server = LogServer::start(&place, "ram:64MiB");
-    fill(&place, "t", 300);
+    fill(&place, "t", 100);
     // 1,000 patterns that each look at all of a body.
     let costly = vec!["/a LIKE '%ab%'"; 1000].join(" OR ");
-    let mut scans: Vec<Connection<Stream>> = (0..8)
+    let mut scans: Vec<Connection<Stream>> = (0..4)
         .map(|_| {
             let mut scan = connect(&place);
             scan.request(&Request::OpenPublisher { name: "" }).unwrap();
@@ -101,7 +101,7 @@ fn scans_leave_for_what_else_is_due() {
     assert!(matches!(scans[0].reply().unwrap(), Reply::Persisted { sequence: 1 }));
     assert!(scans[1].status().is_ok());
     scans.pop();
-    waits_until("the client is gone", || status(&place)["connections"] == 8);
+    waits_until("the client is gone", || status(&place)["connections"] == 4);
     // A single evaluation has its limit, too, and the message's number is said.
     let mut too_costly = connect(&place);
     let pattern = format!("/a LIKE '%{}_{}b%'", "a".repeat(16_001), "a".repeat(15_999));
