@@ -12,11 +12,14 @@ const INTERVAL_NS: u64 = 100 * MS;
 /// The codes of this question.
 const CODES: [&str; 3] = ["STALL", "TREND", "PERIODIC"];
 
+/// What an operation takes that starts at a time, ns.
+type Service<'a> = &'a dyn Fn(u64, &mut dyn FnMut() -> f64) -> u64;
+
 /// A simulated target and its load: what an operation takes that starts at a time, ns.
 struct Simulated<'a> {
     depth: u32,
     window_ns: u64,
-    service_ns: &'a dyn Fn(u64, &mut dyn FnMut() -> f64) -> u64,
+    service_ns: Service<'a>,
     think_ns: u64,
 }
 
@@ -203,7 +206,6 @@ fn steady_targets_pass() {
     let flushes = |at: u64, draw: &mut dyn FnMut() -> f64| {
         stall(at / (1_000 * MS) * (1_000 * MS) + 500 * MS, 12 * MS, at, exponential(5e5, draw))
     };
-    type Service<'a> = &'a dyn Fn(u64, &mut dyn FnMut() -> f64) -> u64;
     let targets: [(&str, u32, u64, u64, Service<'_>); 9] = [
         ("exponential, depth 1", 1, 3_000, 0, &plain),
         ("exponential, depth 32", 32, 3_000, 0, &slow),

@@ -110,7 +110,7 @@ fn limits_and_stalls_of_a_control_group() {
         scope.spawn(|| {
             thread::sleep(Duration::from_millis(1_900));
             limited.set(1);
-            thread::sleep(Duration::from_millis(1_000));
+            thread::sleep(Duration::from_secs(1));
             limited.set(0);
         });
         run(1, "3s")

@@ -65,10 +65,9 @@ pub(super) fn limit(cell: &Cell, total: &Interval, say: &mut Say) {
 /// What a cell reached of a limit, as a share.
 fn share_of(cell: &Cell, total: &Interval, limit: &IoLimit) -> f64 {
     let kind = if limit.is_of_reads { OpKind::Read } else { OpKind::Write };
-    let amount = total.class(kind).map_or(0, |class| match limit.is_of_bytes {
-        true => class.bytes,
-        false => class.ops(),
-    });
+    let amount = total
+        .class(kind)
+        .map_or(0, |class| if limit.is_of_bytes { class.bytes } else { class.ops() });
     cell.per_second(amount as f64) / limit.per_s.max(1) as f64
 }
 
