@@ -44,6 +44,7 @@ mod read_cache_counts;
 mod request;
 mod server;
 pub mod spec;
+mod store;
 pub mod usage;
 mod values;
 
@@ -59,3 +60,4 @@ pub use machine::Machine;
 pub use part_id::PartId;
 pub use read_cache_counts::ReadCacheCounts;
 pub use spec::System;
+pub use store::{Keeps, Store};

@@ -5,6 +5,7 @@
 
 mod apply_fault;
 mod branches;
+mod fill;
 #[cfg(test)]
 mod tests;
 

@@ -31,7 +31,9 @@ pub use cell::{Cell, CellKey, Ended, Place, Recorded, Resources, Role, Schedulin
 pub use conditions::Conditions;
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
-pub use evidence::{Busy, Evidence, Hung, Preparation, RankEvidence, Spent, SpentOf};
+pub use evidence::{
+    Busy, Evidence, Hung, Preparation, RankEvidence, Spent, SpentOf, StoreLevel, WarmUp,
+};
 pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval, IoKinds};
 pub use level::{Level, Verdict};

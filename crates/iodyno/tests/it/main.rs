@@ -30,6 +30,7 @@ mod log_clients;
 mod log_kills;
 mod log_server;
 mod log_service;
+mod long_run;
 mod measuring;
 mod methods;
 mod mutate;
