@@ -68,6 +68,9 @@ pub struct CellPlan {
     pub events: Option<TraceEvents>,
     /// Agrees on the start with other processes; None for a cell of this process alone. Cells in virtual time have none.
     pub start: Option<Arc<dyn StartTogether>>,
+    /// In virtual time: the workload runs until buffers and caches are at rest, or for so many events of SSDs, before the ramp
+    /// begins; None: there is no warm-up.
+    pub warm_up_events_max: Option<u64>,
     /// The time for a flush behind a worker's last operation, ns, before its target is given up; that for what was written
     /// comes on top.
     pub flush_ns: u64,
@@ -81,6 +84,9 @@ pub trait StartTogether: core::fmt::Debug + Send + Sync {
 }
 
 impl CellPlan {
+    /// Effort of a warm-up: some seconds of a processor.
+    pub const WARM_UP_EVENTS_MAX: u64 = 16_000_000;
+
     /// See `flush_ns`: longer than the kernel waits for a command to a device.
     pub const FLUSH_NS: u64 = 120_000_000_000;
 
@@ -132,6 +138,7 @@ impl CellPlan {
             flow,
             events,
             start,
+            warm_up_events_max: None,
             flush_ns,
         }
     }

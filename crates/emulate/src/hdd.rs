@@ -8,10 +8,12 @@ use crate::core::Core;
 use crate::disk::{Disk, DiskSpec, Phases as DiskPhases, Step};
 use crate::part_id::PartId;
 use crate::request::State;
+use crate::store::Store;
 use crate::usage::{Of, Phase, Resource};
 use content::Content;
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
+use iodyno_units::rng::Generator;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -143,6 +145,18 @@ impl Hdd {
         }
         core.tell(ContentEvent::PowerCut { part: self.part });
         self.pending_ns = u64::MAX;
+    }
+
+    /// Calls `take` with the fill of its write cache and of the NAND of a hybrid disk.
+    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
+        self.disk.stores(take);
+    }
+
+    /// Fills its write cache up to a share of its size.
+    pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
+        if self.content.is_none() {
+            self.disk.fill_write_cache(share, random);
+        }
     }
 
     /// Its resources, since the start.

@@ -45,6 +45,7 @@ mod read_cache_counts;
 mod request;
 mod server;
 pub mod spec;
+mod store;
 pub mod usage;
 mod values;
 
@@ -61,3 +62,4 @@ pub use medium::{Held, Medium};
 pub use part_id::PartId;
 pub use read_cache_counts::ReadCacheCounts;
 pub use spec::System;
+pub use store::{Keeps, Store};

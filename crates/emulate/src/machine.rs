@@ -5,6 +5,7 @@
 
 mod apply_fault;
 mod branches;
+mod fill;
 mod medium;
 #[cfg(test)]
 mod tests;

@@ -22,8 +22,10 @@ use crate::read_cache::ReadCache;
 use crate::read_cache_counts::ReadCacheCounts;
 use crate::request::State;
 use crate::spec::{self, Host, Kind, Preconditioned};
+use crate::store::Store;
 use crate::usage::{Phase, Resource};
 use iodyno_units::IoError;
+use iodyno_units::rng::Generator;
 use std::ops::Range;
 
 /// See the module.
@@ -299,6 +301,23 @@ impl Part {
     /// Bytes in its write buffer that are not on the medium, and its size.
     pub(crate) fn buffered_bytes(&self) -> Option<(u64, u64)> {
         if let Self::Flash(flash) = self { Some(flash.buffered_bytes()) } else { None }
+    }
+
+    /// Calls `take` with the fill of each of its stores.
+    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
+        match self {
+            Self::Flash(flash) => flash.stores(take),
+            Self::Disk(disk) => disk.stores(take),
+            Self::ReadCache(cache) => take(cache.store()),
+            _ => {}
+        }
+    }
+
+    /// Fills the write cache of a disk up to a share of its size.
+    pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
+        if let Self::Disk(disk) = self {
+            disk.fill_write_cache(share, random);
+        }
     }
 
     /// Erase cycles used, as a share of those that it is rated for.

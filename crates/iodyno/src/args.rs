@@ -14,7 +14,7 @@ use iodyno_report::fio::COARSENESS_MAX;
 use iodyno_target::TargetName;
 use iodyno_target::purge::Method;
 use iodyno_units::parse_percent;
-use iodyno_workload::{Block, MAX_DEPTH, MAX_THREADS};
+use iodyno_workload::{ActiveRange, Block, MAX_DEPTH, MAX_THREADS, Pattern};
 pub use log::{
     Log, LogCheck, LogClient, LogCommand, LogCreate, LogOutput, LogPublish, LogQuery, LogRead,
     LogReplay, LogServe,
@@ -414,6 +414,16 @@ pub struct Explain {
     /// Block size, or several with shares: `4KiB`, `4KiB:60,8KiB:40`.
     #[arg(long, value_name = "SIZE", requires = "workload", value_parser = Block::parse_list)]
     pub block: Option<std::vec::Vec<Block>>,
+    /// Part of the target that is used: `0%..50%`, `8GiB`.
+    #[arg(long, value_name = "RANGE", requires = "workload")]
+    pub active: Option<ActiveRange>,
+    /// Addresses by Zipf's law with this exponent, above 0 and at most 5.
+    #[arg(long, value_name = "THETA", requires = "workload", value_parser = Pattern::zipf)]
+    pub zipf: Option<Pattern>,
+    /// A share of the operations on a share of the range: `90/10`.
+    #[arg(long, value_name = "OPS/RANGE", requires = "workload", value_parser = Pattern::hot,
+        conflicts_with = "zipf")]
+    pub hot: Option<Pattern>,
     /// One JSON document on standard output.
     #[arg(long)]
     pub json: bool,

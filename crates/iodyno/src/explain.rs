@@ -11,6 +11,7 @@ use iodyno_page::terminal::Style;
 use iodyno_run::explain::{Described, ExplainedCell, predictions, simulate};
 use iodyno_run::{Emulated, Files, described, emulated, find_work};
 use iodyno_target::TargetName;
+use iodyno_workload::Spec;
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -40,6 +41,7 @@ fn with_workload(
     let (threads, depth, block) = (flags.threads, flags.depth, flags.block.as_deref());
     for (name, spec) in find_work::members(workload)?.1 {
         let spec = with_shape(spec, threads, depth, block)
+            .and_then(|spec| with_addresses(spec, flags))
             .map_err(|why| Failure::input(format!("{name}: {why}")))?;
         cells.push(simulate(emulated, &flags.device.to_string(), &name, spec)?);
     }
@@ -51,6 +53,18 @@ fn with_workload(
     let heading = render::what(&emulated.system);
     let parts: Vec<String> = cells.iter().map(|cell| render::cell(cell, style)).collect();
     print(&format!("{}{}", render::heading(&heading, style), parts.join("\n")))
+}
+
+/// A workload with the range and the pattern of the flags.
+fn with_addresses(spec: Spec, flags: &Explain) -> Result<Spec, String> {
+    let spec = match flags.active {
+        Some(active) => spec.with_active(active)?,
+        None => spec,
+    };
+    match flags.zipf.as_ref().or(flags.hot.as_ref()) {
+        Some(pattern) => spec.with_pattern(pattern.clone()),
+        None => Ok(spec),
+    }
 }
 
 /// The device by itself, and a few predictions.

@@ -12,9 +12,10 @@ use iodyno_page::terminal::Style;
 use iodyno_raid::Level;
 use iodyno_run::{RunError, find_work};
 use iodyno_sizing::{
-    Choice, Demand, LogDemand, Prices, candidates, json, page, saturate, size, terminal,
+    Choice, Demand, Limit, LogDemand, Loss, Prices, Tail, candidates, json, page, saturate, size,
+    terminal,
 };
-use iodyno_units::human;
+use iodyno_units::{OpKind, human};
 use iodyno_workload::Spec;
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,7 +36,12 @@ pub(crate) fn command(
     if let Some(host) = &flags.saturate {
         return saturated(flags, host, choice, style);
     }
-    let demand = demand(flags, notebook)?;
+    let demand = Demand {
+        limits: limits(flags),
+        survive: flags.survive.as_deref().and_then(loss),
+        life_years: flags.life,
+        ..demand(flags, notebook)?
+    };
     let prices = flags.price.as_deref().map(prices).transpose()?;
     let candidates = candidates(&choice)?;
     // A page that can't be written is better reported before the work.
@@ -108,6 +114,27 @@ fn of_word(level: &str) -> Option<Level> {
     })
 }
 
+/// The limits beside that of --p99.
+fn limits(flags: &Size) -> Vec<Limit> {
+    let all = [
+        (None, Tail::P999, flags.p999),
+        (Some(OpKind::Read), Tail::P99, flags.read_p99),
+        (Some(OpKind::Read), Tail::P999, flags.read_p999),
+        (Some(OpKind::Write), Tail::P99, flags.write_p99),
+        (Some(OpKind::Write), Tail::P999, flags.write_p999),
+    ];
+    all.into_iter().filter_map(|(of, tail, ns)| Some(Limit { of, tail, ns: ns? })).collect()
+}
+
+fn loss(word: &str) -> Option<Loss> {
+    Some(match word {
+        "device" => Loss::Device,
+        "adapter" => Loss::Adapter,
+        "link" => Loss::Link,
+        _ => return None,
+    })
+}
+
 fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     let capacity_bytes = flags.capacity.unwrap_or(0);
     if let Some(messages_per_s) = flags.log_rate {
@@ -150,6 +177,9 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
         spec,
         rate_iops: flags.rate.unwrap_or(1.0),
         p99_ns: flags.p99.unwrap_or(1),
+        limits: Vec::new(),
+        survive: None,
+        life_years: None,
         capacity_bytes,
         active_bytes: None,
     })
@@ -165,7 +195,9 @@ struct Like {
 /// The last cell of a run that measured, over all its targets.
 fn like(selector: &str, notebook: Option<&Path>) -> Result<Like, Failure> {
     let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
-    let run: Run = notebook.load(selector)?;
+    // A name may be that of several runs: the last of them.
+    let mut runs = notebook.load_several(selector)?;
+    let run: Run = runs.pop().ok_or_else(|| Failure::input(format!("no run `{selector}`")))?;
     let measured = |cell: &&Cell| {
         let measures = |c: &Cell| c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure);
         measures(cell) && cell.total().ops() > 0
@@ -192,6 +224,9 @@ fn like(selector: &str, notebook: Option<&Path>) -> Result<Like, Failure> {
         spec,
         rate_iops: 0.0,
         p99_ns: 0,
+        limits: Vec::new(),
+        survive: None,
+        life_years: None,
         capacity_bytes: 0,
         active_bytes: Some(end.saturating_sub(start)).filter(|bytes| *bytes > 0),
     };

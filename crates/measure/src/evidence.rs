@@ -66,6 +66,12 @@ pub struct Evidence {
     pub map_sync: Option<bool>,
     /// The clock of the timestamps; None where time is emulated.
     pub clock: Option<String>,
+    /// In virtual time: how the workload ran before the ramp, until buffers and caches were at rest; None where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<WarmUp>,
+    /// In virtual time: the fill of buffers and caches over the window.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stores: Vec<StoreLevel>,
     /// The state that the cell found an emulated device in, in words.
     pub device_state: Option<String>,
     /// Why the cell was not issued at all; None where it was.
@@ -189,6 +195,36 @@ impl Evidence {
             }
         }
     }
+}
+
+/// The warm-up of a cell in virtual time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// Its length, ns of virtual time.
+    pub took_ns: u64,
+    /// The buffer or cache that was not at rest when it gave up; None: all were at rest.
+    pub unsteady: Option<String>,
+    /// What that one gained, as a share of what it took in; below 0: lost.
+    pub net_share: Option<f64>,
+}
+
+/// The fill of the buffers or caches of one kind over a window, summed over the emulated system.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoreLevel {
+    /// The kind, such as `disk's write cache`.
+    pub store: String,
+    /// Fill at the start of the window.
+    pub start_bytes: u64,
+    /// Fill at its end.
+    pub end_bytes: u64,
+    /// Fill at which it takes no more, or replaces what it holds.
+    pub capacity_bytes: u64,
+    /// Taken in during the window.
+    pub taken_bytes: u64,
+    /// At the start, that among which it chose what to write next; 0 without a choice.
+    pub choice_bytes: u64,
+    /// The fill rose in each eighth of the window, or fell in each.
+    pub one_way: bool,
 }
 
 /// One of the processes that measure a run together.

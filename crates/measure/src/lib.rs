@@ -34,7 +34,9 @@ pub use cell::{
 pub use conditions::{Conditions, IoLimit};
 pub use coverage::{Coverage, FillProof};
 pub use errors::{ErrorCounts, ErrorKind, errno_name};
-pub use evidence::{Busy, Evidence, Hung, Preparation, RankEvidence, Spent, SpentOf};
+pub use evidence::{
+    Busy, Evidence, Hung, Preparation, RankEvidence, Spent, SpentOf, StoreLevel, WarmUp,
+};
 pub use histogram::Histogram;
 pub use interval::{ClassStats, Interval, IoKinds};
 pub use level::{Level, Verdict};

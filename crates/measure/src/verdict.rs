@@ -1,7 +1,7 @@
 //! Verdicts: the evidence of a cell about its own figures, in plain words, each with the reason and the remedy.
 //! Judging is a pure function of the cell, so an old run can be judged again by newer rules.
 //!
-//! Each question has a file: how the cell ended, whether anything real was measured, whether the numbers agree,
+//! Each question has a file: how the cell ended, whether anything real was measured, whether an emulated state was that of the long run, whether the numbers agree,
 //! whether the generator was the limit, whether the I/O reached the storage, whether the storage was in the
 //! expected state, whether it gave back what had been written, whether other programs interfered, the
 //! conditions of machine and device, and whether the samples suffice. The codes are listed in
@@ -20,6 +20,7 @@ mod samples;
 mod stationarity;
 mod storage;
 mod target;
+mod transient;
 mod verification;
 
 use crate::cell::Cell;
@@ -40,6 +41,7 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
         return found;
     }
     emulated::emulated(cell, &mut say);
+    transient::transient(cell, &mut say);
     ending::completeness(cell, &total, &mut say);
     accounting::accounting(cell, &total, &mut say);
     stationarity::stationarity(cell, &mut say);

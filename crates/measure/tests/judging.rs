@@ -3,7 +3,7 @@
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{
     Cell, Conditions, Coverage, Ended, ErrorKind, Finding, Histogram, Interval, IoLimit, Level,
-    Reached, RunDelay, Storage, Verification,
+    Place, Reached, RunDelay, Storage, StoreLevel, Verification, WarmUp,
 };
 use iodyno_units::OpKind;
 
@@ -519,4 +519,49 @@ fn buffered_writes_that_are_flushed_each_are_the_device_s() {
     }
     cell.resources.outstanding_area_ns *= 2;
     assert_eq!(codes(&cell), ["VALID"]);
+}
+
+/// A buffer that fills, or works through what it holds, spoils an emulated cell's figures; one at rest, or whose fill only
+/// fluctuates, does not. A method that hands its devices on judges their course itself.
+#[test]
+fn emulated_transients_are_warned_of() {
+    let level = |start_mib: u64, end_mib: u64, one_way: bool| StoreLevel {
+        store: "disk's write cache".to_owned(),
+        start_bytes: start_mib << 20,
+        end_bytes: end_mib << 20,
+        capacity_bytes: 192 << 20,
+        taken_bytes: 40 << 20,
+        choice_bytes: 0,
+        one_way,
+    };
+    let cell = |level: StoreLevel| {
+        let mut cell = sound();
+        (cell.evidence.virtual_time, cell.evidence.stores) = (true, vec![level]);
+        cell
+    };
+    let text = said(&cell(level(48, 86, true)), "TRANSIENT").unwrap();
+    assert!(
+        text.contains("from 25 % to 45 % of 192 MiB") && text.contains("full 5.6 s later"),
+        "{text}"
+    );
+    let text = said(&cell(level(20, 10, true)), "TRANSIENT").unwrap();
+    assert!(text.contains("would be empty 2 s later"), "{text}");
+    for at_rest in [level(48, 48, false), level(48, 60, false), level(100_000, 100_000, true)] {
+        assert_eq!(said(&cell(at_rest), "TRANSIENT"), None);
+    }
+    let swinging = StoreLevel { choice_bytes: 20 << 20, ..level(191, 191, false) };
+    let text = said(&cell(swinging.clone()), "TRANSIENT").unwrap();
+    assert!(text.contains("measure for 8 s or longer"), "{text}");
+    let keeps_up = StoreLevel { end_bytes: 100 << 20, ..swinging.clone() };
+    assert_eq!(said(&cell(keeps_up), "TRANSIENT"), None);
+    let long = StoreLevel { taken_bytes: 170 << 20, ..swinging };
+    assert_eq!(said(&cell(long), "TRANSIENT"), None);
+    let mut of_method = cell(level(48, 86, true));
+    of_method.key.place = Some(Place::default());
+    assert_eq!(said(&of_method, "TRANSIENT"), None);
+    let unsteady = Some("SLC cache".to_owned());
+    of_method.evidence.warm_up =
+        Some(WarmUp { took_ns: 5_000_000_000, unsteady, net_share: Some(0.25) });
+    let text = said(&of_method, "TRANSIENT").unwrap();
+    assert!(text.contains("after a warm-up of 5 s: it kept 25.0 %"), "{text}");
 }

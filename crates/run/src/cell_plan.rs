@@ -7,7 +7,8 @@ use crate::verified;
 use iodyno_drive::probe::{Load, default_engine};
 use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, TraceEvents, Walks};
 use iodyno_emulate::System;
-use iodyno_units::OpKind;
+use iodyno_emulate::spec::Written;
+use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::{ArrivalKind, Content, Spec};
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ pub(crate) fn cell_plan(
     walks: Option<Arc<Walks>>,
     events: Option<&TraceEvents>,
 ) -> CellPlan {
+    let warms_up = warms_up(task, &targets);
     CellPlan {
         cell: task.cell.clone(),
         place: task.place.clone(),
@@ -30,8 +32,21 @@ pub(crate) fn cell_plan(
         // Fills are no part of what is measured.
         events: events.filter(|_| task.cell.fill_passes.is_none()).cloned(),
         start: None,
+        warm_up_events_max: warms_up.then_some(CellPlan::WARM_UP_EVENTS_MAX),
         flush_ns: CellPlan::FLUSH_NS,
     }
+}
+
+/// Whether a cell starts in the state that its workload reaches in the long run: not where devices are fresh, or are as the
+/// cell before left them, on purpose.
+fn warms_up(task: &Task, targets: &[TargetPlan]) -> bool {
+    let is_used = |target: &TargetPlan| match &target.medium {
+        Medium::Model { system, volume } => {
+            system.volumes[*volume as usize].state.how != Written::Fresh
+        }
+        _ => false,
+    };
+    task.cell.emulation.precondition != Precondition::Carried && targets.iter().all(is_used)
 }
 
 /// A cell's targets as they are to be driven, once for each of its workloads, and the reason for each engine: volumes of an emulated system, or of a

@@ -4,7 +4,7 @@
 //! servers with the other drives whose files name them. What can't be replaced under power is searched only by name.
 
 use iodyno_catalog::{Kind as FileKind, list};
-use iodyno_emulate::describe::{Bay, DescribedDevice, DescribedSystem};
+use iodyno_emulate::describe::{Bay, DescribedDevice, DescribedSystem, Parameter};
 use iodyno_emulate::spec::{Adapters, Kind, Slot};
 use iodyno_raid::Level;
 use iodyno_run::{Files, RunError, described_device, described_system, emulated};
@@ -36,6 +36,8 @@ pub struct Candidate {
     pub host: String,
     /// Its description in a line.
     pub host_summary: String,
+    /// The parameters of its file.
+    pub host_parameters: Vec<Parameter>,
     /// Its adapters.
     pub adapters: Option<Adapters>,
     /// The device's name in a target.
@@ -251,6 +253,7 @@ fn candidate(
     let mut candidate = Candidate {
         host: host.name.clone(),
         host_summary: host.system.summary.clone(),
+        host_parameters: host.system.parameters.clone(),
         adapters,
         device_name: name.to_owned(),
         device: device.clone(),

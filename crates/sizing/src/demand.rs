@@ -7,6 +7,66 @@ use iodyno_workload::{ActiveRange, ArrivalKind, Edge, Process, Spec};
 /// The most operations a second that one worker issues: a core of the slowest host takes about a million.
 const WORKER_IOPS_MAX: f64 = 250e3;
 
+/// A quantile of response times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// The 99th percentile.
+    P99,
+    /// The 99.9th percentile.
+    P999,
+}
+
+impl Tail {
+    /// As a share, 0 to 1.
+    pub const fn quantile(self) -> f64 {
+        match self {
+            Self::P99 => 0.99,
+            Self::P999 => 0.999,
+        }
+    }
+
+    /// `p99`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+        }
+    }
+}
+
+/// A limit of response times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Of reads or of writes; None: of all operations.
+    pub of: Option<OpKind>,
+    /// Of which quantile.
+    pub tail: Tail,
+    /// The most it may be, ns.
+    pub ns: u64,
+}
+
+/// A part that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// A device of one array.
+    Device,
+    /// An adapter of each pair.
+    Adapter,
+    /// A link between the adapters of each pair.
+    Link,
+}
+
+impl Loss {
+    /// `a device lost`.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Device => "a device lost",
+            Self::Adapter => "an adapter lost",
+            Self::Link => "a link between adapters lost",
+        }
+    }
+}
+
 /// What a system must do.
 #[derive(Clone, Debug)]
 pub struct Demand {
@@ -22,6 +82,12 @@ pub struct Demand {
     pub rate_iops: f64,
     /// 99 % of all operations take at most this long from their arrival on, ns.
     pub p99_ns: u64,
+    /// Further limits.
+    pub limits: Vec<Limit>,
+    /// The loss with which the demand must be met; None: with all parts.
+    pub survive: Option<Loss>,
+    /// Years that flash must last by its rating; None: as many as it is rated for; 0: no condition.
+    pub life_years: Option<f64>,
     /// Usable bytes, at least.
     pub capacity_bytes: u64,
     /// The bytes that the workload works on, over the whole system; None: those of its active range on each array.
@@ -41,9 +107,23 @@ impl Demand {
             spec: log.workload()?,
             rate_iops: log.reads_per_s() + log.writes_per_s(),
             p99_ns,
+            limits: Vec::new(),
+            survive: None,
+            life_years: None,
             capacity_bytes,
             active_bytes: None,
         })
+    }
+
+    /// All limits of response times, that of the 99th percentile of all operations first.
+    pub fn all_limits(&self) -> impl Iterator<Item = Limit> + '_ {
+        let first = Limit { of: None, tail: Tail::P99, ns: self.p99_ns };
+        core::iter::once(first).chain(self.limits.iter().copied())
+    }
+
+    /// The longest limit, ns.
+    pub(crate) fn longest_ns(&self) -> u64 {
+        self.all_limits().map(|limit| limit.ns).max().unwrap_or(0)
     }
 
     /// The workload on one of so many arrays of all systems together, of so many bytes each, which together are offered
@@ -57,7 +137,7 @@ impl Demand {
     ) -> Result<Spec, String> {
         let rate_iops = rate_iops / f64::from(arrays);
         // By Little's law more than this in flight is over the limit; what comes beyond it waits before the array.
-        let waiting = 8.0 * rate_iops * self.p99_ns as f64 / 1e9;
+        let waiting = 8.0 * rate_iops * self.longest_ns() as f64 / 1e9;
         let depth = (waiting as u32).clamp(64, 16_384);
         // The demand is the storage's: no core that issues it binds.
         let workers = (rate_iops / WORKER_IOPS_MAX).ceil() as u32;

@@ -77,26 +77,32 @@ pub(crate) fn detail(lab: &Lab<'_>, of: &Candidate, row: &Row) -> Result<Detail,
     for &depth in SEQUENTIAL_DEPTHS.iter().rev() {
         jobs.extend([Job::Sequential(depth, "read"), Job::Sequential(depth, "write")]);
     }
-    if of.has_cache() {
+    // (With a loss the two would not be compared.)
+    if of.has_cache() && lab.base() == Condition::Whole {
         jobs.push(Job::CacheOff);
     }
+    let mut conditions = Vec::new();
+    if lab.base() != Condition::Whole {
+        conditions.push(Condition::Whole);
+    }
     if !matches!(of.level, Level::Raid0 | Level::Jbod) {
-        jobs.extend([Condition::DeviceLost, Condition::Rebuild].map(Job::If));
+        conditions.extend([Condition::DeviceLost, Condition::Rebuild]);
     }
     if of.adapter_count() == 2 {
-        jobs.push(Job::If(Condition::AdapterLost));
+        conditions.push(Condition::AdapterLost);
     }
+    jobs.extend(conditions.into_iter().filter(|c| *c != lab.base()).map(Job::If));
     jobs.push(Job::If(Condition::Filled(0.8)));
     let done = together(&jobs, |job| {
         Ok(match *job {
             Job::If(condition) => {
                 let measured = lab.cell(of, count, share_iops, (Effort::Shown, condition))?;
-                let holds = measured.holds(share_iops, demand.p99_ns);
+                let holds = measured.holds(share_iops, demand);
                 Done::If(WhatIf { condition, measured, holds })
             }
             Job::CacheOff => {
                 let off = lab.cell(of, count, share_iops, (Effort::Shown, Condition::CacheOff))?;
-                let highest = if off.holds(share_iops, demand.p99_ns) {
+                let highest = if off.holds(share_iops, demand) {
                     Some(lab.highest(of, count, share_iops, Condition::CacheOff)?.0)
                 } else {
                     None
@@ -142,5 +148,5 @@ fn in_order(
     let arrays = Arrays { of, arrays: count.arrays, all_arrays: count.arrays };
     lab.count_cell();
     let target = arrays.target(Condition::Whole);
-    Ok(run(&target, spec, SEQUENTIAL_NS, Condition::Whole, lab.stop)?.bytes_per_s)
+    Ok(run(&target, spec, SEQUENTIAL_NS, Condition::Whole.alone(), lab.stop)?.bytes_per_s)
 }

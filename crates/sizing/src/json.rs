@@ -2,6 +2,7 @@
 //! changed or removed. `null` is "not known"; it is never 0.
 
 use crate::candidate::Candidate;
+use crate::demand::Loss;
 use crate::detail::{Detail, WhatIf};
 use crate::log_demand::LogDemand;
 use crate::row::{Missed, Row, Trial};
@@ -9,6 +10,7 @@ use crate::search::Count;
 use crate::simulate::{Condition, Measured};
 use crate::sizing::Sizing;
 use iodyno_run::explain::Share;
+use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
 /// The schema of [`document`] and of [`crate::saturate::document`], draft 2020-12.
@@ -24,6 +26,13 @@ pub fn document(sizing: &Sizing) -> Value {
             "like_run": demand.like,
             "rate_iops": demand.rate_iops,
             "p99_ns": demand.p99_ns,
+            "limits": demand.limits.iter().map(|limit| json!({
+                "of": limit.of.map(OpKind::name),
+                "quantile": limit.tail.quantile(),
+                "ns": limit.ns,
+            })).collect::<Vec<_>>(),
+            "with": demand.survive.map(Loss::words),
+            "life_years": demand.life_years,
             "capacity_bytes": demand.capacity_bytes,
             "active_bytes": demand.active_bytes,
             "write_share": demand.write_share(),
@@ -105,6 +114,15 @@ fn row(sizing: &Sizing, row: &Row) -> Value {
         "target": of.target(row.count.arrays),
         "count": count(of, row.count),
         "at_asked_rate_of_each": measured(&row.asked),
+        "with_one_array_less": row.fewer.as_ref().map(measured),
+        "life": row.life.map(|life| json!({
+            "years": life.years,
+            "asked_years": life.asked_years,
+            "drive_writes_per_day": life.drive_writes_per_day.0,
+            "rated_drive_writes_per_day": life.drive_writes_per_day.1,
+            "write_amplification": life.write_amplification,
+            "arrays_by_rate": life.arrays_by_rate,
+        })),
         "resources": row.asked.shares.iter().map(Share::json).collect::<Vec<_>>(),
         "highest": row.highest.as_ref().map(|highest| json!({
             "iops": highest.iops,
@@ -142,6 +160,7 @@ fn detail(of: &Detail) -> Value {
             Condition::DeviceLost => "device lost",
             Condition::Rebuild => "rebuild",
             Condition::AdapterLost => "adapter lost",
+            Condition::LinkLost => "link lost",
             Condition::Filled(_) => "80 % full",
             Condition::CacheOff => "cache off",
         };

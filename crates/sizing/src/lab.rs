@@ -44,6 +44,11 @@ impl Lab<'_> {
         )
     }
 
+    /// The condition under which the demand must be met.
+    pub(crate) fn base(&self) -> Condition {
+        self.demand.survive.map_or(Condition::Whole, Condition::from)
+    }
+
     pub(crate) fn count_cell(&self) {
         (self.progress)(self.cells.fetch_add(1, Ordering::Relaxed) + 1);
     }
@@ -57,10 +62,9 @@ impl Lab<'_> {
         condition: Condition,
     ) -> Result<(f64, Vec<Trial>), RunError> {
         let mut trials = Vec::new();
-        let p99_ns = self.demand.p99_ns;
         let found = highest_rate(holds_iops, &mut |iops| {
             let measured = self.cell(of, count, iops, (Effort::Search, condition))?;
-            let tried = measured.tried(iops, p99_ns);
+            let tried = measured.tried(iops, self.demand);
             trials.push(Trial { arrays: count.arrays, offered_iops: iops, measured });
             Ok::<_, RunError>(tried)
         })?;
@@ -68,7 +72,7 @@ impl Lab<'_> {
         let mut highest = found;
         while highest > holds_iops {
             let measured = self.cell(of, count, highest, (Effort::Shown, condition))?;
-            let holds = measured.holds(highest, p99_ns);
+            let holds = measured.holds(highest, self.demand);
             trials.retain(|trial| trial.offered_iops.total_cmp(&highest).is_ne());
             trials.push(Trial { arrays: count.arrays, offered_iops: highest, measured });
             if holds {
@@ -97,5 +101,5 @@ pub(crate) fn device_iops(lab: &Lab<'_>, device: &str) -> Result<f64, RunError> 
     let spec = spec.with_threads(1).and_then(|s| s.with_depth(DEVICE_DEPTH)).map_err(wrong)?;
     lab.count_cell();
     let target = format!("model:{device}");
-    Ok(run(&target, spec, RAMP_AND_WINDOW_NS, Condition::Whole, lab.stop)?.iops.max(1.0))
+    Ok(run(&target, spec, RAMP_AND_WINDOW_NS, Condition::Whole.alone(), lab.stop)?.iops.max(1.0))
 }

@@ -12,15 +12,18 @@
 //! | `row` | a candidate that was sized |
 //! | `sizing` | the search over all candidates |
 //! | `detail` | what-ifs, cache and sequential rates of the best one |
+//! | `decisive` | the assumed parameters of what binds first |
 //! | `textbook` | the textbook's formula |
 //! | `price` | prices |
 //! | `saturate` | how many devices a system can use fully |
+//! | `words` | confirmation, limits, life and assumptions in words |
 //! | `terminal`, `json`, `page` | the answer as text, as a document for programs, and as a page |
 //!
 //! **Invariants:** what is answered was simulated, and follows from the files and the demand alone. Nothing is printed
 //! or written here.
 
 pub mod candidate;
+mod decisive;
 pub mod demand;
 pub mod detail;
 pub mod json;
@@ -35,9 +38,10 @@ pub mod simulate;
 pub mod sizing;
 pub mod terminal;
 pub mod textbook;
+mod words;
 
 pub use candidate::{Candidate, Choice, candidates};
-pub use demand::Demand;
+pub use demand::{Demand, Limit, Loss, Tail};
 pub use log_demand::LogDemand;
 pub use price::Prices;
 pub use sizing::{Sizing, size};

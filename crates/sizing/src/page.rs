@@ -6,6 +6,9 @@ use crate::terminal::{
     arrays, cache_in_words, demand_in_words, headroom, log_in_words, name, nearest_in_words, rate,
     systems, tb, textbook_in_words, watts, what_if_in_words,
 };
+use crate::words::{
+    assumed_in_words, confirmed_in_words, life_in_words, limits_in_words, run_in_words,
+};
 use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::{
     Axis, Block, Cell, Column, Document, Figure, Mark, Panel, Plot, Point, Quantity, Section,
@@ -15,8 +18,8 @@ use iodyno_run::explain::percent;
 use iodyno_units::human;
 
 /// Why a point below the limit may not have been taken.
-const SUSTAINED: &str = "A rate counts as held while nothing is busy for more than 98 % of the time; beyond it buffers \
-                         hide for a while that more arrives than is done.";
+const SUSTAINED: &str = "Dots are rates that are not held: a buffer or a cache fills, or something is busy for more than \
+                         98 % of the time, so the latency of the long run is another.";
 
 /// The answer as a document. `made_by` is program and version.
 pub fn document(sizing: &Sizing, made_by: &str) -> Document {
@@ -139,15 +142,32 @@ fn table(sizing: &Sizing) -> Table {
 fn curves(sizing: &Sizing) -> Option<Section> {
     let rows: Vec<&Row> = sizing.rows.iter().take(2).collect();
     rows.first()?;
-    let line = |row: &&Row, number: usize, x: &dyn Fn(&Trial) -> Option<f64>| {
+    // What holds is a line; what does not, though it may look fast, are dots.
+    let lines = |row: &&Row, number: usize, x: &dyn Fn(&Trial) -> Option<f64>| {
         let of = &sizing.candidates[row.candidate];
-        let mut points: Vec<Point> =
-            row.trials.iter().filter_map(|t| Some(Point::at(x(t)?, t.measured.p99_ns?))).collect();
-        points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        points.dedup_by(|a, b| a.x.total_cmp(&b.x).is_eq());
+        let points = |holding: bool| {
+            let trials = row.trials.iter();
+            let trials =
+                trials.filter(|t| t.measured.holds(t.offered_iops, &sizing.demand) == holding);
+            let mut points: Vec<Point> =
+                trials.filter_map(|t| Some(Point::at(x(t)?, t.measured.p99_ns?))).collect();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            points.dedup_by(|a, b| a.x.total_cmp(&b.x).is_eq());
+            points
+        };
         let name =
             format!("{} × {} in {}", row.devices(&sizing.candidates), of.device_name, of.host);
-        Series { name, mark: Mark::Line, color: number, points }
+        let not_held = format!("{name}, not held");
+        [(name, Mark::Line, true), (not_held, Mark::Dots, false)]
+            .map(|(name, mark, holding)| Series {
+                name,
+                mark,
+                color: number,
+                points: points(holding),
+            })
+            .into_iter()
+            .filter(|series| !series.points.is_empty())
+            .collect::<Vec<_>>()
     };
     let figure =
         |id: &str, title: &str, axis: Axis, series: Vec<Series>, rule: Option<figure::Rule>| {
@@ -169,9 +189,9 @@ fn curves(sizing: &Sizing) -> Option<Section> {
                 notes: vec![SUSTAINED.to_owned()],
             })
         };
-    let over_load = rows.iter().enumerate().map(|(number, row)| {
+    let over_load = rows.iter().enumerate().flat_map(|(number, row)| {
         let units = f64::from(row.count.units);
-        line(row, number, &|t| (t.arrays == row.count.arrays).then_some(t.measured.iops * units))
+        lines(row, number, &|t| (t.arrays == row.count.arrays).then_some(t.measured.iops * units))
     });
     let asked = figure::Rule {
         at: sizing.demand.rate_iops,
@@ -186,11 +206,11 @@ fn curves(sizing: &Sizing) -> Option<Section> {
         over_load.collect(),
         Some(asked),
     );
-    let over_devices = rows.iter().enumerate().map(|(number, row)| {
+    let over_devices = rows.iter().enumerate().flat_map(|(number, row)| {
         let members = sizing.candidates[row.candidate].members;
         let share_iops = sizing.demand.rate_iops / f64::from(row.count.units);
         let devices = |t: &Trial| f64::from(t.arrays * members * row.count.units);
-        line(row, number, &|t| t.offered_iops.total_cmp(&share_iops).is_eq().then_some(devices(t)))
+        lines(row, number, &|t| t.offered_iops.total_cmp(&share_iops).is_eq().then_some(devices(t)))
     });
     let count = Axis::from_zero("devices", Quantity::Count);
     let devices = figure(
@@ -219,7 +239,18 @@ fn recommended(sizing: &Sizing) -> Option<Section> {
         (condition.to_owned(), outcome.to_owned())
     });
     let mut facts = vec![("What if".to_owned(), lines.collect())];
-    let mut others = vec![("textbook".to_owned(), textbook_in_words(sizing, row))];
+    let mut others = vec![
+        ("confirmed".to_owned(), confirmed_in_words(sizing, row)),
+        ("life".to_owned(), life_in_words(sizing, row)),
+        ("assumed".to_owned(), assumed_in_words(sizing, row)),
+        ("textbook".to_owned(), textbook_in_words(sizing, row)),
+    ];
+    if !sizing.demand.limits.is_empty() {
+        others.push(("limits".to_owned(), limits_in_words(&sizing.demand, &row.asked)));
+    }
+    if sizing.demand.like.is_none() && sizing.demand.log.is_none() {
+        others.push(("run it".to_owned(), run_in_words(sizing, row)));
+    }
     others.extend(detail.cache.iter().map(|cache| ("cache".to_owned(), cache_in_words(cache))));
     facts.push(("Also".to_owned(), others));
     blocks.push(Block::Facts(facts));

@@ -2,7 +2,9 @@
 
 use crate::candidate::Candidate;
 use crate::search::Count;
-use iodyno_catalog::{FileError, Key, NUMBER, Reader, Record, ValueType};
+use iodyno_catalog::{FileError, Key, Kind, NUMBER, Reader, Record, ValueType, list};
+use iodyno_units::nearest;
+use std::path::Path;
 
 /// The keys of the file.
 const SCHEMA: &[Key] = &[
@@ -31,8 +33,9 @@ impl Prices {
     pub fn from_toml(text: &str) -> Result<Self, Vec<FileError>> {
         let mut reader = Reader::default();
         let record = reader.file(text, None, SCHEMA).unwrap_or_default();
-        let mut of = |key: &str| map(&mut reader, &record, key);
-        let (devices, systems, drawers) = (of("devices"), of("systems"), of("drawers"));
+        let mut of = |key: &str, kind: Kind| map(&mut reader, &record, key, kind);
+        let devices = of("devices", Kind::Device);
+        let (systems, drawers) = (of("systems", Kind::System), of("drawers", Kind::System));
         reader.finish()?;
         let currency = record.said("currency").to_owned();
         Ok(Self { currency, devices, systems, drawers })
@@ -61,14 +64,26 @@ impl Prices {
     }
 }
 
-/// A table of prices; one below 0 is refused.
-fn map(reader: &mut Reader, record: &Record, key: &str) -> Vec<(String, f64)> {
+/// A table of prices; one below 0, and one of what is neither in the catalog nor a path, is refused.
+fn map(reader: &mut Reader, record: &Record, key: &str, kind: Kind) -> Vec<(String, f64)> {
     let mut all = Vec::new();
     for (name, entry) in record.get(key).map_or(&[][..], |entry| entry.map()) {
         let price = entry.real().unwrap_or_default();
         if !price.is_finite() || price < 0.0 {
             let message = format!("the price of `{name}` is below 0");
             reader.refuse(entry.span.clone(), message, "write 0 for what costs nothing");
+        }
+        let is_path = name.contains('/')
+            || Path::new(name).extension().is_some_and(|suffix| suffix == "toml");
+        if !is_path && list(kind).all(|(known, _)| known != name) {
+            let guess = nearest(name, list(kind).map(|(known, _)| known));
+            let help = match guess {
+                Some(guess) => format!("did you mean `{guess}`?"),
+                None => {
+                    format!("`iodyno catalog {}s` lists them; a path contains a `/`", kind.noun())
+                }
+            };
+            reader.refuse(entry.span.clone(), format!("no {} `{name}`", kind.noun()), help);
         }
         all.push((name.clone(), price));
     }

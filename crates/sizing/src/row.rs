@@ -16,6 +16,21 @@ pub struct Trial {
     pub measured: Measured,
 }
 
+/// How long flash lasts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Life {
+    /// Years until each device has taken the writes that it is rated for.
+    pub years: f64,
+    /// Years that are asked for.
+    pub asked_years: f64,
+    /// Written to each device in a day, as a multiple of its capacity; and the rating.
+    pub drive_writes_per_day: (f64, f64),
+    /// Of the model: pages programmed for each page written.
+    pub write_amplification: f64,
+    /// The rate needs fewer arrays: so many.
+    pub arrays_by_rate: u32,
+}
+
 /// A candidate that meets the demand.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -25,6 +40,10 @@ pub struct Row {
     pub count: Count,
     /// One system of it at its share of the asked rate.
     pub asked: Measured,
+    /// One array less: under its share of the asked rate, where the number of arrays can be smaller.
+    pub fewer: Option<Measured>,
+    /// Of flash: how long it lasts at the asked writes.
+    pub life: Option<Life>,
     /// All systems hold at most this rate within the limit, operations a second; None before it is known.
     pub highest: Option<Highest>,
     /// What the next larger one holds.

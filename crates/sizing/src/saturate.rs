@@ -83,7 +83,7 @@ pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation
         );
         let spec = Spec::from_toml(&text).expect("this is right");
         let target = Arrays { of, arrays, all_arrays: arrays }.target(Condition::Whole);
-        run(&target, spec, (load.ramp_ns, load.window_ns), Condition::Whole, stop)
+        run(&target, spec, (load.ramp_ns, load.window_ns), Condition::Whole.alone(), stop)
     })?;
     let answer = |(load, pair): (Load, &[Measured])| {
         let (all, one) = (&pair[0], &pair[1]);

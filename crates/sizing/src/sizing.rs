@@ -2,14 +2,16 @@
 //! The result depends on the catalog and the demand alone, not on threads or time.
 
 use crate::candidate::Candidate;
-use crate::demand::Demand;
+use crate::demand::{Demand, Loss};
 use crate::detail::{Detail, detail};
 use crate::lab::{Lab, device_iops, together};
 use crate::price::Prices;
-use crate::row::{Highest, Missed, Row, Trial};
+use crate::row::{Highest, Life, Missed, Row, Trial};
 use crate::search::{Bounds, Count, Found, fewest};
-use crate::simulate::{Condition, Effort};
+use crate::simulate::{Effort, Measured, WORKS_AHEAD};
 use crate::textbook::Textbook;
+use iodyno_emulate::spec::Kind;
+use iodyno_raid::Level;
 use iodyno_run::RunError;
 use iodyno_units::OpKind;
 use std::sync::Arc;
@@ -19,6 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub const ROWS_MAX: usize = 8;
 /// Points of a curve of latency over load, as shares of the highest rate.
 const CURVE_SHARES: [f64; 5] = [0.25, 0.5, 0.75, 0.9, 1.05];
+
+const SECONDS_A_DAY: f64 = 86_400.0;
 
 /// The answer.
 #[derive(Debug)]
@@ -69,13 +73,22 @@ pub fn size(
     let has_score = |of: &Candidate| score(of, Count { units: 1, arrays: 1 }).is_finite();
     let mut jobs: Vec<usize> =
         (0..candidates.len()).filter(|&n| has_score(&candidates[n])).collect();
+    if let Some(loss) = demand.survive {
+        jobs.retain(|&n| can_lose(&candidates[n], loss));
+        if jobs.is_empty() {
+            return Err(RunError::Impossible(format!(
+                "none of the systems works with {}: choose others by --adapter, or another --raid",
+                loss.words()
+            )));
+        }
+    }
     if jobs.is_empty() {
         let why = "the file of prices has no device together with a system that it could be in";
         return Err(RunError::Impossible(format!(
             "{why}: give prices by the names of the catalog"
         )));
     }
-    let unpriced = candidates.len() - jobs.len();
+    let unpriced = (0..candidates.len()).filter(|&n| !has_score(&candidates[n])).count();
     jobs.sort_by_key(|&job| textbook(&candidates[job]).devices);
     let (mut rows, mut missed, mut not_worth) = (Vec::<Row>::new(), Vec::new(), unpriced);
     // What is not better than the last row is not searched to its end. The batches don't depend on the processors.
@@ -94,19 +107,7 @@ pub fn size(
                 Searched::NotWorth => not_worth += 1,
             }
         }
-        rows.sort_by(|a, b| {
-            let of = |row: &Row| score(&candidates[row.candidate], row.count);
-            let bytes = |row: &Row| row.capacity_bytes(&candidates);
-            let by_count = a.devices(&candidates).cmp(&b.devices(&candidates));
-            let by_units = a.count.units.cmp(&b.count.units);
-            let p99 = |row: &Row| row.asked.p99_ns.unwrap_or(f64::INFINITY);
-            of(a)
-                .total_cmp(&of(b))
-                .then(by_count)
-                .then(by_units)
-                .then(bytes(b).cmp(&bytes(a)))
-                .then(p99(a).total_cmp(&p99(b)))
-        });
+        rows.sort_by(|a, b| order(a, b, &score, &candidates));
     }
     let far = |missed: &Missed| {
         let nearest = missed.nearest.as_ref().map(|trial| &trial.measured);
@@ -117,6 +118,9 @@ pub fn size(
     let best = rows.len().min(ROWS_MAX);
     not_worth += rows.len() - best;
     rows.truncate(best);
+    rows =
+        together(&rows, |row| confirmed(&lab, &candidates[row.candidate], row, prices.as_ref()))?;
+    rows.sort_by(|a, b| order(a, b, &score, &candidates));
     let closer: Vec<usize> = (0..best).collect();
     let looks = together(&closer, |&at| look(&lab, &candidates, &rows[at], at < 2))?;
     for (row, (highest, next, trials)) in rows.iter_mut().zip(looks) {
@@ -129,6 +133,116 @@ pub fn size(
     };
     let cells = lab.cells.load(Ordering::Relaxed);
     Ok(Sizing { demand, candidates, rows, not_worth, missed, detail, prices, cells })
+}
+
+/// The better of two rows comes first: by score, devices, systems, capacity and latency.
+fn order(
+    a: &Row,
+    b: &Row,
+    score: &dyn Fn(&Candidate, Count) -> f64,
+    candidates: &[Candidate],
+) -> core::cmp::Ordering {
+    let of = |row: &Row| score(&candidates[row.candidate], row.count);
+    let bytes = |row: &Row| row.capacity_bytes(candidates);
+    let p99 = |row: &Row| row.asked.p99_ns.unwrap_or(f64::INFINITY);
+    of(a)
+        .total_cmp(&of(b))
+        .then(a.devices(candidates).cmp(&b.devices(candidates)))
+        .then(a.count.units.cmp(&b.count.units))
+        .then(bytes(b).cmp(&bytes(a)))
+        .then(p99(a).total_cmp(&p99(b)))
+}
+
+/// Whether a system works without such a part.
+fn can_lose(of: &Candidate, loss: Loss) -> bool {
+    match loss {
+        Loss::Device => !matches!(of.level, Level::Raid0 | Level::Jbod),
+        Loss::Adapter | Loss::Link => of.adapter_count() == 2,
+    }
+}
+
+/// A row by long cells: the fewest arrays that hold the asked rate in one, where one array less does not; and as many more
+/// as flash needs to last.
+fn confirmed(
+    lab: &Lab<'_>,
+    of: &Candidate,
+    row: &Row,
+    prices: Option<&Prices>,
+) -> Result<Row, RunError> {
+    let demand = lab.demand;
+    let mut row = row.clone();
+    let all_arrays_min = demand.capacity_bytes.div_ceil(of.array_bytes.max(1)) as u32;
+    let mut tried = |count: Count| {
+        let share_iops = demand.rate_iops / f64::from(count.units);
+        let measured = lab.cell(of, count, share_iops, (Effort::Confirm, lab.base()))?;
+        let holds = measured.holds(share_iops, demand);
+        row.trials
+            .retain(|t| t.arrays != count.arrays || t.offered_iops.total_cmp(&share_iops).is_ne());
+        let (arrays, offered_iops) = (count.arrays, share_iops);
+        row.trials.push(Trial { arrays, offered_iops, measured: measured.clone() });
+        Ok::<_, RunError>((measured, holds))
+    };
+    let mut count = row.count;
+    let (mut asked, mut fewer) = (None, None);
+    // Upwards until it holds, otherwise downwards until it does not.
+    while asked.is_none() {
+        let (measured, holds) = tried(count)?;
+        if holds {
+            asked = Some(measured);
+        } else {
+            fewer = Some(measured);
+            count = if count.arrays == of.arrays_max {
+                Count { units: count.units + 1, ..count }
+            } else {
+                Count { arrays: count.arrays + 1, ..count }
+            };
+        }
+    }
+    while fewer.is_none() && count.arrays > 1 && count.units * (count.arrays - 1) >= all_arrays_min
+    {
+        let less = Count { arrays: count.arrays - 1, ..count };
+        let (measured, holds) = tried(less)?;
+        if holds {
+            (count, asked) = (less, Some(measured));
+        } else {
+            fewer = Some(measured);
+        }
+    }
+    let mut asked = asked.expect("the first loop ends with one");
+    let arrays_by_rate = count.units * count.arrays;
+    let mut life = life(of, demand, &asked, arrays_by_rate);
+    if let Some(short) = life.filter(|life| life.years < life.asked_years) {
+        // Each of more devices is given less.
+        let needed = f64::from(arrays_by_rate) * short.asked_years / short.years.max(1e-9);
+        let needed = needed.ceil().min(f64::from(u32::MAX / 2)) as u32;
+        let units = needed.div_ceil(of.arrays_max).max(count.units);
+        count = Count { units, arrays: needed.div_ceil(units) };
+        (asked, _) = tried(count)?;
+        life = self::life(of, demand, &asked, arrays_by_rate);
+    }
+    let devices = f64::from(count.units * count.arrays * of.members);
+    (row.count, row.asked, row.fewer, row.life) = (count, asked, fewer, life);
+    row.devices_w = of.device.power.active_w.map(|each| each * devices);
+    row.price = prices.and_then(|prices| prices.of(of, count));
+    Ok(row)
+}
+
+/// How long the devices last; None where they are not flash, have no rating or are not written to.
+fn life(of: &Candidate, demand: &Demand, asked: &Measured, arrays_by_rate: u32) -> Option<Life> {
+    let Kind::Flash(flash) = &of.device.device.kind else { return None };
+    let (rated, bytes_per_s) = (&flash.endurance, asked.device_write_bytes_per_s?);
+    let asked_years = demand.life_years.unwrap_or(rated.years);
+    if rated.drive_writes_per_day <= 0.0 || bytes_per_s <= 0.0 {
+        return None;
+    }
+    let writes_per_day = bytes_per_s * SECONDS_A_DAY / flash.capacity_bytes as f64;
+    Some(Life {
+        years: rated.years * rated.drive_writes_per_day / writes_per_day,
+        asked_years,
+        drive_writes_per_day: (writes_per_day, rated.drive_writes_per_day),
+        write_amplification: asked.write_amplification.unwrap_or(1.0),
+        arrays_by_rate,
+    })
 }
 
 /// The result for a candidate.
@@ -156,9 +270,9 @@ fn one(
     let mut trials: Vec<Trial> = Vec::new();
     let found = fewest(demand.rate_iops, &bounds, worth, &mut |arrays, iops| {
         let units = (demand.rate_iops / iops).round() as u32;
-        let how = (Effort::Search, Condition::Whole);
+        let how = (Effort::Search, lab.base());
         let measured = lab.cell(of, Count { units, arrays }, iops, how)?;
-        let tried = measured.tried(iops, demand.p99_ns);
+        let tried = measured.tried(iops, demand);
         trials.push(Trial { arrays, offered_iops: iops, measured });
         Ok::<_, RunError>(tried)
     })?;
@@ -178,8 +292,8 @@ fn one(
     // What the search found is tried again for longer, and may be one array too few.
     let asked = loop {
         let share_iops = demand.rate_iops / f64::from(count.units);
-        let measured = lab.cell(of, count, share_iops, (Effort::Shown, Condition::Whole))?;
-        let holds = measured.holds(share_iops, demand.p99_ns);
+        let measured = lab.cell(of, count, share_iops, (Effort::Shown, lab.base()))?;
+        let holds = measured.holds(share_iops, demand);
         let (arrays, offered_iops) = (count.arrays, share_iops);
         trials.push(Trial { arrays, offered_iops, measured: measured.clone() });
         if holds {
@@ -196,6 +310,8 @@ fn one(
         candidate: number,
         count,
         asked,
+        fewer: None,
+        life: None,
         highest: None,
         next: None,
         devices_w: of.device.power.active_w.map(|each| each * devices),
@@ -216,14 +332,14 @@ fn look(
 ) -> Result<Look, RunError> {
     let of = &candidates[row.candidate];
     let share_iops = lab.demand.rate_iops / f64::from(row.count.units);
-    let (highest, mut trials) = lab.highest(of, row.count, share_iops, Condition::Whole)?;
+    let (highest, mut trials) = lab.highest(of, row.count, share_iops, lab.base())?;
     let at = trials
         .iter()
         .find(|t| t.offered_iops.total_cmp(&highest).is_eq())
         .map_or(&row.asked, |t| &t.measured);
     let (binds, busy) =
         at.binds().map_or(("nothing".to_owned(), 0.0), |s| (s.name.clone(), s.busy));
-    let is_of_arrays = busy <= at.array_busy;
+    let is_of_arrays = busy <= at.array_busy || binds.starts_with(WORKS_AHEAD);
     let next = if row.count.arrays < of.arrays_max {
         Count { arrays: row.count.arrays + 1, ..row.count }
     } else {
@@ -233,13 +349,12 @@ fn look(
         // Beside one another they hold as much each.
         highest
     } else {
-        lab.highest(of, next, highest, Condition::Whole)?.0
+        lab.highest(of, next, highest, lab.base())?.0
     };
     if with_curve {
         for share in CURVE_SHARES {
             let offered_iops = highest * share;
-            let measured =
-                lab.cell(of, row.count, offered_iops, (Effort::Search, Condition::Whole))?;
+            let measured = lab.cell(of, row.count, offered_iops, (Effort::Search, lab.base()))?;
             trials.push(Trial { arrays: row.count.arrays, offered_iops, measured });
         }
     }

@@ -7,6 +7,10 @@ use crate::row::Row;
 use crate::search::{Count, UNITS_MAX};
 use crate::simulate::Condition;
 use crate::sizing::Sizing;
+use crate::words::{
+    assumed_in_words, confirmed_in_words, life_in_words, limit_in_words, limits_in_words,
+    run_in_words,
+};
 use iodyno_emulate::spec;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::table::{Column, Field, lines_in_parts};
@@ -89,8 +93,14 @@ pub(crate) fn demand_in_words(sizing: &Sizing) -> String {
         rate(demand.rate_iops),
         human::time_ns(demand.p99_ns as f64)
     );
+    for limit in &demand.limits {
+        words = format!("{words}, {}", limit_in_words(limit));
+    }
     if demand.capacity_bytes > 0 {
         words = format!("{words}, {} or more", tb(demand.capacity_bytes));
+    }
+    if let Some(loss) = demand.survive {
+        words = format!("{words}, with {}", loss.words());
     }
     words
 }
@@ -288,6 +298,11 @@ fn recommended(text: &mut Text, sizing: &Sizing, row: &Row, detail: &Detail) {
     let style = text.style;
     text.line(&paint(&name(of, row), Role::Bold, style));
     text.labelled("system", &of.host_summary);
+    text.labelled("confirmed", &confirmed_in_words(sizing, row));
+    if !sizing.demand.limits.is_empty() {
+        text.labelled("limits", &limits_in_words(&sizing.demand, &row.asked));
+    }
+    text.labelled("life", &life_in_words(sizing, row));
     what_ifs(text, sizing, row, detail);
     if let Some(cache) = &detail.cache {
         text.labelled("cache", &cache_in_words(cache));
@@ -298,7 +313,9 @@ fn recommended(text: &mut Text, sizing: &Sizing, row: &Row, detail: &Detail) {
     if sizing.demand.like.is_none() && sizing.demand.log.is_none() {
         let target = of.target(row.count.arrays);
         text.labelled("look at", &format!("iodyno explain '{target}' {}", sizing.demand.name));
+        text.labelled("run it", &run_in_words(sizing, row));
     }
+    text.labelled("assumed", &assumed_in_words(sizing, row));
     text.line("");
 }
 
@@ -349,6 +366,7 @@ pub(crate) fn condition_in_words(condition: Condition) -> String {
         Condition::DeviceLost => "a device is lost".to_owned(),
         Condition::Rebuild => "it is rebuilt".to_owned(),
         Condition::AdapterLost => "an adapter is lost".to_owned(),
+        Condition::LinkLost => "a link between adapters is down".to_owned(),
         Condition::Filled(share) => format!("{:.0} % full, and the rest unused", share * 100.0),
         Condition::CacheOff => "the cache is off".to_owned(),
     }

@@ -7,10 +7,13 @@ use iodyno_raid::Level;
 use iodyno_ranks::Ranks;
 use iodyno_run::find_work;
 use iodyno_sizing::search::Count;
+use iodyno_sizing::simulate::{Arrays, Condition, Effort, under};
 use iodyno_sizing::{
-    Choice, Demand, LogDemand, Prices, Sizing, candidates, json, page, saturate, size, terminal,
+    Choice, Demand, Limit, LogDemand, Loss, Prices, Sizing, Tail, candidates, json, page, saturate,
+    size, terminal,
 };
 use iodyno_study::{Options, load, run};
+use iodyno_units::OpKind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -31,6 +34,9 @@ fn demand(workload: &str, rate_iops: f64, p99_ns: u64) -> Demand {
         spec,
         rate_iops,
         p99_ns,
+        limits: Vec::new(),
+        survive: None,
+        life_years: Some(0.0),
         capacity_bytes: 0,
         active_bytes: None,
     }
@@ -59,10 +65,10 @@ fn a_small_demand() {
     assert_eq!(document["meets"].as_array().unwrap().len(), 2);
     for row in &sizing.rows {
         let fewer = row.trials.iter().filter(|t| t.arrays < row.count.arrays);
-        let (rate, limit) = (sizing.demand.rate_iops, sizing.demand.p99_ns);
-        assert!(row.asked.holds(rate, limit) && row.highest.as_ref().unwrap().iops >= rate);
+        let (rate, demand) = (sizing.demand.rate_iops, &sizing.demand);
+        assert!(row.asked.holds(rate, demand) && row.highest.as_ref().unwrap().iops >= rate);
         for trial in fewer {
-            assert!(!trial.measured.holds(trial.offered_iops, limit), "{trial:?}");
+            assert!(!trial.measured.holds(trial.offered_iops, demand), "{trial:?}");
         }
         assert!(
             row.count.arrays == 1 || row.trials.iter().any(|t| t.arrays + 1 == row.count.arrays)
@@ -206,4 +212,125 @@ fn a_message_log_is_sized() {
     let caught_up_ns = of_log["caught_up_ns"].as_f64().unwrap();
     assert!((caught_up_ns / (327.68e6 / (highest / 6250.0 - 1.0)) - 1.0).abs() < 1e-9);
     assert!(markdown::text(&page::document(&sizing, "iodyno")).contains("before they block"));
+}
+
+/// A disk writes what its cache holds whenever it has nothing else to do: that its heads are always busy is no limit.
+#[test]
+fn eager_destaging_is_no_saturation() {
+    let choice = choice(&["workstation"], &["hdd-nearline-20t"], &[Level::Raid10]);
+    let sizing = sized(demand("random-write", 900.0, 100_000_000), &choice, None);
+    let row = &sizing.rows[0];
+    // One alone writes 550/s.
+    assert_eq!(row.devices(&sizing.candidates), 4);
+    assert!(!row.fewer.as_ref().unwrap().holds(900.0, &sizing.demand));
+    let text = terminal::show(&sizing, STYLE);
+    assert!(text.contains("with one array less") && text.contains("no endurance"), "{text}");
+}
+
+/// Flash has to last as long as it is rated for, or as is asked.
+#[test]
+fn flash_must_last() {
+    let choice = choice(&["workstation"], &["nvme-tlc-3840g"], &[Level::Raid10]);
+    let of = |life_years| {
+        let demand = Demand { life_years, ..demand("random-write", 20_000.0, 2_000_000) };
+        sized(demand, &choice, None)
+    };
+    let (any, rated) = (of(Some(0.0)), of(None));
+    let life = |sizing: &Sizing| sizing.rows[0].life.unwrap();
+    // 20 k/s of 4 KiB to each of two: 7.1 TB a day, 1.8 drive writes, of a drive rated for 1 over 5 years.
+    assert_eq!(any.rows[0].devices(&any.candidates), 2);
+    assert!((life(&any).years / 2.71 - 1.0).abs() < 0.05, "{:?}", life(&any));
+    assert_eq!(rated.rows[0].devices(&rated.candidates), 4);
+    assert!(life(&rated).years >= 5.0 && life(&rated).arrays_by_rate == 1);
+    let text = terminal::show(&rated, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("the rate alone needs 2 devices, the rest are there to last"), "{text}");
+    is_valid(&json::document(&rated));
+}
+
+/// With a part lost it takes more devices; and a limit of writes alone, or of a longer tail, is kept.
+#[test]
+fn losses_and_further_limits_count() {
+    let choice = choice(&["57ce-gen3"], &["ssd-gen3-emlc"], &[Level::Raid10]);
+    let whole = demand("oltp1", 60_000.0, 2_000_000);
+    let devices = |demand: Demand| {
+        let sizing = sized(demand, &choice, None);
+        let row = &sizing.rows[0];
+        assert!(row.asked.holds(sizing.demand.rate_iops, &sizing.demand));
+        is_valid(&json::document(&sizing));
+        (row.devices(&sizing.candidates), terminal::show(&sizing, STYLE))
+    };
+    let limit = |of, tail, ns| Demand { limits: vec![Limit { of, tail, ns }], ..whole.clone() };
+    let tail = limit(Some(OpKind::Read), Tail::P999, 900_000);
+    let (with, text) = devices(Demand { survive: Some(Loss::Device), ..tail });
+    // Two arrays hold it with all devices.
+    assert!(
+        with == 6 && text.contains("p99.9 of reads within 900 µs, with a device lost"),
+        "{text}"
+    );
+    let impossible = sized(limit(Some(OpKind::Write), Tail::P99, 5_000), &choice, None);
+    assert!(impossible.rows.is_empty());
+}
+
+/// A device that the catalog hasn't got is reported with its line and a suggestion.
+#[test]
+fn misspelt_prices_are_refused() {
+    let text = "schema = 1\ncurrency = \"EUR\"\n[devices]\nssd-gen3-emcl = 1\n\"./own.toml\" = 2\n[systems]\n57ce-gen9 = 1\n";
+    let errors = Prices::from_toml(text).unwrap_err();
+    let words: Vec<String> = errors.iter().map(|error| format!("{error:?}")).collect();
+    assert_eq!(words.len(), 2, "{words:#?}");
+    assert!(
+        words[0].contains("no device `ssd-gen3-emcl`")
+            && words[0].contains("did you mean `ssd-gen3-emlc`?"),
+        "{words:#?}"
+    );
+}
+
+/// The answer is at most a tenth, or one array, above the smallest number that holds in a run that is four times as long as
+/// the one that confirmed it. `IODYNO_SIZE_SOAK=all` takes some minutes: disks, SSDs, levels, adapters.
+#[test]
+fn answers_are_the_smallest_that_hold() {
+    let all = [
+        ("oltp1", 60e3, 2_000_000, "57ce-gen3", "ssd-gen3-emlc", Level::Raid10),
+        ("random-write", 900.0, 100_000_000, "workstation", "hdd-nearline-20t", Level::Raid10),
+        ("random-write", 8_000.0, 100_000_000, "workstation", "hdd-nearline-20t", Level::Raid10),
+        ("oltp1", 600.0, 300_000_000, "workstation", "hdd-nearline-20t", Level::Raid5),
+        ("random-read", 1_000.0, 100_000_000, "workstation", "hdd-nearline-20t", Level::Raid6),
+        ("oltp1", 500e3, 2_000_000, "workstation", "nvme-tlc-3840g", Level::Raid10),
+        ("random-write", 300e3, 1_000_000, "workstation", "nvme-tlc-3840g", Level::Raid5),
+        ("oltp2", 120e3, 2_000_000, "57b4-gen3", "ssd-gen3-emlc", Level::Raid10),
+        ("oltp3", 200e3, 2_000_000, "57ce-gen3", "ssd-gen3-emlc", Level::Raid5),
+        ("random-write", 60e3, 2_000_000, "57ce-gen3", "ssd-gen4-emlc", Level::Raid6),
+        ("db-oltp", 100e3, 2_000_000, "57ce-gen3", "ssd-gen4-emlc", Level::Raid10),
+        ("oltp1", 2_000.0, 100_000_000, "57ce-gen3", "hdd-15k-sas-80g", Level::Raid10),
+    ];
+    let is_long = std::env::var("IODYNO_SIZE_SOAK").as_deref() == Ok("all");
+    let mut wrong = Vec::new();
+    for (workload, rate, p99_ns, host, device, level) in
+        all.into_iter().take(if is_long { 12 } else { 2 })
+    {
+        let sizing =
+            sized(demand(workload, rate, p99_ns), &choice(&[host], &[device], &[level]), None);
+        let said = format!("{workload} at {rate}/s on {device} behind {host}, {level:?}");
+        let Some(row) = sizing.rows.first() else {
+            wrong.push(format!("{said}: nothing meets it"));
+            continue;
+        };
+        let (of, count) = (&sizing.candidates[row.candidate], row.count);
+        let stop = Arc::new(AtomicBool::new(false));
+        let holds = |arrays: u32| {
+            let on = Arrays { of, arrays, all_arrays: arrays * count.units };
+            let share = rate / f64::from(count.units);
+            let how = (Effort::Soak, Condition::Whole);
+            under(&sizing.demand, on, share, how, &stop).unwrap().holds(share, &sizing.demand)
+        };
+        let least = (1..count.arrays).rev().take_while(|&arrays| holds(arrays)).last();
+        let least = least.unwrap_or(count.arrays);
+        let line = format!("{said}: {} x {} arrays, {least} hold", count.units, count.arrays);
+        println!("{line}");
+        let allowed = (1.1 * f64::from(least)).max(f64::from(least + 1));
+        if !holds(count.arrays) || f64::from(count.arrays) > allowed {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -7,6 +7,7 @@
 use super::done;
 use super::due_queue::{DueQueue, NEVER};
 use super::settle::{Settled, Settling};
+use super::warm_up::{Levels, WarmUp, Warmed};
 use super::worker::Worker;
 use crate::early_end::EarlyEnd;
 use crate::gather::{Gathering, TICK};
@@ -15,7 +16,7 @@ use crate::recorder::{IntervalMessage, Recorder, Run};
 use crate::worker::{Control, failure_of, note_failure};
 use crate::worker_threads::Done;
 use iodyno_emulate::usage::Snapshot;
-use iodyno_emulate::{Completion, Machine};
+use iodyno_emulate::{Completion, Machine, Store};
 use iodyno_measure::Ended;
 use iodyno_units::{IoError, Op};
 use iodyno_workload::{Outcome, Source};
@@ -33,6 +34,8 @@ pub(super) struct Used {
     pub(super) window: Snapshot,
     /// Of a message log: in each interval of it.
     pub(super) by_interval: Vec<Snapshot>,
+    /// Of every store: its fill at the start and at the end of the window, and whether it only rose or only fell.
+    pub(super) stores: Vec<(Store, Store, bool)>,
 }
 
 /// See the module.
@@ -57,6 +60,11 @@ pub(super) struct EventLoop<'a, S: Source> {
     last_ns: u64,
     /// The next instant at which the loop must decide: the end, or that of a batch.
     bound_ns: u64,
+    /// While it lasts, no window has a time.
+    warm_up: Option<WarmUp>,
+    pub(super) warmed: Option<Warmed>,
+    /// Fill of the stores in the window.
+    levels: Levels,
     settling: Option<Settling>,
     /// The precision at the early end of a cell that settled.
     pub(super) settled: Option<Settled>,
@@ -78,30 +86,11 @@ impl<'a, S: Source> EventLoop<'a, S> {
         stop: &'a AtomicBool,
         machine: &'a mut Machine,
         start_ns: u64,
-        mut workers: Vec<Worker<S>>,
+        workers: Vec<Worker<S>>,
         recorders: Vec<Recorder>,
     ) -> Self {
-        for worker in &mut workers {
-            let limits = plan.cell_on(worker.target).spec.limits();
-            worker.window_start_ns = start_ns + limits.start_after_ns + limits.ramp_ns;
-            worker.until_ns = limits.time_ns.map_or(u64::MAX, |t| worker.window_start_ns + t);
-        }
-        let limits = plan.cell.spec.limits();
-        let window_start_ns = start_ns + limits.start_after_ns + limits.ramp_ns;
-        let last_ns = match workers.iter().map(|w| w.until_ns).max() {
-            // Workers flush behind their last operation.
-            _ if plan.flushes_at_end() => u64::MAX,
-            None | Some(u64::MAX) => u64::MAX,
-            Some(until_ns) => until_ns - 1,
-        };
-        let next_window_ns = workers.iter().map(|w| w.window_start_ns).min().unwrap_or(NEVER);
-        let settling = plan
-            .cell
-            .emulation
-            .settle
-            .as_ref()
-            .map(|s| Settling::new(s, plan.cell.seed, window_start_ns));
-        Self {
+        let warm_up = WarmUp::of(plan, machine, start_ns);
+        let mut events = Self {
             plan,
             stop,
             machine,
@@ -112,11 +101,14 @@ impl<'a, S: Source> EventLoop<'a, S> {
             recorders,
             now_ns: start_ns,
             start_ns,
-            next_window_ns,
+            next_window_ns: NEVER,
             early_end: EarlyEnd::new(plan),
-            last_ns,
-            bound_ns: settling.as_ref().map_or(last_ns, |s| last_ns.min(s.edge_ns - 1)),
-            settling,
+            last_ns: u64::MAX,
+            bound_ns: warm_up.as_ref().map_or(u64::MAX, |warm_up| warm_up.check_ns - 1),
+            warm_up,
+            warmed: None,
+            levels: Levels::default(),
+            settling: None,
             settled: None,
             measuring: false,
             before: Snapshot::default(),
@@ -125,6 +117,70 @@ impl<'a, S: Source> EventLoop<'a, S> {
             completions: 0,
             check_after: 0,
             ticked_ns: plan.clock.now_ns(),
+        };
+        if events.warm_up.is_none() {
+            events.set_windows();
+        }
+        events
+    }
+
+    /// Sets the times of all windows, counted from `start_ns`.
+    fn set_windows(&mut self) {
+        let (plan, start_ns) = (self.plan, self.start_ns);
+        for worker in &mut self.workers {
+            let limits = plan.cell_on(worker.target).spec.limits();
+            worker.window_start_ns = start_ns + limits.start_after_ns + limits.ramp_ns;
+            worker.until_ns = limits.time_ns.map_or(u64::MAX, |t| worker.window_start_ns + t);
+        }
+        let limits = plan.cell.spec.limits();
+        let window_start_ns = start_ns + limits.start_after_ns + limits.ramp_ns;
+        self.last_ns = match self.workers.iter().map(|w| w.until_ns).max() {
+            // Workers flush behind their last operation.
+            _ if plan.flushes_at_end() => u64::MAX,
+            None | Some(u64::MAX) => u64::MAX,
+            Some(until_ns) => until_ns - 1,
+        };
+        self.next_window_ns = self.workers.iter().map(|w| w.window_start_ns).min().unwrap_or(NEVER);
+        let settle = plan.cell.emulation.settle.as_ref();
+        self.settling = settle.map(|s| Settling::new(s, plan.cell.seed, window_start_ns));
+        self.bound_ns =
+            self.settling.as_ref().map_or(self.last_ns, |s| self.last_ns.min(s.edge_ns - 1));
+    }
+
+    /// Ends the warm-up, if all stores are at rest: times count from now on.
+    #[cold]
+    fn check_warm_up(&mut self) {
+        let Some(warm_up) = &mut self.warm_up else { return };
+        self.now_ns = self.bound_ns;
+        let Some(warmed) = warm_up.check(self.machine, self.completions) else {
+            self.bound_ns = warm_up.check_ns - 1;
+            return;
+        };
+        (self.warm_up, self.warmed) = (None, Some(warmed));
+        self.now_ns = self.bound_ns + 1;
+        self.start_ns = self.now_ns;
+        self.set_windows();
+        self.start_later_workers();
+        self.pass(self.now_ns);
+    }
+
+    /// The cell ends before its windows have times.
+    #[cold]
+    fn give_up_warm_up(&mut self) {
+        if self.warm_up.take().is_some() {
+            self.start_ns = self.now_ns;
+            self.set_windows();
+        }
+    }
+
+    /// Starts the sources of workers that begin after others.
+    fn start_later_workers(&mut self) {
+        for (index, worker) in self.workers.iter_mut().enumerate() {
+            let after_ns = self.plan.cell_on(worker.target).spec.limits().start_after_ns;
+            if after_ns > 0 {
+                worker.source.start(self.start_ns + after_ns);
+                self.due_queue.set(index, self.start_ns + after_ns);
+            }
         }
     }
 
@@ -138,20 +194,21 @@ impl<'a, S: Source> EventLoop<'a, S> {
         gathering: &mut Gathering<'_>,
     ) -> io::Result<()> {
         self.pass(self.now_ns);
+        if self.warm_up.is_none() {
+            self.start_later_workers();
+        }
         for index in 0..self.workers.len() {
             let target = self.workers[index].target;
-            let after_ns = self.plan.cell_on(target).spec.limits().start_after_ns;
-            self.workers[index].source.start(self.start_ns + after_ns);
-            if after_ns == 0 {
+            if self.plan.cell_on(target).spec.limits().start_after_ns == 0 {
+                self.workers[index].source.start(self.start_ns);
                 self.go_on(index);
-            } else {
-                self.due_queue.set(index, self.start_ns + after_ns);
             }
         }
         while self.working > 0 {
             if self.check_after == 0 {
                 self.check_after = EVENTS_PER_CHECK;
                 if let Some(why) = self.check(intervals, gathering) {
+                    self.give_up_warm_up();
                     self.end_all(self.now_ns, why);
                     return Ok(());
                 }
@@ -166,7 +223,9 @@ impl<'a, S: Source> EventLoop<'a, S> {
                 self.pass(due_ns);
                 self.go_on(due);
             } else if self.bound_ns < self.last_ns
-                && (due_ns != NEVER || self.machine.next_event().is_some())
+                && (due_ns != NEVER
+                    || self.warm_up.is_some()
+                    || self.machine.next_event().is_some())
             {
                 self.end_batch();
             } else if self.last_ns == u64::MAX {
@@ -193,6 +252,10 @@ impl<'a, S: Source> EventLoop<'a, S> {
     /// Ends a batch, and perhaps the cell.
     #[cold]
     fn end_batch(&mut self) {
+        if self.warm_up.is_some() {
+            self.check_warm_up();
+            return;
+        }
         self.pass(self.bound_ns);
         let Some(settling) = &mut self.settling else { return };
         let end_ns = self.bound_ns + 1;
@@ -208,6 +271,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         if !self.measuring {
             self.measuring = true;
             self.before = self.machine.snapshot();
+            self.levels.take(self.machine);
             if self.plan.cell.spec.log().is_some() {
                 self.next_interval_ns = self.next_window_ns;
             }
@@ -353,6 +417,9 @@ impl<'a, S: Source> EventLoop<'a, S> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(Ended::Interrupted);
         }
+        if self.measuring {
+            self.levels.look(self.machine);
+        }
         if self.early_end.watches() {
             gathering.take_all(intervals);
             let ended = self.early_end.judge(gathering.cells(), self.now_ns - self.start_ns);
@@ -404,11 +471,14 @@ impl<'a, S: Source> EventLoop<'a, S> {
     /// completed operations.
     pub(super) fn into_parts(mut self) -> (Used, Vec<Done>, u64, EarlyEnd) {
         let after = self.machine.snapshot();
+        if self.measuring {
+            self.levels.take(self.machine);
+        }
         let window = after.since(if self.measuring { &self.before } else { &after });
         let mut by_interval = std::mem::take(&mut self.by_interval);
         by_interval.push(after);
         let by_interval = by_interval.windows(2).map(|two| two[1].since(&two[0])).collect();
-        let usage = Used { window, by_interval };
+        let usage = Used { window, by_interval, stores: self.levels.of_window() };
         let mut all = Vec::with_capacity(self.workers.len());
         let mut number = 0;
         for worker in &mut self.workers {

@@ -25,6 +25,7 @@ mod settle;
 mod source_tests;
 #[cfg(test)]
 mod test_system;
+mod warm_up;
 mod worker;
 
 use crate::cpu::CpuTime;
@@ -222,11 +223,15 @@ fn drive_with<S: Source>(
     }
     let (left, end_ns) = events.left();
     let settled = events.settled;
+    let warmed = events.warmed.take();
     let (usage, done, completions, early_end) = events.into_parts();
     carried.rest(left, end_ns);
     assemble(plan, done, &mut cells);
     early_end.state(&mut cells);
+    let relevance = warm_up::Relevance::of(plan, &carried.machine);
+    let levels = warm_up::levels(&relevance, &usage.stores);
     for (index, (target, cell)) in plan.targets.iter().zip(&mut cells).enumerate() {
+        warm_up::record(warmed.as_ref(), &levels, cell);
         record_evidence(&plan.cell_on(index).spec, &target.medium, cell);
         // The machine counts by volume: it can't separate the times of several workloads on one.
         if let (Medium::Model { volume, .. }, true) = (&target.medium, plan.cell.beside.is_empty())
@@ -343,6 +348,12 @@ fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     let completions = cell.total().ops();
     cell.stamps = StampQuality { reaps: completions, completions, ..StampQuality::default() };
     let Medium::Model { system, volume } = medium else { return };
+    if let Some(dimms) = system.dimms_per_driver_thread() {
+        let words = format!(
+            "{dimms} modules share one, the vendor's default; ?occupancy=max gives each its own"
+        );
+        cell.facts.insert("driver threads".to_owned(), words);
+    }
     let state = &system.volumes[*volume as usize].state;
     let written = if state.how == Written::Fresh { 0.0 } else { state.fill };
     let (start, end) = crate::plan::active_range(spec, medium.capacity_bytes());

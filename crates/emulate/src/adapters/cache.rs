@@ -97,6 +97,9 @@ pub(crate) struct Cache {
     /// Of these, units that a destage has taken.
     open_units: u64,
     clean_units: u64,
+    /// Units that became dirty since the start; units that hosts read or reads brought in.
+    dirtied_units: u64,
+    used_units: u64,
     /// Units that the devices refused, and take no space of others.
     refused: BTreeSet<Place>,
     sequence: u64,
@@ -241,6 +244,17 @@ impl Cache {
         Some(first.unit())
     }
 
+    /// Units that became dirty since the start.
+    pub(crate) fn dirtied_units(&self) -> u64 {
+        self.dirtied_units
+    }
+
+    /// Units held; units that it can hold; units that hosts read from it or reads brought in since the start.
+    pub(crate) fn reading(&self) -> (u64, u64, u64) {
+        let held_units = (self.dirty_units + self.clean_units).min(self.units_max);
+        (held_units, self.units_max, self.used_units)
+    }
+
     /// Dirty units that no destage has taken.
     pub(crate) fn waiting_units(&self) -> u64 {
         self.dirty_units - self.open_units
@@ -264,6 +278,7 @@ impl Cache {
                 None => {}
             }
             self.dirty_units += 1;
+            self.dirtied_units += 1;
             self.dirty.push_back((place, now));
         }
         self.evict();
@@ -293,6 +308,7 @@ impl Cache {
 
     /// A host used these units: they are on the devices too, or dirty.
     pub(crate) fn used(&mut self, path: u32, units: Range<u64>) {
+        self.used_units += units.end - units.start;
         for unit in units {
             self.sequence += 1;
             let place = Place::new(path, unit);

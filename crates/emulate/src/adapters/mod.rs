@@ -19,6 +19,7 @@ use crate::ranges::Ranges;
 use crate::request::{List, Request};
 use crate::server::{PerByte, Server, ticks};
 use crate::spec::{self, Access, Adapters, HostPaths, Preconditioned, Written};
+use crate::store::{Keeps, Store};
 use iodyno_units::rng::{self, Generator, below};
 use iodyno_units::{Op, OpKind};
 use std::ops::Range;
@@ -371,6 +372,31 @@ impl Pair {
     /// Checks the caches.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.groups.iter().filter_map(|group| group.cache.as_ref()).try_for_each(Cache::check)
+    }
+
+    /// Calls `take` with the fill of the caches: of dirty units up to the mark at which hosts wait; of copies.
+    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
+        for cache in self.groups.iter().filter_map(|group| group.cache.as_ref()) {
+            take(Store {
+                name: "adapters' write cache",
+                keeps: Keeps::Dirty,
+                held_bytes: cache.dirty_units() * UNIT_BYTES,
+                capacity_bytes: (self.destage_units + self.ramp_units) * UNIT_BYTES,
+                passed_bytes: cache.dirtied_units() * UNIT_BYTES,
+                choice_bytes: 0,
+            });
+            if self.keeps_reads {
+                let (held, capacity, passed) = cache.reading();
+                take(Store {
+                    name: "adapters' cached reads",
+                    keeps: Keeps::Copies,
+                    held_bytes: held * UNIT_BYTES,
+                    capacity_bytes: capacity * UNIT_BYTES,
+                    passed_bytes: passed * UNIT_BYTES,
+                    choice_bytes: 0,
+                });
+            }
+        }
     }
 
     /// Units that hosts may write to a group's cache before something is destaged.

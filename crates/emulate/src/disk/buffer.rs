@@ -9,7 +9,11 @@
 
 use super::journal::WriteRange;
 use super::layout::{Layout, Place, Track};
+use iodyno_units::rng::{Generator, below};
 use std::collections::{BTreeMap, VecDeque};
+
+/// Dirty ranges that say what writes are like.
+const LIKE_MIN: usize = 64;
 
 /// A dirty range.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,8 @@ impl Extent {
 pub(super) struct Buffer {
     capacity: u64,
     used: u64,
+    /// Of that, dirty ranges that no destage has taken.
+    dirty_bytes: u64,
     dirty: BTreeMap<u64, Dirty>,
     /// The ranges to choose from, by address.
     window: BTreeMap<u64, Place>,
@@ -61,6 +67,7 @@ impl Buffer {
         Self {
             capacity,
             used: 0,
+            dirty_bytes: 0,
             dirty: BTreeMap::new(),
             window: BTreeMap::new(),
             window_max: window as usize,
@@ -84,6 +91,16 @@ impl Buffer {
     /// Releases space.
     pub(super) fn release(&mut self, len: u64) {
         self.used -= len;
+    }
+
+    /// Bytes of the dirty ranges.
+    pub(super) fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes
+    }
+
+    /// Bytes of the dirty ranges among which it chooses.
+    pub(super) fn choice_bytes(&self) -> u64 {
+        self.dirty_bytes * self.window.len() as u64 / (self.dirty.len() as u64).max(1)
     }
 
     /// More than three quarters full.
@@ -122,6 +139,7 @@ impl Buffer {
     /// Adds a dirty range to the window if it may go there, else to the backlog.
     fn put(&mut self, start: u64, dirty: Dirty, choose: bool, layout: &Layout) {
         self.owe(dirty.since);
+        self.dirty_bytes += dirty.len;
         self.dirty.insert(start, dirty);
         if choose {
             self.window.insert(start, layout.place(start));
@@ -149,6 +167,7 @@ impl Buffer {
         let (mut bytes, mut since) = (0, None);
         for s in hit {
             let Some(old) = self.dirty.remove(&s) else { continue };
+            self.dirty_bytes -= old.len;
             let chosen = self.window.remove(&s).is_some();
             self.settle(old.since);
             let old_end = s + old.len;
@@ -175,6 +194,34 @@ impl Buffer {
         let choose = self.backlog.is_empty() && self.window.len() < self.window_max;
         self.put(start, Dirty { len, id: write.id, seq, since }, choose, layout);
         absorbed
+    }
+
+    /// Adds dirty ranges until this share of the buffer is in use: of the lengths of those that it holds, at random places
+    /// between the first and the last of them. Fewer than [`LIKE_MIN`] say too little.
+    pub(super) fn fill(&mut self, share: f64, random: &mut Generator, layout: &Layout) {
+        let Some((&first, (&last, _))) =
+            self.dirty.first_key_value().map(|(first, _)| first).zip(self.dirty.last_key_value())
+        else {
+            return;
+        };
+        let lengths: Vec<u64> = self.dirty.values().map(|dirty| dirty.len).collect();
+        if lengths.len() < LIKE_MIN {
+            return;
+        }
+        let target = (share * self.capacity as f64) as u64;
+        let mean = lengths.iter().sum::<u64>() / lengths.len() as u64;
+        // Of a small range most are there already.
+        let mut attempts = 2 * self.capacity / mean.max(1);
+        while self.used < target && attempts > 0 {
+            attempts -= 1;
+            let len = lengths[below(random, lengths.len() as u64) as usize];
+            let offset_bytes = first + below(random, (last - first) / len + 1) * len;
+            if !self.has_space(len) {
+                return;
+            }
+            self.reserve(len);
+            self.insert(WriteRange { id: u32::MAX, offset_bytes, len_bytes: len }, layout);
+        }
     }
 
     /// Whether the buffer holds all of a range.
@@ -235,6 +282,7 @@ impl Buffer {
             None => self.dirty.iter().find(|&(&s, _)| wanted(s)).map(|(&s, _)| s)?,
         };
         let dirty = self.dirty.remove(&start)?;
+        self.dirty_bytes -= dirty.len;
         let place = self.window.remove(&start).unwrap_or_else(|| layout.place(start));
         let extent = Extent { start, len: dirty.len, place, id: dirty.id, since: dirty.since };
         self.moving = Some(extent);

@@ -15,7 +15,8 @@ use super::nand_cache::NandCache;
 use super::segments::Segments;
 use super::spec::{DiskSpec, Scheduler};
 use super::usage::{Phases, Usage};
-use iodyno_units::rng::key;
+use crate::store::{Keeps, Store};
+use iodyno_units::rng::{Generator, key};
 use iodyno_units::{Op, OpKind};
 use std::collections::VecDeque;
 
@@ -167,6 +168,28 @@ impl Disk {
     /// Counters of the parts since the start.
     pub fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// Calls `take` with the fill of its write cache and of the NAND of a hybrid disk.
+    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
+        if self.spec.write_cache {
+            take(Store {
+                name: "disk's write cache",
+                keeps: Keeps::Dirty,
+                held_bytes: self.buffer.dirty_bytes(),
+                capacity_bytes: self.spec.buffer_bytes,
+                passed_bytes: self.usage.cached_bytes.saturating_sub(self.usage.absorbed_bytes),
+                choice_bytes: self.buffer.choice_bytes(),
+            });
+        }
+        take(self.flash.store(self.usage.flash_hits + self.usage.medium_reads));
+    }
+
+    /// Fills its write cache up to a share of its size, with writes like those that it holds.
+    pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
+        if self.spec.write_cache {
+            self.buffer.fill(share, random, &self.layout);
+        }
     }
 
     /// Phase times of the completed operations of a kind.
@@ -450,6 +473,7 @@ impl Disk {
             self.usage.absorbed_bytes += self.buffer.insert(write, &self.layout);
         }
         self.usage.cached_writes += 1;
+        self.usage.cached_bytes += write.len_bytes;
         self.complete(now_ns, slot, done);
     }
 

@@ -5,6 +5,7 @@
 //! coarser than the firmware of any product, but it has the two properties by which such a cache shows
 //! in a measurement: uniformly random reads gain nothing, and a small hot set is served from NAND.
 
+use crate::store::{Keeps, Store};
 use iodyno_units::rng::splitmix64;
 
 const BLOCK_BYTES: u64 = 4096;
@@ -14,13 +15,15 @@ const BLOCK_BYTES: u64 = 4096;
 pub(super) struct NandCache {
     seen: Vec<u64>,
     held: Vec<u64>,
+    /// Blocks held.
+    count: u64,
 }
 
 impl NandCache {
     /// A cache of this size, empty.
     pub(super) fn new(bytes: u64) -> Self {
         let slots = (bytes / BLOCK_BYTES) as usize;
-        Self { seen: vec![0; slots], held: vec![0; slots] }
+        Self { seen: vec![0; slots], held: vec![0; slots], count: 0 }
     }
 
     fn blocks(offset_bytes: u64, len_bytes: u64) -> std::ops::RangeInclusive<u64> {
@@ -30,6 +33,18 @@ impl NandCache {
 
     fn slot(&self, block: u64) -> usize {
         (splitmix64(block) % self.held.len() as u64) as usize
+    }
+
+    /// Its fill, after so many reads.
+    pub(super) fn store(&self, reads: u64) -> Store {
+        Store {
+            name: "hybrid disk's NAND",
+            keeps: Keeps::Copies,
+            held_bytes: self.count * BLOCK_BYTES,
+            capacity_bytes: self.held.len() as u64 * BLOCK_BYTES,
+            passed_bytes: reads * BLOCK_BYTES,
+            choice_bytes: 0,
+        }
     }
 
     /// Whether all of a range is held.
@@ -46,6 +61,7 @@ impl NandCache {
         for block in Self::blocks(offset_bytes, len_bytes) {
             let slot = self.slot(block);
             if self.seen[slot] == block + 1 {
+                self.count += u64::from(self.held[slot] == 0);
                 self.held[slot] = block + 1;
             } else {
                 self.seen[slot] = block + 1;
@@ -62,6 +78,7 @@ impl NandCache {
             let slot = self.slot(block);
             if self.held[slot] == block + 1 {
                 self.held[slot] = 0;
+                self.count -= 1;
             }
         }
     }

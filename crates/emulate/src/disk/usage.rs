@@ -23,6 +23,8 @@ pub struct Usage {
     pub medium_writes: u64,
     /// Writes acknowledged from the buffer.
     pub cached_writes: u64,
+    /// Bytes of these writes.
+    pub cached_bytes: u64,
     /// Ranges brought from the buffer to the medium after they were acknowledged.
     pub destages: u64,
     /// Bytes in the buffer that a newer write replaced before they reached the medium.

@@ -2,6 +2,7 @@
 
 use super::{FlashDevice, HostInterface, UNIT_BYTES};
 use crate::core::Core;
+use crate::store::{Keeps, Store};
 use crate::usage::{Of, Phase, Resource};
 
 impl FlashDevice {
@@ -9,6 +10,20 @@ impl FlashDevice {
     pub(crate) fn buffered_bytes(&self) -> (u64, u64) {
         let bytes = |units: u32| u64::from(units) * UNIT_BYTES;
         (bytes(self.buffer_units - self.buffer_free), bytes(self.buffer_units))
+    }
+
+    /// Calls `take` with the fill of its write buffer and of its SLC cache.
+    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
+        let (held_bytes, capacity_bytes) = self.buffered_bytes();
+        let passed_bytes = self.units_in * UNIT_BYTES;
+        let (name, keeps) = ("SSD's write buffer", Keeps::Dirty);
+        let choice_bytes = 0;
+        take(Store { name, keeps, held_bytes, capacity_bytes, passed_bytes, choice_bytes });
+        let free_units = self.slc_free_units + self.slc_folding_units;
+        let held_bytes = self.slc_units.saturating_sub(free_units) * UNIT_BYTES;
+        let capacity_bytes = self.slc_units * UNIT_BYTES;
+        let name = "SLC cache";
+        take(Store { name, keeps, held_bytes, capacity_bytes, passed_bytes, choice_bytes });
     }
 
     /// Erases since the start over those that all blocks are rated for.

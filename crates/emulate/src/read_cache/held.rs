@@ -95,6 +95,11 @@ impl Held {
         }
     }
 
+    /// Units held that were used since the machine started, and its size.
+    pub(super) fn used_since_start(&self) -> (u64, u64) {
+        (self.units.len() as u64, self.slots)
+    }
+
     /// Whether it holds a unit.
     pub(super) fn holds(&self, unit: u64) -> bool {
         self.units.contains_key(&unit) || self.warm.has(unit)

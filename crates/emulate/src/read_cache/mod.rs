@@ -23,6 +23,7 @@ use crate::part_id::PartId;
 use crate::read_cache_counts::ReadCacheCounts;
 use crate::request::{NIL, Origin, Request, State};
 use crate::spec::{self, Preconditioned, Written};
+use crate::store::{Keeps, Store};
 use crate::usage::{Of, Phase, Resource};
 use held::{Held, Slot};
 use iodyno_units::{IoError, Op, OpKind};
@@ -393,6 +394,19 @@ impl ReadCache {
     /// The part that holds all of its content.
     pub(crate) fn backing(&self) -> PartId {
         self.backing
+    }
+
+    /// Its fill with units that were used since the start.
+    pub(crate) fn store(&self) -> Store {
+        let (held_units, slots) = self.held.used_since_start();
+        Store {
+            name: "host's read cache",
+            keeps: Keeps::Sample,
+            held_bytes: held_units * UNIT_BYTES,
+            capacity_bytes: slots * UNIT_BYTES,
+            passed_bytes: (self.counts.hits + self.counts.admitted_units) * UNIT_BYTES,
+            choice_bytes: 0,
+        }
     }
 
     pub(crate) fn counts(&self) -> ReadCacheCounts {

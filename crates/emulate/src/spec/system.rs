@@ -205,6 +205,19 @@ impl System {
         }));
     }
 
+    /// Flash DIMMs that share a driver thread, where several do; None otherwise.
+    pub fn dimms_per_driver_thread(&self) -> Option<u32> {
+        let shared = self.devices().filter_map(|placed| match &placed.device.kind {
+            Kind::Flash(flash) => match flash.attach {
+                Attach::MemoryChannel { devices_per_thread, .. } => Some(devices_per_thread),
+                Attach::Link { .. } => None,
+            },
+            _ => None,
+        });
+        let shared: Vec<u32> = shared.collect();
+        shared.iter().copied().max().filter(|&most| most > 1 && shared.len() > 1)
+    }
+
     /// All devices, in order.
     pub fn devices(&self) -> impl Iterator<Item = &PlacedDevice> + Clone {
         self.parts.iter().filter_map(Part::device)

@@ -21,7 +21,7 @@ pub struct Size {
     #[arg(long, value_name = "NAME", required_unless_present_any = ["like", "saturate", "log_rate"],
         conflicts_with_all = ["like", "saturate"])]
     pub workload: Option<String>,
-    /// As a run of the notebook: its last cell's workload, the part of the target that it worked on, its rate and its p99,
+    /// As a run of the notebook, by its id or name: its last cell's workload, the part of the target that it worked on, its rate and its p99,
     /// where --rate and --p99 give no others.
     #[arg(long, value_name = "RUN", conflicts_with = "saturate")]
     pub like: Option<String>,
@@ -61,6 +61,27 @@ pub struct Size {
     #[arg(long, value_name = "TIME", value_parser = time, required_unless_present_any = ["like", "saturate"],
         conflicts_with = "saturate")]
     pub p99: Option<u64>,
+    /// 99.9 % of them take at most this long.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "saturate")]
+    pub p999: Option<u64>,
+    /// 99 % of the reads take at most this long.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "saturate")]
+    pub read_p99: Option<u64>,
+    /// 99.9 % of the reads take at most this long.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "saturate")]
+    pub read_p999: Option<u64>,
+    /// 99 % of the writes take at most this long.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "saturate")]
+    pub write_p99: Option<u64>,
+    /// 99.9 % of the writes take at most this long.
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "saturate")]
+    pub write_p999: Option<u64>,
+    /// The demand must be met with this part lost: a device of an array, one adapter of a pair, or a link between them.
+    #[arg(long, value_name = "PART", value_parser = ["device", "adapter", "link"], conflicts_with = "saturate")]
+    pub survive: Option<String>,
+    /// Years that flash must last by its rating, at the asked writes; 0: no condition. [default: the years of the rating]
+    #[arg(long, value_name = "YEARS", value_parser = years, conflicts_with = "saturate")]
+    pub life: Option<f64>,
     /// Usable bytes, at least: `20TB`. Default: whatever the devices have.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "saturate")]
     pub capacity: Option<u64>,
@@ -111,6 +132,13 @@ fn time(text: &str) -> Result<u64, String> {
         Ok(ns) if (1_000..=5_000_000_000).contains(&ns) => Ok(ns),
         Ok(_) => Err("a limit of the latency is 1us to 5s".to_owned()),
         Err(e) => Err(e.to_string()),
+    }
+}
+
+fn years(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(years) if (0.0..=100.0).contains(&years) => Ok(years),
+        _ => Err("must be 0 to 100 years, such as 5".to_owned()),
     }
 }
 

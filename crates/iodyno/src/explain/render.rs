@@ -62,7 +62,10 @@ pub(super) fn what(system: &System) -> String {
             },
         )
         .collect();
-    format!("{} in {}", words.join(" and "), system.name)
+    let threads = system.dimms_per_driver_thread().map_or(String::new(), |dimms| {
+        format!(", {dimms} modules to a driver thread (?occupancy=max: one)")
+    });
+    format!("{} in {}{threads}", words.join(" and "), system.name)
 }
 
 /// The first line.

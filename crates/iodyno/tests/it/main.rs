@@ -34,6 +34,7 @@ mod log_server;
 mod log_service;
 mod log_strangers;
 mod log_ways;
+mod long_run;
 mod measuring;
 mod methods;
 mod mutate;

@@ -16,10 +16,9 @@ fn valid(document: &Value) {
 #[test]
 fn a_demand_is_like_a_run() {
     let place = Place::new();
-    let run =
-        "run oltp1 --on model:nvme-tlc-3840g --rate 20k/s --active 0%..1% --time 200ms --ramp 10ms";
+    let run = "run oltp1 --name mine --on model:nvme-tlc-3840g --rate 20k/s --active 0%..1% --time 200ms --ramp 10ms";
     place.iodyno(run).succeeds();
-    let words = format!("size --like last --p99 3ms --json --report=size.html {SMALL}");
+    let words = format!("size --like mine --p99 3ms --json --report=size.html {SMALL}");
     let document = place.iodyno(&words).succeeds().json();
     valid(&document);
     let demand = &document["demand"];
@@ -63,7 +62,8 @@ fn bad_input_is_refused_with_the_rule() {
     let place = Place::new();
     place.iodyno("size --like last").fails(5, &["no notebook"]);
     place.write("prices.toml", "schema = 1\ncurrency = \"EUR\"\n[devices]\nssd-gen3-emlc = -1\n");
-    place.write("other.toml", "schema = 1\ncurrency = \"EUR\"\n[devices]\nno-such = 1\n");
+    place.write("other.toml", "schema = 1\ncurrency = \"EUR\"\n[devices]\nramdisk-ddr3-16g = 1\n");
+    place.write("misspelt.toml", "schema = 1\ncurrency = \"EUR\"\n[devices]\nssd-gen3-emcl = 1\n");
     let demand = "size --workload oltp1 --rate 20k/s --p99 2ms";
     for (words, says) in [
         ("size", &["--workload"][..]),
@@ -92,6 +92,12 @@ fn bad_input_is_refused_with_the_rule() {
         ("--device no-such", &["there is no device named `no-such`"]),
         ("--price prices.toml", &["the price of `ssd-gen3-emlc` is below 0", "prices.toml:4"]),
         ("--price other.toml", &["no device together with a system"]),
+        (
+            "--price misspelt.toml",
+            &["misspelt.toml:4", "no device `ssd-gen3-emcl`", "did you mean `ssd-gen3-emlc`?"],
+        ),
+        ("--survive adapter --adapter workstation --device nvme-tlc-3840g", &["an adapter lost"]),
+        ("--life 200", &["0 to 100 years"]),
         ("--price missing.toml", &["missing.toml", "TOML file"]),
     ] {
         place.iodyno(&format!("{demand} {words} --quiet")).fails(2, says);

@@ -5,7 +5,7 @@ use super::limit::{Limit, limit};
 use crate::{Emulated, RunError};
 use iodyno_drive::{CellPlan, Modelled, TargetPlan, Unobserved, drive_model};
 use iodyno_emulate::flash::Counts;
-use iodyno_emulate::spec::{Attach, Kind};
+use iodyno_emulate::spec::{Attach, Kind, Written};
 use iodyno_emulate::{ReadCacheCounts, System};
 use iodyno_measure::Summary;
 use iodyno_workload::{ArrivalKind, CellSpec, EmulationOptions, Spec};
@@ -114,7 +114,9 @@ pub fn simulate(
     let mut cell = CellSpec::new(name, spec.clone());
     target.clone_into(&mut cell.workload);
     (cell.interval_ns, cell.errors_max) = (Some(time_ns), u64::MAX);
-    let plan = CellPlan::new(cell, targets.collect());
+    let mut plan = CellPlan::new(cell, targets.collect());
+    let is_used = system.volumes.iter().all(|volume| volume.state.how != Written::Fresh);
+    plan.warm_up_events_max = is_used.then_some(CellPlan::WARM_UP_EVENTS_MAX);
     let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)?;
     states.dedup();
     Ok(account(&spec, &system, &modelled, name, states.join("; ")))

@@ -1,0 +1,97 @@
+//! Cells in virtual time start in the state that their workload reaches in the long run: a short cell, whatever its ramp,
+//! has the rate of a long one, or a warning.
+//!
+//! `IODYNO_LONG_RUN=catalog` checks every drive of the catalog, which takes some minutes.
+
+use crate::place::{Place, cells, codes, number};
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// A short cell may differ by this much, and by the chance of few operations.
+const DIFFERENCE_MAX: f64 = 0.05;
+/// Standard errors of a rate from few operations. (Those of disks vary more than by chance alone: reads and writes differ.)
+const ERRORS_MAX: f64 = 3.0;
+
+/// Devices with a buffer that a short ramp does not fill, a disk's cache, and an adapter's.
+const FEW: [&str; 4] = [
+    "hdd-nearline-20t",
+    "ssd-sas12-mlc-800g",
+    "ssd-m2x2-mlc-512g",
+    "raid5(hdd-10k-300g*4)@x3650-m4-m5110e",
+];
+
+fn rate_and_ops(document: &Value) -> (f64, f64, bool, String) {
+    let cell = &cells(document)[0];
+    let rate = number(&cell["total"]["ops_per_s"]);
+    let is_valid = codes(cell).contains(&"VALID");
+    (rate, rate * number(&cell["seconds"]), is_valid, codes(cell).join(" "))
+}
+
+fn check(place: &Place, device: &str, failures: &mut String) {
+    let is_disk = device.contains("hdd");
+    // Beyond half a minute a walk in order reaches the slower tracks.
+    let long = |workload: &str| match (is_disk, workload) {
+        (false, _) => "--time 5s --ramp 5s",
+        (true, "seq-write") => "--time 20s --ramp 1s",
+        (true, _) => "--time 300s --ramp 300s",
+    };
+    for workload in ["random-write", "seq-write", "oltp1"] {
+        for depth in [1, 32] {
+            let run = |times: &str| {
+                let words = format!(
+                    "run {workload} --on model:{device} --depth {depth} {times} --no-notebook"
+                );
+                rate_and_ops(&place.document(&words))
+            };
+            let (expected, ..) = run(long(workload));
+            for times in ["--time 300ms --ramp 50ms", "--time 1s", "--time 1s --ramp 0s"] {
+                let (rate, ops, is_valid, codes) = run(times);
+                let allowed = DIFFERENCE_MAX + ERRORS_MAX / ops.max(1.0).sqrt();
+                let difference = rate / expected - 1.0;
+                let line = format!(
+                    "{device} {workload} depth {depth} {times}: {difference:+.3} of {expected:.0}/s, {codes}\n"
+                );
+                print!("{line}");
+                if is_valid && difference.abs() > allowed {
+                    failures.write_str(&line).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_short_cell_has_the_rate_of_a_long_one() {
+    let place = Place::new();
+    let mut failures = String::new();
+    if std::env::var("IODYNO_LONG_RUN").as_deref() == Ok("catalog") {
+        let all = iodyno_catalog::list(iodyno_catalog::Kind::Device).map(|(name, _)| name);
+        // (A second of `ssd-msata-mlc-128g` may hold one of its pauses of half a second or none.)
+        let others = ["ramdisk", "nvdimm", "msata"];
+        for device in all.filter(|name| others.iter().all(|other| !name.contains(other))) {
+            check(&place, device, &mut failures);
+        }
+    }
+    for device in FEW {
+        check(&place, device, &mut failures);
+    }
+    assert!(failures.is_empty(), "\n{failures}");
+}
+
+/// What does not come to rest has a warning: a fresh disk's cache that fills, and an adapter's cache that takes hours to.
+#[test]
+fn a_transient_is_not_valid() {
+    let place = Place::new();
+    for words in [
+        "run random-write --on model:hdd-nearline-20t?state=fresh --depth 16 --time 1s --ramp 0s",
+        "run oltp1 --on model:raid5(hdd-10k-300g*4)@x3650-m4-m5110e --depth 16 --time 1s",
+    ] {
+        let document = place.document(&format!("{words} --no-notebook"));
+        let cell = &cells(&document)[0];
+        assert_eq!(codes(cell)[0], "TRANSIENT", "{words}: {cell}");
+    }
+    // A fill of the devices is not a transient.
+    let document = place
+        .document("run seq-write --on model:ssd-gen3-emlc?state=fresh --time 300ms --no-notebook");
+    assert!(!codes(&cells(&document)[0]).contains(&"TRANSIENT"), "{document}");
+}

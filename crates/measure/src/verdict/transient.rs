@@ -1,0 +1,98 @@
+//! Whether an emulated cell was measured in the state of the long run, or while a buffer or a cache still filled or emptied.
+
+use super::{Level, Say};
+use crate::cell::Cell;
+use crate::evidence::{StoreLevel, WarmUp};
+use iodyno_units::human;
+
+/// A store that gained or lost more than this share of what it took in was not at rest.
+const NET_SHARE_MAX: f64 = 0.02;
+/// From this fill on a store makes hosts wait.
+const FULL_SHARE: f64 = 0.95;
+/// A window in which a store works this often through what it chooses from has the mean rate to a few per cent.
+const TURNS_MIN: f64 = 8.0;
+
+pub(super) fn transient(cell: &Cell, say: &mut Say) {
+    let unsteady = cell
+        .evidence
+        .warm_up
+        .as_ref()
+        .and_then(|warm_up| warm_up.unsteady.as_ref().map(|s| (warm_up, s)));
+    if let Some((warm_up, store)) = unsteady {
+        say("TRANSIENT", Level::Warning, gave_up(warm_up, store));
+        return;
+    }
+    // The cells of a method that hand their devices on are parts of a longer course.
+    if cell.key.place.is_some() && cell.evidence.warm_up.is_none() {
+        return;
+    }
+    let moving = cell.evidence.stores.iter().filter(|level| level.one_way);
+    let moving = moving.max_by(|a, b| net_share(a).abs().total_cmp(&net_share(b).abs()));
+    if let Some(level) = moving.filter(|level| net_share(level).abs() > NET_SHARE_MAX) {
+        say("TRANSIENT", Level::Warning, moved(level, cell.window_ns));
+        return;
+    }
+    let mut choosing = cell.evidence.stores.iter().filter(|level| level.choice_bytes > 0);
+    if let Some(level) = choosing.find(|level| is_short_for(level)) {
+        say("TRANSIENT", Level::Warning, swings(level, cell.window_ns));
+    }
+}
+
+/// Whether a store that is full worked less than [`TURNS_MIN`] times through what it chooses from. One that is not keeps up:
+/// its own rate has no effect on that of hosts.
+fn is_short_for(level: &StoreLevel) -> bool {
+    let is_full = level.end_bytes as f64 >= FULL_SHARE * level.capacity_bytes as f64;
+    is_full && (level.taken_bytes as f64) < TURNS_MIN * level.choice_bytes as f64
+}
+
+fn swings(level: &StoreLevel, window_ns: u64) -> String {
+    let needed = TURNS_MIN * level.choice_bytes as f64 / level.taken_bytes.max(1) as f64;
+    format!(
+        "the {} is full and chooses the shortest way among {} of writes; {} were written during the window. The rate swings while it works through them: measure for {} or longer",
+        level.store,
+        human::size(level.choice_bytes),
+        human::size(level.taken_bytes),
+        whole_seconds(needed * window_ns as f64),
+    )
+}
+
+fn whole_seconds(ns: f64) -> String {
+    human::duration_ns((ns as u64).next_multiple_of(1_000_000_000))
+}
+
+/// Gain over the window as a share of what was taken in.
+fn net_share(level: &StoreLevel) -> f64 {
+    let gain = level.end_bytes as f64 - level.start_bytes as f64;
+    if gain == 0.0 { 0.0 } else { gain / (level.taken_bytes as f64).max(gain.abs()) }
+}
+
+fn gave_up(warm_up: &WarmUp, store: &str) -> String {
+    let net_share = warm_up.net_share.unwrap_or(0.0);
+    let does = if net_share < 0.0 { "emptied" } else { "filled" };
+    format!(
+        "the {store} still {does} after a warm-up of {}: it kept {} of what it took in. The rate and the latency of the long run are others: add a longer --ramp, or use a smaller --active range",
+        human::duration_ns(warm_up.took_ns),
+        human::percent(net_share.abs(), 1),
+    )
+}
+
+fn moved(level: &StoreLevel, window_ns: u64) -> String {
+    let share = |bytes: u64| human::percent(bytes as f64 / level.capacity_bytes.max(1) as f64, 0);
+    let gain = level.end_bytes.abs_diff(level.start_bytes);
+    let per_ns = gain as f64 / window_ns.max(1) as f64;
+    let (does, left_bytes) = if level.end_bytes > level.start_bytes {
+        ("full", level.capacity_bytes.saturating_sub(level.end_bytes))
+    } else {
+        ("empty", level.end_bytes)
+    };
+    let left_ns = left_bytes as f64 / per_ns.max(1e-18);
+    format!(
+        "the {} went from {} to {} of {} during the window, and would be {does} {} later: the figures are those of the transient; add --ramp {}, or leave out state=fresh",
+        level.store,
+        share(level.start_bytes),
+        share(level.end_bytes),
+        human::size(level.capacity_bytes),
+        human::duration_ns(left_ns as u64),
+        whole_seconds(1.5 * left_ns),
+    )
+}

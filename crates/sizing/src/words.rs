@@ -1,0 +1,130 @@
+//! What stands behind the recommended system, in words: its confirmation, limits, life, and the parameters it rests on.
+
+use crate::decisive;
+use crate::demand::{Demand, Limit};
+use crate::row::Row;
+use crate::simulate::Measured;
+use crate::sizing::Sizing;
+use iodyno_emulate::spec;
+use iodyno_run::explain::percent;
+use iodyno_units::{OpKind, human};
+
+/// `p99 of writes within 500 µs`.
+pub(crate) fn limit_in_words(limit: &Limit) -> String {
+    let of = of_words(limit);
+    format!("{}{of} within {}", limit.tail.word(), human::time_ns(limit.ns as f64))
+}
+
+/// The measured quantiles of the further limits.
+pub(crate) fn limits_in_words(demand: &Demand, measured: &Measured) -> String {
+    let one = |limit: &Limit| {
+        let of = of_words(limit);
+        let ns = measured.tail_ns(limit).map_or("unknown".to_owned(), human::time_ns);
+        format!("{}{of} {ns} of {}", limit.tail.word(), human::time_ns(limit.ns as f64))
+    };
+    demand.limits.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The cell that confirms the answer, and the one with one array less.
+pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
+    let held = "a run ten times as long as those of the search holds the rate";
+    let raised =
+        row.life.is_some_and(|life| row.count.units * row.count.arrays > life.arrays_by_rate);
+    if raised {
+        return format!("{held}; so do fewer, which don't last");
+    }
+    let Some(fewer) = &row.fewer else {
+        let least = row.count.arrays == 1;
+        let why = if least { "there is no smaller one" } else { "the capacity asks for as many" };
+        return format!("{held}; {why}");
+    };
+    let share_iops = sizing.demand.rate_iops / f64::from(row.count.units);
+    let outcome = outcome_in_words(fewer, share_iops, &sizing.demand);
+    format!("{held}; with one array less it {outcome}")
+}
+
+/// Why a trial does not hold.
+fn outcome_in_words(measured: &Measured, share_iops: f64, demand: &Demand) -> String {
+    let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
+    if let Some(store) = &measured.fills {
+        return format!("does not hold: the {store} fills, p99 {p99} so far");
+    }
+    if measured.iops < 0.97 * share_iops {
+        let share = (measured.iops / share_iops * 100.0).round();
+        return format!("does not hold: {share} % of the rate, p99 {p99}");
+    }
+    if measured.p99_ns.is_some_and(|ns| ns <= demand.p99_ns as f64) && demand.limits.is_empty() {
+        let binds = measured
+            .binds()
+            .map_or(String::new(), |s| format!(": {} busy for {}", s.name, percent(s.busy)));
+        return format!("does not hold{binds}, p99 {p99}");
+    }
+    format!("does not hold the limit, p99 {p99}")
+}
+
+/// How long flash lasts.
+pub(crate) fn life_in_words(sizing: &Sizing, row: &Row) -> String {
+    let of = &sizing.candidates[row.candidate];
+    let Some(life) = row.life else {
+        return match &of.device.device.kind {
+            spec::Kind::Flash(_) if sizing.demand.write_share() == 0.0 => {
+                "nothing is written".to_owned()
+            }
+            _ => format!(
+                "the file of {} has no endurance to compare the writes with",
+                of.device_name
+            ),
+        };
+    };
+    let (written, rated) = life.drive_writes_per_day;
+    let all_arrays = row.count.units * row.count.arrays;
+    let decides = if all_arrays > life.arrays_by_rate {
+        let devices = life.arrays_by_rate * of.members;
+        format!(
+            "; the rate alone needs {devices} devices, the rest are there to last (--life 0: no condition)"
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "{} years: {} drive writes a day of {} rated, write amplification {:.2} by the model{decides}",
+        human::three_digits(life.years),
+        human::three_digits(written),
+        human::three_digits(rated),
+        life.write_amplification
+    )
+}
+
+/// The command that runs the answer at the asked rate.
+pub(crate) fn run_in_words(sizing: &Sizing, row: &Row) -> String {
+    let of = &sizing.candidates[row.candidate];
+    let arrays = f64::from(row.count.units * row.count.arrays);
+    format!(
+        "iodyno run {} --on '{}' --rate {:.0}/s --time 10s",
+        sizing.demand.name,
+        of.target(row.count.arrays),
+        sizing.demand.rate_iops / arrays
+    )
+}
+
+/// The parameters that decide what binds first, of those that no source has.
+pub(crate) fn assumed_in_words(sizing: &Sizing, row: &Row) -> String {
+    let of = &sizing.candidates[row.candidate];
+    let binds = row.highest.as_ref().map_or("", |highest| highest.binds.as_str());
+    let assumed = decisive::assumed(of, binds);
+    if assumed.is_empty() {
+        return format!("no parameter of what binds first ({binds})");
+    }
+    format!(
+        "of what binds first ({binds}): {}; a file with other values changes the answer",
+        assumed.join(", ")
+    )
+}
+
+fn of_words(limit: &Limit) -> &'static str {
+    match limit.of {
+        Some(OpKind::Read) => " of reads",
+        Some(_) => " of writes",
+        None => "",
+    }
+}
