@@ -374,6 +374,7 @@ const READERS: &[(&str, &str)] = &[
     ("bench/", "its own files"),
     ("drive/src/", "/proc and /sys"),
     ("iodyno/src/serve/volumes.rs", "/proc/meminfo"),
+    ("live/src/frontend/fuse/mount_point.rs", "/proc"),
     ("live/src/store/base.rs", "an image or backing file, which is checked to be a regular file"),
     ("live/src/store/image.rs", "an image, which is checked to be a regular file"),
     ("mpi/src/program.rs", "its own program"),

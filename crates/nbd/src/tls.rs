@@ -273,6 +273,8 @@ mod present {
         connection: Connection,
         /// The peer closed its side, or the socket is at its end.
         ended: bool,
+        /// Why it failed: nothing is decrypted after that.
+        failure: Option<String>,
     }
 
     impl TlsStream {
@@ -282,7 +284,7 @@ mod present {
             mut early: &[u8],
             deadline: Instant,
         ) -> io::Result<Self> {
-            let mut stream = Self { connection, ended: false };
+            let mut stream = Self { connection, ended: false, failure: None };
             while !early.is_empty() {
                 stream.connection.read_tls(&mut early)?;
                 stream.process(fd)?;
@@ -306,12 +308,28 @@ mod present {
         }
 
         fn process(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
-            if let Err(error) = self.connection.process_new_packets() {
+            if self.decrypt().is_none() {
                 // An alert tells the peer the reason, if it can be sent at once.
                 let _ = self.connection.write_tls(&mut Socket(fd));
-                return Err(io::Error::new(io::ErrorKind::InvalidData, words(&error)));
+                let why = self.failure.clone().unwrap_or_default();
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }
             Ok(())
+        }
+
+        /// Decrypts what was received; the bytes that can be read now. None after a failure, which is the last: rustls panics
+        /// where more is decrypted after it.
+        fn decrypt(&mut self) -> Option<usize> {
+            if self.failure.is_some() {
+                return None;
+            }
+            match self.connection.process_new_packets() {
+                Ok(state) => Some(state.plaintext_bytes_to_read()),
+                Err(error) => {
+                    self.failure = Some(words(&error));
+                    None
+                }
+            }
         }
 
         /// Takes what the socket has. False when it has nothing now.
@@ -329,7 +347,7 @@ mod present {
 
         /// Whether decrypted bytes are there without a read of the socket.
         pub(crate) fn has_more(&mut self) -> bool {
-            self.connection.process_new_packets().is_ok_and(|s| s.plaintext_bytes_to_read() > 0)
+            self.decrypt().is_some_and(|bytes| bytes > 0)
         }
 
         /// `Ok(None)` when nothing is there now, 0 at the end.

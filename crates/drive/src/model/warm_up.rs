@@ -169,9 +169,14 @@ fn can_go_on(plan: &CellPlan) -> bool {
             let mut addresses = spec.addresses(kind).iter();
             addresses.any(|address| matches!(address.pattern, Pattern::ToEnd))
         };
-        spec.log().is_none() && !spec.kinds().any(|(kind, _)| ends(kind))
+        let limits = spec.limits();
+        // A number of operations or bytes is a sequence with a beginning.
+        let is_counted = limits.ops.is_some() || limits.bytes.is_some() || limits.passes.is_some();
+        !is_counted && spec.log().is_none() && !spec.kinds().any(|(kind, _)| ends(kind))
     };
-    plan.cell.replay.is_none()
+    // A trace is of the cell alone.
+    plan.events.is_none()
+        && plan.cell.replay.is_none()
         && plan.cell.fill_passes.is_none()
         && (0..plan.targets.len()).all(|target| is_endless(&plan.cell_on(target).spec))
 }

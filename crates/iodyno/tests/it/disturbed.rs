@@ -156,29 +156,3 @@ fn a_worker_without_a_processor() {
         assert!(cell["cpu_workers"][0]["waited_seconds"].as_f64().unwrap() > 0.05, "{cell}");
     }
 }
-
-/// A server that allows 80 MB a second of memory: nothing that can be read says so.
-#[test]
-fn a_limit_of_a_server_is_known_by_its_fingerprint() {
-    let place = Place::new();
-    let socket = place.path("limited.sock");
-    let mut server = Command::new("nbdkit");
-    server.args(["-f", "-U"]).arg(&socket);
-    server.args(["--filter=rate", "memory", "64M", "rate=80M"]).stdin(Stdio::null());
-    let _server = Ended(server.spawn().unwrap());
-    while !socket.exists() {
-        thread::sleep(Duration::from_millis(20));
-    }
-    let words = format!(
-        "run random-read --on nbd+unix:///?socket={} --depth 32 --time 3s --ramp 500ms --json -q",
-        socket.display()
-    );
-    // On a busy machine the server catches up in leaps.
-    let found = (0..5).any(|_| {
-        let document = place.iodyno(&words).json();
-        let cell = &cells(&document)[0];
-        eprintln!("{:?} {}", codes(cell), cell["total"]["iops"]);
-        text(cell, "LIMITED").contains("looks like a limit above the device")
-    });
-    assert!(found);
-}

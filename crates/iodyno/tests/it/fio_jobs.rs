@@ -34,7 +34,7 @@ fn engine_and_page_cache_are_the_jobs() {
             assert!(output.stdout.contains(word), "{words}: {}", output.stdout);
         }
     };
-    prints("run cached.fio --on scratch:16MiB", &["engine psync", "page cache"]);
+    prints("run cached.fio --on scratch:16MiB", &["engine psync", "buffered I/O"]);
     if engines(&place).contains(&"libaio") {
         prints("run direct.fio --on scratch:16MiB", &["engine libaio"]);
     }

@@ -395,7 +395,7 @@ fn plain_memory_has_a_status() {
     client.read(0, &mut [0; 4096]).unwrap();
     client.read(0, &mut [0; 4096]).unwrap();
     let output = place.iodyno("status --control unix:ctl.sock");
-    for word in ["plain memory  4 MiB, 1 connections", "read", "write", "8 KiB"] {
+    for word in ["plain memory  4 MiB, 1 connection", "read", "write", "8 KiB"] {
         assert!(output.succeeds().stdout.contains(word), "{word}: {output:?}");
     }
     let status = place.iodyno("status --json --control unix:ctl.sock").succeeds().json();

@@ -41,6 +41,8 @@ fn starved(cell: &Cell, worker: usize, share: f64, say: &mut Say) {
         ),
         (false, _) => (Level::Note, "the highest percentiles may hold these waits"),
     };
+    // On memory that MEMORY names, no other verdict is above a note.
+    let level = if cell.evidence.is_memory() { Level::Note } else { level };
     let workers = cell.resources.run_delay.len();
     let who = if workers > 1 {
         format!("worker {} of {workers}, the worst,", worker + 1)

@@ -264,7 +264,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.connection = None;
         // A server that refuses each time can be reached each time.
         let failing = self.failing.map_or(Duration::ZERO, |(since, _)| since.elapsed());
-        if self.patience(&error).is_none_or(|patience| failing > patience) {
+        if self.patience(&error).is_none_or(|patience| failing >= patience) {
             return Err(error);
         }
         self.tell(&error);
