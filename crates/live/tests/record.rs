@@ -31,8 +31,10 @@ fn a_record_that_was_cut_off_replays_as_far_as_it_goes() {
     for cut in HEAD.len()..=whole.len() {
         let replayed = replay(&whole[..cut]);
         let lines = whole[..cut].rfind('\n').map_or(0, |end| end + 1);
-        assert_eq!(replayed, replay(&whole[..lines]), "{:?}", &whole[lines..cut]);
-        let replayed = replayed.unwrap();
+        let mut replayed = replayed.unwrap();
+        assert_eq!(replayed.is_torn, cut != lines, "{:?}", &whole[lines..cut]);
+        replayed.is_torn = false;
+        assert_eq!(Ok(replayed), replay(&whole[..lines]), "{:?}", &whole[lines..cut]);
         let inputs = whole[HEAD.len()..lines].lines();
         let of = |what: &str| inputs.clone().filter(|line| line.starts_with(what)).count() as u64;
         assert_eq!((replayed.operations, replayed.faults), (of("o "), of("f ")));

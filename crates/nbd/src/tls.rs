@@ -262,7 +262,7 @@ mod present {
                 format!("the other side's certificate is not accepted: {why}")
             }
             Error::AlertReceived(alert) => {
-                format!("the other side refuses the TLS connection: {alert:?}")
+                format!("the other side refuses the TLS connection (alert {alert:?})")
             }
             other => other.to_string(),
         }

@@ -27,7 +27,7 @@ const LIST_BYTES_MAX: u64 = 96 << 20;
 /// Memory of a run outside of its cells, bytes.
 const HEAD_BYTES_MAX: u64 = 64 << 20;
 /// Memory that the cells of a run may take, their series included, bytes.
-pub(crate) const CELLS_BYTES_MAX: u64 = 352 << 20;
+pub(crate) const CELLS_BYTES_MAX: u64 = 360 << 20;
 /// The same of a run that is read together with others, bytes.
 pub(crate) const CELLS_OF_SEVERAL_BYTES_MAX: u64 = 224 << 20;
 /// Memory that series may take, bytes. Longer ones are read with neighbours merged; where that leaves each cell

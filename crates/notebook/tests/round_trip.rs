@@ -5,7 +5,9 @@ use iodyno_measure::{
     Cell, CellKey, ClassStats, Ended, ErrorCounts, ErrorKind, Evidence, Histogram, Interval, Level,
     LogInterval, MessageLog, Place, Resources, Role, Verdict,
 };
-use iodyno_notebook::{Notebook, Outcome, RunHead, Status, TargetRecord, WorkloadRecord, portable};
+use iodyno_notebook::{
+    Notebook, Outcome, Run, RunHead, Status, TargetRecord, WorkloadRecord, portable,
+};
 use iodyno_units::OpKind;
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -273,7 +275,8 @@ proptest! {
         let run = notebook.load(&id).unwrap();
         let text = portable::to_text(&run).unwrap();
         let read = portable::from_text(&text, &run.notebook).unwrap();
-        prop_assert_eq!(&read, &run);
+        prop_assert!(read.is_imported && !run.is_imported);
+        prop_assert_eq!(&Run { is_imported: false, ..read.clone() }, &run);
         let mut other = Notebook::open(&dir.path().join("other.sqlite")).unwrap();
         prop_assert!(other.import(&read).unwrap());
         prop_assert!(!other.import(&read).unwrap());

@@ -197,6 +197,8 @@ fn all_evidence_is_in_the_schema() {
         rank: Some(iodyno_measure::RankEvidence::default()),
         start_late_ns: Some(0),
         ranks: vec![iodyno_measure::RankFigures::default()],
+        stores: vec![iodyno_measure::StoreLevel::default()],
+        warm_up: Some(iodyno_measure::WarmUp::default()),
         ..Evidence::default()
     };
     let stored = serde_json::to_value(evidence).unwrap();

@@ -543,7 +543,7 @@ fn tokens_and_tls_keep_others_out() {
     let to_plain = format!("--at unix:l.sock {tls} --tls-name localhost");
     for (words, says) in [
         (&plain, "the server requires TLS: give --tls"),
-        (&bare, "the other side refuses the TLS connection: CertificateRequired"),
+        (&bare, "the other side refuses the TLS connection (alert CertificateRequired)"),
         (&named, "certificate is not accepted: certificate not valid for name"),
         (&alien, "signed by an authority that is not trusted here"),
         (&unnamed, "no name that a certificate could be for"),
