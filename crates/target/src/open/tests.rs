@@ -86,7 +86,7 @@ fn a_new_file_is_written_whole_and_then_reused() {
     assert_eq!((again.made_here, &again.lay_out), (false, &LayOut::Complete));
     assert_eq!(again.capacity_bytes, 9 * MIB);
     // While that one holds it, no other opening for writing succeeds.
-    is_refused(open(&name, &OpenOptions::read_write()), RefusalCode::OpenElsewhere);
+    is_refused(open(&name, &OpenOptions::read_write()), RefusalCode::Locked);
     drop(again);
 
     // A smaller size uses a part, a larger one grows it by the difference.
