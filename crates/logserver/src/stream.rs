@@ -260,6 +260,12 @@ impl<'a> Cursor<'a> {
                 if !is_in_range {
                     continue;
                 }
+                if self.wanted.is_by_topic() {
+                    if self.wanted.takes_topic(message.topic) {
+                        Reply::Message { number, message }.encode(out);
+                    }
+                    continue;
+                }
                 let mut steps = 0;
                 if self.wanted.matches(number, &message, &mut steps)? {
                     Reply::Message { number, message }.encode(out);

@@ -57,6 +57,12 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// Whether the topic alone decides: most streams have no filter.
+    #[inline]
+    pub(crate) const fn is_by_topic(&self) -> bool {
+        self.filter.is_none()
+    }
+
     /// Whether it takes a message, and the steps that it took to find out are added.
     pub(crate) fn matches(
         &self,
@@ -76,6 +82,7 @@ impl Wanted {
         })
     }
 
+    #[inline]
     pub(crate) fn takes_topic(&self, topic: &str) -> bool {
         self.topic.is_empty() || *self.topic == *topic
     }
