@@ -79,13 +79,13 @@ impl CpuTime {
 /// runnable without one, and number of times on one (`Documentation/scheduler/sched-stats.rst` of Linux).
 #[derive(Debug)]
 pub(crate) struct RunDelayReader {
-    /// Of the thread that opened it, whichever reads it.
+    /// Counts of the opening thread, even when another thread reads it.
     file: File,
     last: RunDelay,
 }
 
 impl RunDelayReader {
-    /// Of the calling thread, from now on; None where the kernel keeps no such counts.
+    /// Starts counting for the calling thread. None: the kernel keeps no such counts.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let file = File::open("/proc/thread-self/schedstat").ok()?;
         let last = Self::read(&file)?;
@@ -93,7 +93,7 @@ impl RunDelayReader {
         (last.waits > 0).then_some(Self { file, last })
     }
 
-    /// What was counted since the last call, or since it was opened.
+    /// Waits since the last call, or since the start.
     pub(crate) fn take(&mut self) -> RunDelay {
         let Some(now) = Self::read(&self.file) else { return RunDelay::default() };
         let then = std::mem::replace(&mut self.last, now);

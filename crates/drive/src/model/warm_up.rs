@@ -25,7 +25,7 @@ const DISK: &str = "disk's write cache";
 const URGENT_SHARE: f64 = 0.75;
 /// Completions after which the trend of a fill is known.
 const FILL_COMPLETIONS: u64 = 4096;
-/// A disk's cache is at rest after it has written so many times what it chooses from.
+/// A disk's cache is at rest after it has written its choice of sectors this many times over.
 const TURNS_MIN: f64 = 1.5;
 /// Events of an SSD that cost as much as one of a disk.
 const DISK_EVENT_COST: u64 = 8;
@@ -92,7 +92,7 @@ impl WarmUp {
         })
     }
 
-    /// A check after so many completions. None: it continues, until [`Self::check_ns`].
+    /// Checks the stores after `completions` in all. None: the warm-up continues until [`Self::check_ns`].
     #[cold]
     pub(super) fn check(&mut self, machine: &mut Machine, completions: u64) -> Option<Warmed> {
         let took_ns = self.check_ns - self.start_ns;
@@ -119,7 +119,7 @@ impl WarmUp {
         None
     }
 
-    /// Whether each disk's cache worked its way through what it chooses from, since the start or since it was filled.
+    /// Whether each disk's cache has written its choice of sectors often enough since the start or its last fill.
     fn has_turned(&self, now: &[Store]) -> bool {
         self.since.iter().zip(now).all(|(since, now)| {
             let written = now.passed_bytes.saturating_sub(since.passed_bytes) as f64
