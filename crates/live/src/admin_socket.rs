@@ -1,18 +1,21 @@
 //! Bounded request handling on the metrics and control sockets. A few connections at a time, each with a
 //! thread of its own and deadlines, so that no client keeps others out: a new one beyond the limit ends the
-//! oldest. They never hold more than these few descriptors, which the clients of the storage need.
+//! oldest, and waits until its descriptor is closed. They never hold more than these few, which the clients of the
+//! storage need.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Open connections at a time, on one listening socket.
 pub(crate) const CONNECTIONS_MAX: usize = 16;
 /// Where no connection can be accepted, as when descriptors run out, the next attempt follows after this time.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// An ended connection whose thread waits for its client is closed well within this time.
+const CLOSES_WITHIN: Duration = Duration::from_millis(200);
 
 /// The socket of a connection.
 pub(crate) trait Socket: Send + Sync + Sized + 'static {
@@ -83,23 +86,67 @@ impl<S: Socket> Write for Timed<'_, S> {
     }
 }
 
-/// The open connections, by their numbers.
-type Open<S> = Arc<Mutex<BTreeMap<u64, Arc<S>>>>;
-
-/// Takes a connection off the list when its thread ends, in any way.
-struct Place<S> {
-    number: u64,
-    open: Open<S>,
+/// Connections that were not ended yet, by their numbers, and how many hold a descriptor: one that was ended keeps
+/// its own until its thread has seen that.
+struct Open<S> {
+    sockets: BTreeMap<u64, Arc<S>>,
+    held: usize,
 }
 
-impl<S> Drop for Place<S> {
-    fn drop(&mut self) {
-        lock(&self.open).remove(&self.number);
+struct Connections<S> {
+    open: Mutex<Open<S>>,
+    closed: Condvar,
+}
+
+impl<S: Socket> Connections<S> {
+    fn new() -> Self {
+        let open = Mutex::new(Open { sockets: BTreeMap::new(), held: 0 });
+        Self { open, closed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open<S>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the oldest: its thread finds the socket ended.
+    fn end_oldest(open: &mut Open<S>) {
+        if let Some((_, oldest)) = open.sockets.pop_first() {
+            oldest.end();
+        }
+    }
+
+    /// Takes a connection in when fewer than the limit hold a descriptor. Where the oldest is slow to end, as in a
+    /// long answer, the next is ended too.
+    fn add(&self, number: u64, socket: &Arc<S>) {
+        let mut open = self.lock();
+        while open.held >= CONNECTIONS_MAX {
+            Self::end_oldest(&mut open);
+            let woken = self
+                .closed
+                .wait_timeout_while(open, CLOSES_WITHIN, |open| open.held >= CONNECTIONS_MAX);
+            open = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        open.held += 1;
+        open.sockets.insert(number, Arc::clone(socket));
     }
 }
 
-fn lock<S>(open: &Open<S>) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<S>>> {
-    open.lock().unwrap_or_else(PoisonError::into_inner)
+/// A connection among the others. Dropped when its thread ends, in any way.
+struct Place<S: Socket> {
+    number: u64,
+    socket: Option<Arc<S>>,
+    connections: Arc<Connections<S>>,
+}
+
+impl<S: Socket> Drop for Place<S> {
+    fn drop(&mut self) {
+        let mut open = self.connections.lock();
+        open.sockets.remove(&self.number);
+        // The last one, which closes it.
+        self.socket = None;
+        open.held -= 1;
+        self.connections.closed.notify_one();
+    }
 }
 
 /// Accepts connections in a thread called `name`, and serves each with `handler`.
@@ -116,30 +163,23 @@ pub(crate) fn serve<S: Socket>(
         std::thread::Builder::new().name(name.to_owned()).spawn(work)
     };
     let work = move || {
-        let open = Open::<S>::default();
+        let connections = Arc::new(Connections::new());
         for number in 0.. {
-            let accepted = accept();
-            let oldest = {
-                let mut open = lock(&open);
-                let crowded = open.len() >= CONNECTIONS_MAX || accepted.is_err();
-                // Its thread finds the socket ended.
-                if crowded { open.pop_first() } else { None }
-            };
-            if let Some((_, oldest)) = oldest {
-                oldest.end();
-            }
-            let Ok(socket) = accepted else {
+            let Ok(socket) = accept() else {
+                Connections::end_oldest(&mut connections.lock());
                 std::thread::sleep(ACCEPT_AGAIN);
                 continue;
             };
             let socket = Arc::new(socket);
-            lock(&open).insert(number, Arc::clone(&socket));
+            connections.add(number, &socket);
             let handler = Arc::clone(&handler);
-            let place = Place { number, open: Arc::clone(&open) };
+            let place =
+                Place { number, socket: Some(socket), connections: Arc::clone(&connections) };
             // Where no thread can be created, all of it is dropped, and the socket closed.
             let _ = thread(Box::new(move || {
-                let _place = place;
-                let _ = handler(&socket);
+                if let Some(socket) = &place.socket {
+                    let _ = handler(socket);
+                }
             }));
         }
     };
@@ -190,7 +230,7 @@ mod tests {
         let mut line = String::new();
         BufReader::new(&ours).read_line(&mut line).unwrap();
         assert_eq!(line, "hello\n");
-        // The first were ended: there are as many as may be.
+        // The first were ended, and no other: there are as many as may be.
         let stay = silent.iter().filter(|socket| !is_ended(socket)).count();
         assert_eq!(stay + 1, CONNECTIONS_MAX);
         assert!(is_ended(&silent[0]));

@@ -362,16 +362,12 @@ fn few_descriptors_suffice_for_all() {
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""]).arg(program.get_program());
     command.args(program.get_args()).current_dir(place.work()).stdin(Stdio::null());
-    let mut running = Running::of(command.stderr(Stdio::null()));
-    running.wait_until("it serves", || place.path("nbd.sock").exists());
+    let server = Served::by(&place, &mut command);
     let idle: Vec<_> =
         (0..200).filter_map(|_| UnixStream::connect(place.path("ctl.sock")).ok()).collect();
     assert!(idle.len() > 100);
-    let uri = format!("nbd+unix:///?socket={}", place.path("nbd.sock").display());
-    let uri = uri.parse().unwrap();
     for _ in 0..10 {
-        let mut client = iodyno_nbd::client::Blocking::connect(&uri).unwrap();
-        client.read(0, &mut [0; 4096]).unwrap();
+        server.client().read(0, &mut [0; 4096]).unwrap();
     }
     let stream = UnixStream::connect(place.path("ctl.sock")).unwrap();
     (&stream).write_all(b"status\n").unwrap();
@@ -379,18 +375,15 @@ fn few_descriptors_suffice_for_all() {
     BufReader::new(&stream).read_line(&mut line).unwrap();
     assert!(line.contains("volumes"), "{line}");
     drop(idle);
-    running.signal(libc::SIGTERM);
-    running.finish().succeeds();
+    server.stop();
 }
 
 /// Plain memory reports its requests in its status.
 #[test]
 fn plain_memory_has_a_status() {
     let place = Place::new();
-    let mut running = place.start("serve ram:4MiB --nbd unix:nbd.sock --control unix:ctl.sock");
-    running.wait_until("it serves", || place.path("nbd.sock").exists());
-    let uri = format!("nbd+unix:///?socket={}", place.path("nbd.sock").display());
-    let mut client = iodyno_nbd::client::Blocking::connect(&uri.parse().unwrap()).unwrap();
+    let server = Served::start(&place, "ram:4MiB");
+    let mut client = server.client();
     client.write(0, &[1; 8192], iodyno_nbd::CmdFlags::NONE).unwrap();
     client.read(0, &mut [0; 4096]).unwrap();
     client.read(0, &mut [0; 4096]).unwrap();
@@ -401,8 +394,7 @@ fn plain_memory_has_a_status() {
     let status = place.iodyno("status --json --control unix:ctl.sock").succeeds().json();
     assert_eq!((&status["requests"]["write"], &status["written_bytes"]), (&1.into(), &8192.into()));
     drop(client);
-    running.signal(libc::SIGTERM);
-    running.finish().succeeds();
+    server.stop();
 }
 
 /// An idle client that once read a large range costs the server no memory for it.
@@ -411,17 +403,15 @@ fn large_reads_at_native_speed_leave_no_buffers() {
     const MIB: usize = 1 << 20;
     let place = Place::new();
     flash(&place, "device.toml", true, 0);
-    let mut running = place.start("serve ./device.toml --speed native --nbd unix:nbd.sock");
-    running.wait_until("it serves", || place.path("nbd.sock").exists());
-    let uri = format!("nbd+unix:///?socket={}", place.path("nbd.sock").display());
+    let mut server = Served::start(&place, "./device.toml --speed native");
     let mut bytes = vec![0; 32 * MIB];
     let mut clients = [(); 6].map(|()| {
-        let mut client = iodyno_nbd::client::Blocking::connect(&uri.parse().unwrap()).unwrap();
+        let mut client = server.client();
         client.read(0, &mut bytes).unwrap();
         client
     });
-    let status = format!("/proc/{}/status", running.id());
-    running.wait_until("its memory is free again", || {
+    let status = format!("/proc/{}/status", server.running().id());
+    server.running().wait_until("its memory is free again", || {
         let text = std::fs::read_to_string(&status).unwrap();
         let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10 < 100 * MIB

@@ -121,15 +121,19 @@ impl<'a> Served<'a> {
 
     /// `serve` with these arguments and no others. Returns when it has announced itself.
     pub(crate) fn at(place: &'a Place, words: &str) -> Self {
+        Self::by(place, &mut place.command(&format!("serve {words}")))
+    }
+
+    /// By this command.
+    pub(crate) fn by(place: &'a Place, command: &mut Command) -> Self {
         let log = place.path("serve.log");
-        let mut command = place.command(&format!("serve {words}"));
         command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
-        let mut running = Running::of(&mut command);
+        let mut running = Running::of(command);
         let said = || std::fs::read_to_string(&log).unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
         while !said().lines().any(|line| line == "ready") {
-            assert!(running.is_running(), "`serve {words}` ended: {}", said());
-            assert!(Instant::now() < deadline, "`serve {words}` is silent");
+            assert!(running.is_running(), "{command:?} ended: {}", said());
+            assert!(Instant::now() < deadline, "{command:?} is silent");
             std::thread::sleep(A_MOMENT);
         }
         Self { place, running: Some(running), log }
