@@ -29,7 +29,10 @@ impl State {
 impl Gate {
     pub(crate) fn new() -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let free = (processors / 2).max(1);
+        Self::with_places((processors / 2).max(1))
+    }
+
+    pub(crate) fn with_places(free: usize) -> Self {
         Self { state: Mutex::new(State { free, waiting: VecDeque::new() }) }
     }
 

@@ -25,6 +25,7 @@ mod snapshot;
 pub mod storage;
 mod stream;
 mod wanted;
+mod writes_first;
 
 pub use limits::Limits;
 pub use open::{Found, open_log};

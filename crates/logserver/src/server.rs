@@ -6,6 +6,7 @@ use crate::limits::Limits;
 use crate::memory;
 use crate::publishers::Publishers;
 use crate::shared::{Core, Ending, Shared};
+use crate::writes_first::WritesFirst;
 use iodyno_msglog::protocol::{ErrorCode, ServerError};
 use iodyno_msglog::recovery::begin_epoch;
 use iodyno_msglog::{Log, LogOptions, Recovered, Storage};
@@ -110,6 +111,7 @@ impl Server {
         };
         raise_file_limit(&limits);
         memory::keep_little();
+        let storage: Arc<dyn Storage> = Arc::new(WritesFirst::new(storage));
         let core = Arc::new(Core::new(storage, limits, damages, log.commit.durability, shared));
         let committer = {
             let core = Arc::clone(&core);
