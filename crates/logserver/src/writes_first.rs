@@ -140,8 +140,9 @@ mod tests {
         read(4096, 2 << 20);
         assert_eq!(*counted.lengths.lock().unwrap(), [2 << 20], "nothing was written yet");
         counted.lengths.lock().unwrap().clear();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
         thread::scope(|scope| {
-            let is_over = std::sync::atomic::AtomicBool::new(false);
+            let read = &read;
             let readers: Vec<_> =
                 (0..4).map(|i| scope.spawn(move || read(i << 12, (1 << 20) + 4096))).collect();
             scope.spawn(|| {
