@@ -25,6 +25,7 @@ mod verification;
 
 use crate::cell::Cell;
 pub(crate) use generator::late_share;
+pub use limit::{LimitSeen, limit_seen};
 pub use ranks::of_each_rank;
 
 pub use crate::level::{Level, Verdict};
@@ -47,7 +48,7 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
     stationarity::stationarity(cell, &mut say);
     generator::generator(cell, &total, &mut say);
     processors::processors(cell, &mut say);
-    limit::limit(cell, &total, &mut say);
+    limit::limit(cell, &mut say);
     storage::storage(cell, &total, &mut say);
     target::target(cell, &total, &mut say);
     verification::verification(cell, &mut say);

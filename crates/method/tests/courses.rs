@@ -2,9 +2,9 @@
 //! findings; and the errors of invalid files.
 
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Cell, CellKey, ClassStats, Interval, Level, Place, Role};
+use iodyno_measure::{Cell, CellKey, ClassStats, Interval, IoLimit, Level, Place, Role};
 use iodyno_method::findings::Showed;
-use iodyno_method::{Choice, Done, Method, MethodSource, Step, findings};
+use iodyno_method::{Choice, Done, Method, MethodSource, Step, Sweep, findings};
 use iodyno_units::OpKind;
 use proptest::prelude::*;
 
@@ -16,6 +16,15 @@ fn method(text: &str) -> Method {
     Method::new(source(text)).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
+/// The rate of an open loop.
+fn offered(step: &Step) -> Option<f64> {
+    let Step::Cell(step) = step else { return None };
+    match step.cell.spec.arrivals() {
+        iodyno_workload::ArrivalKind::Open { rate_iops, .. } => Some(rate_iops),
+        _ => None,
+    }
+}
+
 /// A second in which `iops` operations took `latency_ns` each.
 fn cell(step: &Step, iops: u64, latency_ns: u64) -> Cell {
     let place = step.place().unwrap().clone();
@@ -25,7 +34,9 @@ fn cell(step: &Step, iops: u64, latency_ns: u64) -> Cell {
         }
         _ => (String::new(), 0, 0),
     };
-    let key = CellKey { name, threads, depth, place: Some(place), ..CellKey::default() };
+    let offered_iops = offered(step);
+    let key =
+        CellKey { name, threads, depth, offered_iops, place: Some(place), ..CellKey::default() };
     let mut cell =
         Cell { key, window_ns: 1_000_000_000, interval_ns: 1_000_000_000, ..Cell::default() };
     if let Step::Cell(_) = step {
@@ -354,4 +365,72 @@ fn a_method_that_missed_its_aim_has_a_verdict() {
     let rising = play(&series, 1, |_, n| (64 + 30 * n as u64, 1000));
     assert_eq!(codes(&series, 1, &rising), [is("ENDED_UNSTEADY", Level::Note)]);
     assert_eq!(codes(&series, 1, &rising[..20]), [unfinished()]);
+}
+
+/// A cell in which so many operations completed evenly in 50 intervals, some much faster than on average.
+fn even(cell: &mut Cell, iops: u64) {
+    let interval = |_| {
+        let mut interval = Interval::default();
+        let class = interval.class_mut(OpKind::Write);
+        class.bytes = iops / 10 * 4096;
+        class.service.record_n(100_000, iops / 20);
+        class.service.record_n(9_000_000, iops / 10 - iops / 20);
+        interval
+    };
+    cell.series = (0..50).map(interval).collect();
+    (cell.interval_ns, cell.window_ns) = (100_000_000, 5_000_000_000);
+}
+
+/// A curve, and a search for a rate, that end at a limit from outside say so, whether it was read or recognised; behind a device
+/// they don't.
+#[test]
+fn an_edge_that_is_a_limit_s_is_named_so() {
+    let sweep = method(
+        "schema = 1\n[[stages]]\nname = \"d\"\ndo = \"cells\"\ndepth = [1, 4, 16]\ntime = \"1s\"",
+    );
+    let search = Method::new(MethodSource {
+        name: "s".to_owned(),
+        workloads: [("w".to_owned(), "schema = 1\n[mix]\nwrite = 1".to_owned())].into(),
+        sweep: Some(Sweep {
+            find_rate: Some("p99<1ms".parse().unwrap()),
+            repeats: 1,
+            ..Sweep::default()
+        }),
+        ..MethodSource::default()
+    });
+    let search = search.unwrap_or_else(|e| panic!("{e:?}"));
+    let limited = |method: &Method, mark: &dyn Fn(&mut Cell)| {
+        let mut cells = play(method, 1, |step, _| match offered(step) {
+            Some(rate) if rate < 4_000.0 => (rate as u64, 500_000),
+            Some(rate) => (rate.min(5_000.0) as u64, 2_000_000),
+            None => (5_000, 5_000_000),
+        });
+        for cell in cells.iter_mut().filter(|cell| cell.key.offered_iops.is_none()) {
+            mark(cell);
+        }
+        match findings(method, 1, 1, &cells).subjects[0].stages[0].showed.clone() {
+            Some(Showed::Sweep(found)) => found.load.unwrap().limited(),
+            Some(Showed::RateSearch(found)) => found.limited(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let by_kernel = |cell: &mut Cell| {
+        let limit = IoLimit {
+            source: "/box/io.max, 8:0 wiops".into(),
+            is_of_reads: false,
+            is_of_bytes: false,
+            per_s: 5_000,
+        };
+        cell.evidence.conditions.get_or_insert_default().io_limits.push(limit);
+    };
+    for (method, edge) in
+        [(&sweep, "the knee is that of a limit"), (&search, "the edge is that of a limit")]
+    {
+        let words = limited(method, &by_kernel).unwrap();
+        assert!(words.starts_with(edge) && words.contains("/box/io.max"), "{words}");
+        assert!(words.contains("not queueing in the device"), "{words}");
+        let words = limited(method, &|cell| even(cell, 5_000)).unwrap();
+        assert!(words.starts_with(edge) && words.contains("5.00 k/s, even to"), "{words}");
+        assert_eq!(limited(method, &|_| {}), None);
+    }
 }

@@ -193,7 +193,20 @@ fn too_few_runs_show_nothing() {
     }
     let of = compared(&of_runs, &Options::default());
     assert!(matches!(of.rows[0].comparison.difference, Difference::Inconclusive { .. }));
-    assert!(of.remarks[0].text.contains("corrected for their number"), "{:?}", of.remarks);
+    let text = &of.remarks[0].text;
+    let said = "4 runs a side can't show a difference in random-read iops, however large, since p is corrected for 4 figures";
+    assert!(text.starts_with(said), "{text}");
+    // Where others are shown beside it, the correction leaves room for a further one: no such claim.
+    let mut random = rng::stream(10, "shown", 0);
+    for run in &mut of_runs[1] {
+        run.cells[1] = made(0, "/dev/nvme1n1", 0.5, 0.01, &mut random).cells[1].clone();
+    }
+    let write = ["write.iops", "write.p99", "read.iops"].map(|m| m.parse::<Metric>().unwrap());
+    let [before, after] = &mut of_runs;
+    after.iter_mut().zip(before).for_each(|(b, a)| b.cells[0] = a.cells[0].clone());
+    let of = compared(&of_runs, &Options { metrics: write.to_vec(), ..Options::default() });
+    assert_eq!((of.rows.len(), of.counts()[0]), (3, 2), "{:?}", of.counts());
+    assert_eq!(codes(&of), Vec::<String>::new(), "{:?}", of.remarks);
 }
 
 #[test]
@@ -318,13 +331,37 @@ fn it_is_shown() {
     runs[1].iter_mut().for_each(|run| run.head.machine["kernel"] = json!("6.19.0"));
     let of = compared(&runs, &Options::default());
     insta::assert_snapshot!("compare", show(&of, STYLE));
-    for width in [40, 60, 80, 200] {
+    for width in [40, 60, 80, 100, 200] {
         let narrow = show(&of, Style { width, ..STYLE });
         for word in ["random-read", "slower", "kernel"] {
             assert!(narrow.contains(word), "{width}: {narrow}");
         }
+        let is_wide = width >= 80;
+        assert_eq!(narrow.contains("−10.5 to −9.3 %  0.004"), is_wide, "{width}: {narrow}");
+        assert!(narrow.contains("columns hidden (terminal") != is_wide, "{narrow}");
         let ascii = show(&of, Style { unicode: false, width, ..STYLE });
         assert!(ascii.is_ascii(), "{ascii}");
+    }
+}
+
+/// The shift is named for what it is, since it is no ratio of the medians beside it; a long verdict hides neither interval nor p.
+#[test]
+fn a_shift_is_explained_and_keeps_its_interval() {
+    let of_runs = sides(12, 6, 1.0, 0.08);
+    let of = compared(&of_runs, &Options::default());
+    assert!(of.counts()[3] > 0, "{:?}", of.counts());
+    for width in [80, 100, 110, 160] {
+        let text = show(&of, Style { width, ..STYLE });
+        assert!(text.contains("interval") && text.contains(" p"), "{width}: {text}");
+        assert!(!text.contains("B/A") && !text.contains("hidden"), "{width}: {text}");
+        let has_rest = text.contains("% would show");
+        assert_eq!(has_rest, width >= 100, "{width}: {text}");
+    }
+    let text = words(&of);
+    assert!(text.contains("A and B are medians; the shift is the median of all ratios"), "{text}");
+    for row in &of.rows {
+        let interval = row.comparison.interval.unwrap();
+        assert!(interval.low > -1.0 && interval.contains(row.comparison.shift_share));
     }
 }
 

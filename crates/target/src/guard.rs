@@ -32,6 +32,7 @@ use crate::inspect::{Inspection, Kind};
 use crate::name::TargetName;
 use crate::signature::{Content, Signature, SignatureKind};
 use crate::sysroot::SysRoot;
+use iodyno_units::human;
 
 pub(crate) use elsewhere::open_same;
 pub(crate) use erase::allow_purge;
@@ -236,13 +237,19 @@ fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
             .to_owned(),
         None => "It is a file that iodyno did not make.".to_owned(),
     };
-    refusals.push(Refusal {
-        code: RefusalCode::ForeignFile,
-        found,
-        mend: "Name a file that is not there yet, with a size, and iodyno makes it; or measure \
-               with --read-only."
-            .to_owned(),
-    });
+    let new = "name a file that does not exist yet, with a size, and iodyno makes it";
+    let (found, mend) = match inspection.size_bytes.filter(|bytes| *bytes > len_bytes) {
+        Some(bytes) => (
+            format!(
+                "{found} It has {}, and would have to grow to the {} that were requested.",
+                human::size(len_bytes),
+                human::size(bytes)
+            ),
+            format!("Leave the size out to measure what it has, with --read-only; or {new}."),
+        ),
+        None => (found, format!("Measure with --read-only; or {new}.")),
+    };
+    refusals.push(Refusal { code: RefusalCode::ForeignFile, found, mend });
 }
 
 fn check_content(content: &Content, refusals: &mut Vec<Refusal>) {
@@ -272,6 +279,7 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
                 .to_owned(),
         });
     }
+    check_capacity(inspection, refusals);
     let holds_data = inspection.nbd.as_ref().and_then(|export| export.holds_data);
     match &inspection.content {
         Some(content) if !content.signatures.is_empty() => check_content(content, refusals),
@@ -283,6 +291,22 @@ fn check_nbd(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
                 .to_owned(),
         }),
         _ => unreadable(inspection, refusals),
+    }
+}
+
+/// A drive without a medium, a device that was not set up and an empty export have nothing to write to.
+fn check_capacity(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
+    if inspection.whole_bytes == Some(0) {
+        refusals.push(Refusal {
+            code: RefusalCode::ReadOnly,
+            found: "It has no capacity.".to_owned(),
+            mend: match inspection.kind {
+                Kind::Nbd => "Have the server export something with a size.".to_owned(),
+                _ => "Insert a medium, or set the device up: a size for zram, a file for a loop \
+                      device."
+                    .to_owned(),
+            },
+        });
     }
 }
 
@@ -307,6 +331,7 @@ fn check_block(
     look_elsewhere: bool,
     refusals: &mut Vec<Refusal>,
 ) {
+    check_capacity(inspection, refusals);
     match (&inspection.content, &inspection.sampled) {
         (Some(content), _) if !content.signatures.is_empty() => check_content(content, refusals),
         (Some(_), Some(sampled)) => {

@@ -91,7 +91,9 @@ impl FromStr for OfferedRate {
             } else {
                 parse_rate_iops(text).map(Amount::OpsPerS)
             }
-            .map_err(|e| e.to_string())
+            .map_err(|e| {
+                without_time(text).unwrap_or_else(|| format!("{e}, or of bytes, such as `200MB/s`"))
+            })
         };
         if !text.contains('=') {
             return Ok(Self(vec![(None, amount(text)?)]));
@@ -110,6 +112,15 @@ impl FromStr for OfferedRate {
         }
         Ok(Self(all))
     }
+}
+
+/// The error of a rate that is written as an amount of bytes.
+fn without_time(text: &str) -> Option<String> {
+    let rate = format!("{}/s", text.trim());
+    parse_bandwidth_bytes_per_s(&rate).ok()?;
+    Some(format!(
+        "`{text}` is an amount, not a rate: did you mean `{rate}`? A rate of operations is `50k/s`"
+    ))
 }
 
 impl OfferedRate {
@@ -172,6 +183,22 @@ mod tests {
 
     fn spec(text: &str) -> Spec {
         Spec::from_toml(&format!("schema = 1\n{text}")).unwrap()
+    }
+
+    /// An amount of bytes is most likely a rate of bytes.
+    #[test]
+    fn a_rate_without_its_time_names_the_likely_one() {
+        for (text, likely) in [
+            ("100MB", "`100MB/s`"),
+            ("1.5 GiB", "`1.5 GiB/s`"),
+            ("read=100k/s,write=50MB", "`50MB/s`"),
+        ] {
+            let error = text.parse::<OfferedRate>().unwrap_err();
+            assert!(error.contains(&format!("did you mean {likely}?")), "{text}: {error}");
+        }
+        let error = "fast".parse::<OfferedRate>().unwrap_err();
+        assert!(error.contains("`fast` is not a rate") && error.contains("`200MB/s`"), "{error}");
+        assert!("0MB/s".parse::<OfferedRate>().is_err());
     }
 
     /// The flag is the file's pattern.

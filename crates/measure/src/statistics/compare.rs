@@ -1,8 +1,8 @@
 //! Two configurations compared, cell by cell, on the values of whole runs, with one verdict a cell.
 //!
 //! A difference is claimed when it is both *shown* (exact Mann–Whitney test, corrected for the
-//! number of cells, [`super::discovery`]) and *large* (Hodges–Lehmann shift of at least a threshold:
-//! 2 %, or the noise floor that an A/A comparison has shown). Sameness is claimed when the whole interval of
+//! number of cells, [`super::discovery`]) and *large* (Hodges–Lehmann shift of the logarithms of at
+//! least a threshold: 2 %, or the noise floor that an A/A comparison has shown). Sameness is claimed when the whole interval of
 //! the shift lies within the threshold: two one-sided tests at the level α are the interval of confidence 1 −
 //! 2α (Schuirmann 1987). Anything else is open, with the shift that the runs could have shown. "No significant
 //! difference" is never taken for "the same". (`methodology` 3.3 and 9.)
@@ -38,8 +38,7 @@ pub struct Pair {
 /// The criteria of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Criteria {
-    /// A shift smaller than this share of A's median does not matter; above 0. At least the noise
-    /// floor of an A/A comparison.
+    /// A shift smaller than this share of A does not matter; above 0. At least the noise floor of an A/A comparison.
     pub threshold_share: f64,
     /// Accepted share of false claims, 0 to 0.5.
     pub alpha: f64,
@@ -65,7 +64,7 @@ pub enum Difference {
     /// Neither was shown.
     Inconclusive {
         /// The shift that as many runs with this noise would show in four of five comparisons, as a
-        /// share of A's median; never less than the threshold.
+        /// share of A; never less than the threshold.
         detectable_share: f64,
     },
     /// So few runs can't show any difference: repeat the cell more often.
@@ -86,10 +85,11 @@ pub struct Comparison {
     pub median_a: f64,
     /// Median of B's runs.
     pub median_b: f64,
-    /// Shift from A to B (Hodges–Lehmann) as a share of A's median. Above 0: B's values are larger,
-    /// whatever is better.
+    /// Shift from A to B as a share of A: the median ratio of a value of B to one of A, less 1 (Hodges–Lehmann, on
+    /// logarithms). Above 0: B's values are larger, whatever is better. It differs from the ratio of the medians where the
+    /// values scatter.
     pub shift_share: f64,
-    /// Its interval of confidence 1 − α or more; None with too few runs.
+    /// Its interval of confidence 1 − α or more, above −1; None with too few runs.
     pub interval: Option<ConfidenceInterval>,
     /// The Mann–Whitney test.
     pub test: rank::MannWhitney,
@@ -148,13 +148,12 @@ fn conclude(
     criteria: &Criteria,
 ) -> Comparison {
     let Criteria { threshold_share, alpha } = *criteria;
-    let median_a = describe::median(&cell.a);
-    let shift = rank::shift(&cell.a, &cell.b, 1.0 - alpha);
-    let shift_share = shift.shift / median_a;
-    let interval = shift.interval.map(|i| i.scaled(1.0 / median_a));
-    let same = rank::shift(&cell.a, &cell.b, 1.0 - 2.0 * alpha)
+    let shift = rank::log_shift(&cell.a, &cell.b, 1.0 - alpha);
+    let shift_share = shift.shift.exp_m1();
+    let interval = shift.interval.map(share_of_logarithms);
+    let same = rank::log_shift(&cell.a, &cell.b, 1.0 - 2.0 * alpha)
         .interval
-        .is_some_and(|i| i.scaled(1.0 / median_a).within(threshold_share));
+        .is_some_and(|i| share_of_logarithms(i).within(threshold_share));
     let shown = p_adjusted.is_some_and(|p| p <= alpha);
     let difference = if let (None, _) | (_, None) = (p_adjusted, interval) {
         too_few(cell, alpha)
@@ -172,13 +171,14 @@ fn conclude(
         // by the 80 % point of the normal distribution, four times of five.
         let (reach, power) =
             (distribution::normal_quantile(1.0 - alpha / 2.0), distribution::normal_quantile(0.8));
-        let half_width = interval.map_or(f64::INFINITY, |i| i.half_width());
-        let detectable_share = (half_width * (1.0 + power / reach)).max(threshold_share);
+        let half_width = shift.interval.map_or(f64::INFINITY, |i| i.half_width());
+        let detectable = half_width * (1.0 + power / reach);
+        let detectable_share = detectable.exp_m1().max(threshold_share);
         Difference::Inconclusive { detectable_share }
     };
     Comparison {
         name: cell.name.clone(),
-        median_a,
+        median_a: describe::median(&cell.a),
         median_b: describe::median(&cell.b),
         shift_share,
         interval,
@@ -186,6 +186,12 @@ fn conclude(
         p_adjusted,
         difference,
     }
+}
+
+/// An interval of logarithms of ratios, as shares.
+fn share_of_logarithms(interval: ConfidenceInterval) -> ConfidenceInterval {
+    let ConfidenceInterval { low, high, level } = interval;
+    ConfidenceInterval { low: low.exp_m1(), high: high.exp_m1(), level }
 }
 
 fn too_few(cell: &Pair, alpha: f64) -> Difference {
@@ -312,6 +318,22 @@ mod tests {
         assert!(compare(&[], &Criteria { alpha: 0.5, ..Criteria::default() }).is_err());
     }
 
+    /// Latencies that scatter over an order of magnitude: a share is a ratio, and no ratio is below 0. Differences divided by
+    /// A's median gave −103.6 %.
+    #[test]
+    fn no_shift_is_below_minus_a_hundred_percent() {
+        let a = vec![1_000.0, 1_050.0, 1_090.0, 1_130.0, 1_180.0];
+        let b = vec![60.0, 80.0, 110.0, 130.0, 190.0];
+        let c = one(pair(a.clone(), b.clone(), Better::Lower));
+        let interval = c.interval.unwrap();
+        assert!(c.difference == Difference::Faster && interval.contains(c.shift_share), "{c:?}");
+        assert!(-1.0 < interval.low && interval.high < -0.8, "{interval:?}");
+        // The other way round it is the reciprocal, to rounding.
+        let back = one(pair(b, a, Better::Lower));
+        let product = (1.0 + back.shift_share) * (1.0 + c.shift_share);
+        assert!((product - 1.0).abs() < 1e-12 && back.interval.unwrap().high > 5.0, "{back:?}");
+    }
+
     /// A difference that is real and does not matter is not claimed.
     #[test]
     fn a_small_shift_is_the_same() {
@@ -346,6 +368,7 @@ mod tests {
             let scaled = one(pair(scale(&p.a), scale(&p.b), p.better));
             prop_assert_eq!(scaled.difference, c.difference);
             prop_assert_eq!((scaled.shift_share, scaled.interval), (c.shift_share, c.interval));
+            prop_assert!(c.interval.is_some_and(|i| -1.0 < i.low && i.low <= i.high));
             let opposite = |d| match d {
                 Difference::Faster => Difference::Slower,
                 Difference::Slower => Difference::Faster,

@@ -116,8 +116,18 @@ pub struct Shift {
 /// Estimates the shift from A to B with an interval of confidence `level` or more. The interval
 /// holds the shifts that the Mann–Whitney test would not reject. NaN for empty groups.
 pub fn shift(a: &[f64], b: &[f64], level: f64) -> Shift {
-    let differences =
-        describe::sorted(&b.iter().flat_map(|b| a.iter().map(move |a| b - a)).collect::<Vec<_>>());
+    shift_of(a, b, level, |a, b| b - a)
+}
+
+/// The same for values above 0 on a scale of ratios: the shift of their natural logarithms. Its estimate is the logarithm of
+/// the median ratio of a value of B to one of A, so no end of its interval is a ratio below 0.
+pub fn log_shift(a: &[f64], b: &[f64], level: f64) -> Shift {
+    shift_of(a, b, level, |a, b| (b / a).ln())
+}
+
+fn shift_of(a: &[f64], b: &[f64], level: f64, difference: impl Fn(f64, f64) -> f64) -> Shift {
+    let of = |b: &f64| a.iter().map(|a| difference(*a, *b)).collect::<Vec<_>>();
+    let differences = describe::sorted(&b.iter().flat_map(of).collect::<Vec<_>>());
     let (cut, level) = pairs_cut(a.len(), b.len(), level);
     let interval = (cut > 0).then(|| ConfidenceInterval {
         low: differences[cut - 1],

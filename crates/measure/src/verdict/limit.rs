@@ -1,5 +1,9 @@
 //! Whether something above the device set the rate: a limit of a control group, which can be read, or one of a hypervisor, a
 //! volume or a server, which shows in the figures alone. What waits for such a limit does not wait for the device.
+//!
+//! A limiter that can't be read is recognised by a rate that is more even than random counts and nearer to a round number than
+//! rates are by chance. How near that must be depends on what else was seen: see [`CHANCE_MAX_WAITS`] and
+//! [`CHANCE_MAX_ALIKE`].
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -11,6 +15,8 @@ use iodyno_units::{OpKind, human};
 
 /// A limit is reached from this share of it on.
 const REACHED_SHARE: f64 = 0.9;
+/// A schedule sets the rate of an open loop that completed this share of it.
+const MET_SHARE: f64 = 0.98;
 /// Fewer intervals have no spread.
 const INTERVALS_MIN: usize = 10;
 /// Operations of an interval that are counted at random have a variance of their mean. A limiter counts: its variance is at
@@ -18,40 +24,82 @@ const INTERVALS_MIN: usize = 10;
 const DISPERSION_MAX: f64 = 0.15;
 /// And its rate deviates by at most this share.
 const DEVIATION_SHARE_MAX: f64 = 0.03;
-/// Operations wait for a limiter this many times as long as the fastest took.
+/// Waits for a limiter differ where operations take this many times as long as the fastest, on average.
 const WAIT_FACTOR_MIN: f64 = 5.0;
-/// Limits are round numbers; a rate this near to one is one.
-const ROUND_SHARE: f64 = 0.005;
-/// The first digits of limits that people set and volumes have.
-const ROUND: [f64; 15] =
-    [1.0, 1.2, 1.25, 1.28, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 6.4, 7.5, 8.0];
+/// With a queue, all operations wait alike, and only how round the rate is remains. A pipeline of the device itself has no
+/// spread at all.
+const ALIKE_FACTOR_MIN: f64 = 1.25;
+/// Operations in flight from which there is a queue.
+const QUEUE_OIO_MIN: f64 = 2.0;
+/// Probability that an even rate is so near to a round number by chance, where waits differ.
+const CHANCE_MAX_WAITS: f64 = 0.02;
+/// The same where operations wait alike.
+const CHANCE_MAX_ALIKE: f64 = 0.008;
+/// No limiter keeps its rate worse than by this share.
+const ROUND_SHARE_MAX: f64 = 0.005;
+/// First digits of limits that people set and volumes have, each with its share of the chance hits: the rounder the number,
+/// the farther from it a rate may be. The shares add up to 1.
+const ROUND: [(f64, f64); 15] = [
+    (1.0, 0.16),
+    (2.0, 0.16),
+    (5.0, 0.16),
+    (1.5, 0.06),
+    (2.5, 0.06),
+    (3.0, 0.06),
+    (4.0, 0.06),
+    (6.0, 0.06),
+    (7.5, 0.06),
+    (8.0, 0.06),
+    (1.2, 0.02),
+    (1.25, 0.02),
+    (1.28, 0.02),
+    (1.6, 0.02),
+    (6.4, 0.02),
+];
+/// Cloud volumes count each started 256 KiB of an operation.
+const COUNTED_BYTES: f64 = 262_144.0;
+
+/// A limit that set a cell's rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitSeen {
+    /// Operations a second that completed.
+    pub iops: f64,
+    /// The limit, with its source or what it was recognised by.
+    pub words: String,
+    /// Read from the kernel; otherwise recognised by the figures.
+    pub is_read: bool,
+}
+
+/// The limit from outside that set a cell's rate, also in the steps of a method; None where none is known or recognised.
+pub fn limit_seen(cell: &Cell) -> Option<LimitSeen> {
+    let total = cell.total();
+    let iops = cell.per_second(total.ops() as f64);
+    let seen = |words, is_read| LimitSeen { iops, words, is_read };
+    if let Some(words) = reached(cell, &total) {
+        return Some(seen(words, true));
+    }
+    let e = &cell.evidence;
+    let is_met = cell.key.offered_iops.is_some_and(|rate| iops >= MET_SHARE * rate);
+    // Emulated devices have no limit that is not their own; a schedule that was kept, and a trace, set the rate themselves.
+    if is_met || e.trace.is_some() || e.virtual_time || e.emulated_live || e.in_process {
+        return None;
+    }
+    fingerprint(cell, &total).map(|words| seen(words, false))
+}
 
 /// Limits from outside.
-pub(super) fn limit(cell: &Cell, total: &Interval, say: &mut Say) {
-    let limits = cell.evidence.conditions.as_ref().map_or(&[][..], |c| &c.io_limits);
-    let reached = limits.iter().map(|limit| (limit, share_of(cell, total, limit)));
-    let worst = reached.max_by(|a, b| a.1.total_cmp(&b.1));
-    if let Some((limit, share)) = worst.filter(|(_, share)| *share >= REACHED_SHARE) {
+pub(super) fn limit(cell: &Cell, say: &mut Say) {
+    let Some(LimitSeen { words, is_read, .. }) = limit_seen(cell) else { return };
+    if is_read {
         say(
             "LIMITED",
             Level::Warning,
             format!(
-                "the rate is that of a limit, not of the device: {:.0} % of the {} {} that {} allows this process; latencies are waits for it; lift the limit, or measure outside of this control group",
-                share * 100.0,
-                amount(limit.per_s as f64, limit.is_of_bytes),
-                if limit.is_of_reads { "of reads" } else { "of writes" },
-                limit.source
+                "the rate is that of a limit, not of the device: {words}; latencies are waits for it; lift the limit, or measure outside of this control group"
             ),
         );
-        return;
-    }
-    let e = &cell.evidence;
-    // In an open loop the schedule sets the rate. Emulated devices have no limit that is not their own.
-    let is_closed = cell.key.offered_iops.is_none() && e.trace.is_none();
-    if !is_closed || e.virtual_time || e.emulated_live || e.in_process || cell.key.place.is_some() {
-        return;
-    }
-    if let Some(words) = fingerprint(cell, total) {
+    } else if cell.key.place.is_none() && cell.key.offered_iops.is_none() {
+        // A method's findings say it once, and a missed rate has a verdict of its own.
         say(
             "LIMITED",
             Level::Warning,
@@ -60,6 +108,22 @@ pub(super) fn limit(cell: &Cell, total: &Interval, say: &mut Say) {
             ),
         );
     }
+}
+
+/// The limit of a control group that was reached.
+fn reached(cell: &Cell, total: &Interval) -> Option<String> {
+    let limits = cell.evidence.conditions.as_ref().map_or(&[][..], |c| &c.io_limits);
+    let shares = limits.iter().map(|limit| (limit, share_of(cell, total, limit)));
+    let (limit, share) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (share >= REACHED_SHARE).then(|| {
+        format!(
+            "{:.0} % of the {} {} that {} allows this process",
+            share * 100.0,
+            amount(limit.per_s as f64, limit.is_of_bytes),
+            if limit.is_of_reads { "of reads" } else { "of writes" },
+            limit.source
+        )
+    })
 }
 
 /// What a cell reached of a limit, as a share.
@@ -75,8 +139,7 @@ fn amount(per_s: f64, is_of_bytes: bool) -> String {
     if is_of_bytes { human::throughput(per_s) } else { format!("{}/s", human::count(per_s)) }
 }
 
-/// What a limiter leaves in the figures: a round rate that is far more even than operations that wait so differently could
-/// be by themselves.
+/// What a limiter leaves in the figures: a round rate that is far more even than random counts.
 fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     let (interval_ns, rates) = cell.rates_iops();
     let of = Stationarity::of(cell);
@@ -89,8 +152,8 @@ fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     // A limiter lets a target catch up: over longer times its rate is the more even.
     let each = rates.len() / INTERVALS_MIN;
     let seconds = (interval_ns * each as u64) as f64 / 1e9;
-    let rates: Vec<f64> = rates.chunks_exact(each).map(describe::mean).collect();
-    let (mean, deviation) = (describe::mean(&rates), describe::deviation(&rates));
+    let groups: Vec<f64> = rates.chunks_exact(each).map(describe::mean).collect();
+    let (mean, deviation) = (describe::mean(rates), describe::deviation(&groups));
     let dispersion = deviation.powi(2) * seconds / mean.max(f64::MIN_POSITIVE);
     if mean <= 0.0 || dispersion > DISPERSION_MAX || deviation > DEVIATION_SHARE_MAX * mean {
         return None;
@@ -100,25 +163,58 @@ fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
         .filter_map(|class| Some((class.service.min_ns()? as f64, class.service.mean_ns()?)))
         .max_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)))?;
     let factor = mean_ns / fastest_ns.max(1.0);
-    if factor < WAIT_FACTOR_MIN {
-        return None;
-    }
-    let bytes_per_s = mean * total.bytes() as f64 / total.ops().max(1) as f64;
-    let what = if is_round(mean) {
-        amount(mean, false)
-    } else if is_round(bytes_per_s) || is_round(bytes_per_s / 1.048_576) {
-        amount(bytes_per_s, true)
+    let (oio, even) = (cell.oio_mean(), 100.0 * deviation / mean);
+    let (chance_max, waits) = if factor >= WAIT_FACTOR_MIN {
+        let waits = format!("operations took {factor:.0} times as long as the fastest on average");
+        (CHANCE_MAX_WAITS, waits)
+    } else if factor >= ALIKE_FACTOR_MIN && oio >= QUEUE_OIO_MIN {
+        (CHANCE_MAX_ALIKE, format!("{oio:.0} operations waited for it in a queue"))
     } else {
         return None;
     };
+    let ops = mean * (rates.len() as u64 * interval_ns) as f64 / 1e9;
+    let nearest = round_rate(mean, total.bytes() as f64 / total.ops().max(1) as f64, ops);
+    let (words, chance) = nearest.filter(|(_, chance)| *chance <= chance_max)?;
     Some(format!(
-        "{what}, even to {:.1} %, while operations took {factor:.0} times as long as the fastest on average",
-        100.0 * deviation / mean
+        "{words}, even to {even:.1} % and as near to a round number as one in {:.0} rates is by chance, while {waits}",
+        1.0 / chance
     ))
 }
 
-/// Whether a rate is a number that people set as a limit.
-fn is_round(rate: f64) -> bool {
+/// The scale on which a rate is roundest, in words, and the probability that a rate is as round on any scale by chance. `ops`
+/// were counted, so a distance below one of them is not known.
+fn round_rate(iops: f64, bytes_per_op: f64, ops: f64) -> Option<(String, f64)> {
+    let bytes_per_s = iops * bytes_per_op;
+    let counted = (bytes_per_op / COUNTED_BYTES).ceil();
+    let mut scales = vec![
+        (amount(iops, false), iops),
+        (amount(bytes_per_s, true), bytes_per_s),
+        (format!("{} MiB/s", human::three_digits(bytes_per_s / MIB)), bytes_per_s / MIB),
+    ];
+    if counted > 1.0 {
+        let words = format!("{}/s of up to 256 KiB each", human::count(iops * counted));
+        scales.push((words, iops * counted));
+    }
+    let n = scales.len() as f64;
+    let chances = scales.into_iter().map(|(words, rate)| (words, n * chance(rate, ops)));
+    chances.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+const MIB: f64 = 1_048_576.0;
+
+/// The probability that a rate is as near to a round number by chance, weighted by how round the number is; 1 where none is
+/// near.
+fn chance(rate: f64, ops: f64) -> f64 {
     let digits = rate / 10_f64.powf(rate.log10().floor());
-    ROUND.iter().chain(&[10.0]).any(|round| (digits / round - 1.0).abs() <= ROUND_SHARE)
+    let of_number = |&(round, share): &(f64, f64)| {
+        // 9.99 is near to 10.
+        let distance = (digits / round - 1.0).abs().min((digits / (10.0 * round) - 1.0).abs());
+        let distance = distance.max(1.0 / ops.max(1.0));
+        if distance > ROUND_SHARE_MAX {
+            1.0
+        } else {
+            2.0 * distance / (std::f64::consts::LN_10 * share)
+        }
+    };
+    ROUND.iter().map(of_number).fold(1.0, f64::min)
 }

@@ -4,9 +4,13 @@ use super::{Step, kinds, measured};
 use crate::rate_search::{Outcome, RateSearch};
 use iodyno_measure::metric::{Metric, Quantity};
 use iodyno_measure::statistics::within::{Within, within};
+use iodyno_measure::verdict::limit_seen;
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval, KindSummary};
 use iodyno_units::{OpKind, human};
 use serde::Serialize;
+
+/// Rates from this share of a limit on wait for it.
+const EDGE_SHARE_MIN: f64 = 0.5;
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,6 +44,9 @@ pub struct RateSearchFinding {
     pub mixed_iops: Option<(f64, f64)>,
     /// Cells measured at the highest rate that held.
     pub cells_at_answer: usize,
+    /// The limit from outside that set the rate of the closed loop or of a rate that was not met, for people; None where
+    /// none is known or recognised.
+    pub limited_by: Option<String>,
     /// The tried rates, in the order of the rate.
     pub probes: Vec<Probe>,
 }
@@ -92,6 +99,19 @@ impl RateSearchFinding {
                 )
             }
         }
+    }
+
+    /// That the edge is a limit's and not the device's, in a sentence; None where no limit was seen.
+    pub fn limited(&self) -> Option<String> {
+        let limit = self.limited_by.as_ref()?;
+        let is_edge =
+            self.fails_iops.is_none_or(|fails| fails >= EDGE_SHARE_MIN * self.capacity_iops);
+        let what = if is_edge {
+            "the edge is that of a limit from outside, and latencies near it are waits for the limit, not queueing in the device"
+        } else {
+            "the closed loop ended at a limit from outside, not at what the device can do"
+        };
+        Some(format!("{what}: {limit}"))
     }
 }
 
@@ -185,8 +205,16 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
         surely_fails_iops,
         mixed_iops: course.mixed_iops(),
         cells_at_answer: course.cells_at(course.holds_iops),
+        limited_by: limited_by(cells.iter().map(|(cell, _)| *cell)),
         probes,
     })
+}
+
+/// The limit that was seen in the closed loop, or else in a rate that was not met.
+fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
+    let mut cells: Vec<&Cell> = cells.collect();
+    cells.sort_by_key(|cell| cell.key.offered_iops.is_some());
+    cells.into_iter().find_map(limit_seen).map(|limit| limit.words)
 }
 
 /// The 95 % interval of the limited percentile of a cell.

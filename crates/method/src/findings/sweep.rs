@@ -9,6 +9,7 @@ use crate::next_step::load_points;
 use crate::stage::Cells;
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum, optimum, outside_curve, ties};
 use iodyno_measure::statistics::scaling::{Scalability, ScalePoint, Scaled, fit, scaled};
+use iodyno_measure::verdict::limit_seen;
 use serde::Serialize;
 
 /// Finding of a grid.
@@ -41,6 +42,19 @@ pub struct Load {
     pub ties: Vec<usize>,
     /// The points that raise IOPS above all with fewer outstanding I/Os, by their index in `points`.
     pub outside: Vec<usize>,
+    /// The limit from outside that set the rate of the point with the most IOPS, for people; None where none is known or
+    /// recognised.
+    pub limited_by: Option<String>,
+}
+
+impl Load {
+    /// That the knee is a limit's and not the device's, in a sentence; None where no limit was seen.
+    pub fn limited(&self) -> Option<String> {
+        let limit = self.limited_by.as_ref()?;
+        Some(format!(
+            "the knee is that of a limit from outside, and latencies behind it are waits for the limit, not queueing in the device: {limit}"
+        ))
+    }
 }
 
 /// Throughput over the number of targets or threads.
@@ -62,7 +76,8 @@ pub(super) fn sweep(cells: &Cells, steps: &[&Step<'_>]) -> SweepFinding {
     let done: Vec<&Done> = steps.iter().map(|s| s.done).collect();
     let load = about_load.then(|| {
         let points = load_points(&cells.grid, &done, false, &cells.ceilings);
-        load(points, cells, &table)
+        let limited_by = limited_by(steps);
+        Load { limited_by, ..load(points, cells, &table) }
     });
     SweepFinding { load, scaling: scaling(cells, &table), table }
 }
@@ -89,7 +104,15 @@ fn load(points: Vec<(usize, LoadPoint)>, cells: &Cells, table: &Table) -> Load {
         points,
         ceilings: cells.ceilings.iter().map(named).collect(),
         limits: cells.ceilings.iter().map(|c| (named(c), c.ns as f64)).collect(),
+        limited_by: None,
     }
+}
+
+/// The limit that was seen in the cell with the most operations a second.
+fn limited_by(steps: &[&Step<'_>]) -> Option<String> {
+    let rate = |step: &&Step<'_>| step.done.figures.as_ref().map_or(0.0, |f| f.summary.ops_per_s);
+    let fastest = measured(steps).max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    limit_seen(fastest.cell).map(|limit| limit.words)
 }
 
 fn scaling(cells: &Cells, table: &Table) -> Option<Scaling> {

@@ -20,7 +20,7 @@ pub use terminal::show;
 
 use crate::run_verdict::RunVerdict;
 use iodyno_measure::statistics::compare::{self, Comparison, Criteria, Difference, Pair};
-use iodyno_measure::statistics::rank;
+use iodyno_measure::statistics::{discovery, rank};
 use iodyno_measure::{CellKey, Level, Metric, Quantity, Verdict};
 use iodyno_notebook::Run;
 use iodyno_units::human;
@@ -39,7 +39,7 @@ pub struct Side<'a> {
 pub struct Options {
     /// The figures.
     pub metrics: Vec<Metric>,
-    /// A shift smaller than this share of A's median does not matter; above 0.
+    /// A shift smaller than this share of A does not matter; above 0.
     pub threshold_share: f64,
     /// For runs on several targets: compare the cells of each target too, not only the merged ones.
     pub each_target: bool,
@@ -268,15 +268,32 @@ fn remark(code: &str, level: Level, text: String) -> Verdict {
     Verdict { code: code.to_owned(), level, text }
 }
 
-/// A row that is inconclusive because among so many figures no difference in one alone could be shown, and the
-/// number of values a side that would suffice.
-fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<(&'r Row, u32)> {
-    let needed = compare::runs_for(rows.len(), criteria.alpha);
-    let is_hidden = |row: &&Row| {
+/// A row that is inconclusive and would be so with any values of its own: beside the other figures even its smallest p is
+/// corrected to more than the level.
+fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<&'r Row> {
+    let judged = |row: &Row| row.comparison.p_adjusted.map(|_| row.comparison.test.p);
+    let is_hidden = |(i, row): &(usize, &Row)| {
+        let mut p: Vec<Option<f64>> = rows.iter().map(judged).collect();
+        p[*i] = Some(rank::smallest_p(row.a.len(), row.b.len()));
         matches!(row.comparison.difference, Difference::Inconclusive { .. })
-            && rank::smallest_p(row.a.len(), row.b.len()) * rows.len() as f64 > criteria.alpha
+            && discovery::adjusted(&p)[*i].is_some_and(|p| p > criteria.alpha)
     };
-    rows.iter().find(is_hidden).map(|row| (row, needed))
+    rows.iter().enumerate().find(is_hidden).map(|(_, row)| row)
+}
+
+/// `random-read p99`
+fn figure_name(row: &Row) -> String {
+    format!("{} {}", row.a_key.name, row.metric)
+}
+
+/// Values of each side: `3 runs a side`, `1 against 2 repeats`.
+pub(crate) fn values_words(row: &Row) -> String {
+    let what = if row.covers == Covers::Repeats { "repeat" } else { "run" };
+    match (row.a.len(), row.b.len()) {
+        (1, 1) => format!("1 {what} a side"),
+        (n, m) if n == m => format!("{n} {what}s a side"),
+        (n, m) => format!("{n} against {m} {what}s"),
+    }
 }
 
 /// Remarks on the little that few runs can show, and on how many would suffice.
@@ -287,14 +304,13 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
         _ => None,
     });
     if let Some((row, p_min, needed)) = too_few {
-        let [n, m] = [row.a.len(), row.b.len()];
-        let what = if row.covers == Covers::Repeats { "repeat" } else { "run" };
-        let s = if n.max(m) == 1 { "" } else { "s" };
-        let count = if n == m {
-            format!("{n} {what}{s} a side")
+        let is_few = |row: &Row| matches!(row.comparison.difference, Difference::TooFewRuns { .. });
+        let of = if rows.iter().all(is_few) {
+            String::new()
         } else {
-            format!("{n} against {m} {what}s")
+            format!(" of {}", figure_name(row))
         };
+        let count = values_words(row);
         let of_several =
             Some(compare::runs_for(rows.len(), criteria.alpha)).filter(|n| *n > needed);
         let several = of_several.map_or(String::new(), |n| {
@@ -305,17 +321,19 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
             "FEW_RUNS",
             Level::Warning,
             format!(
-                "{count} can't show a difference, however large (p is {p} at best): make at least {needed} of each{several}, A and B alternately, with `iodyno run … --name before` and `--name after`, and compare before after; or give --repeat {needed} to one run of each, whose repeats lie closer together than runs do"
+                "{count}{of} can't show a difference, however large (p is {p} at best): make at least {needed} of each{several}, A and B alternately, with `iodyno run … --name before` and `--name after`, and compare before after; or give --repeat {needed} to one run of each, whose repeats lie closer together than runs do"
             ),
         ));
-    } else if let Some((row, needed)) = hidden(rows, criteria) {
-        let n = row.a.len().min(row.b.len());
+    } else if let Some(row) = hidden(rows, criteria) {
+        let judged = rows.iter().filter(|row| row.comparison.p_adjusted.is_some()).count();
+        let needed = compare::runs_for(judged, criteria.alpha);
         remarks.push(remark(
             "FEW_RUNS",
             Level::Warning,
             format!(
-                "{n} of each can show a difference in a single figure, but not in one of these {}, for p is corrected for their number: make at least {needed} of each, or compare fewer figures (--metric)",
-                rows.len()
+                "{} can't show a difference in {}, however large, since p is corrected for {judged} figures: make at least {needed} of each, or compare fewer figures (--metric)",
+                values_words(row),
+                figure_name(row)
             ),
         ));
     } else if fewest < 3 && !rows.is_empty() {

@@ -1,7 +1,7 @@
 //! A comparison as terminal text: the two sides, a line for each figure with its verdict, the counts, the
 //! omissions, and the remarks.
 
-use super::{Compared, Covers, Omission, Row};
+use super::{Compared, Covers, Omission, Row, values_words};
 use crate::terminal::{conditions, level_sign};
 use iodyno_measure::statistics::compare::Difference;
 use iodyno_measure::{CellKey, IoKinds, Quantity};
@@ -100,55 +100,119 @@ fn metric_words(row: &Row) -> String {
     }
 }
 
+/// How a table is laid out, the widest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// The cell stands beside its first figure.
+    Beside,
+    /// The cell stands on a line of its own above its figures.
+    Above,
+    /// Likewise, and verdicts are single words.
+    AboveInWords,
+}
+
+/// The table in the widest layout that shows all columns; where none does, without those of the highest ranks.
 fn rows(compared: &Compared, style: Style) -> Vec<String> {
-    let [mut cell, mut target, mut load, mut metric] =
-        std::array::from_fn(|i| Column::new("", [0, 0, 4, 0][i]));
-    // Cells of single targets are listed beside their merged cell.
-    let has_targets = compared.rows.iter().any(|row| {
-        let other = |o: &Row| o.a_key.name == row.a_key.name && o.a_key.target != row.a_key.target;
-        compared.rows.iter().any(other)
-    });
-    let mut a = Column::new("A", 0);
-    let mut b = Column::new("B", 0);
-    let mut ratio = Column::new("B/A", 3);
-    let mut shift = Column::new("shift", 0);
-    let mut interval = Column::new("interval", 1);
-    let mut p = Column::new("p", 2);
-    let mut verdict = Column::new("", 0);
+    let fits = |layout: &Layout| {
+        table::total_width(&figure_columns(compared, *layout, style)) <= style.columns()
+    };
+    let layouts = [Layout::Beside, Layout::Above];
+    let layout = layouts.into_iter().find(fits).unwrap_or(Layout::AboveInWords);
+    let mut columns = figure_columns(compared, layout, style);
+    let hidden = table::fit(&mut columns, style.columns());
+    let table = table::lines(&columns, style);
+    let mut lines = vec![table[0].clone()];
     let mut last: Option<&CellKey> = None;
-    for row in &compared.rows {
-        if last == Some(&row.a_key) {
-            cell.fields.push(Field::Empty);
-            target.fields.push(Field::Empty);
-            load.fields.push(Field::Empty);
-        } else {
-            cell.fields.push(Field::Text(clean(&row.a_key.name, 28, style), Role::Bold));
-            let of = clean_path(&row.a_key.target, 24, style);
-            target.fields.push(Field::Text(of, Role::Plain));
-            let [(depth_a, block_a), (depth_b, block_b)] = [&row.a_key, &row.b_key].map(conditions);
-            let both = |a: String, b: String| if a == b { a } else { format!("{a} to {b}") };
-            // The same blocks at two rates are named once.
-            let blocks = match (block_a.split_once(" at "), block_b.split_once(" at ")) {
-                (Some((a, _)), Some((b, rate_b))) if a == b && block_a != block_b => {
-                    format!("{block_a} to {rate_b}")
-                }
-                _ => both(block_a, block_b),
-            };
-            let text = format!("{}  {blocks}", both(depth_a, depth_b));
-            load.fields.push(Field::Text(clean(&text, 40, style), Role::Dim));
+    for (row, line) in compared.rows.iter().zip(&table[1..]) {
+        if layout != Layout::Beside && last != Some(&row.a_key) {
+            lines.push(cell_line(row, compared, style));
         }
         last = Some(&row.a_key);
+        lines.push(line.clone());
+    }
+    let mut lines: Vec<String> = lines.iter().map(|l| l.replace('\u{a0}', " ")).collect();
+    if !hidden.is_empty() {
+        let text = format!("columns hidden (terminal too narrow): {}", hidden.join(", "));
+        lines.extend(paragraph(&text, Role::Dim, style));
+    }
+    lines
+}
+
+/// Whether cells of single targets are listed beside their merged cell.
+fn has_targets(compared: &Compared) -> bool {
+    compared.rows.iter().any(|row| {
+        let other = |o: &Row| o.a_key.name == row.a_key.name && o.a_key.target != row.a_key.target;
+        compared.rows.iter().any(other)
+    })
+}
+
+/// The cell of a row: its name, its target where several are listed, and its load.
+fn cell_words(row: &Row, style: Style) -> [String; 3] {
+    let [(depth_a, block_a), (depth_b, block_b)] = [&row.a_key, &row.b_key].map(conditions);
+    let both = |a: String, b: String| if a == b { a } else { format!("{a} to {b}") };
+    // The same blocks at two rates are named once.
+    let blocks = match (block_a.split_once(" at "), block_b.split_once(" at ")) {
+        (Some((a, _)), Some((b, rate_b))) if a == b && block_a != block_b => {
+            format!("{block_a} to {rate_b}")
+        }
+        _ => both(block_a, block_b),
+    };
+    let load = format!("{}  {blocks}", both(depth_a, depth_b));
+    [
+        clean(&row.a_key.name, 28, style),
+        clean_path(&row.a_key.target, 24, style),
+        clean(&load, 40, style),
+    ]
+}
+
+fn cell_line(row: &Row, compared: &Compared, style: Style) -> String {
+    let [name, target, load] = cell_words(row, style);
+    let mut text = paint(&name, Role::Bold, style);
+    let mut columns = width(&name);
+    if has_targets(compared) {
+        columns += 2 + width(&target);
+        text += &format!("  {target}");
+    }
+    if columns + 2 + width(&load) <= style.columns() {
+        text += &format!("  {}", paint(&load, Role::Dim, style));
+    }
+    text
+}
+
+fn figure_columns(compared: &Compared, layout: Layout, style: Style) -> Vec<Column> {
+    let names = ["", "", "", "", "A", "B", "shift", "interval", "p", ""];
+    let ranks = [0, 0, 0, 0, 0, 0, 0, 1, 2, 0];
+    let [
+        mut cell,
+        mut target,
+        mut load,
+        mut metric,
+        mut a,
+        mut b,
+        mut shift,
+        mut interval,
+        mut p,
+        mut verdict,
+    ] = std::array::from_fn(|i| Column::new(names[i], ranks[i]));
+    let mut last: Option<&CellKey> = None;
+    for row in &compared.rows {
+        let is_first = last != Some(&row.a_key);
+        last = Some(&row.a_key);
+        let roles = [Role::Bold, Role::Plain, Role::Dim];
+        let columns = [&mut cell, &mut target, &mut load];
+        for ((words, role), column) in cell_words(row, style).into_iter().zip(roles).zip(columns) {
+            column.fields.push(if is_first { Field::Text(words, role) } else { Field::Empty });
+        }
         let of = &row.comparison;
-        metric.fields.push(Field::Text(metric_words(row), Role::Plain));
+        let indent = if layout == Layout::Beside { "" } else { "  " };
+        metric.fields.push(Field::Text(format!("{indent}{}", metric_words(row)), Role::Plain));
         let figure = |value| {
             let text = clean(&row.metric.quantity.human(value), 20, style);
             Field::figure(&text, Role::Plain)
         };
         a.fields.push(figure(of.median_a));
         b.fields.push(figure(of.median_b));
-        let times = human::three_digits(of.median_b / of.median_a);
-        ratio.fields.push(Field::figure(&times, Role::Plain));
-        let (words, role) = verdict_words(row, compared, style);
+        let (word, rest, role) = verdict_words(row, compared, style);
         let text = format!("{} %", percent(of.shift_share, style));
         let shift_role = if role == Role::Dim { Role::Plain } else { role };
         shift.fields.push(Field::figure(&text, shift_role));
@@ -158,24 +222,18 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
         }));
         p.fields
             .push(of.p_adjusted.map_or(Field::Missing, |p| Field::figure(&p_words(p), Role::Dim)));
-        verdict.fields.push(Field::Text(words, role));
+        let rest = if layout == Layout::AboveInWords { String::new() } else { rest };
+        verdict.fields.push(Field::Text(word + &rest, role));
     }
-    let mut columns = vec![cell, load, metric, a, b, ratio, shift, interval, p, verdict];
-    if has_targets {
-        columns.insert(1, target);
+    let mut columns = vec![metric, a, b, shift, interval, p, verdict];
+    if layout == Layout::Beside {
+        columns.insert(0, load);
+        if has_targets(compared) {
+            columns.insert(0, target);
+        }
+        columns.insert(0, cell);
     }
-    let left_out = table::fit(&mut columns, style.columns());
-    let mut lines: Vec<String> =
-        table::lines(&columns, style).iter().map(|l| l.replace('\u{a0}', " ")).collect();
-    let left_out: Vec<_> = left_out.into_iter().filter(|h| !h.is_empty()).collect();
-    if !left_out.is_empty() {
-        lines.push(paint(
-            &format!("left out for want of width: {}", left_out.join(", ")),
-            Role::Dim,
-            style,
-        ));
-    }
-    lines
+    columns
 }
 
 /// A share in percent with its sign.
@@ -196,36 +254,28 @@ fn p_words(p: f64) -> String {
     if p < 0.0001 { "<0.0001".to_owned() } else { human::three_digits(p) }
 }
 
-fn verdict_words(row: &Row, compared: &Compared, style: Style) -> (String, Role) {
-    let mark = |unicode: &str, ascii: &str, word: &str| {
-        format!("{} {word}", if style.unicode { unicode } else { ascii })
+/// The verdict in a word, and the rest of it, which a narrow table leaves out.
+fn verdict_words(row: &Row, compared: &Compared, style: Style) -> (String, String, Role) {
+    let (unicode, ascii, word, role) = match row.comparison.difference {
+        Difference::Slower => ("✗", "x", "slower", Role::Red),
+        Difference::Faster => ("✓", "+", "faster", Role::Green),
+        Difference::Same => ("=", "=", "same", Role::Plain),
+        _ => ("?", "?", "inconclusive", Role::Yellow),
     };
-    match row.comparison.difference {
-        Difference::Slower => (mark("✗", "x", "slower"), Role::Red),
-        Difference::Faster => (mark("✓", "+", "faster"), Role::Green),
-        Difference::Same => (mark("=", "=", "same"), Role::Plain),
-        Difference::TooFewRuns { .. } => {
-            (mark("?", "?", &format!("inconclusive: {}", n_words(row))), Role::Yellow)
-        }
+    let rest = match row.comparison.difference {
+        Difference::TooFewRuns { .. } => values_words(row),
         // Significant alone, but not after the correction for the number of figures.
         Difference::Inconclusive { .. } if row.comparison.test.p <= compared.criteria.alpha => {
-            (mark("?", "?", "inconclusive: more runs"), Role::Yellow)
+            "more runs".to_owned()
         }
         Difference::Inconclusive { detectable_share } => {
-            let percent = human::three_digits(detectable_share * 100.0);
-            (mark("?", "?", &format!("inconclusive: {percent} % would show")), Role::Yellow)
+            format!("{} % would show", human::three_digits(detectable_share * 100.0))
         }
-    }
-}
-
-/// `1 run a side`, `3 against 5 repeats`.
-fn n_words(row: &Row) -> String {
-    let what = if row.covers == Covers::Repeats { "repeat" } else { "run" };
-    match (row.a.len(), row.b.len()) {
-        (1, 1) => format!("1 {what} a side"),
-        (n, m) if n == m => format!("{n} {what}s a side"),
-        (n, m) => format!("{n} against {m} {what}s"),
-    }
+        _ => String::new(),
+    };
+    let mark = if style.unicode { unicode } else { ascii };
+    let rest = if rest.is_empty() { rest } else { format!(": {rest}") };
+    (format!("{mark} {word}"), rest, role)
 }
 
 /// `2 slower, 1 same`, in the colour of the gravest.
@@ -243,11 +293,11 @@ fn sum(compared: &Compared, style: Style) -> String {
     format!("{}: {}", paint("B against A", Role::Bold, style), parts.join(", "))
 }
 
-/// The criteria behind the verdicts, and the coverage of the intervals.
+/// The criteria behind the verdicts, the meaning of the shift, and the coverage of the intervals.
 fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     let threshold = (compared.criteria.threshold_share * 1e5).round() / 1e3;
     let mut text = format!(
-        "faster or slower: shown (exact Mann-Whitney test, p corrected for {}, at most {}) and a shift of at least {threshold} %; same: the shift shown to be smaller than that.",
+        "faster or slower: shown (exact Mann-Whitney test, p corrected for {}, at most {}) and a shift of at least {threshold} %; same: the shift shown to be smaller than that. A and B are medians; the shift is the median of all ratios of a value of B to one of A, less 1.",
         match compared.rows.len() {
             1 => "1 figure".to_owned(),
             n => format!("{n} figures"),

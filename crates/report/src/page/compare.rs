@@ -250,7 +250,7 @@ fn forests(compared: &Compared<'_>) -> Vec<Figure> {
     panel.rules.push(Rule { at: 0.0, upright: true, name: String::new(), tone: Tone::Plain });
     panel.height = (rows.len() as f64 / 8.0).clamp(0.5, 4.0);
     let mut notes = vec![format!(
-        "Shift of the median from A to B with its 95 % interval. Between the lines at ± {} a shift does not matter. More is better for rates, less for latencies.",
+        "Shift from A to B, the median ratio of a value of B to one of A, less 1, with its 95 % interval. Between the lines at ± {} a shift does not matter. More is better for rates, less for latencies.",
         Quantity::Share.words(threshold)
     )];
     if compared.rows.len() > FOREST_MAX {
@@ -322,7 +322,7 @@ fn dots(compared: &Compared<'_>) -> Vec<Figure> {
             id: format!("dots-{}", number + 1),
             title: format!("{}: {word}", name(row)),
             summary: format!(
-                "Median {} before, {} after: {}.",
+                "Median {} of A, {} of B; shift {}.",
                 quantity.words(row.comparison.median_a),
                 quantity.words(row.comparison.median_b),
                 Quantity::Change.words(row.comparison.shift_share)
@@ -435,7 +435,7 @@ fn shifts(compared: &Compared<'_>) -> Table {
             Column::words("verdict"),
         ],
         rows: rows.collect(),
-        notes: vec!["Exact Mann–Whitney test, corrected for the number of figures (Benjamini–Hochberg); shift by Hodges and Lehmann.".to_owned()],
+        notes: vec!["Exact Mann–Whitney test, corrected for the number of figures (Benjamini–Hochberg). Shift: the median ratio of a value of B to one of A, less 1 (Hodges–Lehmann, on logarithms); it differs from the ratio of the medians where the values scatter.".to_owned()],
     }
 }
 

@@ -90,7 +90,7 @@ fn what(run: &Run, findings: &Findings) -> String {
 }
 
 /// With a capital, and without a full stop.
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     let text = text.trim().trim_end_matches('.');
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())

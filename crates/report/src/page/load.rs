@@ -1,5 +1,6 @@
 //! Figures of a load curve: latency over the achieved rate, and throughput over concurrency.
 
+use super::first_screen::sentence;
 use super::stage::{KIND_MARKS, Stage, kind_mean, nine_lines, point_name, tone, values};
 use crate::kinds::{plural, together};
 use crate::method_headlines::{best, is_open};
@@ -93,6 +94,9 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
         panel.rules.push(Rule { at: *ns, upright: false, name: name.clone(), tone: Tone::Plain });
     }
     let mut notes = vec![format!("Beside the points: {of}.")];
+    if let Some(limited) = load.and_then(Load::limited) {
+        notes.push(format!("{}.", sentence(&limited)));
+    }
     if !kinds.is_empty() && load.is_some_and(|load| !load.limits.is_empty()) {
         notes.push(format!("The ceiling is over {}.", together(&kinds)));
     }

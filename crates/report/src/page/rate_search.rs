@@ -1,5 +1,6 @@
 //! The section of a search for the highest rate under a latency: the answer, the latency by offered rate, and a table.
 
+use super::first_screen::sentence;
 use super::labels;
 use super::stage::Stage;
 use crate::kinds::{plural, together};
@@ -11,6 +12,7 @@ use iodyno_page::{
 
 pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block> {
     let mut blocks = vec![Block::Text(format!("{}.", found.sentence()))];
+    blocks.extend(found.limited().map(|limited| Block::Text(format!("{}.", sentence(&limited)))));
     let offered = || found.probes.iter().filter_map(|probe| Some((probe.offered_iops?, probe)));
     let name = found.limit.split(' ').next().unwrap_or_default();
     // Where the limit is about several kinds of operation, each beside them.

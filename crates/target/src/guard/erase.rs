@@ -19,6 +19,14 @@ const IN_USE: [RefusalCode; 6] = [
     RefusalCode::OpenElsewhere,
 ];
 
+/// Refusals for what the target holds. The remedy before a write, another target or none, is not that before a purge.
+const CONTENT: [RefusalCode; 4] = [
+    RefusalCode::PartitionTable,
+    RefusalCode::Signature,
+    RefusalCode::ForeignFile,
+    RefusalCode::HoldsData,
+];
+
 /// Adds the refusals of a purge to those of the guard, and lifts what the given names lift.
 ///
 /// # Errors
@@ -28,6 +36,11 @@ pub(crate) fn allow_purge(
     mut refusals: Vec<Refusal>,
     given: &Confirm,
 ) -> Result<Vec<Refusal>, TargetError> {
+    for refusal in &mut refusals {
+        if CONTENT.contains(&refusal.code) {
+            "The purge would erase it.".clone_into(&mut refusal.mend);
+        }
+    }
     if refusals.iter().any(|refusal| IN_USE.contains(&refusal.code)) {
         return Err(TargetError::Refused(Box::new(RefusedTarget {
             target: shown(inspection),

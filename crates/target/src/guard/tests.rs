@@ -436,3 +436,52 @@ fn a_device_or_an_export_is_purged_by_its_name_alone() {
         assert_eq!(lifted[0].code, RefusalCode::Purge);
     }
 }
+
+/// What a device holds is a reason to name it before a purge, and no reason to choose another one.
+#[test]
+fn a_purge_has_remedies_of_its_own() {
+    let tree = partitioned();
+    let mut disk = block(&tree, "8:0");
+    let name = "ext4".to_owned();
+    disk.content.as_mut().unwrap().signatures =
+        vec![Signature { kind: SignatureKind::FileSystem, name, offset_bytes: 1024 }];
+    let text = |result: Result<Vec<Refusal>, TargetError>| result.unwrap_err().to_string();
+    let found = check_writable(&disk, &tree.root());
+    let write = text(confirm(&disk, found.clone(), &Confirm::default()));
+    assert!(write.contains("Choose a target that is empty."), "{write}");
+    let purge = text(allow_purge(&disk, found, &Confirm::default()));
+    assert!(!purge.contains("Choose") && !purge.contains("--read-only"), "{purge}");
+    let said = "It holds a file system (ext4, found at byte 1024). The purge would erase it.";
+    assert!(purge.contains(said) && purge.contains("`--destroy sda`"), "{purge}");
+}
+
+/// A drive without a medium, zram without a size and an empty export: nothing could be written.
+#[test]
+fn targets_without_capacity_are_not_writable() {
+    let tree = partitioned();
+    let disk = Inspection { whole_bytes: Some(0), ..block(&tree, "8:0") };
+    let export = Inspection { kind: Kind::Nbd, ..disk.clone() };
+    for (target, remedy) in [(disk, "Insert a medium"), (export, "Have the server")] {
+        let found = check_writable(&target, &tree.root());
+        assert_eq!(found[0].code, RefusalCode::ReadOnly, "{found:?}");
+        assert_eq!(found[0].found, "It has no capacity.");
+        assert!(found[0].mend.starts_with(remedy), "{found:?}");
+    }
+}
+
+/// A read of more than a file has would write to it.
+#[test]
+fn a_file_that_would_have_to_grow() {
+    let tree = Tree::new();
+    let mut file = inspect(&TargetName::Null { size_bytes: 4096 }).unwrap();
+    (file.kind, file.exists, file.whole_bytes) = (Kind::File, true, Some(16 << 20));
+    file.content = Some(Content::default());
+    let text = |size_bytes| {
+        let file = Inspection { size_bytes: Some(size_bytes), ..file.clone() };
+        check_writable(&file, &tree.root())[0].to_string()
+    };
+    let grown = text(4 << 30);
+    let said = "It has 16 MiB, and would have to grow to the 4 GiB that were requested. Leave the size out";
+    assert!(grown.contains(said), "{grown}");
+    assert!(!text(16 << 20).contains("grow"));
+}

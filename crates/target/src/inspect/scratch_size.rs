@@ -18,8 +18,8 @@ const SHARE_OF_MEMORY: u64 = 4;
 /// quarter of the available memory where files are memory), in whole MiB.
 ///
 /// # Errors
-/// [`TargetError::NoSpace`] when what was asked for is not free, or less than 64 MiB would be
-/// left to choose.
+/// [`TargetError::NoSpace`] when what was asked for is not free, [`TargetError::Unsupported`] when the default would be less
+/// than 64 MiB.
 pub(crate) fn size(
     inspection: &Inspection,
     asked_bytes: Option<u64>,
@@ -33,16 +33,25 @@ pub(crate) fn size(
     let by_memory = memory.map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
     let chosen = DEFAULT_BYTES.min(by_free).min(by_memory) / MIB * MIB;
     if chosen < LEAST_BYTES {
-        let help = format!(
-            "unasked, iodyno takes a tenth of the free space and no less than {}; name \
-             another place with scratch:@DIR, or a size with scratch:SIZE.",
-            human::size(LEAST_BYTES)
-        );
-        return Err(TargetError::NoSpace {
-            path: inspection.canonical_path.clone().unwrap_or_default(),
-            wanted_bytes: LEAST_BYTES * SHARE_OF_FREE,
-            free_bytes: free.unwrap_or(u64::MAX).min(memory.unwrap_or(u64::MAX)),
-            help,
+        let path = inspection.canonical_path.clone().unwrap_or_default();
+        let (part, of, bytes) = if by_free <= by_memory {
+            ("a tenth", "free space", free)
+        } else {
+            ("a quarter", "available memory", memory)
+        };
+        return Err(TargetError::Unsupported {
+            problem: format!(
+                "by default a scratch file has {part} of the {of}, which is {} of {} here, and \
+                 less than {} is too small to measure.",
+                human::size(chosen),
+                human::size(bytes.unwrap_or(0)),
+                human::size(LEAST_BYTES)
+            ),
+            help: format!(
+                "give it a size, such as scratch:{}@{path}, or another place with scratch:@DIR.",
+                human::size(LEAST_BYTES).replace(' ', "")
+            ),
+            path,
         });
     }
     Ok(chosen)
@@ -119,9 +128,13 @@ mod tests {
                 "{fs_type} {free}"
             );
         }
-        for (fs_type, free, memory) in [("ext4", 639 * MIB, gib), ("tmpfs", 100 * gib, 255 * MIB)] {
-            let error = size(&on(fs_type, free), None, Some(memory)).unwrap_err();
-            assert!(matches!(error, TargetError::NoSpace { .. }), "{error}");
+        for (fs_type, free, memory, said) in [
+            ("ext4", 438 * MIB, gib, "a tenth of the free space, which is 43 MiB of 438 MiB here"),
+            ("tmpfs", 100 * gib, 255 * MIB, "a quarter of the available memory, which is 63 MiB"),
+        ] {
+            let error = size(&on(fs_type, free), None, Some(memory)).unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains("scratch:64MiB@"), "{error}");
+            assert!(!error.contains("640 MiB"), "{error}");
         }
     }
 

@@ -185,7 +185,16 @@ fn apart(lines: Vec<String>) -> impl Iterator<Item = String> {
     gap.into_iter().chain(lines)
 }
 
+/// The best point, and the limit from outside that ends the curve.
 fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
+    let mut lines = best_lines(load, sweep, style);
+    if let Some(limited) = load.limited() {
+        lines.extend(paragraph(&clean(&limited, 500, style), Role::Yellow, style));
+    }
+    lines
+}
+
+fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     let table = &sweep.table;
     let name = |point: usize| {
         let at = table.axes.iter().zip(&table.rows[load.rows[point]].at);

@@ -11,6 +11,9 @@ use iodyno_units::human;
 pub(super) fn lines(found: &RateSearchFinding, style: Style) -> Vec<String> {
     let role = if found.holds_iops.is_some() { Role::Green } else { Role::Yellow };
     let mut lines = paragraph(&clean(&found.sentence(), 500, style), role, style);
+    if let Some(limited) = found.limited() {
+        lines.extend(paragraph(&clean(&limited, 500, style), Role::Yellow, style));
+    }
     let mut rates = Column::new("rate", 0);
     let mut iops = Column::new("completed", 3);
     let name = found.limit.split(' ').next().unwrap_or_default();
