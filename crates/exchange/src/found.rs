@@ -22,14 +22,23 @@ impl<'a> Found<'a> {
         Self { file, refused: Vec::new(), notes: Vec::new(), traps: Vec::new() }
     }
 
-    /// The words of the command line behind its program; what stands around them is noted or refused.
+    /// The words of the command line behind its program; what stands around them is noted or refused, and variables of
+    /// a shell are refused by name.
     pub(crate) fn line(&mut self, line: &str, escapes: bool) -> Option<Vec<Word>> {
         match command_line::read(line, escapes) {
             Ok(read) => {
                 for (span, words) in read.notes {
                     self.note(&span, words);
                 }
-                Some(read.words)
+                for word in &read.words {
+                    let bare = unquoted(line.get(word.span.clone()).unwrap_or_default(), escapes);
+                    if let Some(name) = variable(&bare).or_else(|| of_windows(&bare, escapes)) {
+                        let words =
+                            format!("`{name}` is a variable of a shell, which is not replaced");
+                        self.refuse(&word.span, words, "write its value");
+                    }
+                }
+                (!self.is_refused()).then_some(read.words)
             }
             Err(fault) => {
                 self.refuse(&fault.span, fault.words, fault.help);
@@ -119,6 +128,44 @@ impl<'a> Found<'a> {
         self.refused.dedup();
         Problem::of(self.file, &self.refused)
     }
+}
+
+/// The first variable of a text: `$NAME` or `${NAME}`.
+pub(crate) fn variable(text: &str) -> Option<&str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices('$').find_map(|(at, _)| {
+        let name = &text[at + 1..];
+        if let Some(inner) = name.strip_prefix('{') {
+            return Some(&text[at..at + inner.find('}')? + 3]);
+        }
+        let len = name.find(|c: char| !is_name(c)).unwrap_or(name.len());
+        let begins = name.starts_with(|c: char| is_name(c) && !c.is_ascii_digit());
+        begins.then(|| &text[at..at + 1 + len])
+    })
+}
+
+/// The first variable of Windows' shell, `%NAME%`, where no shell of Unix reads the line.
+fn of_windows(text: &str, escapes: bool) -> Option<&str> {
+    let start = text.find('%').filter(|_| !escapes)?;
+    let len = text[start + 1..].find('%')?;
+    let name = &text[start + 1..start + 1 + len];
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (!name.is_empty() && name.chars().all(is_name)).then(|| &text[start..start + len + 2])
+}
+
+/// A word without what a shell leaves as it is: what stands in single quotes, and escaped characters.
+fn unquoted(word: &str, escapes: bool) -> String {
+    let (mut bare, mut is_quoted) = (String::new(), false);
+    let mut chars = word.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' => is_quoted = !is_quoted,
+            _ if is_quoted => {}
+            '\\' if escapes => drop(chars.next()),
+            _ => bare.push(c),
+        }
+    }
+    bare
 }
 
 /// A text as a string of TOML, without control characters and of at most 100 characters.

@@ -1,23 +1,36 @@
 //! Recorded I/O of other programs and of ours as traces: [`read`] recognises the format, and gives the operations with
-//! what it left out. One file for each format: `trace/iolog.rs` (fio), `trace/blkparse.rs` (blktrace's text),
-//! `trace/msr.rs` (CSV of MSR Cambridge at SNIA), `trace/own.rs` (ours), `trace/served.rs` (records of served storage).
+//! what it left out. One file for each format, whose source it names; `trace/recognise.rs` tells them apart,
+//! `trace/sink.rs` chooses operations, and `trace/in_flight.rs` says which completion belongs to which operation.
 //!
 //! A file is read once, line by line. Memory is 24 bytes for each operation that is chosen.
 
+mod alibaba;
+mod biosnoop;
 mod blkparse;
+mod cloudphysics;
+mod events;
+mod fields;
+mod in_flight;
 mod iolog;
 mod msr;
 mod own;
+mod recognise;
+mod rwbs;
 mod served;
+mod sink;
+mod spc;
+mod systor;
+mod tencent;
 
 use iodyno_catalog::Problem;
+use iodyno_units::human;
 use iodyno_units::text::quoted;
-use iodyno_units::{OpKind, human};
-use iodyno_workload::trace::{Trace, TraceBuilder};
+use iodyno_workload::trace::Trace;
 pub use own::{OwnId, head as own_head, line as own_line, tail as own_tail};
+use recognise::FORMATS;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use sink::Sink;
 use std::fmt::Write as _;
 use std::io::{BufRead, Read as _};
 
@@ -27,13 +40,17 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 const END: &[u8] = b"end ";
 /// Characters of a line that an error quotes.
 const QUOTE_CHARS: usize = 100;
-/// Names of left-out lines that are counted apart.
-const NAMES_MAX: usize = 32;
 /// Files or devices that an error lists.
 const LISTED_MAX: usize = 8;
+/// A file that begins this long before its first operation gets a note, ns.
+const IDLE_NS: u64 = 1_000_000_000;
+/// A remark about formats without fractions of a second.
+const WHOLE_SECONDS: &str =
+    "the times are whole seconds: operations of the same second are issued at once";
 
 /// The format of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Format {
     /// fio's iolog without times.
     IologV2,
@@ -41,8 +58,22 @@ pub enum Format {
     IologV3,
     /// The text that blkparse prints by default.
     Blkparse,
+    /// Events of the kernel's block layer: ftrace, trace-cmd, perf script.
+    Events,
+    /// The text of bcc's biosnoop.
+    Biosnoop,
     /// The CSV of MSR Cambridge: time, host, disk, type, offset, size, response.
     Msr,
+    /// The CSV of SYSTOR '17: time, response, type, LUN, offset, size.
+    Systor,
+    /// Alibaba's CSV: device, operation, offset, length, time.
+    Alibaba,
+    /// Tencent's CSV: time, offset, size, type, volume.
+    Tencent,
+    /// CloudPhysics' binary records or CSV.
+    CloudPhysics,
+    /// The trace files of the Storage Performance Council.
+    Spc,
     /// `iodyno run --record-trace`.
     Own,
     /// `iodyno serve --record`.
@@ -50,13 +81,37 @@ pub enum Format {
 }
 
 impl Format {
+    /// All formats, in the order in which a first line is tried.
+    const ALL: [Self; 13] = [
+        Self::IologV2,
+        Self::IologV3,
+        Self::Own,
+        Self::Served,
+        Self::Msr,
+        Self::Systor,
+        Self::Alibaba,
+        Self::CloudPhysics,
+        Self::Tencent,
+        Self::Spc,
+        Self::Biosnoop,
+        Self::Blkparse,
+        Self::Events,
+    ];
+
     /// Its name, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::IologV2 => "iolog of fio, version 2",
             Self::IologV3 => "iolog of fio, version 3",
             Self::Blkparse => "text of blkparse",
+            Self::Events => "events of the kernel's block layer (ftrace, perf)",
+            Self::Biosnoop => "text of bcc's biosnoop",
             Self::Msr => "CSV of MSR Cambridge",
+            Self::Systor => "CSV of SYSTOR '17",
+            Self::Alibaba => "CSV of Alibaba's block traces",
+            Self::Tencent => "CSV of Tencent's block traces",
+            Self::CloudPhysics => "trace of CloudPhysics",
+            Self::Spc => "trace file of SPC",
             Self::Own => "trace of iodyno",
             Self::Served => "record of iodyno serve",
         }
@@ -78,16 +133,20 @@ pub enum BlockAction {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selection {
+    /// The format, where it is not to be recognised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
     /// These files or devices alone; all, where it is empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
-    /// From this time on, ns from the start of the file; it becomes the start of the trace.
+    /// From this time on, ns from the start of the file; it becomes the start of the trace. Without it the trace starts
+    /// with its first operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_ns: Option<u64>,
     /// Before this time, ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_ns: Option<u64>,
-    /// Of a block trace.
+    /// Of a trace of events.
     pub action: BlockAction,
     /// Enlarges operations to multiples of this power of two, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,71 +181,6 @@ trait Lines {
     }
 }
 
-/// Takes the operations of the selection, and counts everything else.
-struct Sink<'a> {
-    chosen: &'a Selection,
-    builder: TraceBuilder,
-    /// The time of the start of the file on the clock of its operations, ns.
-    start_ns: u64,
-    /// The part of the operation before, which mostly is that of the next.
-    part: Option<(String, u16)>,
-    /// Whether there was an operation on a file or device that is not chosen, and then the first one on a chosen one,
-    /// which therefore begins elsewhere than in the whole trace.
-    others: (bool, bool),
-    left_out: BTreeMap<String, u64>,
-    notes: Vec<String>,
-}
-
-impl Sink<'_> {
-    /// Adds an operation at a time, ns. Its number, or None where it is not chosen.
-    fn push(
-        &mut self,
-        part: &str,
-        at_ns: u64,
-        kind: (OpKind, bool),
-        place: (u64, u64),
-        response_ns: Option<u64>,
-    ) -> Result<Option<usize>, String> {
-        if !self.chosen.only.is_empty() && !self.chosen.only.iter().any(|name| name == part) {
-            self.others.0 = true;
-            self.leave_out("operations on other files or devices");
-            return Ok(None);
-        }
-        let number = match &self.part {
-            Some((name, number)) if name == part => *number,
-            _ => {
-                let parts = self.builder.parts();
-                let number = self.builder.part(part)?;
-                self.others.1 |= self.others.0 && self.builder.parts() > parts;
-                self.part = Some((part.to_owned(), number));
-                number
-            }
-        };
-        let is_at = |ns: &u64| at_ns >= self.start_ns.saturating_add(*ns);
-        if self.chosen.from_ns.is_some_and(|ns| !is_at(&ns))
-            || self.chosen.to_ns.as_ref().is_some_and(is_at)
-        {
-            // A file has its place whatever part of the time is chosen.
-            if kind.0 != OpKind::Flush {
-                self.builder.reach(number, place);
-            }
-            self.leave_out("operations at other times");
-            return Ok(None);
-        }
-        self.builder.push(number, at_ns, kind, place, response_ns).map(Some)
-    }
-
-    /// Counts a line that is no operation.
-    fn leave_out(&mut self, what: &str) {
-        if let Some(count) = self.left_out.get_mut(what) {
-            *count += 1;
-        } else {
-            let what = if self.left_out.len() < NAMES_MAX { what } else { "others" };
-            *self.left_out.entry(what.to_owned()).or_default() += 1;
-        }
-    }
-}
-
 /// Whether a file begins as a record of `iodyno serve --record` does.
 pub fn is_record(beginning: &[u8]) -> bool {
     beginning.starts_with(served::FIRST_WORDS.as_bytes())
@@ -195,24 +189,73 @@ pub fn is_record(beginning: &[u8]) -> bool {
 /// Reads a trace of at most `ops_max` operations; `origin` is its path, for errors.
 ///
 /// # Errors
-/// A format that is not known; the first line that can't be read, with its number and the reason; nothing to replay.
+/// A format that is not known, or is refused by name; the first line that can't be read, with its number and the
+/// reason; nothing to replay.
 pub fn read(
     mut from: impl BufRead,
     origin: &str,
     chosen: &Selection,
     ops_max: usize,
 ) -> Result<TraceFile, Problem> {
-    let problem = |message: String| Problem::new(origin, message);
-    let mut sink = Sink {
-        chosen,
-        builder: TraceBuilder::new(ops_max, chosen.align_bytes),
-        start_ns: 0,
-        part: None,
-        others: (false, false),
-        left_out: BTreeMap::new(),
-        notes: Vec::new(),
-    };
+    let mut sink = Sink::new(chosen, ops_max);
     let mut hash = Sha256::new();
+    let beginning = from.fill_buf();
+    let beginning =
+        beginning.map_err(|e| Problem::new(origin, format!("it can't be read: {e}")))?;
+    if let Some((words, help)) = recognise::refused_bytes(beginning) {
+        return Err(Problem::new(origin, words).with_help(help));
+    }
+    let version = cloudphysics::version(beginning)
+        .filter(|_| chosen.format.is_none_or(|format| format == Format::CloudPhysics));
+    let format = match version {
+        Some(version) => read_records(from, origin, version, &mut sink, &mut hash)?,
+        None => read_lines(from, origin, &mut sink, &mut hash)?,
+    };
+    let sha256 = hash.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    finish(sink, origin, format, sha256)
+}
+
+/// Reads binary records of CloudPhysics.
+fn read_records(
+    mut from: impl BufRead,
+    origin: &str,
+    version: cloudphysics::Version,
+    to: &mut Sink<'_>,
+    hash: &mut Sha256,
+) -> Result<Format, Problem> {
+    let mut reader = cloudphysics::CloudPhysics::default();
+    let mut record = Vec::with_capacity(version.record_bytes());
+    for number in 1_u64.. {
+        record.clear();
+        let read = from.by_ref().take(version.record_bytes() as u64).read_to_end(&mut record);
+        let wrong = |why: &str| Problem::new(origin, format!("record {number}: {why}"));
+        read.map_err(|e| wrong(&format!("it can't be read: {e}")))?;
+        hash.update(&record);
+        match record.len() {
+            0 => break,
+            len if len < version.record_bytes() => {
+                to.notes.push(format!(
+                    "record {number}, the last, has {len} bytes: it was cut off, and is left out"
+                ));
+                break;
+            }
+            _ => reader.record(version, &record, to).map_err(|why| wrong(&why))?,
+        }
+    }
+    Ok(Format::CloudPhysics)
+}
+
+/// Reads a text.
+fn read_lines(
+    mut from: impl BufRead,
+    origin: &str,
+    sink: &mut Sink<'_>,
+    hash: &mut Sha256,
+) -> Result<Format, Problem> {
+    let problem = |message: String| Problem::new(origin, message);
     let mut known: Option<(Format, Box<dyn Lines>)> = None;
     let (mut line, mut number) = (Vec::new(), 0_u64);
     loop {
@@ -252,35 +295,59 @@ pub fn read(
         let wrong =
             |why: &str| problem(format!("line {number}: {why}: `{}`", quoted(text, QUOTE_CHARS)));
         if let Some((_, lines)) = &mut known {
-            lines.line(text, &mut sink).map_err(|why| wrong(&why))?;
+            lines.line(text, sink).map_err(|why| wrong(&why))?;
             continue;
         }
-        let unknown = || {
-            wrong("this is no trace that is known, and no record of `iodyno serve`")
-                .with_help(FORMATS)
+        if let Some((why, help)) = recognise::refused_line(text) {
+            return Err(wrong(why).with_help(help));
+        }
+        let reader = match sink.chosen.format {
+            None => recognise::recognise(text, sink.chosen).ok_or_else(|| {
+                wrong("this is no trace that is known, and no record of `iodyno serve`")
+                    .with_help(FORMATS)
+            }),
+            Some(format) => recognise::asked(format, text, sink.chosen).ok_or_else(|| {
+                wrong(&format!("this is not the first line of the format `{}`", format.name()))
+                    .with_help("leave --format out: the format is recognised")
+            }),
         };
-        let (format, mut lines, is_head) = recognise(text, chosen).ok_or_else(unknown)?;
+        let (format, mut lines, is_head) = reader?;
         if is_cut && !is_head {
             sink.notes.push(cut());
         } else if !is_head {
-            lines.line(text, &mut sink).map_err(|why| wrong(&why))?;
+            lines.line(text, sink).map_err(|why| wrong(&why))?;
         }
         known = Some((format, lines));
     }
     let Some((format, mut lines)) = known else {
         return Err(problem("the file is empty".to_owned()).with_help(FORMATS));
     };
-    lines.end(&mut sink).map_err(problem)?;
-    // Those of MSR begin with their first row.
-    let start_ns = match chosen.from_ns {
-        Some(from_ns) => Some(sink.start_ns.saturating_add(from_ns)),
-        None => (format != Format::Msr).then_some(0),
-    };
-    if sink.others.1 {
+    lines.end(sink).map_err(problem)?;
+    Ok(format)
+}
+
+/// The trace of what a format's reader gave.
+fn finish(
+    mut sink: Sink<'_>,
+    origin: &str,
+    format: Format,
+    sha256: String,
+) -> Result<TraceFile, Problem> {
+    let problem = |message: String| Problem::new(origin, message);
+    let chosen = sink.chosen;
+    let idle_ns = sink.builder.first_at_ns().map_or(0, |ns| ns.saturating_sub(sink.start_ns));
+    if chosen.from_ns.is_none() && idle_ns >= IDLE_NS {
+        sink.notes.push(format!(
+            "the first operation is {} after the start of the trace: the replay begins with it (`--from 0s` keeps the time before)",
+            human::time_ns(idle_ns as f64)
+        ));
+    }
+    if sink.has_moved() {
         sink.notes.push(
             "the chosen files or devices lie one after the other from the start on: their addresses are not those of a replay of the whole trace".to_owned(),
         );
     }
+    let start_ns = chosen.from_ns.map(|from_ns| sink.start_ns.saturating_add(from_ns));
     let left_out: Vec<_> = sink.left_out.into_iter().collect();
     let trace = sink.builder.finish(start_ns).map_err(|why| {
         let counts = left_out.iter().map(|(what, count)| format!("{count} {what}"));
@@ -288,10 +355,19 @@ pub fn read(
         let but = if counts.is_empty() { String::new() } else { format!(": it has {counts}") };
         let notes: Vec<String> = sink.notes.iter().map(|note| format!("; {note}")).collect();
         let notes = notes.concat();
-        problem(format!("{why}{but}{notes}"))
+        let problem = problem(format!("{why}{but}{notes}"));
+        if sink.other_names.is_empty() {
+            problem
+        } else {
+            problem.with_help(format!(
+                "choose from those that it has: {}",
+                sink.other_names.join(", ")
+            ))
+        }
     })?;
     let parts = &trace.summary().parts;
-    if format == Format::Blkparse && parts.len() > 1 && chosen.only.is_empty() {
+    let has_levels = matches!(format, Format::Blkparse | Format::Events);
+    if has_levels && parts.len() > 1 && chosen.only.is_empty() {
         let named =
             parts.iter().take(LISTED_MAX).map(|p| format!("{} ({} operations)", p.name, p.ops));
         let more = if parts.len() > LISTED_MAX { ", …" } else { "" };
@@ -305,32 +381,8 @@ pub fn read(
             parts[0].name
         )));
     }
-    let sha256 = hash.finalize().iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
     let has_times = trace.summary().span_ns > 0 || format != Format::IologV2;
     Ok(TraceFile { format, trace, sha256, left_out, notes: sink.notes, has_times })
-}
-
-const FORMATS: &str = "an iolog of fio (version 2 or 3), the text of blkparse, the CSV of MSR Cambridge (time, host, disk, type, offset, size, response), a trace of `iodyno run --record-trace`, or a record of `iodyno serve --record`; compressed files are unpacked first: `zcat FILE.gz | iodyno replay /dev/stdin`";
-
-/// The format whose first line this is, and whether the line is no more than that.
-fn recognise(first: &str, chosen: &Selection) -> Option<(Format, Box<dyn Lines>, bool)> {
-    if let Some(version) = iolog::version(first) {
-        let format = if version == 2 { Format::IologV2 } else { Format::IologV3 };
-        Some((format, Box::new(iolog::Iolog::new(version)), true))
-    } else if first == own::FIRST {
-        Some((Format::Own, Box::<own::Own>::default(), true))
-    } else if first == served::FIRST {
-        Some((Format::Served, Box::<served::Served>::default(), true))
-    } else if msr::is_first(first) {
-        Some((Format::Msr, Box::<msr::Msr>::default(), !msr::is_row(first)))
-    } else if blkparse::is_event(first) {
-        Some((Format::Blkparse, Box::new(blkparse::Blkparse::new(chosen.action)), false))
-    } else {
-        None
-    }
 }
 
 /// A number of a trace.

@@ -107,6 +107,53 @@ fn options_mean_what_diskspd_means() {
     says(&windows.notes, "2 targets");
 }
 
+/// Percentages, ranges, lists and what is not given, by diskspd's documentation of its command line.
+#[test]
+fn percentages_ranges_and_defaults_are_those_of_diskspd() {
+    let text =
+        |options: &str| job(options).toml.lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
+    // 64 KiB, one thread with 2 requests, reads from the start on, 10 s behind a warm-up of 5 s.
+    for (option, without) in [
+        ("-b64K -r", "-r"),
+        ("-o2 -r", "-r"),
+        ("-t1 -r", "-r"),
+        ("-d10 -W5 -r", "-r"),
+        ("-w0 -r", "-r"),
+        ("-w -r", "-r"),
+        ("-s", "-t1"),
+        ("-s64K", "-t1"),
+        ("-Sb -r", "-r"),
+    ] {
+        assert_eq!(text(option), text(without), "{option}");
+    }
+    // Sizes are powers of 1024, and b is blocks; -B is a base and a length, -f an end.
+    let active = |options: &str| {
+        job(options).toml.lines().find(|l| l.starts_with("active")).unwrap().to_owned()
+    };
+    assert_eq!(active("-r -b4K -B8b:16b"), active("-r -b4K -B32K:64K"));
+    assert_eq!(active("-r -b4K -B32K:64K"), "active = \"32KiB..96KiB\"");
+    assert_eq!(active("-r -f1M"), "active = \"0B..1MiB\"");
+    // A list of shares ends with what is left of the I/O and of the target.
+    let addresses = |options: &str| {
+        job(options).toml.lines().find(|l| l.starts_with("addresses")).unwrap().to_owned()
+    };
+    assert_eq!(addresses("-rdpct90/10"), addresses("-rdpct90/10:10/90"));
+    for options in ["-w101 -r", "-rdpct90/110", "-rdpct60/10:60/10", "-rs0", "-rs101", "-w-1 -r"] {
+        refusal(options, parse(&format!("diskspd {options} x.dat")));
+    }
+    // Variables of shells are named.
+    for (line, name) in [
+        ("diskspd -b$SIZE -r x.dat", "`$SIZE`"),
+        ("diskspd -b${SIZE} -r x.dat", "`${SIZE}`"),
+        ("diskspd -b%SIZE% -r x.dat", "`%SIZE%`"),
+        ("diskspd -r $env:TARGET", "`$env`"),
+    ] {
+        let refused = refusal(line, parse(line));
+        assert!(refused.contains(&format!("{name} is a variable of a shell")), "{refused}");
+    }
+    assert!(parse("diskspd -r \\\\host\\c$\\x.dat").is_ok());
+}
+
 #[test]
 fn traps_are_explained() {
     for (options, words) in [

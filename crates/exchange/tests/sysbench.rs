@@ -106,6 +106,53 @@ fn engines_files_and_the_page_cache() {
     says(&job("--file-test-mode=rndrd --rand-seed=7 --mysql-user=x").notes, "--seed");
 }
 
+/// Sizes, lists and what is not given, as `sysbench fileio help` of 1.0.20 prints it.
+#[test]
+fn lists_and_defaults_are_those_of_sysbench() {
+    let spec = |options: &str| job(&format!("--file-test-mode=rndrw {options}")).spec;
+    for option in [
+        "--threads=1",
+        "--events=0",
+        "--time=10",
+        "--rate=0",
+        "--validate=off",
+        "--file-num=128",
+        "--file-block-size=16384",
+        "--file-block-size=16K",
+        "--file-total-size=2G",
+        "--file-io-mode=sync",
+        "--file-async-backlog=128",
+        "--file-extra-flags=",
+        "--file-fsync-freq=100",
+        "--file-fsync-all=off",
+        "--file-fsync-end=on",
+        "--file-fsync-mode=fsync",
+        "--file-merged-requests=0",
+        "--file-rw-ratio=1.5",
+        // Of two the last counts.
+        "--time=99 --time=10",
+    ] {
+        assert_eq!(spec(option), spec(""), "{option}");
+    }
+    // Flags are a list; the order does not matter.
+    let of = |flags: &str| job(&format!("--file-test-mode=rndwr --file-extra-flags={flags}"));
+    assert_eq!(of("direct,dsync").spec, of("dsync,direct").spec);
+    assert_eq!((of("direct,dsync").direct, of("dsync").direct), (true, false));
+    for (line, name) in [
+        ("sysbench fileio --file-total-size=$SIZE --file-test-mode=rndrd run", "`$SIZE`"),
+        ("sysbench fileio --file-test-mode=\"${MODE}\" run", "`${MODE}`"),
+        (
+            "SIZE=1G sysbench fileio --file-total-size=${SIZE} --file-test-mode=rndrd run",
+            "`${SIZE}`",
+        ),
+    ] {
+        let refused = refusal(line, parse(line));
+        assert!(refused.contains(&format!("{name} is a variable of a shell")), "{refused}");
+    }
+    let quoted = "sysbench fileio --file-test-mode='$MODE' run";
+    assert!(refusal(quoted, parse(quoted)).contains("`$MODE` is no test mode"));
+}
+
 #[test]
 fn traps_are_explained() {
     for (options, words) in [

@@ -3,62 +3,18 @@
 //!
 //! Mutations are 20 000 by default, of all formats in turn. `IODYNO_TRACE_CASES=1@537` makes the 537th alone,
 //! `IODYNO_TRACE_CASES=1800s` as many as fit into half an hour of a processor, and `IODYNO_TRACE_FORMAT=2` those of the
-//! third of `ALL` alone. The last long pass: `bench/runs/2026-11-26-mutations`.
+//! third of `trace_samples::all` alone. The last long pass: `bench/runs/2026-11-26-mutations`.
 
 mod mutation_budget;
+mod trace_samples;
 
-use iodyno_catalog::Problem;
 use iodyno_exchange::trace::{BlockAction, Format, Selection, TraceFile, read};
 use iodyno_units::OpKind::{Flush, Read, Trim, Write};
-use iodyno_units::{Op, OpKind, rng};
+use iodyno_units::{OpKind, rng};
 use mutation_budget::Budget;
-
-type Row = (u64, OpKind, u64, u32, Option<u64>);
-
-fn reading(text: &str, chosen: &Selection) -> Result<TraceFile, Problem> {
-    read(text.as_bytes(), "it", chosen, 1 << 20)
-}
-
-fn file(text: &str) -> TraceFile {
-    reading(text, &Selection::default()).unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn rows(file: &TraceFile) -> Vec<Row> {
-    let row = |o: iodyno_workload::trace::TraceOp| {
-        let Op { offset_bytes, len_bytes, kind, .. } = o.op;
-        (o.at_ns, kind, offset_bytes, len_bytes, o.response_ns)
-    };
-    file.trace.ops().map(row).collect()
-}
-
-fn refusal(text: &str) -> String {
-    reading(text, &Selection::default()).unwrap_err().to_string()
-}
-
-const V2: &str = "fio version 2 iolog\n/d/a add\n/d/b add\n/d/a open\n/d/b open\n/d/a write 0 4096\n/d/a wait 5 0\n/d/b read 8192 512\n/d/a sync 0 0\n/d/a wait 7 0\n/d/b trim 0 1048576\n/d/a close\n/d/b close\n";
-const V3: &str = "fio version 3 iolog\n26 x add\n187 x open\n191 x read 0 4096\n2802 x write 45056 8192\n3109 x sync 57344 0\n3110 x datasync 0 0\n3200 x trim 4096 4096\n3300 x warp 1 2\n3400 x wait 1 2\n5235 x close\n";
-const BLK: &str = "\
-  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
-  8,0    3        2     0.000001829   697  P   N [kjournald]
-  8,0    3        3     0.000002197   697  Q   W 223490 + 8 [kjournald]
-  8,0    3        4     0.000005533   697  M   W 223498 + 8 [kjournald]
-  8,0    3        5     0.000006000   697  Q  RM 800 + 16 [a b]
-  8,0    3       17     0.000025012   697  D   W 223490 + 8 [kjournald]
-  8,0    1        6     0.000100000     0  C   W 223490 + 8 [0]
-  8,0    3       18     1.500000000   697  Q FWFS 64 + 8 [x]
-  8,0    3       19     1.600000000   697  Q FWS [x]
-  8,0    3       20     1.600000001   697  Q   D 0 + 2048 [x]
-  8,0    3       21     1.600000002   697  Q   N 36 (12 00 00 00 24 00 ..) [x]
-  8,0    3       22     1.700000000     0  m   N cfq697 Not idling
-CPU3 (8,0):
- Reads Queued:           1,        8KiB\t Writes Queued:           2,        8KiB
-Total (8,0):
- Throughput (R/W): 1KiB/s / 1KiB/s
-";
-const MSR: &str = "128166372003061629,usr,0,Read,7014609920,24576,41286\n128166372016382155,usr,0,Write,1317441536,8192,1963\n128166372016382155,usr,1,Read,512,512,20\n128166372026382245,usr,0,Write,2436440064,4096,1835\n";
-const OWN: &str = "iodyno trace 1\nt 0 scratch:\nt 1 nbd://host/a b\no 100 0 0 0 w 4096 4096 1\no 100 1 3 0 r 0 512 0\nc 250 1 3 0\no 300 0 0 1 f 0 0 0\no 400 0 0 2 z 0 65536 0\nc 900 0 0 0\nend 4\n";
-const SERVED: &str = "iodyno record 2\n{\"device\":\"model:x\"}\no 1200 0 0 w 4096 4096 0\nf 5000 power-cut\no 6000 0 1 r 0 4096 0\nend 90000 0123456789abcdef\n";
-const ALL: [&str; 6] = [V2, V3, BLK, MSR, OWN, SERVED];
+use trace_samples::{
+    BLK, MSR, OWN, SERVED, TEXTS, V2, V3, all, file, from_the_start, reading, refusal, rows,
+};
 
 #[test]
 fn iologs_of_fio() {
@@ -82,7 +38,7 @@ fn iologs_of_fio() {
         (3_110_000, Flush, 0, 0, None),
         (3_200_000, Trim, 4096, 4096, None),
     ];
-    assert_eq!(rows(&v3), expected);
+    assert_eq!(rows(&from_the_start(V3)), expected);
     let left_out: Vec<_> = v3.left_out.iter().map(|l| (l.0.as_str(), l.1)).collect();
     assert!(left_out.contains(&("lines of the unknown action `warp`", 1)), "{left_out:?}");
     assert!(!file("fio version 2 iolog\na read 0 512\na read 512 512\n").has_times);
@@ -99,7 +55,7 @@ fn iologs_of_fio() {
 
 #[test]
 fn text_of_blkparse() {
-    let queued = file(BLK);
+    let queued = from_the_start(BLK);
     let expected = [
         (2197, Write, 223_490 * 512, 4096, Some(97_803)),
         (6000, Read, 800 * 512, 8192, None),
@@ -118,7 +74,7 @@ fn text_of_blkparse() {
     assert_eq!(count("`N` without sectors"), Some(1));
     let issued = Selection { action: BlockAction::Issue, ..Selection::default() };
     let issued = reading(BLK, &issued).unwrap();
-    assert_eq!(rows(&issued), [(25_012, Write, 223_490 * 512, 4096, Some(74_988))]);
+    assert_eq!(rows(&issued), [(0, Write, 223_490 * 512, 4096, Some(74_988))]);
     // Several devices are chosen by name.
     let two = BLK.replacen("  8,0    3        5", "  9,1    3        5", 1);
     let error = refusal(&two);
@@ -127,7 +83,7 @@ fn text_of_blkparse() {
         "{error}"
     );
     let only = Selection { only: vec!["9,1".to_owned()], ..Selection::default() };
-    assert_eq!(rows(&reading(&two, &only).unwrap()), [(6000, Read, 800 * 512, 8192, None)]);
+    assert_eq!(rows(&reading(&two, &only).unwrap()), [(0, Read, 800 * 512, 8192, None)]);
     assert!(refusal(&format!("{}8,0 1 2 x 3 Q W 1 + 1\n", &BLK[..80])).contains("no time"));
 }
 
@@ -172,7 +128,7 @@ fn csv_of_msr() {
 
 #[test]
 fn our_own_traces_and_records() {
-    let own = file(OWN);
+    let own = from_the_start(OWN);
     let second = 1 << 20;
     let expected = [
         (100, Write, 4096, 4096, Some(800)),
@@ -186,7 +142,7 @@ fn our_own_traces_and_records() {
     assert!(refusal(&OWN.replace("end 4", "end 5")).contains("has 4 operations"));
     assert!(file(&OWN.replace("end 4\n", "")).notes[0].contains("cut off"));
     assert!(refusal(&OWN.replace("t 1 nbd", "t 2 nbd")).contains("target 1 has no name"));
-    let served = file(SERVED);
+    let served = from_the_start(SERVED);
     let expected = [(1200, Write, 4096, 4096, None), (6000, Read, second, 4096, None)];
     assert_eq!(rows(&served), expected);
     assert_eq!(served.left_out, [("faults".to_owned(), 1)]);
@@ -197,7 +153,7 @@ fn our_own_traces_and_records() {
 #[test]
 fn files_keep_their_places_in_a_part_of_the_time() {
     let text = "fio version 3 iolog\n10 a write 0 4096\n20 b read 8192 512\n30 c read 0 512\n40 b sync 0 0\n50 c write 512 512\n60 a read 3145728 4096\n";
-    let whole = file(text);
+    let whole = from_the_start(text);
     for (from_us, to_us) in [(0, 70), (20, 60), (30, 40), (40, 70), (50, 51), (60, 70), (0, 20)] {
         let part = Selection {
             from_ns: Some(from_us * 1000),
@@ -235,7 +191,7 @@ fn a_file_that_is_cut_off_has_no_other_operations() {
             .map(|(at, kind, offset, len, _)| (at, kind, offset, len))
             .collect::<Vec<_>>()
     };
-    for text in [BLK, MSR, V2, V3, OWN, SERVED] {
+    for text in TEXTS {
         let all = without_responses(&file(text));
         let responses: Vec<_> = rows(&file(text)).into_iter().map(|row| row.4).collect();
         let mut cuts_read = 0;
@@ -258,7 +214,7 @@ fn a_file_that_is_cut_off_has_no_other_operations() {
     assert!(refusal(first).contains("line 1, the last, does not end with a newline"));
     let last = "8,0 3 1 0.000000001 697 Q WS 0 + 8 [fio]\n8,0 3 1 0.000000002 697 Q WS 4096 + 12";
     let cut = file(last);
-    assert_eq!(rows(&cut), [(1, Write, 0, 4096, None)]);
+    assert_eq!(rows(&cut), [(0, Write, 0, 4096, None)]);
     assert!(
         cut.notes[0].contains("line 2, the last, does not end with a newline"),
         "{:?}",
@@ -300,13 +256,17 @@ fn any_text_is_read_or_refused() {
         "end",
         "\0",
         "1e9",
+        "block_rq_complete:",
+        "[-5]",
+        "0.5",
     ];
+    let samples = all();
     let (mut cases, mut taken) = (0_u64, 0_u64);
     for number in Budget::asked("IODYNO_TRACE_CASES", 20_000).numbers() {
         let mut random = rng::stream(1, "trace mutations", number);
         let mut below = |n: usize| rng::below(&mut random, n as u64) as usize;
-        let own = format.unwrap_or(number as usize % ALL.len());
-        let mut text = ALL[own].as_bytes().to_vec();
+        let own = format.unwrap_or(number as usize % samples.len());
+        let mut text = samples[own].clone();
         cases += 1;
         for _ in 0..=below(3) {
             let (at, to) = (below(text.len() + 1), below(text.len() + 1));
@@ -323,7 +283,7 @@ fn any_text_is_read_or_refused() {
                     drop(text.splice(at..at, piece));
                 }
                 _ => {
-                    let other = ALL[below(ALL.len())].as_bytes();
+                    let other = &samples[below(samples.len())];
                     let from = below(other.len());
                     drop(
                         text.splice(
@@ -335,6 +295,7 @@ fn any_text_is_read_or_refused() {
             }
         }
         let chosen = Selection {
+            format: if below(8) == 0 { Some(FORMATS[below(FORMATS.len())]) } else { None },
             action: if below(2) == 0 { BlockAction::Queue } else { BlockAction::Issue },
             align_bytes: (below(3) == 0).then_some(4096),
             from_ns: (below(8) == 0).then(|| below(1 << 22) as u64),
@@ -347,6 +308,18 @@ fn any_text_is_read_or_refused() {
     println!("{taken} of {cases} were read");
     assert!(cases < 1000 || taken > cases / 20, "{taken} of {cases} were read");
 }
+
+/// Formats that are asked for.
+const FORMATS: [Format; 8] = [
+    Format::Blkparse,
+    Format::Events,
+    Format::Biosnoop,
+    Format::Systor,
+    Format::Alibaba,
+    Format::Tencent,
+    Format::CloudPhysics,
+    Format::Spc,
+];
 
 /// Whether a text is read; what is read is a trace then.
 fn keeps_the_laws(text: &[u8], chosen: &Selection) -> bool {

@@ -138,6 +138,92 @@ fn lists_are_cells() {
     assert_eq!((limits.ramp_ns, limits.time_ns), (1_000_000_000, Some(19_000_000_000)));
 }
 
+/// A list is its values and ranges in their order, as vdbench's `Var_parms` expands them: a range goes up by its step, or
+/// doubles, or halves from a larger end. Down by steps it is its first value. No list is lost.
+#[test]
+fn ranges_are_those_of_vdbench() {
+    let values = |run: &str| -> Vec<String> {
+        let text = format!(
+            "sd=sd1,lun=/a,size=1g\nwd=wd1,sd=sd1\nrd=r,wd=wd1,iorate=max,elapsed=10,interval=1,{run}\n"
+        );
+        file(&text).jobs().map(|job| job.name.strip_prefix("r-").unwrap().to_owned()).collect()
+    };
+    for (run, expected) in [
+        ("forxfersize=(128k-512,d)", "131072 65536 32768 16384 8192 4096 2048 1024 512"),
+        ("forxfersize=(4k-64k,d)", "4096 8192 16384 32768 65536"),
+        ("forxfersize=(4k-20k,8k)", "4096 12288 20480"),
+        ("forxfersize=(4k-19k,8k)", "4096 12288"),
+        ("forthreads=(64-1,d)", "64 32 16 8 4 2 1"),
+        ("forthreads=(1-7,d)", "1 2 4"),
+        ("forthreads=(3-3,d)", "3"),
+        ("forthreads=(1,2,4-8,2,16)", "1 2 4 6 8 16"),
+        ("forthreads=(1-3,1,10-12,1)", "1 2 3 10 11 12"),
+        ("forrdpct=(0-100,25)", "0 25 50 75 100"),
+        ("forrdpct=(100-0,10)", "100"),
+        ("forrdpct=(100,50,0)", "100 50 0"),
+        ("forseekpct=(random,seq)", "random seq"),
+    ] {
+        assert_eq!(values(run).join(" "), expected, "{run}");
+    }
+    let text = "sd=sd1,lun=/a,size=1g\nwd=wd1,sd=sd1\nrd=r,wd=wd1,iorate=max,forrdpct=(100-0,10)\n";
+    says(&file(text).groups[0][0].notes, "goes down by steps");
+    for (run, why) in [
+        ("forthreads=(1-8)", "the range `1-8` has no step"),
+        ("forthreads=(1-8,0)", "the range `1-8` has no step"),
+        ("forthreads=(8-0,d)", "without an end"),
+        ("forrdpct=(0-100,d)", "without an end"),
+        ("forthreads=(100-1,d)", "`12.5` is no whole number"),
+        ("forthreads=(1-x,1)", "`x` is no number"),
+        ("forthreads=(1-100000,1)", "more than 256 combinations"),
+        ("forrdpct=(0,101)", "`101` is no percentage"),
+        ("forthreads=()", "is no number"),
+    ] {
+        let text = format!(
+            "sd=sd1,lun=/a,size=1g\nwd=wd1,sd=sd1\nrd=r,wd=wd1,iorate=max,elapsed=10,interval=1,{run}\n"
+        );
+        let refused = refusal(&text, parse("t.vdb", &text));
+        assert!(refused.contains(why), "{run}: {refused}");
+    }
+    // Names go by their numbers, whatever the order of the definitions.
+    let text = |names: &str| {
+        format!(
+            "sd=sd1,lun=/a,size=1g\nsd=sd3,lun=/c,size=1g\nsd=sd2,lun=/b,size=1g\nwd=wd1,sd={names}\nrd=r,wd=wd1,iorate=300\n"
+        )
+    };
+    let rate = |names: &str| match file(&text(names)).groups[0][0].spec.arrivals() {
+        iodyno_workload::ArrivalKind::Open { rate_iops, .. } => rate_iops,
+        iodyno_workload::ArrivalKind::Closed { .. } => panic!("a rate"),
+    };
+    assert_eq!((rate("(sd1-sd2)"), rate("(sd1-sd3)"), rate("sd*")), (150.0, 100.0, 100.0));
+    for (names, why) in [
+        ("(sd1-sd4)", "`sd4` of the range"),
+        ("(sd3-sd1)", "nothing is defined by the name `sd3-sd1`"),
+    ] {
+        let refused = refusal(names, parse("t.vdb", &text(names)));
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+/// Percentages and what is not given, by the user's guide.
+#[test]
+fn percentages_and_defaults_are_those_of_vdbench() {
+    // 4 KiB, reads, random, 8 threads, 30 s of which the first interval of 1 s is not counted.
+    let text = "sd=sd1,lun=/a,size=1g\nwd=wd1,sd=sd1\nrd=r,wd=wd1,iorate=max\n";
+    let plain = file(text);
+    is_workload(
+        &plain.groups[0][0],
+        "threads = 8\nblock = \"4KiB\"\nactive = \"0B..1GiB\"\nmix = { read = 100 }\n[all]\naddresses = \"uniform\"\n[limits]\nramp = \"1s\"\ntime = \"29s\"\n",
+    );
+    let spec = |workload: &str| job(workload, ",iorate=max").spec;
+    // Shares of reads and writes say the same, and the run's list counts more than the workload's value.
+    assert_eq!(spec(",rdpct=70"), spec(",readpct=70"));
+    assert_eq!(spec(",rdpct=70"), spec(",wrpct=30"));
+    assert_eq!(job(",rdpct=10", ",iorate=max,rdpct=70").toml.matches("read = 70").count(), 1);
+    // Up to 100 the ends of a range are percent; larger ones are bytes.
+    assert_eq!(spec(",range=(10,20)"), spec(",range=(107374182,214748364)"));
+    assert_eq!(spec(",seekpct=100"), spec(""));
+}
+
 /// Workloads of one run go at the same time, with their shares of the rate.
 #[test]
 fn workloads_at_once_share_a_rate() {

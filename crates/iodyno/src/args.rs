@@ -89,7 +89,7 @@ pub enum Command {
     Fault(FaultFlags),
     /// Say what served storage did so far.
     Status(Status),
-    /// Replay a trace (fio's iolog, blkparse, MSR's CSV, our own) on any target, or say what it does; or run a
+    /// Replay a trace (fio's iolog, blkparse, perf, biosnoop, published CSVs, our own) on any target, or say what it does; or run a
     /// record of served storage again in virtual time: the same events, or it says so.
     #[command(after_help = replay::EXAMPLES)]
     Replay(Box<Replay>),

@@ -51,6 +51,7 @@ pub(crate) fn command(
 
 fn selection(flags: &Replay) -> Selection {
     Selection {
+        format: flags.format.map(Into::into),
         only: flags.only.clone(),
         from_ns: flags.from,
         to_ns: flags.to,
@@ -72,6 +73,7 @@ fn without_target(flags: &Replay) -> Result<ExitCode, Failure> {
     }
     if is_record(beginning) && !flags.summary {
         let given = [
+            ("--format", flags.format.is_some()),
             ("--only", !flags.only.is_empty()),
             ("--from", flags.from.is_some()),
             ("--to", flags.to.is_some()),

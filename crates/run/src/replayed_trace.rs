@@ -128,8 +128,9 @@ fn words(of: &TraceRequest, sha256: &str) -> String {
         }
         Timing::Think { speed } => format!("with its think times, at {speed} times the speed"),
     }];
-    let Selection { only, from_ns, to_ns, action, align_bytes } = &of.selection;
+    let Selection { format, only, from_ns, to_ns, action, align_bytes } = &of.selection;
     let seconds = |ns: &u64| format!("{} s", *ns as f64 / 1e9);
+    words.extend(format.map(|format| format!("read as {}", format.name())));
     words.extend((!only.is_empty()).then(|| format!("only {}", only.join(" and "))));
     words.extend(from_ns.as_ref().map(|ns| format!("from {}", seconds(ns))));
     words.extend(to_ns.as_ref().map(|ns| format!("to {}", seconds(ns))));

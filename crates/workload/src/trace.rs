@@ -11,7 +11,7 @@ mod summary;
 use core::cmp::Reverse;
 use core::fmt;
 use iodyno_units::{Op, OpKind, human};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 pub use summary::{TracePart, TraceSize, TraceSummary};
 
@@ -193,6 +193,7 @@ pub struct TraceBuilder {
     rows: Vec<Row>,
     ops_max: usize,
     parts: Vec<TracePart>,
+    numbers: HashMap<String, u16>,
     /// The ends of all operations on each part, those outside of the trace included, bytes: places follow from them.
     part_ends_bytes: Vec<u64>,
     align_bytes: Option<u64>,
@@ -216,6 +217,7 @@ impl TraceBuilder {
             rows: Vec::new(),
             ops_max,
             parts: Vec::new(),
+            numbers: HashMap::new(),
             part_ends_bytes: Vec::new(),
             align_bytes: align_bytes.map(u64::from),
             is_sorted: true,
@@ -235,15 +237,17 @@ impl TraceBuilder {
     /// # Errors
     /// There are too many.
     pub fn part(&mut self, name: &str) -> Result<u16, String> {
-        if let Some(known) = self.parts.iter().position(|part| part.name == name) {
-            return Ok(known as u16);
+        if let Some(known) = self.numbers.get(name) {
+            return Ok(*known);
         }
         if self.parts.len() == PARTS_MAX {
             return Err(format!("a trace has at most {PARTS_MAX} files or devices"));
         }
         self.parts.push(TracePart { name: name.to_owned(), ..TracePart::default() });
         self.part_ends_bytes.push(0);
-        Ok((self.parts.len() - 1) as u16)
+        let number = (self.parts.len() - 1) as u16;
+        self.numbers.insert(name.to_owned(), number);
+        Ok(number)
     }
 
     /// A part reaches to the end of an operation that is not in the trace, so that the trace's own operations have the
@@ -332,12 +336,44 @@ impl TraceBuilder {
         Ok(index)
     }
 
-    /// An operation completed at a time, ns on the clock of the operations.
+    /// Completes an operation at a time, ns on the clock of the operations. Ignored if it was issued later.
     pub fn completed(&mut self, index: usize, end_ns: u64) {
-        if let Some(row) = self.rows.get_mut(index) {
-            let response_ns = end_ns.saturating_sub(row.at_ns()).min(NO_RESPONSE - 1);
-            row.0[2] = row.0[2] >> 48 << 48 | response_ns;
+        if let Some(row) = self.rows.get_mut(index)
+            && let Some(response_ns) = end_ns.checked_sub(row.at_ns())
+        {
+            row.0[2] = row.0[2] >> 48 << 48 | response_ns.min(NO_RESPONSE - 1);
         }
+    }
+
+    /// Moves an operation to the time of its last issue, ns: it was put back into its queue in between. The parts of
+    /// a divided one move with it.
+    pub fn reissued(&mut self, index: usize, at_ns: u64) {
+        let Some(first) = self.rows.get(index).copied().filter(|_| at_ns <= AT_NS_MAX) else {
+            return;
+        };
+        let mut end_bytes = first.op().offset_bytes;
+        for row in &mut self.rows[index..] {
+            let op = row.op();
+            let is_same = (row.0[0], row.part()) == (first.0[0], first.part());
+            if !is_same || op.offset_bytes != end_bytes {
+                break;
+            }
+            row.0[0] = at_ns << 8 | row.0[0] & 0xff;
+            if u64::from(op.len_bytes) < RANGE_BYTES_MAX {
+                break;
+            }
+            end_bytes += u64::from(op.len_bytes);
+        }
+        self.is_sorted &= index + 1 == self.rows.len();
+        self.last_at_ns = self.last_at_ns.max(at_ns);
+    }
+
+    /// The earliest time of an operation, ns; None without any.
+    pub fn first_at_ns(&self) -> Option<u64> {
+        if self.is_sorted {
+            return self.rows.first().map(|row| row.at_ns());
+        }
+        self.rows.iter().map(|row| row.at_ns()).min()
     }
 
     /// The trace. Times count from `start_ns`, or, without one, from the first operation.

@@ -1,15 +1,15 @@
 //! The text that blkparse prints by default: `device cpu sequence time process action RWBS sector + sectors [name]`.
 //!
-//! Operations are the queued (`Q`) or the issued (`D`) ones; a completion (`C`) gives the response time of the
-//! operation with its first sector. The tables behind the events, from the first `CPU` or `Total` on, are not read.
+//! Operations are the queued (`Q`) or the issued (`D`) ones; `in_flight.rs` says which completion (`C`) belongs to which.
+//! A number in brackets other than 0 behind a completion is an error. An operation that was put back into its queue
+//! (`R`) and is issued again is one, at its last issue. The tables behind the events, from the first `CPU` or `Total`
+//! on, are not read.
+//!
+//! Source: the manual page blkparse(1), "OUTPUT DESCRIPTION" and "DEFAULT FORMAT", of blktrace.
 
+use super::in_flight::InFlight;
+use super::rwbs::{Event, device_number};
 use super::{BlockAction, Lines, Sink, number};
-use iodyno_units::OpKind;
-use std::collections::HashMap;
-
-const SECTOR_BYTES: u64 = 512;
-/// Operations that wait for their completion; of more, the response times are left out.
-const IN_FLIGHT_MAX: usize = 1 << 20;
 
 /// Whether a line is an event.
 pub(super) fn is_event(line: &str) -> bool {
@@ -18,8 +18,7 @@ pub(super) fn is_event(line: &str) -> bool {
 }
 
 fn is_device(word: &str) -> bool {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    word.split_once(',').is_some_and(|(major, minor)| digits(major) && digits(minor))
+    device_number(word).is_some()
 }
 
 /// `1.000000123`, in ns.
@@ -32,63 +31,60 @@ fn time_ns(word: &str) -> Option<u64> {
 }
 
 pub(super) struct Blkparse {
-    letter: &'static str,
-    /// By device and first sector: the operation's number, and its time, ns.
-    in_flight: HashMap<(String, u64), (usize, u64)>,
+    action: BlockAction,
+    in_flight: InFlight,
     is_over: bool,
 }
 
 impl Blkparse {
     pub(super) fn new(action: BlockAction) -> Self {
-        let letter = match action {
-            BlockAction::Queue => "Q",
-            BlockAction::Issue => "D",
-        };
-        Self { letter, in_flight: HashMap::new(), is_over: false }
+        Self { action, in_flight: InFlight::default(), is_over: false }
     }
 
-    fn operation(
+    fn event(
         &mut self,
-        (device, at_ns): (&str, u64),
-        rwbs: &str,
-        place: Option<(u64, u64)>,
+        action: &str,
+        event: &Event<'_>,
+        is_failed: bool,
         to: &mut Sink<'_>,
     ) -> Result<(), String> {
-        let flags = Rwbs::read(rwbs);
-        if flags.flushes_before || flags.kind == Some(OpKind::Flush) {
-            to.push(device, at_ns, (OpKind::Flush, false), (0, 0), None)?;
-        }
-        let (sector, sectors) = place.unwrap_or_default();
-        match flags.kind {
-            Some(OpKind::Flush) => {}
-            None if flags.flushes_before && sectors == 0 => {}
-            None => to.leave_out(&format!(
-                "events of the kind `{rwbs}`, which is no read, write or discard"
-            )),
-            Some(kind) if sectors == 0 => {
-                if !flags.flushes_before {
-                    to.leave_out(&format!("{} of no sectors", kind.name()));
-                }
-            }
-            Some(kind) => {
-                let too_large = "the sector is too large";
-                let offset = sector.checked_mul(SECTOR_BYTES).ok_or(too_large)?;
-                let len = sectors.checked_mul(SECTOR_BYTES).ok_or(too_large)?;
-                let fua = flags.fua && kind == OpKind::Write;
-                if let Some(index) = to.push(device, at_ns, (kind, fua), (offset, len), None)?
-                    && self.in_flight.len() < IN_FLIGHT_MAX
+        let are_merged = self.action == BlockAction::Queue;
+        let range = event.range();
+        match action {
+            "C" => {
+                to.leave_out("events of the action `C`");
+                let end_ns = (!is_failed).then_some(event.at_ns);
+                if let Some(range) = range
+                    && !self.in_flight.completed(range, end_ns, are_merged, &mut to.builder)
                 {
-                    self.in_flight.insert((device.to_owned(), sector), (index, at_ns));
+                    self.in_flight.was_unmatched();
                 }
+                Ok(())
             }
+            "R" => {
+                to.leave_out("events of the action `R`");
+                if let Some(range) = range
+                    && !are_merged
+                {
+                    self.in_flight.requeued(range);
+                }
+                Ok(())
+            }
+            _ => match range.and_then(|range| self.in_flight.reissued(range)) {
+                Some(index) => {
+                    to.leave_out("issues again of what was put back into its queue");
+                    to.builder.reissued(index, event.at_ns);
+                    Ok(())
+                }
+                None => event.push(Some(&mut self.in_flight), to),
+            },
         }
-        Ok(())
     }
 }
 
 impl Lines for Blkparse {
     fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String> {
-        let words: Vec<&str> = text.split_ascii_whitespace().take(10).collect();
+        let words: Vec<&str> = text.split_ascii_whitespace().take(12).collect();
         let first = words.first().copied().unwrap_or_default();
         if self.is_over
             || first.starts_with("CPU")
@@ -110,7 +106,11 @@ impl Lines for Blkparse {
         }
         let at_ns =
             time_ns(time).ok_or_else(|| format!("`{time}` is no time, such as 0.000000000"))?;
-        if *action != self.letter && *action != "C" {
+        let issue = match self.action {
+            BlockAction::Queue => "Q",
+            BlockAction::Issue => "D",
+        };
+        if ![issue, "C", "R"].contains(action) {
             to.leave_out(&format!("events of the action `{action}`"));
             return Ok(());
         }
@@ -120,7 +120,7 @@ impl Lines for Blkparse {
                 Some((number(sector, "sector")?, number(sectors, "number of sectors")?))
             }
             Some([sector, ..])
-                if sector.starts_with(|c: char| c.is_ascii_digit()) && *action != "C" =>
+                if sector.starts_with(|c: char| c.is_ascii_digit()) && *action == issue =>
             {
                 let words = format!("events of the kind `{rwbs}` without sectors");
                 to.leave_out(&words);
@@ -128,40 +128,19 @@ impl Lines for Blkparse {
             }
             _ => None,
         };
-        if *action == "C" {
-            to.leave_out("events of the action `C`");
-            if let Some((sector, _)) = place
-                && let Some((index, _)) = self.in_flight.remove(&((*device).to_owned(), sector))
-            {
-                to.builder.completed(index, at_ns);
-            }
-            return Ok(());
-        }
-        self.operation((device, at_ns), rwbs, place, to)
+        let is_failed = words.get(10).is_some_and(|word| is_error(word));
+        let event = Event { device, at_ns, rwbs, place, response_ns: None };
+        self.event(action, &event, is_failed, to)
+    }
+
+    fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
+        to.notes.extend(self.in_flight.notes(to.is_whole()));
+        Ok(())
     }
 }
 
-/// What the letters of RWBS say of an operation.
-struct Rwbs {
-    flushes_before: bool,
-    /// None for a kind that is no operation of block storage here.
-    kind: Option<OpKind>,
-    fua: bool,
-}
-
-impl Rwbs {
-    /// The kernel writes `F` for a flush before, then the letter of the kind, then `F` for FUA, and others.
-    fn read(text: &str) -> Self {
-        let flushes_before = text.starts_with('F');
-        let rest = text.strip_prefix('F').unwrap_or(text);
-        let kind = match rest.chars().next() {
-            Some('R') => Some(OpKind::Read),
-            Some('W') => Some(OpKind::Write),
-            Some('D') => Some(OpKind::Trim),
-            Some('F') => Some(OpKind::Flush),
-            _ => None,
-        };
-        let fua = kind.is_some() && rest[1..].starts_with('F');
-        Self { flushes_before: flushes_before && kind != Some(OpKind::Flush), kind, fua }
-    }
+/// Whether a word is an error number in brackets: `[-5]`, or `[65531]` for one that was kept in 16 bits.
+pub(super) fn is_error(word: &str) -> bool {
+    let inner = word.strip_prefix('[').and_then(|word| word.strip_suffix(']'));
+    inner.and_then(|number| number.parse::<i64>().ok()).is_some_and(|number| number != 0)
 }

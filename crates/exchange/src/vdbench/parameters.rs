@@ -1,7 +1,7 @@
 //! The text of a parameter file of vdbench: definitions of storage, workloads and runs, each with its parameters. What the
 //! parameters mean is `vdbench.rs`'s.
 
-use crate::found::Found;
+use crate::found::{Found, variable};
 use std::ops::Range;
 
 /// The most parameters of a file.
@@ -166,13 +166,12 @@ fn pieces(line: &str) -> Vec<(&str, usize)> {
 type Wrong = (String, &'static str);
 
 fn parameter(piece: &str, span: Range<usize>) -> Result<Parameter, Wrong> {
+    if let Some(name) = variable(piece) {
+        return Err((format!("`{name}` is a variable, which is not replaced"), "write its value"));
+    }
     let Some((key, value)) = piece.split_once('=') else {
         return Err((format!("`{piece}` is no parameter"), "write it as KEYWORD=VALUE"));
     };
-    if value.contains('$') {
-        let words = format!("`{piece}` has a variable, which is not replaced");
-        return Err((words, "write its value"));
-    }
     let from = span.start + key.len() + 1;
     let (inner, from) = match value.strip_prefix('(') {
         None => (value, from),

@@ -14,34 +14,78 @@ pub(super) struct Point {
 }
 
 impl Reading<'_, '_> {
-    /// The values of a list: as they stand, or from a range `(100-1000,100)`, or `(1-64,d)`, which doubles.
+    /// The values of a list: as they stand, or from ranges such as `100-1000,100`, and `1-64,d` or `64-1,d`, which
+    /// double or halve. As in `Var_parms` of vdbench's source, ranges stand anywhere in a list, and one that goes down by
+    /// steps is its first value alone.
     fn expanded(&mut self, parameter: &Parameter) -> Vec<Value> {
-        let values = &parameter.values;
-        let [range, step] = values.as_slice() else { return values.clone() };
-        let Some((from, to)) = range.text.split_once('-').filter(|(from, _)| !from.is_empty())
-        else {
-            return values.clone();
-        };
-        let value = |text: &str| Value { text: text.to_owned(), span: range.span.clone() };
-        let (Some(mut at), Some(to)) = (self.whole(&value(from)), self.whole(&value(to))) else {
-            return Vec::new();
-        };
-        let doubles = step.text == "d";
-        let by = if doubles { Some(0) } else { self.whole(step) };
-        let Some(by) = by.filter(|by| doubles || *by > 0) else {
-            self.found.refuse(&step.span, "the step is above 0", "");
-            return Vec::new();
-        };
         let mut all = Vec::new();
-        while at <= to && all.len() <= MAX_GROUPS {
-            all.push(value(&at.to_string()));
-            let next = if doubles { at.saturating_mul(2) } else { at.saturating_add(by) };
-            if next <= at {
-                break;
-            }
-            at = next;
+        let mut values = parameter.values.iter();
+        while let Some(value) = values.next() {
+            let range = value.text.split_once('-').filter(|(from, _)| !from.is_empty());
+            let Some((from, to)) = range else {
+                all.push(value.clone());
+                continue;
+            };
+            let end = |text: &str| Value { text: text.to_owned(), span: value.span.clone() };
+            let (Some(from), Some(to)) = (self.number(&end(from)), self.number(&end(to))) else {
+                return Vec::new();
+            };
+            let Some(numbers) = self.range(value, (from, to), values.next()) else {
+                return Vec::new();
+            };
+            all.extend(numbers.into_iter().map(|number| end(&number.to_string())));
         }
         all
+    }
+
+    /// The numbers of a range, as many as a run may have and one more at most.
+    fn range(
+        &mut self,
+        value: &Value,
+        (from, to): (f64, f64),
+        step: Option<&Value>,
+    ) -> Option<Vec<f64>> {
+        let by = match step.map(|step| step.text.as_str()) {
+            Some("d") if from <= 0.0 || to <= 0.0 => {
+                let words = format!("the range `{}` doubles or halves without an end", value.text);
+                self.found.refuse(&value.span, words, "begin and end it above 0");
+                return None;
+            }
+            Some("d") => None,
+            _ => match step.and_then(|step| self.number(step)).filter(|by| *by > 0.0) {
+                Some(by) => Some(by),
+                None => {
+                    let words = format!("the range `{}` has no step above 0", value.text);
+                    let help = "write the step behind it: (1-8,1), or (1-8,d), which doubles";
+                    self.found.refuse(&value.span, words, help);
+                    return None;
+                }
+            },
+        };
+        if by.is_some() && from > to {
+            let words = format!(
+                "the range `{}` goes down by steps: vdbench takes its first value alone; a range goes down by `d`, which halves",
+                value.text
+            );
+            self.found.note(&value.span, words);
+        }
+        let goes_on = |number: f64| match by {
+            None if from >= to => number >= to,
+            _ => number <= to,
+        };
+        let mut all = vec![from];
+        let mut at = from;
+        loop {
+            at = match by {
+                Some(by) => at + by,
+                None if from < to => at * 2.0,
+                None => at / 2.0,
+            };
+            if !goes_on(at) || all.len() > MAX_GROUPS {
+                return Some(all);
+            }
+            all.push(at);
+        }
     }
 
     /// All combinations of the run's lists, in the order in which they stand, with each rate.

@@ -157,6 +157,11 @@ pub(super) fn groups(
     if reading.found.is_refused() {
         return Vec::new();
     }
+    if points.is_empty() {
+        let words = "the run's lists have no value";
+        reading.found.refuse(&run.span, words, "write values, or ranges that go up");
+        return Vec::new();
+    }
     let common = (reading.found.notes.len(), reading.found.traps.len());
     let mut groups = Vec::new();
     for point in points {
@@ -240,7 +245,8 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// The definitions that a list of names stands for: names, `*`, `name*` and `name1-name9`.
+    /// The definitions that a list of names stands for: names, `*`, `name*` and `name1-name9`, which is each name with a
+    /// number in between.
     fn named<'d>(
         &mut self,
         parameter: &Parameter,
@@ -254,9 +260,14 @@ impl Reading<'_, '_> {
             let text = value.text.as_str();
             let range = text.split_once('-').filter(|_| !known().any(|d| d.name == text));
             if let Some((from, to)) = range {
-                let at = |name: &str| known().position(|d| d.name == name);
-                if let (Some(from), Some(to)) = (at(from), at(to)) {
-                    chosen.extend(known().skip(from).take((to + 1).saturating_sub(from)));
+                for name in names_between(from, to).unwrap_or_default() {
+                    match known().find(|d| d.name == name) {
+                        Some(one) => chosen.push(one),
+                        None => {
+                            let words = format!("`{name}` of the range `{text}` is not defined");
+                            self.found.refuse(&value.span, words, "name those that are defined");
+                        }
+                    }
                 }
             } else if let Some(prefix) = text.strip_suffix('*') {
                 chosen.extend(known().filter(|d| d.name.starts_with(prefix)));
@@ -426,6 +437,20 @@ impl Reading<'_, '_> {
         self.found.note(span("elapsed"), words);
         Limits { ramp_s: interval_s, time_s: elapsed_s.saturating_sub(interval_s), bytes }
     }
+}
+
+/// The names of a range, `sd1` to `sd9`: what stands before the numbers is the same, and they go up. None for another.
+fn names_between(from: &str, to: &str) -> Option<Vec<String>> {
+    let split = |name: &str| {
+        let at = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        Some((name[..at].to_owned(), name[at..].parse::<u32>().ok()?))
+    };
+    let ((prefix, first), (other, last)) = (split(from)?, split(to)?);
+    if prefix != other || first >= last || last - first > MAX_GROUPS as u32 {
+        return None;
+    }
+    let others = (first + 1..=last).map(|number| format!("{prefix}{number}"));
+    Some(std::iter::once(from.to_owned()).chain(others).collect())
 }
 
 /// Digits with a fraction, and k, m, g or t, which are powers of 1024.

@@ -3,7 +3,7 @@
 use super::{Shown, target, trace_name};
 use clap::{Args, ValueEnum};
 use iodyno_drive::EngineKind;
-use iodyno_exchange::trace::BlockAction;
+use iodyno_exchange::trace::{BlockAction, Format};
 use iodyno_measure::Threshold;
 use iodyno_run::Processors;
 use iodyno_target::TargetName;
@@ -42,12 +42,60 @@ impl From<FitWord> for Fit {
     }
 }
 
-/// Which events of blktrace are the operations.
+/// Formats of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormatWord {
+    /// fio's iolog, version 2 or 3.
+    Iolog,
+    /// Text of blkparse.
+    Blkparse,
+    /// Events of the kernel's block layer: ftrace, trace-cmd report, perf script.
+    Events,
+    /// Text of bcc's biosnoop.
+    Biosnoop,
+    /// CSV of MSR Cambridge.
+    Msr,
+    /// CSV of SYSTOR '17.
+    Systor,
+    /// CSV of Alibaba's block traces.
+    Alibaba,
+    /// CSV of Tencent's block traces.
+    Tencent,
+    /// Records or CSV of `CloudPhysics`.
+    Cloudphysics,
+    /// Trace files of the Storage Performance Council.
+    Spc,
+    /// `run --record-trace`.
+    Iodyno,
+    /// `serve --record`.
+    Record,
+}
+
+impl From<FormatWord> for Format {
+    fn from(word: FormatWord) -> Self {
+        match word {
+            FormatWord::Iolog => Self::IologV3,
+            FormatWord::Blkparse => Self::Blkparse,
+            FormatWord::Events => Self::Events,
+            FormatWord::Biosnoop => Self::Biosnoop,
+            FormatWord::Msr => Self::Msr,
+            FormatWord::Systor => Self::Systor,
+            FormatWord::Alibaba => Self::Alibaba,
+            FormatWord::Tencent => Self::Tencent,
+            FormatWord::Cloudphysics => Self::CloudPhysics,
+            FormatWord::Spc => Self::Spc,
+            FormatWord::Iodyno => Self::Own,
+            FormatWord::Record => Self::Served,
+        }
+    }
+}
+
+/// Which events of a block trace are the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ActionWord {
-    /// Q: as they were queued, before they were merged.
+    /// As they were queued, before they were merged: Q, `block_bio_queue`.
     Queue,
-    /// D: as they were issued to the driver.
+    /// As they were issued to the driver: D, `block_rq_issue`.
     Issue,
 }
 
@@ -64,8 +112,9 @@ impl From<ActionWord> for BlockAction {
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Replay {
-    /// A trace: an iolog of fio (version 2 or 3), the text of blkparse, the CSV of MSR Cambridge (SNIA), what
-    /// `run --record-trace` wrote, or a record of `serve --record`. The format is recognised.
+    /// A trace: an iolog of fio, the text of blkparse, ftrace, perf or biosnoop, a published trace (MSR Cambridge,
+    /// SYSTOR '17, Alibaba, Tencent, `CloudPhysics`, SPC), what `run --record-trace` wrote, or a record of
+    /// `serve --record`. The format is recognised, unless --format says it.
     pub file: PathBuf,
     /// What to run on, as in `run`; may be given again. Without it nothing is issued: a record of `serve` runs
     /// again on the system that it describes, and of a trace it is said what it does.
@@ -74,6 +123,9 @@ pub struct Replay {
     /// Say what the trace does, a record's operations too, and end.
     #[arg(long, conflicts_with = "on")]
     pub summary: bool,
+    /// The trace's format, where it is not recognised by its first line.
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub format: Option<FormatWord>,
 
     /// Divide all times by this: 2 replays a minute in 30 s.
     #[arg(long, value_name = "FACTOR", value_parser = speed, default_value_t = 1.0, requires = "on",
@@ -83,7 +135,7 @@ pub struct Replay {
     #[arg(long, requires = "on", conflicts_with_all = ["speed", "think"], help_heading = "Timing")]
     pub fast: bool,
     /// Wait as the trace's program did: each operation begins after as many completions, and then after as long,
-    /// as in the trace. Needs response times (MSR, blkparse, own traces).
+    /// as in the trace. Needs response times (blkparse, events, biosnoop, MSR, SYSTOR, own traces).
     #[arg(long, requires = "on", help_heading = "Timing")]
     pub think: bool,
     /// Outstanding I/Os of each worker, at most; what is due beyond it is late. Default: 32 with --fast, 256
@@ -112,13 +164,13 @@ pub struct Replay {
     /// one after the other from the target's start on, without room for those between them.
     #[arg(long, value_name = "NAME", help_heading = "Part of the trace")]
     pub only: Vec<String>,
-    /// From this time of the trace on; files have the same places as in the whole trace.
+    /// From this time of the trace on; without it the replay begins with the first operation. Files have the same places as in the whole trace.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub from: Option<u64>,
     /// Up to this time of the trace; files have the same places as in the whole trace.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Part of the trace")]
     pub to: Option<u64>,
-    /// Of blkparse's text: which events are the operations.
+    /// Of blkparse's text, kernel events and biosnoop: which events are the operations.
     #[arg(long, value_name = "EVENT", value_enum, default_value_t = ActionWord::Queue,
         help_heading = "Part of the trace")]
     pub action: ActionWord,

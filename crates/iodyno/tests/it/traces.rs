@@ -98,7 +98,7 @@ fn jobs_at_the_same_time_are_one_trace() {
     assert!(later.iter().all(|op| (500_000_000..750_000_000).contains(&op.0)), "{later:?}");
     let text = std::fs::read_to_string(place.path("a.trace")).unwrap();
     assert_eq!(text.lines().filter(|line| line.starts_with("t ")).count(), 1, "{text:.200}");
-    place.document(&format!("replay a.trace {MODEL} --record-trace b.trace"));
+    place.document(&format!("replay a.trace {MODEL} --from 0s --record-trace b.trace"));
     let mut again = operations(&place.path("b.trace"));
     let mut ops = ops;
     ops.sort();
@@ -203,6 +203,48 @@ fn a_trace_is_described() {
     place.iodyno("replay bad.log").fails(2, &["line 3: the offset is no whole number"]);
 }
 
+/// Traces of other tools begin with their first operation, and their response times are those of its own completions;
+/// what has no addresses is refused by name, and a format that is asked for wins.
+#[test]
+fn traces_of_other_tools_are_replayed() {
+    let place = Place::new();
+    let late = "  8,0 1 1 675.000000000 10 D W 2048 + 8 [a]\n  8,0 1 2 675.000100000 0 C W 2048 + 8 [0]\n  8,0 1 3 675.001000000 10 D W 4096 + 8 [a]\n  8,0 1 4 765.100000000 0 C R 4096 + 8 [0]\n";
+    place.write("late.txt", late);
+    let described = place.iodyno("replay late.txt --action issue --json").succeeds().json();
+    let known = [&described["responses"], &described["span_ns"]];
+    assert_eq!(known.map(whole), [1, 1_000_000], "{described}");
+    assert_eq!(described["response_mean_ns"], 100_000.0, "{described}");
+    assert!(described["notes"].to_string().contains("--from 0s"), "{described}");
+    place.document(&format!("replay late.txt --action issue {MODEL} --record-trace a.trace"));
+    let issued = operations(&place.path("a.trace"));
+    assert_eq!(issued.iter().map(|op| op.0).collect::<Vec<_>>(), [0, 1_000_000]);
+    place.iodyno("replay late.txt --action issue --think --on null:1GiB").fails(2, &["1 of the 2"]);
+
+    place.write(
+        "perf.txt",
+        "fio 12 [003] 675.000012: block:block_rq_issue: 8,0 W 4096 () 2048 + 8 [fio]\n",
+    );
+    place.write("ali.csv", "0,R,4096,4096,1577808000000046\n1,W,8192,4096,1577808000000426\n");
+    place.write("odd.csv", "1000,8,8,0,7\n1001,16,8,1,7\n");
+    for (words, format, ops) in [
+        ("perf.txt", "events of the kernel's block layer (ftrace, perf)", 1),
+        ("ali.csv", "CSV of Alibaba's block traces", 2),
+        ("ali.csv --only device.1", "CSV of Alibaba's block traces", 1),
+        ("odd.csv --format tencent", "CSV of Tencent's block traces", 2),
+    ] {
+        let described = place.iodyno(&format!("replay {words} --json")).succeeds().json();
+        assert_eq!((&described["format"], whole(&described["ops"])), (&format.into(), ops));
+    }
+    let document = place.document(&format!("replay odd.csv --format tencent {MODEL}"));
+    let named = cells(&document)[0]["evidence"]["trace"].to_string();
+    assert!(named.contains("read as CSV of Tencent"), "{named}");
+    place.iodyno("replay odd.csv").fails(2, &["odd.csv", "no trace that is known"]);
+    place.iodyno("replay ali.csv --format spc").fails(2, &["line 1: column 2: the address"]);
+    place.iodyno("replay ali.csv --only 1").fails(2, &["device.0, device.1"]);
+    place.write("bpf.txt", "Attaching 4 probes...\nTIME(ms)     COMM             PID    LAT(ms)\n");
+    place.iodyno("replay bpf.txt").fails(2, &["bpf.txt", "bpftrace", "bcc's biosnoop"]);
+}
+
 /// What a served volume's clients asked for is replayed elsewhere; on its own system as before.
 #[test]
 fn a_record_of_served_storage_runs_on_any_target() {
@@ -214,7 +256,8 @@ fn a_record_of_served_storage_runs_on_any_target() {
     assert_eq!((&summary["ops"], &summary["forced_writes"]), (&2.into(), &1.into()));
     let document = place.document("replay it.rec --on scratch:1MiB --record-trace it.trace");
     assert_eq!(counts(&document).len(), 2, "{document}");
-    let expected = [(1000, "w".to_owned(), 4096, 4096), (90_000, "r".to_owned(), 4096, 4096)];
+    // It begins with its first operation.
+    let expected = [(0, "w".to_owned(), 4096, 4096), (89_000, "r".to_owned(), 4096, 4096)];
     assert_eq!(operations(&place.path("it.trace")), expected);
 }
 
@@ -234,7 +277,7 @@ fn a_runs_operations_are_recorded() {
     let ops = sorted("a.trace");
     let counted: u64 = counts(&document).iter().map(|kind| kind.1).sum();
     assert_eq!((ops.len() as u64, counted), (2000, 2000));
-    let again = place.document(&format!("replay a.trace {MODEL} --record-trace b.trace"));
+    let again = place.document(&format!("replay a.trace {MODEL} --from 0s --record-trace b.trace"));
     assert!(sorted("b.trace") == ops, "its replay issues other operations");
     assert_eq!(counts(&again), counts(&document));
     place.iodyno(&words).exits(2).says(&["a.trace", "it is there already"]);
@@ -307,7 +350,8 @@ fn a_replay_issues_what_fios_replay_does() {
     let theirs: Value =
         serde_json::from_str(&std::fs::read_to_string(place.path("r.json")).unwrap()).unwrap();
     let theirs = &theirs["jobs"][0];
-    let document = place.document("replay j.log --on d.img?size=4MiB --record-trace it.trace");
+    let document =
+        place.document("replay j.log --on d.img?size=4MiB --from 0s --record-trace it.trace");
     let ours = operations(&place.path("it.trace"));
     for (kind, letter) in [("read", "r"), ("write", "w")] {
         let own = || ours.iter().filter(|op| op.1 == letter);

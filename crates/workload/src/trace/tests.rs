@@ -76,6 +76,26 @@ fn ranges_are_enlarged_and_long_trims_divided() {
     assert_eq!((trace.summary().rounded, trace.summary().divided), (2, 1));
 }
 
+/// An operation that was put back into its queue has the time of its last issue; a completion before its issue is
+/// that of another.
+#[test]
+fn an_operation_that_is_issued_again_moves_to_its_last_issue() {
+    let mut b = builder();
+    assert_eq!(b.first_at_ns(), None);
+    let trim = b.push(0, 100, (OpKind::Trim, false), (0, 2 << 30), None).unwrap();
+    b.push(0, 200, READ, (0, 512), None).unwrap();
+    let last = b.push(0, 300, READ, (512, 512), None).unwrap();
+    b.reissued(trim, 250);
+    b.reissued(last, 400);
+    b.completed(last, 390);
+    b.completed(trim, 260);
+    b.push(0, 410, READ, (0, 512), None).unwrap();
+    assert_eq!(b.first_at_ns(), Some(200));
+    let trace = b.finish(Some(0)).unwrap();
+    let times: Vec<_> = trace.ops().map(|o| (o.at_ns, o.response_ns)).collect();
+    assert_eq!(times, [(200, None), (250, Some(10)), (250, None), (400, None), (410, None)]);
+}
+
 #[test]
 fn rates_runs_and_means_are_those_of_the_operations() {
     let mut b = builder();

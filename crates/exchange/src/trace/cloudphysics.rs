@@ -1,0 +1,168 @@
+//! CloudPhysics' traces of virtual SCSI disks: records of 32 bytes (version 1) or 40 (version 2), or their CSV of
+//! libCacheSim, `version,time,op,size,lbn`, in whole seconds.
+//!
+//! | field | version 1, at | version 2, at |
+//! |---|---|---|
+//! | length in bytes, 32 bits | 4 | 8 |
+//! | SCSI's operation code, 16 bits | 12 | 0 |
+//! | version in the high byte, 16 bits | 14 | 2 |
+//! | address in sectors of 512 bytes, 64 bits | 16 | 16 |
+//! | time in microseconds, 64 bits | 24 | 24 |
+//! | response time in microseconds, 64 bits | - | 32 |
+//!
+//! Source: `vscsi.h`, its reader, and `data/cloudPhysicsIO.csv` of github.com/1a1a11a/libCacheSim; operation codes from
+//! SBC-3. A file holds one disk.
+
+use super::fields::{self, Clock, Fields, is_whole};
+use super::rwbs::SECTOR_BYTES;
+use super::{Lines, Sink};
+use iodyno_units::OpKind;
+
+/// The name of the disk.
+const DISK: &str = "disk";
+
+pub(super) fn is_head(line: &str) -> bool {
+    fields::is_head(line, "version,time,op,size,lbn")
+}
+
+pub(super) fn is_row(line: &str) -> bool {
+    let is_version = |text: &str| matches!(text, "1" | "2");
+    let is_code = |text: &str| text.len() <= 2 && u16::from_str_radix(text, 16).is_ok();
+    fields::is_row(line, [is_version, is_whole, is_code, is_whole, is_whole])
+}
+
+/// The version of binary records, which a file begins with.
+pub(super) fn version(beginning: &[u8]) -> Option<Version> {
+    // In a text no byte is that small.
+    let is = |version: Version| {
+        let mut records = beginning.chunks_exact(version.record_bytes()).take(2).peekable();
+        records.peek().is_some() && records.all(|record| version.is_of(record))
+    };
+    [Version::One, Version::Two].into_iter().find(|version| is(*version))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    One,
+    Two,
+}
+
+impl Version {
+    pub(super) const fn record_bytes(self) -> usize {
+        match self {
+            Self::One => 32,
+            Self::Two => 40,
+        }
+    }
+
+    fn is_of(self, record: &[u8]) -> bool {
+        match self {
+            Self::One => number(record, 15, 1) == 1,
+            Self::Two => number(record, 3, 1) == 2,
+        }
+    }
+}
+
+/// A little-endian number.
+fn number(record: &[u8], at: usize, len: usize) -> u64 {
+    record[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// What a SCSI command does here.
+enum Command {
+    Data(OpKind),
+    Flush,
+    Other,
+}
+
+impl Command {
+    const fn of(code: u64) -> Self {
+        match code {
+            // READ of 6, 10, 12 and 16 bytes.
+            0x08 | 0x28 | 0xa8 | 0x88 => Self::Data(OpKind::Read),
+            // WRITE of 6, 10, 12 and 16 bytes, and WRITE AND VERIFY.
+            0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Self::Data(OpKind::Write),
+            // SYNCHRONIZE CACHE.
+            0x35 | 0x91 => Self::Flush,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct CloudPhysics {
+    clock: Clock,
+    has_whole_seconds: bool,
+}
+
+/// One command.
+struct Request {
+    ns: u64,
+    code: u64,
+    place: (u64, u64),
+    response_ns: Option<u64>,
+}
+
+impl CloudPhysics {
+    /// Takes a record.
+    pub(super) fn record(
+        &mut self,
+        version: Version,
+        record: &[u8],
+        to: &mut Sink<'_>,
+    ) -> Result<(), String> {
+        if !version.is_of(record) {
+            return Err("it has another version than the first".to_owned());
+        }
+        let (len, code) = match version {
+            Version::One => (4, 12),
+            Version::Two => (8, 0),
+        };
+        let us = |at| {
+            number(record, at, 8).checked_mul(1000).ok_or_else(|| "a time is too large".to_owned())
+        };
+        let offset = number(record, 16, 8).checked_mul(SECTOR_BYTES);
+        let place = (offset.ok_or("the address is too large")?, number(record, len, 4));
+        let response_ns = if version == Version::Two { Some(us(32)?) } else { None };
+        let request = Request { ns: us(24)?, code: number(record, code, 2), place, response_ns };
+        self.request(&request, to)
+    }
+
+    fn request(&mut self, request: &Request, to: &mut Sink<'_>) -> Result<(), String> {
+        let Request { ns, code, place, response_ns } = *request;
+        let at_ns = self.clock.at(ns, to)?;
+        match Command::of(code) {
+            Command::Data(kind) => to.push_named(&[DISK], at_ns, kind, place, response_ns),
+            Command::Flush => {
+                to.push(DISK, at_ns, (OpKind::Flush, false), (0, 0), response_ns).map(drop)
+            }
+            Command::Other => {
+                to.leave_out(&format!("SCSI commands {code:02x}h, which are no read or write"));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Lines for CloudPhysics {
+    fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String> {
+        self.has_whole_seconds = true;
+        let mut fields = Fields::of(text);
+        fields.whole("version")?;
+        let ns = fields.multiple("time", 1_000_000_000)?;
+        let code = u16::from_str_radix(fields.next("operation")?, 16);
+        let code = code.map_err(|_| "column 3: the operation is a SCSI code such as 2a")?;
+        let size = fields.whole("size")?;
+        let offset = fields.multiple("address", SECTOR_BYTES)?;
+        fields.end()?;
+        let place = (offset, size);
+        self.request(&Request { ns, code: code.into(), place, response_ns: None }, to)
+    }
+
+    fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
+        if self.has_whole_seconds {
+            to.notes.push(super::WHOLE_SECONDS.to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! Events of the kernel's block layer as text: ftrace's `trace` and `trace_pipe`, `trace-cmd report` and `perf script`.
+//!
+//! ```text
+//!   fio-1234    [003] .....   675.000012: block_rq_issue: 8,0 W 4096 () 2048 + 8 none,0,0 [fio]
+//!   fio  1234 [003]   675.000012: block:block_rq_complete: 8,0 W () 2048 + 8 none,0,0 [0]
+//! ```
+//!
+//! What matters stands from the time on: seconds, the event, and then the device, RWBS, in an issue the bytes, the
+//! command, sector + sectors, and last the process or the error. Operations are `block_rq_issue`; with `--action queue`,
+//! the default, they are `block_bio_queue` where the first such event is of that kind. Completions are
+//! `block_rq_complete`, and for queued operations `block_bio_complete` as well.
+//!
+//! Source: `TP_printk` of each event in Linux's `include/trace/events/block.h`, without and with priorities (from 6.8).
+
+use super::blkparse::is_error;
+use super::fields::{Clock, decimal};
+use super::in_flight::InFlight;
+use super::rwbs::{Event, device_number};
+use super::{BlockAction, Lines, Sink, number};
+
+const ISSUE: &str = "block_rq_issue";
+const QUEUE: &str = "block_bio_queue";
+
+/// Whether a line is the first of such a file: a head, or an event.
+pub(super) fn is_first(line: &str) -> bool {
+    is_head(line) || split(line).is_some()
+}
+
+/// Whether a line is a head: of ftrace, perf script, or trace-cmd.
+pub(super) fn is_head(line: &str) -> bool {
+    let cpus = line.strip_prefix("cpus=").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    line.starts_with("# tracer:") || line.starts_with("# ========") || cpus
+}
+
+/// The time, the event and its own words.
+fn split(line: &str) -> Option<(u64, &str, &str)> {
+    let mut rest = line;
+    let mut before = "";
+    loop {
+        let start = rest.trim_ascii_start();
+        let end = start.find(|c: char| c.is_ascii_whitespace()).unwrap_or(start.len());
+        let (word, behind) = start.split_at(end);
+        if word.is_empty() {
+            return None;
+        }
+        if let Some(event) = word.strip_suffix(':')
+            && let Some(time) = before.strip_suffix(':').filter(|time| time.contains('.'))
+            && let Some(at_ns) = decimal(time, 9)
+        {
+            return Some((at_ns, event.strip_prefix("block:").unwrap_or(event), behind));
+        }
+        (before, rest) = (word, behind);
+    }
+}
+
+pub(super) struct Events {
+    action: BlockAction,
+    /// The event that is the operation.
+    operation: Option<&'static str>,
+    other_queues: u64,
+    lost: u64,
+    clock: Clock,
+    in_flight: InFlight,
+}
+
+impl Events {
+    pub(super) fn new(action: BlockAction) -> Self {
+        Self {
+            action,
+            operation: (action == BlockAction::Issue).then_some(ISSUE),
+            other_queues: 0,
+            lost: 0,
+            clock: Clock::default(),
+            in_flight: InFlight::default(),
+        }
+    }
+}
+
+impl Lines for Events {
+    fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String> {
+        if text.starts_with('#') || is_head(text) {
+            return Ok(());
+        }
+        let Some((ns, name, words)) = split(text) else {
+            if text.contains("[LOST") || text.contains("EVENTS DROPPED") {
+                self.lost += 1;
+                to.leave_out("lines that say that events were lost");
+            } else if text.contains("block_rq_") || text.contains("block_bio_") {
+                return Err("before the event there is its time in seconds, such as 675.000012:, from a clock such as `local` or `mono`".to_owned());
+            } else {
+                to.leave_out("lines without an event");
+            }
+            return Ok(());
+        };
+        let is_operation = name == ISSUE || name == QUEUE;
+        if is_operation && self.operation.is_none() {
+            self.operation = Some(if name == ISSUE { ISSUE } else { QUEUE });
+        }
+        let are_merged = self.operation == Some(QUEUE);
+        let is_requeue = name == "block_rq_requeue" && !are_merged;
+        let is_completion =
+            name == "block_rq_complete" || name == "block_bio_complete" && are_merged;
+        let is_operation = is_operation && self.operation == Some(name);
+        if !(is_operation || is_requeue || is_completion) {
+            self.other_queues += u64::from(name == QUEUE && self.action == BlockAction::Queue);
+            to.leave_out(&format!("events `{name}`"));
+            return Ok(());
+        }
+        let words: Vec<&str> = words.split_ascii_whitespace().take(40).collect();
+        let [device, rwbs, rest @ ..] = words.as_slice() else {
+            return Err(format!("`{name}` has a device and the letters of its kind"));
+        };
+        if device_number(device).is_none() {
+            return Err(format!("`{device}` is no device, such as 8,0"));
+        }
+        let plus = rest.iter().position(|word| *word == "+");
+        let place = plus.and_then(|at| Some((rest.get(at.checked_sub(1)?)?, rest.get(at + 1)?)));
+        let (sector, sectors) =
+            place.ok_or_else(|| format!("`{name}` has a sector + a number of sectors"))?;
+        let place = Some((number(sector, "sector")?, number(sectors, "number of sectors")?));
+        let at_ns = self.clock.at(ns, to)?;
+        let event = Event { device, at_ns, rwbs, place, response_ns: None };
+        let range = event.range();
+        if is_operation {
+            if let Some(index) = range.and_then(|range| self.in_flight.reissued(range)) {
+                to.leave_out("issues again of what was put back into its queue");
+                to.builder.reissued(index, at_ns);
+                return Ok(());
+            }
+            return event.push(Some(&mut self.in_flight), to);
+        }
+        to.leave_out(&format!("events `{name}`"));
+        let Some(range) = range else { return Ok(()) };
+        if is_requeue {
+            self.in_flight.requeued(range);
+            return Ok(());
+        }
+        let is_failed = words.last().is_some_and(|word| is_error(word));
+        let end_ns = (!is_failed).then_some(at_ns);
+        let is_known = self.in_flight.completed(range, end_ns, are_merged, &mut to.builder);
+        // A request's completion comes before that of its parts, and has ended them.
+        if !is_known && range.sectors > 0 && name == "block_rq_complete" {
+            self.in_flight.was_unmatched();
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
+        if let Some(name) = self.operation {
+            to.notes.push(format!("the operations are the events `{name}`"));
+        }
+        if self.other_queues > 0 {
+            to.notes.push(format!(
+                "{} events `{QUEUE}` are left out, since the first event is `{ISSUE}`: remove the events before the first `{QUEUE}` to replay these",
+                self.other_queues
+            ));
+        }
+        if self.lost > 0 {
+            to.notes.push("events were lost when the trace was recorded: operations are missing; raise the buffer's size".to_owned());
+        }
+        to.notes.extend(self.in_flight.notes(to.is_whole()));
+        Ok(())
+    }
+}

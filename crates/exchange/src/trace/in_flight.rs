@@ -1,0 +1,176 @@
+//! Operations of an event trace that wait for their completion.
+//!
+//! A completion belongs to the latest operation of the same device, start, length and kind that has none. Of queued
+//! operations that were merged, one completion covers all: they lie in its range without a gap. A completion of the
+//! first part of an operation leaves the rest to later ones. Any other completion gives no response time.
+
+use iodyno_units::OpKind;
+use iodyno_workload::trace::TraceBuilder;
+use std::collections::HashMap;
+
+/// Operations that wait; of more, those before are forgotten.
+const IN_FLIGHT_MAX: usize = 1 << 20;
+/// Operations that one completion covers.
+const MERGED_MAX: usize = 4096;
+
+/// A range of a device in sectors, with the kind of the operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) device: u64,
+    pub(super) kind: OpKind,
+    pub(super) sector: u64,
+    pub(super) sectors: u64,
+}
+
+type Key = (u64, OpKind, u64);
+
+impl Place {
+    const fn key(self) -> Key {
+        (self.device, self.kind, self.sector)
+    }
+}
+
+/// What waits at one start.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// Sectors that are not completed yet.
+    sectors: u64,
+    /// The number of the operation in the trace.
+    index: usize,
+    /// A part of it is completed, and the rest begins here.
+    is_rest: bool,
+    /// It was put back into the queue.
+    is_requeued: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    waiting: HashMap<Key, Vec<Waiting>>,
+    count: usize,
+    /// Completions that belong to no operation.
+    unmatched: u64,
+    failed: u64,
+}
+
+impl InFlight {
+    pub(super) fn issued(&mut self, place: Place, index: usize) {
+        if self.count >= IN_FLIGHT_MAX {
+            self.waiting.clear();
+            self.count = 0;
+        }
+        let waiting = Waiting { sectors: place.sectors, index, is_rest: false, is_requeued: false };
+        self.waiting.entry(place.key()).or_default().push(waiting);
+        self.count += 1;
+    }
+
+    /// An operation was put back into its queue.
+    pub(super) fn requeued(&mut self, place: Place) {
+        let at = self.waiting.get_mut(&place.key());
+        let last = at.and_then(|all| all.iter_mut().rfind(|w| w.sectors == place.sectors));
+        if let Some(waiting) = last {
+            waiting.is_requeued = true;
+        }
+    }
+
+    /// The number of an operation that was put back, and is issued again.
+    pub(super) fn reissued(&mut self, place: Place) -> Option<usize> {
+        let all = self.waiting.get_mut(&place.key())?;
+        let waiting = all.iter_mut().rfind(|w| w.is_requeued && w.sectors == place.sectors)?;
+        waiting.is_requeued = false;
+        Some(waiting.index)
+    }
+
+    /// Takes a completion at a time, ns, or without one a failure. Whether it belonged to an operation.
+    pub(super) fn completed(
+        &mut self,
+        place: Place,
+        end_ns: Option<u64>,
+        are_merged: bool,
+        builder: &mut TraceBuilder,
+    ) -> bool {
+        let Some(indices) = self.take(place, are_merged) else { return false };
+        match end_ns {
+            Some(end_ns) => indices.into_iter().for_each(|index| builder.completed(index, end_ns)),
+            None => self.failed += 1,
+        }
+        true
+    }
+
+    /// Counts a completion that belonged to no operation.
+    pub(super) fn was_unmatched(&mut self) {
+        self.unmatched += 1;
+    }
+
+    /// The operations that a completion ends; none for a part of one.
+    fn take(&mut self, place: Place, are_merged: bool) -> Option<Vec<usize>> {
+        if let Some(one) = self.take_latest(place.key(), |w| w.sectors == place.sectors) {
+            return Some(vec![one.index]);
+        }
+        if are_merged && let Some(all) = self.take_merged(place) {
+            return Some(all);
+        }
+        let Place { sector, sectors, .. } = place;
+        let whole = self.take_latest(place.key(), |w| w.sectors > sectors && sectors > 0)?;
+        let rest = Waiting { sectors: whole.sectors - sectors, is_rest: true, ..whole };
+        let key = (place.device, place.kind, sector.checked_add(sectors)?);
+        self.waiting.entry(key).or_default().push(rest);
+        self.count += 1;
+        Some(Vec::new())
+    }
+
+    fn take_latest(&mut self, key: Key, is: impl Fn(&Waiting) -> bool) -> Option<Waiting> {
+        let all = self.waiting.get_mut(&key)?;
+        let at = all.iter().rposition(is)?;
+        let one = all.remove(at);
+        if all.is_empty() {
+            self.waiting.remove(&key);
+        }
+        self.count -= 1;
+        Some(one)
+    }
+
+    /// Whole operations that fill a range without a gap.
+    fn take_merged(&mut self, place: Place) -> Option<Vec<usize>> {
+        let end = place.sector.checked_add(place.sectors)?;
+        let mut chosen = Vec::new();
+        let mut sector = place.sector;
+        while sector < end && chosen.len() < MERGED_MAX {
+            let all = self.waiting.get(&(place.device, place.kind, sector))?;
+            let one = all.iter().rfind(|w| w.sectors <= end - sector && !w.is_rest)?;
+            chosen.push((sector, *one));
+            sector += one.sectors;
+        }
+        if sector != end {
+            return None;
+        }
+        for (sector, one) in &chosen {
+            self.take_latest((place.device, place.kind, *sector), |w| w.index == one.index);
+        }
+        Some(chosen.into_iter().map(|(_, one)| one.index).collect())
+    }
+
+    /// Remarks at the end of the trace. Of a part of a trace, completions belong to operations outside of it.
+    pub(super) fn notes(&self, is_whole: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.unmatched > 0 && is_whole {
+            let (is, gives) = if self.unmatched == 1 {
+                ("completion belongs", "gives")
+            } else {
+                ("completions belong", "give")
+            };
+            notes.push(format!(
+                "{} {is} to no operation of the same device, start, length and kind, and {gives} no response time",
+                self.unmatched
+            ));
+        }
+        if self.failed > 0 {
+            let words = if self.failed == 1 {
+                "operation failed in the trace, and has no response time"
+            } else {
+                "operations failed in the trace, and have no response time"
+            };
+            notes.push(format!("{} {words}", self.failed));
+        }
+        notes
+    }
+}

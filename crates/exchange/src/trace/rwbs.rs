@@ -1,0 +1,100 @@
+//! What the letters of RWBS say of an operation, and events of the block layer as operations: for blkparse's text,
+//! ftrace, perf and biosnoop. The kernel makes them in `blk_fill_rwbs` (`kernel/trace/blktrace.c`).
+
+use super::Sink;
+use super::in_flight::{InFlight, Place};
+use iodyno_units::OpKind;
+
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// See the module.
+pub(super) struct Rwbs {
+    pub(super) flushes_before: bool,
+    /// None for a kind that is no operation of block storage here.
+    pub(super) kind: Option<OpKind>,
+    pub(super) fua: bool,
+}
+
+impl Rwbs {
+    /// The kernel writes `F` for a flush before, then the letter of the kind, then `F` for FUA, and others.
+    pub(super) fn read(text: &str) -> Self {
+        let flushes_before = text.starts_with('F');
+        let rest = text.strip_prefix('F').unwrap_or(text);
+        let mut letters = rest.chars();
+        let kind = match letters.next() {
+            Some('R') => Some(OpKind::Read),
+            Some('W') if letters.as_str().starts_with('Z') => Some(OpKind::WriteZeroes),
+            Some('W') => Some(OpKind::Write),
+            Some('D') => Some(OpKind::Trim),
+            Some('F') => Some(OpKind::Flush),
+            _ => None,
+        };
+        let fua = kind.is_some() && letters.as_str().starts_with('F');
+        Self { flushes_before: flushes_before && kind != Some(OpKind::Flush), kind, fua }
+    }
+}
+
+/// `8,0` as a number.
+pub(super) fn device_number(word: &str) -> Option<u64> {
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let (major, minor) = word.split_once(',').filter(|(a, b)| digits(a) && digits(b))?;
+    Some(u64::from(major.parse::<u32>().ok()?) << 32 | u64::from(minor.parse::<u32>().ok()?))
+}
+
+/// One operation of the block layer.
+pub(super) struct Event<'a> {
+    pub(super) device: &'a str,
+    pub(super) at_ns: u64,
+    pub(super) rwbs: &'a str,
+    /// The first sector and their number.
+    pub(super) place: Option<(u64, u64)>,
+    pub(super) response_ns: Option<u64>,
+}
+
+impl Event<'_> {
+    /// Its range, for the completion.
+    pub(super) fn range(&self) -> Option<Place> {
+        let kind = Rwbs::read(self.rwbs).kind?;
+        let (sector, sectors) = self.place?;
+        Some(Place { device: device_number(self.device)?, kind, sector, sectors })
+    }
+
+    /// Adds it to the trace: a flush, an operation, or both.
+    pub(super) fn push(
+        &self,
+        in_flight: Option<&mut InFlight>,
+        to: &mut Sink<'_>,
+    ) -> Result<(), String> {
+        let Self { device, at_ns, rwbs, .. } = *self;
+        let flags = Rwbs::read(rwbs);
+        if flags.flushes_before || flags.kind == Some(OpKind::Flush) {
+            to.push(device, at_ns, (OpKind::Flush, false), (0, 0), None)?;
+        }
+        let (sector, sectors) = self.place.unwrap_or_default();
+        match flags.kind {
+            Some(OpKind::Flush) => {}
+            None if flags.flushes_before && sectors == 0 => {}
+            None => to.leave_out(&format!(
+                "events of the kind `{rwbs}`, which is no read, write or discard"
+            )),
+            Some(kind) if sectors == 0 => {
+                if !flags.flushes_before {
+                    to.leave_out(&format!("{} of no sectors", kind.name()));
+                }
+            }
+            Some(kind) => {
+                let too_large = "the sector is too large";
+                let offset = sector.checked_mul(SECTOR_BYTES).ok_or(too_large)?;
+                let len = sectors.checked_mul(SECTOR_BYTES).ok_or(too_large)?;
+                let fua = flags.fua && kind == OpKind::Write;
+                let index = to.push(device, at_ns, (kind, fua), (offset, len), self.response_ns)?;
+                if let (Some(index), Some(in_flight), Some(range)) =
+                    (index, in_flight, self.range())
+                {
+                    in_flight.issued(range, index);
+                }
+            }
+        }
+        Ok(())
+    }
+}

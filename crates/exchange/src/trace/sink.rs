@@ -1,0 +1,129 @@
+//! Takes the operations of a format: chooses those of the selection, and counts everything else.
+
+use super::Selection;
+use iodyno_units::OpKind;
+use iodyno_workload::trace::TraceBuilder;
+use std::collections::BTreeMap;
+
+/// Names of left-out lines that are counted apart.
+const NAMES_MAX: usize = 32;
+/// Names of files or devices that are not chosen, which an error lists.
+const OTHERS_MAX: usize = 8;
+
+/// See the module.
+pub(super) struct Sink<'a> {
+    pub(super) chosen: &'a Selection,
+    pub(super) builder: TraceBuilder,
+    /// The time of the start of the file on the clock of its operations, ns.
+    pub(super) start_ns: u64,
+    /// The part of the operation before, which mostly is that of the next.
+    part: Option<(String, u16)>,
+    /// Whether there was an operation on a file or device that is not chosen, and then the first one on a chosen one,
+    /// which therefore begins elsewhere than in the whole trace.
+    others: (bool, bool),
+    pub(super) other_names: Vec<String>,
+    pub(super) left_out: BTreeMap<String, u64>,
+    pub(super) notes: Vec<String>,
+    name: String,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(chosen: &'a Selection, ops_max: usize) -> Self {
+        Self {
+            chosen,
+            builder: TraceBuilder::new(ops_max, chosen.align_bytes),
+            start_ns: 0,
+            part: None,
+            others: (false, false),
+            other_names: Vec::new(),
+            left_out: BTreeMap::new(),
+            notes: Vec::new(),
+            name: String::new(),
+        }
+    }
+
+    /// Whether no file, device or time is chosen.
+    pub(super) fn is_whole(&self) -> bool {
+        let Selection { only, from_ns, to_ns, .. } = self.chosen;
+        only.is_empty() && from_ns.is_none() && to_ns.is_none()
+    }
+
+    /// Whether chosen files or devices have other places than in the whole trace.
+    pub(super) fn has_moved(&self) -> bool {
+        self.others.1
+    }
+
+    /// Adds an operation at a time, ns. Its number, or None where it is not chosen.
+    pub(super) fn push(
+        &mut self,
+        part: &str,
+        at_ns: u64,
+        kind: (OpKind, bool),
+        place: (u64, u64),
+        response_ns: Option<u64>,
+    ) -> Result<Option<usize>, String> {
+        if !self.chosen.only.is_empty() && !self.chosen.only.iter().any(|name| name == part) {
+            self.others.0 = true;
+            if self.other_names.len() < OTHERS_MAX
+                && self.other_names.iter().all(|name| name != part)
+            {
+                self.other_names.push(part.to_owned());
+            }
+            self.leave_out("operations on other files or devices");
+            return Ok(None);
+        }
+        let number = match &self.part {
+            Some((name, number)) if name == part => *number,
+            _ => {
+                let parts = self.builder.parts();
+                let number = self.builder.part(part)?;
+                self.others.1 |= self.others.0 && self.builder.parts() > parts;
+                self.part = Some((part.to_owned(), number));
+                number
+            }
+        };
+        let is_at = |ns: &u64| at_ns >= self.start_ns.saturating_add(*ns);
+        if self.chosen.from_ns.is_some_and(|ns| !is_at(&ns))
+            || self.chosen.to_ns.as_ref().is_some_and(is_at)
+        {
+            // A file has its place whatever part of the time is chosen.
+            if kind.0 != OpKind::Flush {
+                self.builder.reach(number, place);
+            }
+            self.leave_out("operations at other times");
+            return Ok(None);
+        }
+        self.builder.push(number, at_ns, kind, place, response_ns).map(Some)
+    }
+
+    /// Adds a read or write on a part whose name has several pieces; one of no bytes is left out.
+    pub(super) fn push_named(
+        &mut self,
+        name: &[&str],
+        at_ns: u64,
+        kind: OpKind,
+        place: (u64, u64),
+        response_ns: Option<u64>,
+    ) -> Result<(), String> {
+        if place.1 == 0 {
+            self.leave_out(&format!("{} of no bytes", kind.name()));
+            return Ok(());
+        }
+        let mut whole = std::mem::take(&mut self.name);
+        whole.clear();
+        whole.extend(name.iter().copied());
+        let pushed = self.push(&whole, at_ns, (kind, false), place, response_ns);
+        self.name = whole;
+        pushed.map(drop)
+    }
+
+    /// Counts a line that is no operation.
+    pub(super) fn leave_out(&mut self, what: &str) {
+        if let Some(count) = self.left_out.get_mut(what) {
+            *count += 1;
+        } else {
+            let what = if self.left_out.len() < NAMES_MAX { what } else { "others" };
+            *self.left_out.entry(what.to_owned()).or_default() += 1;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The Storage Performance Council's trace files, such as Financial and `WebSearch` of the University of Massachusetts:
+//! ASU (application specific unit), address in blocks, size in bytes, `R` or `W`, seconds from the start, and fields that
+//! are not read. The format leaves the size of a block to the trace's description: here it is 512 bytes.
+//!
+//! Source: SPC Trace File Format Specification, revision 1.0.1, section 1.
+
+use super::fields::{Fields, is_seconds, is_whole};
+use super::rwbs::SECTOR_BYTES;
+use super::{Lines, Sink};
+use iodyno_units::OpKind;
+
+pub(super) fn is_row(line: &str) -> bool {
+    let mut fields = line.split(',').map(str::trim);
+    let tests: [fn(&str) -> bool; 5] =
+        [is_whole, is_whole, is_whole, |text| kind(text).is_some(), is_seconds];
+    tests.iter().all(|test| fields.next().is_some_and(test))
+}
+
+fn kind(text: &str) -> Option<OpKind> {
+    match text {
+        "R" | "r" => Some(OpKind::Read),
+        "W" | "w" => Some(OpKind::Write),
+        _ => None,
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Spc;
+
+impl Lines for Spc {
+    fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String> {
+        let mut fields = Fields::of(text);
+        let unit = fields.whole("unit (ASU)")?.to_string();
+        let offset = fields.multiple("address", SECTOR_BYTES)?;
+        let size = fields.whole("size")?;
+        let what = fields.next("operation")?;
+        let kind = kind(what).ok_or("column 4: the operation is R or W")?;
+        let at_ns = fields.seconds("time")?;
+        to.push_named(&["asu.", &unit], at_ns, kind, (offset, size), None)
+    }
+
+    fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
+        to.notes.push(
+            "addresses are taken as blocks of 512 bytes, which the format leaves to the trace's description"
+                .to_owned(),
+        );
+        Ok(())
+    }
+}

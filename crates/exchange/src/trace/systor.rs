@@ -1,0 +1,57 @@
+//! The traces of SYSTOR '17 (virtual desktops of Fujitsu): time in seconds since 1970, response time in seconds, `R`, `W`
+//! or nothing, LUN, offset and size in bytes. Without a type there was no response: such rows are left out.
+//!
+//! Source: README.txt of trace set 4928 of SNIA's IOTTA repository, "I/O trace file format".
+
+use super::fields::{self, Clock, Fields, is_seconds, is_whole};
+use super::{Lines, Sink};
+use iodyno_units::OpKind;
+
+pub(super) fn is_head(line: &str) -> bool {
+    fields::is_head(line, "timestamp,response,iotype,lun,offset,size")
+}
+
+pub(super) fn is_row(line: &str) -> bool {
+    let is_response = |text: &str| text.is_empty() || is_seconds(text);
+    let is_kind = |text: &str| matches!(text, "R" | "W" | "");
+    fields::is_row(line, [is_seconds, is_response, is_kind, is_whole, is_whole, is_whole])
+}
+
+#[derive(Default)]
+pub(super) struct Systor {
+    clock: Clock,
+}
+
+impl Lines for Systor {
+    fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String> {
+        let mut fields = Fields::of(text);
+        let ns = fields.seconds("time")?;
+        // Without a type the response time means nothing, and may be missing.
+        let has_response = text.split(',').nth(1).is_some_and(|field| !field.trim().is_empty());
+        let response_ns = if has_response {
+            Some(fields.seconds("response time")?)
+        } else {
+            fields.next("response time")?;
+            None
+        };
+        let what = fields.next("type")?;
+        let lun = fields.whole("LUN")?.to_string();
+        let offset = fields.whole("offset")?;
+        let size = fields.whole("size")?;
+        fields.end()?;
+        let kind = match what {
+            "R" => OpKind::Read,
+            "W" => OpKind::Write,
+            "" => {
+                to.leave_out("rows without a type, to which there was no response");
+                return Ok(());
+            }
+            _ => {
+                to.leave_out(&format!("rows of the unknown type `{what}`"));
+                return Ok(());
+            }
+        };
+        let at_ns = self.clock.at(ns, to)?;
+        to.push_named(&["lun.", &lun], at_ns, kind, (offset, size), response_ns)
+    }
+}

@@ -1,0 +1,54 @@
+//! Tencent's block traces of 2018 (CBS): time in seconds since 1970, offset and size in sectors of 512 bytes, 0 for a read
+//! or 1 for a write, volume.
+//!
+//! Source: README.txt of trace set 27917 of SNIA's IOTTA repository, "I/O trace file format".
+
+use super::fields::{self, Clock, Fields, is_whole};
+use super::rwbs::SECTOR_BYTES;
+use super::{Lines, Sink};
+use iodyno_units::OpKind;
+
+/// The least time of a row that is recognised, in seconds: of the year 2001.
+const SECONDS_MIN: u64 = 1_000_000_000;
+
+pub(super) fn is_head(line: &str) -> bool {
+    fields::is_head(line, "timestamp,offset,size,iotype,volumeid")
+}
+
+pub(super) fn is_row(line: &str) -> bool {
+    let is_time = |text: &str| text.parse::<u64>().is_ok_and(|seconds| seconds >= SECONDS_MIN);
+    let is_kind = |text: &str| matches!(text, "0" | "1");
+    fields::is_row(line, [is_time, is_whole, is_whole, is_kind, is_whole])
+}
+
+#[derive(Default)]
+pub(super) struct Tencent {
+    clock: Clock,
+}
+
+impl Lines for Tencent {
+    fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String> {
+        let mut fields = Fields::of(text);
+        let ns = fields.multiple("time", 1_000_000_000)?;
+        let offset = fields.multiple("offset", SECTOR_BYTES)?;
+        let size = fields.multiple("size", SECTOR_BYTES)?;
+        let what = fields.next("type")?;
+        let volume = fields.whole("volume")?.to_string();
+        fields.end()?;
+        let kind = match what {
+            "0" => OpKind::Read,
+            "1" => OpKind::Write,
+            _ => {
+                to.leave_out(&format!("rows of the unknown type `{what}`"));
+                return Ok(());
+            }
+        };
+        let at_ns = self.clock.at(ns, to)?;
+        to.push_named(&["volume.", &volume], at_ns, kind, (offset, size), None)
+    }
+
+    fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
+        to.notes.push(super::WHOLE_SECONDS.to_owned());
+        Ok(())
+    }
+}

@@ -1,0 +1,427 @@
+//! Formats of traces of other tools and of published collections: what each column means, which completion belongs to which
+//! operation, what is chosen, and what is refused by name.
+
+mod trace_samples;
+
+use iodyno_exchange::trace::{BlockAction, Format, Selection, TraceFile, read};
+use iodyno_units::OpKind::{Flush, Read, Trim, Write};
+use trace_samples::{
+    ALIBABA, BIOSNOOP, BIOSNOOP_QUEUED, CLOUDPHYSICS, FTRACE, MSR, PERF, SPC, SYSTOR, TENCENT,
+    VSCSI, file, reading, refusal, rows, vscsi,
+};
+
+const MIB: u64 = 1 << 20;
+
+fn issued(text: &str) -> TraceFile {
+    let chosen = Selection { action: BlockAction::Issue, ..Selection::default() };
+    reading(text, &chosen).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn only(text: &str, name: &str) -> TraceFile {
+    let chosen = Selection { only: vec![name.to_owned()], ..Selection::default() };
+    reading(text, &chosen).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn responses(file: &TraceFile) -> Vec<Option<u64>> {
+    rows(file).into_iter().map(|row| row.4).collect()
+}
+
+/// Lines of blkparse for one device: times in µs, the action, and what follows.
+fn blk(events: &[(u64, &str, &str)]) -> String {
+    let line = |(us, action, rest): &(u64, &str, &str)| {
+        let (s, us) = (us / 1_000_000, us % 1_000_000);
+        format!("  8,0 1 1 {s}.{us:06}000 100 {action} {rest}\n")
+    };
+    events.iter().map(line).collect()
+}
+
+/// A completion belongs to the latest operation of its device, start, length and kind.
+#[test]
+fn a_completion_belongs_to_its_own_operation() {
+    const US: u64 = 1000;
+    type Case<'a> = (&'a [(u64, &'a str, &'a str)], &'a [Option<u64>], &'a str);
+    let cases: [Case<'_>; 12] = [
+        // Another kind, another length, another start.
+        (
+            &[(0, "D", "W 100 + 16 [a]"), (90, "C", "R 100 + 16 [0]")],
+            &[None],
+            "1 completion belongs",
+        ),
+        (
+            &[(0, "D", "W 100 + 16 [a]"), (90, "C", "W 100 + 24 [0]")],
+            &[None],
+            "1 completion belongs",
+        ),
+        (
+            &[(0, "D", "W 100 + 16 [a]"), (90, "C", "W 108 + 8 [0]")],
+            &[None],
+            "1 completion belongs",
+        ),
+        // Flags of a kind do not matter.
+        (&[(0, "D", "WS 100 + 16 [a]"), (90, "C", "WSM 100 + 16 [0]")], &[Some(90 * US)], ""),
+        // Repeated: the first one's completion was lost.
+        (
+            &[(0, "D", "R 100 + 8 [a]"), (50, "D", "R 100 + 8 [a]"), (90, "C", "R 100 + 8 [0]")],
+            &[None, Some(40 * US)],
+            "",
+        ),
+        // A part, and then all of it.
+        (&[(0, "D", "W 100 + 16 [a]"), (90, "C", "W 100 + 8 [0]")], &[None], ""),
+        (
+            &[(0, "D", "W 100 + 16 [a]"), (90, "C", "W 100 + 8 [0]"), (95, "C", "W 108 + 8 [0]")],
+            &[Some(95 * US)],
+            "",
+        ),
+        // Failed, with a number of 16 bits or of more.
+        (
+            &[
+                (0, "D", "R 100 + 8 [a]"),
+                (90, "C", "R 100 + 8 [65531]"),
+                (95, "C", "R 100 + 8 [0]"),
+            ],
+            &[None],
+            "1 operation failed",
+        ),
+        (
+            &[
+                (0, "D", "R 100 + 8 [a]"),
+                (1, "D", "R 200 + 8 [a]"),
+                (90, "C", "R 100 + 8 [-5]"),
+                (91, "C", "R 200 + 8 [-5]"),
+            ],
+            &[None, None],
+            "2 operations failed",
+        ),
+        // Put back into the queue, and issued again: one operation, at its last issue.
+        (
+            &[
+                (0, "D", "R 8 + 8 [a]"),
+                (10, "D", "R 100 + 8 [a]"),
+                (20, "R", "R 100 + 8 [0]"),
+                (30, "D", "R 100 + 8 [a]"),
+                (90, "C", "R 100 + 8 [0]"),
+            ],
+            &[None, Some(60 * US)],
+            "",
+        ),
+        // What was issued before the trace began.
+        (&[(0, "C", "R 100 + 8 [0]"), (10, "D", "R 100 + 8 [a]")], &[None], "1 completion belongs"),
+        // A range may wait from several kinds.
+        (
+            &[
+                (0, "D", "R 100 + 8 [a]"),
+                (5, "D", "W 100 + 8 [a]"),
+                (20, "C", "R 100 + 8 [0]"),
+                (30, "C", "W 100 + 8 [0]"),
+            ],
+            &[Some(20 * US), Some(25 * US)],
+            "",
+        ),
+    ];
+    for (events, expected, note) in cases {
+        let text = blk(events);
+        let file = issued(&text);
+        assert_eq!(responses(&file), expected, "{text}");
+        let notes = file.notes.join("; ");
+        assert!(
+            if note.is_empty() { notes.is_empty() } else { notes.contains(note) },
+            "{text}{notes}"
+        );
+        // The same events of the kernel.
+        let words = |rest: &str| rest.replacen(' ', " () ", 1);
+        let kernel = |(us, action, rest): &(u64, &str, &str)| {
+            let (name, rest) = match *action {
+                "D" => ("block_rq_issue", rest.replacen(' ', " 4096 () ", 1)),
+                "C" => ("block_rq_complete", words(rest)),
+                _ => ("block_rq_requeue", words(rest)),
+            };
+            format!("a-1 [001] ..... 0.{us:06}: {name}: 8,0 {rest}\n")
+        };
+        let text: String = events.iter().map(kernel).collect();
+        let text = text.replace("65531", "-5");
+        assert_eq!(responses(&issued(&text)), expected, "{text}");
+    }
+}
+
+/// Queued operations are completed by the request into which they were merged, if they fill it; devices are apart.
+#[test]
+fn a_merged_request_completes_its_parts() {
+    let queue = [(0, "Q", "W 100 + 8 [a]"), (5, "Q", "W 108 + 16 [a]"), (6, "Q", "W 200 + 8 [a]")];
+    let with = |more: &[(u64, &str, &str)]| file(&blk(&[&queue[..], more].concat()));
+    let merged = with(&[(90, "C", "W 100 + 24 [0]")]);
+    assert_eq!(responses(&merged), [Some(90_000), Some(85_000), None]);
+    // With a gap, or over the end of one, nothing is known.
+    let gap = with(&[(90, "C", "W 100 + 108 [0]"), (91, "C", "W 100 + 16 [0]")]);
+    assert_eq!(responses(&gap), [None, None, None]);
+    assert!(gap.notes[0].contains("2 completions belong"), "{:?}", gap.notes);
+    // A large one that was split.
+    let split =
+        [(0, "Q", "R 0 + 2560 [a]"), (50, "C", "R 0 + 1280 [0]"), (70, "C", "R 1280 + 1280 [0]")];
+    assert_eq!(responses(&file(&blk(&split))), [Some(70_000)]);
+    let other = blk(&[(0, "Q", "R 0 + 8 [a]"), (9, "C", "R 0 + 8 [0]")]).replacen(
+        "8,0 1 1 0.000009",
+        "8,1 1 1 0.000009",
+        1,
+    );
+    assert_eq!(responses(&file(&other)), [None]);
+}
+
+/// A trace begins with its first operation, whatever its clock says, unless the time before is asked for.
+#[test]
+fn time_before_the_first_operation_is_left_out() {
+    let text = "  8,0 1 1 675.000000000 10 D W 2048 + 8 [a]\n  8,0 1 2 675.000100000 0 C W 2048 + 8 [0]\n  8,0 1 3 675.001000000 10 D W 4096 + 8 [a]\n";
+    let chosen = Selection { action: BlockAction::Issue, ..Selection::default() };
+    let cut = reading(text, &chosen).unwrap();
+    let times = |file: &TraceFile| rows(file).iter().map(|row| row.0).collect::<Vec<_>>();
+    assert_eq!(times(&cut), [0, 1_000_000]);
+    assert_eq!(cut.trace.summary().span_ns, 1_000_000);
+    assert!(cut.notes[0].contains("11.2 min") || cut.notes[0].contains("675 s"), "{:?}", cut.notes);
+    let asked = Selection { from_ns: Some(0), ..chosen.clone() };
+    assert_eq!(times(&reading(text, &asked).unwrap()), [675_000_000_000, 675_001_000_000]);
+    // A part of the time has the time from its start on; a part of the files has not.
+    let part = Selection { from_ns: Some(674_000_000_000), ..chosen };
+    assert_eq!(times(&reading(text, &part).unwrap()), [1_000_000_000, 1_001_000_000]);
+    let iolog =
+        "fio version 3 iolog\n5000000 a read 0 512\n9000000 b read 0 512\n9000010 b read 512 512\n";
+    assert_eq!(times(&file(iolog)), [0, 4_000_000_000, 4_000_010_000]);
+    assert_eq!(times(&only(iolog, "b")), [0, 10_000]);
+    let waits = "fio version 2 iolog\na wait 5000 0\na read 0 512\na wait 5001 0\na read 0 512\n";
+    assert_eq!(times(&file(waits)), [0, 1_000_000]);
+    for text in [ALIBABA, TENCENT, SYSTOR, CLOUDPHYSICS, SPC, BIOSNOOP, FTRACE, MSR] {
+        let chosen = Selection { only: Vec::new(), ..Selection::default() };
+        assert_eq!(times(&reading(text, &chosen).unwrap())[0], 0, "{text}");
+    }
+}
+
+#[test]
+fn events_of_the_kernel() {
+    let ftrace = file(FTRACE);
+    let expected = [
+        (0, Write, 2048 * 512, 4096, Some(100_000)),
+        // It failed.
+        (10_000, Read, 64 * 512, 8192, None),
+        (499_990_000, Flush, 0, 0, None),
+        (500_000_000, Trim, 4096 * 512, 1 << 20, None),
+    ];
+    assert_eq!((ftrace.format, rows(&ftrace)), (Format::Events, expected.to_vec()));
+    let notes = ftrace.notes.join("; ");
+    for says in ["the events `block_rq_issue`", "events were lost", "1 operation failed"] {
+        assert!(notes.contains(says), "{notes}");
+    }
+    let left_out: Vec<_> = ftrace.left_out.iter().map(|l| (l.0.as_str(), l.1)).collect();
+    assert!(left_out.contains(&("events `block_getrq`", 1)), "{left_out:?}");
+    // Queued operations where they come first; the request that completes both, and a device without requests.
+    let queued = [
+        (0, Write, 2048 * 512, 4096, Some(100_000)),
+        (655, Write, 2056 * 512, 4096, Some(99_345)),
+        (187_655, Read, 4096, 4096, Some(100_000)),
+    ];
+    assert_eq!(rows(&file(PERF)), queued);
+    assert_eq!(rows(&issued(PERF)), [(0, Write, 2048 * 512, 8192, Some(98_345))]);
+    let mixed = PERF.replacen(
+        "block_bio_queue: 253,0 WS 2048 + 8",
+        "block_rq_issue: 253,0 WS 4096 () 2048 + 8",
+        1,
+    );
+    assert!(
+        file(&mixed).notes[1].contains("2 events `block_bio_queue` are left out"),
+        "{:?}",
+        file(&mixed).notes
+    );
+    // What stands before the time differs.
+    for before in ["fio-1 [001]", "fio-1 (  1) [001] d..2.", "a b: c 12/12 [001]", ""] {
+        let line = format!("{before} 7.000001: block_rq_issue: 8,0 R 512 () 8 + 1 [x]\n");
+        assert_eq!(rows(&file(&line)), [(0, Read, 4096, 512, None)], "{line}");
+    }
+    for (line, why) in [
+        ("1.5: block_rq_issue: 8,0 R 512 ()\n", "has a sector + a number"),
+        ("1.5: block_rq_issue: sda R 512 () 8 + 1\n", "`sda` is no device"),
+        ("1.5: block_rq_issue: 8,0 R 512 () x + 1\n", "line 2: the sector is no whole number"),
+        ("12345: block_rq_issue: 8,0 R 512 () 8 + 1\n", "its time in seconds"),
+    ] {
+        let error = refusal(&format!("# tracer: nop\n{line}"));
+        assert!(error.contains(why), "{error}");
+    }
+    let two = FTRACE.replacen("8,0 R 8192", "8,16 R 8192", 1);
+    assert!(refusal(&two).contains("--only 8,0"), "{}", refusal(&two));
+    assert_eq!(rows(&only(&two, "8,16")).len(), 1);
+}
+
+#[test]
+fn text_of_biosnoop() {
+    let snoop = file(BIOSNOOP);
+    let second = 13_092_568_u64.div_ceil(2048) * MIB;
+    let expected = [
+        (0, Write, 13_092_560 * 512, 4096, Some(740_000)),
+        (418_000, Read, 13_092_432 * 512, 8192, Some(500_000)),
+        (1_022_066_000, Write, second + 4096, 4096, Some(1_020_000)),
+    ];
+    assert_eq!((snoop.format, rows(&snoop)), (Format::Biosnoop, expected.to_vec()));
+    assert_eq!(rows(&only(BIOSNOOP, "nvme0n1")), [(0, Write, 4096, 4096, Some(1_020_000))]);
+    // With the time in the queue, where it is known.
+    let queued = [(0, Write, 2048 * 512, 4096, Some(110_000)), (1_910_000, Flush, 0, 0, None)];
+    assert_eq!(rows(&file(BIOSNOOP_QUEUED)), queued);
+    let to_driver = [(0, Write, 2048 * 512, 4096, Some(100_000)), (1_900_000, Flush, 0, 0, None)];
+    assert_eq!(rows(&issued(BIOSNOOP_QUEUED)), to_driver);
+    let chosen = Selection { format: Some(Format::Biosnoop), ..Selection::default() };
+    let headless = BIOSNOOP.split_once('\n').unwrap().1;
+    assert_eq!(rows(&reading(headless, &chosen).unwrap()), expected);
+    for (change, why) in [
+        (("8192", "x"), "line 3: the number of bytes is no whole number"),
+        (("8192", "100"), "line 3: column BYTES"),
+        (("0.50", "y"), "line 3: column LAT(ms): `y`"),
+        (("0.000178 ", "1:2 "), "line 3: column TIME(s)"),
+        (("0.50", "9999999999"), "longer than an hour"),
+        (("TIME(s)", "TIMESTAMP"), "without -t"),
+    ] {
+        let error = refusal(&BIOSNOOP.replacen(change.0, change.1, 1));
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn published_collections() {
+    let systor = file(SYSTOR);
+    let second = (899_056_122_368 + 131_072_u64).next_multiple_of(MIB);
+    let expected = [
+        (0, Read, 899_056_122_368, 131_072, Some(806_000)),
+        (1_000_000_500, Write, second + 4096, 8192, Some(500_000_000)),
+    ];
+    assert_eq!((systor.format, rows(&systor)), (Format::Systor, expected.to_vec()));
+    assert!(systor.left_out[0].0.contains("no response"), "{:?}", systor.left_out);
+    assert_eq!(rows(&only(SYSTOR, "lun.1")), [(0, Write, 4096, 8192, Some(500_000_000))]);
+
+    let alibaba = file(ALIBABA);
+    let second = (126_703_661_056 + 4096_u64).next_multiple_of(MIB);
+    let expected = [
+        (0, Read, 126_703_661_056, 4096, None),
+        (380_000, Write, second + 19_496_058_880, 77_824, None),
+        (580_000, Read, 126_703_644_672, 4096, None),
+    ];
+    assert_eq!((alibaba.format, rows(&alibaba)), (Format::Alibaba, expected.to_vec()));
+    assert_eq!(rows(&only(ALIBABA, "device.1")), [(0, Write, 19_496_058_880, 77_824, None)]);
+
+    let tencent = file(TENCENT);
+    let second = (42_932_761_u64 * 512).next_multiple_of(MIB);
+    let expected = [
+        (0, Read, 42_932_745 * 512, 4096, None),
+        (1_000_000_000, Write, second + 51_200, 8192, None),
+        (1_000_000_000, Write, 42_932_753 * 512, 4096, None),
+    ];
+    assert_eq!((tencent.format, rows(&tencent)), (Format::Tencent, expected.to_vec()));
+    assert!(tencent.notes[0].contains("whole seconds"));
+    assert_eq!(rows(&only(TENCENT, "volume.1064")), [(0, Write, 51_200, 8192, None)]);
+
+    let spc = file(SPC);
+    let second = (20_941_281_u64 * 512).next_multiple_of(MIB);
+    let expected = [
+        (0, Write, 20_941_264 * 512, 8192, None),
+        (948_294_000, Read, second + 3072 * 512, 4096, None),
+        (1_002_335_000, Write, 20_941_280 * 512, 512, None),
+    ];
+    assert_eq!((spc.format, rows(&spc)), (Format::Spc, expected.to_vec()));
+    assert_eq!(spc.trace.summary().parts[1].name, "asu.1");
+
+    let cloud = file(CLOUDPHYSICS);
+    let expected = [(0, Write, 42_932_745 * 512, 512, None), (0, Read, 4096, 4096, None)];
+    assert_eq!((cloud.format, rows(&cloud)), (Format::CloudPhysics, expected.to_vec()));
+    assert_eq!(cloud.left_out, [("SCSI commands 12h, which are no read or write".to_owned(), 1)]);
+}
+
+/// Binary records of CloudPhysics, of both versions; one that was cut off is left out.
+#[test]
+fn records_of_cloudphysics() {
+    for version in [1, 2] {
+        let bytes = vscsi(version, &VSCSI);
+        let reading = |bytes: &[u8]| read(bytes, "it", &Selection::default(), 99);
+        let binary = reading(&bytes).unwrap();
+        let known = |us: u64| (version == 2).then_some(us * 1000);
+        let expected = [
+            (0, Write, 42_932_745 * 512, 512, known(90)),
+            (10_000, Read, 4096, 4096, known(70)),
+            (510_000, Flush, 0, 0, known(5)),
+        ];
+        assert_eq!((binary.format, rows(&binary)), (Format::CloudPhysics, expected.to_vec()));
+        let cut = reading(&bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!(rows(&cut), expected[..2]);
+        assert!(cut.notes[0].contains("record 3, the last"), "{:?}", cut.notes);
+        let mut damaged = vscsi(version, &[VSCSI[0], VSCSI[1], (1, 0x28, u64::MAX, 512, 0)]);
+        let error = reading(&damaged).unwrap_err().to_string();
+        assert!(error.contains("record 3: the address is too large"), "{error}");
+        let at = damaged.len() - if version == 2 { 37 } else { 17 };
+        damaged[at] = 7;
+        let error = reading(&damaged).unwrap_err().to_string();
+        assert!(error.contains("record 3: it has another version"), "{error}");
+        assert!(reading(&bytes[..20]).is_err());
+    }
+}
+
+/// Rows with a wrong field are refused with line and column; a format that is asked for is not recognised.
+#[test]
+fn wrong_fields_are_named() {
+    for (text, change, why) in [
+        (ALIBABA, ("19496058880", "x"), "line 2: column 3: the offset is no whole number"),
+        (ALIBABA, (",1577808000000426", ""), "line 2: column 5: the time is missing"),
+        (ALIBABA, ("426\n", "426,1\n"), "line 2: column 6: there is a field too many"),
+        (TENCENT, (",16,1", ",-16,1"), "line 2: column 3: the size is no whole number"),
+        (TENCENT, ("100", "18446744073709551615"), "line 2: column 2: the offset is too large"),
+        (
+            SYSTOR,
+            ("0.5,W", "5e-1,W"),
+            "line 4: column 2: the response time is no number of seconds",
+        ),
+        (SYSTOR, ("1456135201.01", "1456135201.-1"), "line 4: column 1: the time"),
+        (SPC, ("4096,r", "4096,x"), "line 2: column 4: the operation is R or W"),
+        (SPC, ("1.5,x", "-1.5,x"), "line 2: column 5: the time"),
+        (CLOUDPHYSICS, (",28,", ",zz,"), "line 3: column 3: the operation is a SCSI code"),
+        (MSR, ("1317441536", "y"), "line 2: column 5: the offset is no whole number"),
+    ] {
+        let error = refusal(&text.replacen(change.0, change.1, 1));
+        assert!(error.contains(why), "{error}");
+    }
+    // Values that no row has say which format it is; without --format the first row does not.
+    let odd = "7,R,0,4096,5\n0,W,512,512,5\n";
+    assert_eq!(file(odd).format, Format::Alibaba);
+    let early = "1000,8,8,0,1\n1001,16,8,1,1\n";
+    assert!(refusal(early).contains("no trace that is known"));
+    let chosen = |format| Selection { format: Some(format), ..Selection::default() };
+    let read = reading(early, &chosen(Format::Tencent)).unwrap();
+    assert_eq!(rows(&read).iter().map(|row| row.0).collect::<Vec<_>>(), [0, 1_000_000_000]);
+    let error = reading(early, &chosen(Format::Spc)).unwrap_err().to_string();
+    assert!(error.contains("line 1: column 4: the operation is R or W"), "{error}");
+    for format in [Format::IologV3, Format::Own, Format::Served] {
+        let error = reading(early, &chosen(format)).unwrap_err().to_string();
+        assert!(error.contains("not the first line of the format"), "{error}");
+    }
+    // A row of SPC with optional fields is not one of MSR.
+    assert_eq!(file("0,8,512,R,0,1,2\n1,8,512,W,1,1,2\n").format, Format::Spc);
+    // Parts that are not chosen are listed.
+    let none = Selection { only: vec!["2".to_owned()], ..Selection::default() };
+    let error = reading(ALIBABA, &none).unwrap_err().to_string();
+    assert!(error.contains("device.0, device.1"), "{error}");
+}
+
+/// What can't be replayed as it is has a name and a remedy.
+#[test]
+fn files_without_operations_are_refused_by_name() {
+    let binary =
+        |bytes: &[u8]| read(bytes, "it", &Selection::default(), 9).unwrap_err().to_string();
+    for (bytes, says) in [
+        (&b"\x1f\x8b\x08\x00"[..], "zcat"),
+        (b"\x28\xb5\x2f\xfd\x04", "zstdcat"),
+        (b"PERFILE2\x68", "perf script"),
+        (b"\x17\x08\x44tracing6", "trace-cmd report"),
+        (b"\x07tae\x01\x00", "blkparse -i"),
+        (b"eat\x07\x01\x00", "blkparse -i"),
+    ] {
+        assert!(binary(bytes).contains(says), "{}", binary(bytes));
+    }
+    for text in [
+        "Attaching 4 probes...\nTIME(ms)     COMM             PID    LAT(ms)\n611          bash             4179        10\n",
+        "TIME(ms)     DISK ID        COMM             PID    LAT(ms)\n",
+        "Attached 4 probes\n",
+    ] {
+        let error = refusal(text);
+        assert!(error.contains("bpftrace") && error.contains("bcc's biosnoop"), "{error}");
+    }
+}
