@@ -86,8 +86,8 @@ fn matches(entry: &Record, row: &Wanted) -> bool {
         && number("devices", key.devices)
 }
 
-/// A setting of the study that a printed figure may have chosen.
-const OVER_TIME: &str = "panels.over_time";
+/// Settings of the study that a printed figure may have chosen: the length of a run, and the size of its data.
+const SETTINGS: [&str; 2] = ["panels.over_time", "workloads.within"];
 
 /// The parameters that an entry names; each is one of a device or server of the study.
 fn checked_by(file: &File, entry: &Record, parameters: &[Owned]) -> Result<Vec<String>, Problem> {
@@ -98,8 +98,7 @@ fn checked_by(file: &File, entry: &Record, parameters: &[Owned]) -> Result<Vec<S
     }
     let known = |item: &Entry| {
         let name = item.text().unwrap_or_default();
-        // For how long a run is shown is the study's own choice.
-        let mut all = parameters.iter().map(|owned| owned.parameter.key).chain([OVER_TIME]);
+        let mut all = parameters.iter().map(|owned| owned.parameter.key).chain(SETTINGS);
         if all.clone().any(|key| key == name) {
             return Ok(name.to_owned());
         }

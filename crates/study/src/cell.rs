@@ -85,9 +85,9 @@ pub struct Taken {
     pub mean_ns: f64,
     /// The latencies of all operations together, of equal weight.
     pub latency: Latency,
-    /// Relative standard error of the rate.
+    /// Relative standard error of the rate; infinite where it is not known.
     pub iops_error: f64,
-    /// Relative standard error of the mean latency.
+    /// The same of the mean latency.
     pub mean_error: f64,
     /// Bytes a second that were read, and that were written.
     pub kinds_bytes_per_s: (f64, f64),

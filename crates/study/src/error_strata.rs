@@ -2,7 +2,6 @@
 //! figures and of repetitions of one device.
 
 use crate::provenance::Provenance;
-use crate::published::Relation;
 use crate::row::{Nearer, Row};
 use crate::study::Study;
 use crate::wanted::Wanted;
@@ -87,10 +86,8 @@ fn stratum(
     rows: &[(&Wanted, &Row)],
 ) -> Stratum {
     let scored: Vec<_> = rows.iter().filter(|(_, row)| !row.flagged).collect();
-    let two_sided = |wanted: &Wanted| {
-        let relation = wanted.printed.map(|i| study.printed[i].relation);
-        matches!(relation, Some(Relation::Equal | Relation::About))
-    };
+    let two_sided =
+        |wanted: &Wanted| wanted.printed.is_some_and(|i| !study.printed[i].is_one_sided());
     let plain = scored.iter().filter(|(wanted, _)| two_sided(wanted));
     let outside = || scored.iter().filter_map(|(_, row)| row.score.map(|s| s.outside));
     let nulls = || scored.iter().filter_map(|(_, row)| row.null.and_then(|null| null.score));

@@ -1,7 +1,8 @@
 //! A study as one JSON document, by the schema in `docs/schema/study-v1.schema.json`: within a
-//! version keys are added and never changed or removed. `null` is "not printed", "not known" or "not
+//! version keys are added and never changed or removed. `null` is "no figure at hand", "not known" or "not
 //! supported by the samples"; it is never 0.
 
+use crate::conclusion::Finding;
 use crate::error_strata::{Spread, Stratum};
 use crate::outcome::{Outcome, TimeLine};
 use crate::row::{Nearer, Row};
@@ -30,6 +31,7 @@ pub fn document(outcome: &Outcome<'_>) -> Value {
             "note": bench.note,
         })).collect::<Vec<_>>(),
         "parameters": parameters(outcome),
+        "conclusions": outcome.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
         "rows": rows.map(|(wanted, row)| self::row(outcome, wanted, row)).collect::<Vec<_>>(),
         "strata": outcome.strata.iter().map(stratum).collect::<Vec<_>>(),
         "curves": series(study).iter().filter_map(|s| curve(outcome, s)).collect::<Vec<_>>(),
@@ -73,6 +75,14 @@ fn parameters(outcome: &Outcome<'_>) -> Value {
         "printed_figures": study.printed.len(),
         "flagged_figures": flagged,
         "list": list,
+    })
+}
+
+fn conclusion(finding: &Finding<'_>) -> Value {
+    json!({
+        "says": finding.conclusion.says,
+        "verdict": finding.verdict.key(),
+        "evidence": finding.evidence,
     })
 }
 

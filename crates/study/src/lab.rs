@@ -327,7 +327,13 @@ impl Lab<'_> {
         if job.key.over_ns.is_some() {
             let intervals = cells.iter().map(|cell| cell.series.len()).max().unwrap_or(0);
             let whole = Taken::over(cells, 0..intervals, modelled.completions);
-            return Ok(Taken { over_time: Some(OverTime::of(cells, job.interval_ns)), ..whole });
+            let over_time = Some(OverTime::of(cells, job.interval_ns));
+            if job.key.ramp_ns.is_some() {
+                return Ok(Taken { over_time, ..whole });
+            }
+            // A course from its start on is no sample of a steady state.
+            let (iops_error, mean_error) = (f64::INFINITY, f64::INFINITY);
+            return Ok(Taken { over_time, iops_error, mean_error, ..whole });
         }
         if !self.study.in_rounds {
             let settled = cells.iter().all(|cell| cell.ended == Ended::Settled);

@@ -13,6 +13,7 @@
 
 mod assign_provenance;
 mod cell;
+mod conclusion;
 pub mod demerit;
 mod error_strata;
 mod implausible;
@@ -37,6 +38,7 @@ mod unit;
 mod wanted;
 
 pub use cell::{CellFigure, CellKey, Rounds, Taken};
+pub use conclusion::{Conclusion, Finding, Verdict};
 pub use error_strata::{Spread, Stratum};
 pub use lab::{Options, Progress, StudyError, run};
 pub use metric::{AtOptimum, Metric, Optimum, Recipe};

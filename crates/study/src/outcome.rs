@@ -2,6 +2,7 @@
 //! the errors by strata. A pure function of the study and of its cells' results.
 
 use crate::cell::{CellKey, Rounds, Taken};
+use crate::conclusion::Finding;
 use crate::error_strata::{Stratum, strata};
 use crate::metric::{AtOptimum, Recipe};
 use crate::null::null;
@@ -23,6 +24,8 @@ pub struct Outcome<'a> {
     pub study: &'a Study,
     /// Every row, in the order of `study.rows`.
     pub rows: Vec<Row>,
+    /// The paper's conclusions, tested on our figures.
+    pub conclusions: Vec<Finding<'a>>,
     /// Errors by strata.
     pub strata: Vec<Stratum>,
     /// The cells that are shown over time.
@@ -61,14 +64,19 @@ impl<'a> Outcome<'a> {
     /// When a cell that a row needs is not in `taken`.
     pub fn new(study: &'a Study, taken: &BTreeMap<CellKey, Taken>) -> Self {
         let rows: Vec<Row> = study.rows.iter().map(|wanted| row(study, wanted, taken)).collect();
+        let conclusions = study.conclusions.iter().map(|c| c.test(&study.rows, &rows)).collect();
         let strata = strata(study, &rows);
         let simulated = taken.values().map(|t| t.simulated).sum();
         let rounds = || taken.values().filter_map(|t| t.rounds);
         let shown = || taken.values().filter_map(|t| t.stationary);
-        let largest = |of: &dyn Fn(&Taken) -> f64| taken.values().map(of).fold(0.0, f64::max);
+        let is_sample = |t: &&Taken| t.over_time.is_none() || t.iops_error.is_finite();
+        let largest = |of: &dyn Fn(&Taken) -> f64| {
+            taken.values().filter(is_sample).map(of).fold(0.0, f64::max)
+        };
         Self {
             study,
             rows,
+            conclusions,
             strata,
             over_time: time_lines(study, taken),
             cells: taken.len(),

@@ -133,6 +133,11 @@ impl Figure {
         self.resolution.unwrap_or(self.half_digit)
     }
 
+    /// Whether it states a bound rather than a value.
+    pub const fn is_one_sided(&self) -> bool {
+        matches!(self.relation, Relation::AtLeast | Relation::AtMost)
+    }
+
     /// Whether the note declares the figure wrong, or the study gives a reason why it is not of the tested
     /// systems: it is shown, and neither fitted nor scored.
     pub fn is_flagged(&self) -> bool {

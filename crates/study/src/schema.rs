@@ -25,6 +25,7 @@ const STUDY: &[Key] = &[
     Key::required("panels", ValueType::Tables(PANEL)),
     Key::optional("members", ValueType::Tables(MEMBER)),
     Key::optional("claims", ValueType::Tables(CLAIM)),
+    Key::optional("conclusions", ValueType::Tables(CONCLUSION)),
     Key::optional("inputs", ValueType::Tables(INPUT)),
     Key::optional("basis", ValueType::Tables(BASIS)),
     Key::optional("flagged", ValueType::Tables(FLAG)),
@@ -143,6 +144,58 @@ const CLAIM: &[Key] = &[
     Key::optional("block", ValueType::Bytes),
     Key::optional("devices", NUMBER),
     text("of_metric"),
+];
+
+/// A conclusion of the paper: comparisons between rows, all of which hold if it does.
+const CONCLUSION: &[Key] = &[
+    text("says"),
+    Key::optional("tests", ValueType::Tables(COMPARISON)),
+    // The reason why the study can't test it, in place of `tests`.
+    Key::optional("untestable", ValueType::Text),
+];
+
+/// A comparison. Its keys are those of all its figures that have no such key of their own.
+const COMPARISON: &[Key] = &[
+    // Each of these is larger than the next.
+    Key::optional("descending", ValueType::Tables(OPERAND)),
+    // Each is at least this multiple of the next.
+    Key::optional("factor", ValueType::Number(1e-3, 1e6)),
+    // The largest of these is larger than the smallest by no more than `share`.
+    Key::optional("alike", ValueType::Tables(OPERAND)),
+    Key::optional("share", ValueType::Percent),
+    Key::optional("figure", ValueType::Text),
+    Key::optional("system", ValueType::Text),
+    Key::optional("workload", ValueType::Text),
+    Key::optional("block", ValueType::Bytes),
+    Key::optional("depth", NUMBER),
+    Key::optional("threads", NUMBER),
+    Key::optional("devices", NUMBER),
+    Key::optional("metric", ValueType::Text),
+    // Each figure is its ratio to the row that differs by these keys.
+    Key::optional("over", ValueType::Record(ROW)),
+];
+
+const OPERAND: &[Key] = &[
+    Key::optional("figure", ValueType::Text),
+    Key::optional("system", ValueType::Text),
+    Key::optional("workload", ValueType::Text),
+    Key::optional("block", ValueType::Bytes),
+    Key::optional("depth", NUMBER),
+    Key::optional("threads", NUMBER),
+    Key::optional("devices", NUMBER),
+    Key::optional("metric", ValueType::Text),
+    Key::optional("over", ValueType::Record(ROW)),
+];
+
+const ROW: &[Key] = &[
+    Key::optional("figure", ValueType::Text),
+    Key::optional("system", ValueType::Text),
+    Key::optional("workload", ValueType::Text),
+    Key::optional("block", ValueType::Bytes),
+    Key::optional("depth", NUMBER),
+    Key::optional("threads", NUMBER),
+    Key::optional("devices", NUMBER),
+    Key::optional("metric", ValueType::Text),
 ];
 
 const BASIS: &[Key] = &[

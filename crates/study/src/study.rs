@@ -2,6 +2,7 @@
 //! the file, the printed figures and all files that these name, and creates every row of the study.
 
 use crate::assign_provenance;
+use crate::conclusion::Conclusion;
 use crate::implausible;
 use crate::metric::Recipe;
 use crate::panel::{Panel, panel};
@@ -41,6 +42,8 @@ pub struct Study {
     pub printed: Vec<Figure>,
     /// Every row of the study, in the order of the panels; inputs at the end.
     pub rows: Vec<Wanted>,
+    /// The paper's conclusions, in the order of the file.
+    pub conclusions: Vec<Conclusion>,
     /// Every parameter of every device and server in it.
     pub parameters: Vec<Owned>,
 }
@@ -145,6 +148,8 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
     implausible::flag(&systems, &workloads, &mut printed);
     match_up(figures, &printed, &mut rows)?;
     assign_provenance::assign(file, raw, &parameters, &printed, &mut rows)?;
+    let conclusions = raw.records("conclusions").map(|raw| Conclusion::read(file, raw, &rows));
+    let conclusions = conclusions.collect::<Result<_, _>>()?;
     Ok(Study {
         name: file.name.clone(),
         title: raw.said("title").to_owned(),
@@ -156,6 +161,7 @@ pub(crate) fn study(file: &File, raw: &Record, figures: &File) -> Result<Study, 
         panels,
         printed,
         rows,
+        conclusions,
         parameters,
     })
 }

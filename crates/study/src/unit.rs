@@ -1,6 +1,8 @@
 //! The units of printed figures, with their conversion to the program's own: operations a second, bytes a
 //! second, nanoseconds, or a bare number.
 
+use iodyno_page::Quantity;
+
 /// The dimension of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
@@ -75,6 +77,16 @@ impl Unit {
                 Dimension::Time
             }
             Self::Ratio | Self::One => Dimension::Number,
+        }
+    }
+
+    /// The quantity of a value in the program's own unit of its dimension.
+    pub(crate) const fn quantity(self) -> Quantity {
+        match self.dimension() {
+            Dimension::Rate => Quantity::Iops,
+            Dimension::Throughput => Quantity::Throughput,
+            Dimension::Time => Quantity::LatencyNs,
+            Dimension::Number => Quantity::Ratio,
         }
     }
 

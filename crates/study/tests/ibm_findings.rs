@@ -32,7 +32,11 @@ fn simulated() -> Option<&'static Outcome<'static>> {
             |row| scales(&row.key),
             is_prose,
         ];
-        study.retain(|row| needed.iter().any(|is_needed| is_needed(row)));
+        let conclusions = study.conclusions.clone();
+        study.retain(|row| {
+            needed.iter().any(|is_needed| is_needed(row))
+                || conclusions.iter().any(|c| c.needs(row))
+        });
         let study: &Study = Box::leak(Box::new(study));
         let outcome =
             run(study, &Options::QUICK, &Ranks::alone(), &AtomicBool::new(false), &|_| {});
@@ -285,4 +289,26 @@ fn twice_the_previous_generation() {
             assert!(error.abs() <= 0.25, "{} {}: {printed}, ours {ours}", key.system, key.workload);
         }
     }
+}
+
+/// What the study says of the paper's conclusions.
+#[test]
+fn the_conclusions() {
+    let verdicts: Vec<&str> = simulated()
+        .unwrap()
+        .conclusions
+        .iter()
+        .map(|found| {
+            println!(
+                "{:15} {}\n    {}",
+                found.verdict.name(),
+                found.conclusion.says,
+                found.evidence
+            );
+            found.verdict.name()
+        })
+        .collect();
+    // All that the study can test.
+    let expected = [["holds"; 12].as_slice(), &["can't be tested"; 2]].concat();
+    assert_eq!(verdicts, expected);
 }

@@ -12,7 +12,6 @@ use crate::outcome::Outcome;
 use crate::provenance::Provenance;
 use crate::row::Nearer;
 use crate::series::{Series as Line, series};
-use crate::unit::{Dimension, Unit};
 use iodyno_emulate::describe::Source;
 use iodyno_measure::Summary;
 use iodyno_page::document::{Headline, Verdict};
@@ -107,8 +106,13 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
         (Provenance::Derived, "derived"),
         (Provenance::Fitted, "fitted"),
     ] {
-        let errors: Vec<f64> =
-            scored(basis).filter_map(|(_, row)| Some(row.score?.error)).collect();
+        let errors: Vec<f64> = scored(basis)
+            .filter_map(|(wanted, row)| {
+                let is_one_sided = outcome.printed(wanted)?.is_one_sided();
+                let score = row.score?;
+                Some(if is_one_sided { score.outside } else { score.error })
+            })
+            .collect();
         if errors.is_empty() {
             continue;
         }
@@ -143,11 +147,13 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
             of: vec![format!("{} {} {}", key.system, key.workload, key.metric)],
         });
     }
-    let mut blocks = vec![
+    let mut blocks: Vec<Block> =
+        tables::conclusions(outcome).map(Block::Table).into_iter().collect();
+    blocks.extend([
         Block::Headlines(headlines),
         Block::Verdicts(verdicts),
         Block::Table(tables::strata(&outcome.strata)),
-    ];
+    ]);
     if !overlays.is_empty() {
         let names: Vec<&str> = overlays.iter().map(|o| o.name.as_str()).collect();
         blocks.push(Block::Text(format!(
@@ -172,16 +178,7 @@ fn sentences(outcome: &Outcome<'_>) -> Option<Section> {
 
 /// The quantity of a metric, whose values are in the program's own unit.
 const fn quantity(metric: Metric) -> Quantity {
-    quantity_of(metric.unit())
-}
-
-const fn quantity_of(unit: Unit) -> Quantity {
-    match unit.dimension() {
-        Dimension::Rate => Quantity::Iops,
-        Dimension::Throughput => Quantity::Throughput,
-        Dimension::Time => Quantity::LatencyNs,
-        Dimension::Number => Quantity::Ratio,
-    }
+    metric.unit().quantity()
 }
 
 /// The model's parameters, and the conditions of its run.

@@ -1,13 +1,39 @@
 //! The tables of a study: printed, ours and the difference, row by row; and the errors by strata.
 
 use super::figures::{capital, ours};
-use super::quantity_of;
+use crate::conclusion::{self, Finding, Verdict};
 use crate::error_strata::Stratum;
 use crate::outcome::Outcome;
 use crate::row::Nearer;
 use crate::series::{Axis as Along, Series as Line};
 use iodyno_page::{Cell as Field, Column, Quantity, Row, Table, Tone};
 use iodyno_units::human;
+
+/// The paper's conclusions with their verdicts; None where the study lists none.
+pub(super) fn conclusions(outcome: &Outcome<'_>) -> Option<Table> {
+    let tone = |verdict: Verdict| match verdict {
+        Verdict::Holds => Tone::Good,
+        Verdict::DoesNotHold => Tone::Warning,
+        Verdict::Untestable => Tone::Dim,
+    };
+    let row = |finding: &Finding<'_>| {
+        Row::from(vec![
+            Field::words(finding.conclusion.says.clone()),
+            Field::words(finding.verdict.name()).toned(tone(finding.verdict)),
+            Field::words(finding.evidence.clone()).toned(Tone::Dim),
+        ])
+    };
+    (!outcome.conclusions.is_empty()).then(|| Table {
+        caption: format!("The paper's conclusions: {}", conclusion::summary(&outcome.conclusions)),
+        columns: vec![
+            Column::words("conclusion"),
+            Column::words("in the model"),
+            Column::words("by our figures"),
+        ],
+        rows: outcome.conclusions.iter().map(row).collect(),
+        notes: Vec::new(),
+    })
+}
 
 /// Printed, ours and the difference, row by row.
 pub(super) fn table(outcome: &Outcome<'_>, lines: &[Line]) -> Table {
@@ -34,7 +60,7 @@ pub(super) fn table(outcome: &Outcome<'_>, lines: &[Line]) -> Table {
         caption: lines.first().map_or(String::new(), |l| capital(l.metric.title())),
         columns,
         rows,
-        notes: vec!["Differences are relative to the print; “outside” is the part beyond its rounding, or on the wrong side of ≥ and ≤. The null model is one device × n, members × n with write penalties and at most the link, one thread × n, time-sharing, or no change by think time.".to_owned()],
+        notes: vec!["Differences are relative to the print; “outside” is the part beyond its rounding; of ≥ and ≤, on the right side, beyond a tenth. The null model is one device × n, members × n with write penalties and at most the link, one thread × n, time-sharing, or no change by think time.".to_owned()],
     }
 }
 
@@ -71,7 +97,7 @@ pub(super) fn sentences(outcome: &Outcome<'_>, rows: &[usize]) -> Table {
 
 fn compared(outcome: &Outcome<'_>, index: usize) -> Vec<Field> {
     let (wanted, row) = (&outcome.study.rows[index], &outcome.rows[index]);
-    let quantity = quantity_of(wanted.unit);
+    let quantity = wanted.unit.quantity();
     let print = outcome.printed(wanted).map_or_else(Field::none, |figure| {
         let value = figure.value * figure.unit.scale();
         let relation = match figure.relation.symbol() {

@@ -3,6 +3,7 @@
 
 mod number;
 
+use crate::conclusion::{self, Verdict};
 use crate::error_strata::Stratum;
 use crate::metric::Recipe;
 use crate::null::NullModel;
@@ -95,6 +96,7 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
         paint(&clean(&study.source, style), Role::Dim, style),
         String::new(),
     ];
+    lines.extend(conclusions(outcome, style));
     let mut note = |label: &str, text: &str| {
         lines.extend(hanging(&pad(label, LABEL, false), LABEL, &clean(text, style), style));
     };
@@ -137,7 +139,7 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     };
     let legend = "behind our figures: i input (taken from the paper), f fitted (a parameter was chosen by it), \
          d derived from such; all others are predicted. Errors are relative to the print; the part \
-         outside is what lies beyond its rounding, or on the wrong side of `>=` and `<=`; the null \
+         outside is what lies beyond its rounding; of `>=` and `<=`, on the right side, beyond a tenth. The null \
          model's is in the line below. The null model is one device × n, one thread × n, time-sharing of pure reads and writes, or no \
          change by think time. ! marks figures that can't be right: not scored.";
     let is_data_sheet = |row: &Row| row.null.is_some_and(|null| null.model == NullModel::DataSheet);
@@ -149,6 +151,34 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     note("to read", &format!("{legend}{arrays}{alone}"));
     lines
 }
+
+/// The paper's conclusions, each with its verdict and our figures.
+fn conclusions(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
+    let found = &outcome.conclusions;
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let title = format!("The paper's conclusions: {}", conclusion::summary(found));
+    let mut lines = paragraph(&title, Role::Bold, style);
+    for finding in found {
+        let role = match finding.verdict {
+            Verdict::Holds => Role::Green,
+            Verdict::DoesNotHold => Role::Yellow,
+            Verdict::Untestable => Role::Dim,
+        };
+        let start = format!("  {}", pad(finding.verdict.name(), VERDICT, false));
+        let says = clean(&finding.conclusion.says, style);
+        lines.extend(hanging(&paint(&start, role, style), VERDICT + 2, &says, style));
+        let (indent, evidence) = (" ".repeat(VERDICT + 2), clean(&finding.evidence, style));
+        let evidence = hanging(&indent, VERDICT + 2, &evidence, style);
+        lines.extend(evidence.iter().map(|line| paint(line, Role::Dim, style)));
+    }
+    lines.push(String::new());
+    lines
+}
+
+/// Columns of a verdict.
+const VERDICT: usize = 17;
 
 /// The most systems that are listed one by one.
 const SYSTEMS_MAX: usize = 12;

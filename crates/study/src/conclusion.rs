@@ -1,0 +1,342 @@
+//! Conclusions of a paper as comparisons between rows of the study, and their test on our figures.
+//!
+//! A comparison whose figures are nearer to its limit than twice their standard error is not decided: the conclusion
+//! can't be tested.
+
+use crate::published::Key;
+use crate::row::Row;
+use crate::unit::Unit;
+use crate::wanted::Wanted;
+use core::fmt::Write as _;
+use core::ops::Range;
+use iodyno_catalog::{File, Problem, Record};
+use iodyno_units::human;
+
+/// Distance from a limit below which a comparison is not decided, in standard errors.
+const UNDECIDED_ERRORS: f64 = 2.0;
+
+/// A conclusion of the paper.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conclusion {
+    /// The conclusion, in a sentence.
+    pub says: String,
+    /// It holds if all of these do; without any it can't be tested.
+    comparisons: Vec<Comparison>,
+    /// The reason why it has no comparisons.
+    untestable: String,
+}
+
+/// A comparison between figures.
+#[derive(Clone, Debug, PartialEq)]
+struct Comparison {
+    figures: Vec<Operand>,
+    relation: Relation,
+    /// The common part of its figures' names.
+    of: String,
+}
+
+/// The relation of several figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Relation {
+    /// Each is more than this multiple of the next.
+    Descending(f64),
+    /// The largest is no more than this share above the smallest.
+    Alike(f64),
+}
+
+/// A row, or the ratio of two.
+#[derive(Clone, Debug, PartialEq)]
+struct Operand {
+    of: Key,
+    over: Option<Key>,
+    name: String,
+}
+
+/// The result of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// All of its comparisons hold.
+    Holds,
+    /// There are no figures, or they are too near to a limit.
+    Untestable,
+    /// One of them does not.
+    DoesNotHold,
+}
+
+impl Verdict {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Untestable => "can't be tested",
+            Self::DoesNotHold => "does not hold",
+        }
+    }
+
+    /// Its name in documents for programs.
+    pub(crate) const fn key(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Untestable => "untestable",
+            Self::DoesNotHold => "does_not_hold",
+        }
+    }
+}
+
+/// A conclusion that was tested.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding<'a> {
+    /// The conclusion.
+    pub conclusion: &'a Conclusion,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// Our figures, or the reason why it can't be tested.
+    pub evidence: String,
+}
+
+/// How many conclusions hold, in a phrase.
+pub(crate) fn summary(findings: &[Finding<'_>]) -> String {
+    let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
+    let verb = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    [
+        verb(count(Verdict::Holds), "holds", "hold"),
+        verb(count(Verdict::DoesNotHold), "does not hold", "do not hold"),
+        format!("{} can't be tested", count(Verdict::Untestable)),
+    ]
+    .join(", ")
+}
+
+impl Conclusion {
+    /// Reads a conclusion. Each of its figures must be exactly one row.
+    pub(crate) fn read(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Self, Problem> {
+        let comparisons = raw.records("tests").map(|raw| comparison(file, raw, rows));
+        let comparisons = comparisons.collect::<Result<Vec<_>, _>>()?;
+        if comparisons.is_empty() == raw.get("untestable").is_none() {
+            let message = "a conclusion has either `tests` or `untestable`";
+            return Err(Problem::at(file, raw.place("says"), message, None));
+        }
+        Ok(Self {
+            says: raw.said("says").to_owned(),
+            comparisons,
+            untestable: raw.text("untestable").unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Whether a row is one of its figures.
+    pub fn needs(&self, row: &Wanted) -> bool {
+        let mut operands = self.comparisons.iter().flat_map(|comparison| &comparison.figures);
+        operands.any(|figure| figure.of == row.key || figure.over.as_ref() == Some(&row.key))
+    }
+
+    /// Tests it on our figures; `rows` are the results of `wanted`.
+    pub(crate) fn test(&self, wanted: &[Wanted], rows: &[Row]) -> Finding<'_> {
+        let mut verdict = Verdict::Holds;
+        let mut evidence = Vec::new();
+        for comparison in &self.comparisons {
+            let (found, text) = comparison.test(wanted, rows);
+            verdict = verdict.max(found);
+            evidence.push(text);
+        }
+        if self.comparisons.is_empty() {
+            (verdict, evidence) = (Verdict::Untestable, vec![self.untestable.clone()]);
+        }
+        Finding { conclusion: self, verdict, evidence: evidence.join("; ") }
+    }
+}
+
+fn comparison(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Comparison, Problem> {
+    let (descending, alike) = (raw.records("descending"), raw.records("alike"));
+    let all: Vec<&Record> = descending.chain(alike).collect();
+    let is_alike = raw.get("alike").is_some();
+    let wrong = if is_alike == raw.get("descending").is_some() {
+        Some("a comparison has either `descending` or `alike`")
+    } else if raw.get("factor").is_some() && is_alike {
+        Some("`factor` belongs to `descending`; `alike` takes a `share`")
+    } else if raw.get("share").is_some() != is_alike {
+        Some("`alike` requires a `share`, and `descending` takes a `factor`")
+    } else if all.len() < 2 {
+        Some("a comparison is between two figures or more")
+    } else {
+        None
+    };
+    if let Some(message) = wrong {
+        let key = if raw.get("alike").is_some() { "alike" } else { "descending" };
+        return Err(Problem::at(file, raw.place(key), message, None));
+    }
+    let relation = if is_alike {
+        Relation::Alike(raw.real("share").unwrap_or_default())
+    } else {
+        Relation::Descending(raw.real("factor").unwrap_or(1.0))
+    };
+    let figures = all.into_iter().map(|own| operand(file, raw, own, rows));
+    let over = raw.get("over").and_then(|entry| entry.record());
+    let over = over.map(|over| format!(" over {}", name(&[over]))).unwrap_or_default();
+    let of = name(&[raw]) + &over;
+    Ok(Comparison { figures: figures.collect::<Result<_, _>>()?, relation, of })
+}
+
+fn operand(file: &File, all: &Record, own: &Record, rows: &[Wanted]) -> Result<Operand, Problem> {
+    let of = |asked: &[&Record], at: &Record| {
+        let found: Vec<&Key> =
+            rows.iter().map(|row| &row.key).filter(|key| is_meant(asked, key)).collect();
+        if let [one] = found.as_slice() {
+            return Ok((*one).clone());
+        }
+        let message = format!("{} rows of the study are meant by this, not one", found.len());
+        let help = "its keys, with those of its `tests`, are those of a row: figure, system, workload, block, \
+                    depth, threads, devices, metric";
+        Err(Problem::at(file, whole(at), message, Some(help.to_owned())))
+    };
+    let over_of = |record: &Record| record.get("over").and_then(|entry| entry.record().cloned());
+    let own_over = over_of(own);
+    let name = match &own_over {
+        Some(over) => format!("{} over {}", name(&[own]), name(&[over])),
+        None => name(&[own]),
+    };
+    let over = own_over.or_else(|| over_of(all));
+    let divisor = over.map(|over| of(&[&over, own, all], own)).transpose()?;
+    Ok(Operand { of: of(&[own, all], own)?, over: divisor, name })
+}
+
+/// The place of a whole table.
+fn whole(of: &Record) -> Range<usize> {
+    of.place("")
+}
+
+const TEXTS: [&str; 4] = ["figure", "system", "workload", "metric"];
+const NUMBERS: [&str; 4] = ["block", "depth", "threads", "devices"];
+
+/// Whether a row's key has all that is asked for; the first record that has a key decides.
+fn is_meant(asked: &[&Record], key: &Key) -> bool {
+    let texts = [&key.figure, &key.system, &key.workload, &key.metric];
+    let numbers = [key.block_bytes, key.queue_depth, key.threads, key.devices];
+    let text = |path: &str| asked.iter().find_map(|record| record.text(path));
+    let number = |path: &str| asked.iter().find_map(|record| record.whole(path));
+    TEXTS.iter().zip(texts).all(|(path, has)| text(path).is_none_or(|asked| asked == has))
+        && NUMBERS
+            .iter()
+            .zip(numbers)
+            .all(|(path, has)| number(path).is_none_or(|asked| has.map(u64::from) == Some(asked)))
+}
+
+/// The keys of a record, in words.
+fn name(of: &[&Record]) -> String {
+    let mut words = Vec::new();
+    for record in of {
+        words.extend(
+            ["system", "workload"]
+                .iter()
+                .filter_map(|path| record.text(path))
+                .map(ToOwned::to_owned),
+        );
+        words.extend(record.text("metric").map(|metric| metric.replace('_', " ")));
+        words.extend(record.whole("block").map(human::size));
+        let counted = |path: &str, one: &str| {
+            record.whole(path).map(|n| format!("{n} {one}{}", if n == 1 { "" } else { "s" }))
+        };
+        words.extend(record.whole("depth").map(|depth| format!("depth {depth}")));
+        words.extend(counted("threads", "thread"));
+        words.extend(counted("devices", "device"));
+    }
+    words.join(" ")
+}
+
+/// A figure of ours.
+struct Value {
+    /// In the program's own unit.
+    value: f64,
+    /// Relative; 0 where it is not known.
+    standard_error: f64,
+    unit: Unit,
+}
+
+impl Operand {
+    /// Our figure; None where it was not simulated or its samples do not support it.
+    fn value(&self, wanted: &[Wanted], rows: &[Row]) -> Option<Value> {
+        let find = |key: &Key| {
+            let (wanted, row) = wanted.iter().zip(rows).find(|(wanted, _)| wanted.key == *key)?;
+            let error = row.standard_error.filter(|error| error.is_finite()).unwrap_or(0.0);
+            let value = row.ours? * wanted.unit.scale();
+            Some(Value { value, standard_error: error, unit: wanted.unit })
+        };
+        let of = find(&self.of)?;
+        let Some(over) = &self.over else { return Some(of) };
+        let over = find(over)?;
+        (over.value > 0.0).then(|| Value {
+            value: of.value / over.value,
+            standard_error: of.standard_error.hypot(over.standard_error),
+            unit: Unit::Ratio,
+        })
+    }
+}
+
+impl Comparison {
+    fn test(&self, wanted: &[Wanted], rows: &[Row]) -> (Verdict, String) {
+        let values: Vec<Option<Value>> =
+            self.figures.iter().map(|figure| figure.value(wanted, rows)).collect();
+        let Some(values) = values.into_iter().collect::<Option<Vec<Value>>>() else {
+            return (
+                Verdict::Untestable,
+                format!("no figure at hand of {}", self.missing(wanted, rows)),
+            );
+        };
+        let (found, limit) = match self.relation {
+            Relation::Descending(factor) => {
+                let pairs = values.windows(2).map(|pair| decide(&pair[0], &pair[1], factor));
+                let limit =
+                    if factor == 1.0 { String::new() } else { format!(", at least {factor} ×") };
+                (pairs.max().unwrap_or(Verdict::Untestable), limit)
+            }
+            Relation::Alike(share) => {
+                let by = |a: &&Value, b: &&Value| a.value.total_cmp(&b.value);
+                let (low, high) = (values.iter().min_by(by), values.iter().max_by(by));
+                let found = low.zip(high).map_or(Verdict::Untestable, |(low, high)| {
+                    match decide(high, low, 1.0 + share) {
+                        Verdict::Holds => Verdict::DoesNotHold,
+                        Verdict::DoesNotHold => Verdict::Holds,
+                        Verdict::Untestable => Verdict::Untestable,
+                    }
+                });
+                (found, format!(", within {} %", human::three_digits(share * 100.0)))
+            }
+        };
+        let mut text = if self.of.is_empty() { String::new() } else { format!("{}: ", self.of) };
+        for (i, (figure, value)) in self.figures.iter().zip(&values).enumerate() {
+            let between = if i == 0 { "" } else { ", " };
+            let space = if figure.name.is_empty() { "" } else { " " };
+            let _ = write!(
+                text,
+                "{between}{}{space}{}",
+                figure.name,
+                value.unit.quantity().words(value.value)
+            );
+        }
+        text += &limit;
+        if found == Verdict::Untestable {
+            text += "; the difference is within the standard error";
+        }
+        (found, text)
+    }
+
+    /// The first figure without a value, in words.
+    fn missing(&self, wanted: &[Wanted], rows: &[Row]) -> String {
+        let missing = self.figures.iter().find(|figure| figure.value(wanted, rows).is_none());
+        missing.map_or(String::new(), |operand| {
+            let key = &operand.of;
+            format!("{} {} {} ({})", key.system, key.workload, key.metric, key.figure)
+        })
+    }
+}
+
+/// Whether `a` is more than `factor` times `b`.
+fn decide(a: &Value, b: &Value, factor: f64) -> Verdict {
+    let ratio = a.value / b.value;
+    let error = a.standard_error.hypot(b.standard_error) * ratio;
+    if !ratio.is_finite() || (error > 0.0 && (ratio - factor).abs() <= UNDECIDED_ERRORS * error) {
+        Verdict::Untestable
+    } else if ratio > factor {
+        Verdict::Holds
+    } else {
+        Verdict::DoesNotHold
+    }
+}
