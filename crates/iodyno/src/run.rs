@@ -86,6 +86,18 @@ pub(crate) enum Page {
     At(PathBuf),
 }
 
+/// Notes of earlier runs in the notebook of a run.
+fn before(run: &iodyno_notebook::Run) -> terminal::Before {
+    if run.id.is_empty() {
+        return terminal::Before::default();
+    }
+    let notebook = iodyno_notebook::Notebook::open_existing(&run.notebook);
+    notebook.map_or_else(
+        |_| terminal::Before::default(),
+        |notebook| terminal::Before::of(run, &notebook.notes_before(&run.id)),
+    )
+}
+
 pub(crate) fn carry_out(
     run: &ResolvedRun,
     cli: &Cli,
@@ -115,7 +127,7 @@ pub(crate) fn carry_out(
     let printed = if output.json {
         print_json(&json::document(&outcome.run, json::Options { series: output.series }))
     } else {
-        print(&terminal::show(&outcome.run, output.detail, style))
+        print(&terminal::show_after(&outcome.run, &before(&outcome.run), output.detail, style))
     };
     failures.extend(printed.err());
     if let Some(page) = page {

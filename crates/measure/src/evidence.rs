@@ -101,6 +101,8 @@ pub struct Evidence {
     pub ram_bytes: Option<u64>,
     /// Share (0 to 1) of the active range whose blocks have ever been written.
     pub written_share: Option<f64>,
+    /// Bytes that this run trimmed or zeroed on the target before the cell's end and after the last fill of all of it.
+    pub trimmed_bytes: u64,
     /// The proof of a fill of the active range by its own completions; None for any other cell.
     pub fill: Option<FillProof>,
     /// Blocks that were sampled after the cell, and how many of them held only zeroes.

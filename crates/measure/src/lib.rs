@@ -43,7 +43,9 @@ pub use level::{Level, Verdict};
 pub use message_log::{LogInterval, MessageLog};
 pub use metric::{Metric, Quantity};
 pub use ranks::RankFigures;
-pub use storage::{DiskUse, Reached, Storage, StorageEnd, StorageLayer, Uncached};
+pub use storage::{
+    DiskUse, Effect, LayerEffect, Reached, Storage, StorageEnd, StorageLayer, Uncached,
+};
 pub use summary::{KindSummary, Latency, PERCENTILES, Summary};
 pub use threshold::Threshold;
 

@@ -16,6 +16,9 @@ pub struct Storage {
     pub lowest: Vec<String>,
     /// Layers that go through the page cache whatever the run requested, in words, with the remedy.
     pub page_cache: Vec<String>,
+    /// What layers do to the I/O that passes them, where that changes figures.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<LayerEffect>,
     /// How many bytes reached the bottom while the cell ran; None where that can't be counted.
     pub reached: Option<Reached>,
     /// Capacity of the devices at the bottom, bytes.
@@ -34,6 +37,55 @@ pub struct StorageLayer {
     pub kind: String,
     /// Its own name, such as `loop0`.
     pub name: String,
+}
+
+/// An effect of a layer on the I/O that passes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Delays operations on purpose.
+    Delays,
+    /// Fails or drops operations on purpose.
+    Fails,
+    /// Answers from a second, faster device where that holds the block.
+    Caches,
+    /// Acknowledges writes from a second, faster device.
+    CachesWrites,
+    /// Copies old data at the first write of a block, or reads blocks from another device until then.
+    CopiesOnWrite,
+    /// Records each write on a second device.
+    RecordsWrites,
+    /// Lacks members of a RAID set.
+    Degraded,
+    /// Rebuilds or checks members of a RAID set.
+    Resyncs,
+    /// Allocates a block at its first write; reads of others touch no medium.
+    Allocates,
+    /// Compresses or deduplicates.
+    Reduces,
+    /// Encrypts.
+    Encrypts,
+    /// Keeps checksums of blocks and verifies them.
+    Verifies,
+    /// Passes direct writes through the page cache, since it keeps checksums.
+    BuffersWrites,
+    /// Unknown: recorded by a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// An effect, and the layer that has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerEffect {
+    /// The layer's own name.
+    pub layer: String,
+    /// Its driver, such as `writecache`.
+    pub driver: String,
+    /// The effect.
+    pub effect: Effect,
+    /// Its amount, in words, such as `1 of 2 members`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<String>,
 }
 
 /// The kind of the bottom of a stack.
@@ -179,6 +231,11 @@ impl Storage {
         for layer in &other.page_cache {
             if !self.page_cache.contains(layer) {
                 self.page_cache.push(layer.clone());
+            }
+        }
+        for effect in &other.effects {
+            if !self.effects.contains(effect) {
+                self.effects.push(effect.clone());
             }
         }
         if let (Some(mine), Some(theirs)) = (&mut self.reached, &other.reached) {

@@ -2,7 +2,7 @@
 //! Judging is a pure function of the cell, so an old run can be judged again by newer rules.
 //!
 //! Each question has a file: how the cell ended, whether anything real was measured, whether an emulated state was that of the long run, whether the numbers agree,
-//! whether the generator was the limit, whether the I/O reached the storage, whether the storage was in the
+//! whether the generator was the limit, whether the I/O reached the storage and what layers did to it, whether the storage was in the
 //! expected state, whether it gave back what had been written, whether other programs interfered, the
 //! conditions of machine and device, and whether the samples suffice. The codes are listed in
 //! `docs/verdicts.md`; they are part of the JSON output's contract.
@@ -12,6 +12,7 @@ mod conditions;
 mod emulated;
 mod ending;
 mod generator;
+mod layers;
 mod limit;
 mod others;
 mod processors;
@@ -50,6 +51,7 @@ pub fn judge(cell: &Cell) -> Vec<Verdict> {
     processors::processors(cell, &mut say);
     limit::limit(cell, &mut say);
     storage::storage(cell, &total, &mut say);
+    layers::layers(cell, &total, &mut say);
     target::target(cell, &total, &mut say);
     verification::verification(cell, &mut say);
     others::others(cell, &total, &mut say);

@@ -1,68 +1,15 @@
 //! The verdicts on stationarity as a detector: simulated closed loops with and without disturbances. Each trap must be seen,
 //! and honest targets must pass, over many seeds.
 
+mod simulated;
+
 use iodyno_measure::stationarity::Stationarity;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Interval, Level};
-use iodyno_units::{OpKind, rng};
-use std::collections::BinaryHeap;
+use simulated::{INTERVAL_NS, MS, Service, Simulated, exponential, stall};
 
-const MS: u64 = 1_000_000;
-const INTERVAL_NS: u64 = 100 * MS;
 /// The codes of this question.
 const CODES: [&str; 3] = ["STALL", "TREND", "PERIODIC"];
-
-/// What an operation takes that starts at a time, ns.
-type Service<'a> = &'a dyn Fn(u64, &mut dyn FnMut() -> f64) -> u64;
-
-/// A simulated target and its load: what an operation takes that starts at a time, ns.
-struct Simulated<'a> {
-    depth: u32,
-    window_ns: u64,
-    service_ns: Service<'a>,
-    think_ns: u64,
-}
-
-impl Simulated<'_> {
-    /// The cell of a closed loop against it.
-    fn cell(&self, seed: u64) -> Cell {
-        let mut random = rng::stream(seed, "simulated target", 0);
-        let mut draw = || rng::unit_open_closed(&mut random);
-        let count = self.window_ns.div_ceil(INTERVAL_NS) as usize;
-        let mut series = vec![Interval::default(); count];
-        let mut cell =
-            Cell { window_ns: self.window_ns, interval_ns: INTERVAL_NS, ..Cell::default() };
-        let mut ends: BinaryHeap<std::cmp::Reverse<(u64, u64)>> = BinaryHeap::new();
-        for _ in 0..self.depth {
-            let start_ns = (draw() * MS as f64) as u64;
-            let takes = (self.service_ns)(start_ns, &mut draw);
-            ends.push(std::cmp::Reverse((start_ns + takes, start_ns)));
-        }
-        while let Some(std::cmp::Reverse((end_ns, start_ns))) = ends.pop() {
-            let until_ns = end_ns.min(self.window_ns);
-            cell.resources.outstanding_area_ns += u128::from(until_ns.saturating_sub(start_ns));
-            if end_ns >= self.window_ns {
-                let within = self.window_ns.saturating_sub(start_ns);
-                cell.resources.carried_out_ns += i128::from(within);
-                continue;
-            }
-            let class = series[(end_ns / INTERVAL_NS) as usize].class_mut(OpKind::Read);
-            class.service.record(end_ns - start_ns);
-            class.bytes += 4096;
-            let next_ns = end_ns + self.think_ns;
-            let takes = (self.service_ns)(next_ns, &mut draw);
-            ends.push(std::cmp::Reverse((next_ns + takes, next_ns)));
-        }
-        cell.series = series;
-        cell.key.depth = self.depth;
-        cell
-    }
-}
-
-/// Exponential times of this mean, ns.
-fn exponential(mean_ns: f64, draw: &mut dyn FnMut() -> f64) -> u64 {
-    (-mean_ns * draw().ln()).max(1000.0) as u64
-}
 
 fn said(cell: &Cell) -> Vec<(String, Level)> {
     let verdicts = judge(cell).into_iter().filter(|v| CODES.contains(&v.code.as_str()));
@@ -72,16 +19,6 @@ fn said(cell: &Cell) -> Vec<(String, Level)> {
 /// The share of `trials` seeds for which `holds`.
 fn share(trials: u64, of: &Simulated<'_>, holds: impl Fn(&Cell) -> bool) -> f64 {
     (0..trials).filter(|seed| holds(&of.cell(*seed))).count() as f64 / trials as f64
-}
-
-/// A stall of this length at this time: what is in flight, or starts, ends after it.
-fn stall(from_ns: u64, length_ns: u64, start_ns: u64, takes_ns: u64) -> u64 {
-    let to_ns = from_ns + length_ns;
-    if start_ns < to_ns && start_ns + takes_ns > from_ns {
-        to_ns - start_ns + takes_ns
-    } else {
-        takes_ns
-    }
 }
 
 #[test]

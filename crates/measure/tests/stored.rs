@@ -30,6 +30,7 @@ fn honest() -> Cell {
         layers: vec![layer("file_system", "ext4 at /"), layer("disk", "sda")],
         end: StorageEnd::Device,
         lowest: vec!["sda".to_owned()],
+        effects: Vec::new(),
         page_cache: Vec::new(),
         reached: Some(Reached {
             issued_read_bytes: 80 * MIB,

@@ -18,6 +18,7 @@
 
 mod codec;
 mod content_map;
+mod earlier;
 mod error;
 mod facts;
 mod fault;
@@ -45,7 +46,8 @@ pub use facts::{
 };
 pub use jiff::Timestamp;
 pub use model::{
-    CellSummary, KindRate, Outcome, Run, RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
+    CellSummary, EarlierNotes, KindRate, Outcome, Run, RunHead, RunSummary, Status, TargetRecord,
+    WorkloadRecord,
 };
 pub use notebook::Notebook;
 pub use path::default_path;

@@ -5,7 +5,7 @@
 //! notebook keeps them as they are; `facts.rs` reads what code needs of them.
 
 use crate::Timestamp;
-use iodyno_measure::{Cell, Level};
+use iodyno_measure::{Cell, Level, Verdict};
 use iodyno_units::OpKind;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -113,6 +113,17 @@ pub struct Run {
     pub notebook: PathBuf,
     /// It was read in from a report; no process wrote it into this notebook while it ran.
     pub is_imported: bool,
+}
+
+/// Notes of an earlier run's first cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EarlierNotes {
+    /// The machine: kernel, processors, memory and so on.
+    pub machine: Value,
+    /// Canonical name of the target.
+    pub target: String,
+    /// The notes; no graver verdict.
+    pub notes: Vec<Verdict>,
 }
 
 /// A run as a list shows it.

@@ -1,7 +1,9 @@
 //! The notebook's interface: open it, begin a run, list the runs, load one.
 
 use crate::id::Selector;
-use crate::{Error, Run, RunHead, RunSummary, RunWriter, id, load, portable, schema};
+use crate::{
+    EarlierNotes, Error, Run, RunHead, RunSummary, RunWriter, earlier, id, load, portable, schema,
+};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::path::{Path, PathBuf};
 
@@ -119,6 +121,11 @@ impl Notebook {
     pub fn load(&self, selector: &str) -> Result<Run, Error> {
         let number = self.find(selector)?;
         load::run(&self.db, &self.path, number, None, load::CELLS_BYTES_MAX)
+    }
+
+    /// Notes of the runs just before this one, the latest first; none where they can't be read.
+    pub fn notes_before(&self, id: &str) -> Vec<EarlierNotes> {
+        earlier::notes_before(&self.db, id).unwrap_or_default()
     }
 
     /// The row number of the run that a user selected.

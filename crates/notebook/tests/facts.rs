@@ -1,6 +1,6 @@
 //! What is read of facts: the evidence of older cells, and descriptions of targets and the machine.
 
-use iodyno_measure::{Cell, Ended, Evidence, Preparation, verdict};
+use iodyno_measure::{Cell, Ended, Evidence, Level, Preparation, Verdict, verdict};
 use iodyno_notebook::{Notebook, Outcome, RunHead, TargetDescription, TargetKind, TargetRecord};
 use serde_json::json;
 
@@ -115,4 +115,42 @@ fn what_was_written_is_read_of_the_health() {
     target.health_after = Some(json!({"writes_seen": {"file": 1}}));
     assert_eq!(target.device_written_bytes(), None);
     assert_eq!(target.writes_seen(), Some(&json!({"file": 1})));
+}
+
+/// The notes of the runs before one, the latest first: of their first cells, and without graver verdicts. A cell that can't
+/// be read is passed over.
+#[test]
+fn notes_of_earlier_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notebook.sqlite");
+    let notebook = Notebook::open(&path).unwrap();
+    let verdict =
+        |code: &str, level| Verdict { code: code.to_owned(), level, text: "a".to_owned() };
+    let keep = |host: &str, codes: &[&str]| {
+        let head = RunHead { machine: json!({ "host_name": host }), ..RunHead::default() };
+        let mut writer = notebook.begin(&head).unwrap();
+        let mut cell = Cell::default();
+        cell.key.target = format!("target of {host}");
+        cell.verdicts = codes.iter().map(|code| verdict(code, Level::Note)).collect();
+        cell.verdicts.push(verdict("STALL", Level::Warning));
+        for position in 0..2 {
+            writer.finish_cell(position, &cell).unwrap();
+        }
+        let id = writer.id().to_owned();
+        writer.finish(&Outcome::Finished, &[]).unwrap();
+        id
+    };
+    let ids = ["a", "b", "c"].map(|host| keep(host, &["ONE", "TWO"]));
+    let seen = |id: &str| -> Vec<(String, String, usize)> {
+        let found = notebook.notes_before(id).into_iter();
+        let host = |machine: &serde_json::Value| machine["host_name"].as_str().unwrap().to_owned();
+        found.map(|of| (host(&of.machine), of.target, of.notes.len())).collect()
+    };
+    let of = |host: &str| (host.to_owned(), format!("target of {host}"), 2);
+    assert_eq!(seen(&ids[2]), [of("b"), of("a")]);
+    assert_eq!(seen(&ids[0]), []);
+    assert_eq!(seen("none"), []);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute("UPDATE cells SET cell = '{' WHERE run = 1 AND position = 0", []).unwrap();
+    assert_eq!(seen(&ids[2]), [of("b")]);
 }

@@ -85,7 +85,7 @@ fn joined(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
 }
 
 /// A text with each number, and the unit after it, replaced by a sign.
-fn without_numbers(text: &str) -> String {
+pub(crate) fn without_numbers(text: &str) -> String {
     const UNITS: [&str; 22] = [
         "ns",
         "µs",

@@ -2,11 +2,13 @@
 
 mod samples;
 
-use iodyno_measure::Level;
+use iodyno_measure::{Level, Verdict};
+use iodyno_notebook::EarlierNotes;
 use iodyno_page::terminal::Style;
 use iodyno_report::json;
-use iodyno_report::terminal::{Detail, Progress, list, progress_line, show};
+use iodyno_report::terminal::{Before, Detail, Progress, list, progress_line, show, show_after};
 use iodyno_units::{OpKind, human};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -301,4 +303,66 @@ fn progress() {
             }
         }
     }
+}
+
+/// Notes of the machine are shown once for each machine and kernel; notes of a target that an earlier run had are codes.
+/// `show` keeps all.
+#[test]
+fn notes_of_earlier_runs_are_not_repeated() {
+    let note = |code: &str, text: &str| Verdict {
+        code: code.to_owned(),
+        level: Level::Note,
+        text: text.to_owned(),
+    };
+    let mut run = samples::four_corners();
+    run.cells.truncate(1);
+    run.head.machine = json!({ "host_name": "a", "kernel": "6.1", "ram_available_bytes": 1 });
+    run.cells[0].verdicts = vec![
+        note("VIRTUAL_MACHINE", "this machine is virtual"),
+        note("MITIGATIONS", "the kernel guards against 3 flaws"),
+        note("SMALL_TARGET", "256 MiB may fit in a cache"),
+    ];
+    let target = run.head.targets[0].name.clone();
+    let notes = |machine: &Value, text: &str, target: &str| {
+        let notes = vec![
+            note("VIRTUAL_MACHINE", "this machine is virtual"),
+            note("MITIGATIONS", text),
+            note("SMALL_TARGET", "64 MiB may fit in a cache"),
+        ];
+        EarlierNotes { machine: machine.clone(), target: target.to_owned(), notes }
+    };
+    let lines = |earlier: &[EarlierNotes], detail: Detail| -> Vec<String> {
+        let text = show_after(&run, &Before::of(&run, earlier), detail, style(100));
+        text.lines().filter(|line| line.starts_with('·')).map(str::to_owned).collect()
+    };
+    let first = [
+        "· MITIGATIONS: the kernel guards against 3 flaws",
+        "· SMALL_TARGET: 256 MiB may fit in a cache",
+        "· notes: VIRTUAL_MACHINE · see --notes",
+    ];
+    assert_eq!(lines(&[], Detail::default()), first);
+    // Free memory is another in each run.
+    let here = json!({ "host_name": "a", "kernel": "6.1", "ram_available_bytes": 2 });
+    let same = notes(&here, "the kernel guards against 3 flaws", &target);
+    assert_eq!(
+        lines(core::slice::from_ref(&same), Detail::default()),
+        ["· notes: SMALL_TARGET · 2 of this machine, as before · see --notes"]
+    );
+    let updated = notes(&here, "the kernel guards against 4 flaws", "other");
+    assert_eq!(
+        lines(&[updated], Detail::default()),
+        [
+            "· MITIGATIONS: the kernel guards against 3 flaws",
+            "· SMALL_TARGET: 256 MiB may fit in a cache",
+            "· notes: 1 of this machine, as before · see --notes"
+        ]
+    );
+    for other in [json!({ "host_name": "b", "kernel": "6.1" }), json!({ "host_name": "a" })] {
+        let elsewhere = notes(&other, "the kernel guards against 3 flaws", &target);
+        assert_eq!(lines(&[elsewhere], Detail::default()), first, "{other}");
+    }
+    let all = lines(&[same], Detail { notes: true, all: false });
+    assert_eq!(all.len(), 3, "{all:?}");
+    let shown = show(&run, Detail::default(), style(100));
+    assert!(shown.contains("VIRTUAL_MACHINE"), "{shown}");
 }

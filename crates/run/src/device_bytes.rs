@@ -1,6 +1,6 @@
 //! Attribution of a device's transferred bytes: to the targets of this run through their stacks, and to other programs.
 
-use iodyno_measure::{Cell, Reached, Storage, StorageEnd, StorageLayer};
+use iodyno_measure::{Cell, Effect, LayerEffect, Reached, Storage, StorageEnd, StorageLayer};
 use iodyno_target::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
 use iodyno_units::OpKind;
 
@@ -81,7 +81,7 @@ pub(crate) fn storage(
         (0..cells.len()).map(|j| taken(stacks[j]?, &cells[j], issued[j], moved[j])).collect();
     let one = |i: usize| {
         let stack = stacks[i]?;
-        let mut found = described(stack);
+        let mut found = storage_of(stack);
         if !stack.anywhere {
             found.device_written_bytes = counted[i].0.map(|before| before.written_bytes);
         }
@@ -98,13 +98,19 @@ pub(crate) fn storage(
     (0..stacks.len()).map(one).collect()
 }
 
-/// The stack, in the form of evidence.
-fn described(stack: &Stack) -> Storage {
+/// A stack in the form of evidence.
+pub fn storage_of(stack: &Stack) -> Storage {
     let word = |kind: LayerKind| {
         let word = serde_json::to_value(kind).ok();
         word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
     };
     let layer = |l: &Layer| StorageLayer { kind: word(l.kind), name: l.name.clone() };
+    let effect = |of: &iodyno_target::LayerEffect| LayerEffect {
+        layer: of.layer.clone(),
+        driver: of.driver.clone(),
+        effect: same_effect(of.effect),
+        amount: of.amount.clone(),
+    };
     let sizes = stack.lowest.iter().map(|lowest| lowest.size_bytes);
     let turns = stack.lowest.iter().map(|lowest| lowest.rotational);
     Storage {
@@ -119,6 +125,7 @@ fn described(stack: &Stack) -> Storage {
         },
         lowest: stack.lowest.iter().map(|lowest| lowest.name.clone()).collect(),
         page_cache: stack.page_cache.clone(),
+        effects: stack.effects.iter().map(effect).collect(),
         reached: None,
         device_bytes: sizes.sum::<Option<u64>>().filter(|bytes| *bytes > 0),
         device_written_bytes: None,
@@ -130,6 +137,25 @@ fn described(stack: &Stack) -> Storage {
                 _ => None,
             })
             .flatten(),
+    }
+}
+
+const fn same_effect(effect: iodyno_target::Effect) -> Effect {
+    use iodyno_target::Effect as Of;
+    match effect {
+        Of::Delays => Effect::Delays,
+        Of::Fails => Effect::Fails,
+        Of::Caches => Effect::Caches,
+        Of::CachesWrites => Effect::CachesWrites,
+        Of::CopiesOnWrite => Effect::CopiesOnWrite,
+        Of::RecordsWrites => Effect::RecordsWrites,
+        Of::Degraded => Effect::Degraded,
+        Of::Resyncs => Effect::Resyncs,
+        Of::Allocates => Effect::Allocates,
+        Of::Reduces => Effect::Reduces,
+        Of::Encrypts => Effect::Encrypts,
+        Of::Verifies => Effect::Verifies,
+        Of::BuffersWrites => Effect::BuffersWrites,
     }
 }
 

@@ -45,6 +45,7 @@ mod verified_content;
 mod verify_only;
 mod watch;
 
+pub use device_bytes::storage_of;
 pub use emulated::{Emulated, EmulatedVolume};
 pub use emulated_system::{
     catalog_entries, described, described_device, described_system, emulated, state_in_words,

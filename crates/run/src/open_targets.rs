@@ -49,6 +49,8 @@ pub(crate) struct OpenTarget {
     pub(crate) align_bytes: u32,
     /// Share of it that was ever written, where known.
     pub(crate) written_share: Option<f64>,
+    /// Bytes that this run trimmed or zeroed since it last filled all of it.
+    pub(crate) trimmed_bytes: u64,
     /// The map and the stamp for verifiable content.
     pub(crate) verified: Verified,
     /// The device's log before the run.
@@ -70,6 +72,7 @@ impl OpenTarget {
             medium: Medium::Null(0),
             align_bytes: 512,
             written_share: None,
+            trimmed_bytes: 0,
             verified: Verified::default(),
             health: None,
             page_cache: false,
@@ -143,10 +146,26 @@ impl OpenTarget {
         if !spec.issues(OpKind::Write) || self.written_share.is_none_or(|share| share >= 1.0) {
             return;
         }
+        self.written_share = self.is_filled(spec, done).then_some(1.0);
+    }
+
+    /// Whether a cell is a proven fill of all of the target.
+    fn is_filled(&self, spec: &Spec, done: &Cell) -> bool {
         let capacity_bytes = self.medium.capacity_bytes();
-        let is_whole = iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes);
-        let is_filled = done.evidence.fill.is_some_and(|fill| fill.once_share >= 1.0);
-        self.written_share = (is_whole && is_filled).then_some(1.0);
+        iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes)
+            && done.evidence.fill.is_some_and(|fill| fill.once_share >= 1.0)
+    }
+
+    /// Counts what a cell trimmed or zeroed. A fill of all of the target ends that.
+    pub(crate) fn note_trims(&mut self, spec: &Spec, done: &Cell) {
+        if self.is_filled(spec, done) {
+            self.trimmed_bytes = 0;
+        }
+        let total = done.total();
+        for class in [OpKind::Trim, OpKind::WriteZeroes].into_iter().filter_map(|k| total.class(k))
+        {
+            self.trimmed_bytes = self.trimmed_bytes.saturating_add(class.bytes);
+        }
     }
 
     /// The opened file; None for a target without descriptor.

@@ -131,11 +131,19 @@ fn own_cells(
     if let Some((live, _)) = &served {
         record_lateness(live, &mut cells);
     }
+    if system.is_none() {
+        // Workloads that ran at once first: each may read what another trimmed.
+        for (index, done) in cells.iter().enumerate() {
+            let spec = &loads[index % loads.len()].spec;
+            open_targets[index / loads.len()].note_trims(spec, done);
+        }
+    }
     for (index, (done, why)) in cells.iter_mut().zip(choices).enumerate() {
         let open_target = &mut open_targets[index / loads.len()];
         let spec = &loads[index % loads.len()].spec;
         if system.is_none() {
             done.evidence.ram_bytes = ram_bytes();
+            done.evidence.trimmed_bytes = open_target.trimmed_bytes;
             if let Some(before) = uncached[index].as_ref().filter(|_| !hangs) {
                 before.record(done);
             }

@@ -32,6 +32,17 @@ const BLKRRPART: libc::c_ulong = 0x125F;
 /// linux/loop.h.
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 
+/// `_IOWR(0xfd, 12, struct dm_ioctl)`, linux/dm-ioctl.h: the targets of a device-mapper device.
+const DM_TABLE_STATUS: libc::c_ulong = 0xC138_FD0C;
+/// linux/dm-ioctl.h: the parameters of the table, rather than its status.
+const DM_STATUS_TABLE_FLAG: u32 = 1 << 4;
+/// linux/dm-ioctl.h: the answer did not fit.
+const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
+/// linux/dm-ioctl.h: ask without flushing what the device holds back.
+const DM_NOFLUSH_FLAG: u32 = 1 << 11;
+/// linux/dm-ioctl.h: the kernel clears its copy, which may hold a key.
+const DM_SECURE_DATA_FLAG: u32 = 1 << 15;
+
 /// asm-generic/fcntl.h: the signal that reports a broken lease.
 const F_SETSIG: libc::c_int = 10;
 
@@ -147,6 +158,69 @@ pub(crate) fn loop_backing(fd: impl AsFd) -> Result<(u64, u64, u64)> {
     // SAFETY: the structure has the kernel's layout and outlives the call.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) };
     if rc < 0 { Err(last_errno()) } else { Ok((info.device, info.inode, info.rdevice)) }
+}
+
+/// Length of `struct dm_ioctl`, linux/dm-ioctl.h, in words of 8 bytes.
+const DM_HEADER_WORDS: usize = 39;
+/// Length of `struct dm_target_spec`, linux/dm-ioctl.h.
+const DM_TARGET_BYTES: usize = 40;
+/// Length of the buffer for one table, in words of 8 bytes.
+const DM_BUFFER_WORDS: usize = 4096;
+
+/// The targets of a device-mapper device, by the driver's control node: of each its type, and its status or, with
+/// `wants_table`, its parameters. A table with a key is read on demand only.
+pub(crate) fn dm_targets(
+    control: impl AsFd,
+    (major, minor): (u32, u32),
+    wants_table: bool,
+) -> Result<Vec<(String, String)>> {
+    let mut buffer = vec![0_u64; DM_BUFFER_WORDS];
+    let (header_bytes, all_bytes) = (DM_HEADER_WORDS * 8, DM_BUFFER_WORDS * 8);
+    let table = if wants_table { DM_STATUS_TABLE_FLAG } else { 0 };
+    let flags = DM_NOFLUSH_FLAG | DM_SECURE_DATA_FLAG | table;
+    let pair = |low: u32, high: u32| u64::from(low) | (u64::from(high) << 32);
+    // On all of our platforms the low half comes first: version 4.0.0, lengths, flags, number of the device.
+    buffer[0] = pair(4, 0);
+    buffer[1] = pair(0, all_bytes as u32);
+    buffer[2] = pair(header_bytes as u32, 0);
+    buffer[3] = pair(0, flags);
+    let minor = u64::from(minor);
+    buffer[5] = (minor & 0xFF) | (u64::from(major) << 8) | ((minor & !0xFF) << 12);
+    // SAFETY: the buffer has the kernel's layout and says its own length.
+    let rc = unsafe {
+        libc::ioctl(control.as_fd().as_raw_fd(), DM_TABLE_STATUS as _, buffer.as_mut_ptr())
+    };
+    if rc < 0 {
+        return Err(last_errno());
+    }
+    if (buffer[3] >> 32) as u32 & DM_BUFFER_FULL_FLAG != 0 {
+        return Err(Errno::NOBUFS);
+    }
+    let (start, count) = (buffer[2] as u32 as usize, (buffer[2] >> 32) as u32);
+    let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_le_bytes()).collect();
+    Ok(dm_specs(bytes.get(start..).unwrap_or_default(), count))
+}
+
+/// Reads an array of `struct dm_target_spec`, each with a text that ends with a zero.
+fn dm_specs(bytes: &[u8], count: u32) -> Vec<(String, String)> {
+    let text = |bytes: &[u8]| {
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+    };
+    let mut found = Vec::new();
+    let mut at = 0;
+    for _ in 0..count {
+        let Some(spec) = bytes.get(at..).filter(|spec| spec.len() >= DM_TARGET_BYTES) else {
+            break;
+        };
+        found.push((text(&spec[24..DM_TARGET_BYTES]), text(&spec[DM_TARGET_BYTES..])));
+        // It counts from the first one.
+        at = u32::from_le_bytes([spec[20], spec[21], spec[22], spec[23]]) as usize;
+        if at == 0 {
+            break;
+        }
+    }
+    found
 }
 
 /// `struct nvme_passthru_cmd` of linux/nvme_ioctl.h.

@@ -38,7 +38,7 @@ pub use conditions::{DeviceState, MachineState, raid_at_work};
 pub use error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 pub use guard::{Confirm, check_confirmed, check_writable, confirm, with_log_kept};
 pub use health::{Health, health};
-pub use inspect::stack::{Counted, End, Layer, LayerKind, Lowest, Stack};
+pub use inspect::stack::{Counted, Effect, End, Layer, LayerEffect, LayerKind, Lowest, Stack};
 pub use inspect::{
     Alignment, BlockDevice, Capabilities, DiskStats, Extents, FileAcrossHosts, FileSystem,
     Identity, Inspection, Kind, NbdExport, NvmeGeneric, PcieLink, inspect, inspect_from,

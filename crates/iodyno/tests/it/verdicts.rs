@@ -131,3 +131,28 @@ fn notes_appear_beside_valid() {
     let shown = place.iodyno("show last --json").succeeds().json();
     assert_eq!(cells(&shown)[0]["verdicts"], found["verdicts"]);
 }
+
+/// What an earlier run said of the machine is counted, and not said again; `show` and JSON keep it.
+#[test]
+fn notes_about_the_machine_are_printed_once() {
+    let place = Place::new();
+    let run = || place.iodyno("run random-read --on t.img?size=4MiB --time 50ms --ramp 0s -q");
+    let (first, second) = (run(), run());
+    let code = "VIRTUAL_MACHINE";
+    if !first.succeeds().stdout.contains(code) {
+        return;
+    }
+    assert!(!second.stdout.contains(code), "{}", second.stdout);
+    assert!(
+        second.stdout.contains("of this machine, as before · see --notes"),
+        "{}",
+        second.stdout
+    );
+    // What is known of the target is a code.
+    assert!(!second.stdout.contains("SMALL_TARGET: "), "{}", second.stdout);
+    for words in ["show last", "show last --notes", "show last --json"] {
+        assert!(place.iodyno(words).stdout.contains(code), "{words}");
+    }
+    let words = "run random-read --on t.img --time 50ms --ramp 0s -q --notes";
+    assert!(place.iodyno(words).stdout.contains(code));
+}

@@ -161,7 +161,8 @@ fn device(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
             "BUSY_BEFORE",
             Level::Note,
             format!(
-                "{n} I/Os of others were in flight on the device when the cell was about to begin; find the program that uses it"
+                "{} of others in flight on the device just before the cell; find the program that uses it",
+                if n == 1 { "1 I/O".to_owned() } else { format!("{n} I/Os") }
             ),
         );
     }

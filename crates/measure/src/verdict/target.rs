@@ -34,6 +34,21 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             format!("{seen}: a device answers such reads without touching its medium; {mend}"),
         );
     }
+    let trimmed_bytes = [OpKind::Trim, OpKind::WriteZeroes]
+        .into_iter()
+        .filter_map(|kind| total.class(kind))
+        .fold(0_u64, |sum, class| sum.saturating_add(class.bytes))
+        .max(e.trimmed_bytes);
+    if reads > 0 && !e.in_process && trimmed_bytes > 0 {
+        say(
+            "READS_OF_TRIMMED",
+            Level::Note,
+            format!(
+                "this run trimmed or zeroed {} of the target that it reads: such reads may not touch the medium; read after a fill",
+                human::size(trimmed_bytes)
+            ),
+        );
+    }
     if let Some(fill) = e.fill.filter(FillProof::is_short) {
         let at = fill.first_gap_bytes.map_or(String::new(), |b| format!(", first at byte {b}"));
         let n = fill.times;
@@ -81,7 +96,7 @@ pub(super) fn target(cell: &Cell, total: &Interval, say: &mut Say) {
             "SMALL_TARGET",
             Level::Note,
             format!(
-                "the active range of {} may fit in a cache of the device or of its host; a larger ?size= tells more",
+                "{} may fit in a cache of the device or of its host; use a larger ?size=",
                 human::size(e.active_bytes)
             ),
         );

@@ -3,6 +3,7 @@
 //! A name can be any text that a user typed, so no text of a run reaches the terminal without [`text::clean`].
 
 mod bars;
+pub(crate) mod before;
 mod certainty;
 mod list;
 mod messages;
@@ -34,6 +35,7 @@ const LABEL_COLUMNS_MAX: usize = 40;
 /// Columns that the kind of operation takes beside it.
 const KIND_COLUMNS: usize = 14;
 
+pub use before::Before;
 pub use list::list;
 pub use progress::{Progress, progress_line};
 pub(crate) use results::conditions;
@@ -54,10 +56,25 @@ pub fn show(run: &Run, detail: Detail, style: Style) -> String {
     show_against(run, &crate::thresholds::own(run), detail, style)
 }
 
+/// As [`show`], right after the run: notes that an earlier run on this machine had are not repeated in words.
+pub fn show_after(run: &Run, before: &Before, detail: Detail, style: Style) -> String {
+    text_of(run, &crate::thresholds::own(run), before, detail, style)
+}
+
 /// As [`show`], judged by these thresholds.
 ///
 /// The answer comes first: the figures, and the verdict on them. What explains them follows.
 pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: Style) -> String {
+    text_of(run, thresholds, &Before::default(), detail, style)
+}
+
+fn text_of(
+    run: &Run,
+    thresholds: &[Threshold],
+    before: &Before,
+    detail: Detail,
+    style: Style,
+) -> String {
     let mut head = title(run, style);
     head.extend(targets::lines(run, style));
     let mut blocks = vec![head];
@@ -65,7 +82,7 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: 
         blocks.push(vec!["no cell was measured".to_owned()]);
     } else if let Some(findings) = crate::method::findings_of(run) {
         blocks.push(method::answer(run, &findings, style));
-        blocks.push(verdicts::lines(run, true, detail, style));
+        blocks.push(verdicts::lines(run, true, before, detail, style));
         blocks.push(required::lines(run, thresholds, style));
         blocks.extend(method::blocks(&findings, detail, style));
         blocks.push(ranks::lines(run, style));
@@ -81,7 +98,7 @@ pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: 
         blocks.push(neighbours(run, style));
         blocks.push(ranks::lines(run, style));
         blocks.push(verification::lines(run, style));
-        blocks.push(verdicts::lines(run, false, detail, style));
+        blocks.push(verdicts::lines(run, false, before, detail, style));
         blocks.push(required::lines(run, thresholds, style));
         blocks.push(bars::lines(run, &cells, style));
         blocks.push(known);

@@ -1,7 +1,7 @@
 //! The verdicts: one line of the gravest, or VALID, with its codes; each warning or worse in words; and notes as
 //! codes with their counts, which [`Detail::notes`] puts into words. The facts of the cells.
 
-use super::{Detail, short_label_of};
+use super::{Before, Detail, short_label_of};
 use crate::run_verdict::RunVerdict;
 use crate::verdict_groups::{self, Group};
 use iodyno_measure::{Cell, Level, Verdict};
@@ -30,7 +30,13 @@ struct Entry<'a> {
 }
 
 /// All verdicts of a run; those of cells by code alone where the run has many (`by_code`).
-pub(super) fn lines(run: &Run, by_code: bool, detail: Detail, style: Style) -> Vec<String> {
+pub(super) fn lines(
+    run: &Run,
+    by_code: bool,
+    before: &Before,
+    detail: Detail,
+    style: Style,
+) -> Vec<String> {
     let whole = RunVerdict::of(run);
     let total = verdict_groups::count(&run.cells, by_code);
     let groups = verdict_groups::groups(&run.cells, by_code);
@@ -63,21 +69,44 @@ pub(super) fn lines(run: &Run, by_code: bool, detail: Detail, style: Style) -> V
     }
     let notes: Vec<&Entry> =
         others.into_iter().filter(|entry| entry.verdict.level == Level::Note).collect();
+    lines.extend(notes_of(&notes, by_code, before, detail, style));
+    lines
+}
+
+/// The notes: in words, or as codes with their counts.
+fn notes_of(
+    notes: &[&Entry],
+    by_code: bool,
+    before: &Before,
+    detail: Detail,
+    style: Style,
+) -> Vec<String> {
+    let is_known = |entry: &&&Entry| !detail.notes && before.has_of_machine(entry.verdict);
+    let known: usize = notes.iter().filter(is_known).map(|entry| entry.count).sum();
     // A note that one cell alone has, with figures of its own, is shown. Others repeat over cells or runs.
     let is_shown = |entry: &&Entry| {
         let is_alike = |other: &&&Entry| other.verdict.code == entry.verdict.code;
         let is_alone = entry.count == 1 && notes.iter().filter(is_alike).count() == 1;
         let own_figures = entry.verdict.text.contains(|c: char| c.is_ascii_digit());
-        detail.notes || entry.of_run || (!by_code && is_alone && own_figures)
+        let is_new = !before.has_of_target(entry.verdict);
+        detail.notes || entry.of_run || (!by_code && is_alone && own_figures && is_new)
     };
     let (in_words, by_codes): (Vec<&Entry>, Vec<&Entry>) =
-        notes.iter().copied().partition(is_shown);
+        notes.iter().filter(|entry| !is_known(entry)).copied().partition(is_shown);
     let (mark, _, role) = sign(Level::Note, style);
+    let mut lines = Vec::new();
     for entry in in_words {
         lines.extend(coded(&format!("{} ", paint(mark, role, style)), entry, style));
     }
+    let mut parts = Vec::new();
     if !by_codes.is_empty() {
-        let text = format!("notes: {}{}see --notes", codes(&by_codes), style.dot());
+        parts.push(codes(&by_codes));
+    }
+    if known > 0 {
+        parts.push(format!("{known} of this machine, as before"));
+    }
+    if !parts.is_empty() {
+        let text = format!("notes: {}{}see --notes", parts.join(style.dot()), style.dot());
         let codes = hanging(&format!("{mark} "), 2, &clean(&text, TEXT_COLUMNS_MAX, style), style);
         lines.extend(codes.iter().map(|line| paint(line, role, style)));
     }

@@ -137,6 +137,19 @@ impl BlockNode {
         self.linked(root, "slaves")
     }
 
+    /// The devices that this one is directly built on and that take its I/O: without failed members and idle spares of a
+    /// RAID set.
+    pub(crate) fn members(&self, root: &SysRoot) -> Vec<Self> {
+        let is_idle = |slave: &Self| {
+            let of = |file: &str| self.attr(&format!("md/dev-{}/{file}", slave.name));
+            of("slot").is_some_and(|slot| slot == "none")
+                || of("state").is_some_and(|state| state.split(',').any(|word| word == "faulty"))
+        };
+        let mut all = self.slaves(root);
+        all.retain(|slave| !is_idle(slave));
+        all
+    }
+
     /// The kind of device, for a sentence: `LVM volume vg-home`, `RAID set md0 (raid1)`.
     pub(crate) fn describe(&self) -> String {
         let name = &self.name;
@@ -304,7 +317,7 @@ fn up_from(root: &SysRoot, mut found: Vec<Relative>, known: &BTreeSet<DevNo>) ->
     found
 }
 
-/// The devices at the bottom of `node`: the disk of a partition, the members of dm and md. A
+/// The devices at the bottom of `node` that take its I/O: the disk of a partition, the members of dm and md. A
 /// device on nothing is its own bottom.
 pub(crate) fn physical(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
     let mut seen = BTreeSet::new();
@@ -318,7 +331,7 @@ pub(crate) fn physical(root: &SysRoot, node: &BlockNode) -> Vec<BlockNode> {
             open.push(disk);
             continue;
         }
-        let slaves = node.slaves(root);
+        let slaves = node.members(root);
         if slaves.is_empty() {
             bottom.push(node);
         } else {

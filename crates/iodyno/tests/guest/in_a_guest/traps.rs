@@ -2,19 +2,32 @@
 //! module `traps` defines a trap.
 
 use crate::machine::{Guest, program};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs::File;
 
 /// The node of a stack, its creation in the guest, and the required verdict; None for an honest one.
-const TRAPS: [(&str, &str, Option<&str>); 7] = [
+const TRAPS: [(&str, &str, Option<&str>); 10] = [
     ("vdc", "true", None),
     ("ram0", "true", Some("MEMORY")),
     ("dm-0", "dmsetup create --table '0 32768 linear /dev/vdd 0' honest", None),
     ("dm-1", "dmsetup create --table '0 32768 linear /dev/ram1 0' memory", Some("MEMORY")),
     // It accepts and returns anything without a device.
     ("dm-2", "dmsetup create --table '0 32768 zero' nothing", Some("PAGE_CACHE")),
+    ("dm-3", "dmsetup create --table '0 32768 delay /dev/vdd 0 3' slow", Some("LAYER")),
+    ("dm-4", "dmsetup create --table '0 32768 flakey /dev/vdd 0 3600 1' faulty", Some("LAYER")),
     ("md1", "mdadm --create /dev/md1 $MD /dev/ram2 /dev/ram3", Some("MEMORY")),
-    ("md2", "dmsetup remove honest; mdadm --create /dev/md2 $MD /dev/vdc /dev/vdd", None),
+    (
+        "md2",
+        "dmsetup remove honest; dmsetup remove slow; dmsetup remove faulty; \
+         mdadm --create /dev/md2 $MD /dev/vdc /dev/vdd",
+        None,
+    ),
+    (
+        "md3",
+        "mdadm --stop /dev/md2; mdadm --create /dev/md3 --run --metadata=1.2 --level=1 \
+         --assume-clean --raid-devices=2 /dev/vdc /dev/vdd && mdadm /dev/md3 --fail /dev/vdd",
+        Some("RAID_DEGRADED"),
+    ),
 ];
 
 #[test]
@@ -42,10 +55,14 @@ fn no_trap_is_valid_and_no_honest_stack_is_one() {
         let verdicts = cell["verdicts"].as_array().unwrap();
         let codes: Vec<&str> = verdicts.iter().filter_map(|v| v["code"].as_str()).collect();
         println!("{node}: {codes:?}");
-        let caught = ["PAGE_CACHE", "MEMORY"];
+        let caught = ["PAGE_CACHE", "MEMORY", "LAYER", "RAID_DEGRADED"];
         let found: Vec<&str> = codes.iter().copied().filter(|c| caught.contains(c)).collect();
         if found != expected.as_slice() || expected.is_some() && codes.contains(&"VALID") {
             wrong.push(format!("{node}: {codes:?}, {}", cell["evidence"]["storage"]));
+        }
+        // The failed member took no I/O.
+        if node == "md3" && cell["evidence"]["storage"]["lowest"] != json!(["vdc"]) {
+            wrong.push(format!("{node}: {}", cell["evidence"]["storage"]));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

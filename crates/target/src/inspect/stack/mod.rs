@@ -7,13 +7,15 @@
 //! their bytes are searched on every disk of the machine.
 
 mod count;
+mod effects;
 mod walk;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sysroot::DevNo;
+use crate::sysroot::{DevNo, SysRoot};
 
 pub use count::Counted;
+pub use effects::{Effect, LayerEffect};
 pub(crate) use walk::stack_of;
 
 /// The kind of a layer.
@@ -118,6 +120,9 @@ pub struct Stack {
     pub passes: Vec<DevNo>,
     /// The bytes may be on any disk of this machine, or come over its network.
     pub anywhere: bool,
+    /// What layers do to the I/O that passes them, where that changes figures.
+    #[serde(default)]
+    pub effects: Vec<LayerEffect>,
     /// Bytes may be on further devices, which are not known or keep no counters.
     #[serde(default)]
     pub uncounted: bool,
@@ -129,11 +134,18 @@ impl Stack {
         self.passes.contains(&dev)
     }
 
+    /// The stack of a device, by its kernel name, or of a file, by its path, in a recorded tree of `/proc` and `/sys`.
+    pub fn recorded(root: &SysRoot, name: &str) -> Self {
+        walk::recorded(root, name)
+    }
+
     /// The layer at the bottom, in words: `tmpfs at /dev/shm`.
     pub fn bottom_in_words(&self) -> String {
         self.layers.last().map_or_else(|| "it".to_owned(), |layer| layer.name.clone())
     }
 }
 
+#[cfg(test)]
+mod effects_tests;
 #[cfg(test)]
 mod tests;

@@ -3,14 +3,13 @@
 use super::walk::Walk;
 use super::{Counted, End, Stack};
 use crate::inspect::fake::Tree;
-use crate::inspect::topology::BlockNode;
 use std::path::Path;
 
-const SDA: &str = "pci0000:00/0000:00:1f.2/ata1/host0/block/sda";
-const SDB: &str = "pci0000:00/0000:00:1f.2/ata2/host1/block/sdb";
+pub(super) const SDA: &str = "pci0000:00/0000:00:1f.2/ata1/host0/block/sda";
+pub(super) const SDB: &str = "pci0000:00/0000:00:1f.2/ata2/host1/block/sdb";
 
 /// A machine with two disks, of which the first is mounted as `/`.
-fn machine() -> Tree {
+pub(super) fn machine() -> Tree {
     let tree = Tree::new();
     for (place, dev) in [(SDA, "8:0"), (SDB, "8:16")] {
         tree.disk(place, dev, 1 << 20);
@@ -31,10 +30,10 @@ fn moved(tree: &Tree, place: &str, read: u64, written: u64) {
 }
 
 /// A mount: number, point, type, source, options of the file system.
-type Line<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
+pub(super) type Line<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
 /// `/` on sda1, and these.
-fn mounts(tree: &Tree, more: &[Line<'_>]) {
+pub(super) fn mounts(tree: &Tree, more: &[Line<'_>]) {
     let first = ("8:1", "/", "ext4", "/dev/sda1", "rw");
     let all = std::iter::once(&first).chain(more).enumerate();
     let line = |(i, (dev, point, fs_type, source, options)): (usize, &Line<'_>)| {
@@ -50,14 +49,8 @@ fn looped(tree: &Tree, number: u32, file: &str, dio: u32) {
     tree.file(&format!("sys/devices/{place}/loop/dio"), format!("{dio}\n"));
 }
 
-fn of(tree: &Tree, device: &str) -> Stack {
-    let root = tree.root();
-    let mut walk = Walk::new(&root);
-    match BlockNode::by_name(&root, device) {
-        Some(node) => walk.node(&node, 0),
-        None => walk.file(Path::new(device), 0),
-    }
-    walk.stack
+pub(super) fn of(tree: &Tree, target: &str) -> Stack {
+    Stack::recorded(&tree.root(), target)
 }
 
 /// The findings on a stack: its end, the page caches on the way, the devices at its bottom, whether the
@@ -360,7 +353,7 @@ fn head(tree: &Tree, transport: &str) {
     moved(tree, &format!("{place}/nvme0n1p1"), 0, 0);
 }
 
-fn mapped(tree: &Tree, name: &str, dev: &str, members: &[&str]) {
+pub(super) fn mapped(tree: &Tree, name: &str, dev: &str, members: &[&str]) {
     let place = format!("virtual/block/{name}");
     tree.disk(&place, dev, 8192);
     tree.file(&format!("sys/devices/{place}/dm/name"), "vg-lv\n");
@@ -369,7 +362,7 @@ fn mapped(tree: &Tree, name: &str, dev: &str, members: &[&str]) {
     }
 }
 
-fn raid(tree: &Tree, members: &[&str]) {
+pub(super) fn raid(tree: &Tree, members: &[&str]) {
     tree.disk("virtual/block/md0", "9:0", 8192);
     tree.file("sys/devices/virtual/block/md0/md/level", "raid0\n");
     for member in members {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use iodyno_nbd::client::{Address, Uri};
 
-use super::{End, Layer, LayerKind, Lowest, Stack};
+use super::{End, Layer, LayerKind, Lowest, Stack, effects};
 use crate::inspect::mounts::{self, Mount};
 use crate::inspect::topology::{BlockNode, device_of_path};
 use crate::inspect::{FileSystem, Inspection, Kind, file_system};
@@ -42,6 +42,16 @@ pub(crate) fn stack_of(root: &SysRoot, inspection: &Inspection) -> Option<Stack>
         Kind::Null | Kind::Ram | Kind::Model | Kind::Char | Kind::Other => return None,
     }
     Some(walk.stack)
+}
+
+/// See [`Stack::recorded`].
+pub(super) fn recorded(root: &SysRoot, name: &str) -> Stack {
+    let mut walk = Walk::new(root);
+    match BlockNode::by_name(root, name) {
+        Some(node) => walk.node(&node, 0),
+        None => walk.file(Path::new(name), 0),
+    }
+    walk.stack
 }
 
 /// A walk down a stack, and its findings so far.
@@ -124,6 +134,7 @@ impl<'a> Walk<'a> {
                     if let Some(words) = journalled(fs) {
                         self.stack.page_cache.push(format!("{name} {words}"));
                     }
+                    self.stack.effects.extend(effects::of_file(self.root, path, fs, &name));
                     self.layer(LayerKind::FileSystem, name);
                     self.stack.uncounted |= has_more_devices(fs, &nodes);
                     for node in &nodes {
@@ -177,7 +188,7 @@ impl<'a> Walk<'a> {
             }
             return;
         }
-        let slaves = node.slaves(self.root);
+        let slaves = node.members(self.root);
         if let Some(kind) = memory_device(node) {
             self.layer(kind, name);
             self.end(End::Memory);
@@ -190,8 +201,8 @@ impl<'a> Walk<'a> {
                 _ if name.starts_with("md") => LayerKind::Raid,
                 _ => LayerKind::Composed,
             };
-            let mapped = node.attr("dm/name").or_else(|| node.attr("md/level"));
-            self.layer(kind, mapped.map_or(name.to_owned(), |words| format!("{name} ({words})")));
+            let name = self.composed(node);
+            self.layer(kind, name);
             for slave in &slaves {
                 self.node(slave, depth + 1);
             }
@@ -204,10 +215,23 @@ impl<'a> Walk<'a> {
             self.layer(LayerKind::ServedDevice, name);
             self.served();
         } else if node.is_virtual() {
+            let name = self.composed(node);
             self.layer(LayerKind::UnknownDevice, name);
             self.served();
         } else {
             self.disk(node, node);
+        }
+    }
+
+    /// Records the effects of a composed device; its name with that of its mapping and its drivers.
+    fn composed(&mut self, node: &BlockNode) -> String {
+        let (drivers, found) = effects::of_device(self.root, node);
+        self.stack.effects.extend(found);
+        let words: Vec<String> = node.attr("dm/name").into_iter().chain(drivers).collect();
+        if words.is_empty() {
+            node.name.clone()
+        } else {
+            format!("{} ({})", node.name, words.join(": "))
         }
     }
 

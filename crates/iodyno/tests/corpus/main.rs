@@ -1,0 +1,108 @@
+//! Verdicts as a detector: set-ups in which a figure is not the device's, and honest ones, judged by the same code as any
+//! run. Misses and false alarms are counted in one test.
+//!
+//! | module | how its set-ups are made |
+//! |---|---|
+//! | `stacks` | recorded trees of `/proc` and `/sys`: inspection, evidence, verdicts |
+//! | `cells` | closed loops against simulated targets, with evidence as it was read on real ones |
+//! | `programs` | runs of the program on this machine, and on emulated devices |
+//!
+//! The same traps for real, where this machine has what they are made of: `it`'s modules `traps` and `disturbed`, and
+//! `guest`'s module `traps`. `docs/verdicts.md` lists the classes.
+
+mod cells;
+#[allow(dead_code, reason = "the other test crate uses all of it")]
+#[path = "../it/place.rs"]
+mod place;
+mod programs;
+#[allow(dead_code, reason = "constants of the other test crate")]
+#[path = "../../../measure/tests/simulated/mod.rs"]
+mod simulated;
+mod stacks;
+
+use iodyno_measure::verdict::judge;
+use iodyno_measure::{Cell, Level};
+use std::collections::BTreeSet;
+
+/// The verdicts of a set-up: codes, and whether they are a warning or worse.
+type Found = Vec<(String, bool)>;
+
+/// A way to get the verdicts of a set-up; None where this machine can't make it.
+type Make = Box<dyn Fn() -> Option<Found>>;
+
+/// A set-up.
+struct SetUp {
+    name: &'static str,
+    /// The verdict that names why a figure is not the device's; None for an honest set-up.
+    expected: Option<&'static str>,
+    make: Make,
+}
+
+impl SetUp {
+    fn new(
+        name: &'static str,
+        expected: Option<&'static str>,
+        make: impl Fn() -> Option<Found> + 'static,
+    ) -> Self {
+        Self { name, expected, make: Box::new(make) }
+    }
+}
+
+/// The verdicts of a cell.
+fn judged(cell: &Cell) -> Found {
+    judge(cell).into_iter().map(|v| (v.code, v.level >= Level::Warning)).collect()
+}
+
+/// Traps of which the right verdict is a note: the figure stands, and what it depends on is named.
+const NOTED: [&str; 6] = [
+    "CHECKSUMMED",
+    "READS_OF_TRIMMED",
+    "STOLEN_CPU",
+    "UNPRECONDITIONED",
+    "VOLATILE_CACHE",
+    "LATE_SUBMISSION",
+];
+
+/// Whether a trap was seen: by its verdict, and VALID only where that is a note.
+fn is_seen(found: &[(String, bool)], expected: &str) -> bool {
+    found.iter().any(|(code, grave)| code == expected && (*grave || NOTED.contains(&expected)))
+}
+
+#[test]
+fn traps_are_seen_and_honest_set_ups_are_not_accused() {
+    let mut all = stacks::all();
+    all.extend(cells::all());
+    all.extend(programs::all());
+    let names: BTreeSet<&str> = all.iter().map(|set_up| set_up.name).collect();
+    assert_eq!(names.len(), all.len(), "a set-up is counted once");
+    let (mut traps, mut honest) = ((0, Vec::new()), (0, Vec::new()));
+    for SetUp { name, expected, make } in &all {
+        let Some(found) = make() else {
+            println!("not made here: {name}");
+            continue;
+        };
+        let grave: Vec<&str> =
+            found.iter().filter(|(_, grave)| *grave).map(|(code, _)| code.as_str()).collect();
+        println!("{name}: {grave:?}, expected {expected:?}");
+        match expected {
+            Some(code) => {
+                traps.0 += 1;
+                if !is_seen(&found, code) {
+                    traps.1.push(format!("{name}: {found:?}, not {code}"));
+                }
+            }
+            None => {
+                honest.0 += 1;
+                if !grave.is_empty() {
+                    honest.1.push(format!("{name}: {grave:?}"));
+                }
+            }
+        }
+    }
+    println!("{} of {} traps seen, missed {:#?}", traps.0 - traps.1.len(), traps.0, traps.1);
+    println!("{} of {} honest set-ups accused: {:#?}", honest.1.len(), honest.0, honest.1);
+    // What was asked is 38 of 40 and 1 of 30. Nothing here depends on chance or on other load, so none may be missed.
+    assert!(traps.0 >= 40 && honest.0 >= 30, "{} traps, {} honest", traps.0, honest.0);
+    assert!(traps.1.is_empty(), "missed: {:#?}", traps.1);
+    assert!(honest.1.is_empty(), "accused: {:#?}", honest.1);
+}

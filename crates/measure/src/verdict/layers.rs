@@ -1,0 +1,92 @@
+//! Effects of layers between the target's name and its devices: delays, caches, copies, failed members.
+
+use super::{Level, Say};
+use crate::cell::Cell;
+use crate::interval::{ClassStats, Interval};
+use crate::storage::{Effect, LayerEffect};
+use iodyno_units::OpKind;
+
+/// Effects of layers, by their kind.
+pub(super) fn layers(cell: &Cell, total: &Interval, say: &mut Say) {
+    let e = &cell.evidence;
+    let Some(storage) = e.storage.as_ref().filter(|_| !e.virtual_time) else { return };
+    let writes = total.class(OpKind::Write).map_or(0, ClassStats::ops) > 0;
+    // On memory that MEMORY names, no other verdict is above a note.
+    let at_most = |level: Level| if e.is_memory() { Level::Note } else { level };
+    let (mut warned, mut noted) = (Vec::new(), Vec::new());
+    for found in &storage.effects {
+        match of(found, writes) {
+            Some((Level::Warning, text)) => warned.push(text),
+            Some((_, text)) => noted.push(text),
+            None => {}
+        }
+    }
+    if !warned.is_empty() {
+        let all = warned.join("; ");
+        say(
+            "LAYER",
+            at_most(Level::Warning),
+            format!("{all}: these figures are not the device's; measure the device beneath"),
+        );
+    }
+    if !noted.is_empty() {
+        say("LAYER", Level::Note, format!("{}: part of these figures", noted.join("; ")));
+    }
+    for set in storage.effects.iter().filter(|of| of.effect == Effect::Degraded) {
+        let missing = set.amount.as_deref().unwrap_or("members");
+        say(
+            "RAID_DEGRADED",
+            at_most(Level::Warning),
+            format!(
+                "{} ({}) lacks {missing}: reads and writes are those of the others; replace what failed, wait for the rebuild, and measure again",
+                set.layer, set.driver
+            ),
+        );
+    }
+    let buffers = storage.effects.iter().find(|of| of.effect == Effect::BuffersWrites);
+    if let Some(file_system) = buffers.filter(|_| writes && e.direct == Some(true)) {
+        say(
+            "CHECKSUMMED",
+            Level::Note,
+            format!(
+                "{} passes direct writes through the page cache, since it keeps checksums, and waits for each: they are slower than the device; a file made after chattr +C in its folder has none",
+                file_system.layer
+            ),
+        );
+    }
+}
+
+/// What a layer does, in words; a warning where the figures are not the device's. None for an effect with a code of its
+/// own, or none on this cell.
+fn of(found: &LayerEffect, writes: bool) -> Option<(Level, String)> {
+    let amount = found.amount.as_deref();
+    let where_writes = |level| if writes { level } else { Level::Note };
+    let by = |text: &str| amount.map_or(String::new(), |amount| format!("{text}{amount}"));
+    let (level, does) = match found.effect {
+        Effect::Delays => (Level::Warning, format!("delays operations{}", by(" by "))),
+        Effect::Fails => (Level::Warning, format!("fails operations on purpose{}", by(" "))),
+        Effect::Caches => {
+            (Level::Warning, "answers from a second, faster device what that holds".to_owned())
+        }
+        Effect::CachesWrites => {
+            (where_writes(Level::Warning), "holds writes on a second, faster device".to_owned())
+        }
+        Effect::CopiesOnWrite => (
+            where_writes(Level::Warning),
+            "copies blocks at their first write, so later writes are faster".to_owned(),
+        ),
+        Effect::RecordsWrites => {
+            (where_writes(Level::Warning), "writes all data to a second device too".to_owned())
+        }
+        Effect::Resyncs => (Level::Warning, format!("was at work for itself{}", by(": "))),
+        Effect::Allocates => (
+            Level::Note,
+            "allocates blocks at their first write, and reads of others touch no medium".to_owned(),
+        ),
+        Effect::Reduces => (Level::Note, "compresses and deduplicates".to_owned()),
+        Effect::Encrypts => (Level::Note, "encrypts by this machine's processors".to_owned()),
+        Effect::Verifies => (Level::Note, "keeps and verifies checksums".to_owned()),
+        Effect::Degraded | Effect::BuffersWrites | Effect::Unknown => return None,
+    };
+    Some((level, format!("{} ({}) {does}", found.layer, found.driver)))
+}

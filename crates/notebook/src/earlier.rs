@@ -1,0 +1,50 @@
+//! Notes of earlier runs: the terminal does not repeat them.
+
+use crate::model::EarlierNotes;
+use iodyno_measure::{Level, Verdict};
+use rusqlite::{Connection, params};
+use serde::Deserialize;
+
+/// Earlier runs that are looked at.
+const RUNS_MAX: i64 = 16;
+/// Length of a cell or a machine that is looked at, bytes.
+const TEXT_BYTES_MAX: i64 = 1 << 20;
+
+/// The parts of a stored cell that count here.
+#[derive(Deserialize)]
+struct Noted {
+    key: Target,
+    verdicts: Vec<Verdict>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    target: String,
+}
+
+/// Notes of the first cells of the runs before this one, the latest first. What can't be read is left out.
+pub(crate) fn notes_before(db: &Connection, id: &str) -> rusqlite::Result<Vec<EarlierNotes>> {
+    let mut query = db.prepare(
+        "SELECT runs.machine, cells.cell FROM runs
+         JOIN cells ON cells.run = runs.number AND cells.position = 0
+         WHERE runs.number < (SELECT number FROM runs WHERE id = ?1)
+             AND length(cells.cell) <= ?2 AND length(runs.machine) <= ?2
+         ORDER BY runs.number DESC LIMIT ?3",
+    )?;
+    let rows = query.query_map(params![id, TEXT_BYTES_MAX, RUNS_MAX], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+    })?;
+    let mut found = Vec::new();
+    for row in rows {
+        let (machine, cell) = row?;
+        let (Ok(machine), Ok(cell)) =
+            (serde_json::from_str(&machine), serde_json::from_str::<Noted>(&cell))
+        else {
+            continue;
+        };
+        let mut notes = cell.verdicts;
+        notes.retain(|verdict| verdict.level == Level::Note);
+        found.push(EarlierNotes { machine, target: cell.key.target, notes });
+    }
+    Ok(found)
+}

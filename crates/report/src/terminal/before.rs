@@ -1,0 +1,53 @@
+//! Notes that earlier runs on the same machine had already.
+
+use crate::verdict_groups::without_numbers;
+use iodyno_measure::Verdict;
+use iodyno_notebook::{EarlierNotes, Run};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Notes about the machine: the same in all of its runs.
+const OF_MACHINE: [&str; 4] = ["VIRTUAL_MACHINE", "GOVERNOR", "CLOCK_SOURCE", "MITIGATIONS"];
+/// What identifies a machine and its kernel.
+const IDENTITY: [&str; 7] =
+    ["host_name", "kernel", "architecture", "cpu_model", "cores_online", "ram_bytes", "product"];
+
+/// Notes of earlier runs on the machine of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// Codes and texts of notes about the machine.
+    machine: BTreeSet<(String, String)>,
+    /// Codes and texts, without their numbers, of notes on the run's targets.
+    targets: BTreeSet<(String, String)>,
+}
+
+impl Before {
+    /// The notes of these earlier runs that count for `run`.
+    pub fn of(run: &Run, earlier: &[EarlierNotes]) -> Self {
+        let identity = |machine: &Value| IDENTITY.map(|key| machine[key].clone());
+        let own = identity(&run.head.machine);
+        let mut before = Self::default();
+        for other in earlier.iter().filter(|other| identity(&other.machine) == own) {
+            let is_target = run.head.targets.iter().any(|target| target.name == other.target);
+            for note in &other.notes {
+                if OF_MACHINE.contains(&note.code.as_str()) {
+                    before.machine.insert((note.code.clone(), note.text.clone()));
+                } else if is_target {
+                    before.targets.insert((note.code.clone(), without_numbers(&note.text)));
+                }
+            }
+        }
+        before
+    }
+
+    /// Whether it is about the machine, and an earlier run had it.
+    pub(super) fn has_of_machine(&self, note: &Verdict) -> bool {
+        self.machine.contains(&(note.code.clone(), note.text.clone()))
+    }
+
+    /// Whether an earlier run on the target had it, up to its numbers.
+    pub(super) fn has_of_target(&self, note: &Verdict) -> bool {
+        !self.targets.is_empty()
+            && self.targets.contains(&(note.code.clone(), without_numbers(&note.text)))
+    }
+}

@@ -1,0 +1,297 @@
+//! Effects of layers on the I/O that passes them: by the type of a device-mapper target, the state of a RAID set, the
+//! mode of a cache, the checksums of a file system.
+//!
+//! The kernel shows the types of targets to root alone. Without them the uuids that LVM and cryptsetup give are read.
+
+use std::path::Path;
+
+use rustix::fs::{IFlags, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use crate::inspect::FileSystem;
+use crate::inspect::topology::BlockNode;
+use crate::ioctl;
+use crate::sysroot::SysRoot;
+
+/// The node of the device-mapper driver.
+const CONTROL: &str = "/dev/mapper/control";
+/// The beginnings of uuids, the longest of a kind first, and the driver.
+const PREFIXES: [(&str, &str); 4] = [
+    ("CRYPT-VERITY", "verity"),
+    ("CRYPT-INTEGRITY", "integrity"),
+    ("CRYPT-", "crypt"),
+    ("mpath-", "multipath"),
+];
+/// The first kernel that passes direct writes to btrfs files with checksums through the page cache.
+const BTRFS_BUFFERS_SINCE: (u32, u32) = (6, 15);
+
+/// An effect of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Delays operations on purpose.
+    Delays,
+    /// Fails or drops operations on purpose.
+    Fails,
+    /// Answers from a second, faster device where that holds the block.
+    Caches,
+    /// Acknowledges writes from a second, faster device.
+    CachesWrites,
+    /// Copies old data at the first write of a block, or reads blocks from another device until then.
+    CopiesOnWrite,
+    /// Records each write on a second device.
+    RecordsWrites,
+    /// Lacks members of a RAID set.
+    Degraded,
+    /// Rebuilds or checks members of a RAID set.
+    Resyncs,
+    /// Allocates a block at its first write; reads of others touch no medium.
+    Allocates,
+    /// Compresses or deduplicates.
+    Reduces,
+    /// Encrypts.
+    Encrypts,
+    /// Keeps checksums of blocks and verifies them.
+    Verifies,
+    /// Passes direct writes through the page cache, since it keeps checksums.
+    BuffersWrites,
+}
+
+/// An effect, and the layer that has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerEffect {
+    /// The layer's own name.
+    pub layer: String,
+    /// Its driver, such as `writecache`.
+    pub driver: String,
+    /// The effect.
+    pub effect: Effect,
+    /// Its amount, in words, such as `1 of 2 members`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amount: Option<String>,
+}
+
+/// One target type of a device-mapper device.
+struct Target {
+    driver: String,
+    /// Parameters of the table; None where they were not read.
+    table: Option<String>,
+    status: String,
+}
+
+/// The drivers of a composed device, such as `crypt` or `raid1`, and their effects.
+pub(super) fn of_device(root: &SysRoot, node: &BlockNode) -> (Option<String>, Vec<LayerEffect>) {
+    if let Some(level) = node.attr("md/level") {
+        let found = of_raid(node).map(|(effect, amount)| (level.clone(), effect, amount));
+        let found = named(node, found.collect());
+        return (Some(level), found);
+    }
+    if node.name.starts_with("bcache") {
+        let of = |file: &str| node.attr(&format!("bcache/{file}")).unwrap_or_default();
+        let is_idle = of("state") == "no cache" || of("cache_mode").contains("[none]");
+        let found = (!is_idle).then(|| ("bcache".to_owned(), Effect::Caches, None));
+        return (None, named(node, found.into_iter().collect()));
+    }
+    let targets = targets(root, node);
+    let mut drivers: Vec<&str> = targets.iter().map(|target| target.driver.as_str()).collect();
+    drivers.dedup();
+    let mut found: Vec<(String, Effect, Option<String>)> = Vec::new();
+    for target in &targets {
+        if let Some((effect, amount)) = of_target(target)
+            && !found.iter().any(|(_, known, _)| *known == effect)
+        {
+            found.push((target.driver.clone(), effect, amount));
+        }
+    }
+    ((!drivers.is_empty()).then(|| drivers.join(", ")), named(node, found))
+}
+
+fn named(node: &BlockNode, found: Vec<(String, Effect, Option<String>)>) -> Vec<LayerEffect> {
+    let one =
+        |(driver, effect, amount)| LayerEffect { layer: node.name.clone(), driver, effect, amount };
+    found.into_iter().map(one).collect()
+}
+
+/// The effects of an md set's state.
+fn of_raid(node: &BlockNode) -> impl Iterator<Item = (Effect, Option<String>)> {
+    let missing = node.attr_u64("md/degraded").filter(|missing| *missing > 0).map(|missing| {
+        let of = node.attr_u64("md/raid_disks").map_or(String::new(), |all| format!(" of {all}"));
+        (Effect::Degraded, Some(format!("{missing}{of} members")))
+    });
+    let mode = node.attr("md/journal_mode");
+    let journal = mode.filter(|mode| mode.contains("[write-back]"));
+    missing.into_iter().chain(journal.map(|_| (Effect::CachesWrites, None)))
+}
+
+/// The effect of a device-mapper target.
+fn of_target(target: &Target) -> Option<(Effect, Option<String>)> {
+    let status: Vec<&str> = target.status.split_whitespace().collect();
+    let table: Option<Vec<&str>> =
+        target.table.as_ref().map(|table| table.split_whitespace().collect());
+    let plain = |effect| Some((effect, None));
+    match target.driver.as_str() {
+        "delay" => delay(table.as_deref()),
+        "flakey" => flakey(table.as_deref()),
+        "dust" if !status.iter().any(|word| word.starts_with("fail_read")) => None,
+        "dust" | "error" => plain(Effect::Fails),
+        // In that mode reads come from the origin.
+        "cache" if status.contains(&"passthrough") => None,
+        "cache" => plain(Effect::Caches),
+        "writecache" => plain(Effect::CachesWrites),
+        "snapshot" | "snapshot-origin" | "snapshot-merge" | "clone" => plain(Effect::CopiesOnWrite),
+        "log-writes" => plain(Effect::RecordsWrites),
+        "raid" | "mirror" => raid(&target.driver, &status),
+        "thin" => plain(Effect::Allocates),
+        "vdo" => plain(Effect::Reduces),
+        "crypt" => plain(Effect::Encrypts),
+        "integrity" | "verity" => plain(Effect::Verifies),
+        _ => None,
+    }
+}
+
+/// `DEVICE OFFSET MS`, once for all operations, or for reads, writes and flushes each.
+fn delay(table: Option<&[&str]>) -> Option<(Effect, Option<String>)> {
+    let Some(words) = table else { return Some((Effect::Delays, None)) };
+    let each: Vec<u64> = words.chunks_exact(3).filter_map(|of| of.get(2)?.parse().ok()).collect();
+    if !each.is_empty() && each.iter().all(|ms| *ms == 0) {
+        return None;
+    }
+    let amount = match each.as_slice() {
+        [] => None,
+        [all] => Some(format!("{all} ms")),
+        [reads, writes, ..] => Some(format!("{reads} ms a read, {writes} ms a write")),
+    };
+    Some((Effect::Delays, amount))
+}
+
+/// `DEVICE OFFSET SECONDS_UP SECONDS_DOWN`, and what it does while down.
+fn flakey(table: Option<&[&str]>) -> Option<(Effect, Option<String>)> {
+    let seconds = |at: usize| table.and_then(|words| words.get(at)?.parse::<u64>().ok());
+    match (seconds(2), seconds(3)) {
+        (_, Some(0)) => None,
+        (Some(up), Some(down)) => Some((
+            Effect::Fails,
+            Some(format!("for {down} s of every {} s", up.saturating_add(down))),
+        )),
+        _ => Some((Effect::Fails, None)),
+    }
+}
+
+/// The status of dm-raid is `TYPE MEMBERS HEALTH SYNCED/ALL ACTION …`, that of dm-mirror `MEMBERS DEVICE… SYNCED/ALL
+/// 1 HEALTH …`. Health has a letter for each member.
+fn raid(driver: &str, status: &[&str]) -> Option<(Effect, Option<String>)> {
+    let (health, action) = if driver == "raid" {
+        (*status.get(2)?, status.get(4).copied().unwrap_or("idle"))
+    } else {
+        let members: usize = status.first()?.parse().ok()?;
+        let synced = *status.get(members.checked_add(1)?)?;
+        let is_synced = synced.split_once('/').is_none_or(|(done, all)| done == all);
+        (*status.get(members.checked_add(3)?)?, if is_synced { "idle" } else { "resync" })
+    };
+    let failed = health.chars().filter(|of| matches!(of, 'D' | 'S' | 'R' | 'F')).count();
+    if failed > 0 {
+        return Some((Effect::Degraded, Some(format!("{failed} of {} members", health.len()))));
+    }
+    (!matches!(action, "idle" | "frozen")).then(|| (Effect::Resyncs, Some(action.to_owned())))
+}
+
+/// The targets of a device: from the driver, from a recorded tree, or by uuids.
+fn targets(root: &SysRoot, node: &BlockNode) -> Vec<Target> {
+    let asked = if root.is_real() { ask(node) } else { recorded(node) };
+    asked.filter(|targets| !targets.is_empty()).unwrap_or_else(|| by_uuid(root, node))
+}
+
+fn ask(node: &BlockNode) -> Option<Vec<Target>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let control = rustix::fs::open(CONTROL, flags, Mode::empty()).ok()?;
+    let dev = (node.dev.major, node.dev.minor);
+    let mut found: Vec<Target> = ioctl::dm_targets(&control, dev, false)
+        .ok()?
+        .into_iter()
+        .map(|(driver, status)| Target { driver, table: None, status })
+        .collect();
+    // The tables of others may hold keys.
+    let is_asked = |target: &Target| matches!(target.driver.as_str(), "delay" | "flakey");
+    if found.iter().any(is_asked) && found.iter().all(is_asked) {
+        let tables = ioctl::dm_targets(&control, dev, true).ok()?;
+        for (target, (_, table)) in found.iter_mut().zip(tables) {
+            target.table = Some(table);
+        }
+    }
+    Some(found)
+}
+
+/// The files `dm/table` and `dm/status` of a recorded tree, as `dmsetup table` and `dmsetup status` print them.
+fn recorded(node: &BlockNode) -> Option<Vec<Target>> {
+    let table = node.attr("dm/table")?;
+    let rest =
+        |line: &str, skip: usize| line.split_whitespace().skip(skip).collect::<Vec<_>>().join(" ");
+    let status = node.attr("dm/status").unwrap_or_default();
+    let mut status = status.lines();
+    let of_line = |line: &str| Target {
+        driver: line.split_whitespace().nth(2).unwrap_or_default().to_owned(),
+        table: Some(rest(line, 3)),
+        status: status.next().map_or(String::new(), |line| rest(line, 3)),
+    };
+    Some(table.lines().map(of_line).collect())
+}
+
+/// By the prefixes and suffixes that tools give to uuids, also to those of hidden devices beneath.
+fn by_uuid(root: &SysRoot, node: &BlockNode) -> Vec<Target> {
+    let Some(uuid) = node.attr("dm/uuid") else { return Vec::new() };
+    let below: Vec<String> =
+        node.slaves(root).iter().filter_map(|slave| slave.attr("dm/uuid")).collect();
+    let has = |suffix: &str| below.iter().any(|uuid| uuid.ends_with(suffix));
+    let prefixed = PREFIXES.iter().find(|(prefix, _)| uuid.starts_with(prefix));
+    let driver = match prefixed {
+        Some((_, driver)) => *driver,
+        None if !uuid.starts_with("LVM-") || uuid.ends_with("-pool") => return Vec::new(),
+        None if has("-tpool") => "thin",
+        None if has("-cdata") || has("-cpool") || has("-cvol") => "cache",
+        None if has("-cow") => "snapshot",
+        None if has("-real") => "snapshot-origin",
+        None if has("-vpool") => "vdo",
+        None => return Vec::new(),
+    };
+    vec![Target { driver: driver.to_owned(), table: None, status: String::new() }]
+}
+
+/// The effect of a file system on direct writes to a file.
+pub(super) fn of_file(
+    root: &SysRoot,
+    path: &Path,
+    fs: &FileSystem,
+    layer: &str,
+) -> Option<LayerEffect> {
+    if fs.fs_type != "btrfs" || kernel(root)? < BTRFS_BUFFERS_SINCE {
+        return None;
+    }
+    let options = fs.super_options.as_deref().unwrap_or_default();
+    let is_without = options.split(',').any(|word| matches!(word, "nodatasum" | "nodatacow"));
+    if is_without || (root.is_real() && is_nocow(path)) {
+        return None;
+    }
+    Some(LayerEffect {
+        layer: layer.to_owned(),
+        driver: "btrfs".to_owned(),
+        effect: Effect::BuffersWrites,
+        amount: None,
+    })
+}
+
+/// Whether a file is without checksums (`chattr +C`). One that does not exist yet inherits that from its folder.
+fn is_nocow(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let open = |path: &Path| rustix::fs::open(path, flags, Mode::empty()).ok();
+    let found = open(path).or_else(|| open(path.parent()?));
+    found
+        .and_then(|fd| rustix::fs::ioctl_getflags(&fd).ok())
+        .is_some_and(|flags| flags.contains(IFlags::NOCOW))
+}
+
+/// Version and patch level of the kernel.
+fn kernel(root: &SysRoot) -> Option<(u32, u32)> {
+    let release = root.read("proc/sys/kernel/osrelease")?;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
