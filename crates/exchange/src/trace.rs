@@ -256,7 +256,7 @@ pub fn read(
             continue;
         }
         let unknown = || {
-            wrong("this is no trace that is known, and no record of `iodyno serve`")
+            wrong("this is not a trace that is known, and no record of `iodyno serve`")
                 .with_help(FORMATS)
         };
         let (format, mut lines, is_head) = recognise(text, chosen).ok_or_else(unknown)?;
@@ -335,5 +335,5 @@ fn recognise(first: &str, chosen: &Selection) -> Option<(Format, Box<dyn Lines>,
 
 /// A number of a trace.
 fn number(text: &str, what: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("the {what} is no whole number"))
+    text.parse().map_err(|_| format!("the {what} is not a whole number"))
 }

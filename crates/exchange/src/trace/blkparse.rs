@@ -63,7 +63,7 @@ impl Blkparse {
             Some(OpKind::Flush) => {}
             None if flags.flushes_before && sectors == 0 => {}
             None => to.leave_out(&format!(
-                "events of the kind `{rwbs}`, which is no read, write or discard"
+                "events of the kind `{rwbs}`, which is not a read, write or discard"
             )),
             Some(kind) if sectors == 0 => {
                 if !flags.flushes_before {
@@ -106,10 +106,10 @@ impl Lines for Blkparse {
             );
         };
         if !is_device(device) {
-            return Err(format!("`{device}` is no device, such as 8,0"));
+            return Err(format!("`{device}` is not a device, such as 8,0"));
         }
         let at_ns =
-            time_ns(time).ok_or_else(|| format!("`{time}` is no time, such as 0.000000000"))?;
+            time_ns(time).ok_or_else(|| format!("`{time}` is not a time, such as 0.000000000"))?;
         if *action != self.letter && *action != "C" {
             to.leave_out(&format!("events of the action `{action}`"));
             return Ok(());

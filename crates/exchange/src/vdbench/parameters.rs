@@ -167,7 +167,7 @@ type Wrong = (String, &'static str);
 
 fn parameter(piece: &str, span: Range<usize>) -> Result<Parameter, Wrong> {
     let Some((key, value)) = piece.split_once('=') else {
-        return Err((format!("`{piece}` is no parameter"), "write it as KEYWORD=VALUE"));
+        return Err((format!("`{piece}` is not a parameter"), "write it as KEYWORD=VALUE"));
     };
     if value.contains('$') {
         let words = format!("`{piece}` has a variable, which is not replaced");

@@ -170,7 +170,7 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
     let left_out: Vec<_> = left_out.into_iter().filter(|h| !h.is_empty()).collect();
     if !left_out.is_empty() {
         lines.push(paint(
-            &format!("left out for want of width: {}", left_out.join(", ")),
+            &format!("columns hidden (terminal too narrow): {}", left_out.join(", ")),
             Role::Dim,
             style,
         ));
