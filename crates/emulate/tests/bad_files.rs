@@ -542,7 +542,7 @@ write_command ["2us"] behind a memory channel the driver thread takes the comman
     (
         FLASH,
         &[("parity_stripe = { is = 15", "parity_stripe = { is = 128")],
-        "parity_stripe [128] a stripe of 128 pages and one of parity does not fit 128 planes (rule `parity-stripe`) (0 is no parity)",
+        "parity_stripe [128] a stripe of 128 pages and one of parity does not fit 128 planes (rule `parity-stripe`) (0 is not a parity)",
     ),
     (
         FLASH,

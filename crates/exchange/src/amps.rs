@@ -69,7 +69,7 @@ fn options(found: &mut Found<'_>, mut words: impl Iterator<Item = command_line::
             let letter = chars.next().map_or_else(String::new, String::from);
             (letter, Some(chars.as_str().to_owned()).filter(|value| !value.is_empty()))
         } else {
-            let words = format!("`{}` is no option", word.text);
+            let words = format!("`{}` is not an option", word.text);
             found.refuse(&word.span, words, "an option begins with - or --");
             continue;
         };
@@ -151,7 +151,7 @@ impl Reading<'_, '_> {
         let limits = (MESSAGE_STEP_BYTES, MESSAGE_MAX_BYTES);
         let message_bytes = self.number("message_size", limits, true).unwrap_or(MESSAGE_BYTES);
         if !message_bytes.is_multiple_of(MESSAGE_STEP_BYTES) {
-            let words = format!("a message of {message_bytes} B is no multiple of 256 B");
+            let words = format!("a message of {message_bytes} B is not a multiple of 256 B");
             let help = format!("give {}", message_bytes.next_multiple_of(MESSAGE_STEP_BYTES));
             let span = self.span("message_size");
             self.found.refuse(&span, words, help);

@@ -122,7 +122,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         for (word, span) in words {
             let mut chars = word.chars();
             let Some(letter) = chars.next() else {
-                found.refuse(&span, "`-` is no option", "remove it");
+                found.refuse(&span, "`-` is not an option", "remove it");
                 continue;
             };
             let value = chars.as_str().to_owned();
@@ -198,7 +198,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         let (value, _) = self.find(letter)?;
         let read = value.parse::<u32>().ok().map(u64::from);
         if read.is_none() {
-            self.refuse(letter, format!("`-{letter}{value}` is no whole number"), "");
+            self.refuse(letter, format!("`-{letter}{value}` is not a whole number"), "");
         }
         read
     }
@@ -387,7 +387,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         let Some((value, _)) = self.find('g') else { return String::new() };
         let digits = value.strip_suffix('i').unwrap_or(&value);
         let Some(number) = digits.parse::<u32>().ok().filter(|number| *number > 0) else {
-            let words = format!("`-g{value}` is no throughput");
+            let words = format!("`-g{value}` is not a throughput");
             self.refuse('g', words, "give bytes a millisecond, or operations a second with an i");
             return String::new();
         };

@@ -185,7 +185,7 @@ pub(crate) fn name(text: &str) -> String {
 /// # Errors
 /// A text that is none, in words.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size: write digits and at most one of K, M, G, T");
+    let wrong = || format!("`{text}` is not a size: write digits and at most one of K, M, G, T");
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, suffix) = text.split_at(end);
     let number: u64 = digits.parse().map_err(|_| wrong())?;

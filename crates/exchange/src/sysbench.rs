@@ -140,7 +140,7 @@ impl Reading<'_, '_> {
         let mode = MODES.into_iter().find(|mode| mode.name == text);
         if mode.is_none() {
             let words = if self.is_given("file-test-mode") {
-                format!("`{text}` is no test mode")
+                format!("`{text}` is not a test mode")
             } else {
                 "`--file-test-mode` is missing".to_owned()
             };
@@ -157,7 +157,7 @@ impl Reading<'_, '_> {
             "async" => ("libaio", self.count("file-async-backlog", 1)),
             "mmap" => ("mmap", 1),
             other => {
-                let words = format!("`{other}` is no mode of I/O");
+                let words = format!("`{other}` is not a mode of I/O");
                 self.refuse("file-io-mode", words, "give sync, async or mmap");
                 ("psync", 1)
             }
@@ -221,7 +221,7 @@ impl Reading<'_, '_> {
                     self.note("file-extra-flags", words);
                 }
                 _ => {
-                    let words = format!("`{flag}` is no flag");
+                    let words = format!("`{flag}` is not a flag");
                     self.refuse("file-extra-flags", words, "give sync, dsync, direct or several");
                 }
             }
@@ -235,7 +235,7 @@ impl Reading<'_, '_> {
             "fsync" if mode.writes => self.note("file-fsync-mode", "issued as fdatasync"),
             "fsync" | "fdatasync" => {}
             other => {
-                let words = format!("`{other}` is no way to flush");
+                let words = format!("`{other}` is not a way to flush");
                 self.refuse("file-fsync-mode", words, "give fsync or fdatasync");
             }
         }
@@ -267,7 +267,7 @@ impl Reading<'_, '_> {
         let ratio = text.parse::<f32>().ok().filter(|ratio| ratio.is_finite() && *ratio >= 0.0);
         let ratio = ratio.map(f64::from);
         let ratio = ratio.unwrap_or_else(|| {
-            let words = format!("`{text}` is no ratio of reads to writes");
+            let words = format!("`{text}` is not a ratio of reads to writes");
             self.refuse("file-rw-ratio", words, "give a number such as 1.5");
             1.5
         });

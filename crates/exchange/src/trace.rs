@@ -303,7 +303,7 @@ fn read_lines(
         }
         let reader = match sink.chosen.format {
             None => recognise::recognise(text, sink.chosen).ok_or_else(|| {
-                wrong("this is no trace that is known, and no record of `iodyno serve`")
+                wrong("this is not a trace that is known, and no record of `iodyno serve`")
                     .with_help(FORMATS)
             }),
             Some(format) => recognise::asked(format, text, sink.chosen).ok_or_else(|| {
@@ -387,5 +387,5 @@ fn finish(
 
 /// A number of a trace.
 fn number(text: &str, what: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("the {what} is no whole number"))
+    text.parse().map_err(|_| format!("the {what} is not a whole number"))
 }

@@ -173,7 +173,7 @@ impl General {
                 "compratio" => match value.parse::<f64>() {
                     Ok(ratio) if (1.0..=1e6).contains(&ratio) => self.compression = ratio,
                     _ => {
-                        let words = format!("`{value}` is no ratio of compression from 1");
+                        let words = format!("`{value}` is not a ratio of compression from 1");
                         found.refuse(&parameter.span, words, "");
                     }
                 },

@@ -82,7 +82,7 @@ fn what_is_refused() {
         ("--file_size", "`--file_size` has no value"),
         ("--batchsize 3", "did you mean `--batch_size`?"),
         ("-x 3", "has no option `-x`"),
-        ("log.dat", "`log.dat` is no option"),
+        ("log.dat", "`log.dat` is not an option"),
         ("-b 1 -m 256 -f 'a", "does not end"),
     ] {
         let line = format!("amps_bio_perf_test {options}");

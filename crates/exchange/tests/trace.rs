@@ -48,7 +48,7 @@ fn iologs_of_fio() {
             .contains("line 3: `read` has an offset")
     );
     assert!(
-        refusal("fio version 3 iolog\nx open\n").contains("line 2: the time is no whole number")
+        refusal("fio version 3 iolog\nx open\n").contains("line 2: the time is not a whole number")
     );
     assert!(refusal("fio version 3 iolog\n1 x read 100 512\n").contains("--align 512"));
 }

@@ -8,7 +8,8 @@ mod run;
 mod serve;
 mod size;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use iodyno_measure::{Metric, Threshold};
 use iodyno_report::fio::COARSENESS_MAX;
 use iodyno_target::TargetName;
@@ -26,23 +27,41 @@ use run::run_name as trace_name;
 pub use run::{DEFAULT_TARGET, Run};
 pub use serve::{FaultFlags, Serve, Speed, Status};
 pub use size::Size;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A dynamometer for block storage: measures what storage really does, and says how far the
 /// numbers can be trusted.
 #[derive(Debug, Parser)]
-#[command(name = "iodyno", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "iodyno", version, max_term_width = 100, after_help = MORE,
+    after_long_help = EXIT_CODES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
     /// Results store; one SQLite file. Default: iodyno/notebook.sqlite in the XDG data folder.
-    #[arg(long, global = true, value_name = "FILE", env = "IODYNO_NOTEBOOK")]
+    #[arg(long, global = true, value_name = "FILE", env = NOTEBOOK_VARIABLE, value_hint = ValueHint::FilePath,
+        value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub notebook: Option<PathBuf>,
     /// Colours and symbols: `auto` looks at the terminal.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: When,
 }
+
+/// Names the notebook where no flag does; an empty value is none.
+pub(crate) const NOTEBOOK_VARIABLE: &str = "IODYNO_NOTEBOOK";
+
+impl Cli {
+    /// Without a notebook where the environment's variable is empty, as if it were not set.
+    pub(crate) fn with_notebook_of_environment(mut self) -> Self {
+        let is_empty = std::env::var_os(NOTEBOOK_VARIABLE).is_some_and(|name| name.is_empty());
+        self.notebook = self.notebook.filter(|name| !is_empty || !name.as_os_str().is_empty());
+        self
+    }
+}
+
+const MORE: &str = "\
+Begin with `iodyno run four-corners`. `iodyno COMMAND --help` has all flags and examples, `iodyno --help` the exit codes.";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a fault of iodyno; 2 bad input (command line, workload, target name, run id); \
@@ -85,7 +104,7 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Keep messages in a log on any target: make one, serve it, publish, subscribe, replay, and query the current values.
     Log(Log),
-    /// Let a fault happen to storage that is served now.
+    /// Inject a fault into served storage.
     Fault(FaultFlags),
     /// Say what served storage did so far.
     Status(Status),
@@ -110,8 +129,8 @@ pub enum Command {
         /// One JSON document on standard output.
         #[arg(long)]
         json: bool,
-        /// With --json: the series by interval too.
-        #[arg(long, requires = "json")]
+        /// One JSON document with the series by interval.
+        #[arg(long)]
         series: bool,
         /// What the text shows.
         #[command(flatten)]
@@ -207,6 +226,9 @@ pub enum Format {
     FioJsonPlus,
     /// fio's terse output, version 3.
     FioTerse,
+    /// OpenMetrics, for Prometheus: counts, latency histograms and verdicts of each cell.
+    #[value(name = "openmetrics")]
+    OpenMetrics,
     /// fio's log files: bandwidth, IOPS, latency and histograms by interval. Needs -o.
     FioLogs,
 }
@@ -388,7 +410,7 @@ pub struct Import {
 fn threshold_share(text: &str) -> Result<f64, String> {
     match parse_percent(text) {
         Ok(share) if share > 0.0 => Ok(share),
-        Ok(_) => Err("a shift of 0% is never reached exactly: take a share above 0%".to_owned()),
+        Ok(_) => Err("a shift of 0% is never reached exactly: use a share above 0%".to_owned()),
         Err(e) => Err(e.to_string()),
     }
 }
@@ -435,6 +457,17 @@ fn socket(text: &str) -> Result<PathBuf, String> {
         "" => Err("write unix:/run/ctl.sock".to_owned()),
         path => Ok(PathBuf::from(path)),
     }
+}
+
+/// An address to serve metrics at; a port alone is one of 127.0.0.1.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix("localhost").unwrap_or(text);
+    let port = port.strip_prefix(':').unwrap_or(port).parse::<u16>();
+    port.map(|port| SocketAddr::from(([127, 0, 0, 1], port))).or_else(|_| {
+        text.parse().map_err(|_| {
+            format!("`{text}` is not an address: write 9469, 127.0.0.1:9469 or [::1]:9469")
+        })
+    })
 }
 
 /// The name of something emulated.

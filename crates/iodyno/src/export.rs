@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::{complain, print, print_json, show};
 use iodyno_notebook::Run;
 use iodyno_report::fio::json::Form;
-use iodyno_report::{csv, fio, hgrm, json, sysbench_text};
+use iodyno_report::{csv, fio, hgrm, json, openmetrics, sysbench_text};
 use iodyno_target::output::Folder;
 use serde_json::Value;
 use std::path::Path;
@@ -44,6 +44,7 @@ pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCod
         Format::Hgrm => print(&hgrm::text(&run()?)),
         Format::FioJson | Format::FioJsonPlus => print_json(&fio::json::document(&run()?, form)),
         Format::FioTerse => print(&fio::terse::text(&run()?)),
+        Format::OpenMetrics => print(&openmetrics::text(&run()?)),
         Format::Sysbench => print(&sysbench_text::text(&run()?)),
         Format::FioLogs => Err(Failure::input(
             "fio-logs are several files: name a folder for them with -o, such as `-o logs`",

@@ -102,8 +102,8 @@ fn in_words(status: &Value) -> String {
             let time = |key: &str| volume[key].as_f64().map_or("–".to_owned(), human::time_ns);
             let _ = writeln!(
                 text,
-                "  late          {} over 10 µs after the model, {} of them while the core was preempted; p50 {}, p99 {}",
-                human::counted(late, "completion"),
+                "  late          {late} of {} were more than 10 µs late, {} of these while the core was preempted; p50 {}, p99 {}",
+                human::counted(completions(volume), "completion"),
                 volume["late_away"].as_u64().unwrap_or(0),
                 time("lateness_p50_ns"),
                 time("lateness_p99_ns"),
@@ -159,6 +159,12 @@ fn in_words(status: &Value) -> String {
 }
 
 /// RAID adapters: their cache, and what is wrong with them.
+/// Completions of a volume, failures included.
+fn completions(volume: &Value) -> u64 {
+    let kinds = volume["operations"].as_object().into_iter().flatten();
+    kinds.flat_map(|(_, of)| [&of["operations"], &of["errors"]]).filter_map(Value::as_u64).sum()
+}
+
 fn adapters_in_words(state: &Value) -> String {
     let mut text = String::new();
     if state["has_cache"] == true {

@@ -99,12 +99,30 @@ const FLAGS: [(&[&str], &str); 25] = [
     ),
 ];
 
-/// A hint for the unknown flag of a command line error: iodyno's equivalent of the other tool's flag.
-pub(crate) fn of_flag(error: &clap::Error) -> Option<String> {
+/// clap's words for a number that is out of range, such as `0 is not in 1..=65536`, as a sentence.
+pub(crate) fn of_range(error: &clap::Error, color: bool) -> Option<String> {
+    const IS_NOT_IN: &str = " is not in ";
+    let rendered = error.render();
+    let text = if color { rendered.ansi().to_string() } else { rendered.to_string() };
+    let at = text.find(IS_NOT_IN).filter(|_| error.kind() == ErrorKind::ValueValidation)?;
+    let (before, range) = (&text[..at], &text[at + IS_NOT_IN.len()..]);
+    let end = range.find('\n').unwrap_or(range.len());
+    let (least, most) = range[..end].split_once("..=")?;
+    let number = before.rfind(": ")? + 2;
+    Some(format!("{}must be from {least} to {most}{}", &before[..number], &range[end..]))
+}
+
+/// A hint for an unexpected argument: iodyno's equivalent of the other tool's flag, and where targets are given.
+pub(crate) fn of_flag(error: &clap::Error, takes_targets: bool) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    if !flag.starts_with('-') && takes_targets {
+        return Some(format!(
+            "error: unexpected argument '{flag}': targets are given by --on: `--on {flag}`\n\nFor more information, try '--help'.\n"
+        ));
+    }
     let name = flag.trim_start_matches('-').split('=').next()?;
     let (_, hint) = FLAGS.iter().find(|(names, _)| names.contains(&name))?;
     Some(format!(
@@ -261,10 +279,29 @@ mod tests {
             ["--rw=randread", "--bs=4k", "--iodepth", "--numjobs", "--runtime", "--rwmixread"]
         {
             let error = Cli::try_parse_from(["iodyno", "run", "random-read", flag]).unwrap_err();
-            let said = of_flag(&error).unwrap_or_else(|| panic!("{flag}: {error}"));
+            let said = of_flag(&error, true).unwrap_or_else(|| panic!("{flag}: {error}"));
             assert!(said.contains(flag.split('=').next().unwrap()), "{said}");
         }
         let error = Cli::try_parse_from(["iodyno", "run", "x", "--dpth", "1"]).unwrap_err();
-        assert_eq!(of_flag(&error), None, "clap's own suggestion is better");
+        assert_eq!(of_flag(&error, true), None, "clap's own suggestion is better");
+        let error = Cli::try_parse_from(["iodyno", "run", "random-read", "t.img"]).unwrap_err();
+        let said = of_flag(&error, true).unwrap();
+        assert!(said.contains("targets are given by --on: `--on t.img`"), "{said}");
+        assert_eq!(of_flag(&error, false), None);
+    }
+
+    #[test]
+    fn a_number_out_of_range_is_told_its_range() {
+        for (value, range) in
+            [("0", "must be from 1 to 65536"), ("65537", "must be from 1 to 65536")]
+        {
+            let error = Cli::try_parse_from(["iodyno", "run", "random-read", "--depth", value])
+                .unwrap_err();
+            let said = of_range(&error, false).unwrap();
+            assert!(said.contains(&format!("'--depth <N>': {range}\n")), "{said}");
+        }
+        let error =
+            Cli::try_parse_from(["iodyno", "run", "random-read", "--depth", "x"]).unwrap_err();
+        assert_eq!(of_range(&error, false), None);
     }
 }

@@ -9,6 +9,7 @@ mod beside;
 mod catalog_entries;
 mod check;
 mod compare;
+mod completers;
 mod explain;
 mod export;
 mod failure;
@@ -29,6 +30,7 @@ mod replay;
 mod report;
 mod resume;
 mod run;
+mod scrape;
 mod secrets;
 mod serve;
 mod show;
@@ -66,13 +68,17 @@ pub fn stop_flag() -> Arc<AtomicBool> {
 
 /// Runs one command line; `arguments` starts with the program's name.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    completers::answer_shell();
     let words = foreign_workload::joined(arguments.collect());
     let cli = match Cli::try_parse_from(&words) {
-        Ok(cli) => cli,
+        Ok(cli) => cli.with_notebook_of_environment(),
         // The first rank says what is wrong with the words that all have.
         Err(_) if !ranks::of_process().is_first() => return ExitCode::from(2),
         Err(e) => {
-            if let Some(hint) = hints::of_flag(&e) {
+            let takes_targets = words.get(1).is_some_and(|word| word == "run" || word == "replay");
+            let colors = style::colors_stderr(args::When::Auto);
+            let hint = hints::of_flag(&e, takes_targets).or_else(|| hints::of_range(&e, colors));
+            if let Some(hint) = hint {
                 complain(&hint);
                 return ExitCode::from(2);
             }
@@ -104,7 +110,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Purge(flags) => purge::command(flags, cli, style),
         Command::Ls { json } => show::list(cli.notebook.as_deref(), *json, style),
         Command::Show { run, require, json, series, shown } => {
-            let json = json.then_some(Options { series: *series });
+            let json = (*json || *series).then_some(Options { series: *series });
             let detail = style::detail(*shown);
             show::show(cli.notebook.as_deref(), run, require, json, detail, style)
         }
@@ -124,13 +130,9 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
         Command::Status(flags) => fault::status(flags),
         Command::Replay(flags) => replay::command(flags, cli, words, style),
         Command::Study(flags) => study::command(flags, cli.notebook.as_deref(), style),
-        Command::Size(flags) => size::command(flags, cli.notebook.as_deref(), style),
+        Command::Size(flags) => size::command(flags, cli.notebook.as_deref(), words, style),
         Command::Catalog { name, json } => catalog_entries::command(name.as_deref(), *json),
-        Command::Completions { shell } => {
-            let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "iodyno", &mut text);
-            print_bytes(&text)
-        }
+        Command::Completions { shell } => print_bytes(&completers::script(*shell)),
         Command::Man { folder } => man(folder),
     }
 }

@@ -1,10 +1,11 @@
-//! The progress line on standard error during a run. On a terminal one line is redrawn; in a log
-//! only the ends of cells are worth a line, and the results report those.
+//! Progress on standard error during a run: on a terminal one line that is redrawn, elsewhere (a log of CI) a line a
+//! minute.
 
+use crate::scrape::RunMetrics;
 use crate::terminals::Terminals;
 use crate::{complain, remark};
 use iodyno_drive::Progress;
-use iodyno_measure::Cell;
+use iodyno_measure::{Cell, Interval};
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal::{Progress as Line, progress_line};
 use iodyno_run::{OverRanks, Phase, Plan, Rates, Watch};
@@ -14,31 +15,73 @@ use std::time::{Duration, Instant};
 
 /// A line that changes more often than this is hard to read.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
+/// Time between lines of a log.
+const LOG_EVERY: Duration = Duration::from_mins(1);
 
-/// A line on standard error that is redrawn; a log does not get it.
+/// Progress in one line on standard error.
 pub(crate) struct LiveLine {
-    on: bool,
-    drawn: Option<Instant>,
+    form: Form,
+    /// When it was last written.
+    written: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Off,
+    /// One line, redrawn.
+    Redrawn,
+    /// A line at each interval; the first after one interval.
+    Log {
+        every: Duration,
+    },
 }
 
 impl LiveLine {
     pub(crate) fn new(quiet: bool) -> Self {
-        Self { on: !quiet && Terminals::of_process().err, drawn: None }
+        match (quiet, Terminals::of_process().err) {
+            (true, _) => Self::of(Form::Off),
+            (false, true) => Self::of(Form::Redrawn),
+            (false, false) => Self::of(Form::Log { every: LOG_EVERY }),
+        }
+    }
+
+    fn of(form: Form) -> Self {
+        let written = matches!(form, Form::Log { .. }).then(Instant::now);
+        Self { form, written }
     }
 
     /// Draws the line, unless it was drawn just before.
     pub(crate) fn draw(&mut self, text: &str) {
-        if !self.on || self.drawn.is_some_and(|t| t.elapsed() < REDRAW_EVERY) {
-            return;
+        if let Some(text) = self.next(text) {
+            complain(&text);
         }
-        self.drawn = Some(Instant::now());
-        // Return, clear to the end, and no line end: the next one overwrites it.
-        complain(&format!("\r\x1b[K{text}"));
+    }
+
+    /// What is written of a line now.
+    fn next(&mut self, text: &str) -> Option<String> {
+        let (every, line) = match self.form {
+            Form::Off => return None,
+            // Return, clear to the end, and no line end: the next one overwrites it.
+            Form::Redrawn => (REDRAW_EVERY, format!("\r\x1b[K{text}")),
+            Form::Log { every } => (every, format!("progress: {}\n", text.trim())),
+        };
+        if self.written.is_some_and(|at| at.elapsed() < every) {
+            return None;
+        }
+        self.written = Some(Instant::now());
+        Some(line)
+    }
+
+    /// Draws the next line at once, where it is redrawn.
+    fn renew(&mut self) {
+        if self.form == Form::Redrawn {
+            self.written = None;
+        }
     }
 
     /// Removes the line; results follow.
     pub(crate) fn clear(&mut self) {
-        if self.drawn.take().is_some() {
+        if self.form == Form::Redrawn && self.written.take().is_some() {
             complain("\r\x1b[K");
         }
     }
@@ -55,11 +98,13 @@ pub(crate) struct Live {
     position: (usize, usize),
     /// Contains the duration of the cells to come.
     plan: Plan,
+    metrics: Option<RunMetrics>,
 }
 
 impl Live {
-    pub(crate) fn new(quiet: bool, style: Style) -> Self {
+    pub(crate) fn new(quiet: bool, style: Style, metrics: Option<RunMetrics>) -> Self {
         Self {
+            metrics,
             line: LiveLine::new(quiet),
             quiet,
             style,
@@ -84,6 +129,22 @@ impl Live {
 }
 
 impl Watch for Live {
+    fn began(&mut self, id: &str, name: &str) {
+        self.metrics.iter().for_each(|metrics| metrics.began(id, name));
+    }
+
+    fn ready(&mut self, first_index: usize, cells: &[Cell]) {
+        self.metrics.iter().for_each(|metrics| metrics.ready(first_index, cells));
+    }
+
+    fn interval(&mut self, target: usize, index: usize, interval: &Interval) {
+        self.metrics.iter().for_each(|metrics| metrics.interval(target, index, interval));
+    }
+
+    fn finished(&mut self, first_index: usize, cells: &[Cell]) {
+        self.metrics.iter().for_each(|metrics| metrics.finished(first_index, cells));
+    }
+
     fn planned(&mut self, plan: &Plan) {
         self.plan = plan.clone();
         if !self.quiet && plan.is_notable() {
@@ -129,7 +190,7 @@ impl Watch for Live {
     fn cell(&mut self, index: usize, count: usize, cell: &Cell) {
         self.cell.clone_from(&cell.key.name);
         self.position = (index, count);
-        self.line.drawn = None;
+        self.line.renew();
     }
 
     fn begun(&mut self, cells: usize, ranks: u32) {
@@ -190,7 +251,7 @@ mod tests {
     fn remaining_time_is_this_cells_and_all_later_ones() {
         let times_s = [2_u64, 30, 5];
         let (repeats, second_ns) = (2, 1_000_000_000);
-        let mut live = Live::new(true, STYLE);
+        let mut live = Live::new(true, STYLE, None);
         let plan = Plan {
             cells: 6,
             repeats,
@@ -229,6 +290,22 @@ mod tests {
         live.planned(&Plan { cells: 1, ..plan });
         live.cell(0, 1, &Cell::default());
         assert_eq!(live.left_ns(&whole), None);
+    }
+
+    /// A log gets whole lines, without control characters, one an interval; a terminal one line that is redrawn.
+    #[test]
+    fn a_log_gets_a_line_an_interval() {
+        let mut line = LiveLine::of(Form::Log { every: Duration::from_hours(1) });
+        assert_eq!(line.next("cell 1"), None);
+        line.renew();
+        assert_eq!(line.next("cell 2"), None);
+        let mut line = LiveLine::of(Form::Log { every: Duration::ZERO });
+        assert_eq!(line.next("  cell 1 of 4").unwrap(), "progress: cell 1 of 4\n");
+        let mut line = LiveLine::of(Form::Redrawn);
+        assert!(line.next("cell 1").unwrap().ends_with("cell 1"));
+        line.renew();
+        assert!(line.next("cell 2").is_some());
+        assert_eq!(LiveLine::of(Form::Off).next("cell 1"), None);
     }
 
     fn progress<'a>(elapsed_ns: u64, total_ns: u64) -> Progress<'a> {

@@ -26,11 +26,12 @@ pub(crate) fn command(
         if flags.no_notebook { None } else { Some(show::path(cli.notebook.as_deref())?) };
     let run = ResolvedRun::new(request(flags)?, process(words, notebook))?;
     let output = Output {
-        json: flags.json,
+        json: flags.json || flags.series,
         series: flags.series,
         quiet: flags.quiet,
         detail: style::detail(flags.shown),
         report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
+        metrics: None,
     };
     carry_out(&run, cli, &output, style)
 }

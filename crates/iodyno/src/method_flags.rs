@@ -200,6 +200,8 @@ mod tests {
         ("series", Means::Always),
         ("interval", Means::Always),
         ("quiet", Means::Always),
+        ("metrics", Means::Always),
+        ("insist-on-plain", Means::Always),
         ("notes", Means::Always),
         ("verbose", Means::Always),
         ("no-notebook", Means::Always),

@@ -40,11 +40,12 @@ pub(crate) fn command(
         remark("trace", &summary::line(replay.trace.summary()));
     }
     let output = Output {
-        json: flags.json,
+        json: flags.json || flags.series,
         series: flags.series,
         quiet: flags.quiet,
         detail: style::detail(flags.shown),
         report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
+        metrics: None,
     };
     carry_out(&run, cli, &output, style)
 }

@@ -37,5 +37,6 @@ pub(crate) fn command(
     let path = ranks::agreed(ranks::notebook(cli.notebook.as_deref()))?;
     let process = Process { resume: Some(finished), ..process(command, Some(path)) };
     let run = ranks::agreed(ResolvedRun::new(request, process).map_err(Failure::from))?;
-    carry_out(&run, cli, &Output { json, series: false, quiet, detail, report: None }, style)
+    let output = Output { json, series: false, quiet, detail, report: None, metrics: None };
+    carry_out(&run, cli, &output, style)
 }

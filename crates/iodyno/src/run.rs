@@ -5,9 +5,10 @@ use crate::beside::with_neighbours;
 use crate::failure::{Failure, METHOD_FAILED, NOT_HELD};
 use crate::live::Live;
 use crate::overrides::{overridden, override_all};
+use crate::scrape::RunMetrics;
 use crate::{
     complain, fill_first, foreign_workload, hints, method, method_flags, print, print_json, ranks,
-    remark, report, signals, style,
+    remark, report, scrape, signals, style,
 };
 use iodyno_drive::EngineOptions;
 use iodyno_page::terminal::Style;
@@ -49,13 +50,25 @@ pub(crate) fn command(
         remark("note", words);
     }
     let output = Output {
-        json: flags.json,
+        json: flags.json || flags.series,
         series: flags.series,
         quiet: flags.quiet,
         detail: style::detail(flags.shown),
         report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
+        metrics: metrics(flags)?,
     };
     carry_out(&run, cli, &output, style)
+}
+
+/// Serves metrics where that is asked for.
+fn metrics(flags: &Run) -> Result<Option<RunMetrics>, Failure> {
+    let at = scrape::address(flags.metrics, flags.insist_on_plain)?;
+    if at.is_some() && !ranks::of_process().is_alone() {
+        return Err(Failure::input(
+            "--metrics is for one process: leave it out with iodyno-mpi, and export the run when it is over",
+        ));
+    }
+    at.map(|at| RunMetrics::serve(at, flags.quiet)).transpose()
 }
 
 /// Remarks about possible mistakes in the workloads, each once.
@@ -75,6 +88,8 @@ pub(crate) struct Output {
     pub(crate) detail: terminal::Detail,
     /// The page to draw.
     pub(crate) report: Option<Page>,
+    /// Metrics that are served during the run.
+    pub(crate) metrics: Option<RunMetrics>,
 }
 
 /// Destination of a run's page.
@@ -114,7 +129,7 @@ pub(crate) fn carry_out(
     let page = page.filter(|_| is_first).map(report::Place::check).transpose();
     let page = ranks::agreed(page)?;
     let quiet = output.quiet || !is_first;
-    let mut live = Live::new(quiet, style::for_stderr(cli.color));
+    let mut live = Live::new(quiet, style::for_stderr(cli.color), output.metrics.clone());
     let outcome = iodyno_run::execute(run, &mut live);
     live.clear();
     let outcome = outcome?;

@@ -16,7 +16,7 @@ mod volumes;
 
 use crate::args::{Serve, Speed};
 use crate::failure::Failure;
-use crate::{complain, remark, secrets, shown, signals};
+use crate::{complain, remark, scrape, secrets, shown, signals};
 use frontends::Frontends;
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::spec::{self, Kind, Preconditioned, Written};
@@ -40,7 +40,6 @@ use iodyno_units::human;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -68,7 +67,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     single_devices_only(flags, &system)?;
     let endpoints = endpoints(flags)?;
     let config = config(flags)?;
-    let metrics_at = metrics_address(flags)?;
+    let metrics_at = scrape::address(flags.metrics, flags.insist_on_plain)?;
     let plan = flags.scenario.as_deref().map(scenario::read).transpose()?.unwrap_or_default();
     let mut volumes = Volumes::open(flags, &mut system)?;
     for (number, _, ask) in &plan {
@@ -147,7 +146,7 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     let scrape = match metrics_at {
         Some(address) => {
             let at = metrics::serve(&live, address).inspect_err(|_| clean_up(flags, &live));
-            Some(at.map_err(|e| fail(&format!("--metrics {address}"), e))?)
+            Some(at.map_err(|e| scrape::failed(address, &e))?)
         }
         None => None,
     };
@@ -305,18 +304,6 @@ fn start(
         )),
         e => Failure::target(e.to_string()),
     })
-}
-
-/// Metrics have no TLS: every client that reaches the port can read them, and keep the server busy.
-fn metrics_address(flags: &Serve) -> Result<Option<SocketAddr>, Failure> {
-    match flags.metrics {
-        Some(address) if !address.ip().is_loopback() && !flags.insist_on_plain => {
-            Err(Failure::target(format!(
-                "--metrics {address} is open to other machines, without TLS: listen on 127.0.0.1, or add --insist-on-plain"
-            )))
-        }
-        address => Ok(address),
-    }
 }
 
 fn control(

@@ -14,6 +14,9 @@ use std::process::ExitCode;
 /// The notebook's path: the flag's (or the variable's), or the default. Anything but a regular file
 /// is refused before SQLite opens it.
 pub(crate) fn path(flag: Option<&Path>) -> Result<PathBuf, Failure> {
+    if flag.is_some_and(|path| path.as_os_str().is_empty()) {
+        return Err(Failure::input("--notebook needs the name of a file"));
+    }
     let path = flag.map_or_else(default_path, |path| Ok(path.to_owned()))?;
     notebook_path(&path).map_err(|e| Failure::notebook(e.to_string()))
 }

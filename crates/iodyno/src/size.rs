@@ -15,8 +15,10 @@ use iodyno_sizing::{
     Choice, Demand, Limit, LogDemand, Loss, Prices, Tail, candidates, json, page, saturate, size,
     terminal,
 };
+use iodyno_units::text::for_shell;
 use iodyno_units::{OpKind, human};
 use iodyno_workload::Spec;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -25,6 +27,7 @@ use std::time::Instant;
 pub(crate) fn command(
     flags: &Size,
     notebook: Option<&Path>,
+    words: &[OsString],
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let choice = Choice {
@@ -33,6 +36,11 @@ pub(crate) fn command(
         levels: flags.raid.iter().filter_map(|level| of_word(level)).collect(),
         width: flags.width,
     };
+    let program = std::iter::once("iodyno".to_owned());
+    let command: Vec<String> = program
+        .chain(words.iter().skip(1).map(|word| for_shell(&word.to_string_lossy())))
+        .collect();
+    let command = command.join(" ");
     if let Some(host) = &flags.saturate {
         return saturated(flags, host, choice, style);
     }
@@ -65,7 +73,7 @@ pub(crate) fn command(
     })?;
     if let Some(page_at) = page_at {
         let out = page_at.output("size.html")?;
-        report::write(&page::document(&sizing, &report::made_by()), out)?;
+        report::write(&page::document(&sizing, &report::made_by(), &command), out)?;
     }
     let code = if flags.json {
         print_json(&json::document(&sizing))?

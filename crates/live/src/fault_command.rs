@@ -113,17 +113,20 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         [] => None,
         ["adapter" | "aa", ..] => {
             return Err(format!(
-                "`{verb}` is no fault of adapters: they have lose, replace, clear, cache-battery-fail and link-down"
+                "`{verb}` is not a fault of adapters: they have lose, replace, clear, cache-battery-fail and link-down"
             ));
         }
         [number, more @ ..] => {
             let or_kind = if takes_kind && kind.is_none() {
-                ", and no kind of operation: reads, writes, flushes, trims or zeroes"
+                "; nor a kind of operation: reads, writes, flushes, trims or zeroes"
             } else {
                 ""
             };
             let wrong = |_| {
-                format!("`{number}` is no number of a volume or device: they count from 0{or_kind}")
+                if parse_duration_ns(number).is_ok() {
+                    return format!("`{verb}` takes no duration: leave `{number}` out");
+                }
+                format!("`{number}` is not the number of a volume or device (0, 1, …){or_kind}")
             };
             let number = number.parse::<u32>().map_err(wrong)?;
             if let [more, ..] = more {
@@ -144,7 +147,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         "delay" => {
             let delay_ns = parse_duration_ns(own[0]).map_err(|e| e.to_string())?;
             if delay_ns > DELAY_NS_MAX {
-                return Err(format!("`{}` is too long a delay: take at most 1h, or hang", own[0]));
+                return Err(format!("`{}` is too long a delay: use at most 1h, or hang", own[0]));
             }
             Fault::Delay { part, delay_ns, kind }
         }
@@ -179,7 +182,7 @@ fn of_adapters(verb: &str, rest: &[&str]) -> Option<Result<AdapterFault, String>
     let number = |of: &str| match rest {
         [word, number] if *word == of => number
             .parse::<u32>()
-            .map_err(|_| format!("`{number}` is no number of {of}: they count from 0")),
+            .map_err(|_| format!("`{number}` is not the number of an {of} (0, 1, …)")),
         _ => Err(format!("say `{verb} {of} 0`, with a number that counts from 0")),
     };
     let adapter = || number("adapter");
@@ -211,7 +214,7 @@ fn access(rest: &[&str]) -> Result<AdapterFault, String> {
         _ => return Err(SAY.to_owned()),
     };
     let number = |text: &str, of: &str| {
-        text.parse::<u32>().map_err(|_| format!("`{text}` is no number of {of}: they count from 0"))
+        text.parse::<u32>().map_err(|_| format!("`{text}` is not the number of {of} (0, 1, …)"))
     };
     Ok(AdapterFault::Access {
         volume: number(volume, "a volume")?,
@@ -225,7 +228,7 @@ fn factor(text: &str) -> Result<f64, String> {
     let number = text.trim_start_matches(['x', '×']);
     match number.parse::<f64>() {
         Ok(factor) if factor.is_finite() && (1.0..=1e6).contains(&factor) => Ok(factor),
-        _ => Err(format!("`{text}` is no factor: take x1 to x1000000")),
+        _ => Err(format!("`{text}` is not a factor: use x1 to x1000000")),
     }
 }
 
@@ -233,7 +236,12 @@ fn factor(text: &str) -> Result<f64, String> {
 fn percent(text: &str) -> Result<f64, String> {
     match text.strip_suffix('%').map(str::parse) {
         Some(Ok(percent)) if (0.0..=100.0).contains(&percent) => Ok(percent),
-        _ => Err(format!("`{text}` is no share of the operations: take 0% to 100%")),
+        None if text.parse::<f64>().is_ok_and(|number| (0.0..=100.0).contains(&number)) => {
+            let as_share = text.parse::<f64>().ok().filter(|share| *share < 1.0 && *share > 0.0);
+            let or = as_share.map_or(String::new(), |share| format!(" or `{}%`", share * 100.0));
+            Err(format!("`{text}` lacks %: `{text}%`{or}?"))
+        }
+        _ => Err(format!("`{text}` is not a share of the operations; use 0% to 100%")),
     }
 }
 
@@ -245,7 +253,7 @@ pub fn volume_size(text: &str) -> Result<u64, String> {
     let bytes = parse_size(text).map_err(|e| format!("`{text}`: {e}"))?;
     if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) {
         return Err(format!(
-            "`{text}` is no size of a volume: take a multiple of {SECTOR_BYTES} bytes"
+            "`{text}` is not a size of a volume: use a multiple of {SECTOR_BYTES} bytes"
         ));
     }
     Ok(bytes)
@@ -403,14 +411,18 @@ mod tests {
             ("delay 61m", "at most 1h"),
             ("delay 5ms 1 reads", "`reads` is too much"),
             ("error", "needs a share, such as 1%"),
-            ("error 1", "0% to 100%"),
+            ("error one", "0% to 100%"),
             ("error 101%", "0% to 100%"),
             ("error NaN%", "0% to 100%"),
-            ("error 1% seeks", "no kind of operation: reads, writes, flushes, trims or zeroes"),
+            ("error 1% seeks", "nor a kind of operation: reads, writes, flushes, trims or zeroes"),
             ("power-off 0", "say `power-off` alone"),
-            ("lose first", "count from 0"),
-            ("lose adaptor 0", "`adaptor` is no number of a volume or device"),
-            ("hang adapter 0", "`hang` is no fault of adapters: they have lose"),
+            ("lose first", "(0, 1, …)"),
+            ("hang 5s", "`hang` takes no duration"),
+            ("lose device 10ms", "`lose` takes no duration"),
+            ("error 0.5", "`0.5` lacks %: `0.5%` or `50%`?"),
+            ("error 2", "`2` lacks %: `2%`?"),
+            ("lose adaptor 0", "`adaptor` is not the number of a volume or device"),
+            ("hang adapter 0", "`hang` is not a fault of adapters: they have lose"),
             ("cache-battery-fail", "say `cache-battery-fail adapter 0`"),
             ("lose 1 2", "`2` is too much"),
             ("lose device 1 2", "`2` is too much"),
@@ -420,12 +432,12 @@ mod tests {
             ("access", "say `access adapter 1 volume 0`"),
             ("access adapter 1", "say `access adapter 1 volume 0`"),
             ("access optimized volume 1", "or `access cleared volume 0`"),
-            ("access adapter one volume 1", "`one` is no number of an adapter"),
-            ("access cleared volume first", "`first` is no number of a volume"),
+            ("access adapter one volume 1", "`one` is not the number of an adapter"),
+            ("access cleared volume first", "`first` is not the number of a volume"),
             ("access cleared volume 1 from 0", "say `access adapter 1 volume 0`"),
             ("power-cut 1", "say `power-cut` alone"),
             ("lose adapter", "say `lose adapter 0`"),
-            ("lose adapter one", "`one` is no number of adapter"),
+            ("lose adapter one", "`one` is not the number of an adapter"),
             ("link-down", "say `link-down aa 0`"),
             ("cache-battery-fail 1", "say `cache-battery-fail adapter 0`"),
         ] {

@@ -21,6 +21,7 @@ pub mod frontend;
 pub mod metrics;
 pub mod poller;
 pub mod record;
+pub mod scrape;
 pub mod served;
 pub mod store;
 pub mod transport;

@@ -1,8 +1,8 @@
 //! Status and metrics of a served system: one JSON document, and the same figures in the text format
-//! of Prometheus (version 0.0.4), with an HTTP server that answers `GET /metrics` and nothing else.
+//! of Prometheus (version 0.0.4).
 
-use crate::admin_socket::{self, Timed};
 use crate::counts::{Counts, LATE_NS};
+use crate::scrape;
 use crate::served::{Live, Sink};
 use crate::transport::Transport;
 use iodyno_emulate::usage::Resource;
@@ -12,17 +12,12 @@ use iodyno_measure::Histogram;
 use iodyno_units::OpKind;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// The longest head of a request that is read, bytes.
-const HEAD_MAX: u64 = 16 << 10;
-/// Time limit of a client to send the head of its request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit of a client to take the answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Media type of the metrics.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// State and counters of a volume.
 #[derive(Clone, Debug)]
@@ -424,35 +419,11 @@ fn summary(into: &mut Vec<(String, f64)>, labels: &str, histogram: &Histogram) {
     }
 }
 
-/// Answers `GET /metrics` at an address, in threads of its own, a few requests at a time. Gives the address,
-/// with its port.
+/// Serves the metrics in Prometheus' text format; see [`scrape::serve`].
 ///
 /// # Errors
 /// The address is not available.
 pub fn serve<S: Sink + 'static>(live: &Arc<Live<S>>, at: SocketAddr) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(at)?;
-    let address = listener.local_addr()?;
     let live = Arc::clone(live);
-    let accept = move || listener.accept().map(|(stream, _)| stream);
-    admin_socket::serve("metrics", accept, move |stream: &TcpStream| answer(stream, &live))?;
-    Ok(address)
-}
-
-fn answer<S: Sink>(stream: &TcpStream, live: &Live<S>) -> io::Result<()> {
-    // Read to the end of its head: a connection that is closed with something unread is reset, and the
-    // client may lose the answer.
-    let mut head = BufReader::new(Timed::new(stream, REQUEST_TIMEOUT)).take(HEAD_MAX).lines();
-    let line = head.next().transpose()?.unwrap_or_default();
-    while !head.next().transpose()?.unwrap_or_default().is_empty() {}
-    let mut words = line.split_whitespace();
-    let (status, body) = match (words.next(), words.next()) {
-        (Some("GET"), Some("/metrics" | "/")) => ("200 OK", prometheus(live)),
-        (Some("GET"), _) => ("404 Not Found", "only /metrics is here\n".to_owned()),
-        _ => ("405 Method Not Allowed", "only GET is answered\n".to_owned()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    Timed::new(stream, ANSWER_TIMEOUT).write_all((head + &body).as_bytes())
+    scrape::serve(at, CONTENT_TYPE, move || prometheus(&live))
 }

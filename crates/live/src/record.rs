@@ -187,7 +187,7 @@ fn take_line<'a>(
     } else {
         return Ok(None);
     }
-    let text = std::str::from_utf8(line).map_err(|_| wrong("is no text"))?;
+    let text = std::str::from_utf8(line).map_err(|_| wrong("is not text"))?;
     Ok(Some(text))
 }
 
@@ -206,7 +206,7 @@ impl<R: BufRead> Record<R> {
                     quoted(first, QUOTE_CHARS)
                 ));
             }
-            _ => return Err("this is no record of `iodyno serve --record`".to_owned()),
+            _ => return Err("this is not a record of `iodyno serve --record`".to_owned()),
         }
         let machine = take_line(&mut from, 2, &mut line)?
             .ok_or("the record ends before it describes its machine")?;

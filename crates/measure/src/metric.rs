@@ -126,7 +126,7 @@ impl FromStr for Quantity {
         match percent {
             Some(q) if q > 0.0 => Ok(Self::Quantile(q)),
             _ => Err(NoMetric(format!(
-                "`{text}` is no metric: take iops, bandwidth, mean, a percentile such as p50, p99 or p99.9, or max"
+                "`{text}` is not a metric; use iops, bandwidth, mean, a percentile such as p50, p99 or p99.9, or max"
             ))),
         }
     }
@@ -186,7 +186,7 @@ impl FromStr for Metric {
         {
             let Some(kind) = kind_named(first) else {
                 return Err(NoMetric(format!(
-                    "`{first}` is no kind of operation: take read, write, flush, trim or write_zeroes"
+                    "`{first}` is not a kind of operation; use read, write, flush, trim or write_zeroes"
                 )));
             };
             return Ok(Self { kind: Some(kind), quantity: rest.parse()? });

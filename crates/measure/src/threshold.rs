@@ -127,7 +127,7 @@ impl FromStr for Threshold {
         };
         let Some(sign) = text.find(['<', '>']) else {
             let why = if text.contains('=') {
-                "a measured figure is never exactly a value: take <, <=, > or >="
+                "a measured figure is never exactly a value: use <, <=, > or >="
             } else {
                 "there is no < or > here: write it as 'p99<500us', in quotes, for a shell takes < and > for itself"
             };

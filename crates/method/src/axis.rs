@@ -3,7 +3,7 @@
 use core::cmp::Ordering;
 use core::fmt;
 use core::str::FromStr;
-use iodyno_units::{human, parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
+use iodyno_units::{human, nearest, parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
 use iodyno_workload::{Block, Percent, Spec};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,15 @@ pub enum AxisKind {
     /// Writes of a worker before each of its flushes; 0 for no flushes.
     Fsync,
 }
+
+/// Names of axes in other tools, and ours.
+const ELSEWHERE: [(&[&str], &str); 5] = [
+    (&["bs", "blocksize", "block-size", "size"], "block"),
+    (&["iodepth", "qd", "queue-depth", "queue_depth"], "depth"),
+    (&["numjobs", "jobs", "workers"], "threads"),
+    (&["rwmixread", "mix", "write"], "read"),
+    (&["ioengine"], "engine"),
+];
 
 impl AxisKind {
     /// Every axis, in the default order of nesting.
@@ -96,7 +105,9 @@ impl AxisKind {
             }
             Self::Block => {
                 let bytes = parse_size(text).map_err(|e| said(&e))?;
-                Value::Bytes(u32::try_from(bytes).map_err(|_| format!("{text} is no block size"))?)
+                Value::Bytes(
+                    u32::try_from(bytes).map_err(|_| format!("{text} is not a block size"))?,
+                )
             }
             Self::Threads | Self::Depth | Self::Targets | Self::Fsync => Value::Count(count()?),
             Self::Rate if text.ends_with('%') => {
@@ -145,7 +156,7 @@ impl Value {
         // Also where one of them is no amount.
         if from <= 0.0 || from.partial_cmp(&to) != Some(Ordering::Less) {
             return Err(format!(
-                "`{self}..{end}` is no range: it doubles from an amount above 0 to a larger one; write a list instead"
+                "`{self}..{end}` is not a range: it doubles from an amount above 0 to a larger one; write a list instead"
             ));
         }
         let of = |amount: f64| match self {
@@ -202,7 +213,13 @@ impl FromStr for Axis {
         let known = || AxisKind::ALL.into_iter().filter(|kind| *kind != AxisKind::Workload);
         let Some(kind) = known().find(|kind| kind.name() == name) else {
             let names: Vec<&str> = known().map(AxisKind::name).collect();
-            return Err(format!("`{name}` is no axis; there are {}", names.join(", ")));
+            let theirs = ELSEWHERE.iter().find(|(theirs, _)| theirs.contains(&name));
+            let near =
+                theirs.map(|(_, ours)| *ours).or_else(|| nearest(name, names.iter().copied()));
+            return Err(match near {
+                Some(near) => format!("can't vary `{name}`; did you mean `{near}`?"),
+                None => format!("can't vary `{name}`; use one of {}", names.join(", ")),
+            });
         };
         let mut all = Vec::new();
         for value in values.split(',').map(str::trim) {

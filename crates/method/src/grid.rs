@@ -42,7 +42,7 @@ impl FromStr for Order {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|order| order.name() == text);
-        named.ok_or_else(|| format!("there is no order `{text}`: take given, random or abba"))
+        named.ok_or_else(|| format!("there is no order `{text}`: use given, random or abba"))
     }
 }
 

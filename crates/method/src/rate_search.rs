@@ -49,7 +49,7 @@ impl FromStr for LatencyLimit {
     /// Reads `p99<1ms`, `read.p99.9 < 2ms` or `mean<200us`.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, time)) = text.split_once('<') else {
-            return Err(format!("`{text}` is no limit: write one such as p99<1ms"));
+            return Err(format!("`{text}` is not a limit: write one such as p99<1ms"));
         };
         let metric: Metric = name.trim().parse().map_err(|e: NoMetric| e.to_string())?;
         let known = |q: f64| PERCENTILES.iter().any(|p| p.quantile.total_cmp(&q).is_eq());
@@ -58,7 +58,7 @@ impl FromStr for LatencyLimit {
             Quantity::Quantile(q) if metric.kind.is_none() || known(q) => {}
             _ => {
                 return Err(format!(
-                    "`{metric}` can't be searched for: take mean or a percentile, of one kind of operation p50, p90, p99, p99.9, p99.99 or p99.999"
+                    "`{metric}` can't be searched for: use mean or a percentile, of one kind of operation p50, p90, p99, p99.9, p99.99 or p99.999"
                 ));
             }
         }

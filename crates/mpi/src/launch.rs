@@ -85,7 +85,7 @@ impl Launch {
         };
         if patience < Duration::from_secs(2) {
             return Err(
-                "--patience: a rank says twice a second that it lives: take 2s or more".to_owned()
+                "--patience: a rank says twice a second that it lives: use 2s or more".to_owned()
             );
         }
         // One process here needs no launcher.

@@ -31,7 +31,7 @@ pub enum TlsError {
     #[error("these certificates cannot be used: {0}")]
     Unusable(String),
     /// The server's name is neither a host name nor an address.
-    #[error("`{0}` is no name that a certificate could be for")]
+    #[error("`{0}` is not a name that a certificate could be for")]
     Name(String),
     /// Built without TLS.
     #[error("this program was built without TLS (feature `tls`)")]

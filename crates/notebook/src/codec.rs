@@ -173,7 +173,7 @@ fn about(row: &Row) -> rusqlite::Result<Result<(usize, OpKind), Damage>> {
     };
     let kind = row.get_ref(1)?.as_str().unwrap_or_default();
     let known = named(kind);
-    let unknown = || format!("`{}` is no kind of operation", quoted(kind, QUOTE_CHARS));
+    let unknown = || format!("`{}` is not a kind of operation", quoted(kind, QUOTE_CHARS));
     Ok(known.map(|k| (position, k)).ok_or_else(unknown))
 }
 

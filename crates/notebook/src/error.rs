@@ -32,7 +32,7 @@ pub enum Error {
     /// It, or the folder that it would be in, can't be written.
     #[error(
         "the notebook `{}` can't be written: {why}; name a file on writable storage with \
-         --notebook", path.display()
+         --notebook, or keep nothing with `run --no-notebook`", path.display()
     )]
     NotWritable {
         /// The file.

@@ -76,7 +76,7 @@ fn standing(row: &Row) -> Result<Standing, OfRun> {
                 text.parse::<Timestamp>().ok().filter(|time| value_ranges::is_of_a_run(*time));
             time.ok_or_else(|| {
                 Fault::Damage(format!(
-                    "`{}` is no time of day of a run",
+                    "`{}` is not a time of day of a run",
                     quoted(&text, QUOTE_CHARS)
                 ))
             })
@@ -281,7 +281,7 @@ fn head(row: &Row, memory: &MemoryLeft) -> Result<RunHead, Fault> {
     let seed = text("seed")?;
     let command = codec::parse(&text("command")?, "its command", memory)?;
     let command = serde_json::from_value(command)
-        .map_err(|_| "its command is no list of words".to_owned())?;
+        .map_err(|_| "its command is not a list of words".to_owned())?;
     Ok(RunHead {
         name: text("name")?,
         command,

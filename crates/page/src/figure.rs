@@ -57,6 +57,8 @@ pub struct Panel {
     pub heat: Option<HeatMap>,
     /// Its height as a share of a usual panel; 1 is usual.
     pub height: f64,
+    /// Meaning of the sign around points with the tone Warning.
+    pub warning: &'static str,
 }
 
 /// An axis.
@@ -234,7 +236,8 @@ impl Mark {
 impl Panel {
     /// A panel of series alone, of the usual height.
     pub fn new(y: Axis, series: Vec<Series>) -> Self {
-        Self { y, series, rules: Vec::new(), heat: None, height: 1.0 }
+        let warning = "with a warning";
+        Self { y, series, rules: Vec::new(), heat: None, height: 1.0, warning }
     }
 }
 

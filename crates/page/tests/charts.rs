@@ -194,6 +194,24 @@ fn an_axis_contains_its_spans_and_a_name_is_one_entry() {
     assert_eq!(scales(&spectrum)["names"], serde_json::json!(["QD 1", "QD 32"]));
 }
 
+/// The legend names the sign of a warning as its panel does.
+#[test]
+fn a_sign_has_its_panels_meaning() {
+    let point = Point { tone: Tone::Warning, ..Point::at(1.0, 2.0) };
+    let points = vec![point, Point::at(2.0, 3.0)];
+    let series = Series { name: "p99".into(), mark: Mark::Line, color: 0, points };
+    let mut panel = Panel::new(Axis::from_zero("latency", Quantity::LatencyNs), vec![series]);
+    let drawn = |panel: &Panel| {
+        let x = Axis::from_zero("rate", Quantity::Iops);
+        let plot = Plot { x, panels: vec![panel.clone()], spans: Vec::new() };
+        svg(&bare(Shape::Plot(plot)), Look::Embedded)
+    };
+    assert!(drawn(&panel).contains(">with a warning<"));
+    panel.warning = "does not hold";
+    let picture = drawn(&panel);
+    assert!(picture.contains(">does not hold<") && !picture.contains("with a warning"));
+}
+
 #[test]
 fn a_spike_of_one_point_in_thousands_is_seen() {
     let mut points: Vec<Point> =

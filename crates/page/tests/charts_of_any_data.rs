@@ -99,7 +99,12 @@ fn any_plot() -> impl Strategy<Value = Plot> {
         heat,
         any_number(),
     )
-        .prop_map(|(y, series, rules, heat, height)| Panel { y, series, rules, heat, height });
+        .prop_map(|(y, series, rules, heat, height)| Panel {
+            rules,
+            heat,
+            height,
+            ..Panel::new(y, series)
+        });
     let span = (any_number(), any_number()).prop_map(|(from, to)| Span {
         from,
         to,

@@ -1,5 +1,5 @@
 //! Reports on stored runs, for people and programs: terminal text, pages, JSON with a published schema, CSV,
-//! HdrHistogram's percentile text, fio's JSON.
+//! HdrHistogram's percentile text, fio's JSON, OpenMetrics.
 //!
 //! Every figure is computed in one place (`measure/src/summary.rs`) from merged histograms, so the same
 //! percentile is the same number in every format. Figures that the samples can't support are absent from
@@ -19,6 +19,7 @@ mod kinds;
 pub mod method;
 mod method_headlines;
 mod neighbours;
+pub mod openmetrics;
 pub mod page;
 mod ranks;
 mod repeats;

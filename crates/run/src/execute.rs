@@ -52,6 +52,7 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     let (notebook, writer) = over_ranks::vote(run, begin(run, &head))?;
     let started = Timestamp::now();
     let id = writer.as_ref().map_or_else(String::new, |writer| writer.id().to_owned());
+    watch.began(&id, &head.name);
     let mut books = Books::new(writer, resume.map_or(&[], |r| r.cells.as_slice()));
     let mut did = Did::default();
     let (recording, events) = match &run.request.record_trace {
@@ -232,6 +233,7 @@ fn run_cells(
             }
         }
         schedule.note(&done);
+        watch.finished(first_index, &done);
         books.finish_cells(done, watch);
         if matches!(did.ended, Ended::Interrupted | Ended::Errors | Ended::Hung) {
             return Ok(Ran::AllCells);

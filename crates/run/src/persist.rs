@@ -215,12 +215,14 @@ impl Observer for CellWriter<'_> {
         if let Some(cell) = cells.first() {
             self.watch.cell(self.position.0, self.position.1, cell);
         }
+        self.watch.ready(first, cells);
     }
 
     fn interval(&mut self, target: usize, index: usize, interval: &Interval) {
         if self.writer.is_some() {
             self.pending.entry((target, index)).or_default().merge(interval);
         }
+        self.watch.interval(target, index, interval);
     }
 
     fn tick(&mut self, progress: &Progress<'_>) {

@@ -300,8 +300,11 @@ impl Plan {
         } else {
             String::new()
         };
-        let on =
-            if targets == 1 { String::new() } else { format!(" on {targets} targets at once") };
+        let on = if targets == 1 {
+            String::new()
+        } else {
+            format!(" on each of {targets} targets at once")
+        };
         let long = if self.open_ended { "at least " } else { "" };
         let of = if self.virtual_time { " of virtual time" } else { "" };
         words.push(format!("{cells}{times}{on}, {long}{}{of}", human::duration_ns(self.time_ns)));

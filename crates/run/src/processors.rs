@@ -16,8 +16,9 @@ impl FromStr for Processors {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is no list of processors: write numbers and ranges such as 0-3,8");
+        let wrong = || {
+            format!("`{text}` is not a list of processors: write numbers and ranges such as 0-3,8")
+        };
         let number = |text: &str| {
             text.trim().parse::<usize>().ok().filter(|n| *n < SET_BITS).ok_or_else(wrong)
         };

@@ -117,7 +117,7 @@ fn interval(run: &ResolvedRun) -> Result<(), RunError> {
     let longest_ns = longest.unwrap_or(0);
     if longest_ns / ns > INTERVALS_MAX {
         return Err(RunError::Impossible(format!(
-            "{} in intervals of {} are more than {INTERVALS_MAX} intervals, each of which is kept: take --interval {} or longer",
+            "{} in intervals of {} are more than {INTERVALS_MAX} intervals, each of which is kept: use --interval {} or longer",
             words(longest_ns),
             words(ns),
             words(longest_ns.div_ceil(INTERVALS_MAX).next_multiple_of(INTERVAL_NS_MIN))

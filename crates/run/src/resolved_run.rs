@@ -210,7 +210,7 @@ fn check_scale(source: &MethodSource) -> Result<(), RunError> {
     let step = 10_f64.powf(least.log10().floor() - 1.0);
     let least = (least / step).ceil() * step;
     Err(RunError::Impossible(format!(
-        "--scale {scale} leaves the shortest cells of the method, of {}, less than 1 ms, in which nothing can be measured: take {} or more",
+        "--scale {scale} leaves the shortest cells of the method, of {}, less than 1 ms, in which nothing can be measured: use {} or more",
         human::duration_ns(shortest_ns),
         format!("{least:.12}").trim_end_matches('0')
     )))

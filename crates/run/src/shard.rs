@@ -55,7 +55,7 @@ impl FromStr for Shard {
         });
         parts.filter(|s| (1..=s.of).contains(&s.number)).ok_or_else(|| {
             format!(
-                "`{text}` is no shard: write NUMBER/OF, such as 3/64, with the number from 1 and at most {SHARDS_MAX} shards"
+                "`{text}` is not a shard: write K/N, such as 3/64, with K from 1 to N, and N at most {SHARDS_MAX}"
             )
         })
     }

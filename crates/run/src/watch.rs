@@ -1,7 +1,7 @@
 //! The observer of a run: the progress, warnings and advice that a caller receives.
 
 use crate::plan::Plan;
-use iodyno_measure::Cell;
+use iodyno_measure::{Cell, Interval};
 use serde::{Deserialize, Serialize};
 
 /// The current activity of a run.
@@ -63,6 +63,8 @@ pub struct OverRanks {
 pub trait Watch {
     /// The cost, before anything is opened for writing.
     fn planned(&mut self, _plan: &Plan) {}
+    /// The run begins: its id in the notebook (empty without one), and its name.
+    fn began(&mut self, _id: &str, _name: &str) {}
     /// Advice on a choice that the operator may want to change.
     fn advise(&mut self, _words: &str) {}
     /// A problem that does not end the run, and that the operator must know now.
@@ -71,6 +73,13 @@ pub trait Watch {
     fn phase(&mut self, _phase: Phase<'_>) {}
     /// Cell `index` of `count` starts; a `count` of 0 is unknown.
     fn cell(&mut self, _index: usize, _count: usize, _cell: &Cell) {}
+    /// The workers of the next cells are ready: one cell for each target, still empty. The first one has this index in
+    /// the run.
+    fn ready(&mut self, _first_index: usize, _cells: &[Cell]) {}
+    /// A worker of one of these cells has finished interval `index`. Several workers deliver the same index: they merge.
+    fn interval(&mut self, _target: usize, _index: usize, _interval: &Interval) {}
+    /// Cells are finished and judged; the first has this index in the run.
+    fn finished(&mut self, _first_index: usize, _cells: &[Cell]) {}
     /// About ten times a second while a cell runs; `ranks` are those that measure it, where there are several.
     fn tick(
         &mut self,

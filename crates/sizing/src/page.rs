@@ -21,12 +21,18 @@ use iodyno_units::human;
 const SUSTAINED: &str = "Dots are rates that are not held: a buffer or a cache fills, or something is busy for more than \
                          98 % of the time, so the latency of the long run is another.";
 
-/// The answer as a document. `made_by` is program and version.
-pub fn document(sizing: &Sizing, made_by: &str) -> Document {
+/// The answer as a document. `made_by` is program and version, `command` the command line that gives it again.
+pub fn document(sizing: &Sizing, made_by: &str, command: &str) -> Document {
     let demand = demand_in_words(sizing);
     let mut sections = vec![answer(sizing)];
     sections.extend(curves(sizing));
     sections.extend(recommended(sizing));
+    sections.push(Section {
+        id: "reproduce".to_owned(),
+        title: "Reproduce".to_owned(),
+        blocks: vec![Block::Code { caption: "Command".to_owned(), text: command.to_owned() }],
+        folded: false,
+    });
     Document {
         title: format!("Sizing: {demand}"),
         about: vec!["emulated, virtual time".to_owned(), format!("{} cells", sizing.cells)],
@@ -169,26 +175,28 @@ fn curves(sizing: &Sizing) -> Option<Section> {
             .filter(|series| !series.points.is_empty())
             .collect::<Vec<_>>()
     };
-    let figure =
-        |id: &str, title: &str, axis: Axis, series: Vec<Series>, rule: Option<figure::Rule>| {
-            let mut panel =
-                Panel::new(Axis::log("p99 of response time", Quantity::LatencyNs), series);
-            let limit = figure::Rule {
-                at: sizing.demand.p99_ns as f64,
-                upright: false,
-                name: "limit".to_owned(),
-                tone: Tone::Warning,
-            };
-            panel.rules = [Some(limit), rule].into_iter().flatten().collect();
-            Block::Figure(Figure {
-                id: id.to_owned(),
-                title: title.to_owned(),
-                summary: format!("{title}, of the best system and the next, with the limit."),
-                conditions: format!("{}, emulated, virtual time", demand_in_words(sizing)),
-                shape: Shape::Plot(Plot { x: axis, panels: vec![panel], spans: Vec::new() }),
-                notes: vec![SUSTAINED.to_owned()],
-            })
+    let figure = |id: &str,
+                  title: &str,
+                  axis: Axis,
+                  series: Vec<Series>,
+                  rules: [Option<figure::Rule>; 2]| {
+        let mut panel = Panel::new(Axis::log("p99 of response time", Quantity::LatencyNs), series);
+        let limit = figure::Rule {
+            at: sizing.demand.p99_ns as f64,
+            upright: false,
+            name: "limit".to_owned(),
+            tone: Tone::Warning,
         };
+        panel.rules = [Some(limit)].into_iter().chain(rules).flatten().collect();
+        Block::Figure(Figure {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            summary: format!("{title}, of the best system and the next, with the limit."),
+            conditions: format!("{}, emulated, virtual time", demand_in_words(sizing)),
+            shape: Shape::Plot(Plot { x: axis, panels: vec![panel], spans: Vec::new() }),
+            notes: vec![SUSTAINED.to_owned()],
+        })
+    };
     let over_load = rows.iter().enumerate().flat_map(|(number, row)| {
         let units = f64::from(row.count.units);
         lines(row, number, &|t| (t.arrays == row.count.arrays).then_some(t.measured.iops * units))
@@ -199,12 +207,19 @@ fn curves(sizing: &Sizing) -> Option<Section> {
         name: "asked".to_owned(),
         tone: Tone::Note,
     };
+    // The table's figure, so that dots beyond it are not taken for the answer.
+    let holds = rows[0].highest.as_ref().map(|highest| figure::Rule {
+        at: highest.iops,
+        upright: true,
+        name: "holds".to_owned(),
+        tone: Tone::Good,
+    });
     let load = figure(
         "load",
         "latency over load",
         Axis::from_zero("completed", Quantity::Iops),
         over_load.collect(),
-        Some(asked),
+        [Some(asked), holds],
     );
     let over_devices = rows.iter().enumerate().flat_map(|(number, row)| {
         let members = sizing.candidates[row.candidate].members;
@@ -218,7 +233,7 @@ fn curves(sizing: &Sizing) -> Option<Section> {
         "latency at the asked rate, over devices",
         count,
         over_devices.collect(),
-        None,
+        [None, None],
     );
     Some(Section {
         id: "curves".to_owned(),

@@ -404,10 +404,10 @@ pub(crate) fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
     } else if textbook.devices > ours {
         "too many: it counts reads that go before a write at the price of the mix".to_owned()
     } else if of_devices {
-        "too few: it plans devices to be busy all the time, where operations wait without end"
-            .to_owned()
+        "too few: it loads devices to 100 %, where queues grow without limit".to_owned()
     } else {
-        format!("too few: it knows devices alone, and here {binds} bind")
+        let bind = if binds.ends_with('s') { "bind" } else { "binds" };
+        format!("too few: it counts devices alone; the {binds} {bind} first")
     };
     format!(
         "{} devices by {} × ({:.2} + {:.0} × {:.2}) / {} of one alone; {why}",
@@ -454,13 +454,13 @@ fn rest(text: &mut Text, sizing: &Sizing) {
     if let Some(nearest) = sizing.missed.first() {
         let of = &sizing.candidates[nearest.candidate];
         let words = format!(
-            "{} others don't meet it; nearest comes {} in {}: {}",
+            "{} others can't meet it; nearest: {} in {}: {}",
             sizing.missed.len(),
             of.array(),
             of.host,
             nearest_in_words(sizing)
         );
-        text.labelled("without", &words);
+        text.labelled("rejected", &words);
     }
     text.labelled("simulated", &format!("{} cells", sizing.cells));
 }

@@ -2,7 +2,7 @@
 //! as the study's sizing table does.
 
 use iodyno_page::terminal::Style;
-use iodyno_page::{csv, html, markdown};
+use iodyno_page::{Block, Mark, Shape, csv, html, markdown};
 use iodyno_raid::Level;
 use iodyno_ranks::Ranks;
 use iodyno_run::find_work;
@@ -74,8 +74,23 @@ fn a_small_demand() {
             row.count.arrays == 1 || row.trials.iter().any(|t| t.arrays + 1 == row.count.arrays)
         );
     }
-    let drawn = page::document(&sizing, "iodyno");
+    let drawn = page::document(&sizing, "iodyno", "iodyno size --workload x");
+    // The curve marks the rate that the table says is held, and its line ends there.
+    let figures = drawn.sections.iter().flat_map(|section| &section.blocks);
+    let load = figures.filter_map(|block| match block {
+        Block::Figure(figure) if figure.id == "load" => Some(figure),
+        _ => None,
+    });
+    let Shape::Plot(plot) = &load.into_iter().next().unwrap().shape else { panic!("no plot") };
+    let highest_iops = sizing.rows[0].highest.as_ref().unwrap().iops;
+    let holds = plot.panels[0].rules.iter().find(|rule| rule.name == "holds").unwrap();
+    assert!(holds.upright && holds.at.to_bits() == highest_iops.to_bits());
+    let line = plot.panels[0].series.iter().find(|s| s.color == 0 && s.mark == Mark::Line).unwrap();
+    assert!(line.points.iter().all(|point| point.x <= 1.01 * highest_iops), "{line:?}");
+    let reproduce = drawn.sections.last().unwrap();
+    assert_eq!(reproduce.title, "Reproduce");
     let text = markdown::text(&drawn);
+    assert!(text.contains("iodyno size --workload x") && text.contains("assumed"), "{text}");
     assert!(text.contains("latency over load") && text.contains("What if"), "{text}");
     assert!(html::page(&drawn).contains("<svg") && csv::text(&drawn).contains("binds first"));
 }
@@ -211,7 +226,10 @@ fn a_message_log_is_sized() {
     assert!((of_log["survived_stall_ns"].as_f64().unwrap() - 327.68e6).abs() < 1.0);
     let caught_up_ns = of_log["caught_up_ns"].as_f64().unwrap();
     assert!((caught_up_ns / (327.68e6 / (highest / 6250.0 - 1.0)) - 1.0).abs() < 1e-9);
-    assert!(markdown::text(&page::document(&sizing, "iodyno")).contains("before they block"));
+    assert!(
+        markdown::text(&page::document(&sizing, "iodyno", "iodyno size --workload x"))
+            .contains("before they block")
+    );
 }
 
 /// A disk writes what its cache holds whenever it has nothing else to do: that its heads are always busy is no limit.

@@ -102,12 +102,11 @@ impl fmt::Display for RefusedTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A target that is no storage, and most character devices, can't be read either.
         let no_use = [RefusalCode::NotStorage, RefusalCode::CharDevice];
-        let refused = if self.refusals.iter().any(|r| no_use.contains(&r.code)) {
-            "can't be measured"
+        if self.refusals.iter().any(|r| no_use.contains(&r.code)) {
+            write!(f, "{} can't be measured:", self.target)?;
         } else {
-            "is not written to"
-        };
-        write!(f, "{} {refused}:", self.target)?;
+            write!(f, "refusing to write to {}:", self.target)?;
+        }
         for refusal in &self.refusals {
             write!(f, "\n  - {refusal}")?;
         }
@@ -327,7 +326,7 @@ mod tests {
         assert_eq!(error.exit_code(), 3);
         assert_eq!(
             error.to_string(),
-            "/dev/sdb is not written to:\n  \
+            "refusing to write to /dev/sdb:\n  \
              - Its partition sdb1 is mounted at /srv. Unmount it.\n  \
              - It has a GPT. Choose another device.\n  \
              `--destroy sda` names something else.\n  \
@@ -341,7 +340,7 @@ mod tests {
         for (code, words) in [
             (RefusalCode::CharDevice, "can't be measured"),
             (RefusalCode::NotStorage, "can't be measured"),
-            (RefusalCode::ReadOnly, "is not written to"),
+            (RefusalCode::ReadOnly, "refusing to write to"),
         ] {
             let refusal = Refusal { code, found: String::new(), mend: String::new() };
             let refused = RefusedTarget {

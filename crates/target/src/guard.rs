@@ -235,7 +235,9 @@ fn check_ownership(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
         Some(_) => "iodyno made a file of this name, but its length has changed since: another \
                     program wrote to it."
             .to_owned(),
-        None => "It is a file that iodyno did not make.".to_owned(),
+        None => "It is a file that iodyno did not make; test data of another tool, such as fio, \
+                 can't be told from data that matters."
+            .to_owned(),
     };
     let new = "name a file that does not exist yet, with a size, and iodyno makes it";
     let (found, mend) = match inspection.size_bytes.filter(|bytes| *bytes > len_bytes) {

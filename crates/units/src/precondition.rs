@@ -83,7 +83,7 @@ impl Precondition {
                 Ok(Self::Random { block_bytes: Some(bytes) })
             }
             Ok(_) => refused(
-                format!("`{block}` is no block that a device can be written in."),
+                format!("`{block}` is not a block that a device can be written in."),
                 "write a multiple of 512 bytes under 4GiB, such as 16KiB.",
             ),
         }

@@ -73,9 +73,28 @@ pub fn quoted(text: &str, chars: usize) -> String {
     out
 }
 
+/// A word, quoted where a shell needs that.
+pub fn for_shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~?".contains(c);
+    if !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_are_quoted_as_a_shell_needs_it() {
+        assert_eq!(for_shell("p99<500us"), "'p99<500us'");
+        assert_eq!(for_shell("it's"), "'it'\\''s'");
+        assert_eq!(for_shell("model:exflash-400g"), "model:exflash-400g");
+        assert_eq!(for_shell(""), "''");
+        assert_eq!(for_shell("model:x*32"), "'model:x*32'");
+    }
 
     #[test]
     fn what_is_hidden_is_shown() {

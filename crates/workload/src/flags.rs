@@ -17,7 +17,7 @@ impl FromStr for Pattern {
     /// range.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) = text.split_once(['=', ':']).unwrap_or((text, ""));
-        let unknown = || format!("`{text}` is no pattern: write {PATTERNS}");
+        let unknown = || format!("`{text}` is not a pattern: write {PATTERNS}");
         match (name, value.is_empty()) {
             ("random" | "uniform", true) => Ok(Self::Uniform { once_per_pass: false }),
             ("once", true) => Ok(Self::Uniform { once_per_pass: true }),
@@ -41,7 +41,7 @@ impl Pattern {
     /// A text that is no number. The rules for files check the limits.
     pub fn zipf(theta: &str) -> Result<Self, String> {
         let theta = theta.parse().map_err(|_| {
-            format!("`{theta}` is no exponent of Zipf's law: write a number such as 1.1")
+            format!("`{theta}` is not an exponent of Zipf's law: write a number such as 1.1")
         })?;
         Ok(Self::Zipf { theta })
     }

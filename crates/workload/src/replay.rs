@@ -186,7 +186,7 @@ impl Replay {
             of.sizes.iter().flatten().map(|size| u64::from(size.bytes)).max().unwrap_or(0);
         if largest > space_bytes {
             return Err(Misfit(format!(
-                "the trace has an operation of {}, and the target {}: take a larger target",
+                "the trace has an operation of {}, and the target {}: use a larger target",
                 size(largest),
                 size(space_bytes)
             )));

@@ -166,7 +166,7 @@ impl std::str::FromStr for EngineKind {
             _ => {}
         }
         Self::ALL.into_iter().find(|e| e.name() == text).ok_or_else(|| {
-            format!("there is no engine `{text}`: take uring, libaio, psync or mmap (`ram:`, `null:`, `model:`, `live:` and `nbd:` targets bring their own)")
+            format!("there is no engine `{text}`: use uring, libaio, psync or mmap (`ram:`, `null:`, `model:`, `live:` and `nbd:` targets bring their own)")
         })
     }
 }

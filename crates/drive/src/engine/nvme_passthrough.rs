@@ -99,7 +99,7 @@ impl<'a> NvmeSetup<'a> {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "a command moves at most {most} bytes there, and the workload has blocks of {block_bytes_max}: take smaller ones, or the block device, whose driver splits them"
+                    "a command moves at most {most} bytes there, and the workload has blocks of {block_bytes_max}: use smaller ones, or the block device, whose driver splits them"
                 ),
             ));
         }

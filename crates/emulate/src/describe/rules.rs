@@ -213,7 +213,7 @@ pub(super) const FLASH: &[Rule] = &[
             let message = format!(
                 "a stripe of {stripe} pages and one of parity does not fit {planes} planes"
             );
-            Some(fault("nand.parity_stripe", message, "0 is no parity".to_owned()))
+            Some(fault("nand.parity_stripe", message, "0 is not a parity".to_owned()))
         },
     },
     Rule {

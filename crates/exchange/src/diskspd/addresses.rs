@@ -26,7 +26,7 @@ impl Reading<'_, '_> {
                 if let Some(percent) = read {
                     jumps = Some((percent, span));
                 } else {
-                    let words = format!("`-rs{percent}` is no percentage from 1 to 100");
+                    let words = format!("`-rs{percent}` is not a percentage from 1 to 100");
                     self.found.refuse(&span, words, "write it as -rs80");
                 }
             } else if let Some(ranges) = value.strip_prefix("dpct") {
@@ -111,7 +111,7 @@ fn hot_spots(text: &str) -> Result<String, String> {
         let (Some(io), Some(range)) =
             (numbers.and_then(|(io, _)| percent(io)), numbers.and_then(|(_, r)| percent(r)))
         else {
-            return Err(format!("`{part}` is no share of the I/O and of the target"));
+            return Err(format!("`{part}` is not a share of the I/O and of the target"));
         };
         all_io += io;
         all_range += range;

@@ -153,7 +153,7 @@ impl Reading<'_> {
         let mut all = [100; 3];
         self.all_by_kind("percentage_random", &mut all, |text| match text.parse() {
             Ok(percent) if percent <= 100 => Ok(percent),
-            _ => Err(format!("`{text}` is no percentage from 0 to 100")),
+            _ => Err(format!("`{text}` is not a percentage from 0 to 100")),
         });
         if !walk.is_random() {
             self.note(opt, "sequential I/O stays sequential");
@@ -270,7 +270,7 @@ impl Reading<'_> {
 /// The sizes from one to another, in steps of the first, as fio draws them: it rounds draws between both down to a multiple
 /// of the first, and what is above the last multiple is the largest size.
 fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
-    let wrong = || format!("`{text}` is no range of sizes: write 4k-64k");
+    let wrong = || format!("`{text}` is not a range of sizes: write 4k-64k");
     let (least, most) = text.split_once('-').or(text.split_once(':')).ok_or_else(wrong)?;
     let (least, most) = (count(least, kb_base)?, count(most, kb_base)?);
     if least == 0 || most < least {
@@ -329,7 +329,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
 /// without a number share what is left; what the ranges leave is never used.
 fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<String, String> {
     let wrong = |part: &str| {
-        format!("`{part}` is no zone: a percentage of the operations, and the size of the range")
+        format!("`{part}` is not a zone: a percentage of the operations, and the size of the range")
     };
     let mut parts: Vec<(Option<f64>, Option<f64>)> = Vec::new();
     for part in text.split(':') {

@@ -52,7 +52,7 @@ impl Reading<'_> {
             None | Some(("linear", _)) => "constant",
             Some(("poisson", _)) => "poisson",
             Some((value, opt)) => {
-                self.refuse(opt, format!("`{value}` is no process"), "use linear or poisson");
+                self.refuse(opt, format!("`{value}` is not a process"), "use linear or poisson");
                 "constant"
             }
         };

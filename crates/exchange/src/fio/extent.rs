@@ -37,7 +37,7 @@ impl<'a> Reading<'a> {
             return match percent.trim().parse() {
                 Ok(percent) if percent <= 100 => Some(Extent::Percent(percent)),
                 _ => {
-                    self.refuse(opt, format!("`{value}` is no percentage from 0 to 100"), "");
+                    self.refuse(opt, format!("`{value}` is not a percentage from 0 to 100"), "");
                     None
                 }
             };

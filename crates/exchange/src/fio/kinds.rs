@@ -51,7 +51,7 @@ impl Reading<'_> {
                 Ok(0 | 1) => Walk::Random,
                 Ok(run) => Walk::Runs(run),
                 Err(_) => {
-                    self.refuse(opt, format!("`:{run}` is no number of I/Os"), "");
+                    self.refuse(opt, format!("`:{run}` is not a number of I/Os"), "");
                     return None;
                 }
             },

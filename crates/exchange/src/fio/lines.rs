@@ -161,7 +161,7 @@ impl<'a> Lines<'a> {
         let Some(name) = name.filter(|name| !name.is_empty() && name.len() <= MAX_OPTION_BYTES)
         else {
             let help = "write a section as `[name]`";
-            self.refused.push(Refusal::new(place, "this is no section", help));
+            self.refused.push(Refusal::new(place, "this is not a section", help));
             return;
         };
         self.begin(name, place);

@@ -6,7 +6,8 @@
 /// # Errors
 /// A text that is none, in words.
 pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no number that fio reads: write digits and k, m, g or t");
+    let wrong =
+        || format!("`{text}` is not a number that fio reads: write digits and k, m, g or t");
     let lower = text.trim().to_ascii_lowercase();
     if lower.contains(['(', '+', '*', '/']) {
         return Err(format!(
@@ -45,7 +46,7 @@ pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
 /// # Errors
 /// A text that is none, in words.
 pub(super) fn time_ns(text: &str, unit_ns: u64) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no time that fio reads: write 30s, 5m, 100ms or 10us");
+    let wrong = || format!("`{text}` is not a time that fio reads: write 30s, 5m, 100ms or 10us");
     let lower = text.trim().to_ascii_lowercase();
     let end = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
     let (digits, suffix) = lower.split_at(end);

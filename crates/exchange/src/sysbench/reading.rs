@@ -45,7 +45,7 @@ impl<'a, 'f> Reading<'a, 'f> {
                 command = Some((word.text, word.span));
             } else {
                 let help = "sysbench takes a value as --NAME=VALUE";
-                reading.found.refuse(&word.span, format!("`{}` is no option", word.text), help);
+                reading.found.refuse(&word.span, format!("`{}` is not an option", word.text), help);
             }
         }
         reading.check(test, command);
@@ -88,7 +88,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         match test {
             Some((test, _)) if test == "fileio" => self.is_fileio = true,
             Some((test, span)) => {
-                let words = format!("`{test}` is no test of storage");
+                let words = format!("`{test}` is not a test of storage");
                 self.found.refuse(&span, words, "of sysbench's tests iodyno runs `fileio`");
             }
             None => self.found.refuse(&all, "no test is named", "write `sysbench fileio … run`"),
@@ -160,7 +160,7 @@ impl<'a, 'f> Reading<'a, 'f> {
         match text.parse::<u64>() {
             Ok(number) if number >= least && u32::try_from(number).is_ok() => number,
             _ => {
-                let words = format!("`--{name}={text}` is no whole number from {least}");
+                let words = format!("`--{name}={text}` is not a whole number from {least}");
                 self.refuse(name, words, "");
                 least
             }

@@ -102,10 +102,10 @@ impl Lines for Blkparse {
             );
         };
         if !is_device(device) {
-            return Err(format!("`{device}` is no device, such as 8,0"));
+            return Err(format!("`{device}` is not a device, such as 8,0"));
         }
         let at_ns =
-            time_ns(time).ok_or_else(|| format!("`{time}` is no time, such as 0.000000000"))?;
+            time_ns(time).ok_or_else(|| format!("`{time}` is not a time, such as 0.000000000"))?;
         let issue = match self.action {
             BlockAction::Queue => "Q",
             BlockAction::Issue => "D",

@@ -72,7 +72,7 @@ pub fn tail(operations: u64) -> String {
 /// The kind of an operation from its letter.
 pub(super) fn kind(letter: &str) -> Result<OpKind, String> {
     let kind = KINDS.iter().find(|kind| kind.1 == letter).map(|kind| kind.0);
-    kind.ok_or_else(|| format!("`{letter}` is no kind of operation: they are r, w, f, t and z"))
+    kind.ok_or_else(|| format!("`{letter}` is not a kind of operation: they are r, w, f, t and z"))
 }
 
 #[derive(Default)]

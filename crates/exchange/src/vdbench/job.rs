@@ -220,7 +220,7 @@ impl Reading<'_, '_> {
             };
         let percent = self.number(&value)?;
         if !(0.0..=100.0).contains(&percent) {
-            let words = format!("`{}` is no percentage from 0 to 100", value.text);
+            let words = format!("`{}` is not a percentage from 0 to 100", value.text);
             self.found.refuse(&value.span, words, "");
             return None;
         }

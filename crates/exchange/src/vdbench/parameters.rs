@@ -170,7 +170,7 @@ fn parameter(piece: &str, span: Range<usize>) -> Result<Parameter, Wrong> {
         return Err((format!("`{name}` is a variable, which is not replaced"), "write its value"));
     }
     let Some((key, value)) = piece.split_once('=') else {
-        return Err((format!("`{piece}` is no parameter"), "write it as KEYWORD=VALUE"));
+        return Err((format!("`{piece}` is not a parameter"), "write it as KEYWORD=VALUE"));
     };
     let from = span.start + key.len() + 1;
     let (inner, from) = match value.strip_prefix('(') {

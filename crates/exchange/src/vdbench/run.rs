@@ -363,7 +363,7 @@ impl Reading<'_, '_> {
     pub(super) fn number(&mut self, value: &Value) -> Option<f64> {
         let read = number(&value.text);
         if read.is_none() {
-            self.found.refuse(&value.span, format!("`{}` is no number", value.text), "");
+            self.found.refuse(&value.span, format!("`{}` is not a number", value.text), "");
         }
         read
     }
@@ -372,7 +372,7 @@ impl Reading<'_, '_> {
     pub(super) fn whole(&mut self, value: &Value) -> Option<u64> {
         let number = self.number(value)?;
         if !(0.0..=1e18).contains(&number) || number.fract() != 0.0 {
-            let words = format!("`{}` is no whole number", value.text);
+            let words = format!("`{}` is not a whole number", value.text);
             self.found.refuse(&value.span, words, "");
             return None;
         }
@@ -390,7 +390,7 @@ impl Reading<'_, '_> {
         };
         let read = digits.parse::<u32>().ok().map(|n| u64::from(n) * unit);
         if read.is_none() {
-            let words = format!("`{text}` is no time in seconds");
+            let words = format!("`{text}` is not a time in seconds");
             self.found.refuse(&value.span, words, "write 60, 5m or 1h");
         }
         read

@@ -86,7 +86,7 @@ pub struct LogServe {
     /// server.
     #[arg(value_parser = target)]
     pub target: TargetName,
-    /// With `live:`: use so many bytes of the device, which are kept in memory. Default: all of them, or half of the free
+    /// With `live:`: bytes of the device to use, which are kept in memory. Default: all of them, or half of the free
     /// memory.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
@@ -104,7 +104,7 @@ pub struct LogServe {
     /// refused. Default: the oldest are dropped when space is needed.
     #[arg(long, value_name = "AGE", value_parser = parse_duration_ns)]
     pub retain: Option<u64>,
-    /// Disconnect clients that take nothing of what waits for them for so long, or that leave a request unfinished. A
+    /// Disconnect clients that take nothing of what waits for them for this time, or that leave a request unfinished. A
     /// subscriber goes on by its bookmark.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "5m")]
     pub stall: u64,
@@ -178,13 +178,13 @@ pub struct LogPublish {
     /// that one ended.
     #[arg(long, requires = "name")]
     pub resume: bool,
-    /// Hold so many bytes of messages that are not persisted yet; then wait.
+    /// Hold up to this many bytes of messages that are not persisted yet; then wait.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64MiB")]
     pub hold: u64,
     /// Beyond --hold drop messages, and count them, instead of waiting.
     #[arg(long)]
     pub drop: bool,
-    /// Try so long to connect again when the server is gone.
+    /// Retry to connect for this time when the server is gone.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "30s")]
     pub patience: u64,
 }
@@ -219,7 +219,7 @@ pub struct LogRead {
     /// Only messages that match.
     #[arg(long, value_name = "FILTER")]
     pub filter: Option<String>,
-    /// End after so many messages.
+    /// End after N messages.
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
     /// The form.

@@ -104,7 +104,7 @@ pub struct LogBench {
     /// Time before it that is not counted.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, default_value = "1s", help_heading = "Limits")]
     pub ramp: u64,
-    /// Measure so many times.
+    /// Repeat the measurement N times.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Limits",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
@@ -132,8 +132,8 @@ pub struct LogBench {
     /// One JSON document on standard output, and nothing else there.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// With --json: the series by interval too.
-    #[arg(long, requires = "json", help_heading = "Output")]
+    /// One JSON document with the series by interval.
+    #[arg(long, help_heading = "Output")]
     pub series: bool,
     /// Length of the series' intervals.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Output")]

@@ -187,7 +187,7 @@ pub struct Replay {
     /// Seed of the content, and of emulated devices.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "on", help_heading = "Workload")]
     pub seed: u64,
-    /// Replay so many times.
+    /// Repeat the replay N times.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "on", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
@@ -221,8 +221,8 @@ pub struct Replay {
     /// One JSON document on standard output, and nothing else there.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// With --json: the series by interval too.
-    #[arg(long, requires_all = ["json", "on"], help_heading = "Output")]
+    /// One JSON document with the series by interval.
+    #[arg(long, requires = "on", help_heading = "Output")]
     pub series: bool,
     /// Length of the series' intervals.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, requires = "on",

@@ -1,6 +1,6 @@
 //! Flags of `run`, and the forms of their values.
 
-use super::{Shown, target};
+use super::{Shown, metrics_address, target};
 use crate::beside::Neighbour;
 use clap::Args;
 use iodyno_drive::EngineKind;
@@ -12,6 +12,7 @@ use iodyno_units::{parse_duration_ns, parse_percent, parse_size};
 use iodyno_workload::{
     ActiveRange, Block, Content, MAX_DEPTH, MAX_THREADS, MAX_TIME_NS, OfferedRate, Pattern, Percent,
 };
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Examples at the end of the help of `run`.
@@ -125,7 +126,7 @@ pub struct Run {
     /// Seed of all random streams.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload")]
     pub seed: u64,
-    /// Run the whole list of cells so many times, each time with streams of its own, 1 to 1000.
+    /// Repeat the list N times, each with a different random stream, 1 to 1000.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
@@ -149,7 +150,7 @@ pub struct Run {
     /// Which settings of a method, such as enterprise or client.
     #[arg(long, value_name = "NAME", help_heading = "Method")]
     pub setting: Option<String>,
-    /// Make every time of a method this share of what it says, such as 0.1 or 10%; the run is marked as not
+    /// Multiply all durations of a method, such as 0.1 or 10%; the run is marked as not
     /// conformant.
     #[arg(long, value_name = "SHARE", value_parser = scale, help_heading = "Method")]
     pub scale: Option<f64>,
@@ -217,8 +218,8 @@ pub struct Run {
     /// One JSON document on standard output, and nothing else there.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// With --json: the series by interval too.
-    #[arg(long, requires = "json", help_heading = "Output")]
+    /// One JSON document with the series by interval.
+    #[arg(long, help_heading = "Output")]
     pub series: bool,
     /// Length of the series' intervals. Default: by the length of the run, 100 ms to 1 min.
     #[arg(long, value_name = "TIME", value_parser = parse_duration_ns, help_heading = "Output")]
@@ -226,15 +227,22 @@ pub struct Run {
     /// No live progress on standard error.
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
+    /// Serve OpenMetrics over HTTP during the run, at this address or port of 127.0.0.1: `9469`. An address that other
+    /// machines reach requires --insist-on-plain.
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics_address, help_heading = "Output")]
+    pub metrics: Option<SocketAddr>,
+    /// Serve --metrics without TLS on an address that other machines reach.
+    #[arg(long, requires = "metrics", help_heading = "Output")]
+    pub insist_on_plain: bool,
     /// What the text shows.
     #[command(flatten)]
     pub shown: Shown,
     /// Keep nothing.
     #[arg(long, help_heading = "Output")]
     pub no_notebook: bool,
-    /// Measure one of so many equal parts of a sweep in virtual time, for jobs of a cluster: `3/64`; `iodyno merge` puts
+    /// Measure shard K of N of a sweep in virtual time, for jobs of a cluster: `3/64`; `iodyno merge` puts
     /// them together.
-    #[arg(long, value_name = "N/OF", help_heading = "Several hosts")]
+    #[arg(long, value_name = "K/N", help_heading = "Several hosts")]
     pub shard: Option<Shard>,
     /// With iodyno-mpi: the target of the ranks on this host; --on gives that of all others. May be repeated.
     #[arg(long, value_name = "HOST=TARGET", value_parser = host_target, help_heading = "Several hosts")]
@@ -264,7 +272,7 @@ fn scale(text: &str) -> Result<f64, String> {
     if text.ends_with('%') {
         return parse_percent(text).map_err(|e| e.to_string());
     }
-    text.parse().map_err(|_| format!("`{text}` is no share: write 0.1 or 10%"))
+    text.parse().map_err(|_| format!("`{text}` is not a share: write 0.1 or 10%"))
 }
 
 /// A time that a workload may last.

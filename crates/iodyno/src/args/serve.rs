@@ -66,9 +66,9 @@ pub struct Serve {
     /// Record what comes in, for `iodyno replay`.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Answer Prometheus at this address: `127.0.0.1:9469`. One that other machines reach needs
+    /// Answer Prometheus at this address, or port of 127.0.0.1: `9469`. An address that other machines reach requires
     /// --insist-on-plain.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = super::metrics_address)]
     pub metrics: Option<std::net::SocketAddr>,
     /// Multiply the model's times, for guests and clients whose transport is slower than the device.
     #[arg(long, value_name = "K", value_parser = dilation)]
@@ -83,7 +83,7 @@ pub struct Serve {
     /// Clients may not write.
     #[arg(long)]
     pub read_only: bool,
-    /// Do not take the transport's own time off.
+    /// Do not compensate for transport latency.
     #[arg(long)]
     pub no_floor: bool,
     /// Seed of everything random in the device.

@@ -29,7 +29,7 @@ pub struct Size {
     #[arg(long, value_name = "RATE", value_parser = rate,
         required_unless_present_any = ["like", "saturate", "log_rate"], conflicts_with = "saturate")]
     pub rate: Option<f64>,
-    /// Instead of a workload: a message log that takes so many messages a second: `1M/s`.
+    /// Instead of a workload: a message log that takes N messages a second: `1M/s`.
     #[arg(long, value_name = "RATE", value_parser = rate,
         conflicts_with_all = ["workload", "like", "rate", "saturate"])]
     pub log_rate: Option<f64>,
@@ -41,7 +41,7 @@ pub struct Size {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64KiB", requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate"])]
     pub chunk: u64,
-    /// With --log-rate: so many messages a second are replayed from the log, by all readers together: `4M/s`.
+    /// With --log-rate: messages a second replayed from the log, by all readers together: `4M/s`.
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate", "read_share"])]
     pub replay_rate: Option<f64>,
@@ -49,7 +49,7 @@ pub struct Size {
     #[arg(long, value_name = "SHARE", value_parser = read_share, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate"])]
     pub read_share: Option<f64>,
-    /// With --log-rate: publishers can hold messages of so many bytes until these are persisted: `256MiB`.
+    /// With --log-rate: bytes of messages that publishers can hold until these are persisted: `256MiB`.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "log_rate",
         conflicts_with_all = ["workload", "like", "saturate", "backlog"])]
     pub backlog_bytes: Option<u64>,

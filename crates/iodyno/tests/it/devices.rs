@@ -81,7 +81,7 @@ fn a_device_that_holds_data_is_refused() {
     let own = format!("--destroy {}", disk.name());
     let refused = |flags: &str, words: &[&str]| {
         let output = place.iodyno(&format!("{write} {flags}"));
-        output.fails(3, words).says(&["is not written to"]);
+        output.fails(3, words).says(&["refusing to write to"]);
     };
     // A file system; also next to a target that may be written.
     refused("", &["ext4", &own]);

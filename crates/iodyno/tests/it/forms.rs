@@ -6,7 +6,7 @@ use crate::place::{Place, Running, SHORT, cells, names, number, whole};
 use iodyno_units::human;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Rows of a CSV text by the names of their columns. No field of these tests is quoted.
 fn rows(csv: &str) -> Vec<BTreeMap<&str, &str>> {
@@ -250,22 +250,8 @@ fn the_catalog_can_be_read_run_and_copied() {
 }
 
 #[test]
-fn completions_and_man_pages_come_from_the_same_definition() {
+fn man_pages_come_from_the_definition_of_the_command_line() {
     let place = Place::new();
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let output = place.iodyno(&format!("completions {shell}"));
-        for word in ["iodyno", "four-corners-is-not-a-flag", "read-only", "max-errors", "catalog"] {
-            assert_eq!(
-                output.succeeds().stdout.contains(word),
-                word != "four-corners-is-not-a-flag"
-            );
-        }
-        place.write(shell, &output.stdout);
-    }
-    place.iodyno("completions tcsh").exits(2);
-    let check = Command::new("bash").args(["-n", "bash"]).current_dir(place.work()).status();
-    assert!(check.unwrap().success(), "the script is not valid bash");
-
     place.iodyno("man pages/here").succeeds();
     let pages = names(&place.path("pages/here"));
     for command in
@@ -328,9 +314,42 @@ fn the_help_lists_commands_and_flags() {
     ] {
         assert!(help.contains(flag), "{flag}");
     }
+    // The short help is short: the exit codes are in the long one.
+    let short = place.iodyno("-h").succeeds().stdout.clone();
+    assert!(!short.contains("2 bad input") && short.contains("--help"), "{short}");
     let version = place.iodyno("--version").succeeds().stdout.clone();
     assert_eq!(version, format!("iodyno {}\n", env!("CARGO_PKG_VERSION")));
     place.iodyno("").exits(2);
+}
+
+/// An empty variable is as none: the notebook is the default one. An empty flag is a mistake.
+#[test]
+fn an_empty_name_of_a_notebook() {
+    let place = Place::new();
+    let of_place = |words: &str| {
+        let mut command = place.command(words);
+        command.env("IODYNO_NOTEBOOK", "").env("XDG_DATA_HOME", place.path("data"));
+        Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped())).finish()
+    };
+    of_place("run random-read --on null: --ops 10 --ramp 0s -q").succeeds();
+    assert!(of_place("ls").succeeds().stdout.contains("random-read"));
+    assert!(place.path("data/iodyno/notebook.sqlite").exists());
+    place.iodyno("ls --notebook=").fails(2, &["--notebook needs the name of a file"]);
+    // The remedy for one that can't be written includes none at all.
+    place.write("a-file", "");
+    let run = "run random-read --on null: --ops 10 --ramp 0s -q";
+    place.iodyno(&format!("{run} --notebook a-file/n")).fails(5, &["--no-notebook"]);
+}
+
+/// The series is a part of the document: `--series` alone prints it.
+#[test]
+fn the_series_is_json() {
+    let place = Place::new();
+    let run =
+        place.iodyno("run random-read --on null: --ops 10 --ramp 0s -q --series").succeeds().json();
+    assert!(run["cells"][0]["series"].is_object() || run["cells"][0]["series"].is_array(), "{run}");
+    let shown = place.iodyno("show last --series").succeeds().json();
+    assert_eq!(run["cells"][0]["series"], shown["cells"][0]["series"]);
 }
 
 #[test]

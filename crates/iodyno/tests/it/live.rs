@@ -136,7 +136,9 @@ fn a_poller_on_a_preempted_core_is_reported() {
     let (late, away) = (whole(&volume["late"]), whole(&volume["late_away"]));
     assert!(0 < away && away <= late, "{volume}");
     let output = place.iodyno("status --control unix:ctl.sock");
-    let words = format!("{late} completions over 10 µs after the model, {away} of them while");
+    let reads = whole(&volume["operations"]["read"]["operations"]);
+    let words =
+        format!("{late} of {reads} completions were more than 10 µs late, {away} of these while");
     assert!(output.succeeds().stdout.contains(&words), "{}", output.stdout);
     served.stop();
 }

@@ -8,6 +8,7 @@
 #[path = "../../../page/tests/browser/mod.rs"]
 mod browser;
 mod compare;
+mod completions;
 mod contract;
 mod devices;
 mod disks;
@@ -48,6 +49,7 @@ mod pki;
 mod place;
 mod reports;
 mod reuse;
+mod run_metrics;
 mod safety;
 mod serve;
 mod serve_accept;

@@ -154,7 +154,9 @@ fn an_export_that_holds_data_is_not_written_unconfirmed() {
     let place = Place::new();
     let uri = server.uri("");
     let write = format!("run random-write --on {uri} {SHORT}");
-    place.iodyno(&write).fails(3, &["is not written to", "It holds data", "--destroy nbd+unix:"]);
+    place
+        .iodyno(&write)
+        .fails(3, &["refusing to write to", "It holds data", "--destroy nbd+unix:"]);
     for wrong in ["s", "image", "nbd+unix:///other?socket=s", "nbd://localhost/", "yes"] {
         let output = place.iodyno(&format!("{write} --destroy {wrong}"));
         output.fails(3, &[&format!("`--destroy {wrong}` names something else")]);

@@ -106,7 +106,7 @@ fn a_parameter_file_of_vdbench() {
          rd=r,wd=wd1,iorate=(500,max),elapsed=2,forxfersize=(4k,8k)\n",
     );
     let output = place.iodyno("run t.vdb -q");
-    output.exits(2).says(&["t.vdb:3", "`max` is no number"]);
+    output.exits(2).says(&["t.vdb:3", "`max` is not a number"]);
     place.write(
         "t.vdb",
         "sd=sd1,lun=/d/x,size=4m,threads=2\nwd=wd1,sd=sd1,rdpct=50\n\

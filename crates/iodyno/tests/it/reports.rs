@@ -60,7 +60,7 @@ fn the_same_content_goes_elsewhere() {
     place.document(&format!("run random-read --on {DEVICE} --vary depth=1,4,16 {SHORT}"));
     let text = page(&place, "report last -o page.html", "page.html");
     let marked = place.iodyno("report last --markdown").succeeds().stdout.clone();
-    for heading in ["Result", "Full disclosure", "Make it again", "A · Identity", "H · Results"] {
+    for heading in ["Result", "Full disclosure", "Reproduce", "A · Identity", "H · Results"] {
         assert!(marked.contains(heading) && text.contains(heading), "{heading}");
     }
     assert!(marked.contains("Latency and throughput under load"), "{marked}");

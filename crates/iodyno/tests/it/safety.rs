@@ -30,7 +30,7 @@ fn a_file_that_iodyno_did_not_make_is_refused() {
         let output = place.iodyno(&format!("run random-write --on notes {engine} {SHORT} --json"));
         output.fails(
             3,
-            &["notes is not written to", "did not make", "--read-only", "--destroy notes"],
+            &["refusing to write to notes", "did not make", "--read-only", "--destroy notes"],
         );
     }
     // Nor by a group in which only some members write, nor next to a target that may be written.
@@ -55,7 +55,7 @@ fn a_file_that_iodyno_did_not_make_is_refused() {
     let both = "--on notes --on other --destroy other";
     place
         .iodyno(&format!("run random-write {both} {SHORT}"))
-        .fails(3, &["notes is not written to"]);
+        .fails(3, &["refusing to write to notes"]);
     assert_eq!(state(&file), before);
     assert!(std::fs::read(place.path("other")).unwrap() == notes(), "refused as a whole");
     assert_eq!(place.names(), ["link", "notes", "other"], "the fresh file is gone again");
@@ -98,7 +98,7 @@ fn a_confirmation_of_an_earlier_run_counts_no_more() {
     place.write("notes", &others_data);
     let before = state(&file);
     let refused = place.iodyno("resume last -q");
-    refused.fails(3, &["notes is not written to", "`--destroy notes`"]);
+    refused.fails(3, &["refusing to write to notes", "`--destroy notes`"]);
     place.iodyno("resume last -q --destroy other").fails(3, &["names something else"]);
 
     let others = "--notebook others.sqlite";

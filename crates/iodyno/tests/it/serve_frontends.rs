@@ -54,7 +54,7 @@ fn files_are_not_mistaken_for_stale_sockets() {
     place.write("mine", "precious");
     for words in ["--nbd unix:mine", "--control mine --nbd unix:nbd.sock"] {
         let output = place.iodyno(&format!("serve {NATIVE} {words}"));
-        output.fails(4, &["mine", "a file that is no socket"]);
+        output.fails(4, &["mine", "a file that is not a socket"]);
         assert_eq!(std::fs::read_to_string(place.path("mine")).unwrap(), "precious");
     }
     // A server that can't start leaves no file that it made.

@@ -200,7 +200,7 @@ fn a_trace_is_described() {
     let output = place.iodyno("replay a.log");
     assert!(output.succeeds().stdout.contains("iolog of fio, version 3"), "{output:?}");
     place.write("bad.log", "fio version 3 iolog\n5 f read 0 512\n7 f read x 512\n");
-    place.iodyno("replay bad.log").fails(2, &["line 3: the offset is no whole number"]);
+    place.iodyno("replay bad.log").fails(2, &["line 3: the offset is not a whole number"]);
 }
 
 /// Traces of other tools begin with their first operation, and their response times are those of its own completions;

@@ -43,7 +43,7 @@ pub fn mean(series: &[f64], level: f64) -> Result<BatchMean, BadInput> {
     all_finite("a series", series)?;
     if series.len() < 2 * BATCHES_MIN {
         return Err(BadInput(format!(
-            "a series of {} values is too short for an interval of its mean: it takes {}",
+            "a series of {} values is too short for a confidence interval of its mean: {} needed",
             series.len(),
             2 * BATCHES_MIN
         )));

@@ -148,13 +148,13 @@ impl SteadyState {
         }
         if limits.window_rounds < 2 || limits.rounds_max < limits.window_rounds {
             return refuse(format!(
-                "a window of {} rounds within {} can't be judged: take 2 rounds or more, and at least as many in all",
+                "a window of {} rounds within {} can't be judged: use 2 rounds or more, and at least as many in all",
                 limits.window_rounds, limits.rounds_max
             ));
         }
         for share in [limits.range_share_max, limits.slope_share_max] {
             if !(share > 0.0 && share.is_finite()) {
-                return refuse(format!("a limit of {share} can't be met: take a share above 0"));
+                return refuse(format!("a limit of {share} can't be met: use a share above 0"));
             }
         }
         Ok(Self { limits, variables, rounds: Vec::new(), progress: Progress::Running })

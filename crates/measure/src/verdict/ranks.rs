@@ -33,7 +33,7 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     let busy = ranks.iter().filter(|rank| is_busy(rank)).count();
     if busy > 0 && busy * 2 >= ranks.len() && !cell.evidence.in_process {
         let words = format!(
-            "{busy} of {} ranks used {:.0} % or more of their processors, or of what their generators reach: more or faster clients would reach more, so this is no limit of the storage",
+            "{busy} of {} ranks used {:.0} % or more of their processors, or of what their generators reach: more or faster clients would reach more, so this is not a limit of the storage",
             ranks.len(),
             BUSY_SHARE * 100.0
         );

@@ -234,7 +234,7 @@ fn unpreconditioned(cell: &Cell, total: &Interval, storage: &Storage, say: &mut 
             "UNPRECONDITIONED",
             Level::Note,
             format!(
-                "{} was written in {}, after {} since this machine was started, to {} of {}: a flash device writes faster until it has been written over, so this is no steady state; fill it first, run a method that does, or write for longer",
+                "{} was written in {}, after {} since this machine was started, to {} of {}: a flash device writes faster until it has been written over, so this is not a steady state; fill it first, run a method that does, or write for longer",
                 human::size(written),
                 human::time_ns(cell.window_ns as f64),
                 human::size(before),

@@ -233,7 +233,7 @@ fn track(grid: &Grid, given: &Record) -> Result<Track, FileError> {
         let Some(kind) = kind.filter(|k| grid.axes.iter().any(|axis| axis.kind == *k)) else {
             let axes: Vec<&str> = grid.axes.iter().map(|axis| axis.kind.name()).collect();
             let help = format!("the axes are {}, and `measure` says which figure", axes.join(", "));
-            return Err(wrong_because(at(), format!("`{key}` is no axis of this stage"), help));
+            return Err(wrong_because(at(), format!("`{key}` is not an axis of this stage"), help));
         };
         wanted.push((kind, kind.value(text).map_err(|e| wrong(at(), e))?));
     }

@@ -59,7 +59,7 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
     let act = match sweep.find_rate {
         Some(_) if grid.len() != 1 => {
             return Err(FileError::new(0..0, "the highest rate is searched for one workload")
-                .with_help("name one that is no group, and vary nothing"));
+                .with_help("name one that is not a group, and vary nothing"));
         }
         Some(_) if matches!(grid.base[0].1.arrivals(), ArrivalKind::Open { .. }) => {
             return Err(FileError::new(0..0, "the search sets the rate itself")

@@ -65,7 +65,7 @@ fn guards_hold_before_anything_is_written() {
     std::fs::write(lab.path().join("mine"), b"not iodyno's").unwrap();
     let refused = lab.ranks(2, "run random-write --on mine --time 1s").output().unwrap();
     assert_eq!(refused.status.code(), Some(3), "{}", text(&refused));
-    assert_eq!(text(&refused).matches("is not written to").count(), 1, "{}", text(&refused));
+    assert_eq!(text(&refused).matches("refusing to write to").count(), 1, "{}", text(&refused));
     assert_eq!(std::fs::read(lab.path().join("mine")).unwrap(), b"not iodyno's");
     let refused =
         lab.ranks(2, "run random-read --on-host elsewhere=ram:1MiB --time 1s").output().unwrap();

@@ -252,7 +252,7 @@ fn compared_with(other: &Operand, literal: Literal, span: Range<usize>) -> Parse
         Header::Time => {
             let time = text.parse::<jiff::Timestamp>().map_err(|_| {
                 let help = "as '2026-11-23T09:30:00Z', or in ns since 1970";
-                Fault::at(span, "this is no time", help)
+                Fault::at(span, "this is not a time", help)
             });
             Ok(Literal::Number(Number::Whole(time?.as_nanosecond())))
         }
@@ -260,7 +260,7 @@ fn compared_with(other: &Operand, literal: Literal, span: Range<usize>) -> Parse
             if Number::of_text(text).is_none() =>
         {
             let help = "messages, publishers and sequences are compared by number, such as `publisher = 7`";
-            Err(Fault::at(span, "this is no number", help))
+            Err(Fault::at(span, "this is not a number", help))
         }
         Header::Kind if text != "publish" && text != "delete" => {
             Err(Fault::at(span, "there is no such kind", "it is 'publish' or 'delete'"))
@@ -347,7 +347,7 @@ fn number(input: &mut Input<'_>) -> Parsed<Number> {
     let (text, span) = number.take().with_span().parse_next(input)?;
     Number::of_text(text).ok_or_else(|| {
         let help = "numbers are as in JSON, up to 1.8e308; a text is in quotes";
-        Fault::at(span, "this is no number", help)
+        Fault::at(span, "this is not a number", help)
     })
 }
 

@@ -64,7 +64,7 @@ pub enum UriError {
     #[error("`{0}` names no host")]
     NoHost(String),
     /// An invalid port.
-    #[error("`{0}` is no port; a port is a number from 1 to 65,535")]
+    #[error("`{0}` is not a port; a port is a number from 1 to 65,535")]
     Port(String),
     /// Percent signs without two hex digits after them, or bytes that are not UTF-8.
     #[error("`{0}` is not percent-encoded UTF-8; a percent sign itself is written %25")]

@@ -45,7 +45,7 @@ pub enum ListenError {
     )]
     Open(SocketAddr),
     /// There is something at the path that is no socket.
-    #[error("{}: there is a file that is no socket; name another path", .0.display())]
+    #[error("{}: there is a file that is not a socket; name another path", .0.display())]
     NoSocket(PathBuf),
     /// Another server answers there.
     #[error("{}: a server listens there already; stop it or name another path", .0.display())]

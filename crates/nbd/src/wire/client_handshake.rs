@@ -76,7 +76,7 @@ pub enum DialError {
     #[error("an export's name has at most 4,096 bytes and no NUL")]
     Name,
     /// The peer is something else.
-    #[error("this is no NBD server: it does not begin with NBDMAGIC")]
+    #[error("this is not an NBD server: it does not begin with NBDMAGIC")]
     NotNbd,
     /// Oldstyle, or newstyle that is not fixed.
     #[error("the server speaks an NBD from before fixed newstyle (2010), which is not supported")]

@@ -261,10 +261,10 @@ pub enum InfoError {
     #[error("an export of 2^63 bytes or more")]
     Size,
     /// Smallest block.
-    #[error("a smallest block that is no power of two up to 65,536")]
+    #[error("a smallest block that is not a power of two up to 65,536")]
     MinBlock,
     /// Preferred block.
-    #[error("a preferred block that is no power of two, or below 512 or the smallest block")]
+    #[error("a preferred block that is not a power of two, or below 512 or the smallest block")]
     PreferredBlock,
     /// Payload.
     #[error("a largest payload below the preferred block")]

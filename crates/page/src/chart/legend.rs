@@ -81,19 +81,20 @@ pub(super) fn class(mark: Mark) -> &'static str {
     }
 }
 
-/// The signs in the picture: Warning, Bad.
-fn signs(plot: &Plot) -> [bool; 2] {
-    let mut points = plot.panels.iter().flat_map(|p| &p.series).flat_map(|s| &s.points);
-    let mut found = [false; 2];
-    for point in &mut points {
-        found[0] |= point.tone == Tone::Warning;
-        found[1] |= point.tone == Tone::Bad;
+/// Meanings of the signs in the picture: Warning, Bad.
+fn signs(plot: &Plot) -> [Option<&'static str>; 2] {
+    let mut found = [None; 2];
+    for panel in &plot.panels {
+        for point in panel.series.iter().flat_map(|s| &s.points) {
+            match point.tone {
+                Tone::Warning => found[0] = Some(panel.warning),
+                Tone::Bad => found[1] = Some("INVALID, not to be used"),
+                _ => {}
+            }
+        }
     }
     found
 }
-
-/// The meaning of the signs.
-const SIGN_NAMES: [&str; 2] = ["with a warning", "INVALID, not to be used"];
 
 /// The longest name: one that takes a row alone.
 fn name_width_max(frame: &Frame) -> f64 {
@@ -103,10 +104,7 @@ fn name_width_max(frame: &Frame) -> f64 {
 /// Positions of the entries and then of the signs, each `(x, row)`, and the number of rows.
 fn places(entries: &[Entry], plot: &Plot, frame: &Frame) -> (Vec<(f64, usize)>, usize) {
     let names = entries.iter().map(|e| width(&isolated(&e.name), SIZE).min(name_width_max(frame)));
-    let signs = signs(plot)
-        .into_iter()
-        .zip(SIGN_NAMES)
-        .map(|(is_there, name)| if is_there { width(name, SIZE) } else { f64::NAN });
+    let signs = signs(plot).into_iter().map(|name| name.map_or(f64::NAN, |name| width(name, SIZE)));
     let (mut x, mut row) = (0.0, 0);
     let mut out = Vec::new();
     let mut is_any = false;
@@ -156,13 +154,10 @@ pub(super) fn write(out: &mut String, entries: &[Entry], plot: &Plot, frame: &Fr
         out.push_str("</g>\n");
     }
     for (i, &(x, row)) in places[entries.len()..].iter().enumerate() {
-        if x.is_nan() {
-            continue;
-        }
+        let Some(name) = signs(plot)[i].filter(|_| !x.is_nan()) else { continue };
         let (x, y) = (x + 2.0, top + row as f64 * ROW + 8.0);
         sign(out, [Tone::Warning, Tone::Bad][i], x + SAMPLE / 2.0, y);
-        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, name_width_max(frame))
-            .write(out, SIGN_NAMES[i]);
+        label(x + SAMPLE + 6.0, y + 4.0, Anchor::Start, name_width_max(frame)).write(out, name);
         out.push('\n');
     }
     out.push_str("</g>\n");

@@ -58,7 +58,7 @@ pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Secti
     });
     sections.push(Section {
         id: "conditions".to_owned(),
-        title: "What was not alike".to_owned(),
+        title: "What differed".to_owned(),
         blocks: vec![conditions(compared)],
         folded: false,
     });
@@ -290,6 +290,23 @@ fn sides_line(compared: &Compared<'_>) -> String {
     format!("A: {} · B: {}", side(0), side(1))
 }
 
+/// The ends of an axis of dots between these values. No figure is below 0.
+fn ends(low: f64, high: f64) -> (f64, f64) {
+    let margin = ((high - low) * 0.1).max(high.abs() * 0.001);
+    ((low - margin).max(0.0), high + margin)
+}
+
+/// What a dot is, and whether the axis is cut off; it begins at `from`.
+fn dot_in_words(covers: Covers, from: f64) -> String {
+    let dot = match covers {
+        Covers::Runs => "One dot per run.",
+        Covers::Repeats => "One dot per repeat of the cell within one run.",
+        Covers::Nothing => "One value per side.",
+    };
+    let cut = if from > 0.0 { " The axis does not begin at 0." } else { "" };
+    format!("{dot}{cut}")
+}
+
 /// One dot for each value behind a verdict, by side.
 fn dots(compared: &Compared<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
@@ -311,7 +328,7 @@ fn dots(compared: &Compared<'_>) -> Vec<Figure> {
             .iter()
             .chain(&row.b)
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
-        let margin = ((high - low) * 0.1).max(high.abs() * 0.001);
+        let (from, to) = ends(low, high);
         let mut panel = Panel::new(
             Axis::categories("", vec!["A".to_owned(), "B".to_owned()]),
             vec![side(&row.a, 0.0, 0, "A"), side(&row.b, 1.0, 1, "B")],
@@ -333,19 +350,12 @@ fn dots(compared: &Compared<'_>) -> Vec<Figure> {
                     label: row.metric.to_string(),
                     quantity,
                     scale: Scale::Linear { zero: false },
-                    range: Some((low - margin, high + margin)),
+                    range: Some((from, to)),
                 },
                 panels: vec![panel],
                 spans: Vec::new(),
             }),
-            notes: vec![match row.covers {
-                Covers::Runs => "One dot a run. The axis does not begin at 0.".to_owned(),
-                Covers::Repeats => {
-                    "One dot a repeat of the cell within one run. The axis does not begin at 0."
-                        .to_owned()
-                }
-                Covers::Nothing => "One value a side. The axis does not begin at 0.".to_owned(),
-            }],
+            notes: vec![dot_in_words(row.covers, from)],
         });
     }
     figures
@@ -475,4 +485,20 @@ fn conditions(compared: &Compared<'_>) -> Block {
         rows: rows.collect(),
         notes: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The note is under axes that don't show 0, and under no others.
+    #[test]
+    fn an_axis_of_dots_is_said_to_be_cut_off_where_it_is() {
+        for (low, high, is_cut) in [(1.0, 100.0, false), (90.0, 100.0, true), (5.0, 5.0, true)] {
+            let (from, to) = ends(low, high);
+            assert!((0.0..=low).contains(&from) && to > high);
+            let words = dot_in_words(Covers::Runs, from);
+            assert_eq!(words.contains("does not begin at 0"), is_cut, "{low} to {high}: {words}");
+        }
+    }
 }

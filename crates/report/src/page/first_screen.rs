@@ -152,7 +152,7 @@ fn of_messages(cell: &Cell, log: &MessageLog) -> (String, String, String) {
     let seconds = cell.interval_ns as f64 / 1e9;
     let rates: Vec<f64> = log.intervals.iter().map(|i| i.messages as f64 / seconds).collect();
     let interval = batch::mean(&rates, LEVEL).map_or_else(
-        |_| "no interval: the series is too short".to_owned(),
+        |_| format!("no confidence interval: {} complete intervals, 20 needed", rates.len()),
         |mean| {
             let (low, high) = (per_s(mean.interval.low), per_s(mean.interval.high));
             format!("{low} to {high} (95 %, within this run)")
@@ -285,7 +285,7 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
             } else {
                 // Its numbers are those of one cell, and the table of cells has all.
                 format!(
-                    "{} (so of {}; the others in their own numbers)",
+                    "{} (value for {}; other cells differ)",
                     verdict.text,
                     labels::name(run, first)
                 )
@@ -323,7 +323,12 @@ fn of_cells_named(run: &Run, cells: &[usize], count: usize) -> Vec<String> {
         return Vec::new();
     }
     if cells.len() == count && count > 1 {
-        return vec![format!("all {count} cells")];
+        let is_on_targets = run.cells.iter().any(|cell| cell.key.is_of_all_targets());
+        return vec![if is_on_targets {
+            "all cells on all targets".to_owned()
+        } else {
+            format!("all {count} cells")
+        }];
     }
     let mut names: Vec<String> = Vec::new();
     for &cell in cells {

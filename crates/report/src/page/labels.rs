@@ -166,7 +166,7 @@ fn judged<'a>(cells: impl Iterator<Item = &'a Cell>, run_level: Option<Level>) -
     }
     match (invalid, warnings) {
         _ if !judged => "not judged".to_owned(),
-        (0, 0) if run_level >= Some(Level::Warning) => "cells sound".to_owned(),
+        (0, 0) if run_level >= Some(Level::Warning) => "no cell has a warning".to_owned(),
         (0, 0) => "VALID".to_owned(),
         (0, 1) => "1 warning".to_owned(),
         (0, n) => format!("{n} warnings"),

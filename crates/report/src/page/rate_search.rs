@@ -37,7 +37,8 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
                 points: points.collect(),
             });
         }
-        let panel = Panel::new(Axis::log("response time", Quantity::LatencyNs), series);
+        let mut panel = Panel::new(Axis::log("response time", Quantity::LatencyNs), series);
+        panel.warning = "does not hold the limit";
         blocks.push(Block::Figure(Figure {
             id: format!("{}-rates", stage.id),
             title: stage.titled("Latency by offered rate"),
@@ -49,7 +50,7 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
                 spans: Vec::new(),
             }),
             notes: vec![format!(
-                "A sign marks rates that do not hold {}, which is about {}.",
+                "A triangle marks rates that do not hold {}, a limit of {}.",
                 found.limit,
                 together(&found.covers)
             )],

@@ -371,7 +371,8 @@ fn with_remark(
     // A sparkline is no figure that readers miss.
     let figures: Vec<&str> = left_out.iter().map(|h| &**h).filter(|h| *h != "over time").collect();
     if !figures.is_empty() {
-        let text = format!("left out for want of width: {}; --json has all", figures.join(", "));
+        let text =
+            format!("columns hidden (terminal too narrow): {}; --json has all", figures.join(", "));
         lines.extend(paragraph(&text, Role::Dim, style));
     }
     lines

@@ -130,9 +130,9 @@ fn gravest(grave: &[&Entry], sound: usize, total: usize, style: Style) -> Vec<St
     }
     if sound > 0 && total > 1 {
         parts.push(match sound {
-            n if n == total => format!("each of the {total} cells is sound by itself"),
-            1 => format!("1 of {total} cells is sound"),
-            n => format!("{n} of {total} cells are sound"),
+            n if n == total => "no cell has a warning of its own".to_owned(),
+            1 => format!("1 of {total} cells has no warnings"),
+            n => format!("{n} of {total} cells have no warnings"),
         });
     }
     let parts: Vec<String> =
@@ -256,7 +256,11 @@ fn names_of(run: &Run, cells: &[usize], style: Style) -> Option<String> {
         return None;
     }
     if cells.len() == count {
-        return Some(if count == 2 {
+        // A merged cell is none of the plan's: a number would contradict it.
+        let is_on_targets = run.cells.iter().any(|cell| cell.key.is_of_all_targets());
+        return Some(if is_on_targets {
+            "all cells on all targets".to_owned()
+        } else if count == 2 {
             "both cells".to_owned()
         } else {
             format!("all {count} cells")

@@ -102,7 +102,7 @@ fn on_file_system(
         return Err(TargetError::NotFound {
             path: inspection.canonical_path.clone().unwrap_or_else(|| text(path)),
             help: format!(
-                "{} is no place for files; check the spelling of the device's name.",
+                "{} is not a place for files; check the spelling of the device's name.",
                 fs.fs_type
             ),
         });

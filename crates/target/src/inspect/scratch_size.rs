@@ -9,9 +9,9 @@ const MIB: u64 = 1 << 20;
 const DEFAULT_BYTES: u64 = 1 << 30;
 /// Below this a file fits the caches of nearly every device, and a figure says little.
 const LEAST_BYTES: u64 = 64 * MIB;
-/// At most this part of the free space is taken unasked.
+/// At most this part of the free space is used by default.
 const SHARE_OF_FREE: u64 = 10;
-/// At most this part of the available memory is taken unasked, where files are memory.
+/// At most this part of the available memory is used by default, where files are memory.
 const SHARE_OF_MEMORY: u64 = 4;
 
 /// The size of a scratch file: as asked, or 1 GiB but at most a tenth of the free space (and a

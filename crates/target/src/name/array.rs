@@ -54,7 +54,7 @@ impl ArrayName {
             return Ok(None);
         }
         let Some(level) = Level::ALL.into_iter().find(|level| level.word() == word) else {
-            return bad(name, format!("`{word}` is no level of an array."), FORMS);
+            return bad(name, format!("`{word}` is not a level of an array."), FORMS);
         };
         if depth_max == 0 {
             let problem = format!("more than {ARRAY_DEPTH_MAX} arrays are below one another.");
@@ -113,7 +113,7 @@ impl ArrayName {
                     );
                 }
                 _ => {
-                    let problem = format!("`{word}` is no size of a strip.");
+                    let problem = format!("`{word}` is not a size of a strip.");
                     return bad(name, problem, "write a multiple of 4KiB, such as strip=64KiB.");
                 }
             },
@@ -122,7 +122,7 @@ impl ArrayName {
                 let Some(rotation) = known.filter(|_| self.level.parities() > 0) else {
                     return bad(
                         name,
-                        format!("`{word}` is no layout of a {}.", self.level),
+                        format!("`{word}` is not a layout of a {}.", self.level),
                         "RAID 5 and 6 have left-symmetric, left-asymmetric, right-symmetric and \
                          right-asymmetric, as mdadm calls them.",
                     );

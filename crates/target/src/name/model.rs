@@ -131,7 +131,7 @@ impl ModelName {
                 Ok(share) => {
                     self.fill_ppm = (share * f64::from(FILL_ALL_PPM)).round() as u32;
                     if self.fill_ppm == 0 {
-                        return bad(name, "a fill of nothing is a state.", "write state=fresh.");
+                        return bad(name, "a fill must be above 0%.", "write `state=fresh`.");
                     }
                 }
             },

@@ -150,7 +150,7 @@ pub(super) fn query(port: &mut dyn Port) -> core::result::Result<Security, Strin
     let mut page = [0; PAGE_BYTES];
     port.command(&identify_device(), ScsiData::ToHost(&mut page), SHORT_MS)
         .map_err(|errno: Errno| errno.to_string())?;
-    parse(&page).ok_or_else(|| "its identity page is damaged, or it is no ATA drive".to_owned())
+    parse(&page).ok_or_else(|| "its identity page is damaged, or it is not an ATA drive".to_owned())
 }
 
 /// Erases the drive. The command answers when it is done, which takes minutes to hours.

@@ -73,7 +73,7 @@ pub(super) fn query(inspection: &Inspection) -> Found {
 /// The error names what else it would affect.
 fn is_whole(inspection: &Inspection) -> Result<(), String> {
     let Some(device) = inspection.device.as_ref().filter(|_| inspection.kind == Kind::Block) else {
-        return Err("it is no device of its own, and the command erases a whole one.".to_owned());
+        return Err("it is not a device of its own, and the command erases a whole one.".to_owned());
     };
     if let Some(disk) = &device.partition_of {
         return Err(format!("it is a partition, and the command would erase all of {disk}."));
@@ -193,7 +193,7 @@ fn answer_of<T>(answer: Option<&Result<T, String>>) -> Result<&T, String> {
     match answer {
         Some(Ok(found)) => Ok(found),
         Some(Err(why)) => Err(format!("the device could not be queried ({why}); are you root?")),
-        None => Err("it is no device of this kind.".to_owned()),
+        None => Err("it is not a device of this kind.".to_owned()),
     }
 }
 

@@ -9,6 +9,7 @@ use iodyno_method::Findings;
 use iodyno_notebook::{HOST_NAME, Run};
 use iodyno_page::{Block, Section};
 use iodyno_units::human;
+use iodyno_units::text::for_shell;
 use serde_json::Value;
 
 /// The id of the section on reproducing the run.
@@ -230,13 +231,13 @@ fn repeat(run: &Run) -> Section {
             });
         }
     }
-    Section { id: REPEAT.to_owned(), title: "Make it again".to_owned(), blocks, folded: false }
+    Section { id: REPEAT.to_owned(), title: "Reproduce".to_owned(), blocks, folded: false }
 }
 
 /// The command line of a run, for a shell, and a remark where what it confirmed was left out.
 fn command(run: &Run) -> (String, &'static str) {
     let (words, is_shorter) = run.head.command_to_repeat();
-    let mut words: Vec<String> = words.iter().map(|w| quoted(w)).collect();
+    let mut words: Vec<String> = words.iter().map(|word| for_shell(word)).collect();
     if let Some(program) = words.first_mut() {
         "iodyno".clone_into(program);
     }
@@ -244,29 +245,10 @@ fn command(run: &Run) -> (String, &'static str) {
     (words.join(" "), remark)
 }
 
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+~?".contains(c);
-    if !word.is_empty() && word.chars().all(plain) && !word.starts_with('~') {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn words_are_quoted_as_a_shell_needs_it() {
-        assert_eq!(quoted("p99<500us"), "'p99<500us'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted("model:exflash-400g"), "model:exflash-400g");
-        assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("model:x*32"), "'model:x*32'");
-    }
 
     #[test]
     fn what_is_null_is_unknown_and_never_absent() {

@@ -179,8 +179,10 @@ pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<
         remarks.push(format!("{plus_minus}: 95 % interval of the mean of the point's cells"));
     }
     if !left_out.is_empty() {
-        remarks
-            .push(format!("left out for want of width: {}; --json has all", left_out.join(", ")));
+        remarks.push(format!(
+            "columns hidden (terminal too narrow): {}; --json has all",
+            left_out.join(", ")
+        ));
     }
     lines.extend(remarks.iter().flat_map(|text| paragraph(text, Role::Dim, style)));
     lines

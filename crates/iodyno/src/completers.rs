@@ -1,0 +1,177 @@
+//! Shell completion of values: catalog entries, targets, engines, runs of the notebook. The shell's script calls the
+//! command with [`VARIABLE`] set.
+
+use crate::args::{Cli, NOTEBOOK_VARIABLE};
+use crate::show;
+use clap::{Arg, Command, CommandFactory as _};
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
+};
+use clap_complete::env::{CompleteEnv, Shells};
+use iodyno_catalog::{Kind, list};
+use iodyno_drive::EngineKind;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+
+/// Set by the shell's script, to the shell's name.
+const VARIABLE: &str = "IODYNO_COMPLETE";
+/// The latest runs are suggested, no more than this.
+const RUNS_MAX: usize = 50;
+/// Beginnings of targets that are not paths.
+const SCHEMES: [&str; 9] = [
+    "scratch:",
+    "ram:",
+    "null:",
+    "model:",
+    "live:",
+    "nbd://",
+    "nbds://",
+    "nbd+unix://",
+    "nbds+unix://",
+];
+
+/// Bash splits words at `:` and `=`, which targets and flags contain. Here words end at blanks; what Bash holds to be an
+/// earlier word is taken off the replies.
+const BASH_WORDS: &str = r#"
+_iodyno() {
+    local line="${COMP_LINE:0:COMP_POINT}" COMP_WORDS COMP_CWORD before i
+    read -ra COMP_WORDS <<< "$line"
+    [[ "$line" == *[[:space:]] ]] && COMP_WORDS+=("")
+    COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+    _clap_complete_iodyno "$1" "${COMP_WORDS[COMP_CWORD]}" "$3"
+    before="${COMP_WORDS[COMP_CWORD]}"
+    [[ -n "$2" && "$2" != [:=] ]] && before="${before%"$2"}"
+    for i in "${!COMPREPLY[@]}"; do
+        COMPREPLY[i]="${COMPREPLY[i]#"$before"}"
+    done
+}
+if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
+    complete -o nospace -o bashdefault -o nosort -F _iodyno iodyno
+else
+    complete -o nospace -o bashdefault -F _iodyno iodyno
+fi
+"#;
+
+/// Answers a shell that asks for completions. Does not return then.
+pub(crate) fn answer_shell() {
+    CompleteEnv::with_factory(command).var(VARIABLE).complete();
+}
+
+/// The script that a shell reads.
+pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {
+        // Writing into memory doesn't fail.
+        let _ = completer.write_registration(VARIABLE, "iodyno", "iodyno", "iodyno", &mut text);
+    }
+    if shell == clap_complete::Shell::Bash {
+        text.extend_from_slice(BASH_WORDS.as_bytes());
+    }
+    text
+}
+
+/// The command line, with completers of its values.
+fn command() -> Command {
+    with_completers(Cli::command())
+}
+
+fn with_completers(command: Command) -> Command {
+    let name = command.get_name().to_owned();
+    let command = command.mut_args(|arg| match completer(&name, &arg) {
+        Some(completer) => arg.add(completer),
+        None => arg,
+    });
+    command.mut_subcommands(with_completers)
+}
+
+/// By command and argument.
+fn completer(command: &str, arg: &Arg) -> Option<ArgValueCompleter> {
+    let of = |complete: fn(&OsStr) -> Vec<CompletionCandidate>| ArgValueCompleter::new(complete);
+    Some(match (command, arg.get_id().as_str()) {
+        (_, "engine") => of(|current| beginning(current, engines())),
+        ("run", "workload") => of(work),
+        ("size" | "explain", "workload") | ("run", "with") => {
+            of(|current| entry_or_path(current, &[Kind::Workload]))
+        }
+        ("explain" | "serve", "device") => of(device),
+        ("size", "device") => of(|current| entry_or_path(current, &[Kind::Device])),
+        ("size", "adapter" | "saturate") => of(|current| entry_or_path(current, &[Kind::System])),
+        ("study", "study") => of(|current| entry_or_path(current, &[Kind::Study])),
+        ("catalog", "name") => of(|current| entry_or_path(current, &KINDS)),
+        (_, "on" | "target") => of(target),
+        ("show" | "export" | "resume", "run")
+        | ("report", "runs")
+        | ("compare", "a" | "b")
+        | ("size", "like")
+        | ("study", "with") => of(run),
+        _ => return None,
+    })
+}
+
+const KINDS: [Kind; 5] = [Kind::Workload, Kind::Method, Kind::Device, Kind::System, Kind::Study];
+
+fn engines() -> impl Iterator<Item = &'static str> {
+    EngineKind::ALL.into_iter().filter(|engine| !engine.comes_with_target()).map(EngineKind::name)
+}
+
+/// Those of the words that begin with what was typed.
+fn beginning(
+    current: &OsStr,
+    words: impl IntoIterator<Item = impl Into<String>>,
+) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let words = words.into_iter().map(Into::into).filter(|word| word.starts_with(&*current));
+    words.map(CompletionCandidate::new).collect()
+}
+
+/// Names of the catalog; where none fits, paths.
+fn entry_or_path(current: &OsStr, kinds: &[Kind]) -> Vec<CompletionCandidate> {
+    let names = kinds.iter().flat_map(|kind| list(*kind).map(|(name, _)| name));
+    let names = beginning(current, names);
+    if names.is_empty() { PathCompleter::any().complete(current) } else { names }
+}
+
+fn work(current: &OsStr) -> Vec<CompletionCandidate> {
+    entry_or_path(current, &[Kind::Workload, Kind::Method])
+}
+
+/// An emulated device, with or without `model:`.
+fn device(current: &OsStr) -> Vec<CompletionCandidate> {
+    let emulated = emulated(current);
+    if emulated.is_empty() { entry_or_path(current, &[Kind::Device]) } else { emulated }
+}
+
+/// Devices after `model:` or `live:`.
+fn emulated(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current_words = current.to_string_lossy();
+    let Some(scheme) = ["model:", "live:"].into_iter().find(|s| current_words.starts_with(s))
+    else {
+        return Vec::new();
+    };
+    beginning(current, list(Kind::Device).map(|(name, _)| format!("{scheme}{name}")))
+}
+
+fn target(current: &OsStr) -> Vec<CompletionCandidate> {
+    let mut all = emulated(current);
+    if all.is_empty() {
+        all = beginning(current, SCHEMES);
+        all.extend(PathCompleter::any().complete(current));
+    }
+    all
+}
+
+/// Names of runs, `last`, and ids: the latest runs of the default notebook, or of that which the environment names. The
+/// last of several with commas.
+fn run(current: &OsStr) -> Vec<CompletionCandidate> {
+    let named = std::env::var_os(NOTEBOOK_VARIABLE).filter(|name| !name.is_empty());
+    let notebook = show::open(named.as_deref().map(std::path::Path::new)).ok().flatten();
+    let runs = notebook.and_then(|notebook| notebook.list().ok()).unwrap_or_default();
+    let latest = || runs.iter().rev().take(RUNS_MAX);
+    let names: BTreeSet<&str> = latest().map(|run| run.name.as_str()).collect();
+    let mut words = vec!["last".to_owned()];
+    words.extend(names.into_iter().map(str::to_owned));
+    words.extend(latest().map(|run| run.id.clone()));
+    let current = current.to_string_lossy();
+    let before = current.rfind(',').map_or("", |comma| &current[..=comma]);
+    beginning(OsStr::new(&*current), words.into_iter().map(|word| format!("{before}{word}")))
+}

@@ -1,0 +1,79 @@
+//! Metrics over HTTP: where they may be served, and those of a run.
+
+use crate::failure::Failure;
+use crate::remark;
+use iodyno_live::scrape;
+use iodyno_measure::{Cell, Interval};
+use iodyno_report::openmetrics::{CONTENT_TYPE, SoFar};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Metrics have no TLS: every client that reaches the port can read them, and keep the server busy.
+///
+/// # Errors
+/// The address is open to other machines, and nothing insists on that.
+pub(crate) fn address(
+    asked: Option<SocketAddr>,
+    insist_on_plain: bool,
+) -> Result<Option<SocketAddr>, Failure> {
+    match asked {
+        Some(address) if !address.ip().is_loopback() && !insist_on_plain => {
+            Err(Failure::target(format!(
+                "--metrics {address} is open to other machines, without TLS: listen on 127.0.0.1, or add --insist-on-plain"
+            )))
+        }
+        address => Ok(address),
+    }
+}
+
+/// A failure to listen at an address.
+pub(crate) fn failed(address: SocketAddr, e: &std::io::Error) -> Failure {
+    Failure::target(format!("--metrics {address}: {e}"))
+}
+
+/// Metrics of a run while it is measured. The coordinating thread adds to them; workers know nothing of them.
+#[derive(Clone, Debug)]
+pub(crate) struct RunMetrics {
+    so_far: Arc<Mutex<SoFar>>,
+}
+
+impl RunMetrics {
+    /// Serves metrics at this address.
+    ///
+    /// # Errors
+    /// The address is not available.
+    pub(crate) fn serve(at: SocketAddr, quiet: bool) -> Result<Self, Failure> {
+        let metrics = Self { so_far: Arc::default() };
+        let served = metrics.clone();
+        // Formatted outside of the lock: the coordinating thread doesn't wait for it.
+        let text = move || {
+            let so_far = served.lock().clone();
+            so_far.text()
+        };
+        let at = scrape::serve(at, CONTENT_TYPE, text).map_err(|e| failed(at, &e))?;
+        if !quiet {
+            remark("metrics", &format!("http://{at}/metrics"));
+        }
+        Ok(metrics)
+    }
+
+    pub(crate) fn began(&self, id: &str, name: &str) {
+        *self.lock() = SoFar::new(id, name, env!("CARGO_PKG_VERSION"));
+    }
+
+    pub(crate) fn ready(&self, first_index: usize, cells: &[Cell]) {
+        self.lock().begin(first_index, cells);
+    }
+
+    pub(crate) fn interval(&self, target: usize, index: usize, interval: &Interval) {
+        self.lock().add(target, index, interval);
+    }
+
+    pub(crate) fn finished(&self, first_index: usize, cells: &[Cell]) {
+        self.lock().finish(first_index, cells);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SoFar> {
+        self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

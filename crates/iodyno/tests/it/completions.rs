@@ -1,0 +1,72 @@
+//! Completion of values, asked as a shell asks.
+
+use crate::place::Place;
+use std::path::Path;
+use std::process::Command;
+
+/// What Bash offers for this line, whose last word is completed.
+fn bash(place: &Place, line: &str) -> Vec<String> {
+    let program = Path::new(env!("CARGO_BIN_EXE_iodyno"));
+    // As readline calls it: words split at its breaks, and `$2` what follows the last of them.
+    let script = r#"
+        source ./completion
+        COMP_LINE="$LINE" COMP_POINT=${#LINE}
+        current="${LINE##*[[:space:]:=]}"
+        _iodyno iodyno "$current" ""
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let path = std::env::var("PATH").unwrap();
+    let output = Command::new("bash")
+        .args(["-c", script])
+        .current_dir(place.work())
+        .env("LINE", line)
+        .env("IODYNO_NOTEBOOK", place.notebook())
+        .env("PATH", format!("{}:{path}", program.parent().unwrap().display()))
+        .output()
+        .unwrap();
+    let words = String::from_utf8(output.stdout).unwrap();
+    words.lines().filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_values() {
+    let place = Place::new();
+    let script = place.iodyno("completions bash").succeeds().stdout.clone();
+    place.write("completion", script);
+    place.write("a-file", "");
+    place.iodyno("run random-read --on null: --ops 10 --ramp 0s -q --name before").succeeds();
+
+    assert_eq!(bash(&place, "iodyno run x --engine "), ["uring", "libaio", "psync", "mmap"]);
+    assert_eq!(bash(&place, "iodyno run x --engine=u"), ["uring"]);
+    assert_eq!(bash(&place, "iodyno run four-c"), ["four-corners"]);
+    // What stands before the colon is another word to Bash.
+    assert_eq!(bash(&place, "iodyno run x --on model:exflash-4"), ["exflash-400g"]);
+    assert_eq!(bash(&place, "iodyno run x --on sc"), ["scratch:"]);
+    assert_eq!(bash(&place, "iodyno run x --on a-f"), ["a-file"]);
+    assert_eq!(bash(&place, "iodyno size --device exflash-4"), ["exflash-400g"]);
+    // Runs come before flags.
+    let runs = bash(&place, "iodyno show ");
+    assert!(runs[..2] == ["last", "before"] && runs[2].len() == 10, "{runs:?}");
+    assert_eq!(bash(&place, "iodyno compare before l"), ["last"]);
+    assert!(bash(&place, "iodyno run x --max-e").contains(&"--max-errors".to_owned()));
+}
+
+/// Each shell's script asks the program, which answers in that shell's form.
+#[test]
+fn every_shell_is_answered() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = place.iodyno(&format!("completions {shell}")).succeeds().stdout.clone();
+        assert!(script.contains("IODYNO_COMPLETE"), "{shell}: {script}");
+        let mut command = place.command("-- iodyno run x --engine");
+        let output = command
+            .arg("")
+            .env("IODYNO_COMPLETE", shell)
+            .env("_CLAP_COMPLETE_INDEX", "4")
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("libaio") && !said.contains("--depth"), "{shell}: {said}");
+    }
+    place.iodyno("completions tcsh").exits(2);
+}

@@ -1,0 +1,229 @@
+//! Runs in the OpenMetrics text format, version 1.0: finished ones (`export`), and those that are being measured
+//! (`run --metrics`). Base units only: seconds and bytes.
+//!
+//! Merged cells of several targets are left out: sums over targets would count them twice.
+
+mod exposition;
+mod so_far;
+
+pub use so_far::SoFar;
+
+use exposition::Exposition;
+use iodyno_measure::{Cell, CellKey, ClassStats, Histogram, Interval, Level};
+use iodyno_notebook::Run;
+use iodyno_units::OpKind;
+
+/// Media type of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Quantiles of the latency, where the samples support them.
+const QUANTILES: [(f64, &str); 5] =
+    [(0.5, "0.5"), (0.9, "0.9"), (0.99, "0.99"), (0.999, "0.999"), (0.9999, "0.9999")];
+
+/// A stored run.
+pub fn text(run: &Run) -> String {
+    let of = RunLabels {
+        id: run.id.clone(),
+        name: run.head.name.clone(),
+        version: run.head.iodyno_version.clone(),
+    };
+    let cells: Vec<(usize, CellCounts)> =
+        run.cells.iter().map(CellCounts::of).enumerate().collect();
+    exposition(&of, cells.iter().map(|(index, cell)| (*index, cell)))
+}
+
+/// Identity of a run.
+#[derive(Clone, Debug, Default)]
+struct RunLabels {
+    /// Empty for a run without a notebook.
+    id: String,
+    name: String,
+    version: String,
+}
+
+impl RunLabels {
+    /// Value of the label `run`: the id, or the name of a run without one.
+    fn run(&self) -> &str {
+        if self.id.is_empty() { &self.name } else { &self.id }
+    }
+}
+
+/// Counts of a cell, of one target or merged.
+#[derive(Clone, Debug, Default)]
+struct CellCounts {
+    key: CellKey,
+    is_virtual: bool,
+    /// Measured part of the window, ns.
+    measured_ns: u64,
+    total: Interval,
+    /// Operations and bytes a second, by [`OpKind::index`].
+    rates: [Option<(f64, f64)>; OpKind::COUNT],
+    /// None while the cell is measured.
+    judged: Option<Judged>,
+}
+
+/// Verdict on a cell.
+#[derive(Clone, Debug)]
+struct Judged {
+    level: Option<Level>,
+    /// Codes, separated by blanks.
+    codes: String,
+}
+
+impl CellCounts {
+    /// A finished cell. Its rates are those of the whole window.
+    fn of(cell: &Cell) -> Self {
+        let total = cell.total();
+        let rates = OpKind::ALL.map(|kind| {
+            let stats = total.class(kind)?;
+            let rate = |n: u64| cell.per_second(n as f64);
+            Some((rate(stats.ops()), rate(stats.bytes)))
+        });
+        let codes: Vec<&str> = cell.verdicts.iter().map(|v| v.code.as_str()).collect();
+        Self {
+            measured_ns: cell.window_ns,
+            total,
+            rates,
+            judged: Some(Judged { level: cell.level(), codes: codes.join(" ") }),
+            ..Self::empty(cell)
+        }
+    }
+
+    /// A cell that begins.
+    fn empty(cell: &Cell) -> Self {
+        let is_virtual = cell.evidence.virtual_time;
+        Self { key: cell.key.clone(), is_virtual, ..Self::default() }
+    }
+
+    /// The kinds of operation that occurred.
+    fn kinds(&self) -> impl Iterator<Item = (OpKind, &ClassStats)> {
+        self.total.iter().filter(|(_, stats)| !stats.is_empty())
+    }
+}
+
+/// A labelled value.
+type Sample = (String, f64);
+
+/// The text of cells with their index in the run.
+fn exposition<'a>(run: &RunLabels, cells: impl Iterator<Item = (usize, &'a CellCounts)>) -> String {
+    let cells: Vec<(String, &CellCounts)> = cells
+        .filter(|(_, cell)| !cell.key.is_of_all_targets())
+        .map(|(index, cell)| (cell_labels(run, index, cell), cell))
+        .collect();
+    let of_cells = |value: &dyn Fn(&CellCounts) -> f64| -> Vec<Sample> {
+        cells.iter().map(|(labels, cell)| (labels.clone(), value(cell))).collect()
+    };
+    let of_kinds = |value: &dyn Fn(&CellCounts, OpKind, &ClassStats) -> Option<f64>| {
+        let mut samples = Vec::new();
+        for (labels, cell) in &cells {
+            for (kind, stats) in cell.kinds() {
+                let value = value(cell, kind, stats);
+                samples.extend(value.map(|value| (with_operation(labels, kind), value)));
+            }
+        }
+        samples
+    };
+    let histograms = |of: &dyn Fn(&'a ClassStats) -> Option<&'a Histogram>| {
+        let mut all = Vec::new();
+        for (labels, cell) in &cells {
+            for (kind, stats) in cell.kinds() {
+                all.extend(of(stats).map(|of| (with_operation(labels, kind), of)));
+            }
+        }
+        all
+    };
+    let mut out = Exposition::default();
+    out.info("iodyno_run", "A run of iodyno.", &[run_info(run)]);
+    let infos: Vec<String> = cells.iter().map(|(labels, cell)| cell_info(labels, cell)).collect();
+    out.info("iodyno_run_cell", "A cell: one workload on one target.", &infos);
+    let help = "Time measured, without ramp.";
+    let measured = of_cells(&|cell| cell.measured_ns as f64 / 1e9);
+    out.gauge("iodyno_run_measured_seconds", Some("seconds"), help, &measured);
+    let help = "Operations that succeeded.";
+    let operations = of_kinds(&|_, _, stats| Some(stats.ops() as f64));
+    out.counter("iodyno_run_operations", None, help, &operations);
+    let help = "Bytes moved by operations that succeeded.";
+    let bytes = of_kinds(&|_, _, stats| Some(stats.bytes as f64));
+    out.counter("iodyno_run_bytes", Some("bytes"), help, &bytes);
+    let help = "Operations that failed.";
+    let errors = of_kinds(&|_, _, stats| Some(stats.errors.total() as f64));
+    out.counter("iodyno_run_errors", None, help, &errors);
+    let help = "Rate: of the latest interval; of a finished cell, the mean of its window.";
+    let rates = of_kinds(&|cell, kind, _| cell.rates[kind.index()].map(|rate| rate.0));
+    out.gauge("iodyno_run_operations_per_second", None, help, &rates);
+    let rates = of_kinds(&|cell, kind, _| cell.rates[kind.index()].map(|rate| rate.1));
+    out.gauge("iodyno_run_bytes_per_second", None, help, &rates);
+    let help = "Latency: response time in open loop, service time in closed loop.";
+    let latency = histograms(&|stats| Some(stats.response_time()));
+    out.histogram("iodyno_run_latency_seconds", "seconds", help, &latency);
+    let help = "Latency by quantile, where at least 10 samples lie beyond it.";
+    let mut quantiles = Vec::new();
+    for (labels, histogram) in &latency {
+        for (q, name) in QUANTILES {
+            let ns = histogram.supported_quantile_ns(q);
+            let labels = || format!("{labels},quantile=\"{name}\"");
+            quantiles.extend(ns.map(|ns| (labels(), ns as f64 / 1e9)));
+        }
+    }
+    out.gauge("iodyno_run_latency_quantile_seconds", Some("seconds"), help, &quantiles);
+    let help = "Service time in open loop: from submission to completion.";
+    let service = histograms(&|stats| stats.response.is_some().then_some(&stats.service));
+    out.histogram("iodyno_run_service_time_seconds", "seconds", help, &service);
+    out.finish()
+}
+
+/// The labels of a cell's samples, without braces.
+fn cell_labels(run: &RunLabels, index: usize, cell: &CellCounts) -> String {
+    labels(&[
+        ("run", run.run()),
+        ("cell", &cell.key.name),
+        ("index", &index.to_string()),
+        ("target", &cell.key.target),
+    ])
+}
+
+fn with_operation(labels: &str, kind: OpKind) -> String {
+    format!("{labels},operation=\"{}\"", kind.name())
+}
+
+fn run_info(run: &RunLabels) -> String {
+    labels(&[("run", run.run()), ("name", &run.name), ("version", &run.version)])
+}
+
+fn cell_info(of_cell: &str, cell: &CellCounts) -> String {
+    let key = &cell.key;
+    let [threads, depth, block_bytes, repeat] =
+        [key.threads, key.depth, key.block_bytes(), key.repeat].map(|n| n.to_string());
+    let mut pairs = vec![
+        ("workload", key.workload.as_str()),
+        ("engine", &key.engine),
+        ("threads", &threads),
+        ("depth", &depth),
+        ("block_bytes", &block_bytes),
+        ("repeat", &repeat),
+        ("time", if cell.is_virtual { "virtual" } else { "real" }),
+    ];
+    let offered = key.offered_iops.map(|iops| iops.to_string());
+    pairs.extend(offered.as_deref().map(|iops| ("offered_iops", iops)));
+    let at = key.place.iter().flat_map(|place| &place.at);
+    let at: Vec<String> = at.map(|(axis, value)| format!("{axis}={value}")).collect();
+    let at = at.join(" ");
+    if !at.is_empty() {
+        pairs.push(("at", &at));
+    }
+    if let Some(judged) = &cell.judged {
+        pairs.push(("level", judged.level.map_or("", Level::name)));
+        pairs.push(("verdicts", &judged.codes));
+    }
+    format!("{of_cell},{}", labels(&pairs))
+}
+
+/// Labels of a sample, without braces: cleaned and escaped.
+fn labels(pairs: &[(&str, &str)]) -> String {
+    let pairs = pairs.iter().map(|(name, value)| {
+        let clean = iodyno_units::text::clean(value);
+        let value = clean.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        format!("{name}=\"{value}\"")
+    });
+    pairs.collect::<Vec<_>>().join(",")
+}

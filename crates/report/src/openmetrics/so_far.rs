@@ -1,0 +1,101 @@
+//! The counts of a run that is being measured, from the intervals that its workers deliver.
+
+use super::{CellCounts, RunLabels, exposition};
+use iodyno_measure::{Cell, Interval};
+use iodyno_units::OpKind;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Finished cells that are kept beside those being measured.
+const FINISHED_MAX: usize = 64;
+
+/// Counts of a run's current cells, and of the latest 64 finished ones. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct SoFar {
+    run: RunLabels,
+    /// By index in the run.
+    cells: BTreeMap<usize, Arc<Counting>>,
+    /// Index of the first cell being measured.
+    first: usize,
+}
+
+/// A cell, with its latest intervals.
+#[derive(Clone, Debug, Default)]
+struct Counting {
+    counts: CellCounts,
+    interval_ns: u64,
+    /// Number of the interval that workers deliver now.
+    index: usize,
+    growing: Interval,
+}
+
+impl SoFar {
+    /// A run begins. `id` is empty without a notebook.
+    pub fn new(id: &str, name: &str, version: &str) -> Self {
+        let [id, name, version] = [id, name, version].map(str::to_owned);
+        Self { run: RunLabels { id, name, version }, ..Self::default() }
+    }
+
+    /// The next cells begin, one for each target; the first has this index in the run.
+    pub fn begin(&mut self, first: usize, cells: &[Cell]) {
+        self.first = first;
+        for (at, cell) in cells.iter().enumerate() {
+            let counts = CellCounts::empty(cell);
+            let counting =
+                Counting { counts, interval_ns: cell.interval_ns, ..Counting::default() };
+            self.cells.insert(first + at, Arc::new(counting));
+        }
+    }
+
+    /// A worker of the target with this number has delivered interval `index`.
+    pub fn add(&mut self, target: usize, index: usize, interval: &Interval) {
+        if let Some(cell) = self.cells.get_mut(&(self.first + target)) {
+            Arc::make_mut(cell).add(index, interval);
+        }
+    }
+
+    /// Cells are finished and judged; the first has this index in the run.
+    pub fn finish(&mut self, first: usize, cells: &[Cell]) {
+        for (at, cell) in cells.iter().enumerate() {
+            let counts = CellCounts::of(cell);
+            self.cells.insert(first + at, Arc::new(Counting { counts, ..Counting::default() }));
+        }
+        // The next ones come after these.
+        self.first = first + cells.len();
+        while self.cells.len() > FINISHED_MAX.max(cells.len()) {
+            self.cells.pop_first();
+        }
+    }
+
+    /// The OpenMetrics text.
+    pub fn text(&self) -> String {
+        exposition(&self.run, self.cells.iter().map(|(index, cell)| (*index, &cell.counts)))
+    }
+}
+
+impl Counting {
+    fn add(&mut self, index: usize, interval: &Interval) {
+        if index > self.index {
+            // Nearly all workers have delivered the one before.
+            self.counts.rates = rates(&self.growing, self.interval_ns);
+            self.growing = Interval::default();
+            self.index = index;
+        }
+        if index == self.index {
+            self.growing.merge(interval);
+            self.growing.trim();
+        }
+        self.counts.total.merge(interval);
+        self.counts.total.trim();
+        let measured_ns = self.interval_ns * (index as u64 + 1);
+        self.counts.measured_ns = self.counts.measured_ns.max(measured_ns);
+    }
+}
+
+fn rates(interval: &Interval, interval_ns: u64) -> [Option<(f64, f64)>; OpKind::COUNT] {
+    let rate = |n: u64| n as f64 * 1e9 / interval_ns.max(1) as f64;
+    OpKind::ALL.map(|kind| {
+        let (ops, bytes) = interval.class(kind).map_or((0, 0), |stats| (stats.ops(), stats.bytes));
+        Some((rate(ops), rate(bytes)))
+    })
+}
