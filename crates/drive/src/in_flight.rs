@@ -110,15 +110,17 @@ impl Share {
         (bytes >= self.bytes_max).then_some(Ended::Bytes)
     }
 
-    /// Whether one more operation would exceed it.
+    /// Whether one more operation would exceed it; `beyond_bytes` of those so far do not use it up.
     #[inline]
     pub(crate) fn is_issued<T: Copy + Default>(
         &self,
         ops: u64,
         bytes: u64,
+        beyond_bytes: u64,
         in_flight: &InFlight<T>,
     ) -> bool {
+        let all_bytes = bytes.saturating_add(in_flight.bytes);
         ops.saturating_add(in_flight.len() as u64) >= self.ops_max
-            || bytes.saturating_add(in_flight.bytes) >= self.bytes_max
+            || all_bytes.saturating_sub(beyond_bytes) >= self.bytes_max
     }
 }

@@ -116,11 +116,11 @@ impl CellPlan {
         all.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// Whether some of its workers flush behind their last operation.
-    pub(crate) fn flushes_at_end(&self) -> bool {
+    /// Whether some of its workers have operations behind their last one: flushes, or reads of what they wrote.
+    pub(crate) fn goes_on_at_end(&self) -> bool {
         core::iter::once(&self.cell)
             .chain(&self.cell.beside)
-            .any(|cell| cell.spec.flush_at_end() > 0)
+            .any(|cell| cell.spec.flush_at_end() > 0 || cell.spec.read_back() > 0)
     }
 
     /// A cell of no method, by the system's clock.

@@ -104,6 +104,11 @@ impl<S: Source> Source for Recording<S> {
         }
     }
 
+    #[inline]
+    fn bytes_beyond_share(&self) -> u64 {
+        self.source.bytes_beyond_share()
+    }
+
     fn fill(&mut self, op: &Op, token: Self::Token, bytes: &mut [u8]) {
         self.source.fill(op, token.0, bytes);
     }

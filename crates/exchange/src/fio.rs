@@ -11,6 +11,7 @@ mod job;
 mod kinds;
 mod layout;
 mod lines;
+mod lint;
 mod number;
 mod options;
 mod reading;
@@ -105,6 +106,11 @@ pub trait Surroundings {
     /// The value of a variable of the environment.
     fn variable(&self, name: &str) -> Option<String>;
 
+    /// Whether a path is a device; None where that is not known.
+    fn is_device(&self, _path: &Path) -> Option<bool> {
+        None
+    }
+
     /// Whether the run's own flag of this name says what an option would: the option is noted then, not refused.
     fn gives(&self, _flag: &str) -> bool {
         false
@@ -122,6 +128,12 @@ impl Surroundings for Process {
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+
+    fn is_device(&self, path: &Path) -> Option<bool> {
+        use std::os::unix::fs::FileTypeExt as _;
+        let kind = std::fs::metadata(path).map(|of| of.file_type());
+        Some(kind.is_ok_and(|kind| kind.is_block_device() || kind.is_char_device()))
     }
 }
 
@@ -242,6 +254,10 @@ impl Surroundings for WithVariables<'_> {
         set.map(|(_, value)| value.clone()).or_else(|| self.around.variable(name))
     }
 
+    fn is_device(&self, path: &Path) -> Option<bool> {
+        self.around.is_device(path)
+    }
+
     fn gives(&self, flag: &str) -> bool {
         self.around.gives(flag)
     }
@@ -279,12 +295,24 @@ fn jobs(
         only.is_empty() || only.iter().any(|n| section.job_name() == n || section.name == *n)
     });
     let groups = layout::groups(&sections, &mut refused);
-    let spaces: Vec<_> =
-        sections.iter().map(|s| Reading::new(s, &lines.files, around).space()).collect();
+    let (known, spaces) = layout::known_before(&sections, |number, before| {
+        Reading::new(&sections[number], &lines.files, around, before).space()
+    });
     let parts = layout::parts(&sections, &groups, &spaces, &mut refused);
+    layout::one_flow(&sections, &groups, &mut refused);
+    let makes_files = |section: &Section| section.flag("create_only");
+    if sections.iter().all(makes_files) {
+        let words = "no job of the file issues anything: `create_only` makes files";
+        let help = "remove the line from the jobs that are to issue I/O";
+        refused.push(Refusal::new(sections[0].place.clone(), words, help));
+    }
     let mut read: Vec<Option<Job>> = Vec::new();
     let mut names: Vec<String> = Vec::new();
     for (number, section) in sections.iter().enumerate() {
+        if makes_files(section) {
+            read.push(None);
+            continue;
+        }
         let waited = groups.iter().find_map(|group| group.waits.get(&number));
         let delay_ns = match waited.map(|other| (other, read.get(*other).and_then(Option::as_ref)))
         {
@@ -312,7 +340,8 @@ fn jobs(
             }
         };
         let is_last = groups.last().is_some_and(|group| group.jobs.contains(&number));
-        let place = layout::Surround { part: &parts[number], delay_ns, is_last };
+        let (part, file_bytes) = (&parts[number], known[number]);
+        let place = layout::Surround { part, file_bytes, delay_ns, is_last };
         match job::job(section, &lines.files, around, &place) {
             Err(mut why) => {
                 refused.append(&mut why);
@@ -330,10 +359,25 @@ fn jobs(
     }
     // A job that another one ends has not written everything, and what others do to its file is not its own.
     let is_ended = sections.iter().any(|section| section.flag("exitall"));
+    let ranges: Vec<Option<(u64, u64)>> = read
+        .iter()
+        .map(|job| {
+            let spec = &job.as_ref()?.spec;
+            let moved = spec.worker_step_bytes().unwrap_or(0);
+            let moved = moved.saturating_mul(u64::from(spec.threads()) - 1);
+            let (start, end) = spec.active_on(u64::MAX);
+            spec.active().is_in_bytes().then_some((start, end.saturating_add(moved)))
+        })
+        .collect();
+    // Of those that share its file, one that writes the same range.
     let is_shared = |number: usize, group: &[usize]| {
         let files = layout::files_of(&sections[number]);
-        let of_files = group.iter().filter(|at| layout::files_of(&sections[**at]) == files);
-        files.is_some() && of_files.count() > 1
+        let meets = |at: usize| match (ranges[number], ranges[at]) {
+            (Some(own), Some(other)) => own.0 < other.1 && other.0 < own.1,
+            _ => true,
+        };
+        let mut others = group.iter().filter(|at| **at != number && meets(**at));
+        files.is_some() && others.any(|at| layout::files_of(&sections[*at]) == files)
     };
     for (number, job) in read.iter_mut().enumerate() {
         let Some(job) = job else { continue };
@@ -345,10 +389,24 @@ fn jobs(
             make_unique(&mut check.name, &mut names);
         }
     }
+    for (number, trap) in lint::of_groups(&sections, &groups, &lines.files) {
+        if let Some(job) = &mut read[number] {
+            job.traps.push(trap);
+        }
+    }
+    let made = sections.iter().filter(|section| makes_files(section)).map(|section| {
+        let words = "`create_only`: a job that makes its files issues nothing, and is none here; a run has its target made before";
+        Note::new(section.place.at(&lines.files), words)
+    });
+    if let Some(first) = read.iter_mut().flatten().next() {
+        first.notes.splice(0..0, made);
+    }
     let mut of = |group: &layout::Group| -> Vec<Job> {
         group.jobs.iter().filter_map(|job| read[*job].take()).collect()
     };
-    Ok(JobFile { name, groups: groups.iter().map(&mut of).collect() })
+    let mut groups: Vec<Vec<Job>> = groups.iter().map(&mut of).collect();
+    groups.retain(|group| !group.is_empty());
+    Ok(JobFile { name, groups })
 }
 
 /// Makes a name differ from those before it.

@@ -256,11 +256,92 @@ fn clones_and_files_have_their_places() {
                 offset=1m\nsize=1m\n[d]\nsize=1m\nnumjobs=2\n[e]\nstonewall\nfilename=x\nsize=2m\n";
     let places: Vec<String> = file(text).jobs().map(|j| j.spec.active().to_string()).collect();
     assert_eq!(places, ["0B..3MiB", "3MiB..5MiB", "4MiB..5MiB", "5MiB..7MiB", "3MiB..5MiB"]);
-    // Without sizes, equal parts.
-    let text = "[global]\nruntime=1\ntime_based\n[a]\nfilename=/dev/a\n[b]\nfilename=/dev/b\nsize=50%\n\
-                [c]\nfilename=/dev/c\n";
-    let places: Vec<String> = file(text).jobs().map(|j| j.spec.active().to_string()).collect();
-    assert_eq!(places, ["0%..33.3333333%", "33.3333333%..50%", "66.6666667%..100%"]);
+    let places = |text: &str| -> Vec<String> {
+        file(text).jobs().map(|job| job.spec.active().to_string()).collect()
+    };
+    // Without sizes, equal parts; one that comes again has the same.
+    let text = "[global]\nruntime=1\ntime_based\n[a]\nfilename=a\n[b]\nfilename=b\nsize=50%\n\
+                [c]\nfilename=c\n[d]\nstonewall\nfilename=b\n";
+    let expected =
+        ["0%..33.3333333%", "33.3333333%..50%", "66.6666667%..100%", "33.3333333%..66.6666667%"];
+    assert_eq!(places(text), expected);
+    // A device is a target of its own, whatever other jobs do, and whichever sizes they have.
+    let text = "[a]\nfilename=/dev/a\nsize=100%\n[b]\nfilename=/dev/b\n[c]\nsize=1g\n[d]\nfilename=/dev/b\nsize=1g\noffset=2g\n";
+    assert_eq!(places(text), ["0%..100%", "0B..100%", "0B..1GiB", "2GiB..3GiB"]);
+    // A file begins where it began, also where a later job takes more of it, or goes on behind its start.
+    let again = "[w]\nfilename=x\nsize=1m\n[r]\nstonewall\nfilename=x\nsize=2m\n[s]\nstonewall\nfilename=x\noffset=16m\nsize=2m\n";
+    assert_eq!(places(again), ["0B..1MiB", "0B..2MiB", "16MiB..18MiB"]);
+    // Between its first and its last job it keeps its content: another file lies elsewhere.
+    let kept = "[w]\nfilename=x\nsize=1m\n[o]\nstonewall\nsize=3m\n[r]\nstonewall\nfilename=x\nsize=1m\n[p]\nstonewall\nsize=5m\n";
+    assert_eq!(places(kept), ["0B..1MiB", "1MiB..4MiB", "0B..1MiB", "0B..5MiB"]);
+    // What an earlier job says of a file's size holds for later ones, which may know it by its default name.
+    let known = "[w]\nsize=8m\n[r]\nstonewall\nfilename=w.0.0\n[s]\nstonewall\nfilename=w.0.0\nsize=50%\noffset=25%\n";
+    assert_eq!(places(known), ["0B..8MiB", "0B..8MiB", "2MiB..6MiB"]);
+}
+
+/// Traps of several jobs, ramps, names and skewed addresses, each with its figures.
+#[test]
+fn traps_name_their_figures() {
+    let of = |text: &str| -> Vec<String> {
+        file(text).jobs().flat_map(|job| &job.traps).map(|trap| trap.words.clone()).collect()
+    };
+    let has = |text: &str, words: &[&str]| {
+        let all = of(text);
+        let is_there = |trap: &String| words.iter().all(|words| trap.contains(words));
+        assert!(all.iter().any(is_there), "{text}: {words:?} in {all:?}");
+    };
+    let four = "[global]\nsize=1g\nfilename=x\n[a]\n[b]\n[c]\n[d]\n";
+    has(four, &["`a`, `b` and 2 more", "at the same time", "stonewall"]);
+    for alone in [
+        "[a]\nsize=1g\n[b]\nstonewall\nsize=1g\n",
+        "[a]\nflow=1\nsize=1g\n[b]\nflow=2\nsize=1g\n",
+        "[a]\ncreate_only=1\nsize=1g\n[b]\nsize=1g\n",
+    ] {
+        assert!(!of(alone).iter().any(|trap| trap.contains("at the same time")), "{alone}");
+    }
+    has("[a]\nfilename=/dev/a\n[b]\nfilename=/dev/b\n", &["2 devices", "--section"]);
+    has("[a]\nsize=1g\nruntime=10\nramp_time=30\n", &["most of the job", "30s", "10s"]);
+    has("[a]\nsize=1g\nfilename=sdb\n", &["`sdb` is a file", "/dev/sdb"]);
+    has("[a]\nsize=1g\nfilename=/dev/shm/x\n", &["in memory"]);
+    has(
+        "[a]\nrw=randread\nsize=1g\nrandom_distribution=zipf:1.2\n",
+        &["half of the operations go to 13 of 262144 blocks (52 KiB)"],
+    );
+    has(
+        "[a]\nrw=randread\nsize=1g\nrandom_distribution=pareto:0.2\n",
+        &["to 1770 of 262144 blocks", "9 of 10 to 122763"],
+    );
+    let even = of("[a]\nrw=randread\nsize=1g\nrandom_distribution=zipf:0.5\n");
+    assert!(!even.iter().any(|trap| trap.contains("half")), "{even:?}");
+}
+
+/// A job that makes files alone is none; the size that it gives them holds.
+#[test]
+fn jobs_that_make_files_issue_nothing() {
+    let read = file(
+        "[make]\ncreate_only=1\nsize=16m\nfilename=x\n[r]\nstonewall\nrw=randread\nfilename=x\n",
+    );
+    let names: Vec<&str> = read.jobs().map(|job| job.name.as_str()).collect();
+    assert_eq!((names.as_slice(), read.groups.len()), (["r"].as_slice(), 1));
+    assert_eq!(read.groups[0][0].spec.active().to_string(), "0B..16MiB");
+    assert!(read.groups[0][0].notes[0].words.contains("create_only"));
+}
+
+/// Sequential and random by kind.
+#[test]
+fn shares_of_random_operations_go_by_kind() {
+    let of = |lines: &str| {
+        let spec = spec(&format!("rw=randrw\nsize=1g\n{lines}"));
+        [OpKind::Read, OpKind::Write].map(|kind| spec.addresses(kind)[0].pattern.clone())
+    };
+    let jumps = |share: f64| Pattern::Jumps { share: Percent::from_fraction(share) };
+    assert_eq!(of("percentage_random=44,18"), [jumps(0.44), jumps(0.18)]);
+    let sequential = Pattern::Sequential { shared: false, run: None };
+    let uniform = |once_per_pass| Pattern::Uniform { once_per_pass };
+    assert_eq!(of("percentage_random=100,0"), [uniform(true), sequential.clone()]);
+    let zipf = "percentage_random=0,100\nrandom_distribution=zipf:1.2\nnorandommap";
+    assert_eq!(of(zipf), [sequential, Pattern::Zipf { theta: 1.2 }]);
+    assert_eq!(of("percentage_random=100,100\nnorandommap"), [uniform(false), uniform(false)]);
 }
 
 /// Think times, batches and flows of a closed loop.
@@ -767,7 +848,13 @@ fn refusals() {
         "rw=read\nsize=(2*1g)",
         "rw=read\nsize=$mb_memory",
         "rw=trimwrite",
-        "rw=randrw\npercentage_random=50,100",
+        "rw=randrw\npercentage_random=50,100\nrandom_distribution=zipf:1.1",
+        "rw=randrw\nbs=4k-16k",
+        "rw=read\nbssplit=12k-16k/5:4k/95",
+        "size=4k-64k",
+        "size=904z",
+        "nrfiles=4\nfilesize=4k-64k",
+        "filename=/dev/x\noffset=30%\noffset_align=1m",
         "rw=randread:8\npercentage_random=50",
         "rw=write:4k\nrw_sequencer=identical",
         "steadystate=iops:500\nss_dur=10",
@@ -779,12 +866,11 @@ fn refusals() {
         "rw=read\nfilename=/dev/a:/dev/b\nfile_service_type=random",
         "rw=read\nnrfiles=3\nbsrange=4k-64k",
         "rw=write\nsync_file_range=write:8",
-        "rw=randread\nflow=2\nrate_iops=100",
         "exitall\nexit_what=some",
         "wait_for=nobody",
         "ioengine=rdma",
         "direct=1\nbs=1000",
-        "bssplit=4k/60:8k/60",
+        "bssplit=4k/60:8k/60:16k",
         "rate_iops=,100",
         "latency_target=1000",
         "iodpeth=4",
@@ -797,7 +883,10 @@ fn refusals() {
     .collect();
     let whole = [
         "bs=4k\n[job]\n",
-        "[a]\nsize=1g\n[b]\nfilename=/dev/x\n",
+        "[a]\nsize=1g\n[b]\nfilename=x\n",
+        "[a]\ncreate_only=1\nsize=1g\n",
+        "[a]\nfilename=x:y\nsize=1g\n[b]\nstonewall\nfilename=y\nsize=1g\n",
+        "[a]\nflow=1\nsize=1g\n[b]\nflow=1\nflow_id=2\nsize=1g\n",
         "[a]\nsize=1g\n[b]\nsize=1g\n[c]\nwait_for=a\nsize=1g\n",
         "[a]\nexitall\nexit_what=all\nsize=1g\n[b]\nsize=1g\nstonewall\n",
         "[job\n",

@@ -33,6 +33,10 @@ impl Surroundings for OfRun<'_> {
         Process.variable(name)
     }
 
+    fn is_device(&self, path: &Path) -> Option<bool> {
+        Process.is_device(path)
+    }
+
     fn gives(&self, flag: &str) -> bool {
         let Self(flags) = self;
         match flag {
@@ -58,6 +62,10 @@ impl Surroundings for OfConvert {
 
     fn variable(&self, name: &str) -> Option<String> {
         Process.variable(name)
+    }
+
+    fn is_device(&self, path: &Path) -> Option<bool> {
+        Process.is_device(path)
     }
 
     fn gives(&self, _flag: &str) -> bool {

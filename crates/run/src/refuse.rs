@@ -15,7 +15,7 @@ use iodyno_notebook::CELLS_PLANNED_MAX;
 use iodyno_target::{SysRoot, memory_available_bytes};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{
-    ArrivalKind, CellSpec, Content, Geometry, MAX_THREADS, Percent, Shared, Spec,
+    ArrivalKind, CellSpec, Content, Edge, Geometry, MAX_THREADS, Percent, Shared, Spec,
 };
 
 /// Combinations that are impossible on any target.
@@ -73,13 +73,21 @@ fn meet_verified(a: &Spec, b: &Spec) -> bool {
     if core::ptr::eq(a, b) || [a, b].iter().all(|spec| spec.content() != Content::Verifiable) {
         return false;
     }
-    let of = |spec: &Spec| {
-        let is_known = spec.active().is_in_bytes();
-        is_known.then(|| iodyno_drive::active_range(spec, u64::MAX))
+    if [a, b].iter().all(|spec| !spec.changes_content()) {
+        return false;
+    }
+    // Ranges in bytes, or in shares of the target, are the same on any.
+    let edges = [a, b].map(|spec| (spec.active().start, spec.active().end));
+    let is_in_bytes = [a, b].iter().all(|spec| spec.active().is_in_bytes());
+    let is_share = |edge: &Edge| matches!(edge, Edge::Share(_));
+    let is_in_shares = edges.iter().all(|(start, end)| is_share(start) && is_share(end));
+    let capacity_bytes = match (is_in_bytes, is_in_shares) {
+        (true, _) => u64::MAX,
+        (_, true) => 1 << 50,
+        _ => return true,
     };
-    let (Some(a_at), Some(b_at)) = (of(a), of(b)) else { return true };
-    // One map of verified content has one workload at a time.
-    a.content() == b.content() || a_at.1 > b_at.0 && b_at.1 > a_at.0
+    let [a_at, b_at] = [a, b].map(|spec| iodyno_drive::active_range(spec, capacity_bytes));
+    a_at.1 > b_at.0 && b_at.1 > a_at.0
 }
 
 /// Why an engine can't keep a workload's depth; None if it can.

@@ -134,7 +134,17 @@ impl fmt::Display for Canonical<'_> {
                 writeln!(f, "kind = \"open\"\nrate = \"{rate_iops}/s\"\nprocess = \"{process}\"")?;
             }
         }
-        let Batches { think_after, refill_at, flow } = spec.batches;
+        let Batches { think_after, think_after_ns, pause_ns, think_shifts, refill_at, flow } =
+            spec.batches;
+        if pause_ns > 0 {
+            writeln!(f, "think_time = \"{pause_ns}ns\"")?;
+        }
+        if think_shifts {
+            writeln!(f, "think_shifts = true")?;
+        }
+        if let Some(ns) = think_after_ns {
+            writeln!(f, "think_after_time = \"{ns}ns\"")?;
+        }
         for (key, value) in [("think_after", think_after), ("refill_at", refill_at), ("flow", flow)]
         {
             if let Some(value) = value {

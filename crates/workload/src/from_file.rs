@@ -315,6 +315,12 @@ fn batches(record: &Record) -> Batches {
     let of = |path: &str| record.whole(path).map(saturated);
     Batches {
         think_after: of("arrivals.think_after"),
+        think_after_ns: record.whole("arrivals.think_after_time"),
+        pause_ns: match record.word("arrivals.kind") {
+            Some("open") => record.whole("arrivals.think_time").unwrap_or(0),
+            _ => 0,
+        },
+        think_shifts: record.flag("arrivals.think_shifts") == Some(true),
         refill_at: of("arrivals.refill_at"),
         flow: of("arrivals.flow"),
     }

@@ -146,6 +146,7 @@ impl Spec {
     pub fn with_think_time(mut self, ns: u64) -> Result<Self, String> {
         match &mut self.arrivals {
             ArrivalKind::Closed { think_time_ns, .. } => *think_time_ns = ns,
+            ArrivalKind::Open { .. } if self.batches.pause_ns > 0 => self.batches.pause_ns = ns,
             ArrivalKind::Open { .. } => {
                 return Err(
                     "an open loop has no think time: its arrivals don't wait for completions"

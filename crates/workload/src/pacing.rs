@@ -4,13 +4,15 @@
 //!
 //! * **Closed loop**: a new operation as soon as one of the `depth` slots is free. With a think
 //!   time each slot is a user of its own, who thinks after each completion; the other users'
-//!   operations stay in flight. Draining think time (as in fio's `thinktime`) is optional: the whole
-//!   batch completes, then all users think together.
+//!   operations stay in flight.
 //! * **Open loop**: operations are due on an absolute schedule that nothing delays. One that finds no free slot is
 //!   submitted late, and its response time still counts from when it was due.
+//!
+//! In either a worker may *pause* (fio's `thinktime`): after a number of operations, or a time, all of them complete, and
+//! then it thinks. It may also keep its operations in *proportion* to those of others (fio's `flow`).
 
 use crate::arrivals::Arrivals;
-use crate::spec::{ArrivalKind, Batches, Spec};
+use crate::spec::{ArrivalKind, Spec};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +20,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Up to this number, the backlog is counted one by one.
 const COUNTED_MAX: u64 = 1 << 20;
 
-/// How soon a worker looks again whether others have caught up, ns.
-const FLOW_NS: u64 = 10_000;
+/// How soon a worker looks again whether others have caught up, ns: long enough that it sleeps, and leaves its processor
+/// to them.
+const FLOW_NS: u64 = 100_000;
+
+/// A worker may be ahead of its proportion by this share of all operations, and by at most [`LEAD_MAX`] of them: otherwise
+/// workers would wait for one another at each operation.
+const LEAD_SHARE: u64 = 128;
+const LEAD_MAX: u64 = 32;
 
 /// The worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +48,69 @@ pub(crate) struct Pacing {
     mode: Mode,
     /// The cell's start, ns: arrivals count from it.
     start_ns: u64,
+    pause: Option<Box<Pause>>,
+    flow: Option<Box<Proportion>>,
+}
+
+/// Pauses between batches of operations.
+#[derive(Debug)]
+struct Pause {
+    think_ns: u64,
+    /// Operations of a batch, and how many more of them may be issued.
+    batch: u32,
+    left: u32,
+    /// A batch ends after this time too, ns.
+    after_ns: Option<u64>,
+    in_flight: u32,
+    /// When this batch may begin.
+    ready_ns: u64,
+    /// The schedule of an open loop stops during a pause.
+    shifts: bool,
+    /// By how much it was shifted, ns.
+    shifted_ns: u64,
+}
+
+impl Pause {
+    /// None: an operation may be issued.
+    fn step(&mut self, now_ns: u64) -> Option<Step> {
+        let is_over = |after_ns| now_ns >= self.ready_ns.saturating_add(after_ns);
+        if self.left < self.batch && self.after_ns.is_some_and(is_over) {
+            self.left = 0;
+            self.begin(now_ns);
+        }
+        if self.left == 0 {
+            return Some(Step::WaitCompletion);
+        }
+        (self.ready_ns > now_ns).then_some(Step::WaitUntil(self.ready_ns))
+    }
+
+    /// The worker thinks from now on, if all of a whole batch has completed.
+    fn begin(&mut self, now_ns: u64) {
+        if self.in_flight == 0 && self.left == 0 {
+            self.left = self.batch;
+            self.ready_ns = now_ns + self.think_ns;
+            self.shifted_ns += if self.shifts { self.think_ns } else { 0 };
+        }
+    }
+}
+
+/// A worker's part in a [`Flow`].
+#[derive(Debug)]
+struct Proportion {
+    flow: Arc<Flow>,
+    weight: u64,
+    issued: u64,
+}
+
+impl Proportion {
+    /// Whether its share of the operations is above its share of the weights.
+    fn is_ahead(&self) -> bool {
+        let all = self.flow.issued.load(Ordering::Relaxed);
+        let weights = u128::from(self.flow.weights.load(Ordering::Relaxed));
+        let lead = u128::from((all / LEAD_SHARE).min(LEAD_MAX));
+        u128::from(self.issued) * weights
+            > u128::from(self.weight) * u128::from(all) + lead * weights
+    }
 }
 
 #[derive(Debug)]
@@ -51,14 +122,6 @@ enum Mode {
         think_ns: u64,
         ready_ns: VecDeque<u64>,
     },
-    /// `left` more may be issued in this batch; the next batch begins at `ready_ns`.
-    Drain {
-        think_ns: u64,
-        batch: u32,
-        left: u32,
-        in_flight: u32,
-        ready_ns: u64,
-    },
     /// Fills all slots, then none until at most `low` are in flight.
     Refill {
         low: u32,
@@ -66,12 +129,8 @@ enum Mode {
         in_flight: u32,
         fills: bool,
     },
-    /// Waits while its share of the operations is above its share of the weights.
-    Flow {
-        flow: Arc<Flow>,
-        weight: u64,
-        issued: u64,
-    },
+    /// A closed loop with pauses or a proportion.
+    Gated,
     Open {
         arrivals: Arrivals,
         next_ns: u64,
@@ -96,7 +155,7 @@ impl Pacing {
     /// # Panics
     /// If there is no such worker.
     pub(crate) fn new(spec: &Spec, seed: u64, (worker, workers): (u32, u32), slots: u32) -> Self {
-        let Batches { think_after, refill_at, .. } = spec.batches();
+        let batches = spec.batches();
         let mut pacing = match (Arrivals::new(spec, seed, worker, workers), spec.arrivals()) {
             (Some(arrivals), _) => Self::open(arrivals),
             (None, ArrivalKind::Closed { think_time_ns, think_drains }) => {
@@ -104,23 +163,46 @@ impl Pacing {
             }
             (None, ArrivalKind::Open { .. }) => unreachable!("an open loop has arrivals"),
         };
-        match (&mut pacing.mode, think_after, refill_at) {
-            (Mode::Drain { batch, left, .. }, Some(after), _) => (*batch, *left) = (after, after),
-            (Mode::Closed, _, Some(low)) if low < slots => {
-                pacing.mode = Mode::Refill { low, depth: slots, in_flight: 0, fills: true };
-            }
-            _ => {}
+        if batches.pause_ns > 0 {
+            pacing.pauses(batches.pause_ns, slots);
+        }
+        if let Some(pause) = &mut pacing.pause {
+            let whole = if batches.think_after_ns.is_some() { u32::MAX } else { pause.batch };
+            let batch = batches.think_after.unwrap_or(whole);
+            (pause.batch, pause.left) = (batch, batch);
+            pause.after_ns = batches.think_after_ns;
+            pause.shifts = batches.think_shifts;
+        }
+        if let (Mode::Closed, Some(low)) = (&pacing.mode, batches.refill_at)
+            && low < slots
+        {
+            pacing.mode = Mode::Refill { low, depth: slots, in_flight: 0, fills: true };
         }
         pacing
     }
 
-    /// Keeps its operations in proportion to those of others, where it is a closed loop without anything else.
+    /// Keeps its operations in proportion to those of others.
     pub(crate) fn join(&mut self, flow: &Arc<Flow>, weight: u32) {
+        flow.weights.fetch_add(weight.into(), Ordering::Relaxed);
+        let (flow, weight) = (Arc::clone(flow), weight.into());
+        self.flow = Some(Box::new(Proportion { flow, weight, issued: 0 }));
         if let Mode::Closed = self.mode {
-            flow.weights.fetch_add(weight.into(), Ordering::Relaxed);
-            let flow = Arc::clone(flow);
-            self.mode = Mode::Flow { flow, weight: weight.into(), issued: 0 };
+            self.mode = Mode::Gated;
         }
+    }
+
+    /// Thinks between batches of `batch` operations.
+    fn pauses(&mut self, think_ns: u64, batch: u32) {
+        self.pause = Some(Box::new(Pause {
+            think_ns,
+            batch,
+            left: batch,
+            after_ns: None,
+            in_flight: 0,
+            ready_ns: 0,
+            shifts: false,
+            shifted_ns: 0,
+        }));
     }
 
     /// Closed loop over `depth` slots.
@@ -132,22 +214,28 @@ impl Pacing {
                 ready_ns.resize(depth as usize, 0);
                 Mode::Think { think_ns, ready_ns }
             }
-            (_, true) => {
-                Mode::Drain { think_ns, batch: depth, left: depth, in_flight: 0, ready_ns: 0 }
-            }
+            (_, true) => Mode::Gated,
         };
-        Self { mode, start_ns: 0 }
+        let is_gated = matches!(mode, Mode::Gated);
+        let mut pacing = Self { mode, start_ns: 0, pause: None, flow: None };
+        if is_gated {
+            pacing.pauses(think_ns, depth);
+        }
+        pacing
     }
 
     /// Open loop.
     pub(crate) fn open(mut arrivals: Arrivals) -> Self {
         let next_ns = arrivals.next_ns();
-        Self { mode: Mode::Open { arrivals, next_ns }, start_ns: 0 }
+        Self { mode: Mode::Open { arrivals, next_ns }, start_ns: 0, pause: None, flow: None }
     }
 
     /// The cell starts at this time.
     pub(crate) fn start(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
+        if let Some(pause) = &mut self.pause {
+            pause.ready_ns = start_ns;
+        }
     }
 
     /// The step that is due at `now_ns`, with `free` slots idle.
@@ -166,11 +254,33 @@ impl Pacing {
     /// From now on `count` operations, one after the other, once what is in flight in its `slots` has completed.
     pub(crate) fn close(&mut self, slots: u32, count: u32) {
         self.mode = Mode::Closing { slots, left: count };
+        (self.pause, self.flow) = (None, None);
     }
 
     fn timed_step(&mut self, now_ns: u64, free: usize) -> Step {
+        if let Some(step) = self.pause.as_mut().and_then(|pause| pause.step(now_ns)) {
+            return step;
+        }
+        if self.flow.as_ref().is_some_and(|flow| flow.is_ahead()) {
+            return Step::WaitUntil(now_ns + FLOW_NS);
+        }
+        let step = self.step_of_mode(now_ns, free);
+        if let Step::Issue(_) = step {
+            if let Some(pause) = &mut self.pause {
+                pause.left -= 1;
+                pause.in_flight += 1;
+            }
+            if let Some(flow) = &mut self.flow {
+                flow.issued += 1;
+                flow.flow.issued.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        step
+    }
+
+    fn step_of_mode(&mut self, now_ns: u64, free: usize) -> Step {
         match &mut self.mode {
-            Mode::Closed => Step::Issue(None),
+            Mode::Closed | Mode::Gated => Step::Issue(None),
             Mode::Think { ready_ns, .. } => match ready_ns.front() {
                 Some(&t) if t <= now_ns => {
                     ready_ns.pop_front();
@@ -179,17 +289,6 @@ impl Pacing {
                 Some(&t) => Step::WaitUntil(t),
                 None => Step::WaitCompletion,
             },
-            Mode::Drain { left, in_flight, ready_ns, .. } => {
-                if *left == 0 {
-                    Step::WaitCompletion
-                } else if *ready_ns > now_ns {
-                    Step::WaitUntil(*ready_ns)
-                } else {
-                    *left -= 1;
-                    *in_flight += 1;
-                    Step::Issue(None)
-                }
-            }
             Mode::Refill { depth, in_flight, fills, .. } => {
                 if !*fills {
                     return Step::WaitCompletion;
@@ -198,18 +297,9 @@ impl Pacing {
                 *fills = *in_flight < *depth;
                 Step::Issue(None)
             }
-            Mode::Flow { flow, weight, issued } => {
-                let all = u128::from(flow.issued.load(Ordering::Relaxed));
-                let weights = u128::from(flow.weights.load(Ordering::Relaxed));
-                if u128::from(*issued) * weights > u128::from(*weight) * all {
-                    return Step::WaitUntil(now_ns + FLOW_NS);
-                }
-                *issued += 1;
-                flow.issued.fetch_add(1, Ordering::Relaxed);
-                Step::Issue(None)
-            }
             Mode::Open { arrivals, next_ns } => {
-                let due_ns = self.start_ns + *next_ns;
+                let shifted_ns = self.pause.as_ref().map_or(0, |pause| pause.shifted_ns);
+                let due_ns = self.start_ns + *next_ns + shifted_ns;
                 if due_ns > now_ns {
                     return Step::WaitUntil(due_ns);
                 }
@@ -228,20 +318,20 @@ impl Pacing {
     /// One operation completed at `now_ns`.
     #[inline]
     pub(crate) fn completed(&mut self, now_ns: u64) {
+        if let Mode::Closed = self.mode {
+            return;
+        }
+        if let Some(pause) = &mut self.pause {
+            pause.in_flight -= 1;
+            pause.begin(now_ns);
+        }
         match &mut self.mode {
-            Mode::Closed | Mode::Flow { .. } | Mode::Open { .. } | Mode::Closing { .. } => {}
+            Mode::Closed | Mode::Gated | Mode::Open { .. } | Mode::Closing { .. } => {}
             Mode::Refill { low, in_flight, fills, .. } => {
                 *in_flight -= 1;
                 *fills |= *in_flight <= *low;
             }
             Mode::Think { think_ns, ready_ns } => ready_ns.push_back(now_ns + *think_ns),
-            Mode::Drain { think_ns, batch, left, in_flight, ready_ns } => {
-                *in_flight -= 1;
-                if *in_flight == 0 && *left == 0 {
-                    *left = *batch;
-                    *ready_ns = now_ns + *think_ns;
-                }
-            }
         }
     }
 
@@ -249,7 +339,8 @@ impl Pacing {
     pub(crate) fn backlog(&mut self, end_ns: u64) -> u64 {
         let Mode::Open { arrivals, next_ns } = &mut self.mode else { return 0 };
         let (mut backlog, first_ns) = (0, *next_ns);
-        let end_ns = end_ns.saturating_sub(self.start_ns);
+        let shifted_ns = self.pause.as_ref().map_or(0, |pause| pause.shifted_ns);
+        let end_ns = end_ns.saturating_sub(self.start_ns + shifted_ns);
         while *next_ns < end_ns {
             backlog += 1;
             *next_ns = arrivals.next_ns();
@@ -367,13 +458,60 @@ mod tests {
         };
         let (mut one, mut eight) = (of(1), of(8));
         let mut counts = [0_u32; 2];
-        for _ in 0..10_000 {
+        for _ in 0..100_000 {
             for (pacing, count) in [&mut one, &mut eight].into_iter().zip(&mut counts) {
                 *count += u32::from(pacing.step(0, 8) == Step::Issue(None));
             }
         }
         let ratio = f64::from(counts[1]) / f64::from(counts[0]);
         assert!((ratio - 8.0).abs() < 0.05, "{counts:?}");
+    }
+
+    /// One that is served seldom is not throttled by the other, and the other leads by a few operations alone: none waits
+    /// for the other at each operation.
+    #[test]
+    fn a_flow_does_not_go_in_lockstep() {
+        let flow = Arc::default();
+        let of = |weight| {
+            let mut pacing = Pacing::closed(8, 0, false);
+            pacing.join(&flow, weight);
+            pacing
+        };
+        let (mut one, mut two) = (of(1), of(2));
+        let issues = |pacing: &mut Pacing, most: u32| {
+            (0..most).filter(|_| matches!(pacing.step(0, 8), Step::Issue(_))).count() as u64
+        };
+        // Each has the processor in turn, for as long as it can use it.
+        let mut all = (0, 0);
+        for _ in 0..10_000 {
+            all.0 += issues(&mut one, 1000);
+            all.1 += issues(&mut two, 1000);
+        }
+        assert!(all.0 > 40 * 10_000, "{all:?} in 10000 turns");
+        assert!((all.1 as f64 / all.0 as f64 - 2.0).abs() < 0.01, "{all:?}");
+    }
+
+    /// An open loop that pauses: what was due meanwhile comes at once behind the pause, unless the schedule stops with it.
+    #[test]
+    fn an_open_loop_pauses() {
+        let of = |more: &str, until_ns| {
+            let spec = Spec::from_toml(&format!(
+                "schema = 1\nmix = {{ read = 1 }}\narrivals = {{ kind = \"open\", rate = 1000, \
+                 process = \"constant\", think_time = \"100ms\"{more} }}"
+            ));
+            let mut pacing = Pacing::new(&spec.unwrap(), 1, (0, 1), 4);
+            pacing.start(0);
+            completions_in(&mut pacing, 4, until_ns)
+        };
+        let second = 1_000_000_000;
+        // 20 in 20 ms; after each pause of 100 ms the next 20, which are due by then.
+        let behind = of(", think_after = 20", 10 * second);
+        assert!(behind.abs_diff(20 * 100) <= 20, "{behind}");
+        let stopped = of(", think_after = 20, think_shifts = true", 12 * second);
+        assert!(stopped.abs_diff(20 * 100) <= 40, "{stopped}");
+        // A batch is what is due within 50 ms.
+        let timed = of(", think_after_time = \"50ms\", think_shifts = true", 15 * second);
+        assert!(timed.abs_diff(50 * 100) <= 200, "{timed}");
     }
 
     /// An unreachable rate leaves a backlog of billions: it is counted at once, and accurately enough.

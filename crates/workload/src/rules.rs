@@ -288,23 +288,38 @@ fn check_arrivals(spec: &Spec, faults: &mut Faults) {
 }
 
 fn check_batches(spec: &Spec, faults: &mut Faults) {
-    let Batches { think_after, refill_at, flow } = spec.batches;
+    let Batches { think_after, think_after_ns, pause_ns, think_shifts, refill_at, flow } =
+        spec.batches;
     let (thinks, drains) = match spec.arrivals {
         ArrivalKind::Closed { think_time_ns, think_drains } => (think_time_ns > 0, think_drains),
-        ArrivalKind::Open { .. } => (false, false),
+        ArrivalKind::Open { .. } => (pause_ns > 0, pause_ns > 0),
     };
+    let is_open = matches!(spec.arrivals, ArrivalKind::Open { .. });
+    let pauses_help = if is_open { "add a `think_time`" } else { "add `think_drains = true`" };
     if let Some(after) = think_after {
         let key = "arrivals.think_after";
         faults.whole(key, "`think_after`", after.into(), MAX_FLUSH_EVERY.into());
-        if !drains {
-            faults.add(
-                key,
-                "`think_after` needs a think time that drains",
-                "add `think_drains = true`",
-            );
+    }
+    if think_after_ns.is_some_and(|ns| !(1..=MAX_THINK_NS).contains(&ns)) {
+        faults.add("arrivals.think_after_time", "`think_after_time` is at most 1 h, and not 0", "");
+    }
+    for (key, is_given) in [
+        ("arrivals.think_after", think_after.is_some()),
+        ("arrivals.think_after_time", think_after_ns.is_some()),
+        ("arrivals.think_shifts", think_shifts),
+    ] {
+        if is_given && !drains {
+            let message = format!("`{}` needs a think time that drains", &key["arrivals.".len()..]);
+            faults.add(key, message, pauses_help);
         }
     }
-    let is_open = matches!(spec.arrivals, ArrivalKind::Open { .. });
+    if pause_ns > MAX_THINK_NS {
+        faults.add("arrivals.think_time", "the think time is at most 1 h", "");
+    }
+    if pause_ns > 0 && (think_after, think_after_ns) == (None, None) {
+        let help = "add `think_after`, the operations between two pauses of a worker, or `think_after_time`";
+        faults.add("arrivals.think_time", "when an open loop pauses is not given", help);
+    }
     if let Some(at) = refill_at {
         if at >= spec.depth {
             let help = "leave it out to use each slot again at once";
@@ -317,9 +332,9 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
     }
     if let Some(flow) = flow {
         faults.whole("arrivals.flow", "the weight", flow.into(), 1000);
-        if thinks || is_open {
-            let message = "`flow` goes with a closed loop without think time";
-            faults.add("arrivals.flow", message, "leave one of them out");
+        if thinks && !drains {
+            let message = "`flow` goes with a think time that drains";
+            faults.add("arrivals.flow", message, pauses_help);
         }
     }
 }

@@ -141,11 +141,13 @@ const SPOTS: &[Key] = &[
 
 const ARRIVALS: &[Key] = &[
     Key::required("arrivals.kind", ValueType::Kind(&["closed", "open"], "a loop that is")),
-    Key::optional("arrivals.think_time", TIME).only(&["closed"]),
+    Key::optional("arrivals.think_time", TIME),
     Key::optional("arrivals.think_drains", ValueType::Flag).only(&["closed"]),
-    Key::optional("arrivals.think_after", COUNT).only(&["closed"]),
+    Key::optional("arrivals.think_after", COUNT),
+    Key::optional("arrivals.think_after_time", TIME),
+    Key::optional("arrivals.think_shifts", ValueType::Flag).only(&["open"]),
     Key::optional("arrivals.refill_at", COUNT).only(&["closed"]),
-    Key::optional("arrivals.flow", COUNT).only(&["closed"]),
+    Key::optional("arrivals.flow", COUNT),
     Key::required("arrivals.rate", ValueType::Rate).only(&["open"]),
     Key::optional("arrivals.process", ValueType::Word(&["poisson", "constant"])).only(&["open"]),
 ];

@@ -86,6 +86,12 @@ pub trait Source: Debug + Send {
     /// Its writes have content of its own, and it checks what is read.
     const HAS_CONTENT: bool = false;
 
+    /// Bytes of the operations that it gave and that do not use up the worker's share of bytes.
+    #[inline]
+    fn bytes_beyond_share(&self) -> u64 {
+        0
+    }
+
     /// Writes the content of an operation that it gave. Called in the order of the operations, where
     /// [`Source::HAS_CONTENT`] and bytes move.
     fn fill(&mut self, _op: &Op, _token: Self::Token, _bytes: &mut [u8]) {}
@@ -121,6 +127,9 @@ pub struct WorkloadSource {
     flush_at_end: u32,
     /// Operations that were due and not issued when it was closed.
     backlog_ops: u64,
+    /// Reads of what it wrote: whether there are any, and their bytes.
+    reads_back: bool,
+    read_back_bytes: u64,
 }
 
 impl WorkloadSource {
@@ -136,7 +145,15 @@ impl WorkloadSource {
         stream: Stream,
     ) -> Self {
         let pacing = Pacing::new(spec, seed, (worker, workers), slots);
-        Self { pacing, stream, slots, flush_at_end: spec.flush_at_end(), backlog_ops: 0 }
+        Self {
+            pacing,
+            stream,
+            slots,
+            flush_at_end: spec.flush_at_end(),
+            backlog_ops: 0,
+            reads_back: spec.read_back() > 0,
+            read_back_bytes: 0,
+        }
     }
 
     /// Keeps its operations in proportion to those of other sources, where the workload has a weight.
@@ -161,7 +178,11 @@ impl Source for WorkloadSource {
     fn next(&mut self, now_ns: u64, free: usize) -> Next<()> {
         match self.pacing.step(now_ns, free) {
             Step::Issue(due_ns) => {
-                Next::Issue(Issue { op: self.stream.next_op(), due_ns, token: () })
+                let op = self.stream.next_op();
+                if self.reads_back {
+                    self.read_back_bytes = self.stream.read_back_bytes();
+                }
+                Next::Issue(Issue { op, due_ns, token: () })
             }
             Step::WaitUntil(due_ns) => Next::WaitUntil(due_ns),
             Step::WaitCompletion => Next::WaitCompletion,
@@ -169,8 +190,19 @@ impl Source for WorkloadSource {
         }
     }
 
-    fn replace(&mut self, _op: &Op) -> Option<Op> {
-        Some(self.stream.next_op())
+    fn replace(&mut self, op: &Op) -> Option<Op> {
+        // What is read back waits until it is written.
+        if self.reads_back && !self.stream.forgets(op) {
+            return None;
+        }
+        let op = self.stream.next_op();
+        self.read_back_bytes = self.stream.read_back_bytes();
+        Some(op)
+    }
+
+    #[inline]
+    fn bytes_beyond_share(&self) -> u64 {
+        self.read_back_bytes
     }
 
     #[inline]
@@ -180,12 +212,12 @@ impl Source for WorkloadSource {
     }
 
     fn close(&mut self, now_ns: u64) -> bool {
-        if self.flush_at_end == 0 {
+        let last_ops = self.stream.close(self.flush_at_end);
+        if last_ops == 0 {
             return false;
         }
         self.backlog_ops = self.pacing.backlog(now_ns);
-        self.pacing.close(self.slots, self.flush_at_end);
-        self.stream.close();
+        self.pacing.close(self.slots, last_ops);
         true
     }
 

@@ -170,12 +170,19 @@ impl FromStr for Content {
     }
 }
 
-/// How the slots of a closed loop are used again.
+/// What delays the operations of a worker further: pauses, marks of its queue, and a proportion to other workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
-    /// With think time that drains: the operations between two thinks; as many as there are slots, without it.
+    /// Operations between two pauses: of a closed loop with think time that drains (by default its depth), of an open one
+    /// with [`Batches::pause_ns`].
     pub think_after: Option<u32>,
-    /// Once all slots are taken, none is used again until at most so many operations are in flight.
+    /// The longest time between two pauses, ns. Alone: the number of operations does not matter.
+    pub think_after_ns: Option<u64>,
+    /// Open loop: length of a pause, ns; 0: none. All operations of the worker complete before.
+    pub pause_ns: u64,
+    /// Open loop: the schedule stops during a pause; otherwise what was due then is issued late.
+    pub think_shifts: bool,
+    /// Once all slots are taken, none is used again until at most this many operations are in flight.
     pub refill_at: Option<u32>,
     /// The workload's weight among those of the cell that have one: it waits while its share of the operations is larger
     /// than its share of the weights.

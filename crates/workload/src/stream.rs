@@ -45,16 +45,46 @@ enum Path {
     One(Uniform, OpKind),
     Mix(MixedUniform),
     Any(Box<General>),
-    /// Flushes alone; counters and cursors are those of the stream before.
-    Flushes(Option<Box<Path>>),
+    /// The last operations; counters and cursors are those of the stream before.
+    Last(Option<Box<Last>>),
+}
+
+/// Flushes, then reads of what was written and not yet read back.
+#[derive(Debug)]
+struct Last {
+    before: Path,
+    flushes: u32,
+    reads: VecDeque<Op>,
+}
+
+impl Last {
+    fn next(&mut self) -> Op {
+        if self.flushes > 0 {
+            self.flushes -= 1;
+            return Op::FLUSH;
+        }
+        self.reads.pop_front().map_or(Op::FLUSH, read_of)
+    }
+}
+
+/// The read of what an operation wrote.
+fn read_of(written: Op) -> Op {
+    Op { kind: OpKind::Read, fua: false, ..written }
 }
 
 impl Path {
-    /// The path before its stream gave flushes alone.
+    /// The path before its stream was closed.
     fn before(&self) -> &Self {
         match self {
-            Self::Flushes(Some(before)) => before,
+            Self::Last(Some(last)) => &last.before,
             other => other,
+        }
+    }
+
+    fn read_back(&mut self) -> Option<&mut ReadBack> {
+        match self {
+            Self::Any(general) => general.read_back.as_deref_mut(),
+            Self::One(..) | Self::Mix(_) | Self::Last(_) => None,
         }
     }
 }
@@ -86,18 +116,41 @@ impl Stream {
             Path::One(uniform, kind) => uniform.next(*kind),
             Path::Mix(mixed) => mixed.next(),
             Path::Any(general) => Op::from_words(general.next_words()),
-            Path::Flushes(_) => Op::FLUSH,
+            Path::Last(last) => last.as_mut().map_or(Op::FLUSH, |last| last.next()),
         }
     }
 
-    /// From now on it gives flushes alone.
-    pub(crate) fn close(&mut self) {
-        if let Path::Flushes(before) = &mut self.path {
-            debug_assert!(before.is_none(), "a stream is closed once");
-            return;
+    /// From now on it gives this many flushes, and then reads what it wrote and has not read back. The number of these
+    /// operations; with none it goes on.
+    pub(crate) fn close(&mut self, flushes: u32) -> u32 {
+        debug_assert!(!matches!(self.path, Path::Last(_)), "a stream is closed once");
+        let reads = self.path.read_back().map(|of| std::mem::take(&mut of.writes));
+        let reads = reads.unwrap_or_default();
+        let count = flushes + reads.len() as u32;
+        if count > 0 {
+            let before = std::mem::replace(&mut self.path, Path::Last(None));
+            self.path = Path::Last(Some(Box::new(Last { before, flushes, reads })));
         }
-        let before = std::mem::replace(&mut self.path, Path::Flushes(None));
-        self.path = Path::Flushes(Some(Box::new(before)));
+        count
+    }
+
+    /// The latest operation is not issued: a write is not read back then. False: it reads back a write, and must be issued.
+    pub(crate) fn forgets(&mut self, op: &Op) -> bool {
+        let Some(read_back) = self.path.read_back() else {
+            return !matches!(self.path, Path::Last(_));
+        };
+        if op.kind == OpKind::Write {
+            read_back.writes.pop_back();
+        }
+        !read_back.is_latest
+    }
+
+    /// Bytes of the reads of what it wrote that it gave so far.
+    pub(crate) fn read_back_bytes(&self) -> u64 {
+        match self.path.before() {
+            Path::Any(general) => general.read_back.as_ref().map_or(0, |of| of.bytes),
+            Path::One(..) | Path::Mix(_) | Path::Last(_) => 0,
+        }
     }
 
     /// An operation of this stream has completed.
@@ -112,7 +165,7 @@ impl Stream {
     /// specification; empty where there are none.
     pub fn walked(&self) -> Vec<u64> {
         match self.path.before() {
-            Path::One(..) | Path::Mix(_) | Path::Flushes(_) => Vec::new(),
+            Path::One(..) | Path::Mix(_) | Path::Last(_) => Vec::new(),
             Path::Any(general) => {
                 let patterns = general.tables.iter().flat_map(|table| &table.patterns);
                 patterns.filter_map(Pattern::walked).collect()
@@ -134,7 +187,7 @@ impl Stream {
     /// went to a uniformly drawn one instead.
     pub fn recent_misses(&self) -> u64 {
         match self.path.before() {
-            Path::One(..) | Path::Mix(_) | Path::Flushes(_) => 0,
+            Path::One(..) | Path::Mix(_) | Path::Last(_) => 0,
             Path::Any(general) => general.recent_misses,
         }
     }
@@ -323,7 +376,8 @@ impl General {
             is_flushed: false,
             read_back: (shared.spec.read_back() > 0).then(|| {
                 let writes = VecDeque::with_capacity(shared.spec.read_back() as usize);
-                Box::new(ReadBack { writes, after: shared.spec.read_back() as usize, reads: false })
+                let after = shared.spec.read_back() as usize;
+                Box::new(ReadBack { writes, after, reads: false, is_latest: false, bytes: 0 })
             }),
             address_align_bytes: shared.spec.address_align_bytes().map_or(1, u64::from),
             counted: shared.counted.clone(),
@@ -405,17 +459,23 @@ struct ReadBack {
     writes: VecDeque<Op>,
     after: usize,
     reads: bool,
+    /// The latest operation reads back a write.
+    is_latest: bool,
+    /// Bytes of all reads.
+    bytes: u64,
 }
 
 impl ReadBack {
     fn next(&mut self) -> Option<Op> {
         self.reads |= self.writes.len() == self.after;
+        self.is_latest = self.reads;
         if !self.reads {
             return None;
         }
-        let written = self.writes.pop_front();
+        let op = self.writes.pop_front().map(read_of);
         self.reads = !self.writes.is_empty();
-        written.map(|op| Op { kind: OpKind::Read, fua: false, ..op })
+        self.bytes += op.map_or(0, |op| u64::from(op.len_bytes));
+        op
     }
 }
 

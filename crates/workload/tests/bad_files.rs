@@ -100,8 +100,8 @@ const CASES: &[(&str, &str)] = &[
         "3:45 [2] `think_after` needs a think time that drains (add `think_drains = true`)\n3:60 [1] `refill_at` is below the depth (leave it out to use each slot again at once)\n3:60 [1] `refill_at` goes with a closed loop without think time and flow (leave one of them out)\n3:70 [2000] the weight is a whole number from 1 to 1000",
     ),
     (
-        "mix = { read = 1 }\narrivals = { kind = \"open\", rate = 1, flow = 1 }",
-        "3:46 [1] `flow` means nothing for a loop that is `open` (it belongs to `closed`; leave the key out)\n3:46 [1] `flow` goes with a closed loop without think time (leave one of them out)",
+        "mix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\", flow = 1 }",
+        "3:63 [1] `flow` goes with a think time that drains (add `think_drains = true`)",
     ),
     (
         "mix = { write = 1 }\nwrite = { flush_at_end = 2000000 }",
@@ -260,7 +260,7 @@ const CASES: &[(&str, &str)] = &[
     (
         "mix = { read = 1 }\narrivals = { kind = \"open\", think_time = \"1ms\" }",
         "3:21 [\"open\"] the key `rate` is missing (for example `rate = \"50k/s\"`)\n\
-         3:42 [\"1ms\"] `think_time` means nothing for a loop that is `open` (it belongs to `closed`; leave the key out)",
+         3:42 [\"1ms\"] when an open loop pauses is not given (add `think_after`, the operations between two pauses of a worker, or `think_after_time`)",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", rate = \"5k/s\" }",

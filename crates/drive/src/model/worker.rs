@@ -86,7 +86,11 @@ impl<S: Source> Worker<S> {
     /// Submits what is due at `now_ns`; gives the next due time.
     #[inline]
     pub(super) fn issue(&mut self, machine: &mut Machine, now_ns: u64) -> u64 {
-        while !self.share.is_issued(self.ops, self.bytes, &self.in_flight) {
+        loop {
+            let beyond_bytes = self.source.bytes_beyond_share();
+            if self.share.is_issued(self.ops, self.bytes, beyond_bytes, &self.in_flight) {
+                break;
+            }
             let issue = match self.source.next(now_ns, self.in_flight.free()) {
                 Next::Issue(issue) => issue,
                 Next::WaitUntil(due_ns) => return due_ns,
@@ -152,7 +156,8 @@ impl<S: Source> Worker<S> {
         if self.is_source_at_end() {
             return Some(Ended::Ops);
         }
-        self.share.is_done(self.ops, self.bytes)
+        let bytes = self.bytes.saturating_sub(self.source.bytes_beyond_share());
+        self.share.is_done(self.ops, bytes)
     }
 
     /// Its time or share is over: whether its source has operations behind its last one, which the window still has.

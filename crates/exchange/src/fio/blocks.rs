@@ -22,7 +22,18 @@ impl Reading<'_> {
             self.trap_of_suffix(value, opt);
         }
         let kb_base = self.kb_base;
-        self.all_by_kind("bs", &mut all, |text| count(text, kb_base).map(one));
+        self.all_by_kind("bs", &mut all, |text| {
+            let two = text.split_once(['-', ':']);
+            match two.map(|(a, b)| (count(a, kb_base), count(b, kb_base))) {
+                Some((Ok(_), Ok(_))) => {
+                    let (reads, writes) = two.unwrap_or_default();
+                    Err(format!(
+                        "`{text}` is two values: fio reads {reads} and writes {writes}, which is bs={reads},{writes}; a range of sizes is bsrange={reads}-{writes}"
+                    ))
+                }
+                _ => count(text, kb_base).map(one),
+            }
+        });
         self.all_by_kind("bsrange", &mut all, |text| range_sizes(text, kb_base));
         self.all_by_kind("bssplit", &mut all, |text| split_sizes(text, kb_base));
         all
@@ -43,13 +54,42 @@ impl Reading<'_> {
         first.filter(|first| sizes.all(|bytes| bytes == *first))
     }
 
-    /// The patterns of the addresses, and whether each clone must have its part for itself for them.
+    /// The patterns of the addresses by kind, and whether each clone must have its part for itself for them.
     pub(super) fn addresses(
         &mut self,
         walk: &Walk,
         mix: &[(&str, f64)],
         blocks: &[Vec<(u64, f64)>; 3],
         region: &Region,
+    ) -> ([String; 3], bool) {
+        let of_all = |(addresses, is_alone): (String, bool)| {
+            ([addresses.clone(), addresses.clone(), addresses], is_alone)
+        };
+        let Some(percents) = self.jumps(walk, mix) else {
+            return of_all(self.addresses_of(walk, mix, blocks, region, 100));
+        };
+        let mut is_any_alone = false;
+        let by_kind = percents.map(|percent| {
+            // What was refused or noted for one kind need not be said again.
+            let (notes, traps, refused) = (self.notes.len(), self.traps.len(), self.refused.len());
+            let (addresses, is_alone) = self.addresses_of(walk, mix, blocks, region, percent);
+            is_any_alone |= is_alone;
+            dedup_from(&mut self.notes, notes);
+            dedup_from(&mut self.traps, traps);
+            dedup_from(&mut self.refused, refused);
+            addresses
+        });
+        (by_kind, is_any_alone)
+    }
+
+    /// The same of a kind whose operations jump with this percentage, where they are random.
+    fn addresses_of(
+        &mut self,
+        walk: &Walk,
+        mix: &[(&str, f64)],
+        blocks: &[Vec<(u64, f64)>; 3],
+        region: &Region,
+        percent: u64,
     ) -> (String, bool) {
         let distribution = match self.text("random_distribution") {
             Some((value, opt)) if value != "random" && walk.is_random() => Some((value, opt)),
@@ -96,7 +136,6 @@ impl Reading<'_> {
                 }
             }
         }
-        let jump = self.jump(walk);
         match (walk, distribution) {
             (Walk::Sequential, _) if Self::one_of(mix, blocks).is_none() => {
                 // fio draws a size again that does not fit before the file's end, and each clone has such an end.
@@ -107,6 +146,10 @@ impl Reading<'_> {
             (Walk::Skips(run, skip), _) => {
                 let skip = size_text(*skip);
                 (format!("{{ pattern = \"sequential\", run = {run}, skip = \"{skip}\" }}"), true)
+            }
+            (Walk::Holes(_, skip), _) => {
+                let skip = size_text(*skip);
+                (format!("{{ pattern = \"sequential\", run = 1, skip = \"{skip}\" }}"), true)
             }
             (Walk::Zones(zone, open), _) => {
                 let zone = size_text(*zone);
@@ -122,10 +165,9 @@ impl Reading<'_> {
             (Walk::Runs(run), None) => {
                 (format!("{{ pattern = \"sequential\", run = {run} }}"), false)
             }
-            (Walk::Random, None) if jump == Some(0) => ("\"sequential\"".to_owned(), false),
-            (Walk::Random, None) if jump.is_some() => {
-                let jump = jump.unwrap_or(100);
-                (format!("{{ pattern = \"sequential\", jump = \"{jump}%\" }}"), false)
+            (Walk::Random, _) if percent == 0 => ("\"sequential\"".to_owned(), false),
+            (Walk::Random, None) if percent < 100 => {
+                (format!("{{ pattern = \"sequential\", jump = \"{percent}%\" }}"), false)
             }
             (Walk::Random, None) => (self.uniform(mix, blocks), false),
             (Walk::Runs(_), Some((_, opt))) => {
@@ -134,7 +176,7 @@ impl Reading<'_> {
                 (String::new(), false)
             }
             (Walk::Random, Some((value, opt))) => {
-                if jump.is_some() {
+                if percent < 100 {
                     let help = "remove percentage_random, or the distribution";
                     self.refuse(
                         opt,
@@ -147,8 +189,8 @@ impl Reading<'_> {
         }
     }
 
-    /// `percentage_random`: with how many percent of the operations random I/O jumps; None for all.
-    fn jump(&mut self, walk: &Walk) -> Option<u64> {
+    /// `percentage_random`: with how many percent of the operations of each kind random I/O jumps; None for all of all.
+    fn jumps(&mut self, walk: &Walk, mix: &[(&str, f64)]) -> Option<[u64; 3]> {
         let opt = self.opt("percentage_random")?;
         let mut all = [100; 3];
         self.all_by_kind("percentage_random", &mut all, |text| match text.parse() {
@@ -159,28 +201,19 @@ impl Reading<'_> {
             self.note(opt, "sequential I/O stays sequential");
             return None;
         }
-        let kinds = self.section.value("rw").unwrap_or_default();
-        let of = if kinds.contains("write") {
-            all[1]
-        } else if kinds.contains("trim") {
-            all[2]
-        } else {
-            all[0]
-        };
-        if kinds.contains("rw") && !kinds.contains("rand") || kinds == "randrw" && all[0] != all[1]
-        {
-            let help = "give one percentage for all kinds";
-            self.refuse(opt, "percentages that differ by kind can't be honoured", help);
-        }
-        if of == 100 {
+        let is_issued = |at: usize| mix.iter().any(|(kind, _)| *kind == KINDS[at]);
+        let issued: Vec<u64> = (0..3).filter(|at| is_issued(*at)).map(|at| all[at]).collect();
+        if issued.iter().all(|percent| *percent == 100) {
             return None;
         }
         if matches!(walk, Walk::Runs(_)) {
             let help = "remove what follows the colon of rw, or percentage_random";
             self.refuse(opt, "runs of blocks have no percentage", help);
         }
-        self.note(opt, "an operation that does not jump follows the one before; jumps are independent draws, as with norandommap");
-        Some(of)
+        self.note(opt, "an operation that does not jump follows the one before of its kind; jumps are independent draws, as with norandommap");
+        // Kinds that are not issued are those that are: one pattern serves all then.
+        let first = issued.first().copied().unwrap_or(100);
+        Some([0, 1, 2].map(|at| if is_issued(at) { all[at] } else { first }))
     }
 
     fn uniform(&mut self, mix: &[(&str, f64)], blocks: &[Vec<(u64, f64)>; 3]) -> String {
@@ -273,7 +306,9 @@ fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     let wrong = || format!("`{text}` is not a range of sizes: write 4k-64k");
     let (least, most) = text.split_once('-').or(text.split_once(':')).ok_or_else(wrong)?;
     let (least, most) = (count(least, kb_base)?, count(most, kb_base)?);
-    if least == 0 || most < least {
+    // (fio swaps them.)
+    let (least, most) = (least.min(most), least.max(most));
+    if least == 0 {
         return Err(wrong());
     }
     if most.div_ceil(least) > MAX_SIZES {
@@ -293,11 +328,17 @@ fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     Ok(sizes)
 }
 
-/// The sizes of `bssplit` for one kind: sizes without a share take equal parts of what is left of 100 %.
+/// The sizes of `bssplit` for one kind. Those without a share take equal parts of what is left of 100 %. As in fio sizes go in
+/// the order of their shares: the last one takes what is missing, and what is beyond 100 % is cut.
 fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     let mut sizes: Vec<(u64, Option<f64>)> = Vec::new();
     for part in text.split(':') {
         let (size, share) = part.split_once('/').unwrap_or((part, ""));
+        if let Some((first, _)) = size.split_once('-').filter(|_| count(size, kb_base).is_err()) {
+            return Err(format!(
+                "`{size}` is a range, of which bssplit takes {first} alone: write {first}, or list the sizes"
+            ));
+        }
         let bytes = count(size, kb_base)?;
         let share = match share.trim() {
             "" => None,
@@ -310,19 +351,46 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<(u64, f64)>, String> {
     }
     let given: f64 = sizes.iter().filter_map(|(_, share)| *share).sum();
     let open = sizes.iter().filter(|(_, share)| share.is_none()).count();
-    if given > 100.0 || open == 0 && given < 100.0 {
-        return Err(format!("the shares of `{text}` add up to {given}, not 100"));
+    if given > 100.0 && open > 0 {
+        return Err(format!(
+            "the shares of `{text}` add up to {given}, which leaves nothing for sizes without a share: give all of them one"
+        ));
     }
-    let rest = (100.0 - given) / open.max(1) as f64;
-    let shares = sizes.into_iter().map(|(bytes, share)| (bytes, share.unwrap_or(rest)));
+    // (In whole percent.)
+    let rest = ((100.0 - given) / open.max(1) as f64).floor();
+    let mut shares: Vec<(u64, f64)> =
+        sizes.into_iter().map(|(bytes, share)| (bytes, share.unwrap_or(rest))).collect();
+    shares.retain(|(_, share)| *share > 0.0);
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    order.sort_by(|a, b| shares[*a].1.total_cmp(&shares[*b].1));
+    let mut left = 100.0;
+    for (number, at) in order.iter().enumerate() {
+        let is_last = number + 1 == order.len();
+        let share = &mut shares[*at].1;
+        *share = if is_last { left } else { share.min(left) };
+        left -= *share;
+    }
     let mut merged: Vec<(u64, f64)> = Vec::new();
-    for (bytes, share) in shares.filter(|(_, share)| *share > 0.0) {
+    for (bytes, share) in shares.into_iter().filter(|(_, share)| *share > 0.0) {
         match merged.iter_mut().find(|(other, _)| *other == bytes) {
             Some((_, all)) => *all += share,
             None => merged.push((bytes, share)),
         }
     }
+    if merged.is_empty() {
+        return Err(format!("`{text}` gives no size a share: write it as 4k/60:64k/40"));
+    }
     Ok(merged)
+}
+
+/// Removes what is in a list already, of those from a place on.
+fn dedup_from<T: PartialEq>(all: &mut Vec<T>, from: usize) {
+    let new = all.split_off(from.min(all.len()));
+    for one in new {
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
 }
 
 /// fio's zones as hot spots: `OPERATIONS/RANGE:…`, both in percent, or the range in bytes of so many in all. Those

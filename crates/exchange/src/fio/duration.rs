@@ -57,41 +57,62 @@ impl Reading<'_> {
             }
         };
         let closed = "\n[arrivals]\nkind = \"closed\"\n";
+        let iotime_ns = self.time("thinktime_iotime", 1_000_000_000).filter(|ns| *ns > 0);
+        let weight = self.count("flow").filter(|weight| *weight > 0);
+        let flow = weight.map_or(String::new(), |weight| format!("flow = {weight}\n"));
+        let mut pauses = String::new();
         if let Some(opt) = self.opt("thinktime").filter(|_| think_ns > 0) {
-            let mut text = format!("{closed}think_time = \"{}\"\n", time_text(think_ns));
+            let _ = writeln!(pauses, "think_time = \"{}\"", time_text(think_ns));
+            let drains = depth > 1 || blocks_before != 1 || iotime_ns.is_some() || weight.is_some();
+            if drains && by.is_none() {
+                pauses.push_str("think_drains = true\n");
+            }
+            let after = blocks_before.max(1);
+            if (drains || by.is_some())
+                && (iotime_ns.is_none() || self.opt("thinktime_blocks").is_some())
+            {
+                let _ = writeln!(pauses, "think_after = {after}");
+            }
+            if let Some(ns) = iotime_ns {
+                let _ = writeln!(pauses, "think_after_time = \"{}\"", time_text(ns));
+            }
             if by.is_some() {
-                self.refuse(opt, "a rate has no think time", "remove thinktime, or the rate");
-            } else if depth > 1 || blocks_before != 1 {
-                let after = blocks_before.max(1);
-                let _ = writeln!(text, "think_drains = true\nthink_after = {after}");
-                if depth > 1 {
-                    let words = format!(
-                        "after each {after} operations all of a worker's complete, and then it thinks: of the depth of {depth} at most {} are in use",
-                        after.min(depth)
-                    );
+                let words = if self.flag("rate_ignore_thinktime") {
+                    pauses.push_str("think_shifts = true\n");
+                    "the schedule of the rate stops while a worker thinks"
+                } else {
+                    "what the rate has due while a worker thinks is issued behind it, as in fio: response times count from when it was due"
+                };
+                self.note(opt, words);
+            } else if depth > 1 {
+                let words = format!(
+                    "after each {after} operations all of a worker's complete, and then it thinks: of the depth of {depth} at most {} are in use",
+                    after.min(depth)
+                );
+                if iotime_ns.is_none() {
                     self.note(opt, words);
                 }
             }
-            return (mix, text);
+        } else {
+            for name in ["thinktime_iotime", "rate_ignore_thinktime"] {
+                if let Some(opt) = self.opt(name) {
+                    self.note(opt, "without thinktime it has no effect");
+                }
+            }
         }
         if by.is_none() {
-            let mut text = String::new();
-            if let Some(at) = refill_at {
+            let mut text = pauses + &flow;
+            if think_ns == 0
+                && let Some(at) = refill_at
+            {
                 let _ = writeln!(text, "refill_at = {at}");
-            }
-            if let Some(weight) = self.count("flow").filter(|weight| *weight > 0) {
-                let _ = writeln!(text, "flow = {weight}");
             }
             let text = if text.is_empty() { text } else { format!("{closed}{text}") };
             return (mix, text);
         }
-        for name in ["flow", "iodepth_low", "iodepth_batch_complete_min"] {
+        for name in ["iodepth_low", "iodepth_batch_complete_min"] {
             let Some(opt) = self.opt(name) else { continue };
-            if name == "flow" && self.flag(name) {
-                self.refuse(opt, "a rate has no flow", "remove flow, or the rate");
-            } else {
-                self.note(opt, "an open loop starts operations by their schedule");
-            }
+            self.note(opt, "an open loop starts operations by their schedule");
         }
         let Some(opt) = by else { return (mix, String::new()) };
         let mut all = 0.0;
@@ -146,7 +167,12 @@ impl Reading<'_> {
             );
         }
         self.note(opt, "an open loop: response times count from the intended start, service times are fio's lat");
-        (mix, format!("\n[arrivals]\nkind = \"open\"\nrate = {all}\nprocess = \"{process}\"\n"))
+        (
+            mix,
+            format!(
+                "\n[arrivals]\nkind = \"open\"\nrate = {all}\nprocess = \"{process}\"\n{pauses}{flow}"
+            ),
+        )
     }
 
     /// `[limits]`.
@@ -228,12 +254,11 @@ impl Reading<'_> {
         let moved = self.extent_of("io_size");
         let each = |clones: u64| clones.saturating_mul(loops);
         let size = match (self.extent_of("size"), region.each_bytes) {
-            // A job may move more than its file has.
-            (Some(Extent::Bytes(size)), Some(_)) if size > 0 && !self.begins_another_block() => {
-                Some(size)
-            }
+            // Of its files, as far as they go.
+            (Some(Extent::Bytes(size)), Some(each)) if size > 0 => Some(size.min(each)),
             (_, each) => each,
         };
+        let another_block = self.begins_another_block().then(|| one_size.unwrap_or(1).max(1));
         // fio ends with the last block that fits into each file.
         let least = mix.iter().filter_map(|(kind, _)| KINDS.iter().position(|k| k == kind));
         let least = least.flat_map(|at| &blocks[at]).map(|(bytes, _)| *bytes).min().unwrap_or(0);
@@ -249,7 +274,21 @@ impl Reading<'_> {
             }
             _ => bytes,
         };
-        let size = size.map(whole);
+        let size = match (size, another_block) {
+            (Some(bytes), Some(block)) => {
+                // The last block of all passes begins before the end.
+                let all = bytes.saturating_mul(loops);
+                let all = all.checked_next_multiple_of(block).unwrap_or(all);
+                if moved.is_none() {
+                    let bytes = all.saturating_mul(threads).clamp(1, counted_bytes);
+                    let _ = writeln!(limits, "bytes = \"{}\"", size_text(bytes));
+                    return limits + &steady;
+                }
+                Some(bytes)
+            }
+            (size, _) => size.map(whole),
+        };
+        let (moved, size) = self.ends_with_holes(moved, size, walk, mix);
         let mut bytes_max = |bytes: u64| {
             let bytes = bytes.saturating_mul(each(threads)).clamp(1, counted_bytes);
             let _ = writeln!(limits, "bytes = \"{}\"", size_text(bytes));
@@ -266,6 +305,13 @@ impl Reading<'_> {
                     1.0
                 };
                 let clones = if region.is_shared { threads } else { 1 };
+                // Of a range whose length is not known the blocks of a walk with holes are a share.
+                let share = match walk {
+                    Walk::Holes(block, hole) if moved.is_none() => {
+                        share * *block as f64 / block.saturating_add(*hole).max(1) as f64
+                    }
+                    _ => share,
+                };
                 let _ = writeln!(limits, "passes = {}", share * each(clones) as f64);
                 if counted_bytes < u64::MAX {
                     let _ = writeln!(limits, "bytes = \"{}\"", size_text(counted_bytes));
@@ -273,6 +319,34 @@ impl Reading<'_> {
             }
         }
         limits + &steady
+    }
+
+    /// `io_size` and the bytes of a pass where a walk with holes ends with its file.
+    fn ends_with_holes(
+        &mut self,
+        moved: Option<Extent>,
+        size: Option<u64>,
+        walk: &Walk,
+        mix: &[(&str, f64)],
+    ) -> (Option<Extent>, Option<u64>) {
+        let (Walk::Holes(block, hole), Some(size)) = (walk, size) else { return (moved, size) };
+        let pass = self.pass_of_holes(size, (*block, *hole));
+        // In a mix the kind that comes more often is first at the end, and ends the job.
+        let all: f64 = mix.iter().map(|(_, share)| share).sum();
+        let most = mix.iter().map(|(_, share)| *share).fold(0.0, f64::max) / all;
+        let pass = if mix.len() > 1 { (pass as f64 / most) as u64 } else { pass };
+        if let (true, Some(opt)) = (mix.len() > 1, self.opt("rw")) {
+            self.note(
+                opt,
+                "the walk that first comes to the end of the file ends the job; when, differs with the draws",
+            );
+        }
+        let moved = match moved {
+            // More than `size` is walked again and again.
+            Some(Extent::Bytes(bytes)) if bytes <= size => Some(Extent::Bytes(bytes.min(pass))),
+            moved => moved,
+        };
+        (moved, Some(pass.min(size.max(*block))))
     }
 
     /// `[limits.steady]`.

@@ -45,6 +45,68 @@ impl<'a> Reading<'a> {
         self.count(name).map(Extent::Bytes)
     }
 
+    /// `offset`: in bytes also where it is a share of a file whose size an earlier job says.
+    pub(super) fn offset(&mut self) -> Extent {
+        let offset = self.extent_of("offset").unwrap_or(Extent::Bytes(0));
+        let (Extent::Percent(percent @ 1..), Some(file)) = (offset, self.file_bytes) else {
+            return offset;
+        };
+        let least = self.blocks().iter().flatten().map(|(bytes, _)| *bytes).min();
+        let align = self.count("offset_align").filter(|align| *align > 0).or(least).unwrap_or(1);
+        let bytes = (u128::from(file) * u128::from(percent) / 100) as u64;
+        Extent::Bytes(bytes.checked_next_multiple_of(align.max(1)).unwrap_or(bytes))
+    }
+
+    /// `size` of files of `filesize` bytes together, or of a file whose size an earlier job says: it ends where they end.
+    fn within_file(&mut self, size: Option<Extent>, filesize: Option<u64>) -> Option<Extent> {
+        if matches!((size, filesize), (Some(Extent::Bytes(_)), None)) {
+            // (fio makes the file longer where it must.)
+            return size;
+        }
+        let (Some(file), Extent::Bytes(offset)) = (filesize.or(self.file_bytes), self.offset())
+        else {
+            return size;
+        };
+        let left = file.saturating_sub(offset);
+        if left == 0 {
+            if let Some(opt) = self.opt("offset") {
+                let words = format!("`offset` is beyond the end of the file, {}", size_text(file));
+                self.refuse(opt, words, "give a smaller offset, or a larger file");
+            }
+            return size;
+        }
+        match (size, filesize) {
+            (None, _) | (Some(Extent::Bytes(_)), Some(_)) => Some(Extent::Bytes(left)),
+            (Some(Extent::Percent(percent)), _) => {
+                let bytes = (u128::from(file) * u128::from(percent) / 100) as u64;
+                let least = self.blocks().iter().flatten().map(|(bytes, _)| *bytes).min();
+                let bytes = bytes.min(left);
+                Some(Extent::Bytes(bytes - bytes % least.unwrap_or(1).max(1)))
+            }
+            (size, None) => size,
+        }
+    }
+
+    /// `filesize`, of all files together; a range of sizes is refused.
+    fn file_size(&mut self, files: u64) -> Option<u64> {
+        let (value, opt) = self.text("filesize")?;
+        let range = value.split_once(['-', ':', ',']);
+        let range = range.map(|(a, b)| (count(a, self.kb_base), count(b, self.kb_base)));
+        let bytes = match range {
+            Some((Ok(least), Ok(most))) if least == most => least,
+            Some((Ok(least), Ok(most))) => {
+                let words =
+                    "fio draws the size of each file from this range, and files have one size here";
+                let mean = (least / 2 + most / 2).next_multiple_of(4096);
+                let help = format!("give one size, such as the mean: filesize={mean}");
+                self.refuse(opt, words, help);
+                return None;
+            }
+            _ => self.count("filesize")?,
+        };
+        Some(bytes.saturating_mul(files)).filter(|bytes| *bytes > 0)
+    }
+
     /// What the options say of the job's files.
     pub(super) fn region(&mut self, threads: u64, blocks: &[Vec<(u64, f64)>; 3]) -> Region {
         let names = self.section.value("filename").map(layout::file_names);
@@ -53,17 +115,10 @@ impl<'a> Reading<'a> {
             None => self.count("nrfiles").unwrap_or(1).max(1),
             Some(_) => listed,
         };
-        let filesize = match self.extent_of("filesize") {
-            Some(Extent::Bytes(bytes)) => Some(Extent::Bytes(bytes.saturating_mul(nrfiles))),
-            other => other,
-        };
+        let filesize = self.file_size(nrfiles);
         let size = self.extent_of("size").filter(|size| *size != Extent::Bytes(0));
         let whole = self.flag("fill_device");
-        let size = match (size, filesize.filter(|size| *size != Extent::Bytes(0))) {
-            // The job moves `size` in files of `filesize`: a part of them, or more than once.
-            (Some(Extent::Bytes(_)), Some(Extent::Bytes(file))) => Some(Extent::Bytes(file)),
-            (size, file) => size.or(file),
-        };
+        let size = self.within_file(size, filesize);
         let size = if whole { None } else { size };
         let size = match (size, blocks) {
             // What is left of a file behind its last whole block is not used.
@@ -110,11 +165,20 @@ impl<'a> Reading<'a> {
     /// Whether the last block of a walk may go beyond `size`: on a device, which goes on there, fio issues each block that
     /// begins before. A file of `size` ends with its last whole block.
     pub(super) fn begins_another_block(&self) -> bool {
-        let is_device = |name: &str| name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
-        self.section.value("filename").is_some_and(|name| is_device(name) && !name.contains(':'))
+        self.goes_on_behind_size()
+            && self.section.value("filename").is_none_or(|name| !name.contains(':'))
             && matches!(self.section.value("rw"), None | Some("read" | "write"))
             && !["bssplit", "bsrange", "ba", "filesize"].iter().any(|name| self.opt(name).is_some())
             && self.section.value("bs").is_none_or(|bs| !bs.contains(','))
+    }
+
+    /// Whether the job's file is known to go on behind `size`: it is a device, or a longer file of an earlier job.
+    pub(super) fn goes_on_behind_size(&self) -> bool {
+        let size = self.section.value("size").and_then(|size| count(size, self.kb_base).ok());
+        let offset = self.section.value("offset").map_or(Ok(0), |text| count(text, self.kb_base));
+        let end = size.zip(offset.ok()).map(|(size, offset)| size.saturating_add(offset));
+        layout::is_device(self.section)
+            || end.is_some_and(|end| self.file_bytes.is_some_and(|file| file > end))
     }
 
     /// The bytes that the job takes of the target, from its start; None where they are not known.
@@ -122,10 +186,7 @@ impl<'a> Reading<'a> {
         let threads = self.clones();
         let blocks = self.blocks();
         let region = self.region(threads, &blocks);
-        let Some(Extent::Bytes(offset)) = self.extent_of("offset").or(Some(Extent::Bytes(0)))
-        else {
-            return None;
-        };
+        let Extent::Bytes(offset) = self.offset() else { return None };
         let each = region.each_bytes?;
         let more = if region.is_shared { region.step } else { each };
         Some(each.saturating_add(offset).saturating_add(more.saturating_mul(threads - 1)))
@@ -142,7 +203,8 @@ impl<'a> Reading<'a> {
         walk: &Walk,
     ) -> String {
         let Region { size, each_bytes, threads, step, .. } = *region;
-        let offset = self.extent_of("offset").unwrap_or(Extent::Bytes(0));
+        let offset = self.offset();
+        let size = self.with_last_hole(size, walk);
         // How many parts lie side by side, and how far each is from the one before where it is a worker's alone.
         let (mut parts, mut worker_step) = (1, None);
         if threads > 1 {
@@ -183,7 +245,7 @@ impl<'a> Reading<'a> {
         }
         let mut steps = vec![worker_step.unwrap_or(0)];
         match walk {
-            Walk::Skips(_, skip) => steps.push(*skip),
+            Walk::Skips(_, skip) | Walk::Holes(_, skip) => steps.push(*skip),
             Walk::Backward(stride, start) => steps.extend([*stride, *start]),
             _ => {}
         }
@@ -251,6 +313,11 @@ impl<'a> Reading<'a> {
             (_, Extent::Percent(start), None) => (format!("{start}%"), "100%".to_owned()),
         };
         if let (Extent::Percent(1..), Some(opt)) = (offset, self.opt("offset")) {
+            if self.flag("offset_align") {
+                let help = "give offset in bytes, or remove offset_align";
+                let words = "a share of a target whose size is not known here is rounded up to a whole block, and to nothing else";
+                self.refuse(opt, words, help);
+            }
             self.note(opt, "a share of the target; fio takes it of the file as it is before the job, so that it is 0 where there is none yet");
         }
         let mut text = format!("active = \"{}..{}\"\n", active.0, active.1);
@@ -259,6 +326,40 @@ impl<'a> Reading<'a> {
         }
         self.aligns(blocks, mix, &steps, &mut text);
         text
+    }
+
+    /// The range of a walk with holes whose last block begins before `size` and goes on behind it.
+    fn with_last_hole(&self, size: Option<Extent>, walk: &Walk) -> Option<Extent> {
+        let (Some(Extent::Bytes(bytes)), Walk::Holes(block, hole)) = (size, walk) else {
+            return size;
+        };
+        let step = block.saturating_add(*hole);
+        if !self.goes_on_behind_size() || step == 0 {
+            return size;
+        }
+        let last = bytes.saturating_sub(1) / step * step;
+        Some(Extent::Bytes(bytes.max(last.saturating_add(*block))))
+    }
+
+    /// The bytes that a walk with holes moves in one pass over `size` bytes, as in fio: it ends at the end of the file, or
+    /// begins again where a hole alone reaches beyond it.
+    pub(super) fn pass_of_holes(&mut self, size: u64, (block, hole): (u64, u64)) -> u64 {
+        let Extent::Bytes(offset) = self.offset() else { return size };
+        let real = if self.goes_on_behind_size() {
+            self.file_bytes.unwrap_or(u64::MAX)
+        } else {
+            offset.saturating_add(size)
+        };
+        let step = block.saturating_add(hole).max(1);
+        let left = real.saturating_sub(offset);
+        if left < block {
+            return size;
+        }
+        let blocks = size.div_ceil(step).min((left - block) / step + 1);
+        let next = blocks.saturating_mul(step);
+        let end = (next - step).saturating_add(block);
+        let begins_again = offset == 0 && end < real && next >= real;
+        if begins_again { size } else { blocks.saturating_mul(block) }
     }
 
     /// The keys of alignment, where that of the block sizes does not suffice.

@@ -1,7 +1,7 @@
 //! A job from the options of its section: each with fio's meaning, written as a workload file.
 
 use super::blocks::sizes;
-use super::layout::Surround;
+use super::layout::{Surround, is_device};
 use super::lines::{Opt, Section};
 use super::reading::{KINDS, Reading, Walk};
 use super::{Job, Note, Refusal, Surroundings};
@@ -10,9 +10,6 @@ use iodyno_workload::{DropCache, Spec};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// A rate below this, bytes a second, was hardly meant so.
-const SLOW_RATE: u64 = 65_536;
-
 /// The job of a section.
 pub(super) fn job(
     section: &Section,
@@ -20,13 +17,14 @@ pub(super) fn job(
     around: &dyn Surroundings,
     place: &Surround<'_>,
 ) -> Result<Job, Vec<Refusal>> {
-    let mut reading = Reading::new(section, files, around);
+    let mut reading = Reading::new(section, files, around, place.file_bytes);
     let job = reading.job(place);
     match job {
         Some(mut job) if reading.refused.is_empty() => {
             if reading.writes_all() {
                 let place = Surround { delay_ns: 0, ..*place };
-                let check = Reading::new(&reads_of(section), files, around).job(&place);
+                let check =
+                    Reading::new(&reads_of(section), files, around, place.file_bytes).job(&place);
                 job.check = check.map(|check| {
                     // What is read back comes from the storage, in fio too.
                     let drop_cache = (!check.direct).then_some(DropCache::All);
@@ -133,6 +131,7 @@ impl Reading<'_> {
             }
         }
         self.traps(&mix, direct, threads);
+        self.skew(&walk, &mix, &blocks, &region);
         let (name, about) = self.name();
 
         let mut toml = String::from("schema = 1\n");
@@ -143,7 +142,8 @@ impl Reading<'_> {
             let _ = writeln!(toml, "submit_batch = {all}");
         }
         let issued: Vec<&str> = mix.iter().map(|(kind, _)| *kind).collect();
-        let of = |kind: &str| &blocks[KINDS.iter().position(|k| *k == kind).unwrap_or(0)];
+        let number_of = |kind: &str| KINDS.iter().position(|k| *k == kind).unwrap_or(0);
+        let of = |kind: &str| &blocks[number_of(kind)];
         let same = issued.iter().all(|kind| of(kind) == of(issued[0]));
         if let (true, Some(kind)) = (same, issued.first()) {
             let _ = writeln!(toml, "block = {}", sizes(of(kind)));
@@ -157,14 +157,14 @@ impl Reading<'_> {
         let _ = writeln!(toml, "mix = {{ {} }}", shares.join(", "));
         // fio goes on from the last operation of the same kind.
         let goes_on = match walk {
-            Walk::Sequential | Walk::Runs(_) | Walk::Backward(..) => true,
-            Walk::Skips(..) => self.opt("zonesize").is_none(),
-            Walk::Random => addresses.contains("\"sequential\""),
-            Walk::Zones(..) => false,
+            Walk::Sequential | Walk::Runs(_) | Walk::Backward(..) | Walk::Holes(..) => true,
+            Walk::Random => addresses.iter().any(|of_kind| of_kind.contains("\"sequential\"")),
+            Walk::Skips(..) | Walk::Zones(..) => false,
         };
         let by_kind = goes_on && issued.len() > 1;
         if !by_kind {
-            let _ = writeln!(toml, "\n[all]\naddresses = {addresses}");
+            let of_first = &addresses[number_of(issued[0])];
+            let _ = writeln!(toml, "\n[all]\naddresses = {of_first}");
         }
         for kind in &issued {
             let mut table = String::new();
@@ -172,7 +172,7 @@ impl Reading<'_> {
                 let _ = writeln!(table, "block = {}", sizes(of(kind)));
             }
             if by_kind {
-                let _ = writeln!(table, "addresses = {addresses}");
+                let _ = writeln!(table, "addresses = {}", addresses[number_of(kind)]);
             }
             if *kind == "write" {
                 table.push_str(&durable);
@@ -219,7 +219,7 @@ impl Reading<'_> {
     /// How the job finds its file, where it only writes and fio makes the file: with its space reserved as far as the system
     /// can, and unwritten.
     fn new_file(&mut self, mix: &[(&'static str, f64)]) -> Option<&'static str> {
-        let is_device = self.section.value("filename").is_some_and(|f| f.starts_with("/dev/"));
+        let is_device = is_device(self.section);
         let fallocate = self.text("fallocate").map(|(value, _)| value.to_owned());
         let writes_only = mix.iter().all(|(kind, _)| *kind == "write");
         if !writes_only || is_device || self.flag("overwrite") || self.verifies() {
@@ -433,54 +433,6 @@ impl Reading<'_> {
             }
         }
         out
-    }
-
-    /// What the job may not do as its writer expects.
-    fn traps(&mut self, mix: &[(&str, f64)], direct: bool, threads: u64) {
-        let place = self
-            .opt("direct")
-            .or(self.opt("buffered"))
-            .map_or(&self.section.place, |opt| &opt.place);
-        let has = |kind: &str| mix.iter().any(|(k, _)| *k == kind);
-        let durable = ["fsync", "fdatasync", "sync"].iter().any(|name| self.flag(name));
-        if !direct && has("write") && !durable {
-            let words = "buffered writes without fsync are measured into the page cache, not to the device: use direct=1";
-            self.judged_trap(place, words);
-        } else if !direct {
-            self.judged_trap(
-                place,
-                "buffered I/O is fio's default, and measures the page cache: use direct=1",
-            );
-        }
-        if has("read") && !self.flag("verify") {
-            let words = "reads of blocks that were never written may not touch the medium: write the target first, or give --fill";
-            self.judged_trap(&self.section.place, words);
-        }
-        if let (Some(opt), false, true) = (
-            self.opt("iodepth").filter(|opt| opt.value.as_deref() != Some("1")),
-            direct,
-            self.section.value("ioengine") == Some("libaio"),
-        ) {
-            let words = "libaio is asynchronous with direct=1 only: through the page cache each submission waits, and the depth has no effect";
-            self.trap(&opt.place, words);
-        }
-        if let (Some(opt), Some(rate)) = (self.opt("rate"), self.section.value("rate"))
-            && let Ok(rate) = rate.split(',').next().unwrap_or_default().parse::<u64>()
-            && (1..SLOW_RATE).contains(&rate)
-        {
-            let words = format!(
-                "a rate is in bytes a second, so {rate} is next to nothing: write {rate}k or {rate}m"
-            );
-            self.trap(&opt.place, words);
-        }
-        if let (Some(opt), true) = (self.opt("zero_buffers"), has("write")) {
-            self.trap(&opt.place, "zeroes compress, and some devices do not store them");
-        }
-        if let (Some(opt), true) =
-            (self.opt("verify"), threads > 1 && self.opt("filename").is_some())
-        {
-            self.trap(&opt.place, "clones that share a file overwrite one another's blocks: fio's verification may fail then");
-        }
     }
 }
 

@@ -140,7 +140,7 @@ impl Reading<'_> {
         };
         match (is_negative, bytes) {
             (_, 0) => Some(Walk::Sequential),
-            (false, bytes) => Some(Walk::Skips(1, bytes)),
+            (false, bytes) => Some(Walk::Holes(block, bytes)),
             (true, bytes) if bytes > block => Some(Walk::Backward(bytes - block, bytes - block)),
             (true, _) => {
                 let words = "blocks that overlap the one before are not issued";

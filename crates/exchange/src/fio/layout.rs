@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub(super) struct Surround<'a> {
     /// Its part of the target.
     pub(super) part: &'a Part,
+    /// The size of its file, where an earlier job says it.
+    pub(super) file_bytes: Option<u64>,
     /// How long it waits for another, ns.
     pub(super) delay_ns: u64,
     /// It is of the last group.
@@ -111,8 +113,82 @@ pub(super) fn files_of(section: &Section) -> Option<String> {
     is_of_all.then(|| in_folder(&format.replace("$jobname", section.job_name())))
 }
 
-/// The part of each job, by its number, from the bytes that each takes; None where they are not known. Jobs of a group
-/// that name one file share it. A file that is named keeps its place in later groups.
+/// The name of a job's files, by which later jobs find them again: that of [`files_of`], or what fio names them by default.
+fn identity(section: &Section) -> String {
+    let own = || {
+        let folder = section.value("directory").map(|folders| file_names(folders).swap_remove(0));
+        let folder = folder.map_or(String::new(), |f| format!("{}/", f.trim_end_matches('/')));
+        let count = |name: &str| section.value(name).unwrap_or("1");
+        let name = match section.value("filename_format") {
+            Some(format) => format.to_ascii_lowercase().replace("$jobname", section.job_name()),
+            None if (count("numjobs"), count("nrfiles")) == ("1", "1") => {
+                format!("{}.0.0", section.job_name())
+            }
+            None => format!("{}.*", section.job_name()),
+        };
+        folder + &name
+    };
+    files_of(section).unwrap_or_else(own)
+}
+
+/// Whether a job names a device, or several: each is a target of its own, used from its start.
+pub(super) fn is_device(section: &Section) -> bool {
+    let is_one = |name: &String| name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
+    section.value("filename").is_some_and(|names| file_names(names).iter().all(is_one))
+}
+
+/// One file, or the files of one job, with all jobs that use it.
+struct Used {
+    name: String,
+    jobs: Vec<usize>,
+    /// The groups from its first job to its last one: it keeps its content between them.
+    first_group: usize,
+    last_group: usize,
+    /// The most bytes that a job takes of it; None where one of them does not say.
+    bytes: Option<u64>,
+}
+
+impl Used {
+    fn meets(&self, other: &Self) -> bool {
+        self.first_group <= other.last_group && other.first_group <= self.last_group
+    }
+}
+
+/// Number of the group of each job.
+fn groups_by_job(sections: &[Section], groups: &[Group]) -> Vec<usize> {
+    let of = |job: usize| groups.iter().position(|group| group.jobs.contains(&job)).unwrap_or(0);
+    (0..sections.len()).map(of).collect()
+}
+
+/// The bytes of each job's file where an earlier job of the same file says them; None for a device, or where none does.
+pub(super) fn known_before(
+    sections: &[Section],
+    mut space: impl FnMut(usize, Option<u64>) -> Option<u64>,
+) -> (Vec<Option<u64>>, Vec<Option<u64>>) {
+    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut known, mut spaces) = (Vec::new(), Vec::new());
+    for (number, section) in sections.iter().enumerate() {
+        if is_device(section) {
+            known.push(None);
+            spaces.push(space(number, None));
+            continue;
+        }
+        let name = identity(section);
+        let before = sizes.get(&name).copied();
+        let bytes = space(number, before);
+        if let Some(bytes) = bytes {
+            let size = sizes.entry(name).or_default();
+            *size = bytes.max(*size);
+        }
+        known.push(before);
+        spaces.push(bytes);
+    }
+    (known, spaces)
+}
+
+/// The part of each job, by its number, from the bytes that each takes; None where they are not known. A device begins at the
+/// start of the target. So does a file, unless others are in use between its first job and its last one: these lie side by
+/// side. Jobs that name one file share it, at one place in all groups.
 pub(super) fn parts(
     sections: &[Section],
     groups: &[Group],
@@ -120,89 +196,136 @@ pub(super) fn parts(
     refused: &mut Vec<Refusal>,
 ) -> Vec<Part> {
     let mut parts = vec![Part::Whole; sections.len()];
-    let names: Vec<Option<String>> = sections.iter().map(files_of).collect();
-    let mut placed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for group in groups {
-        // The group's files in their order, each with its jobs.
-        let mut files: Vec<(Option<&str>, Vec<usize>)> = Vec::new();
-        for &job in &group.jobs {
-            let name = names[job].as_deref();
-            match files.iter_mut().find(|(other, _)| name.is_some() && *other == name) {
-                Some((_, jobs)) => jobs.push(job),
-                None => files.push((name, vec![job])),
-            }
-        }
-        overlapping(sections, &files, refused);
-        let space = |jobs: &[usize]| {
-            jobs.iter().map(|job| spaces[*job]).collect::<Option<Vec<_>>>()?.into_iter().max()
-        };
-        let known: Vec<Option<u64>> = files.iter().map(|(_, jobs)| space(jobs)).collect();
-        let is_known_before =
-            files.iter().any(|(name, _)| name.is_some_and(|n| placed.contains_key(n)));
-        if let ([(Some(name), _)], [Some(bytes)], false) = (&files[..], &known[..], is_known_before)
-        {
-            placed.insert(name, (0, *bytes));
-        }
-        if files.len() < 2 && !is_known_before {
+    let group_of = groups_by_job(sections, groups);
+    let mut files: Vec<Used> = Vec::new();
+    let mut order: Vec<usize> = (0..sections.len()).collect();
+    order.sort_by_key(|job| group_of[*job]);
+    for job in order {
+        if is_device(&sections[job]) {
             continue;
         }
-        if known.iter().all(Option::is_none) {
-            for (number, (_, jobs)) in files.iter().enumerate() {
-                for job in jobs {
-                    parts[*job] = Part::Share(number as u64, files.len() as u64);
-                }
-            }
-            continue;
+        let (name, group) = (identity(&sections[job]), group_of[job]);
+        if let Some(file) = files.iter_mut().find(|file| file.name == name) {
+            file.jobs.push(job);
+            file.last_group = group;
+            file.bytes = file.bytes.zip(spaces[job]).map(|(a, b)| a.max(b));
+        } else {
+            let (jobs, bytes) = (vec![job], spaces[job]);
+            files.push(Used { name, jobs, first_group: group, last_group: group, bytes });
         }
-        let own = files.iter().filter_map(|(name, _)| placed.get((*name)?));
-        let mut next = own.map(|(start, bytes)| start.saturating_add(*bytes)).max().unwrap_or(0);
-        for ((name, jobs), bytes) in files.iter().zip(&known) {
-            let Some(bytes) = bytes else {
-                let section = &sections[jobs[0]];
+    }
+    overlapping(sections, &files, refused);
+    while !files.is_empty() {
+        let together = split_off_those_that_meet(&mut files);
+        if together.len() > 1 {
+            place(sections, &group_of, &together, &mut parts, refused);
+        }
+    }
+    parts
+}
+
+/// The first file, with all that meet it, or one that meets it, and so on; the others stay.
+fn split_off_those_that_meet(files: &mut Vec<Used>) -> Vec<Used> {
+    let mut together = vec![files.remove(0)];
+    let mut at = 0;
+    while at < together.len() {
+        let (mut meet, others): (Vec<_>, Vec<_>) =
+            files.drain(..).partition(|file| file.meets(&together[at]));
+        together.append(&mut meet);
+        *files = others;
+        at += 1;
+    }
+    together.sort_by_key(|file| file.jobs[0]);
+    together
+}
+
+/// Places files side by side that are in use at the same time.
+fn place(
+    sections: &[Section],
+    group_of: &[usize],
+    files: &[Used],
+    parts: &mut [Part],
+    refused: &mut Vec<Refusal>,
+) {
+    if files.iter().all(|file| file.bytes.is_none()) {
+        // Equal parts: each file takes the first one that none has that it meets.
+        let mut numbers: Vec<u64> = Vec::new();
+        for (at, file) in files.iter().enumerate() {
+            let is_taken = |n: u64| (0..at).any(|o| numbers[o] == n && files[o].meets(file));
+            numbers.push((0..).find(|n| !is_taken(*n)).unwrap_or(0));
+        }
+        let count = numbers.iter().max().map_or(1, |most| most + 1);
+        for (file, number) in files.iter().zip(numbers) {
+            file.jobs.iter().for_each(|job| parts[*job] = Part::Share(number, count));
+        }
+        return;
+    }
+    let mut placed: Vec<(&Used, u64, u64)> = Vec::new();
+    for file in files {
+        let Some(bytes) = file.bytes else {
+            let at_once = |job: &usize| {
+                let others = files.iter().filter(|other| other.name != file.name);
+                others.flat_map(|o| &o.jobs).any(|other| group_of[*other] == group_of[*job])
+            };
+            if let Some(job) = file.jobs.iter().find(|job| at_once(job)) {
+                let section = &sections[*job];
                 let words = format!(
                     "the place of the file of `{}` beside those of the jobs at the same time is not known: it has no size in bytes",
                     section.name
                 );
                 let help = "give size in bytes to all jobs of the group, or to none";
                 refused.push(Refusal::new(section.place.clone(), words, help));
-                continue;
-            };
-            let start = match name.and_then(|name| placed.get(name)) {
-                Some((start, before)) if before >= bytes => *start,
-                _ => {
-                    let start = next.checked_next_multiple_of(FILE_ALIGN_BYTES).unwrap_or(next);
-                    next = start.saturating_add(*bytes);
-                    start
-                }
-            };
-            if let Some(name) = name {
-                placed.insert(name, (start, *bytes));
             }
-            for job in jobs {
-                parts[*job] = if start == 0 { Part::Whole } else { Part::From(start) };
+            continue;
+        };
+        // The first gap that holds it.
+        let mut start = 0_u64;
+        while let Some((.., end)) = placed.iter().find(|(other, from, end)| {
+            other.meets(file) && *from < start.saturating_add(bytes) && *end > start
+        }) {
+            let next = end.checked_next_multiple_of(FILE_ALIGN_BYTES).unwrap_or(u64::MAX);
+            if next <= start || next == u64::MAX {
+                start = next;
+                break;
+            }
+            start = next;
+        }
+        placed.push((file, start, start.saturating_add(bytes)));
+        for job in &file.jobs {
+            parts[*job] = if start == 0 { Part::Whole } else { Part::From(start) };
+        }
+    }
+}
+
+/// Refuses flows of several numbers at the same time.
+pub(super) fn one_flow(sections: &[Section], groups: &[Group], refused: &mut Vec<Refusal>) {
+    for group in groups {
+        let with_flow = group.jobs.iter().map(|job| &sections[*job]).filter(|s| s.flag("flow"));
+        let id = |section: &Section| section.value("flow_id").unwrap_or("0").to_owned();
+        let mut first = None;
+        for section in with_flow {
+            let own = id(section);
+            if *first.get_or_insert_with(|| own.clone()) != own {
+                let place = section.opt("flow_id").map_or(&section.place, |opt| &opt.place);
+                let words = "jobs at the same time have flows of several numbers, and here they keep one proportion";
+                let help = "give all of them one flow_id, or separate them by stonewall";
+                refused.push(Refusal::new(place.clone(), words, help));
             }
         }
     }
-    parts
 }
 
 /// Refuses a file that is one of several of another job.
-fn overlapping(
-    sections: &[Section],
-    files: &[(Option<&str>, Vec<usize>)],
-    refused: &mut Vec<Refusal>,
-) {
-    for (number, (name, jobs)) in files.iter().enumerate() {
-        let Some(name) = name else { continue };
-        let others = files[..number].iter().filter_map(|(other, _)| *other);
-        let own = || name.split(BETWEEN_FILES);
+fn overlapping(sections: &[Section], files: &[Used], refused: &mut Vec<Refusal>) {
+    for (number, file) in files.iter().enumerate() {
+        let own = || file.name.split(BETWEEN_FILES);
         let is_common =
-            |other: &str| other.split(BETWEEN_FILES).any(|file| own().any(|own| own == file));
-        if others.into_iter().any(is_common) {
-            let section = &sections[jobs[0]];
+            |other: &Used| other.name.split(BETWEEN_FILES).any(|file| own().any(|own| own == file));
+        if files[..number].iter().any(is_common) {
+            let section = &sections[file.jobs[0]];
             let place = section.opt("filename").map_or(&section.place, |opt| &opt.place);
             let words = "this job shares some of its files with another, and not all";
-            let help = "give jobs at the same time the same files, or none in common";
+            let help = "give both jobs the same files, or none in common";
             refused.push(Refusal::new(place.clone(), words, help));
         }
     }

@@ -14,6 +14,14 @@ pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
             "`{text}` is arithmetic, which fio evaluates and iodyno does not: write the number"
         ));
     }
+    if let Some((first, second)) = lower.split_once(['-', ':'])
+        && count(first, kb_base).is_ok()
+        && count(second, kb_base).is_ok()
+    {
+        return Err(format!(
+            "`{text}` is two numbers, and this option has one: write the one that is meant"
+        ));
+    }
     if let Some(hex) = lower.strip_prefix("0x") {
         return u64::from_str_radix(hex, 16).map_err(|_| wrong());
     }
@@ -29,6 +37,11 @@ pub(super) fn count(text: &str, kb_base: u32) -> Result<u64, String> {
         "g" => 3,
         "t" => 4,
         "p" => 5,
+        "z" if rest.is_empty() => {
+            return Err(format!(
+                "`{text}` counts zones of a zoned block device, which iodyno does not have: write bytes"
+            ));
+        }
         _ => return Err(wrong()),
     };
     let unit: u64 = match (rest, kb_base) {

@@ -6,6 +6,7 @@ use super::options::{Fate, fate, known};
 use super::{Note, Refusal, Surroundings, command_line};
 use iodyno_catalog::File;
 use iodyno_units::nearest;
+use std::path::Path;
 
 /// The longest name that may be a known one with an error in it, and of how many in a section that is looked for.
 const MAX_NAME: usize = 40;
@@ -22,6 +23,8 @@ pub(super) enum Walk {
     Sequential,
     /// So many blocks side by side, then on by so many bytes.
     Skips(u64, u64),
+    /// A block of so many bytes, then a hole of so many: the walk ends with the file.
+    Holes(u64, u64),
     /// The next block of one of so many open zones of so many bytes.
     Zones(u64, u64),
     /// From the end of the range to its start: the distance from one block to the next, and of the first block from the
@@ -43,6 +46,8 @@ pub(super) struct Reading<'a> {
     pub(super) refused: Vec<Refusal>,
     pub(super) notes: Vec<Note>,
     pub(super) traps: Vec<Note>,
+    /// The size of the job's file, where an earlier job says it.
+    pub(super) file_bytes: Option<u64>,
     around: &'a dyn Surroundings,
 }
 
@@ -51,9 +56,11 @@ impl<'a> Reading<'a> {
         section: &'a Section,
         files: &'a [File],
         around: &'a dyn Surroundings,
+        file_bytes: Option<u64>,
     ) -> Self {
         let (refused, notes, traps) = (Vec::new(), Vec::new(), Vec::new());
-        let mut reading = Self { section, files, kb_base: 1024, refused, notes, traps, around };
+        let mut reading =
+            Self { section, files, kb_base: 1024, refused, notes, traps, file_bytes, around };
         match reading.text("kb_base").map(|(value, opt)| (value.to_owned(), opt)) {
             None => {}
             Some((value, _)) if value == "1024" => {}
@@ -138,6 +145,11 @@ impl<'a> Reading<'a> {
             opt.name, self.kb_base
         );
         self.trap(&opt.place, words);
+    }
+
+    /// Whether a path is a device of this machine; None where that is not known.
+    pub(super) fn is_device(&self, path: &str) -> Option<bool> {
+        self.around.is_device(Path::new(path))
     }
 
     /// Notes, or refuses, all options that need no code.
@@ -284,6 +296,8 @@ impl<'a> Reading<'a> {
             "worker_step" => &["offset_increment", "numjobs"],
             "refill_at" => &["iodepth_low", "iodepth_batch_complete_min"],
             "think_after" => &["thinktime_blocks"],
+            "think_after_time" => &["thinktime_iotime"],
+            "think_shifts" => &["rate_ignore_thinktime"],
             "flow" => &["flow"],
             "read_back" => &["verify_backlog"],
             "passes" => &["loops"],

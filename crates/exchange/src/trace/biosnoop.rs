@@ -68,10 +68,10 @@ impl Lines for Biosnoop {
         let milliseconds = |name: &str| {
             let text = column(name)?;
             decimal(text, 6)
-                .ok_or_else(|| format!("column {name}: `{text}` is no number of milliseconds"))
+                .ok_or_else(|| format!("column {name}: `{text}` is not a number of milliseconds"))
         };
         let end_ns = decimal(words[0], 9)
-            .ok_or_else(|| format!("column TIME(s): `{}` is no number of seconds", words[0]))?;
+            .ok_or_else(|| format!("column TIME(s): `{}` is not a number of seconds", words[0]))?;
         let mut response_ns = milliseconds("LAT(ms)")?;
         if self.action == BlockAction::Queue && word("QUE(ms)").is_some_and(|q| !q.starts_with('-'))
         {

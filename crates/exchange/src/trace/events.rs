@@ -111,7 +111,7 @@ impl Lines for Events {
             return Err(format!("`{name}` has a device and the letters of its kind"));
         };
         if device_number(device).is_none() {
-            return Err(format!("`{device}` is no device, such as 8,0"));
+            return Err(format!("`{device}` is not a device, such as 8,0"));
         }
         let plus = rest.iter().position(|word| *word == "+");
         let place = plus.and_then(|at| Some((rest.get(at.checked_sub(1)?)?, rest.get(at + 1)?)));

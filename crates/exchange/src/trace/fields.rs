@@ -26,7 +26,7 @@ impl<'a> Fields<'a> {
     /// The next field as a whole number.
     pub(super) fn whole(&mut self, what: &str) -> Result<u64, String> {
         let field = self.next(what)?;
-        field.parse().map_err(|_| format!("column {}: the {what} is no whole number", self.column))
+        field.parse().map_err(|_| format!("column {}: the {what} is not a whole number", self.column))
     }
 
     /// The next field as whole units of so many of something else: sectors in bytes, for example.
@@ -39,7 +39,7 @@ impl<'a> Fields<'a> {
     pub(super) fn seconds(&mut self, what: &str) -> Result<u64, String> {
         let field = self.next(what)?;
         decimal(field, 9).ok_or_else(|| {
-            format!("column {}: the {what} is no number of seconds, such as 0.5", self.column)
+            format!("column {}: the {what} is not a number of seconds, such as 0.5", self.column)
         })
     }
 
