@@ -179,8 +179,15 @@ fn operand(file: &File, all: &Record, own: &Record, rows: &[Wanted]) -> Result<O
     let of = |asked: &[&Record], at: &Record| {
         let found: Vec<&Key> =
             rows.iter().map(|row| &row.key).filter(|key| is_meant(asked, key)).collect();
-        if let [one] = found.as_slice() {
-            return Ok((*one).clone());
+        // Of several the one that is for no depth, block or number in particular, such as that of an optimum.
+        let plain = |key: &&&Key| is_for_no_other(asked, key);
+        let one = if found.len() > 1 {
+            found.iter().filter(plain).collect()
+        } else {
+            found.iter().collect::<Vec<_>>()
+        };
+        if let [one] = one.as_slice() {
+            return Ok((**one).clone());
         }
         let message = format!("{} rows of the study are meant by this, not one", found.len());
         let help = "its keys, with those of its `tests`, are those of a row: figure, system, workload, block, \
@@ -217,6 +224,13 @@ fn is_meant(asked: &[&Record], key: &Key) -> bool {
             .iter()
             .zip(numbers)
             .all(|(path, has)| number(path).is_none_or(|asked| has.map(u64::from) == Some(asked)))
+}
+
+/// Whether a row's key has no number that is not asked for.
+fn is_for_no_other(asked: &[&Record], key: &Key) -> bool {
+    let numbers = [key.block_bytes, key.queue_depth, key.threads, key.devices];
+    let is_asked = |path: &str| asked.iter().any(|record| record.get(path).is_some());
+    NUMBERS.iter().zip(numbers).all(|(path, has)| has.is_none() || is_asked(path))
 }
 
 /// The keys of a record, in words.
