@@ -236,7 +236,7 @@ fn events_of_the_kernel() {
     for (line, why) in [
         ("1.5: block_rq_issue: 8,0 R 512 ()\n", "has a sector + a number"),
         ("1.5: block_rq_issue: sda R 512 () 8 + 1\n", "`sda` is no device"),
-        ("1.5: block_rq_issue: 8,0 R 512 () x + 1\n", "line 2: the sector is no whole number"),
+        ("1.5: block_rq_issue: 8,0 R 512 () x + 1\n", "line 2: the sector is not a whole number"),
         ("12345: block_rq_issue: 8,0 R 512 () 8 + 1\n", "its time in seconds"),
     ] {
         let error = refusal(&format!("# tracer: nop\n{line}"));
@@ -267,7 +267,7 @@ fn text_of_biosnoop() {
     let headless = BIOSNOOP.split_once('\n').unwrap().1;
     assert_eq!(rows(&reading(headless, &chosen).unwrap()), expected);
     for (change, why) in [
-        (("8192", "x"), "line 3: the number of bytes is no whole number"),
+        (("8192", "x"), "line 3: the number of bytes is not a whole number"),
         (("8192", "100"), "line 3: column BYTES"),
         (("0.50", "y"), "line 3: column LAT(ms): `y`"),
         (("0.000178 ", "1:2 "), "line 3: column TIME(s)"),
@@ -360,21 +360,21 @@ fn records_of_cloudphysics() {
 #[test]
 fn wrong_fields_are_named() {
     for (text, change, why) in [
-        (ALIBABA, ("19496058880", "x"), "line 2: column 3: the offset is no whole number"),
+        (ALIBABA, ("19496058880", "x"), "line 2: column 3: the offset is not a whole number"),
         (ALIBABA, (",1577808000000426", ""), "line 2: column 5: the time is missing"),
         (ALIBABA, ("426\n", "426,1\n"), "line 2: column 6: there is a field too many"),
-        (TENCENT, (",16,1", ",-16,1"), "line 2: column 3: the size is no whole number"),
+        (TENCENT, (",16,1", ",-16,1"), "line 2: column 3: the size is not a whole number"),
         (TENCENT, ("100", "18446744073709551615"), "line 2: column 2: the offset is too large"),
         (
             SYSTOR,
             ("0.5,W", "5e-1,W"),
-            "line 4: column 2: the response time is no number of seconds",
+            "line 4: column 2: the response time is not a number of seconds",
         ),
         (SYSTOR, ("1456135201.01", "1456135201.-1"), "line 4: column 1: the time"),
         (SPC, ("4096,r", "4096,x"), "line 2: column 4: the operation is R or W"),
         (SPC, ("1.5,x", "-1.5,x"), "line 2: column 5: the time"),
         (CLOUDPHYSICS, (",28,", ",zz,"), "line 3: column 3: the operation is a SCSI code"),
-        (MSR, ("1317441536", "y"), "line 2: column 5: the offset is no whole number"),
+        (MSR, ("1317441536", "y"), "line 2: column 5: the offset is not a whole number"),
     ] {
         let error = refusal(&text.replacen(change.0, change.1, 1));
         assert!(error.contains(why), "{error}");
