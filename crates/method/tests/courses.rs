@@ -19,10 +19,10 @@ fn method(text: &str) -> Method {
 /// The rate of an open loop.
 fn offered(step: &Step) -> Option<f64> {
     let Step::Cell(step) = step else { return None };
-    match step.cell.spec.arrivals() {
-        iodyno_workload::ArrivalKind::Open { rate_iops, .. } => Some(rate_iops),
-        _ => None,
+    if let iodyno_workload::ArrivalKind::Open { rate_iops, .. } = step.cell.spec.arrivals() {
+        return Some(rate_iops);
     }
+    None
 }
 
 /// A second in which `iops` operations took `latency_ns` each.

@@ -44,8 +44,8 @@ pub struct RateSearchFinding {
     pub mixed_iops: Option<(f64, f64)>,
     /// Cells measured at the highest rate that held.
     pub cells_at_answer: usize,
-    /// The limit from outside that set the rate of the closed loop or of a rate that was not met, for people; None where
-    /// none is known or recognised.
+    /// The limit from outside that set the rate of a cell, for people: read in any, or recognised in the closed loop or at the
+    /// highest rate. None where none is known or recognised.
     pub limited_by: Option<String>,
     /// The tried rates, in the order of the rate.
     pub probes: Vec<Probe>,
@@ -210,11 +210,14 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     })
 }
 
-/// The limit that was seen in the closed loop, or else in a rate that was not met.
+/// The limit that was read in any cell, or else recognised in the closed loop or at the highest rate: a look at each of many
+/// rates would find a round one by chance.
 fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     let mut cells: Vec<&Cell> = cells.collect();
-    cells.sort_by_key(|cell| cell.key.offered_iops.is_some());
-    cells.into_iter().find_map(limit_seen).map(|limit| limit.words)
+    let rate = |cell: &Cell| cell.key.offered_iops.unwrap_or(f64::INFINITY);
+    cells.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    let seen = cells.iter().enumerate().filter_map(|(i, cell)| Some((i, limit_seen(cell)?)));
+    seen.filter(|(i, limit)| limit.is_read || *i < 2).map(|(_, limit)| limit.words).next()
 }
 
 /// The 95 % interval of the limited percentile of a cell.

@@ -167,16 +167,12 @@ fn cell_words(row: &Row, style: Style) -> [String; 3] {
 
 fn cell_line(row: &Row, compared: &Compared, style: Style) -> String {
     let [name, target, load] = cell_words(row, style);
-    let mut text = paint(&name, Role::Bold, style);
-    let mut columns = width(&name);
-    if has_targets(compared) {
-        columns += 2 + width(&target);
-        text += &format!("  {target}");
-    }
-    if columns + 2 + width(&load) <= style.columns() {
-        text += &format!("  {}", paint(&load, Role::Dim, style));
-    }
-    text
+    let mut parts = vec![(name, Role::Bold)];
+    parts.extend(has_targets(compared).then_some((target, Role::Plain)));
+    let columns: usize = parts.iter().map(|(words, _)| width(words) + 2).sum();
+    parts.extend((columns + width(&load) <= style.columns()).then_some((load, Role::Dim)));
+    let painted = parts.iter().map(|(words, role)| paint(words, *role, style));
+    painted.collect::<Vec<_>>().join("  ")
 }
 
 fn figure_columns(compared: &Compared, layout: Layout, style: Style) -> Vec<Column> {
