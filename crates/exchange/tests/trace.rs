@@ -84,7 +84,7 @@ fn text_of_blkparse() {
     );
     let only = Selection { only: vec!["9,1".to_owned()], ..Selection::default() };
     assert_eq!(rows(&reading(&two, &only).unwrap()), [(0, Read, 800 * 512, 8192, None)]);
-    assert!(refusal(&format!("{}8,0 1 2 x 3 Q W 1 + 1\n", &BLK[..80])).contains("no time"));
+    assert!(refusal(&format!("{}8,0 1 2 x 3 Q W 1 + 1\n", &BLK[..80])).contains("not a time"));
 }
 
 #[test]

@@ -118,7 +118,7 @@ pub fn parse(words: &[&str]) -> Result<Ask, String> {
         }
         [number, more @ ..] => {
             let or_kind = if takes_kind && kind.is_none() {
-                "; nor a kind of operation: reads, writes, flushes, trims or zeroes"
+                ", nor a kind of operation: reads, writes, flushes, trims or zeroes"
             } else {
                 ""
             };

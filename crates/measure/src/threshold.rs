@@ -369,8 +369,8 @@ mod tests {
             ("p99=5ms", "p99=5ms", "never exactly"),
             ("p99<500", "500", "no unit of time"),
             ("p99<", "<", "no value"),
-            ("  p99us < 5ms", "p99us", "no metric"),
-            ("reed.p99<5ms", "reed.p99", "no kind of operation"),
+            ("  p99us < 5ms", "p99us", "not a metric"),
+            ("reed.p99<5ms", "reed.p99", "not a kind of operation"),
             ("iops>5ms", "5ms", "is not a rate"),
             ("bandwidth>5GB", "5GB", "not a bandwidth"),
             (":p99<5ms", ":", "before the colon"),
@@ -378,7 +378,7 @@ mod tests {
             ("read:write.p99<5ms", "read", "twice"),
             ("max<0ns", "0ns", "above 0"),
             ("p99<=>5ms", ">5ms", "not a duration"),
-            ("µ.p99<5ms", "µ.p99", "no kind"),
+            ("µ.p99<5ms", "µ.p99", "not a kind"),
         ] {
             let e = text.parse::<Threshold>().unwrap_err();
             assert_eq!(&text[e.span.clone()], part, "{text}");

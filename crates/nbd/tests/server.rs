@@ -600,7 +600,7 @@ fn socket_files_are_removed_only_when_stale_or_ours() {
     server.stop();
     assert!(!path.exists());
     std::fs::write(&path, b"precious").unwrap();
-    assert!(start().err().unwrap().to_string().contains("no socket"));
+    assert!(start().err().unwrap().to_string().contains("not a socket"));
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     // A socket that took our path meanwhile is not removed.
     std::fs::remove_file(&path).unwrap();

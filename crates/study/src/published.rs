@@ -318,7 +318,7 @@ fn one_of<T: Copy>(
 ) -> Result<T, Problem> {
     all.iter().copied().find(|&known| word(known) == field.text).ok_or_else(|| {
         let words: Vec<String> = all.iter().map(|&known| format!("`{}`", word(known))).collect();
-        let message = format!("`{}` is no {name}", field.text);
+        let message = format!("`{}` is not a {name}", field.text);
         Problem::at(file, field.span.clone(), message, Some(format!("write {}", words.join(", "))))
     })
 }

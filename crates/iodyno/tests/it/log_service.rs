@@ -546,7 +546,7 @@ fn tokens_and_tls_keep_others_out() {
         (&bare, "the other side refuses the TLS connection (alert CertificateRequired)"),
         (&named, "certificate is not accepted: certificate not valid for name"),
         (&alien, "signed by an authority that is not trusted here"),
-        (&unnamed, "no name that a certificate could be for"),
+        (&unnamed, "not a name that a certificate could be for"),
         (&to_plain, "what the other side sends is not TLS"),
     ] {
         publish(words).fails(4, &[says]);

@@ -139,7 +139,7 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("run pts-iops --on null: --block 4KiB", "--block has no effect on a method"),
         ("run pts-iops --on null: --vary depth=1,2", "take --vary out"),
         ("run random-read --on null: --scale 0.5", "--scale is for methods"),
-        ("run random-read --on null: --vary deep=1,2", "no axis"),
+        ("run random-read --on null: --vary deep=1,2", "can't vary `deep`"),
         ("run pts-iops --on null: --setting home", "enterprise and client"),
         ("run pts-iops --on null: --scale 2", "at most 1"),
         ("run pts-iops --on null: --scale 1e-9", "take 0.000017 or more"),

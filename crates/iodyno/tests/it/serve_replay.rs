@@ -86,7 +86,7 @@ fn a_record_gives_the_same_events_again() {
     let output = place.iodyno("replay short.rec");
     assert!(output.exits(8).stdout.contains("the record was cut off"), "{output:?}");
     place.write("other.rec", "something\n");
-    place.iodyno("replay other.rec").fails(2, &["other.rec", "no record of `iodyno serve"]);
+    place.iodyno("replay other.rec").fails(2, &["other.rec", "a record of `iodyno serve"]);
     place.write("broken.rec", record.replace(" w ", " q "));
     place.iodyno("replay broken.rec").fails(2, &["broken.rec", "can't be read"]);
     place.iodyno("replay nothing.rec").fails(2, &["nothing.rec"]);
@@ -135,6 +135,6 @@ fn a_plan_is_checked_first() {
     let serve = "serve ./device.toml --no-floor --nbd unix:nbd.sock --record";
     place.iodyno(&format!("{serve} it.rec")).fails(2, &["it.rec", "is there already"]);
     place.write("nbd.sock", "mine too");
-    place.iodyno(&format!("{serve} new.rec")).fails(4, &["nbd.sock", "no socket"]);
+    place.iodyno(&format!("{serve} new.rec")).fails(4, &["nbd.sock", "not a socket"]);
     assert_eq!(place.names(), ["device.toml", "it.rec", "nbd.sock"]);
 }

@@ -110,7 +110,7 @@ fn errors_name_the_remedy() {
         ("model:raid1(raid1(raid1(raid1(raid1(x*2)*2)*2)*2)*2)", "more than 4 arrays"),
         ("model:raid5(x*3,strip=1000)", "multiple of 4KiB"),
         ("model:raid1(x*2,strip=64KiB)", "RAID 1 has no strips"),
-        ("model:raid0(x*2,layout=left-symmetric)", "no layout of a RAID 0"),
+        ("model:raid0(x*2,layout=left-symmetric)", "not a layout of a RAID 0"),
         ("model:raid5(x*3,chunk=64KiB)", "not an option of an array"),
         ("model:x#3", "`x#3` can't hold `#`"),
         ("model:x@a@b", "`a@b` can't hold `@`"),
