@@ -126,8 +126,9 @@ impl FlashDevice {
         let mut ftl = if let Some((.., ftl)) = alike {
             ftl.twin(seed, number)
         } else {
-            let ftl = Ftl::new(shape, state, 0..written, seed, number);
+            let mut ftl = Ftl::new(shape, state, 0..written, seed, number);
             if population.devices > 1 {
+                ftl.share();
                 population.made.push((shape, state, written, ftl.clone()));
             }
             ftl
