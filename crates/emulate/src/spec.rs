@@ -293,6 +293,8 @@ pub struct Nand {
     pub suspend_ns: Option<u64>,
     /// Reads that wait for a die go before programs and erases that wait for it.
     pub reads_first: bool,
+    /// Variation of page reads. None: each takes `read_ns`.
+    pub variation: Option<Variation>,
     /// A part of the NAND that is written first, one bit a cell.
     pub slc: Option<Slc>,
     /// Pages of a stripe that one parity page protects; 0: none.
@@ -306,6 +308,21 @@ pub struct Slc {
     pub bytes: u64,
     /// Page program there.
     pub program_ns: u64,
+    /// Page read there. None: as elsewhere.
+    pub read_ns: Option<u64>,
+}
+
+/// Variation of page reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Variation {
+    /// Types of pages (2 for MLC, 3 for TLC, 4 for QLC), of which a device has equally many.
+    pub page_types: u32,
+    /// The slowest type takes this much longer than the mean, the fastest as much less, the others lie in equal steps.
+    pub spread_ns: u64,
+    /// Share of page reads that are repeated; and of the repeats, 0 to 1.
+    pub retried_share: f64,
+    /// Each repeat.
+    pub retry_ns: u64,
 }
 
 /// The write buffer in front of the NAND.

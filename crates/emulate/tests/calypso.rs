@@ -315,8 +315,8 @@ fn the_page_lists_given_and_fitted_figures() {
         let cells = metrics.map(|(workload, metric)| {
             let is = |f: &&Figure| f.workload == workload && f.metric == metric;
             match all.iter().find(is) {
-                None if workload == "rw65_35" => "predicted, not printed",
-                None => "not printed",
+                None if workload == "rw65_35" => "predicted, no figure at hand",
+                None => "no figure at hand",
                 Some(f) if is_implausible(device, f) => "implausible",
                 Some(f) => role(&parameters, f),
             }

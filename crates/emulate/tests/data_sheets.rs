@@ -59,7 +59,8 @@ const FIGURES: [Figure; 37] = [
     ("nvme-qlc-2048g", WRITE_STREAM, MB_PER_S, 400.0),
     ("nvme-qlc-2048g", READS, PER_S, 310_000.0),
     ("nvme-qlc-2048g", BURST, PER_S, 340_000.0),
-    ("nvme-qlc-2048g", READ_ALONE, PER_S, 20_000.0),
+    // The printed 20 000 are of data in the SLC cache, which holds a seventh of a full drive's.
+    ("nvme-qlc-2048g", READ_ALONE, MEAN_US, 32.0 / 7.3 + 90.0 * 6.3 / 7.3 + 18.0),
     ("nvme-qlc-2048g", WRITE_ALONE, PER_S, 54_000.0),
     ("iodrive2-785g", STREAM, MB_PER_S, 1_500.0),
     ("iodrive2-785g", WRITE_STREAM, MB_PER_S, 1_100.0),

@@ -78,6 +78,11 @@ const DIMM: &[Case] = &[
     ("nand.parity_stripe", "127", NONE, RecoveredLater),
     ("slc.size", "\"1MiB\"", SLC, Slower(DEEP_WRITES.fresh())),
     ("slc.program", "\"3ms\"", SLC, Slower(DEEP_WRITES.fresh())),
+    ("slc.read", "\"1ms\"", LARGE_SLC, Slower(READ)),
+    ("variation.page_types", "1", VARIATION, Faster(READ.blocks(32 << 10))),
+    ("variation.spread", "\"1us\"", VARIATION, Faster(READ.blocks(32 << 10))),
+    ("variation.retried", "\"50%\"", VARIATION, Slower(READ)),
+    ("variation.retry", "\"1ms\"", VARIATION, Slower(READ)),
     ("buffer.size", "\"64KiB\"", NONE, Slower(DEEP_WRITES.count(300))),
     ("buffer.accept", "\"20us\"", NONE, Slower(WRITE)),
     ("buffer.protected", "false", NONE, Lost),
@@ -98,6 +103,13 @@ const OPEN: &[(&str, &str)] = &[
 ];
 
 /// A cache of single-level cells where there was none.
+const VARIATION: &[(&str, &str)] = &[
+    ("variation.page_types", "3"),
+    ("variation.spread", "\"30us\""),
+    ("variation.retried", "\"10%\""),
+    ("variation.retry", "\"60us\""),
+];
+const LARGE_SLC: &[(&str, &str)] = &[("slc.size", "\"300GB\""), ("slc.program", "\"200us\"")];
 const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200us\"")];
 
 /// The same cache with slow cells behind it.
@@ -145,6 +157,11 @@ const SSD: &[Case] = &[
     ("nand.parity_stripe", "127", NONE, RecoveredLater),
     ("slc.size", "\"1MiB\"", SLC_BEFORE_SLOW, Slower(DEEP_WRITES.fresh())),
     ("slc.program", "\"3ms\"", SLC, Slower(DEEP_WRITES.fresh())),
+    ("slc.read", "\"1ms\"", LARGE_SLC, Slower(READ)),
+    ("variation.page_types", "1", VARIATION, Faster(READ.blocks(32 << 10))),
+    ("variation.spread", "\"1us\"", VARIATION, Faster(READ.blocks(32 << 10))),
+    ("variation.retried", "\"50%\"", VARIATION, Slower(READ)),
+    ("variation.retry", "\"1ms\"", VARIATION, Slower(READ)),
     ("buffer.size", "\"64KiB\"", NONE, Slower(DEEP_WRITES.count(300))),
     ("buffer.accept", "\"20us\"", NONE, Slower(WRITE)),
     ("buffer.protected", "false", NONE, Lost),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
     Attach, Buffer, Controller, Device, Endurance, Flash, Host, Kind, Memory, MemoryKind,
-    MemoryMode, Nand, Slc, Slots, Stall, Translation,
+    MemoryMode, Nand, Slc, Slots, Stall, Translation, Variation,
 };
 
 /// `KEY VALUE` lines under their tables as the file of a device or system.
@@ -51,9 +51,15 @@ const INSIDE: &str = r#"[controller]
     suspend "21us"
     reads_first true
     parity_stripe 22
+    [variation]
+    page_types 4
+    spread "33us"
+    retried 0.34
+    retry "35us"
     [slc]
     size "23GiB"
     program "24us"
+    read "36us"
     [buffer]
     size "25MiB"
     accept "26us"
@@ -98,7 +104,13 @@ fn flash(attach: Attach) -> Kind {
             programs_max: 20,
             suspend_ns: Some(21_000),
             reads_first: true,
-            slc: Some(Slc { bytes: 23 << 30, program_ns: 24_000 }),
+            variation: Some(Variation {
+                page_types: 4,
+                spread_ns: 33_000,
+                retried_share: 0.34,
+                retry_ns: 35_000,
+            }),
+            slc: Some(Slc { bytes: 23 << 30, program_ns: 24_000, read_ns: Some(36_000) }),
             parity_stripe: 22,
         },
         buffer: Buffer { bytes: 25 << 20, accept_ns: 26_000, protected: true },

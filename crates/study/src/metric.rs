@@ -232,7 +232,7 @@ impl Metric {
         self.unit().dimension()
     }
 
-    /// Its unit where the paper prints nothing.
+    /// Its unit without a printed figure.
     pub const fn unit(self) -> Unit {
         match self {
             Self::IopsMax

@@ -12,7 +12,7 @@
 //!   many times as there are threads, or cores at the optimum.
 //! * Think time: each operation takes as long as without.
 //!
-//! Where an ingredient is not printed there is no null model.
+//! Without a figure at hand of an ingredient there is no null model.
 
 use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};

@@ -332,7 +332,7 @@ fn count(file: &File, field: &Field, name: &str) -> Result<Option<u32>, Problem>
         Ok(n) if n > 0 => Ok(Some(n)),
         _ => {
             let message = format!("`{name}` is a whole number above 0, not `{}`", field.text);
-            let help = "leave the field empty where the paper says nothing".to_owned();
+            let help = "leave the field empty where there is no figure at hand".to_owned();
             Err(Problem::at(file, field.span.clone(), message, Some(help)))
         }
     }

@@ -161,7 +161,7 @@ fn each_figure_is_what_the_page_says() {
             _ if flagged => "implausible",
             Provenance::Fitted => "fitted",
             Provenance::Input => "given",
-            _ if row.printed.is_none() => "predicted, not printed",
+            _ if row.printed.is_none() => "predicted, no figure at hand",
             _ => "predicted",
         };
         assert_eq!(said, expected, "{:?}", row.key);

@@ -9,7 +9,7 @@ use super::schema::DEVICE;
 use crate::disk::{DiskSpec, Scheduler};
 use crate::spec::{
     Attach, Buffer, Controller, Device, Endurance, Flash, Kind, Memory, Nand, Slc, Stall,
-    Translation,
+    Translation, Variation,
 };
 
 /// A device, and its file's data besides the numbers.
@@ -164,13 +164,27 @@ fn nand(v: &Record) -> Option<Nand> {
         programs_max: v.whole("nand.programs_max")? as u32,
         suspend_ns: v.whole("nand.suspend"),
         reads_first: v.flag("nand.reads_first")?,
+        variation: variation(v),
         slc: slc(v),
         parity_stripe: v.whole("nand.parity_stripe")? as u32,
     })
 }
 
 fn slc(v: &Record) -> Option<Slc> {
-    Some(Slc { bytes: v.whole("slc.size")?, program_ns: v.whole("slc.program")? })
+    Some(Slc {
+        bytes: v.whole("slc.size")?,
+        program_ns: v.whole("slc.program")?,
+        read_ns: v.whole("slc.read"),
+    })
+}
+
+fn variation(v: &Record) -> Option<Variation> {
+    Some(Variation {
+        page_types: v.whole("variation.page_types")? as u32,
+        spread_ns: v.whole("variation.spread")?,
+        retried_share: v.real("variation.retried")?,
+        retry_ns: v.whole("variation.retry")?,
+    })
 }
 
 fn stall(v: &Record) -> Option<Stall> {

@@ -148,7 +148,25 @@ pub(super) const DEVICE: &[Key] = &[
             count("nand.parity_stripe", 0..=1024),
         ],
     ),
-    optional(FLASH, "slc", &[size("slc.size", MIB..=PIB), time("slc.program", US..=100 * MS)]),
+    optional(
+        FLASH,
+        "variation",
+        &[
+            count("variation.page_types", 1..=5),
+            time("variation.spread", 0..=100 * MS),
+            share("variation.retried", 0.5),
+            time("variation.retry", 0..=100 * MS),
+        ],
+    ),
+    optional(
+        FLASH,
+        "slc",
+        &[
+            size("slc.size", MIB..=PIB),
+            time("slc.program", US..=100 * MS),
+            Key { required: false, ..time("slc.read", US..=100 * MS) },
+        ],
+    ),
     required(
         FLASH,
         "buffer",

@@ -3,6 +3,7 @@
 //! The modules beside this one hold its behaviour.
 
 use super::collect::parts;
+use super::sensing::Sensing;
 use super::{Counts, Die, FlashDevice, HostInterface, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED};
 use crate::bug_injection::InjectedBug;
 use crate::core::{Core, Thread};
@@ -126,8 +127,9 @@ impl FlashDevice {
         let mut ftl = if let Some((.., ftl)) = alike {
             ftl.twin(seed, number)
         } else {
-            let ftl = Ftl::new(shape, state, 0..written, seed, number);
+            let mut ftl = Ftl::new(shape, state, 0..written, seed, number);
             if population.devices > 1 {
+                ftl.share();
                 population.made.push((shape, state, written, ftl.clone()));
             }
             ftl
@@ -204,6 +206,7 @@ impl FlashDevice {
             written_units,
             read_latency_ns: spec.controller.read_latency_ns,
             read_ns: n.read_ns,
+            sensing: Sensing::new(n, seed, number),
             program_ns: [n.program_fast_ns, n.program_slow_ns],
             erase_ns: n.erase_ns,
             suspend_ns: n.suspend_ns,
@@ -235,6 +238,8 @@ impl FlashDevice {
             slc_folding_units: 0,
             slc_units,
             slc_program_ns: n.slc.map_or(0, |s| s.program_ns),
+            logical_units: logical_pages,
+            stored_units: if before.how == Written::Fresh { 0 } else { written },
             ftl,
             unit_dies: if represent == 1 {
                 vec![UNPLACED; (ftl_slots / program_units + 1) as usize]
@@ -300,6 +305,6 @@ pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
 }
 
 /// A probability as a threshold for 64 random bits.
-fn share_of_u64(share: f64) -> u64 {
+pub(super) fn share_of_u64(share: f64) -> u64 {
     if share >= 1.0 { u64::MAX } else { (share.max(0.0) * 18_446_744_073_709_551_616.0) as u64 }
 }

@@ -13,6 +13,7 @@ mod power;
 mod program;
 mod read;
 mod recovery;
+mod sensing;
 mod usage;
 mod write;
 
@@ -32,6 +33,7 @@ pub(crate) use fork::LANES_MAX;
 use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
+use sensing::Sensing;
 use std::collections::VecDeque;
 
 /// The operation that occupies a die.
@@ -189,6 +191,8 @@ pub(crate) struct FlashDevice {
     written_units: u32,
     read_latency_ns: u64,
     read_ns: u64,
+    /// None where each page read takes `read_ns`.
+    sensing: Option<Box<Sensing>>,
     program_ns: [u64; 2],
     erase_ns: u64,
     suspend_ns: Option<u64>,
@@ -222,6 +226,9 @@ pub(crate) struct FlashDevice {
     slc_folding_units: u64,
     slc_units: u64,
     slc_program_ns: u64,
+    /// Units that hold data, at most the device's: written before, or since then, overwrites included.
+    stored_units: u64,
+    logical_units: u64,
     // Garbage collection, in units of 1/65536 page.
     ftl: Ftl,
     represent: u32,

@@ -73,6 +73,7 @@ impl FlashDevice {
         if units < self.program_units {
             self.fill_up(&mut batch, self.program_units - units);
         }
+        self.stored_units = (self.stored_units + u64::from(units)).min(self.logical_units);
         if self.slc_free_units >= u64::from(self.program_units) {
             self.slc_free_units -= u64::from(self.program_units);
             batch.program_ns = self.slc_program_ns;

@@ -99,7 +99,8 @@ impl FlashDevice {
             self.phases.die_wait_ns += core.now + delay_ns - request.entered_ns;
         }
         request.entered_ns = core.now + delay_ns;
-        core.at(core.now + delay_ns + self.read_ns, slot, State::Sensed);
+        let internal = request.internal;
+        core.at(core.now + delay_ns + self.sense_ns(internal), slot, State::Sensed);
     }
 
     /// The page is in the die's register: transfers it over the channel.

@@ -13,6 +13,7 @@ use super::blocks::{Blocks, NONE, Stream, UNSEALED_BLOCKS};
 use super::permute::Permutation;
 use super::represent::Sample;
 use super::sequentiality::{SCATTERED_PAGES_MAX, Sequentiality};
+use super::table::Table;
 use super::{Counters, Ftl, Shape};
 
 /// Preconditioned state of a device.
@@ -55,8 +56,8 @@ impl Ftl {
         let pages = sample.as_ref().map_or(scaled.pages, |sample| sample.mapped());
         let mut ftl = Self {
             shape,
-            map: vec![NONE; pages as usize],
-            owner: vec![NONE; scaled.blocks as usize * scaled.pages_per_block as usize],
+            map: Table::new(pages as usize, NONE),
+            owner: Table::new(scaled.blocks as usize * scaled.pages_per_block as usize, NONE),
             blocks: Blocks::new(scaled.blocks, scaled.pages_per_block),
             sample,
             sequentiality: Sequentiality::new(logical),
@@ -88,7 +89,7 @@ impl Ftl {
                             in_order(sample, &written, |lpn| writes.rank(lpn))
                         } else {
                             // Seen from the host, the order of the map's pages is random already.
-                            of_range(sample, &written).map(|(_, page)| page).collect()
+                            sample.pages_of(&written)
                         };
                         let run = length / u64::from(shape.represent);
                         ftl.age(pages.len() as u32, pages.into_iter(), run, rng);
@@ -100,7 +101,14 @@ impl Ftl {
         ftl
     }
 
-    /// Another device in the same state, which from now on draws for its own number. Costs a copy.
+    /// From now on twins share its tables until one of them writes there.
+    pub fn share(&mut self) {
+        self.map.share();
+        self.owner.share();
+    }
+
+    /// Another device in the same state, which from now on draws for its own number. Costs a copy of what
+    /// [`Self::share`] does not share.
     #[must_use]
     pub fn twin(&self, seed: u64, number: u64) -> Self {
         let mut twin = self.clone();
@@ -113,7 +121,7 @@ impl Ftl {
     /// Puts the next pages into the slots from `first` on. `map_owners` updates the map.
     #[inline]
     fn program(&mut self, first: u32, count: u32, pages: &mut impl Iterator<Item = u32>) {
-        for owner in &mut self.owner[first as usize..(first + count) as usize] {
+        for owner in &mut self.owner.whole_mut()[first as usize..(first + count) as usize] {
             *owner = pages.next().expect("as many pages as slots");
         }
     }
@@ -127,14 +135,15 @@ impl Ftl {
         const BATCH: usize = 1 << 20;
         const PART_LOG2: u32 = 20;
         let mut parts = vec![Vec::new(); (self.map.len() >> PART_LOG2) + 1];
-        for (owners, first) in self.owner.chunks(BATCH).zip((0_u32..).step_by(BATCH)) {
+        let (map, owner) = (self.map.whole_mut(), self.owner.whole_mut());
+        for (owners, first) in owner.chunks(BATCH).zip((0_u32..).step_by(BATCH)) {
             for (&page, slot) in owners.iter().zip(first..) {
                 if page != NONE {
                     parts[(page >> PART_LOG2) as usize].push((page, slot));
                 }
             }
             for (page, slot) in parts.iter_mut().flat_map(|part| part.drain(..)) {
-                self.map[page as usize] = slot;
+                map[page as usize] = slot;
             }
         }
     }

@@ -23,6 +23,7 @@
 //! | `collect` | the collection of a victim |
 //! | `construct`, `ages` | the state that a device starts in |
 //! | `represent`, `permute`, `heavy_hitters`, `written` | which pages are represented |
+//! | `table` | the map and its inverse, shared by twins until written |
 //! | `sequentiality` | the ranges written in order |
 //! | `power` | the map after a power cut |
 //! | `bug_injection` | deliberate bugs, for tests of the tests |
@@ -45,6 +46,7 @@ mod power;
 mod represent;
 mod sequentiality;
 mod shape;
+mod table;
 mod written;
 
 #[cfg(test)]
@@ -56,6 +58,7 @@ use blocks::{Blocks, NONE};
 use collect::Collection;
 use represent::Sample;
 use sequentiality::Sequentiality;
+use table::Table;
 
 pub use blocks::{FREE_BLOCKS, Stream};
 pub use collect::{PageCopy, Victim};
@@ -131,10 +134,10 @@ pub struct Wear {
 pub struct Ftl {
     shape: Shape,
     /// The slot of each page, or `NONE`.
-    map: Vec<u32>,
+    map: Table,
     /// The page that was last programmed into each slot. It is still there if the map says so:
     /// validity is kept in one place, and an overwrite touches no second table.
-    owner: Vec<u32>,
+    owner: Table,
     blocks: Blocks,
     /// None in the exact form.
     sample: Option<Box<Sample>>,
@@ -337,7 +340,8 @@ impl Ftl {
 
     /// Bytes allocated.
     pub fn memory_bytes(&self) -> usize {
-        4 * (self.map.capacity() + self.owner.capacity())
+        self.map.memory_bytes()
+            + self.owner.memory_bytes()
             + self.blocks.memory_bytes()
             + self.sequentiality.memory_bytes()
             + self.sample.as_ref().map_or(0, |sample| size_of::<Sample>() + sample.memory_bytes())

@@ -60,6 +60,15 @@ impl Sample {
         (0..self.pages).map(|page| (self.permutation.inverse(u64::from(page)), page))
     }
 
+    /// The pages of the map that represent pages of the range, in their order.
+    pub(super) fn pages_of(&self, lpns: &Range<u64>) -> Vec<u32> {
+        if *lpns == (0..self.written.pages()) {
+            // No page needs to be asked.
+            return (0..self.pages).collect();
+        }
+        self.all().filter(|(lpn, _)| lpns.contains(lpn)).map(|(_, page)| page).collect()
+    }
+
     /// Pages of the map.
     pub(super) fn mapped(&self) -> u32 {
         self.pages + self.hot.groups()
@@ -93,7 +102,7 @@ impl Sample {
             lpns.clone().filter_map(|lpn| self.page(lpn)).collect()
         } else {
             // Checking each page of a long range costs more than checking each represented page.
-            self.all().filter(|(lpn, _)| lpns.contains(lpn)).map(|(_, page)| page).collect()
+            self.pages_of(lpns)
         }
     }
 

@@ -7,6 +7,8 @@
 //! whole of it in order makes it sequential again. Random writes of more than four pages each
 //! leave a chunk sequential: on the whole its pages still follow one another.
 
+use std::sync::Arc;
+
 /// Pages of a chunk: 1 MiB.
 const PAGES_LOG2: u32 = 8;
 const OUT_OF_ORDER: u8 = 4;
@@ -24,7 +26,8 @@ pub(super) fn end_of(lpn: u64) -> u64 {
 
 #[derive(Clone, Debug)]
 pub(super) struct Sequentiality {
-    scores: Vec<u8>,
+    /// Shared with twins until written.
+    scores: Arc<Vec<u8>>,
     /// The number of chunks in order: if zero, no look-up is needed.
     in_order: usize,
     /// The number of chunks below the highest score: if zero, a write out of order changes nothing,
@@ -39,7 +42,7 @@ impl Sequentiality {
     pub(super) fn new(logical_pages: u64) -> Self {
         let chunks = logical_pages.div_ceil(1 << PAGES_LOG2) as usize;
         Self {
-            scores: vec![0; chunks],
+            scores: Arc::new(vec![0; chunks]),
             in_order: chunks,
             mendable: chunks,
             ends: [u64::MAX; 1 << STREAMS_LOG2],
@@ -51,7 +54,7 @@ impl Sequentiality {
         if !lpns.is_empty() {
             let first = (lpns.start >> PAGES_LOG2) as usize;
             let last = ((lpns.end - 1) >> PAGES_LOG2) as usize;
-            self.scores[first..=last].fill(u8::MAX);
+            Arc::make_mut(&mut self.scores)[first..=last].fill(u8::MAX);
             self.in_order = self.scores.iter().filter(|&&s| s < SCATTERED_FROM).count();
             self.mendable = self.scores.iter().filter(|&&s| s < u8::MAX).count();
         }
@@ -69,7 +72,7 @@ impl Sequentiality {
         if self.mendable == 0 && !in_order {
             return;
         }
-        let score = &mut self.scores[(lpn >> PAGES_LOG2) as usize];
+        let score = &mut Arc::make_mut(&mut self.scores)[(lpn >> PAGES_LOG2) as usize];
         let (more, less) = (score.saturating_add(OUT_OF_ORDER), score.saturating_sub(1));
         let next = if in_order { less } else { more };
         self.in_order += usize::from(next < SCATTERED_FROM);

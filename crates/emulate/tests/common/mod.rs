@@ -47,6 +47,7 @@ pub(crate) fn flash() -> Flash {
             programs_max: 0,
             suspend_ns: None,
             reads_first: true,
+            variation: None,
             slc: None,
             parity_stripe: 8,
         },

@@ -61,7 +61,7 @@ impl Model {
         if state != State::Fresh {
             model.written.extend(0..shape.logical_pages);
         }
-        for (page, &slot) in (0..).zip(&model.ftl.map) {
+        for (page, &slot) in (0..).zip(model.ftl.map.iter()) {
             if slot != u32::MAX {
                 model.writes += 1;
                 model.slots.insert(slot, model.writes);
@@ -156,7 +156,7 @@ impl Model {
 
     fn check(&self) {
         self.ftl.check().unwrap();
-        for (page, &slot) in (0..).zip(&self.ftl.map) {
+        for (page, &slot) in (0..).zip(self.ftl.map.iter()) {
             let lies = (slot != u32::MAX).then(|| self.slots[&slot]);
             assert_eq!(lies, self.pages.get(&Page(page)).copied(), "page {page}");
         }
@@ -286,6 +286,31 @@ fn a_part_of_the_device_can_be_written() {
             let scattered = state != State::Sequential;
             assert_eq!(ftl.sequential(10_000), !scattered);
         }
+    }
+}
+
+/// What twins share shows in nothing: each does as one with tables of its own, whatever the others wrote.
+#[test]
+fn shared_tables_are_as_own_ones() {
+    for represent in [1, 8] {
+        let shape =
+            Shape { logical_pages: 40_000, raw_pages: 50_176, pages_per_block: 512, represent };
+        let state = State::Random { pages_per_write: 1 };
+        let digest = |ftl, seed| {
+            let mut driver = Driver::new(shape, State::Fresh, 1);
+            driver.ftl = ftl;
+            driver.run(&mut Load::zipf(shape.logical_pages, 1.2, seed), 30_000);
+            driver.ftl.check().unwrap();
+            driver.ftl.digest()
+        };
+        let own = Ftl::new(shape, state, 0..shape.logical_pages, 1, 0);
+        let mut shared = own.clone();
+        shared.share();
+        assert_eq!((shared.slots(), shared.pages()), (own.slots(), own.pages()));
+        for seed in [5, 6] {
+            assert_eq!(digest(shared.twin(1, 7), seed), digest(own.twin(1, 7), seed));
+        }
+        assert_eq!(shared.digest(), own.digest(), "the first is as it was");
     }
 }
 

@@ -1,0 +1,83 @@
+//! How long a die takes to read a page, where that varies: by the page's type, by retries, and by whether its data is in
+//! the SLC cache.
+
+use super::FlashDevice;
+use super::construct::share_of_u64;
+use crate::spec::Nand;
+use iodyno_units::rng::{Generator, below, stream};
+
+/// The most retries of a read.
+const RETRIES_MAX: u32 = 16;
+
+/// The parts of a varying time.
+#[derive(Clone, Debug)]
+pub(super) struct Sensing {
+    types: u64,
+    spread_ns: u64,
+    /// Chance of a retry, in 1 / 2^64.
+    retried: u64,
+    retry_ns: u64,
+    slc_read_ns: Option<u64>,
+    rng: Generator,
+}
+
+impl Sensing {
+    /// None where each page read takes as long.
+    pub(super) fn new(nand: &Nand, seed: u64, number: u64) -> Option<Box<Self>> {
+        let slc_read_ns = nand.slc.and_then(|slc| slc.read_ns);
+        let varies = nand.variation;
+        (varies.is_some() || slc_read_ns.is_some()).then(|| {
+            Box::new(Self {
+                types: varies.map_or(1, |v| u64::from(v.page_types.max(1))),
+                spread_ns: varies.map_or(0, |v| v.spread_ns.min(nand.read_ns)),
+                retried: varies.map_or(0, |v| share_of_u64(v.retried_share)),
+                retry_ns: varies.map_or(0, |v| v.retry_ns),
+                slc_read_ns,
+                rng: stream(seed, "page reads", number),
+            })
+        })
+    }
+
+    /// The time of one read, where `slc_share` of the data is in the SLC cache.
+    fn draw_ns(&mut self, read_ns: u64, slc_share: f64) -> u64 {
+        if let Some(slc_read_ns) = self.slc_read_ns
+            && below(&mut self.rng, u64::MAX) < share_of_u64(slc_share)
+        {
+            return slc_read_ns;
+        }
+        let mut ns = read_ns;
+        if self.types > 1 {
+            // In equal steps around the mean.
+            let step = below(&mut self.rng, self.types);
+            ns = ns - self.spread_ns + 2 * self.spread_ns * step / (self.types - 1);
+        }
+        let mut retries = 0;
+        while retries < RETRIES_MAX && below(&mut self.rng, u64::MAX) < self.retried {
+            ns += self.retry_ns;
+            retries += 1;
+        }
+        ns
+    }
+}
+
+impl FlashDevice {
+    /// How long the die takes to read a page.
+    #[inline(always)]
+    pub(super) fn sense_ns(&mut self, internal: bool) -> u64 {
+        if self.sensing.is_none() { self.read_ns } else { self.varying_sense_ns(internal) }
+    }
+
+    #[inline(never)]
+    fn varying_sense_ns(&mut self, internal: bool) -> u64 {
+        // Garbage collection reads what has left the cache.
+        let held = if internal { 0 } else { self.slc_held_units() };
+        let share = held as f64 / self.stored_units.max(1) as f64;
+        let read_ns = self.read_ns;
+        self.sensing.as_mut().map_or(read_ns, |sensing| sensing.draw_ns(read_ns, share))
+    }
+
+    /// Units in the SLC cache.
+    pub(super) fn slc_held_units(&self) -> u64 {
+        self.slc_units.saturating_sub(self.slc_free_units + self.slc_folding_units)
+    }
+}
