@@ -294,7 +294,7 @@ fn errors_are_reported_at_their_position() {
         (
             stage("do = \"rounds\"\ndepth = [1, 2]\ntime = \"1s\"\ntrack = [{ block = \"4KiB\" }]"),
             "\"4KiB\"",
-            "no axis",
+            "not an axis",
         ),
         (
             stage(
