@@ -52,15 +52,16 @@ impl Reading<'_, '_> {
                 return None;
             }
             Some("d") => None,
-            _ => match step.and_then(|step| self.number(step)).filter(|by| *by > 0.0) {
-                Some(by) => Some(by),
-                None => {
+            _ => {
+                let by = step.and_then(|step| self.number(step)).filter(|by| *by > 0.0);
+                if by.is_none() {
                     let words = format!("the range `{}` has no step above 0", value.text);
                     let help = "write the step behind it: (1-8,1), or (1-8,d), which doubles";
                     self.found.refuse(&value.span, words, help);
                     return None;
                 }
-            },
+                by
+            }
         };
         if by.is_some() && from > to {
             let words = format!(

@@ -261,12 +261,11 @@ impl Reading<'_, '_> {
             let range = text.split_once('-').filter(|_| !known().any(|d| d.name == text));
             if let Some((from, to)) = range {
                 for name in names_between(from, to).unwrap_or_default() {
-                    match known().find(|d| d.name == name) {
-                        Some(one) => chosen.push(one),
-                        None => {
-                            let words = format!("`{name}` of the range `{text}` is not defined");
-                            self.found.refuse(&value.span, words, "name those that are defined");
-                        }
+                    if let Some(one) = known().find(|d| d.name == name) {
+                        chosen.push(one);
+                    } else {
+                        let words = format!("`{name}` of the range `{text}` is not defined");
+                        self.found.refuse(&value.span, words, "name those that are defined");
                     }
                 }
             } else if let Some(prefix) = text.strip_suffix('*') {
