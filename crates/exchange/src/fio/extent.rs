@@ -117,7 +117,8 @@ impl<'a> Reading<'a> {
         };
         let filesize = self.file_size(nrfiles);
         let size = self.extent_of("size").filter(|size| *size != Extent::Bytes(0));
-        let whole = self.flag("fill_device");
+        // (It has no effect on a job with a size, in fio too.)
+        let whole = self.flag("fill_device") && size.is_none();
         let size = self.within_file(size, filesize);
         let size = if whole { None } else { size };
         let size = match (size, blocks) {
