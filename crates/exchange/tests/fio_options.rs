@@ -181,6 +181,9 @@ const NOT_RUN: &[&str] = &[
     // (Jobs that are still to run would count.)
     "flow",
     "flow_id",
+    // It stands twice then, or fio says nothing of the job.
+    "stonewall",
+    "stats",
     "wait_for",
     "verify_async",
 ];
