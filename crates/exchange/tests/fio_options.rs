@@ -181,6 +181,9 @@ const NOT_RUN: &[&str] = &[
     // (Jobs that are still to run would count.)
     "flow",
     "flow_id",
+    // (They end them.)
+    "exitall",
+    "exit_what",
     // It stands twice then, or fio says nothing of the job.
     "stonewall",
     "stats",

@@ -360,7 +360,8 @@ impl<'a> Reading<'a> {
         let next = blocks.saturating_mul(step);
         let end = (next - step).saturating_add(block);
         let begins_again = offset == 0 && end < real && next >= real;
-        if begins_again { size } else { blocks.saturating_mul(block) }
+        let whole = size.checked_next_multiple_of(block.max(1)).unwrap_or(size);
+        if begins_again { whole } else { blocks.saturating_mul(block) }
     }
 
     /// The keys of alignment, where that of the block sizes does not suffice.
