@@ -1,7 +1,7 @@
 //! Job files of fio: [`read`] makes workloads of a file, in groups that run one after the other. `fio/lines.rs` reads
 //! sections and options, `fio/command_line.rs` those of a command line, `fio/layout.rs` which jobs run at once and where
 //! their files are, `fio/number.rs` fio's numbers, `fio/options.rs` lists the options that need no code; `fio/job.rs`,
-//! `fio/kinds.rs`, `fio/blocks.rs`, `fio/extent.rs` and `fio/duration.rs` give the others their meaning.
+//! `fio/kinds.rs`, `fio/blocks.rs`, `fio/extent.rs` and `fio/duration.rs` give the others their meaning, `fio/lint.rs` names traps.
 
 mod blocks;
 mod command_line;

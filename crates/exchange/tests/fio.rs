@@ -309,7 +309,7 @@ fn traps_name_their_figures() {
     );
     has(
         "[a]\nrw=randread\nsize=1g\nrandom_distribution=pareto:0.2\n",
-        &["to 1770 of 262144 blocks", "9 of 10 to 122763"],
+        &["to 1768 of 262144 blocks", "9 of 10 to 122606"],
     );
     let even = of("[a]\nrw=randread\nsize=1g\nrandom_distribution=zipf:0.5\n");
     assert!(!even.iter().any(|trap| trap.contains("half")), "{even:?}");

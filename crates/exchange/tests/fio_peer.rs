@@ -170,6 +170,19 @@ fn walks_are_those_of_fio() {
         ("--rw=write --bs=64k --size=1000k --nrfiles=7 --file_service_type=sequential", 128 << 10),
         ("--rw=write --bs=16k --filesize=100k --size=300k --nrfiles=3", 96 << 10),
         ("--rw=write --bs=64k --size=1m --nrfiles=3 --loops=2", 320 << 10),
+        // A walk with holes ends with the file, or begins again where a hole alone reaches beyond it.
+        ("--rw=read:8k --bs=4k --size=256k", 0),
+        ("--rw=read:8k --bs=4k --size=256k --loops=2", 0),
+        ("--rw=read:4k --bs=4k --size=256k", 0),
+        ("--rw=write:8k --bs=4k --size=256k --offset=64k", 0),
+        ("--rw=read:20k --bs=16k --size=100k", 0),
+        ("--rw=read:20k --bs=48k --size=100k", 0),
+        ("--rw=read:8k --bs=4k --size=256k --io_size=40k", 0),
+        // Files are no larger than `filesize`, and begin at `offset`.
+        ("--rw=read --bs=64k --filesize=1m --size=4m", 0),
+        ("--rw=read --bs=64k --filesize=2m --offset=512k", 0),
+        ("--rw=read --bs=64k --filesize=2m --size=1m --offset=512k", 0),
+        ("--filename=f --rw=read --bs=64k --filesize=2m --size=50%", 0),
     ] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::File::create(folder.path().join("f")).unwrap().set_len(FILE_BYTES).unwrap();

@@ -286,6 +286,8 @@ impl Reading<'_> {
                 }
                 Some(bytes)
             }
+            // (Where a walk with holes ends depends on the rest too.)
+            (size, _) if matches!(walk, Walk::Holes(..)) => size,
             (size, _) => size.map(whole),
         };
         let (moved, size) = self.ends_with_holes(moved, size, walk, mix);
@@ -346,7 +348,7 @@ impl Reading<'_> {
             Some(Extent::Bytes(bytes)) if bytes <= size => Some(Extent::Bytes(bytes.min(pass))),
             moved => moved,
         };
-        (moved, Some(pass.min(size.max(*block))))
+        (moved, Some(pass))
     }
 
     /// `[limits.steady]`.

@@ -117,7 +117,8 @@ impl<'a> Reading<'a> {
         };
         let filesize = self.file_size(nrfiles);
         let size = self.extent_of("size").filter(|size| *size != Extent::Bytes(0));
-        let whole = self.flag("fill_device");
+        // (It has no effect on a job with a size, in fio too.)
+        let whole = self.flag("fill_device") && size.is_none();
         let size = self.within_file(size, filesize);
         let size = if whole { None } else { size };
         let size = match (size, blocks) {
@@ -359,7 +360,8 @@ impl<'a> Reading<'a> {
         let next = blocks.saturating_mul(step);
         let end = (next - step).saturating_add(block);
         let begins_again = offset == 0 && end < real && next >= real;
-        if begins_again { size } else { blocks.saturating_mul(block) }
+        let whole = size.checked_next_multiple_of(block.max(1)).unwrap_or(size);
+        if begins_again { whole } else { blocks.saturating_mul(block) }
     }
 
     /// The keys of alignment, where that of the block sizes does not suffice.

@@ -98,7 +98,9 @@ impl Reading<'_> {
             "ba",
             "fill_device",
         ];
+        // (With a backlog the job itself reads back all that it writes.)
         self.verifies()
+            && !self.flag("verify_backlog")
             && matches!(self.section.value("rw"), Some("write" | "randwrite"))
             && self.section.value("do_verify") != Some("0")
             && !PARTLY.iter().any(|name| self.opt(name).is_some())
@@ -373,7 +375,8 @@ impl Reading<'_> {
             self.note(opt, "a flush of each file behind the last operation, within the measured time, as in fio");
         }
         let backlog = self.count("verify_backlog").unwrap_or(0);
-        if backlog > 0 && writes && self.verifies() {
+        if backlog > 0 && writes && self.verifies() && self.section.value("do_verify") != Some("0")
+        {
             let _ = writeln!(out, "read_back = {backlog}");
         }
         match self.text("sync") {
@@ -396,14 +399,19 @@ impl Reading<'_> {
 
     /// Whether the content is to be verified.
     pub(super) fn verifies(&self) -> bool {
-        self.section.value("verify").is_some_and(|v| !matches!(v, "0" | "none" | "null"))
+        match self.section.value("verify") {
+            Some(verify) => !matches!(verify, "0" | "none" | "null"),
+            None => self.section.value("verify_pattern").is_some(),
+        }
     }
 
     /// `[content]`.
     fn content(&mut self, mix: &[(&str, f64)]) -> String {
         let kind = |kind: &str| format!("\n[content]\nkind = \"{kind}\"\n");
-        if let Some((value, opt)) = self.text("verify").filter(|_| self.verifies()) {
-            if value.starts_with("pattern") {
+        if let Some((value, opt)) =
+            self.text("verify").or(self.text("verify_pattern")).filter(|_| self.verifies())
+        {
+            if opt.key == "verify" && value.starts_with("pattern") {
                 let words = "verifiable content has a form of its own, without a pattern";
                 self.refuse(opt, words, "use verify=crc32c");
             }

@@ -164,8 +164,8 @@ impl Reading<'_> {
         let range = self.count("zonerange").filter(|range| *range > 0).unwrap_or(size);
         let skip = self.count("zoneskip").unwrap_or(0).saturating_add(range.saturating_sub(size));
         if size % block != 0 || range < size {
-            let words = "a zone is a whole number of blocks, and its range is at least as large";
-            self.refuse(opt, words, "make zonesize a multiple of bs");
+            let words = "a zone is a whole number of blocks, and its `zonerange` is at least its `zonesize`";
+            self.refuse(opt, words, "make zonesize a multiple of bs, and zonerange no smaller");
             return None;
         }
         Some(if skip == 0 { Walk::Sequential } else { Walk::Skips(size / block, skip) })

@@ -1,11 +1,11 @@
 //! What a job may not do as its writer expects: traps, which `--lint` prints.
 
+use super::Note;
 use super::extent::Region;
 use super::layout::{self, Group, file_names};
 use super::lines::Section;
 use super::number::time_text;
 use super::reading::{Reading, Walk};
-use super::Note;
 use iodyno_catalog::File;
 use iodyno_units::human;
 

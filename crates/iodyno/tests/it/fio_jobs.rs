@@ -290,6 +290,81 @@ fn verified_jobs_are_read_back() {
     }
 }
 
+/// What is read back while a job writes does not use up its size, all of it is read, and only once: as many operations as by
+/// fio, also at a depth, on a real target and in virtual time.
+#[test]
+fn a_backlog_is_read_back_beside_the_size() {
+    let place = Place::new();
+    for (lines, expected) in [
+        ("rw=write\nsize=1m\nverify_backlog=8", (256, 256)),
+        ("rw=write\nsize=1m\nverify_backlog=7\nioengine=libaio\niodepth=16", (256, 256)),
+        ("rw=randwrite\nsize=1m\nverify_backlog=512\nloops=2", (512, 512)),
+        ("rw=write\nsize=1m\nverify_backlog=7\ndo_verify=0", (0, 256)),
+        ("rw=write\nsize=1m\nverify_backlog=8\nnumber_ios=40", (24, 24)),
+    ] {
+        place.write("v.fio", format!("[a]\nbs=4k\nioengine=psync\nverify=crc32c\n{lines}\n"));
+        for target in ["scratch:4MiB", "ram:4MiB", "model:exflash-400g"] {
+            let document = place.document(&format!("run v.fio --on {target}"));
+            let of = |kind: &str| -> u64 {
+                cells(&document).iter().filter_map(|cell| cell[kind]["ops"].as_u64()).sum()
+            };
+            assert_eq!((of("read"), of("write")), expected, "{lines} on {target}: {document}");
+            assert_eq!(cells(&document).len(), 1, "{lines}");
+        }
+    }
+}
+
+/// Jobs that verify run at the same time on ranges of their own, or where none writes; what one writes and the other verifies
+/// is refused.
+#[test]
+fn verifying_jobs_run_side_by_side() {
+    let place = Place::new();
+    let of = |lines: &str| {
+        format!("[global]\nbs=4k\nioengine=psync\nverify=md5\nsize=1m\nrw=write\n{lines}\n")
+    };
+    for (lines, reads) in [
+        ("[a]\n[b]", 512),
+        ("filename=x\n[a]\n[b]\noffset=1m", 512),
+        ("filename=x\n[w]\n[a]\nstonewall\nrw=read\n[b]\nrw=randread", 256 * 3),
+    ] {
+        place.write("v.fio", of(lines));
+        let document = place.document("run v.fio --on scratch:4MiB");
+        let counted = cells(&document).iter().filter_map(|cell| cell["read"]["ops"].as_u64());
+        assert_eq!(counted.sum::<u64>(), reads, "{lines}: {document}");
+        let codes = document.to_string();
+        assert!(!codes.contains("CORRUPT"), "{lines}: {codes}");
+    }
+    place.write("v.fio", of("filename=x\n[a]\n[b]"));
+    place.iodyno("run v.fio --on scratch:4MiB").exits(2).says(&["verifies its content"]);
+}
+
+/// A rate with think time: pauses, and what is due meanwhile behind them, as by fio; a rate in a flow leads the others.
+#[test]
+fn rates_pause_and_flow() {
+    let place = Place::new();
+    let ops = |lines: &str| -> Vec<u64> {
+        place.write(
+            "r.fio",
+            format!("[global]\nrw=randread\nbs=4k\nsize=1g\ntime_based\nruntime=2\n{lines}\n"),
+        );
+        let document = place.document("run r.fio --on model:exflash-400g");
+        cells(&document).iter().map(|cell| cell["read"]["ops"].as_u64().unwrap()).collect()
+    };
+    // 20 until 100 ms, and from 200 ms on 20 each 100 ms.
+    let paused = ops("[a]\nrate_iops=200\nthinktime=100ms\nthinktime_blocks=20")[0];
+    assert!((360..=400).contains(&paused), "{paused}");
+    let shifted =
+        ops("[a]\nrate_iops=200\nthinktime=100ms\nthinktime_blocks=20\nrate_ignore_thinktime=1")[0];
+    assert!((190..=220).contains(&shifted), "{shifted}");
+    let timed =
+        ops("[a]\nrate_iops=1000\nthinktime=50ms\nthinktime_iotime=100ms\nrate_ignore_thinktime=1")
+            [0];
+    assert!((1250..=1420).contains(&timed), "{timed}");
+    let flow = ops("[a]\nflow=1\nrate_iops=1000\n[b]\nflow=8");
+    assert!(flow[0].abs_diff(2000) < 20, "{flow:?}");
+    assert!((flow[1] as f64 / flow[0] as f64 - 8.0).abs() < 0.3, "{flow:?}");
+}
+
 /// Without a target the scratch file holds the files of all jobs.
 #[test]
 fn a_scratch_file_is_as_large_as_the_jobs() {
