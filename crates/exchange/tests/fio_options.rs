@@ -228,9 +228,8 @@ struct Case {
 impl Case {
     fn new(option: &str, value: &str, number: usize) -> Self {
         let with = WITH.iter().find(|(name, _)| *name == option).map_or("", |(_, with)| with);
-        let own = if option == "filename" || option == "filename_format" || option == "nrfiles" {
-            String::new()
-        } else if with.contains("nrfiles") {
+        let names_files = ["filename", "filename_format", "nrfiles"].contains(&option);
+        let own = if names_files || with.contains("nrfiles") {
             String::new()
         } else {
             format!("filename=f{number}\n")
@@ -248,8 +247,8 @@ impl Case {
         let text = format!("[first]\nsize=4k\n{}", self.section(number));
         let file: JobFile =
             parse("case.fio", &text, &Process).map_err(|problem| problem.to_string())?;
-        let all = file.groups.into_iter().flatten();
-        Ok(all.filter(|job| job.name != "first").last())
+        let mut all = file.groups.into_iter().flatten().rev();
+        Ok(all.find(|job| job.name != "first"))
     }
 }
 

@@ -101,7 +101,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\", flow = 1 }",
-        "3:63 [1] `flow` goes with a think time that drains (add `think_drains = true`)",
+        "3:58 [1] `flow` goes with a think time that drains (add `think_drains = true`)",
     ),
     (
         "mix = { write = 1 }\nwrite = { flush_at_end = 2000000 }",

@@ -252,7 +252,8 @@ fn place(
         let mut numbers: Vec<u64> = Vec::new();
         for (at, file) in files.iter().enumerate() {
             let is_taken = |n: u64| (0..at).any(|o| numbers[o] == n && files[o].meets(file));
-            numbers.push((0..).find(|n| !is_taken(*n)).unwrap_or(0));
+            // (Of the numbers up to its own one is free.)
+            numbers.push((0..=at as u64).find(|n| !is_taken(*n)).unwrap_or(0));
         }
         let count = numbers.iter().max().map_or(1, |most| most + 1);
         for (file, number) in files.iter().zip(numbers) {
