@@ -21,7 +21,7 @@ fn loaded(depth: u32, window_ms: u64, think_ns: u64, service_ns: Service<'_>) ->
 
 fn with_evidence(mut cell: Cell) -> Cell {
     cell.key.threads = 1;
-    cell.key.engine = "uring".to_owned();
+    "uring".clone_into(&mut cell.key.engine);
     cell.key.blocks = vec![(4096, 1.0)];
     cell.resources.cpu_user_ns = vec![cell.window_ns / 20];
     cell.resources.cpu_system_ns = vec![cell.window_ns / 10];
@@ -291,7 +291,7 @@ const STORAGE: &[Made] = &[
     ("a mapping of a file", Some("PAGE_CACHE"), || {
         changed(plain(), |c| {
             (c.evidence.direct, c.evidence.map_sync) = (Some(false), Some(false));
-            c.key.engine = "mmap".to_owned();
+            "mmap".clone_into(&mut c.key.engine);
         })
     }),
     ("uncached I/O that stayed in the page cache", Some("UNCACHED"), || {

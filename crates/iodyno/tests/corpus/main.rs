@@ -84,18 +84,15 @@ fn traps_are_seen_and_honest_set_ups_are_not_accused() {
         let grave: Vec<&str> =
             found.iter().filter(|(_, grave)| *grave).map(|(code, _)| code.as_str()).collect();
         println!("{name}: {grave:?}, expected {expected:?}");
-        match expected {
-            Some(code) => {
-                traps.0 += 1;
-                if !is_seen(&found, code) {
-                    traps.1.push(format!("{name}: {found:?}, not {code}"));
-                }
+        if let Some(code) = expected {
+            traps.0 += 1;
+            if !is_seen(&found, code) {
+                traps.1.push(format!("{name}: {found:?}, not {code}"));
             }
-            None => {
-                honest.0 += 1;
-                if !grave.is_empty() {
-                    honest.1.push(format!("{name}: {grave:?}"));
-                }
+        } else {
+            honest.0 += 1;
+            if !grave.is_empty() {
+                honest.1.push(format!("{name}: {grave:?}"));
             }
         }
     }
