@@ -258,7 +258,7 @@ fn name(of: &[&Record]) -> String {
 /// A figure of ours.
 struct Value {
     /// In the program's own unit.
-    value: f64,
+    number: f64,
     /// Relative; 0 where it is not known.
     standard_error: f64,
     unit: Unit,
@@ -271,13 +271,13 @@ impl Operand {
             let (wanted, row) = wanted.iter().zip(rows).find(|(wanted, _)| wanted.key == *key)?;
             let error = row.standard_error.filter(|error| error.is_finite()).unwrap_or(0.0);
             let value = row.ours? * wanted.unit.scale();
-            Some(Value { value, standard_error: error, unit: wanted.unit })
+            Some(Value { number: value, standard_error: error, unit: wanted.unit })
         };
         let of = find(&self.of)?;
         let Some(over) = &self.over else { return Some(of) };
         let over = find(over)?;
-        (over.value > 0.0).then(|| Value {
-            value: of.value / over.value,
+        (over.number > 0.0).then(|| Value {
+            number: of.number / over.number,
             standard_error: of.standard_error.hypot(over.standard_error),
             unit: Unit::Ratio,
         })
@@ -297,12 +297,15 @@ impl Comparison {
         let (found, limit) = match self.relation {
             Relation::Descending(factor) => {
                 let pairs = values.windows(2).map(|pair| decide(&pair[0], &pair[1], factor));
-                let limit =
-                    if factor == 1.0 { String::new() } else { format!(", at least {factor} ×") };
+                let limit = if (factor - 1.0).abs() < f64::EPSILON {
+                    String::new()
+                } else {
+                    format!(", at least {factor} ×")
+                };
                 (pairs.max().unwrap_or(Verdict::Untestable), limit)
             }
             Relation::Alike(share) => {
-                let by = |a: &&Value, b: &&Value| a.value.total_cmp(&b.value);
+                let by = |a: &&Value, b: &&Value| a.number.total_cmp(&b.number);
                 let (low, high) = (values.iter().min_by(by), values.iter().max_by(by));
                 let found = low.zip(high).map_or(Verdict::Untestable, |(low, high)| {
                     match decide(high, low, 1.0 + share) {
@@ -322,7 +325,7 @@ impl Comparison {
                 text,
                 "{between}{}{space}{}",
                 figure.name,
-                value.unit.quantity().words(value.value)
+                value.unit.quantity().words(value.number)
             );
         }
         text += &limit;
@@ -344,7 +347,7 @@ impl Comparison {
 
 /// Whether `a` is more than `factor` times `b`.
 fn decide(a: &Value, b: &Value, factor: f64) -> Verdict {
-    let ratio = a.value / b.value;
+    let ratio = a.number / b.number;
     let error = a.standard_error.hypot(b.standard_error) * ratio;
     if !ratio.is_finite() || (error > 0.0 && (ratio - factor).abs() <= UNDECIDED_ERRORS * error) {
         Verdict::Untestable

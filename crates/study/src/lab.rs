@@ -333,7 +333,7 @@ impl Lab<'_> {
             }
             // A course from its start on is no sample of a steady state.
             let (iops_error, mean_error) = (f64::INFINITY, f64::INFINITY);
-            return Ok(Taken { over_time, iops_error, mean_error, ..whole });
+            return Ok(Taken { iops_error, mean_error, over_time, ..whole });
         }
         if !self.study.in_rounds {
             let settled = cells.iter().all(|cell| cell.ended == Ended::Settled);
