@@ -151,7 +151,7 @@ mod tests {
     }
 
     /// Each flag of `run` by its long name.
-    const FLAGS: [(&str, Means); 60] = [
+    const FLAGS: [(&str, Means); 62] = [
         ("verify-only", Means::Instead),
         ("on", Means::Always),
         ("threads", Means::IfOpen),

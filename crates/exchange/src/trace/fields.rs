@@ -26,7 +26,9 @@ impl<'a> Fields<'a> {
     /// The next field as a whole number.
     pub(super) fn whole(&mut self, what: &str) -> Result<u64, String> {
         let field = self.next(what)?;
-        field.parse().map_err(|_| format!("column {}: the {what} is not a whole number", self.column))
+        field
+            .parse()
+            .map_err(|_| format!("column {}: the {what} is not a whole number", self.column))
     }
 
     /// The next field as whole units of so many of something else: sectors in bytes, for example.
