@@ -28,7 +28,8 @@ fn device(rng: &mut Generator) -> Flash {
     f.nand.reads_first = one(rng, &[true, false]);
     f.nand.programs_max = one(rng, &[0, 3]);
     // Fast and slow pages, and single-level cells, take the same time: the number of each is not counted.
-    f.nand.slc = one(rng, &[None, Some(Slc { bytes: 32 << 20, program_ns: 500_000, read_ns: None })]);
+    f.nand.slc =
+        one(rng, &[None, Some(Slc { bytes: 32 << 20, program_ns: 500_000, read_ns: None })]);
     f.nand.channel_bytes_per_s = one(rng, &[100e6, 1e9]);
     f.controller.read_contexts = one(rng, &[0, 1, 3, 16]);
     f.controller.lanes = one(rng, &[1, 2]);

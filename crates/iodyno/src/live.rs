@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// A line that changes more often than this is hard to read.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 /// Time between lines of a log.
-const LOG_EVERY: Duration = Duration::from_mins(1);
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// Progress in one line on standard error.
 pub(crate) struct LiveLine {

@@ -45,9 +45,7 @@ fn comparisons_hold_or_do_not() {
         (format!("descending = [{reads}, {reads}]"), Verdict::Untestable),
         // Two devices over one are 2 in each workload.
         (
-            format!(
-                "over = {{ devices = 1 }}\nshare = \"1%\"\nalike = [{{ workload = \"randread\", devices = 2 }}, {{ workload = \"mixed\", devices = 2 }}]"
-            ),
+            "over = { devices = 1 }\nshare = \"1%\"\nalike = [{ workload = \"randread\", devices = 2 }, { workload = \"mixed\", devices = 2 }]".to_owned(),
             Verdict::Holds,
         ),
     ] {

@@ -35,7 +35,7 @@ impl Exposition {
                         (family, kind) = (name, of);
                     }
                     "UNIT" => {
-                        assert!(name == family && name.ends_with(&format!("_{of}")), "{line}")
+                        assert!(name == family && name.ends_with(&format!("_{of}")), "{line}");
                     }
                     "HELP" => assert!(name == family && of.ends_with('.'), "{line}"),
                     _ => panic!("{line}"),
