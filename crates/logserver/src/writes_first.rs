@@ -150,7 +150,9 @@ mod tests {
                     paced.flush().unwrap();
                 }
             });
-            readers.into_iter().for_each(|reader| reader.join().unwrap());
+            for reader in readers {
+                reader.join().unwrap();
+            }
             is_over.store(true, Ordering::Relaxed);
         });
         // The first may have begun before the first flush.
