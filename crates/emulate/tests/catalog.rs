@@ -197,7 +197,7 @@ fn no_parameter_may_be_left_out() {
                 }
                 None if text.contains("\nbase = ") => {}
                 None => {
-                    assert!(["suspend", "idle_w"].contains(&key) || is_slc_read, "{name}: {key}")
+                    assert!(["suspend", "idle_w"].contains(&key) || is_slc_read, "{name}: {key}");
                 }
                 Some(errors) => panic!("{name} without {key}: {errors:?}"),
             }

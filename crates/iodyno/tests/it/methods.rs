@@ -142,7 +142,7 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("run random-read --on null: --vary deep=1,2", "can't vary `deep`"),
         ("run pts-iops --on null: --setting home", "enterprise and client"),
         ("run pts-iops --on null: --scale 2", "at most 1"),
-        ("run pts-iops --on null: --scale 1e-9", "take 0.000017 or more"),
+        ("run pts-iops --on null: --scale 1e-9", "use 0.000017 or more"),
         ("run random-read --on null: --vary targets=1,9", "where there is 1"),
         ("run random-read --on ram:1MiB --vary fill=50%", "`ram:1MiB` is none"),
         ("run random-read --on null: --vary depth=1,2 --ceiling p99=0ms", "a time above 0"),
@@ -150,8 +150,8 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("serve ram:64MiB --speed model", "--speed is for emulated storage"),
         ("serve exflash-400g --memory 0", "give 1 MiB or more"),
         ("serve exflash-400g*2 --memory 1MiB", "1 MiB for each volume"),
-        ("study calypso-ramdisk --threads 0", "1..=1024"),
-        ("study calypso-ramdisk --threads 100000", "1..=1024"),
+        ("study calypso-ramdisk --threads 0", "from 1 to 1024"),
+        ("study calypso-ramdisk --threads 100000", "from 1 to 1024"),
     ] {
         let refused = place.iodyno(words);
         assert!(refused.exits(2).stderr.contains(expected), "{words}");
