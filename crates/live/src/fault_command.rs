@@ -238,7 +238,7 @@ fn percent(text: &str) -> Result<f64, String> {
         Some(Ok(percent)) if (0.0..=100.0).contains(&percent) => Ok(percent),
         None if text.parse::<f64>().is_ok_and(|number| (0.0..=100.0).contains(&number)) => {
             let as_share = text.parse::<f64>().ok().filter(|share| *share < 1.0 && *share > 0.0);
-            let or = as_share.map_or(String::new(), |share| format!(" or `{}%`", share * 100.0));
+            let or = as_share.map_or(String::new(), |share| format!(" or `{}%`", (share * 1e8).round() / 1e6));
             Err(format!("`{text}` lacks %: `{text}%`{or}?"))
         }
         _ => Err(format!("`{text}` is not a share of the operations; use 0% to 100%")),
@@ -420,6 +420,7 @@ mod tests {
             ("hang 5s", "`hang` takes no duration"),
             ("lose device 10ms", "`lose` takes no duration"),
             ("error 0.5", "`0.5` lacks %: `0.5%` or `50%`?"),
+            ("error 0.07", "`0.07` lacks %: `0.07%` or `7%`?"),
             ("error 2", "`2` lacks %: `2%`?"),
             ("lose adaptor 0", "`adaptor` is not the number of a volume or device"),
             ("hang adapter 0", "`hang` is not a fault of adapters: they have lose"),

@@ -338,7 +338,7 @@ fn invalid_commands_are_refused_with_the_right_form() {
         ("error 1% seeks", &["nor a kind of operation: reads, writes, flushes, trims or zeroes"]),
         ("delay 5ms reads 1", &["there is no volume 1"]),
         ("slow", &["needs a factor, such as x10"]),
-        ("slow x0", &["take x1 to"]),
+        ("slow x0", &["use x1 to"]),
         ("latent", &["needs a place, such as 1GiB..+64KiB"]),
         ("latent 1GiB..+64KiB", &["beyond the end", "100663296 bytes"]),
         ("corrupt 96MiB", &["beyond the end"]),
