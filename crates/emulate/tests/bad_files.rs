@@ -591,7 +591,7 @@ page = { is = "16KiB""#,
     (
         FLASH,
         &[("[memory_channel]", "[x]")],
-        "start [] the table `[memory_channel]` or `[link]` is missing (the first is in a memory slot, the second behind SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory_channel`, `link`, `controller`, `nand`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
+        "start [] the table `[memory_channel]` or `[link]` is missing (the first is in a memory slot, the second behind SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `memory_channel`, `link`, `controller`, `nand`, `variation`, `slc`, `buffer`, `translation`, `stall`, `endurance`)",
     ),
     (
         FLASH,

@@ -150,7 +150,7 @@ fn lists_and_defaults_are_those_of_sysbench() {
         assert!(refused.contains(&format!("{name} is a variable of a shell")), "{refused}");
     }
     let quoted = "sysbench fileio --file-test-mode='$MODE' run";
-    assert!(refusal(quoted, parse(quoted)).contains("`$MODE` is no test mode"));
+    assert!(refusal(quoted, parse(quoted)).contains("`$MODE` is not a test mode"));
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn events_of_the_kernel() {
     }
     for (line, why) in [
         ("1.5: block_rq_issue: 8,0 R 512 ()\n", "has a sector + a number"),
-        ("1.5: block_rq_issue: sda R 512 () 8 + 1\n", "`sda` is no device"),
+        ("1.5: block_rq_issue: sda R 512 () 8 + 1\n", "`sda` is not a device"),
         ("1.5: block_rq_issue: 8,0 R 512 () x + 1\n", "line 2: the sector is not a whole number"),
         ("12345: block_rq_issue: 8,0 R 512 () 8 + 1\n", "its time in seconds"),
     ] {
@@ -383,7 +383,7 @@ fn wrong_fields_are_named() {
     let odd = "7,R,0,4096,5\n0,W,512,512,5\n";
     assert_eq!(file(odd).format, Format::Alibaba);
     let early = "1000,8,8,0,1\n1001,16,8,1,1\n";
-    assert!(refusal(early).contains("no trace that is known"));
+    assert!(refusal(early).contains("not a trace that is known"));
     let chosen = |format| Selection { format: Some(format), ..Selection::default() };
     let read = reading(early, &chosen(Format::Tencent)).unwrap();
     assert_eq!(rows(&read).iter().map(|row| row.0).collect::<Vec<_>>(), [0, 1_000_000_000]);

@@ -172,11 +172,11 @@ fn ranges_are_those_of_vdbench() {
         ("forthreads=(1-8,0)", "the range `1-8` has no step"),
         ("forthreads=(8-0,d)", "without an end"),
         ("forrdpct=(0-100,d)", "without an end"),
-        ("forthreads=(100-1,d)", "`12.5` is no whole number"),
-        ("forthreads=(1-x,1)", "`x` is no number"),
+        ("forthreads=(100-1,d)", "`12.5` is not a whole number"),
+        ("forthreads=(1-x,1)", "`x` is not a number"),
         ("forthreads=(1-100000,1)", "more than 256 combinations"),
-        ("forrdpct=(0,101)", "`101` is no percentage"),
-        ("forthreads=()", "is no number"),
+        ("forrdpct=(0,101)", "`101` is not a percentage"),
+        ("forthreads=()", "is not a number"),
     ] {
         let text = format!(
             "sd=sd1,lun=/a,size=1g\nwd=wd1,sd=sd1\nrd=r,wd=wd1,iorate=max,elapsed=10,interval=1,{run}\n"

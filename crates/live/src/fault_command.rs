@@ -238,7 +238,8 @@ fn percent(text: &str) -> Result<f64, String> {
         Some(Ok(percent)) if (0.0..=100.0).contains(&percent) => Ok(percent),
         None if text.parse::<f64>().is_ok_and(|number| (0.0..=100.0).contains(&number)) => {
             let as_share = text.parse::<f64>().ok().filter(|share| *share < 1.0 && *share > 0.0);
-            let or = as_share.map_or(String::new(), |share| format!(" or `{}%`", (share * 1e8).round() / 1e6));
+            let or = as_share
+                .map_or(String::new(), |share| format!(" or `{}%`", (share * 1e8).round() / 1e6));
             Err(format!("`{text}` lacks %: `{text}%`{or}?"))
         }
         _ => Err(format!("`{text}` is not a share of the operations; use 0% to 100%")),
@@ -393,13 +394,13 @@ mod tests {
         for (text, says) in [
             ("explode", "there is no fault `explode`: say power-cut"),
             ("slow", "needs a factor, such as x10"),
-            ("slow x0.5", "take x1 to"),
-            ("slow xinf", "take x1 to"),
+            ("slow x0.5", "use x1 to"),
+            ("slow xinf", "use x1 to"),
             ("resize", "needs a size, such as 1GiB"),
             ("resize 1000", "a multiple of 512 bytes"),
             ("resize 0", "a multiple of 512 bytes"),
             ("resize much", "much"),
-            ("full up", "count from 0"),
+            ("full up", "(0, 1, …)"),
             ("latent", "needs a place, such as 1GiB..+64KiB"),
             ("latent 2GiB..1GiB", "empty range"),
             ("latent 1GiB..+0", "empty range"),

@@ -4,7 +4,6 @@
 //! can't be tested.
 
 use crate::published::Key;
-use crate::row::Row;
 use crate::unit::Unit;
 use crate::wanted::Wanted;
 use core::fmt::Write as _;
@@ -129,7 +128,7 @@ impl Conclusion {
     }
 
     /// Tests it on our figures; `rows` are the results of `wanted`.
-    pub(crate) fn test(&self, wanted: &[Wanted], rows: &[Row]) -> Finding<'_> {
+    pub(crate) fn test(&self, wanted: &[Wanted], rows: &[Simulated]) -> Finding<'_> {
         let mut verdict = Verdict::Holds;
         let mut evidence = Vec::new();
         for comparison in &self.comparisons {
@@ -255,6 +254,15 @@ fn name(of: &[&Record]) -> String {
     words.join(" ")
 }
 
+/// What a row was simulated to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Simulated {
+    /// In the row's unit. None: it was not simulated, or its samples do not support it.
+    pub(crate) ours: Option<f64>,
+    /// Relative.
+    pub(crate) standard_error: Option<f64>,
+}
+
 /// A figure of ours.
 struct Value {
     /// In the program's own unit.
@@ -266,7 +274,7 @@ struct Value {
 
 impl Operand {
     /// Our figure; None where it was not simulated or its samples do not support it.
-    fn value(&self, wanted: &[Wanted], rows: &[Row]) -> Option<Value> {
+    fn value(&self, wanted: &[Wanted], rows: &[Simulated]) -> Option<Value> {
         let find = |key: &Key| {
             let (wanted, row) = wanted.iter().zip(rows).find(|(wanted, _)| wanted.key == *key)?;
             let error = row.standard_error.filter(|error| error.is_finite()).unwrap_or(0.0);
@@ -285,7 +293,7 @@ impl Operand {
 }
 
 impl Comparison {
-    fn test(&self, wanted: &[Wanted], rows: &[Row]) -> (Verdict, String) {
+    fn test(&self, wanted: &[Wanted], rows: &[Simulated]) -> (Verdict, String) {
         let values: Vec<Option<Value>> =
             self.figures.iter().map(|figure| figure.value(wanted, rows)).collect();
         let Some(values) = values.into_iter().collect::<Option<Vec<Value>>>() else {
@@ -336,7 +344,7 @@ impl Comparison {
     }
 
     /// The first figure without a value, in words.
-    fn missing(&self, wanted: &[Wanted], rows: &[Row]) -> String {
+    fn missing(&self, wanted: &[Wanted], rows: &[Simulated]) -> String {
         let missing = self.figures.iter().find(|figure| figure.value(wanted, rows).is_none());
         missing.map_or(String::new(), |operand| {
             let key = &operand.of;

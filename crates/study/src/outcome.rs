@@ -2,7 +2,7 @@
 //! the errors by strata. A pure function of the study and of its cells' results.
 
 use crate::cell::{CellKey, Rounds, Taken};
-use crate::conclusion::Finding;
+use crate::conclusion::{Finding, Simulated};
 use crate::error_strata::{Stratum, strata};
 use crate::metric::{AtOptimum, Recipe};
 use crate::null::null;
@@ -64,7 +64,12 @@ impl<'a> Outcome<'a> {
     /// When a cell that a row needs is not in `taken`.
     pub fn new(study: &'a Study, taken: &BTreeMap<CellKey, Taken>) -> Self {
         let rows: Vec<Row> = study.rows.iter().map(|wanted| row(study, wanted, taken)).collect();
-        let conclusions = study.conclusions.iter().map(|c| c.test(&study.rows, &rows)).collect();
+        let simulated: Vec<_> = rows
+            .iter()
+            .map(|row| Simulated { ours: row.ours, standard_error: row.standard_error })
+            .collect();
+        let conclusions =
+            study.conclusions.iter().map(|c| c.test(&study.rows, &simulated)).collect();
         let strata = strata(study, &rows);
         let simulated = taken.values().map(|t| t.simulated).sum();
         let rounds = || taken.values().filter_map(|t| t.rounds);

@@ -3,7 +3,7 @@
 //! The modules beside this one hold its behaviour.
 
 use super::collect::parts;
-use super::sensing::Sensing;
+use super::sensing::{Sensing, share_of_u64};
 use super::{Counts, Die, FlashDevice, HostInterface, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED};
 use crate::bug_injection::InjectedBug;
 use crate::core::{Core, Thread};
@@ -302,9 +302,4 @@ pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
         pages_per_block: row as u32,
         represent,
     }
-}
-
-/// A probability as a threshold for 64 random bits.
-pub(super) fn share_of_u64(share: f64) -> u64 {
-    if share >= 1.0 { u64::MAX } else { (share.max(0.0) * 18_446_744_073_709_551_616.0) as u64 }
 }

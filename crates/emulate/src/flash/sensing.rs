@@ -2,7 +2,6 @@
 //! the SLC cache.
 
 use super::FlashDevice;
-use super::construct::share_of_u64;
 use crate::spec::Nand;
 use iodyno_units::rng::{Generator, below, stream};
 
@@ -80,4 +79,9 @@ impl FlashDevice {
     pub(super) fn slc_held_units(&self) -> u64 {
         self.slc_units.saturating_sub(self.slc_free_units + self.slc_folding_units)
     }
+}
+
+/// A probability as a threshold for 64 random bits.
+pub(super) fn share_of_u64(share: f64) -> u64 {
+    if share >= 1.0 { u64::MAX } else { (share.max(0.0) * 18_446_744_073_709_551_616.0) as u64 }
 }
