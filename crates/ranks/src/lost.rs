@@ -28,10 +28,10 @@ pub struct Lost {
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rank, silent } = self;
-        match silent.as_secs() {
-            0 => write!(f, "rank {rank} ended before the others"),
-            s => write!(f, "rank {rank} has sent nothing for {s} s"),
+        if silent.is_zero() {
+            return write!(f, "rank {rank} ended before the others");
         }
+        write!(f, "rank {rank} has sent nothing for {:.0} s", silent.as_secs_f64())
     }
 }
 
