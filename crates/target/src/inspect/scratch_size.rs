@@ -18,8 +18,8 @@ const SHARE_OF_MEMORY: u64 = 4;
 /// quarter of the available memory where files are memory), in whole MiB.
 ///
 /// # Errors
-/// [`TargetError::NoSpace`] when what was asked for is not free, [`TargetError::Unsupported`] when the default would be less
-/// than 64 MiB.
+/// [`TargetError::NoSpace`] when what was asked for, or 64 MiB, is not free; [`TargetError::Unsupported`] when the default
+/// would be less than 64 MiB.
 pub(crate) fn size(
     inspection: &Inspection,
     asked_bytes: Option<u64>,
@@ -33,6 +33,8 @@ pub(crate) fn size(
     let by_memory = memory.map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
     let chosen = DEFAULT_BYTES.min(by_free).min(by_memory) / MIB * MIB;
     if chosen < LEAST_BYTES {
+        // Where the least is not free either, the remedy is not a size.
+        check_room(inspection, LEAST_BYTES, memory_bytes)?;
         let path = inspection.canonical_path.clone().unwrap_or_default();
         let (part, of, bytes) = if by_free <= by_memory {
             ("a tenth", "free space", free)

@@ -67,7 +67,7 @@ fn fill_up(point: &Path) {
         inspect(&name(&format!("scratch:128MiB@{}", point.display()))).map(|_| ()),
         128 * MIB,
     );
-    is_no_space(inspect(&name(&format!("scratch:@{}", point.display()))).map(|_| ()), 640 * MIB);
+    is_no_space(inspect(&name(&format!("scratch:@{}", point.display()))).map(|_| ()), 64 * MIB);
 }
 
 #[test]
