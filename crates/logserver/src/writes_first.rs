@@ -140,24 +140,23 @@ mod tests {
         read(4096, 2 << 20);
         assert_eq!(*counted.lengths.lock().unwrap(), [2 << 20], "nothing was written yet");
         counted.lengths.lock().unwrap().clear();
-        let is_over = std::sync::atomic::AtomicBool::new(false);
+        counted.most.store(0, Ordering::SeqCst);
+        // As if there were writes without end.
+        paced.flush().unwrap();
+        paced.written_ns.store(u64::MAX, Ordering::Relaxed);
         thread::scope(|scope| {
             let read = &read;
-            let readers: Vec<_> =
-                (0..4).map(|i| scope.spawn(move || read(i << 12, (1 << 20) + 4096))).collect();
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    paced.flush().unwrap();
-                }
-            });
-            for reader in readers {
-                reader.join().unwrap();
+            for i in 0..4 {
+                scope.spawn(move || read(i << 12, (1 << 20) + 4096));
             }
-            is_over.store(true, Ordering::Relaxed);
         });
-        // The first may have begun before the first flush.
-        assert!(counted.most.load(Ordering::SeqCst) <= 5);
+        assert_eq!(counted.most.load(Ordering::SeqCst), 1);
         let lengths = counted.lengths.lock().unwrap();
-        assert!(lengths.iter().filter(|len| **len <= PIECE_BYTES).count() >= 5, "{lengths:?}");
+        assert_eq!(lengths.len(), 4 * 5, "{lengths:?}");
+        assert!(lengths.iter().all(|len| *len <= PIECE_BYTES), "{lengths:?}");
+        // None for a time.
+        paced.written_ns.store(1, Ordering::Relaxed);
+        thread::sleep(QUIET);
+        assert!(!paced.is_written());
     }
 }
