@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Bytes of a piece: a quarter of a millisecond on a device with 1 GB/s.
 const PIECE_BYTES: usize = 256 << 10;
 /// After so long without a write, reads are held back no more.
-const QUIET: Duration = Duration::from_millis(100);
+const QUIET: Duration = Duration::from_millis(20);
 /// How long one that waits for its turn sleeps at a time.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
