@@ -110,7 +110,7 @@ impl Share {
         (bytes >= self.bytes_max).then_some(Ended::Bytes)
     }
 
-    /// Whether one more operation would exceed it; `beyond_bytes` of those so far do not use it up.
+    /// Whether one more operation would exceed it. `beyond_bytes` of what was issued do not count.
     #[inline]
     pub(crate) fn is_issued<T: Copy + Default>(
         &self,

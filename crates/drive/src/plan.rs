@@ -116,7 +116,7 @@ impl CellPlan {
         all.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// Whether some of its workers have operations behind their last one: flushes, or reads of what they wrote.
+    /// Whether some workers issue more after their last planned operation: flushes, or reads of what they wrote.
     pub(crate) fn goes_on_at_end(&self) -> bool {
         core::iter::once(&self.cell)
             .chain(&self.cell.beside)

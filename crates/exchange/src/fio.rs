@@ -369,7 +369,7 @@ fn jobs(
             spec.active().is_in_bytes().then_some((start, end.saturating_add(moved)))
         })
         .collect();
-    // Of those that share its file, one that writes the same range.
+    // A job on the same file that writes the same range.
     let is_shared = |number: usize, group: &[usize]| {
         let files = layout::files_of(&sections[number]);
         let meets = |at: usize| match (ranges[number], ranges[at]) {

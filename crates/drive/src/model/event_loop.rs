@@ -135,7 +135,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         let limits = plan.cell.spec.limits();
         let window_start_ns = start_ns + limits.start_after_ns + limits.ramp_ns;
         self.last_ns = match self.workers.iter().map(|w| w.until_ns).max() {
-            // Workers have operations behind their last one.
+            // Workers may issue flushes or reads after their last planned operation.
             _ if plan.goes_on_at_end() => u64::MAX,
             None | Some(u64::MAX) => u64::MAX,
             Some(until_ns) => until_ns - 1,

@@ -119,7 +119,7 @@ impl WarmUp {
         None
     }
 
-    /// Whether each disk's cache has written its choice of sectors often enough since the start or its last fill.
+    /// Whether each disk's cache has written back enough sectors, since the start or its last fill, to be in its long-run state.
     fn has_turned(&self, now: &[Store]) -> bool {
         self.since.iter().zip(now).all(|(since, now)| {
             let written = now.passed_bytes.saturating_sub(since.passed_bytes) as f64

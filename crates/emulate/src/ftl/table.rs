@@ -12,7 +12,7 @@ type Part = [u32; PART];
 
 #[derive(Clone, Debug)]
 pub(super) enum Table {
-    /// Of one device alone.
+    /// Owned by one device.
     Whole(Vec<u32>),
     /// Copy-on-write parts, and the number of entries. The last part may be longer than that.
     Parts(Vec<Arc<Part>>, usize),

@@ -289,7 +289,7 @@ fn a_part_of_the_device_can_be_written() {
     }
 }
 
-/// What twins share shows in nothing: each does as one with tables of its own, whatever the others wrote.
+/// Twins that share tables behave as devices with their own tables, whatever the others wrote.
 #[test]
 fn shared_tables_are_as_own_ones() {
     for represent in [1, 8] {
