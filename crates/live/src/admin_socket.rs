@@ -239,6 +239,34 @@ mod tests {
         assert!((1..=2).contains(&tries), "{tries}");
     }
 
+    /// An ended connection keeps its descriptor until its thread has noticed, and counts until then.
+    #[test]
+    fn connections_that_end_slowly_are_counted() {
+        let (sender, sockets) = std::sync::mpsc::channel::<UnixStream>();
+        let accept = move || sockets.recv().map_err(io::Error::other);
+        let (held, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counts = (Arc::clone(&held), Arc::clone(&most));
+        let slow = move |socket: &UnixStream| {
+            let (held, most) = &counts;
+            most.fetch_max(held.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            let end = socket.receive(&mut [0], Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(5));
+            held.fetch_sub(1, Ordering::SeqCst);
+            end.map(drop)
+        };
+        serve("test", accept, slow).unwrap();
+        let connect = || {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            sender.send(theirs).unwrap();
+            ours
+        };
+        let clients: Vec<UnixStream> = (0..4 * CONNECTIONS_MAX).map(|_| connect()).collect();
+        // The last of those that are ended.
+        let (last, _) = clients[..3 * CONNECTIONS_MAX].split_last().unwrap();
+        assert_eq!((&*last).read(&mut [0]).unwrap(), 0);
+        assert!(most.load(Ordering::SeqCst) <= CONNECTIONS_MAX, "{most:?}");
+    }
+
     /// Where descriptors run out, the acceptor ends the oldest to free its descriptor.
     #[test]
     fn a_client_that_cannot_be_accepted_ends_the_oldest() {
