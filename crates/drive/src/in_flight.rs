@@ -3,7 +3,7 @@
 
 use iodyno_measure::Ended;
 use iodyno_units::Op;
-use iodyno_workload::Issue;
+use iodyno_workload::{Issue, Source};
 
 /// The intended start of an operation that is due when it is submitted.
 pub(crate) const AT_SUBMISSION: u64 = u64::MAX;
@@ -101,26 +101,32 @@ impl Share {
     /// No limit.
     pub(crate) const ALL: Self = Self { ops_max: u64::MAX, bytes_max: u64::MAX };
 
-    /// Whether the share is complete after `ops` and `bytes`.
+    /// Whether the share is complete after `ops` and `bytes` of operations from `source`.
     #[inline]
-    pub(crate) fn is_done(&self, ops: u64, bytes: u64) -> Option<Ended> {
+    pub(crate) fn is_done(&self, ops: u64, bytes: u64, source: &impl Source) -> Option<Ended> {
         if ops >= self.ops_max {
             return Some(Ended::Ops);
         }
-        (bytes >= self.bytes_max).then_some(Ended::Bytes)
+        self.are_bytes_used_up(bytes, source).then_some(Ended::Bytes)
     }
 
-    /// Whether one more operation would exceed it. `beyond_bytes` of what was issued do not count.
+    /// Whether one more operation would exceed it.
     #[inline]
     pub(crate) fn is_issued<T: Copy + Default>(
         &self,
         ops: u64,
         bytes: u64,
-        beyond_bytes: u64,
+        source: &impl Source,
         in_flight: &InFlight<T>,
     ) -> bool {
-        let all_bytes = bytes.saturating_add(in_flight.bytes);
         ops.saturating_add(in_flight.len() as u64) >= self.ops_max
-            || all_bytes.saturating_sub(beyond_bytes) >= self.bytes_max
+            || self.are_bytes_used_up(bytes.saturating_add(in_flight.bytes), source)
+    }
+
+    /// Those that do not use it up are asked for last: hardly a run limits bytes.
+    #[inline]
+    fn are_bytes_used_up(&self, bytes: u64, source: &impl Source) -> bool {
+        bytes >= self.bytes_max
+            && bytes.saturating_sub(source.bytes_beyond_share()) >= self.bytes_max
     }
 }

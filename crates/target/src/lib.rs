@@ -29,6 +29,7 @@ mod open;
 pub mod output;
 pub mod purge;
 mod scratch;
+mod secrets;
 mod signature;
 mod sysroot;
 mod writes;
@@ -55,6 +56,7 @@ pub use name::{
 pub use open::{
     Access, LayOut, NvmePassthrough, OpenOptions, Opened, OpenedBy, open, open_inspected,
 };
+pub use secrets::shared_secret;
 pub use signature::{Content, Signature, SignatureKind, probe};
 pub use sysroot::{DevNo, SysRoot};
 pub use writes::{DeviceWrites, FileState, WritesSeen, WrittenSince, unwritten_since, writes_seen};

@@ -86,8 +86,8 @@ pub trait Source: Debug + Send {
     /// Its writes have content of its own, and it checks what is read.
     const HAS_CONTENT: bool = false;
 
-    /// Bytes of the operations that it gave and that do not use up the worker's share of bytes.
-    #[inline]
+    /// Bytes of the operations that it gave and that do not use up the worker's share of bytes. Asked for only where bytes
+    /// are limited.
     fn bytes_beyond_share(&self) -> u64 {
         0
     }
@@ -127,9 +127,8 @@ pub struct WorkloadSource {
     flush_at_end: u32,
     /// Operations that were due and not issued when it was closed.
     backlog_ops: u64,
-    /// Reads of what it wrote: whether there are any, and their bytes.
+    /// There are reads of what it wrote.
     reads_back: bool,
-    read_back_bytes: u64,
 }
 
 impl WorkloadSource {
@@ -152,7 +151,6 @@ impl WorkloadSource {
             flush_at_end: spec.flush_at_end(),
             backlog_ops: 0,
             reads_back: spec.read_back() > 0,
-            read_back_bytes: 0,
         }
     }
 
@@ -178,11 +176,7 @@ impl Source for WorkloadSource {
     fn next(&mut self, now_ns: u64, free: usize) -> Next<()> {
         match self.pacing.step(now_ns, free) {
             Step::Issue(due_ns) => {
-                let op = self.stream.next_op();
-                if self.reads_back {
-                    self.read_back_bytes = self.stream.read_back_bytes();
-                }
-                Next::Issue(Issue { op, due_ns, token: () })
+                Next::Issue(Issue { op: self.stream.next_op(), due_ns, token: () })
             }
             Step::WaitUntil(due_ns) => Next::WaitUntil(due_ns),
             Step::WaitCompletion => Next::WaitCompletion,
@@ -195,14 +189,11 @@ impl Source for WorkloadSource {
         if self.reads_back && !self.stream.forgets(op) {
             return None;
         }
-        let op = self.stream.next_op();
-        self.read_back_bytes = self.stream.read_back_bytes();
-        Some(op)
+        Some(self.stream.next_op())
     }
 
-    #[inline]
     fn bytes_beyond_share(&self) -> u64 {
-        self.read_back_bytes
+        self.stream.read_back_bytes()
     }
 
     #[inline]

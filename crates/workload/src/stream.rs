@@ -65,6 +65,12 @@ impl Last {
         }
         self.reads.pop_front().map_or(Op::FLUSH, read_of)
     }
+
+    /// In words: an operation that comes back through memory would leave its registers in [`Stream::next_op`].
+    #[cold]
+    fn next_words(last: Option<&mut Self>) -> (u64, u64) {
+        last.map_or(Op::FLUSH, Self::next).to_words()
+    }
 }
 
 /// The read of what an operation wrote.
@@ -116,7 +122,7 @@ impl Stream {
             Path::One(uniform, kind) => uniform.next(*kind),
             Path::Mix(mixed) => mixed.next(),
             Path::Any(general) => Op::from_words(general.next_words()),
-            Path::Last(last) => last.as_mut().map_or(Op::FLUSH, |last| last.next()),
+            Path::Last(last) => Op::from_words(Last::next_words(last.as_deref_mut())),
         }
     }
 

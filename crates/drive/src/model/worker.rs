@@ -87,8 +87,7 @@ impl<S: Source> Worker<S> {
     #[inline]
     pub(super) fn issue(&mut self, machine: &mut Machine, now_ns: u64) -> u64 {
         loop {
-            let beyond_bytes = self.source.bytes_beyond_share();
-            if self.share.is_issued(self.ops, self.bytes, beyond_bytes, &self.in_flight) {
+            if self.share.is_issued(self.ops, self.bytes, &self.source, &self.in_flight) {
                 break;
             }
             let issue = match self.source.next(now_ns, self.in_flight.free()) {
@@ -156,8 +155,7 @@ impl<S: Source> Worker<S> {
         if self.is_source_at_end() {
             return Some(Ended::Ops);
         }
-        let bytes = self.bytes.saturating_sub(self.source.bytes_beyond_share());
-        self.share.is_done(self.ops, bytes)
+        self.share.is_done(self.ops, self.bytes, &self.source)
     }
 
     /// Its time or share is over: whether its source has operations behind its last one, which the window still has.

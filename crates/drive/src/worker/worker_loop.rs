@@ -349,16 +349,15 @@ impl<S: Source> WorkerLoop<S> {
         if self.is_source_done && self.in_flight.len() == 0 {
             return Some(Ended::Ops);
         }
-        let bytes = w.recorder.bytes.saturating_sub(w.source.bytes_beyond_share());
-        w.limits.share.is_done(w.recorder.ops + w.recorder.errors, bytes)
+        let done = w.recorder.ops + w.recorder.errors;
+        w.limits.share.is_done(done, w.recorder.bytes, &w.source)
     }
 
     /// Whether one more operation would exceed this worker's share.
     #[inline]
     fn is_share_issued(&self, w: &Worker<S>) -> bool {
         let done = w.recorder.ops + w.recorder.errors;
-        let beyond_bytes = w.source.bytes_beyond_share();
-        w.limits.share.is_issued(done, w.recorder.bytes, beyond_bytes, &self.in_flight)
+        w.limits.share.is_issued(done, w.recorder.bytes, &w.source, &self.in_flight)
     }
 
     /// Queues what is due; gives the time that the turn may wait.

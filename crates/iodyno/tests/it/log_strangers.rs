@@ -16,7 +16,9 @@ use iodyno_nbd::Endpoint;
 use iodyno_nbd::stream::Stream;
 use iodyno_nbd::tls::ClientTls;
 use iodyno_units::rng::{below, stream};
-use std::io;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,8 @@ fn setting(name: &str, default: u64) -> u64 {
 struct Latencies {
     acknowledged: Vec<u64>,
     received: Vec<u64>,
+    /// [`Test::without_a_server`].
+    bare: Vec<u64>,
 }
 
 impl Latencies {
@@ -188,6 +192,36 @@ impl Test {
         latencies
     }
 
+    /// What the machine alone makes of it: one thread asks another over a socket to write and flush 4 KiB, at the pace of the
+    /// honest publisher, until `is_over`. How long each took, ns.
+    fn without_a_server(&self, is_over: &AtomicBool) -> Vec<u64> {
+        let file = std::fs::File::create(self.place.path("bare")).unwrap();
+        let (mut asks, mut serves) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut byte = [0];
+                for at in 0_u64.. {
+                    if serves.read(&mut byte).unwrap() == 0 {
+                        break;
+                    }
+                    file.write_all_at(&[1; 4096], at % 16384 * 4096).unwrap();
+                    file.sync_data().unwrap();
+                    serves.write_all(&byte).unwrap();
+                }
+            });
+            let mut took_ns = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                asks.write_all(&[0]).unwrap();
+                asks.read_exact(&mut [0]).unwrap();
+                took_ns.push(began.elapsed().as_nanos() as u64);
+                std::thread::sleep(PACE);
+            }
+            drop(asks);
+            took_ns
+        })
+    }
+
     /// Values and messages for strangers to ask for.
     fn fill(&self) {
         let mut publisher = self.connect(true);
@@ -238,7 +272,9 @@ fn honest_clients_are_served_beside_strangers() {
                 std::thread::sleep(time);
                 is_over.store(true, Ordering::Relaxed);
             });
-            let latencies = test.behave(next, &is_over);
+            let bare = scope.spawn(|| test.without_a_server(&is_over));
+            let mut latencies = test.behave(next, &is_over);
+            latencies.bare = bare.join().unwrap();
             is_measured.store(true, Ordering::Relaxed);
             latencies
         });
@@ -252,6 +288,7 @@ fn honest_clients_are_served_beside_strangers() {
     for (what, alone, beside) in [
         ("acknowledged", &mut alone.acknowledged, &mut beside.acknowledged),
         ("received", &mut alone.received, &mut beside.received),
+        ("two threads and a file, without a server", &mut alone.bare, &mut beside.bare),
     ] {
         let (before, after) = (Latencies::p99_ms(alone), Latencies::p99_ms(beside));
         println!(

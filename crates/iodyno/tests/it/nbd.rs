@@ -9,6 +9,8 @@ use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::faults::assert_failures;
 use crate::place::{Place, Running, SHORT, cells, codes, whole};
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -380,6 +382,13 @@ fn over_tls() {
     let document = place.document(&format!("run oltp1 --on {uri} {limits}"));
     assert_eq!(facts(&document)["nbd"]["tls"], true);
     assert_eq!(cells(&document)[0]["facts"]["nbd.agreed"], "structured replies, TLS");
+    let key = pki.join("client-key.pem");
+    let check = |mode| {
+        std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+        place.iodyno(&format!("check {uri}")).stdout
+    };
+    assert!(check(0o644).contains("other users can read"));
+    assert!(!check(0o600).contains("other users can read"));
     let other = uri.replace("storage.test", "other.test");
     place.iodyno(&format!("run random-read --on {other} {SHORT}")).exits(4);
     place.iodyno(&format!("run random-read --on {} {SHORT}", server.uri(""))).fails(2, &["TLS"]);

@@ -17,6 +17,7 @@ use super::{Alignment, Capabilities, Extents, Inspection, Kind};
 use crate::blank::{self, Depth};
 use crate::error::TargetError;
 use crate::name::{SIZE_STEP_BYTES, TargetName};
+use crate::secrets::shared_secret;
 use crate::signature;
 
 /// Time limit to connect, and of one request.
@@ -130,6 +131,10 @@ pub(super) fn export(name: &TargetName, uri: &Uri) -> Result<Inspection, TargetE
         && inspection.content.as_ref().is_some_and(|content| content.signatures.is_empty())
     {
         inspection.note("It is not all zeroes, yet nothing in it is recognised.");
+    }
+    let key = uri.tls_certificates.as_ref().map(|folder| folder.join("client-key.pem"));
+    if let Some(problem) = key.and_then(|key| shared_secret(&key)) {
+        inspection.note(format!("tls-certificates: {problem}."));
     }
     inspection.nbd = Some(NbdExport {
         address: uri.address.to_string(),
