@@ -16,8 +16,6 @@ pub fn shared_secret(path: &Path) -> Option<String> {
     let is_shared = meta.is_file() && meta.mode() & OTHERS & !allowed != 0;
     let (path, mode) = (path.display(), meta.mode() & 0o777);
     is_shared.then(|| {
-        format!(
-            "other users can read {path} (mode {mode:04o}); `chmod 600 {path}` keeps it secret"
-        )
+        format!("other users can read {path} (mode {mode:04o}); `chmod 600 {path}` keeps it secret")
     })
 }
