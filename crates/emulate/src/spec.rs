@@ -39,9 +39,38 @@ pub enum Written {
         /// Size of one write.
         block_bytes: u32,
     },
+    /// The same within a part of the capacity. The rest was written once before.
+    RandomWithin {
+        /// Size of one write.
+        block_bytes: u32,
+        /// Where the part begins, in millionths of the capacity.
+        start_ppm: u32,
+        /// Where it ends.
+        end_ppm: u32,
+    },
 }
 
 impl Written {
+    /// Of so many units in order, those that random writes went to.
+    pub fn rewritten(self, units: u64) -> core::ops::Range<u64> {
+        let at = |ppm: u32| (u128::from(units) * u128::from(ppm) / 1_000_000) as u64;
+        match self {
+            Self::Fresh | Self::Sequential => 0..0,
+            Self::Random { .. } => 0..units,
+            Self::RandomWithin { start_ppm, end_ppm, .. } => at(start_ppm)..at(end_ppm),
+        }
+    }
+
+    /// The size of random writes; None where there were none.
+    pub const fn random_block_bytes(self) -> Option<u32> {
+        match self {
+            Self::Fresh | Self::Sequential => None,
+            Self::Random { block_bytes } | Self::RandomWithin { block_bytes, .. } => {
+                Some(block_bytes)
+            }
+        }
+    }
+
     /// The pattern of `asked`, where the workload goes through the device in order, or else at random in blocks
     /// of so many bytes.
     pub const fn of(asked: Precondition, in_order: bool, block_bytes: u32) -> Self {
@@ -65,6 +94,15 @@ impl fmt::Display for Preconditioned {
             Written::Sequential => f.write_str("sequential")?,
             Written::Random { block_bytes } => {
                 write!(f, "random in {} blocks", human::size(block_bytes.into()))?;
+            }
+            Written::RandomWithin { block_bytes, start_ppm, end_ppm } => {
+                let block = human::size(block_bytes.into());
+                let percent = |ppm: u32| f64::from(ppm) / 1e4;
+                let (start, end) = (percent(start_ppm), percent(end_ppm));
+                write!(
+                    f,
+                    "random in {block} blocks from {start} % to {end} %, the rest written once"
+                )?;
             }
         }
         if self.fill < 1.0 { write!(f, ", {} % full", self.fill * 100.0) } else { Ok(()) }

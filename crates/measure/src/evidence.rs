@@ -72,6 +72,9 @@ pub struct Evidence {
     /// In virtual time: the fill of buffers and caches over the window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<StoreLevel>,
+    /// In virtual time: the writes are skewed, and the flash started as uniform ones leave it.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub skew_missing: bool,
     /// The state that the cell found an emulated device in, in words.
     pub device_state: Option<String>,
     /// Why the cell was not issued at all; None where it was.

@@ -9,8 +9,8 @@
 
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
-use iodyno_drive::{Medium, blocks};
-use iodyno_emulate::spec::{Preconditioned, Written};
+use iodyno_drive::{Medium, active_range, blocks};
+use iodyno_emulate::spec::{Kind, Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::served::{Live, Options, stores_in_memory};
 use iodyno_target::TargetName;
@@ -52,13 +52,20 @@ pub struct EmulatedVolume {
 impl EmulatedVolume {
     /// Its state when a cell with this workload starts: as requested by the cell, otherwise as in the volume's
     /// name.
-    fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Preconditioned {
+    fn before(&self, spec: &Spec, asked: &EmulationOptions, capacity_bytes: u64) -> Preconditioned {
+        let fill = asked.fill.unwrap_or(self.fill);
         let how = match asked.precondition {
             Precondition::Workload => self.state,
             other => other,
         };
-        let how = Written::of(how, is_sequential(spec), block_bytes(spec));
-        Preconditioned { how, fill: asked.fill.unwrap_or(self.fill) }
+        let state = Written::of(how, is_sequential(spec), block_bytes(spec));
+        let how = match (how, state) {
+            (Precondition::Workload, Written::Random { block_bytes }) => {
+                rewritten_part(spec, block_bytes, fill, capacity_bytes).unwrap_or(state)
+            }
+            _ => state,
+        };
+        Preconditioned { how, fill }
     }
 }
 
@@ -66,15 +73,19 @@ impl Emulated {
     /// The system as a cell with this workload finds it.
     pub fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Arc<System> {
         let mut system = self.system.clone();
-        for (volume, of) in system.volumes.iter_mut().zip(&self.volumes) {
-            volume.state = of.before(spec, asked);
+        for (number, of) in (0..).zip(&self.volumes) {
+            let capacity_bytes = system.capacity_bytes(number);
+            system.volumes[number as usize].state = of.before(spec, asked, capacity_bytes);
         }
         Arc::new(system)
     }
 
     /// The state that such a cell finds each volume in, in words.
     pub(crate) fn states_for(&self, spec: &Spec, asked: &EmulationOptions) -> Vec<String> {
-        self.volumes.iter().map(|volume| volume.before(spec, asked).to_string()).collect()
+        let before = |(number, volume): (u32, &EmulatedVolume)| {
+            volume.before(spec, asked, self.system.capacity_bytes(number)).to_string()
+        };
+        (0..).zip(&self.volumes).map(before).collect()
     }
 
     /// The state in which a cell without a requested state finds each volume, in words, and whether the workload
@@ -87,6 +98,18 @@ impl Emulated {
             }
         }
         states
+    }
+
+    /// Whether the flash of a volume starts in a state of uniform writes, though those of a cell are skewed: a state of that kind
+    /// has no construction.
+    pub(crate) fn is_skew_missing(&self, volume: usize, spec: &Spec) -> bool {
+        self.volumes[volume].state == Precondition::Workload
+            && has_skewed_writes(spec)
+            && !is_sequential(spec)
+            && self
+                .system
+                .devices_of(volume as u32)
+                .any(|placed| matches!(placed.device.kind, Kind::Flash(_)))
     }
 
     /// The medium of each volume, for uses that do not depend on its state.
@@ -148,6 +171,35 @@ impl Emulated {
     }
 }
 
+/// Below this share of what is written, the part that a workload writes to makes a difference.
+const PART_MAX: f64 = 0.99;
+
+/// The state of a device of which uniformly random writes use only a part; None where the writes are others, or use all of
+/// what is written.
+fn rewritten_part(
+    spec: &Spec,
+    block_bytes: u32,
+    fill: f64,
+    capacity_bytes: u64,
+) -> Option<Written> {
+    let mut patterns = spec.addresses(OpKind::Write).iter().map(|address| &address.pattern);
+    let is_uniform = patterns.all(|pattern| matches!(pattern, Pattern::Uniform { .. }));
+    let (start, end) = active_range(spec, capacity_bytes);
+    let share = |bytes: u64| bytes as f64 / capacity_bytes as f64;
+    let is_part = share(end - start) < PART_MAX * fill && share(end) <= fill;
+    let ppm = |bytes: u64| (share(bytes) * 1e6).round() as u32;
+    (spec.issues(OpKind::Write) && is_uniform && is_part).then(|| Written::RandomWithin {
+        block_bytes,
+        start_ppm: ppm(start),
+        end_ppm: ppm(end),
+    })
+}
+
+fn has_skewed_writes(spec: &Spec) -> bool {
+    let mut patterns = spec.addresses(OpKind::Write).iter().map(|address| &address.pattern);
+    spec.issues(OpKind::Write) && patterns.any(Pattern::is_skewed)
+}
+
 /// The kinds of operation that decide the state of a device, with their shares.
 fn decisive(spec: &Spec) -> Vec<(OpKind, f64)> {
     let shares = |kind| spec.kinds().filter(move |k| k.0 == kind);
@@ -189,13 +241,13 @@ mod tests {
         let spec = Spec::from_toml(&format!("schema = 1\n{text}")).unwrap();
         let asked = TargetName::parse("model:x").unwrap();
         let volume = EmulatedVolume { name: asked.to_string(), asked, state, fill: 1.0 };
-        volume.before(&spec, &EmulationOptions::default())
+        volume.before(&spec, &EmulationOptions::default(), 1 << 40)
     }
 
     /// Writes decide; reads only where there are no writes.
     #[test]
     fn the_state_follows_the_workload() {
-        use Written::{Random, Sequential};
+        use Written::{Random, RandomWithin, Sequential};
         for (text, how) in [
             ("[mix]\nread = 1", Random { block_bytes: 4096 }),
             ("block = \"16KiB\"\n[mix]\nread = 1", Random { block_bytes: 16 << 10 }),
@@ -211,6 +263,12 @@ mod tests {
             ),
             ("block = \"32KiB\"\n[mix]\ntrim = 1", Random { block_bytes: 32 << 10 }),
             ("[log]\nrate = \"50k/s\"", Sequential),
+            ("active = \"10%..30%\"\n[mix]\nread = 1", Random { block_bytes: 4096 }),
+            ("active = \"99.5%\"\n[mix]\nwrite = 1", Random { block_bytes: 4096 }),
+            (
+                "active = \"10%..30%\"\n[mix]\nwrite = 1",
+                RandomWithin { block_bytes: 4096, start_ppm: 100_000, end_ppm: 300_000 },
+            ),
         ] {
             assert_eq!(before(text, Precondition::Workload).how, how, "{text}");
         }

@@ -121,8 +121,11 @@ fn own_cells(
         }
         Some(_) => {}
         None => {
-            let states = schedule.states(task).into_iter().skip(task.targets.start);
-            for (state, done) in states.zip(&mut cells) {
+            let states = schedule.states(task).into_iter().enumerate().skip(task.targets.start);
+            for ((volume, state), done) in states.zip(&mut cells) {
+                let is_skew_missing = |of: &Emulated| of.is_skew_missing(volume, &task.cell.spec);
+                done.evidence.skew_missing =
+                    task.place.is_none() && run.emulated.as_ref().is_some_and(is_skew_missing);
                 done.facts.insert("state".to_owned(), state.clone());
                 done.evidence.device_state = Some(state);
             }

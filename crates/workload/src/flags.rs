@@ -35,6 +35,14 @@ impl FromStr for Pattern {
 }
 
 impl Pattern {
+    /// Whether it uses some addresses more often than others.
+    pub const fn is_skewed(&self) -> bool {
+        matches!(
+            self,
+            Self::Zipf { .. } | Self::Pareto { .. } | Self::Normal { .. } | Self::HotSpots { .. }
+        )
+    }
+
     /// Zipf's law with the exponent in the text.
     ///
     /// # Errors

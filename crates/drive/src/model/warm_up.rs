@@ -256,16 +256,8 @@ fn writes_by(spec: &Spec, is: fn(&Pattern) -> bool) -> bool {
 }
 
 fn is_skewed(spec: &Spec) -> bool {
-    let is = |pattern: &Pattern| {
-        matches!(
-            pattern,
-            Pattern::Zipf { .. }
-                | Pattern::Pareto { .. }
-                | Pattern::Normal { .. }
-                | Pattern::HotSpots { .. }
-        )
-    };
-    spec.kinds().any(|(kind, _)| spec.addresses(kind).iter().any(|address| is(&address.pattern)))
+    let is = |kind| spec.addresses(kind).iter().any(|address| address.pattern.is_skewed());
+    spec.kinds().any(|(kind, _)| is(kind))
 }
 
 /// Levels of the stores during the window, at times that follow from the number of events.

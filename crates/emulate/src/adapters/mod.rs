@@ -427,9 +427,11 @@ impl Pair {
         if cache.has_unplaced() {
             let path = group.paths[below(&mut self.rng, group.paths.len() as u64) as usize];
             let of = &mut self.paths[path as usize];
-            let units = if let Written::Random { block_bytes } = of.before.how {
+            let units = if let Some(block_bytes) = of.before.how.random_block_bytes() {
+                let among = of.before.how.rewritten(of.units);
                 let block = (u64::from(block_bytes) / UNIT_BYTES).clamp(1, of.units);
-                let from = below(&mut self.rng, of.units / block) * block;
+                let blocks = ((among.end - among.start) / block).max(1);
+                let from = (among.start / block + below(&mut self.rng, blocks)) * block;
                 from..from + block
             } else {
                 let from = of.next;

@@ -108,20 +108,21 @@ impl FlashDevice {
         });
         let shape = shape(spec, represent);
         shape.check()?;
-        let written_units = match before.how {
-            Written::Random { block_bytes } => unit_of(u64::from(block_bytes)) as u32,
-            _ => 1,
-        };
+        let pages_per_write =
+            before.how.random_block_bytes().map_or(1, |bytes| unit_of(u64::from(bytes)) as u32);
         let state = match before.how {
             Written::Fresh => ftl::State::Fresh,
             Written::Sequential => ftl::State::Sequential,
-            Written::Random { .. } => ftl::State::Random { pages_per_write: written_units },
+            Written::Random { .. } => ftl::State::Random { pages_per_write },
+            Written::RandomWithin { .. } => {
+                let lpns = before.how.rewritten(logical_pages);
+                let (first_lpn, end_lpn) = (lpns.start, lpns.end);
+                ftl::State::RandomWithin { pages_per_write, first_lpn, end_lpn }
+            }
         };
-        let parts = match before.how {
-            Written::Random { .. } => parts(u64::from(written_units), units_per_page),
-            // Future overwrites are unknown.
-            Written::Fresh | Written::Sequential => 0.0,
-        };
+        let is_random = before.how.random_block_bytes().is_some();
+        // Without random writes, future overwrites are unknown.
+        let parts = if is_random { parts(u64::from(pages_per_write), units_per_page) } else { 0.0 };
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
         let alike = population.made.iter().find(|m| (m.0, m.1, m.2) == (shape, state, written));
         let mut ftl = if let Some((.., ftl)) = alike {
@@ -135,7 +136,7 @@ impl FlashDevice {
             ftl
         };
         // In steady state a collection is always in progress.
-        let collecting = matches!(before.how, Written::Random { .. }) && ftl.victim().is_some();
+        let collecting = is_random && ftl.victim().is_some();
         let ftl_slots = ftl.slots();
         let erases_per_map_erase = ftl.erase_weight() * f64::from(die_count);
         let front = match &spec.attach {
@@ -203,7 +204,7 @@ impl FlashDevice {
             sends_frames: spec.controller.read_contexts > spec.controller.lanes,
             split: share_of_u64(spec.controller.page_split),
             units_per_page,
-            written_units,
+            written_units: pages_per_write,
             read_latency_ns: spec.controller.read_latency_ns,
             read_ns: n.read_ns,
             sensing: Sensing::new(n, seed, number),

@@ -29,6 +29,30 @@ pub enum State {
         /// Pages of a write, at least 1. The state is less exact when a block holds few of them.
         pages_per_write: u32,
     },
+    /// The same, within the pages from `first_lpn` to before `end_lpn`. All others were written once before, in order: blocks
+    /// of their own have no invalid page, and are never collected.
+    RandomWithin {
+        /// Pages of a write, at least 1.
+        pages_per_write: u32,
+        /// The first page that was written at random.
+        first_lpn: u64,
+        /// The first one behind.
+        end_lpn: u64,
+    },
+}
+
+impl State {
+    /// The pages of `written` that were written at random, and the pages of a write.
+    fn rewritten(self, written: &Range<u64>) -> Option<(Range<u64>, u32)> {
+        match self {
+            Self::Fresh | Self::Sequential => None,
+            Self::Random { pages_per_write } => Some((written.clone(), pages_per_write)),
+            Self::RandomWithin { pages_per_write, first_lpn, end_lpn } => {
+                let first = first_lpn.clamp(written.start, written.end);
+                Some((first..end_lpn.clamp(first, written.end), pages_per_write))
+            }
+        }
+    }
 }
 
 impl Ftl {
@@ -66,35 +90,14 @@ impl Ftl {
             counters: Counters::default(),
             erased: None,
         };
-        match state {
-            State::Fresh => {}
-            State::Sequential => match &ftl.sample {
+        if let Some((rewritten, pages_per_write)) = state.rewritten(&written) {
+            let order = WriteOrder::new(logical, pages_per_write, key(seed, "ftl order", number));
+            let rng = stream(seed, "ftl state", number);
+            ftl.write_at_random(&written, &rewritten, &order, rng);
+        } else if state == State::Sequential {
+            match &ftl.sample {
                 None => ftl.fill(written.start as u32..written.end as u32),
                 Some(sample) => ftl.fill(in_order(sample, &written, |lpn| lpn).into_iter()),
-            },
-            State::Random { pages_per_write } => {
-                let length = u64::from(pages_per_write.max(1));
-                if length <= u64::from(SCATTERED_PAGES_MAX) {
-                    ftl.sequentiality.scatter(&written);
-                }
-                let writes = WriteOrder::new(logical, length, key(seed, "ftl order", number));
-                let rng = stream(seed, "ftl state", number);
-                match &ftl.sample {
-                    None => {
-                        let count = (written.end - written.start) as u32;
-                        ftl.age(count, writes.pages(&written), length, rng);
-                    }
-                    Some(sample) => {
-                        let pages: Vec<u32> = if length > 1 {
-                            in_order(sample, &written, |lpn| writes.rank(lpn))
-                        } else {
-                            // Seen from the host, the order of the map's pages is random already.
-                            sample.pages_of(&written)
-                        };
-                        let run = length / u64::from(shape.represent);
-                        ftl.age(pages.len() as u32, pages.into_iter(), run, rng);
-                    }
-                }
             }
         }
         ftl.map_owners();
@@ -148,6 +151,49 @@ impl Ftl {
         }
     }
 
+    /// Writes the pages of `written` once, and those of `rewritten`, a part of it, at random until write amplification is
+    /// constant.
+    fn write_at_random(
+        &mut self,
+        written: &Range<u64>,
+        rewritten: &Range<u64>,
+        order: &WriteOrder,
+        rng: Generator,
+    ) {
+        if order.length <= u64::from(SCATTERED_PAGES_MAX) {
+            self.sequentiality.scatter(rewritten);
+        }
+        let around = [written.start..rewritten.start, rewritten.end..written.end];
+        let kept = around.into_iter().filter(|range| !range.is_empty());
+        let mut kept: Vec<u32> = match &self.sample {
+            None => kept.flatten().map(|lpn| lpn as u32).collect(),
+            Some(sample) => kept.flat_map(|range| in_order(sample, &range, |lpn| lpn)).collect(),
+        };
+        // What is left of a last block goes to the others.
+        let per_block = self.blocks.pages_per_block();
+        let kept_blocks = kept.len() as u32 / per_block;
+        let rest = kept.split_off((kept_blocks * per_block) as usize);
+        self.fill(kept.into_iter());
+        match &self.sample {
+            None => {
+                let count = (rewritten.end - rewritten.start) as u32 + rest.len() as u32;
+                let pages = rest.into_iter().chain(order.pages(rewritten));
+                self.age(kept_blocks, count, pages, order.length, rng);
+            }
+            Some(sample) => {
+                let pages: Vec<u32> = if order.length > 1 {
+                    in_order(sample, rewritten, |lpn| order.rank(lpn))
+                } else {
+                    // Seen from the host, the order of the map's pages is random already.
+                    sample.pages_of(rewritten)
+                };
+                let run = order.length / u64::from(self.shape.represent);
+                let count = (rest.len() + pages.len()) as u32;
+                self.age(kept_blocks, count, rest.into_iter().chain(pages), run, rng);
+            }
+        }
+    }
+
     /// Writes the pages one after the other, each once.
     fn fill(&mut self, mut pages: impl ExactSizeIterator<Item = u32>) {
         let per_block = self.blocks.pages_per_block();
@@ -163,10 +209,11 @@ impl Ftl {
         }
     }
 
-    /// Assigns the `count` pages to blocks of all ages. Pages that were written together, in runs,
-    /// stay together.
+    /// Assigns the `count` pages to blocks of all ages, all but those that are `taken`. Pages that were written together, in
+    /// runs, stay together.
     fn age(
         &mut self,
+        taken: u32,
         count: u32,
         mut pages: impl Iterator<Item = u32>,
         run: u64,
@@ -174,7 +221,7 @@ impl Ftl {
     ) {
         let per_block = self.blocks.pages_per_block();
         let run = run.clamp(1, u64::from(per_block)) as u32;
-        let sealed = self.blocks.list().len() as u32 - UNSEALED_BLOCKS;
+        let sealed = self.blocks.list().len() as u32 - UNSEALED_BLOCKS - taken;
         // The two open blocks are half full.
         let open = (per_block / 2).min(count / 4);
         let ages = Ages { sealed, per_block, pages: count, run };
@@ -228,7 +275,8 @@ struct WriteOrder {
 }
 
 impl WriteOrder {
-    fn new(logical_pages: u64, length: u64, key: u64) -> Self {
+    fn new(logical_pages: u64, pages_per_write: u32, key: u64) -> Self {
+        let length = u64::from(pages_per_write.max(1));
         let count = logical_pages.div_ceil(length);
         Self { length, places: Permutation::new(count, key), count }
     }

@@ -96,7 +96,7 @@ impl ReadCache {
         match before.how {
             Written::Fresh => {}
             Written::Sequential => held.begin_with_last(units),
-            Written::Random { .. } => held.begin_with_sample(units),
+            Written::Random { .. } | Written::RandomWithin { .. } => held.begin_with_sample(units),
         }
         Self {
             part,

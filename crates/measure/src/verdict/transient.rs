@@ -35,8 +35,16 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
     let mut choosing = cell.evidence.stores.iter().filter(|level| level.choice_bytes > 0);
     if let Some(level) = choosing.find(|level| is_short_for(level)) {
         say("TRANSIENT", Level::Warning, swings(level, cell.window_ns));
+        return;
+    }
+    if cell.evidence.skew_missing {
+        say("TRANSIENT", Level::Warning, SKEWED.to_owned());
     }
 }
+
+const SKEWED: &str = "the flash started as uniformly random writes leave it, and these are skewed: after days of them collection \
+    copies more or less than here, which this model doesn't construct. Figures of reads alone, or of uniform writes in a part \
+    of the device (--active), have no such doubt";
 
 /// Whether a store that is full worked less than [`TURNS_MIN`] times through what it chooses from. One that is not keeps up:
 /// its own rate has no effect on that of hosts.

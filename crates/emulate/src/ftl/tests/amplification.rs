@@ -81,6 +81,37 @@ fn a_constructed_steady_state_is_steady_in_full() {
     }
 }
 
+/// Writes within a part find the state that they would make in the long run of a device that was filled in order: pages that
+/// stay are in blocks of their own, and all the spare is the part's.
+#[test]
+fn writes_within_a_part_start_where_they_lead() {
+    for represent in [1, 8] {
+        let shape = match represent {
+            1 => shape(1024, 100, 0.12),
+            _ => Shape { represent, ..shape(4096, 200, 0.12) },
+        };
+        let part = shape.logical_pages / 5..shape.logical_pages / 10 * 7;
+        let (first_lpn, end_lpn) = (part.start, part.end);
+        let within = State::RandomWithin { pages_per_write: 1, first_lpn, end_lpn };
+        let mut constructed = Driver::new(shape, within, 1);
+        constructed.ftl.check().unwrap();
+        let at_once = constructed.amplification(&mut Load::uniform(part.clone(), 2), 0.5);
+        let mut written = Driver::new(shape, State::Sequential, 1);
+        let mut load = Load::uniform(part.clone(), 3);
+        let at_first = written.amplification(&mut load, 0.25);
+        written.amplification(&mut load, 2.0);
+        let at_last = written.amplification(&mut load, 1.0);
+        let active = (part.end - part.start) as f64 / shape.logical_pages as f64;
+        // Of all slots, those that the other pages take aren't there.
+        let data = 1.0 - shape.spare_usable();
+        let spare = 1.0 - data * active / (1.0 - data * (1.0 - active));
+        let expected = write_amplification_uniform(spare);
+        assert_near(&format!("k = {represent}, at once"), at_once, expected, 0.03);
+        assert_near(&format!("k = {represent}, in the long run"), at_last, expected, 0.03);
+        assert!(at_first < 0.8 * expected, "{at_first}: at first it is another");
+    }
+}
+
 /// The sample has the exact form's amplification under loads of every kind.
 fn sample_is_as_exact(exact: Shape, represent: u32, warm_up: f64, tolerance: f64) {
     let pages = exact.logical_pages;

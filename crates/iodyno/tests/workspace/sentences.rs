@@ -1,0 +1,95 @@
+//! Patterns of sentences that need a second reading, in sources and documents.
+//!
+//! Each pattern has a ceiling: the number of lines that still had it when the ceiling was last lowered.
+
+use crate::{root, sources};
+use std::path::PathBuf;
+
+/// A pattern, its ceiling, and what to write instead.
+type Pattern = (&'static str, usize, &'static str);
+
+/// Words, anywhere in a comment, a message or a document.
+const WORDS: &[Pattern] = &[
+    ("so many", 0, "N, the number of"),
+    ("so long", 0, "for N seconds, the length of"),
+    ("manieth", 0, "sequence number"),
+    (" goes with ", 0, "requires"),
+    ("for want of", 0, "the reason: too narrow, too few"),
+    ("as it always was", 0, "a no-op"),
+];
+
+/// Beginnings of a doc comment.
+const BEGINNINGS: &[Pattern] = &[
+    ("Of ", 0, "a noun phrase"),
+    ("Those ", 0, "the noun"),
+    ("The same", 0, "the noun, and what differs"),
+    ("It ", 0, "the noun"),
+    ("What is ", 0, "the noun: `Dirty data`, `Contents of`"),
+];
+
+fn documents() -> Vec<PathBuf> {
+    let in_folder = |folder: &str| std::fs::read_dir(root().join(folder)).unwrap();
+    let all = ["", "docs", "docs/formats"].into_iter().flat_map(in_folder);
+    let paths = all.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+/// Lines of a file with their numbers; of sources those alone that a person reads.
+fn lines(text: &str, is_source: bool) -> impl Iterator<Item = (usize, &str)> {
+    let is_read = move |line: &str| !is_source || line.contains("//") || line.contains('"');
+    (1..).zip(text.lines()).filter(move |(_, line)| is_read(line))
+}
+
+/// The first lines of all doc comments.
+fn beginnings(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_inside = false;
+    (1..).zip(text.lines()).filter_map(move |(number, line)| {
+        let comment = line.trim_start().strip_prefix("/// ");
+        let begins = comment.is_some() && !is_inside;
+        is_inside = line.trim_start().starts_with("///");
+        comment.filter(|_| begins).map(|words| (number, words))
+    })
+}
+
+#[test]
+fn sentences_read_at_once() {
+    let mut files = Vec::new();
+    sources(&root().join("crates"), &mut files);
+    let this = PathBuf::from(file!());
+    files.retain(|path| !path.ends_with(this.file_name().unwrap()));
+    let sources = files.len();
+    files.extend(documents());
+    let texts: Vec<String> = files.iter().map(|f| std::fs::read_to_string(f).unwrap()).collect();
+    let mut problems = String::new();
+    let mut judge = |pattern: &Pattern, found: &[String]| {
+        let (words, ceiling, instead) = pattern;
+        if found.len() > *ceiling {
+            let all = found.join("\n  ");
+            problems += &format!(
+                "`{words}`: {} lines, at most {ceiling}; write {instead}:\n  {all}\n",
+                found.len()
+            );
+        }
+    };
+    let all = || files.iter().zip(&texts).enumerate();
+    for pattern in WORDS {
+        let mut found = Vec::new();
+        for (index, (file, text)) in all() {
+            let has = lines(text, index < sources).filter(|(_, line)| line.contains(pattern.0));
+            found.extend(
+                has.map(|(number, line)| format!("{}:{number}: {}", file.display(), line.trim())),
+            );
+        }
+        judge(pattern, &found);
+    }
+    for pattern in BEGINNINGS {
+        let mut found = Vec::new();
+        for (_, (file, text)) in all().take(sources) {
+            let has = beginnings(text).filter(|(_, words)| words.starts_with(pattern.0));
+            found
+                .extend(has.map(|(number, words)| format!("{}:{number}: {words}", file.display())));
+        }
+        judge(pattern, &found);
+    }
+    assert!(problems.is_empty(), "{problems}");
+}
