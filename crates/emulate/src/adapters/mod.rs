@@ -97,8 +97,8 @@ pub(crate) struct PathUnits {
     pub(crate) void_destages: u32,
     /// Whether the host sends the next operation to the other adapter, if hosts use both.
     to_other: bool,
-    /// Whether the device or array has refused destaged data. It gets no writes until it has accepted some of that
-    /// data.
+    /// Whether the device or array has refused destaged data. Hosts' writes then fail until it has accepted a retried
+    /// unit.
     pub(crate) refuses: bool,
     /// Whether a retry of one unit is in progress.
     pub(crate) is_retried: bool,

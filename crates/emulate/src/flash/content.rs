@@ -64,7 +64,7 @@ impl Content {
     }
 
     /// Stores a programmed value, in the exact form in `slot`. Returns whether it is the newest value in flash (in the
-    /// exact form always, because the map decides).
+    /// exact form always true, because the map decides).
     fn programmed(&mut self, stored: Stored, slot: Option<u32>) -> bool {
         let Stored { unit, sequence, .. } = stored;
         if self.buffer.get(&unit).is_some_and(|b| b.sequence == sequence) {
