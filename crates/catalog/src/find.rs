@@ -26,7 +26,7 @@ pub enum Kind {
     Device,
     /// An emulated host with its adapters, arrays and devices.
     System,
-    /// A published paper, rebuilt.
+    /// A published study, reproduced on emulated systems.
     Study,
     /// The figures that a paper printed, as CSV.
     Published,

@@ -96,7 +96,8 @@ impl Hdd {
         self.content.get_or_insert_default();
     }
 
-    /// The token that a read of a 4 KiB unit would return; `None` if it was not written since content is kept.
+    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
+    /// was turned on.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         self.content.as_ref()?.get(unit)
     }

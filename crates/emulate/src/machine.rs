@@ -386,8 +386,8 @@ impl Machine {
         }
     }
 
-    /// The token that a read of the 4 KiB unit at `offset_bytes` would return now. `None` if the unit was
-    /// not written since content is kept, or is lost.
+    /// The token that a read of the 4 KiB unit at `offset_bytes` would return now. `None` if the unit has not been
+    /// written since content storage was turned on, or is lost.
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
         let root = self.system.volumes[volume as usize].root;
         self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES, &self.parts, &self.core)

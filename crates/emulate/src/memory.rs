@@ -40,7 +40,7 @@ pub(crate) struct MemoryDevice {
     protected: bool,
     reads: Phases,
     writes: Phases,
-    /// Units written since content is kept, each with the token of its last write.
+    /// Units written since content storage was turned on, each with the token of its last write.
     content: Option<BTreeMap<u64, u64>>,
 }
 
@@ -154,8 +154,8 @@ impl MemoryDevice {
         self.content.get_or_insert_default();
     }
 
-    /// The token that a read of a 4 KiB unit would return; `None` if it was not written since content is
-    /// kept, or is lost.
+    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
+    /// was turned on, or is lost.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         self.content.as_ref()?.get(&unit).copied()
     }

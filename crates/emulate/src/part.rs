@@ -268,8 +268,8 @@ impl Part {
         }
     }
 
-    /// The token that a read of a 4 KiB unit would return; `None` if it was not written since content is
-    /// kept, or is lost.
+    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
+    /// was turned on, or is lost.
     pub(crate) fn unit_value(&self, unit: u64, parts: &[Self], core: &Core) -> Option<u64> {
         match self {
             Self::Flash(flash) => flash.unit_value(unit),

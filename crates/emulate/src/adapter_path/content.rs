@@ -277,7 +277,7 @@ impl AdapterPath {
     }
 
     /// The value that a read of a unit would return; `below` supplies that of the array or device. `None` if the unit
-    /// was not written since content is kept, or is lost.
+    /// has not been written since content storage was turned on, or is lost.
     pub(crate) fn unit_value(
         &self,
         unit: u64,

@@ -157,7 +157,8 @@ impl FlashDevice {
         }
     }
 
-    /// The token that a read of a 4 KiB unit would return; `None` if it was not written since content is kept.
+    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
+    /// was turned on.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         let content = self.content.as_ref()?;
         let stored = content.buffer.get(&unit).or_else(|| match &content.cells {

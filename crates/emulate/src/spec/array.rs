@@ -43,7 +43,7 @@ pub struct Array {
 /// Level and geometry of an array, without its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayShape {
-    /// Its level.
+    /// RAID level of the array.
     pub level: Level,
     /// Number of members.
     pub members: u32,
