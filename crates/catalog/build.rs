@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The folders of the catalog that exist today and how their files' names end; `Kind::folder` and
-/// `Kind::suffix` say the same.
+/// The existing folders of the catalog and the suffix of their files; must agree with `Kind::folder`
+/// and `Kind::suffix`.
 const FOLDERS: [(&str, &str); 6] = [
     ("workloads", "toml"),
     ("methods", "toml"),
@@ -35,7 +35,7 @@ fn main() -> io::Result<()> {
             .filter(|path| path.extension().is_some_and(|e| e == suffix))
             .map(|path| (path.file_stem().and_then(|s| s.to_str()).expect("a UTF-8 name"), path))
             .collect();
-        // By name, not by file name: `oltp1` comes before `oltp1-large`, though `.` is above `-`.
+        // Sort by name, not by file name: `oltp1` precedes `oltp1-large`, although `.` sorts after `-`.
         named.sort_unstable();
         for (name, path) in named {
             let path = path.to_str().expect("a UTF-8 path");

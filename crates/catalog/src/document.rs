@@ -23,12 +23,12 @@ pub(crate) fn parse(text: &str) -> Result<Table<'_>, FileError> {
 }
 
 impl File {
-    /// The kind that the file gives by its key `kind`.
+    /// The kind stated by the key `kind`; `None` if it is missing, unknown or the file is not TOML.
     pub fn kind(&self) -> Option<Kind> {
         kind(parse(&self.text).ok()?.get("kind")?.get_ref())
     }
 
-    /// The value at a path as the file writes it; for a parameter with its source, the value alone.
+    /// The value at a path, as written; for a parameter with a source, only the value.
     pub fn get(&self, path: &str) -> Option<&str> {
         let root = parse(&self.text).ok()?;
         let (node, rest) = walk(&root, path);
@@ -36,12 +36,12 @@ impl File {
         Some(&self.text[span])
     }
 
-    /// The file with another value at a path: TOML, or a text that becomes TOML in quotes. A missing key
-    /// is added to the innermost existing table around it. All else stays as it is
-    /// written.
+    /// A copy of the file with a new value at a path. The value is TOML; any other text becomes a TOML
+    /// string. A missing key is added to the innermost existing table around it. The rest of the text is
+    /// unchanged.
     ///
     /// # Errors
-    /// Returned if the file is no TOML, no table can have this key, or the path is invalid.
+    /// If the file is not TOML, no table can have this key, or the path is invalid.
     pub fn set(&self, path: &str, value: &str) -> Result<Self, FileError> {
         let value = match DeValue::parse(value) {
             Ok(_) => value.to_owned(),
@@ -64,7 +64,7 @@ impl File {
                 let inside = node.span().start + 1;
                 (inside..inside, format!(" {rest} = {value}{comma}"))
             }
-            // The keys of the file itself, and of tables that are written as dotted keys.
+            // Top-level keys, and tables written as dotted keys.
             _ => (0..0, format!("{path} = {value}\n")),
         };
         let (before, after) = (&self.text[..at.start], &self.text[at.end..]);
@@ -74,7 +74,7 @@ impl File {
     }
 }
 
-/// The last value on the way to a path, and the remaining part of the path.
+/// The deepest existing value along a path, and the rest of the path.
 fn walk<'a, 'p>(root: &'a Table<'a>, path: &'p str) -> (Option<&'a Node<'a>>, &'p str) {
     let (mut table, mut node, mut rest) = (Some(root), None, path);
     while !rest.is_empty() {
@@ -99,18 +99,18 @@ pub(crate) fn kind(value: &DeValue<'_>) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| value.as_str() == Some(kind.noun()))
 }
 
-/// The value of a parameter that is written with its source, `{ is = VALUE, from = … }`.
+/// The value of a parameter, without the source in `{ is = VALUE, from = … }`.
 fn value_of<'a>(node: &'a Node<'a>) -> &'a Node<'a> {
     node.get_ref().get("is").unwrap_or(node)
 }
 
-/// A whole number, if it fits.
+/// An integer; `None` if it does not fit in 64 bits.
 pub(crate) fn whole(value: &DeValue<'_>) -> Option<i64> {
     let written = value.as_integer()?;
     i64::from_str_radix(written.as_str(), written.radix()).ok()
 }
 
-/// A number, whole or not.
+/// An integer or a float.
 pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     match value {
         DeValue::Float(written) => written.as_str().parse().ok(),
@@ -130,7 +130,7 @@ pub(crate) fn plain(value: &DeValue<'_>) -> String {
     }
 }
 
-/// The type of a value, as in "this is …".
+/// A value in words, for errors: "the integer 3".
 pub(crate) fn in_words(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the text {text:?}"),

@@ -7,13 +7,13 @@ use core::ops::Range;
 /// One error in a file's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    /// The wrong bytes of the text; empty at 0 where it is the text as a whole.
+    /// Byte range of the error; `0..0` if it concerns the text as a whole.
     pub span: Range<usize>,
-    /// The name of the violated rule, such as `raw-above-capacity`; most rules have no name.
+    /// Name of the violated rule, such as `raw-above-capacity`; most rules have no name.
     pub rule: Option<&'static str>,
     /// The message, in one sentence.
     pub message: String,
-    /// The remedy.
+    /// Suggested remedy.
     pub help: Option<String>,
 }
 
@@ -23,7 +23,7 @@ impl FileError {
         Self { span, rule: None, message: message.into(), help: None }
     }
 
-    /// Adds the remedy; none where the text is empty.
+    /// Adds a suggested remedy, unless the text is empty.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into()).filter(|help| !help.is_empty());
@@ -43,13 +43,13 @@ impl fmt::Display for FileError {
 
 impl core::error::Error for FileError {}
 
-/// A violated rule, at a key rather than at a position of the text.
+/// A violated rule, located by a key instead of a position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The key as a path, such as `nand.read` or `read.addresses[1].window`.
     pub path: String,
     /// The message, in one sentence.
     pub message: String,
-    /// The remedy.
+    /// Suggested remedy.
     pub help: Option<String>,
 }

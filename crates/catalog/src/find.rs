@@ -1,4 +1,4 @@
-//! File lookup: a named file in the embedded catalog, or at a path of the user's.
+//! File lookup: a name in the embedded catalog, or a path given by the user.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,14 +9,13 @@ use crate::file::File;
 use crate::input::{self, InputError};
 use crate::problem::Problem;
 
-/// The largest file that is read, in bytes. Files of this kind are written by hand; a larger one
-/// is given by mistake.
+/// Size limit of catalog files, in bytes. They are written by hand; a larger one is a mistake.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// `(folder, name, text)` of each file in the catalog, sorted by name within its folder.
 static EMBEDDED: &[(&str, &str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// The kind of a catalog file; each has a folder of its own.
+/// The kind of a catalog file. Each has its own folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A description of I/O.
@@ -27,7 +26,7 @@ pub enum Kind {
     Device,
     /// An emulated host with its adapters, arrays and devices.
     System,
-    /// A published paper, rebuilt.
+    /// A published study, reproduced on emulated systems.
     Study,
     /// The figures that a paper printed, as CSV.
     Published,
@@ -58,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// The noun for such a file in a sentence.
+    /// The noun for such a file in a sentence; also the value of its key `kind`.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Workload => "workload",
@@ -71,11 +70,11 @@ impl Kind {
     }
 }
 
-/// How the origin of the embedded files begins.
+/// Prefix of the origin of embedded files.
 const EMBEDDED_ORIGIN: &str = "catalog:";
 
 impl File {
-    /// The file at a path, with this text.
+    /// A file at a path, with the given text.
     pub fn at_path(kind: Kind, path: &str, text: impl Into<Arc<str>>) -> Self {
         let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path);
         let stem = name.strip_suffix(kind.suffix()).and_then(|name| name.strip_suffix('.'));
@@ -83,7 +82,7 @@ impl File {
         Self { origin: path.to_owned(), name, text: text.into(), is_named_by_file: false }
     }
 
-    /// Whether it is one of the embedded files, rather than given by its path.
+    /// Whether the file is embedded in the catalog.
     pub fn is_in_catalog(&self) -> bool {
         self.origin.starts_with(EMBEDDED_ORIGIN)
     }

@@ -1,8 +1,8 @@
-//! Reads files that a user names: with a limit, from a regular file or a pipe, and never in vain from a pipe that nothing
-//! writes to.
+//! Reads the files that a user names: regular files and pipes, up to a size limit. Gives up on a pipe that
+//! nothing writes to.
 //!
-//! A path can be given by mistake, or by somebody else's file: a device would be read without end, and opening a
-//! named pipe would wait for ever.
+//! A path can be given by mistake, or by somebody else's file. Reading a device might never end, and opening a
+//! named pipe might wait for ever.
 
 use core::fmt;
 use std::fs::File;
@@ -18,28 +18,28 @@ use rustix::fs::{FileType, Mode, OFlags};
 const WRITER_TIMEOUT: Duration = Duration::from_secs(5);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// Why a named file was not read. Its text, for a sentence that begins with the path.
+/// Why a named file was not read. `Display` continues a sentence that begins with the path.
 #[derive(Debug)]
 pub enum InputError {
-    /// The system refuses to open or read it.
+    /// The system can't open or read the file.
     Io(io::Error),
-    /// It is something that is not read, such as a folder or a device.
+    /// Not a readable kind of file, such as a folder or a device. The kind, with its article.
     Kind(&'static str),
-    /// It is a pipe, and no program opened it for writing.
+    /// A pipe that no program opened for writing.
     NoWriter,
-    /// It is larger than this, bytes.
+    /// Larger than this limit, in bytes.
     TooLarge(u64),
-    /// It is not UTF-8.
+    /// Not UTF-8.
     NotText {
-        /// First byte that begins no character.
+        /// Offset of the first invalid byte.
         byte: usize,
-        /// Its line, from 1.
+        /// Line of that byte, from 1.
         line: usize,
     },
 }
 
 impl InputError {
-    /// True where nothing has that name.
+    /// True if the file does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }
@@ -78,7 +78,7 @@ impl From<rustix::io::Errno> for InputError {
 /// An open file that is read from its start to its end.
 #[derive(Debug)]
 pub struct Input {
-    /// Bytes that were read to see whether a pipe has a writer.
+    /// Bytes already read in the check for a pipe's writer.
     begun: io::Cursor<Vec<u8>>,
     file: File,
     is_regular: bool,
@@ -90,9 +90,9 @@ impl Input {
     /// # Errors
     /// All but [`InputError::TooLarge`] and [`InputError::NotText`].
     pub fn open(path: &Path) -> Result<Self, InputError> {
-        // A pipe is not waited for, and opening a device has no effect on it.
+        // Opening a pipe must not block, and opening a device must not affect it.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        // Opening some devices has effects, or fails for a reason that misleads.
+        // Opening some devices has side effects, or fails with a misleading reason.
         check_kind(FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode))?;
         let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
         let stat = rustix::fs::fstat(&file)?;
@@ -132,8 +132,8 @@ fn check_kind(kind: FileType) -> Result<(), InputError> {
     }))
 }
 
-/// Waits until a pipe has a writer, and gives the bytes that were read to find out. One that has a writer may stay
-/// silent as long as that likes: a program that asks for a password, for example.
+/// Waits until a pipe has a writer, and returns the bytes read in the check. A writer may then stay silent for any
+/// time, as does a program that asks for a password.
 fn wait_for_writer(mut pipe: &File) -> Result<Vec<u8>, InputError> {
     let until = Instant::now() + WRITER_TIMEOUT;
     let mut byte = [0];
@@ -149,7 +149,7 @@ fn wait_for_writer(mut pipe: &File) -> Result<Vec<u8>, InputError> {
     }
 }
 
-/// All bytes of a file that has no more than this.
+/// Reads a file of at most `bytes_max` bytes.
 ///
 /// # Errors
 /// See [`InputError`].
@@ -163,7 +163,7 @@ pub fn read_bytes(path: &Path, bytes_max: u64) -> Result<Vec<u8>, InputError> {
     Ok(bytes)
 }
 
-/// The text of a file that has no more than this many bytes.
+/// Reads a UTF-8 file of at most `bytes_max` bytes.
 ///
 /// # Errors
 /// See [`InputError`].
@@ -175,7 +175,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, InputError> {
     })
 }
 
-/// As [`read_text`], of a regular file alone: one that is read more than once.
+/// Same as [`read_text`], but refuses pipes, for files that are read more than once.
 ///
 /// # Errors
 /// See [`InputError`].
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(read_text(Path::new("/dev/null"), 8).unwrap(), "");
     }
 
-    /// A pipe is read where something writes, however late, and else is an error.
+    /// Reads a pipe if something writes to it, however late; otherwise fails.
     #[test]
     fn a_pipe_needs_a_writer() {
         let dir = tempfile::tempdir().unwrap();

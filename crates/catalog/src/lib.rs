@@ -3,11 +3,11 @@
 //! TOML, reads it by a schema, and shows errors with file, line, column and a caret. [`input`] reads all other files
 //! that a user names.
 //!
-//! A schema ([`Key`]) is data of the crate that owns the file: workloads, methods, devices, systems
-//! and studies. A [`Reader`] checks a text by it, and returns a [`Record`] of values and all errors. Relations between
-//! values, and their meaning, are outside this crate.
+//! A schema ([`Key`]) is data that belongs to the crate that owns the format: workloads, methods, devices, systems
+//! and studies. A [`Reader`] checks a text against it, and returns a [`Record`] of values and all errors. Relations
+//! between values, and their meaning, are outside this crate.
 //!
-//! **Invariant:** reads files and nothing else; never writes one, and never prints.
+//! **Invariant:** it only reads files; it never writes or prints.
 
 mod document;
 mod error;

@@ -1,6 +1,6 @@
-//! Diagnostics of a file: position, message and remedy; and their drawing.
+//! Diagnostics of a file (position, message, remedy), and how they are drawn.
 //!
-//! The drawing is rustc's, made by its own renderer. Only this file depends on it.
+//! The drawing looks like rustc's, and uses its renderer. Only this file depends on it.
 
 use core::fmt;
 use core::ops::Range;
@@ -14,8 +14,8 @@ use iodyno_units::text::{clean, clean_lines, is_hidden};
 use crate::error::FileError;
 use crate::file::File;
 
-/// One diagnostic of a file. Its `Display` is the drawing without colour, with no
-/// newline at the end.
+/// One diagnostic of a file. Its `Display` is the drawing without colour and without a trailing
+/// newline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     origin: String,
@@ -23,12 +23,12 @@ pub struct Problem {
     labels: Vec<(Range<usize>, String)>,
     message: String,
     help: Vec<String>,
-    /// The place is in a file whose text is not shown.
+    /// Whether the file's text must not be shown.
     is_withheld: bool,
 }
 
 impl Problem {
-    /// A problem with a file as a whole, such as that it can't be read.
+    /// A problem with a file as a whole, for example one that can't be read.
     pub fn new(origin: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             origin: origin.into(),
@@ -40,8 +40,8 @@ impl Problem {
         }
     }
 
-    /// A problem at the bytes `span` of a file's text. A span beyond the text is cut to it. Of a file that another file
-    /// named the line's number alone is shown.
+    /// A problem at the bytes `span` of a file's text; a span beyond the text is clipped. If another file named this
+    /// one, only the line number is shown.
     pub fn at(
         file: &File,
         span: Range<usize>,
@@ -57,7 +57,7 @@ impl Problem {
         if file.is_named_by_file { problem.withheld() } else { problem }
     }
 
-    /// The same without anything of the file's text, for a file that another file named.
+    /// The same problem without any of the file's text, for a file that another file named.
     #[must_use]
     pub fn withheld(self) -> Self {
         let Some((line, _)) = self.line_column() else { return self };
@@ -67,8 +67,8 @@ impl Problem {
         Self { help: vec![help], is_withheld: true, ..Self::new(origin, message) }
     }
 
-    /// Several errors of a file's text in one drawing: the first in the title, the others beside it, and
-    /// the remedy of each.
+    /// Several errors of a file in one drawing: the first is the title, the others are labels, and each
+    /// remedy is listed.
     pub fn of(file: &File, errors: &[FileError]) -> Self {
         let Some((first, rest)) = errors.split_first() else {
             return Self::new(file.origin.as_str(), "the file is not valid");
@@ -82,7 +82,7 @@ impl Problem {
         rest.iter().fold(problem, |p, e| p.also(e.span.clone(), e.message.as_str()))
     }
 
-    /// Adds the remedy.
+    /// Sets the suggested remedy.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         if !self.is_withheld {
@@ -91,7 +91,7 @@ impl Problem {
         self
     }
 
-    /// Words beside the caret of the place that [`Problem::at`] named.
+    /// Sets the label at the caret of [`Problem::at`].
     #[must_use]
     pub fn with_label(mut self, label: impl Into<String>) -> Self {
         if let Some(first) = self.labels.first_mut() {
@@ -119,12 +119,12 @@ impl Problem {
         &self.message
     }
 
-    /// The remedy; of several errors, the first.
+    /// The suggested remedy; with several errors, that of the first.
     pub fn help(&self) -> Option<&str> {
         self.help.first().map(String::as_str)
     }
 
-    /// Line and column (in characters), both counted from 1, where there is a place.
+    /// Line and column in characters, both from 1; `None` for the file as a whole.
     pub fn line_column(&self) -> Option<(usize, usize)> {
         let before = &self.text.as_deref()?[..self.labels.first()?.0.start];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -161,8 +161,8 @@ impl Problem {
     }
 }
 
-/// A file's text with each hidden character replaced by a visible one of as many bytes, so that
-/// positions in the text stay the same.
+/// A file's text with each hidden character replaced by a visible one of the same length in bytes, so
+/// that positions stay valid.
 fn same_length(text: &str) -> Cow<'_, str> {
     let replaced = |c: char| is_hidden(c) && !matches!(c, '\n' | '\t' | '\r');
     if !text.contains(replaced) {
@@ -186,7 +186,7 @@ impl fmt::Display for Problem {
 
 impl core::error::Error for Problem {}
 
-/// `span`, cut to `text` and to whole characters.
+/// Clips `span` to `text` and widens it to character boundaries.
 fn within(text: &str, span: Range<usize>) -> Range<usize> {
     let mut start = span.start.min(text.len());
     while !text.is_char_boundary(start) {

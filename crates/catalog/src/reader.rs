@@ -1,6 +1,6 @@
-//! Reader of a table by its schema: every key that is unknown, missing, out of place or can't be read is an
-//! error at its position, and the rest becomes values under their paths, so that rules can check the
-//! readable values and a file's errors are all reported at once.
+//! Reads a table by its schema. Each unknown, missing, misplaced or invalid key is an error at its
+//! position. The rest becomes values under their paths, so that rules can check the readable values
+//! and all errors of a file are reported at once.
 
 use core::ops::Range;
 
@@ -20,25 +20,25 @@ use crate::source::{Parameter, Source};
 /// The version of the file format that this program reads and writes.
 pub const SCHEMA: u64 = 1;
 
-/// The errors so far, and the parameters that have a source.
+/// Collects errors and sourced parameters while a file is read.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// In the order in which they were found.
+    /// Errors in the order in which they were found.
     pub errors: Vec<FileError>,
-    /// In the order of the schema.
+    /// Sourced parameters in the order of the schema.
     pub parameters: Vec<Parameter>,
-    /// The files that give the keys which this one lacks; the first that has one.
+    /// Files that supply missing keys; the first that has a key wins.
     bases: Vec<Record>,
 }
 
 impl Reader {
-    /// Of a file that may leave out what one of `bases` has.
+    /// A reader for a file that inherits missing keys from `bases`.
     pub fn on(bases: Vec<Record>) -> Self {
         Self { bases, ..Self::default() }
     }
 
-    /// Reads the text of a whole file. One that is no TOML, of another kind or of another version is not
-    /// examined further. Files of some kinds don't state their kind.
+    /// Reads the text of a whole file. Stops early if it is not TOML, or has another kind or version.
+    /// `kind` is `None` for files that don't state their kind.
     pub fn file(
         &mut self,
         text: &str,
@@ -61,7 +61,7 @@ impl Reader {
         record
     }
 
-    /// Adds an error at a position; no help where it is empty.
+    /// Adds an error at a position. An empty `help` means none.
     pub fn refuse(
         &mut self,
         at: Range<usize>,
@@ -71,16 +71,16 @@ impl Reader {
         self.errors.push(FileError::new(at, message).with_help(help));
     }
 
-    /// Adds a violated rule of a record, at its key.
+    /// Adds a violated rule of a record, at the position of its key.
     pub fn fault(&mut self, record: &Record, fault: Fault) {
         let Fault { path, message, help } = fault;
         self.refuse(record.place(&path), message, help.unwrap_or_default());
     }
 
-    /// All errors in the order of the file, if there are any.
+    /// The parameters, if there were no errors.
     ///
     /// # Errors
-    /// All errors.
+    /// All errors, sorted by position.
     pub fn finish(mut self) -> Result<Vec<Parameter>, Vec<FileError>> {
         if self.errors.is_empty() {
             return Ok(self.parameters);
@@ -170,7 +170,7 @@ impl Reader {
         self.missing(of_kind(schema, kind), table, record.place(decides.path));
     }
 
-    /// Reports keys that are not `known`; `mine` are those that belong here.
+    /// Reports keys that are not `known`. `mine` are the suggestions for a misspelt key.
     fn unknown<'a>(
         &mut self,
         table: &Table<'_>,
@@ -190,7 +190,7 @@ impl Reader {
         }
     }
 
-    /// Reports the required keys that are missing, in its bases too.
+    /// Reports required keys that neither the table nor the bases have.
     fn missing(
         &mut self,
         keys: impl Iterator<Item = &'static Key>,
@@ -222,7 +222,7 @@ impl Reader {
         self.refuse(at, message, format!("for example `{} = {value}`", first.name()));
     }
 
-    /// `{ is = VALUE, from = "SOURCE: WHY" }`.
+    /// Reads a sourced parameter, `{ is = VALUE, from = "SOURCE: WHY" }`.
     fn parameter(&mut self, key: &Key, node: &Node<'_>) -> Entry {
         let unread = |span| Entry { span, value: Value::Unread };
         let no_source = format!("the parameter `{}` does not say where it is from", key.path);
@@ -251,7 +251,7 @@ impl Reader {
         entry
     }
 
-    /// `SOURCE: WHY`.
+    /// Reads a source, `SOURCE: WHY`.
     fn source(&mut self, key: &Key, node: &Node<'_>) -> Option<(Source, String)> {
         let form = "write one of `printed`, `data sheet`, `derived`, `fitted` and `assumed`, then \
                     `: ` and a text";
@@ -278,7 +278,7 @@ impl Reader {
         Some((source, why.to_owned()))
     }
 
-    /// A value of any type; the keys of a table are added to the record beside it.
+    /// Reads a value of any type. The keys of a nested table are added to `record`.
     fn value(&mut self, node: &Node<'_>, key: &Key, record: &mut Record) -> Entry {
         let one = |items| Value::List { items, is_array: false };
         let several = |items| Value::List { items, is_array: true };
@@ -310,7 +310,7 @@ impl Reader {
         Entry { span: node.span(), value }
     }
 
-    /// One table of an array.
+    /// Reads one table of an array.
     fn item(&mut self, keys: &'static [Key], node: &Node<'_>, key: &Key) -> Entry {
         let value = if let DeValue::Table(table) = node.get_ref() {
             Value::Record(self.table(table, node.span(), keys))
@@ -327,7 +327,7 @@ impl Reader {
         Entry { span: node.span(), value }
     }
 
-    /// A value that stands for a table with only its first key.
+    /// Reads a value that stands for a table with only its first key.
     fn first_alone(&mut self, keys: &'static [Key], node: &Node<'_>, key: &Key) -> Entry {
         let first = self.of(keys[0].value, node, key);
         let mut record = Record { span: node.span(), ..Record::default() };
@@ -338,7 +338,7 @@ impl Reader {
         Entry { span: node.span(), value: Value::Record(record) }
     }
 
-    /// A single value; also one of a wrong type.
+    /// Reads a single value, and reports one of a wrong type.
     fn of(&mut self, of: ValueType, node: &Node<'_>, key: &Key) -> Entry {
         let value = single(of, node.get_ref(), key).unwrap_or_else(|(message, help)| {
             self.refuse(node.span(), message, help);
@@ -348,12 +348,12 @@ impl Reader {
     }
 }
 
-/// The keys specific to tables of this kind.
+/// The keys that are allowed only in tables of this kind.
 fn of_kind(keys: &'static [Key], kind: &str) -> impl Iterator<Item = &'static Key> {
     keys.iter().filter(move |key| key.only.contains(&kind))
 }
 
-/// A single value, or the correct form: a sentence, and an example where that helps.
+/// Reads a single value. The error is a sentence about the expected form, and an example or "".
 fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String, String)> {
     let path = key.path;
     let expected = || {
@@ -399,7 +399,7 @@ fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String
         },
         ValueType::Count(least, most) => {
             node.as_integer().ok_or_else(expected)?;
-            // A negative number is outside of every limit, and so is one that does not fit.
+            // Negative numbers and those that don't fit are outside every limit.
             let count = whole(node).and_then(|count| u64::try_from(count).ok());
             count.map_or_else(|| Err(outside()), |count| whole_within(count, least, most))
         }
@@ -436,7 +436,7 @@ fn single(of: ValueType, node: &DeValue<'_>, key: &Key) -> Result<Value, (String
     }
 }
 
-/// The correct form of a parameter, with the existing value.
+/// Suggests the correct form of a parameter, with its existing value.
 fn with_source(key: &Key, value: Option<&Node<'_>>) -> String {
     let value = match value.map(Node::get_ref) {
         None | Some(DeValue::Array(_) | DeValue::Table(_)) => key.example(),

@@ -1,10 +1,10 @@
-//! The values of a table that was read, by their paths, each with its position. A value that could not be
-//! read has only a position, so that rules can check the rest.
+//! The values of a table by their paths, each with its position. An invalid value has only a position,
+//! so that rules can check the rest.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-/// A table that was read by its schema, with the tables in it: `nand.read` is a path of a device.
+/// A table as read by its schema, nested tables included: a device has the path `nand.read`.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     pub(crate) span: Range<usize>,
@@ -14,30 +14,30 @@ pub struct Record {
 /// A value and its position.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its bytes in the text.
+    /// Byte range in the text.
     pub span: Range<usize>,
     pub(crate) value: Value,
 }
 
-/// A value that was read.
+/// A value as read.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// It exists, and is wrong.
+    /// Present but invalid.
     Unread,
-    /// A size, a time or a count.
+    /// A size (bytes), a time (ns) or a count.
     Whole(u64),
-    /// A bandwidth, a rate, a share or a number.
+    /// A bandwidth (bytes per second), a rate (operations per second), a fraction or a number.
     Real(f64),
     Flag(bool),
     Word(&'static str),
     Text(String),
-    /// One value or several, where several are allowed.
+    /// The values of an array, or a single value in its place.
     List {
         items: Vec<Entry>,
         is_array: bool,
     },
     Map(Vec<(String, Entry)>),
-    /// A table whose keys are beside it in the record.
+    /// A table whose keys are in the surrounding record.
     Table,
     Record(Record),
 }
@@ -52,7 +52,7 @@ impl Entry {
         if let Value::Whole(whole) = self.value { Some(whole) } else { None }
     }
 
-    /// A bandwidth (bytes a second), a rate (operations a second), a share or a number.
+    /// A bandwidth (bytes per second), a rate (operations per second), a fraction or a number.
     pub fn real(&self) -> Option<f64> {
         if let Value::Real(real) = self.value { Some(real) } else { None }
     }
@@ -71,29 +71,29 @@ impl Entry {
         if let Value::Record(record) = &self.value { Some(record) } else { None }
     }
 
-    /// The values of an array, or the one that stands for it.
+    /// The values of an array, or the single value in its place.
     pub fn items(&self) -> &[Entry] {
         if let Value::List { items, .. } = &self.value { items } else { &[] }
     }
 
-    /// Whether it was written as an array where one value would suffice.
+    /// Whether the value was written as an array where one value would suffice.
     pub fn is_array(&self) -> bool {
         matches!(self.value, Value::List { is_array: true, .. })
     }
 
-    /// The keys of a table with any names, and their values.
+    /// Keys and values of a [`ValueType::Map`](crate::ValueType::Map).
     pub fn map(&self) -> &[(String, Entry)] {
         if let Value::Map(entries) = &self.value { entries } else { &[] }
     }
 }
 
 impl Record {
-    /// The existing paths, with the entry at each.
+    /// All existing paths with their entries.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, &Entry)> {
         self.entries.iter().map(|(path, entry)| (*path, entry))
     }
 
-    /// The entry at a path; also where it could not be read.
+    /// The entry at a path, even if its value is invalid.
     pub fn get(&self, path: &str) -> Option<&Entry> {
         self.entries.get(path)
     }
@@ -103,7 +103,7 @@ impl Record {
         self.get(path)?.whole()
     }
 
-    /// A bandwidth (bytes a second), a rate (operations a second), a share or a number.
+    /// A bandwidth (bytes per second), a rate (operations per second), a fraction or a number.
     pub fn real(&self, path: &str) -> Option<f64> {
         self.get(path)?.real()
     }
@@ -128,17 +128,17 @@ impl Record {
         self.text(path).unwrap_or_default()
     }
 
-    /// The values of an array, or the one that stands for it; none where the key is missing.
+    /// The values of an array, or the single value in its place; empty if the key is missing.
     pub fn items(&self, path: &str) -> &[Entry] {
         self.get(path).map_or(&[], Entry::items)
     }
 
-    /// The readable tables of an array.
+    /// The valid tables of an array.
     pub fn records(&self, path: &str) -> impl Iterator<Item = &Record> {
         self.items(path).iter().filter_map(Entry::record)
     }
 
-    /// Adds the entries of another file's record that this one lacks; their position is that of the key `base`.
+    /// Adds the entries of `base` that this record lacks, at the position of its key `base`.
     pub(crate) fn lay_over(&mut self, base: &Self) {
         let span = self.place("base");
         for (path, entry) in base.entries() {
@@ -147,12 +147,12 @@ impl Record {
         }
     }
 
-    /// Keeps the entries whose path fulfils a condition.
+    /// Keeps only the entries whose path satisfies a condition.
     pub fn retain(&mut self, mut keeps: impl FnMut(&str) -> bool) {
         self.entries.retain(|path, _| keeps(path));
     }
 
-    /// The position of a path, or else of the innermost existing array or table around it.
+    /// The position of a path, or of the innermost existing array or table around it.
     pub fn place(&self, path: &str) -> Range<usize> {
         if let Some((list, rest)) = path.split_once('[')
             && let Some((index, rest)) = rest.split_once(']')

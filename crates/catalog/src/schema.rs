@@ -1,14 +1,13 @@
-//! A schema: the keys of a file, as data. The form and limits of each value, whether
-//! it is required, and with which other values it is allowed. The meaning of the keys is in
-//! `docs/formats`; relations between values belong to the crate that owns the
-//! schema.
+//! A schema: the keys of a file as data. Each has the form and limits of its value, whether it is
+//! required, and the kinds of table that allow it. `docs/formats` explains the meaning of the keys;
+//! relations between values belong to the crate that owns the schema.
 
 use iodyno_units::human;
 
-/// The form of a value, and its limits.
+/// The form of a value, and its limits (least, most).
 #[derive(Clone, Copy, Debug)]
 pub enum ValueType {
-    /// `schema` and `kind`, which every file may begin with.
+    /// `schema` and `kind`, with which every file may begin.
     Header,
     /// Bytes: `"8KiB"`. Limits in bytes.
     Size(u64, u64),
@@ -22,9 +21,9 @@ pub enum ValueType {
     Rate,
     /// A whole number.
     Count(u64, u64),
-    /// A fraction: `"27%"` or `0.27`, from 0 to at most this.
+    /// A fraction: `"27%"` or `0.27`, from 0 to this limit.
     Share(f64),
-    /// A fraction with its sign: `"27%"`.
+    /// A fraction with a percent sign: `"27%"`.
     Percent,
     /// A number, whole or not.
     Number(f64, f64),
@@ -32,26 +31,26 @@ pub enum ValueType {
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// One of these words, which decides the table's other keys; and the noun for the table, as in
+    /// One of these words, which decides the other keys of the table; and the noun for the table, as in
     /// "`theta` means nothing for the pattern `uniform`".
     Kind(&'static [&'static str], &'static str),
-    /// A text that is not empty.
+    /// A non-empty text.
     Text,
     /// A text or a whole number, kept as text.
     Scalar,
-    /// An array of such values.
+    /// An array of values.
     List(&'static ValueType),
-    /// Such a value, or an array of them.
+    /// One value, or an array of values.
     OneOrMany(&'static ValueType),
-    /// A table. The paths of its keys begin with its own.
+    /// A nested table. The paths of its keys begin with its own path.
     Table(&'static [Key]),
-    /// An array of tables, each a record of its own.
+    /// An array of tables, each a separate record.
     Tables(&'static [Key]),
-    /// Such a table, an array of them, or the value of the first key alone.
+    /// One table, an array of tables, or only the value of the first key.
     TablesOrFirst(&'static [Key]),
     /// A table with keys of any name.
     Map(&'static ValueType),
-    /// A table that is a record of its own.
+    /// A table that is a separate record.
     Record(&'static [Key]),
 }
 
@@ -63,7 +62,7 @@ pub const TIME: ValueType = ValueType::Time(0, u64::MAX);
 pub const NUMBER: ValueType = ValueType::Number(f64::NEG_INFINITY, f64::INFINITY);
 
 impl ValueType {
-    /// A value of this type, for help.
+    /// An example of a value, for help.
     pub fn example(self) -> String {
         match self {
             Self::Header => "1".to_owned(),
@@ -90,7 +89,7 @@ impl ValueType {
         }
     }
 
-    /// The type of such a value, as in "`capacity` is …".
+    /// The type in words, for errors: "`capacity` is …".
     pub(crate) fn in_words(self) -> String {
         let words = match self {
             Self::Size(..) => "a size with its unit",
@@ -117,13 +116,13 @@ impl ValueType {
         words.to_owned()
     }
 
-    /// Its limits, as in errors and the documentation.
+    /// The limits in words, for errors and the documentation.
     pub fn limits(self) -> String {
         match self {
             Self::Size(least, most) => format!("{} to {}", human::size(least), human::size(most)),
             Self::Time(least, most) => format!("{} to {}", exact_time(least), exact_time(most)),
             Self::Bandwidth(least, most) => {
-                // Both are powers of ten, so that digits after the point carry no information.
+                // Both limits are powers of ten, so digits after the point carry no information.
                 let rate = |bytes_per_s| {
                     human::throughput(bytes_per_s).replace(".00 ", " ").replace(".0 ", " ")
                 };
@@ -139,7 +138,7 @@ impl ValueType {
         }
     }
 
-    /// The error for a value outside of the limits.
+    /// The allowed range in words, for the error about a value outside of it.
     pub(crate) fn outside(self) -> String {
         match self {
             Self::Count(least, u64::MAX) => format!("a whole number, {least} or above"),
@@ -150,34 +149,34 @@ impl ValueType {
     }
 }
 
-/// A table with its required keys, for help; an empty one where none is required.
+/// A table with its required keys, for help; `{  }` if none is required.
 pub(crate) fn table_example(keys: &[Key]) -> String {
     let line = |key: &Key| format!("{} = {}", key.name(), key.example());
     let keys: Vec<String> = keys.iter().filter(|key| key.required).map(line).collect();
     format!("{{ {} }}", keys.join(", "))
 }
 
-/// A time in the largest unit that is exact.
+/// A time in the largest unit that represents it exactly.
 fn exact_time(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let whole = units.into_iter().find(|(unit, _)| ns > 0 && ns.is_multiple_of(*unit));
     whole.map_or(format!("{ns} ns"), |(unit, name)| format!("{} {name}", ns / unit))
 }
 
-/// One key.
+/// One key of a schema.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// The key with the tables around it, from its record on: `nand.read`.
     pub path: &'static str,
-    /// The form of its value.
+    /// Form and limits of the value.
     pub value: ValueType,
     /// Whether it is required.
     pub required: bool,
-    /// The words of the table's [`ValueType::Kind`] with which it is allowed; none for all.
+    /// Words of the table's [`ValueType::Kind`] that allow this key; empty for all.
     pub only: &'static [&'static str],
-    /// Whether it is written with its source: `{ is = VALUE, from = "SOURCE: WHY" }`.
+    /// Whether the file must state the value's source: `{ is = VALUE, from = "SOURCE: WHY" }`.
     pub sourced: bool,
-    /// A value for help; empty if its type gives one.
+    /// An example for help; empty to use that of the type.
     pub example: &'static str,
 }
 
@@ -192,41 +191,41 @@ impl Key {
         Self { required: false, ..Self::required(path, value) }
     }
 
-    /// The same, only beside these words of the table's kind.
+    /// Allows the key only with these words of the table's kind.
     #[must_use]
     pub const fn only(self, words: &'static [&'static str]) -> Self {
         Self { only: words, ..self }
     }
 
-    /// The same, with this value in help.
+    /// Sets the example for help.
     #[must_use]
     pub const fn such_as(self, example: &'static str) -> Self {
         Self { example, ..self }
     }
 
-    /// The same, with a source.
+    /// Requires a source.
     #[must_use]
     pub const fn sourced(self) -> Self {
         Self { sourced: true, ..self }
     }
 
-    /// The key as written in its table.
+    /// The last part of the path, as written in its table.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
 
-    /// A value for help.
+    /// An example of a value, for help.
     pub(crate) fn example(&self) -> String {
         if self.example.is_empty() { self.value.example() } else { self.example.to_owned() }
     }
 
-    /// Whether it is allowed in a table of this kind; without a kind it may be.
+    /// Whether the key is allowed in a table of this kind; if the kind is unknown, true.
     pub(crate) fn belongs(&self, kind: Option<&str>) -> bool {
         self.only.is_empty() || kind.is_none_or(|kind| self.only.contains(&kind))
     }
 }
 
-/// Every parameter of a file of this kind, those of its tables in their place.
+/// All sourced parameters of a file of this kind, nested tables included, in the order of the schema.
 pub fn parameters(schema: &'static [Key], kind: &str) -> Vec<&'static Key> {
     let of = |key: &'static Key| match key.value {
         ValueType::Table(keys) => parameters(keys, kind),

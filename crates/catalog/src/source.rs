@@ -3,18 +3,18 @@
 
 use std::fmt;
 
-/// The source of a value, the most reliable first.
+/// The source of a value. Sorted from the most to the least reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// A publication prints it.
+    /// Printed in a publication.
     Printed,
-    /// A maker's data sheet or manual gives it.
+    /// From a maker's data sheet or manual.
     DataSheet,
-    /// It follows from other values by documented arithmetic.
+    /// Computed from other values by documented arithmetic.
     Derived,
-    /// It was chosen so that a measured or printed figure results.
+    /// Chosen so that a measured or printed figure results.
     Fitted,
-    /// It is usual for such a device; the value of this one is unknown.
+    /// Typical of such a device; the value of this one is unknown.
     Assumed,
 }
 
@@ -23,7 +23,7 @@ impl Source {
     pub const ALL: [Self; 5] =
         [Self::Printed, Self::DataSheet, Self::Derived, Self::Fitted, Self::Assumed];
 
-    /// Its form in files.
+    /// The source's name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Printed => "printed",
@@ -34,7 +34,7 @@ impl Source {
         }
     }
 
-    /// The required content of the text after the colon.
+    /// What the text after the colon must say, for errors.
     pub(crate) const fn wants(self) -> &'static str {
         match self {
             Self::Printed => "which publication and where in it",
@@ -59,13 +59,13 @@ pub struct Parameter {
     pub key: &'static str,
     /// The value as written, unit included: `80us`.
     pub text: String,
-    /// Its source.
+    /// Source of the value.
     pub from: Source,
-    /// The file's details of the source: `Table 4, 4 KiB reads`.
+    /// Details of the source: `Table 4, 4 KiB reads`.
     pub why: String,
 }
 
-/// How many of `parameters` are from each source, in the order of [`Source::ALL`].
+/// Number of parameters from each source, in the order of [`Source::ALL`].
 pub fn count_by_source(parameters: &[Parameter]) -> [(Source, usize); Source::ALL.len()] {
     Source::ALL.map(|source| (source, parameters.iter().filter(|p| p.from == source).count()))
 }

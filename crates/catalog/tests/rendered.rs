@@ -1,4 +1,4 @@
-//! What a user sees of a wrong file, to the letter; and values by their paths.
+//! The exact rendering of errors in files, and access to values by their paths.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,26 +1,26 @@
-//! Injected bugs, to test the tests of power cuts: each is a mistake that a storage system could
-//! make. When off, each costs a comparison where programs begin or end.
+//! Injected bugs, to test the power-cut tests: each is a mistake that a storage system could
+//! make. When off, each costs one comparison where programs begin or end.
 
-/// One bug, of every flash device in a machine.
+/// A bug in every flash device of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InjectedBug {
-    /// None.
+    /// No bug.
     #[default]
     Nothing,
     /// A flush does not wait for the content of the buffer.
     HastyFlush,
-    /// A flush waits for the number of programs in progress at its start, not for those very ones.
+    /// A flush waits for as many programs as were in progress at its start, instead of for those programs.
     CountingFlush,
     /// The map changes when a program begins, and no journal reverts it.
     HastyMap,
     /// A block is erased before its copies are committed.
     HastyErase,
-    /// A copy counts although its source was overwritten meanwhile.
+    /// A copy takes effect although its source was overwritten during the copy.
     StaleCopy,
-    /// Of two programs of one unit the one that ends last counts.
+    /// Of two concurrent programs of a unit, the last to end takes effect, rather than the newer.
     LastProgramWins,
-    /// A protected buffer loses its content when the power fails.
+    /// A protected buffer loses its content in a power failure.
     ForgetfulBuffer,
-    /// A protected buffer loses the data being programmed when the power fails.
+    /// A protected buffer loses the data being programmed in a power failure.
     ForgetfulProgram,
 }

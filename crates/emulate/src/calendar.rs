@@ -1,29 +1,29 @@
-//! A server with reservations: one request at a time, each as early as it fits.
+//! A server with reservations: serves one request at a time, each as early as it fits.
 //!
 //! A [`Server`](crate::server::Server) serves in the order of its calls, so it must be called when the
-//! request is there. The copy to or from memory is made by the submitter's core, and a worker that submits
-//! thirty operations at one instant makes thirty copies one after the other: it reserves the bus for all of
-//! them before another worker, whose first copy begins at once on another core, reserves it for one. Served
+//! request arrives. Copies to or from memory are made by the submitter's core, and a worker that submits
+//! 30 operations at one instant makes 30 consecutive copies. It reserves the memory bus for all of them
+//! before another worker, whose first copy begins at once on another core, reserves it for one. If served
 //! in the order of calls, that copy would wait for the first worker's last. So reservations are kept as a
-//! calendar: an earlier copy goes into the gap before later ones, if it fits.
+//! calendar: an earlier copy fills a gap before later ones, if it fits.
 
 use crate::server::{passed_ns, ticks, whole_ns};
 use std::collections::VecDeque;
 
-/// See the module.
+/// The reservations of one server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calendar {
-    /// No reservations from here on.
+    /// End of the last reservation.
     free_ticks: u64,
-    /// Free intervals before that: start and end, earliest first, without past ones.
+    /// Free intervals before `free_ticks` as (start, end), earliest first, without past ones.
     gaps: VecDeque<(u64, u64)>,
-    /// Busy since the start, reservations included.
+    /// Busy time since the start, reservations included.
     busy_ticks: u64,
 }
 
 impl Calendar {
-    /// Reserves the server for `cost_ticks` at the earliest free interval from `at_ns` on; gives
-    /// its end, ns. No later call is for a time before `now_ns`.
+    /// Reserves the server for `cost_ticks` in the earliest free interval from `at_ns` on. Returns the
+    /// end of the reservation, ns. `at_ns` of later calls must not be before `now_ns`.
     pub(crate) fn take(&mut self, now_ns: u64, at_ns: u64, cost_ticks: u64) -> u64 {
         self.busy_ticks += cost_ticks;
         let (now, at) = (ticks(now_ns), ticks(at_ns));
@@ -58,14 +58,14 @@ impl Calendar {
         passed_ns(self.free_ticks)
     }
 
-    /// Cancels the reservations from `now_ns` on.
+    /// Cancels all reservations from `now_ns` on.
     pub(crate) fn reset(&mut self, now_ns: u64) {
         self.busy_ticks = ticks(self.busy_ns(now_ns));
         self.free_ticks = self.free_ticks.min(ticks(now_ns));
         self.gaps.clear();
     }
 
-    /// Busy until `now_ns` since the start, ns.
+    /// Busy time from the start to `now_ns`, ns.
     pub(crate) fn busy_ns(&self, now_ns: u64) -> u64 {
         let now = ticks(now_ns);
         let idle: u64 =
@@ -82,8 +82,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Called in the order of time it is the plain server. In any order nothing overlaps, nothing
-        /// begins before its requested time, and the reservations until any time are the busy time then.
+        /// If called in the order of time, it equals the plain server. In any order nothing overlaps, nothing
+        /// begins before its requested time, and the busy time at any time equals the reservations until then.
         #[test]
         fn reservations_never_overlap(
             mut asks in prop::collection::vec((0_u64..400, 0_u64..40), 1..80),
@@ -105,7 +105,7 @@ mod tests {
             asks.sort_unstable_by_key(|ask| ask.0);
             let (mut calendar, mut server) = (Calendar::default(), Server::default());
             for (at, cost) in asks {
-                // A cost of zero fits anywhere.
+                // A cost of zero fits anywhere, so it is excluded.
                 let cost = ticks(cost + 1);
                 prop_assert_eq!(calendar.take(at, at, cost), server.take(at, cost));
                 prop_assert_eq!(calendar.busy_ns(at), server.busy_ns(at));

@@ -1,18 +1,18 @@
-//! Completion of a host operation: its time, its worker, and the reason if it failed.
+//! Completion of a host operation: its time, worker, and error.
 
 use iodyno_units::IoError;
 
 /// One completed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// When, ns.
+    /// Time of completion, ns.
     pub at_ns: u64,
     /// The submitter's token.
     pub token: u64,
-    /// Which volume.
+    /// Number of the volume.
     pub volume: u32,
-    /// Which worker submitted it.
+    /// Number of the submitting worker.
     pub worker: u32,
-    /// Why it failed, if it did.
+    /// The error of a failed operation.
     pub failure: Option<IoError>,
 }

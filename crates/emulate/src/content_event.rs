@@ -1,180 +1,181 @@
-//! Content events: each step of written data, for the owner of its bytes: the machine moves tokens,
-//! the owner moves the bytes behind them in the same order.
+//! Content events report each step of written data to the owner of its bytes. The machine moves tokens;
+//! the owner moves the corresponding bytes in the same order.
 
 use crate::part_id::PartId;
 
-/// Bytes of a content unit: what [`ContentEvent`] speaks of, and what the translation layer maps.
+/// Bytes of a content unit, in which [`ContentEvent`] counts and which the translation layer maps.
 pub const UNIT_BYTES: u64 = 4096;
 
-/// One step, of one part, or of the bytes that an array works with: a name stands for the bytes of one unit, zeroes at
-/// first, until it is [`Self::Freed`]. Units are 4 KiB; a write that covers a part of one changes that unit.
+/// One step of content, on a part or among the bytes that an array works with. A name stands for the bytes of one
+/// unit, which are zeroes at first, until it is [`Self::Freed`]. Units are 4 KiB; a partial write of a unit changes
+/// that unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentEvent {
-    /// From now on a read of the unit gives the data of `token`.
+    /// A write was accepted: from now on a read of the unit returns the data of `token`.
     Accepted {
-        /// On which part.
+        /// The part written to.
         part: PartId,
-        /// Which unit.
+        /// The unit written.
         unit: u64,
-        /// Which write.
+        /// Token of the write.
         token: u64,
-        /// It survives a power cut.
+        /// Whether it survives a power cut.
         kept: bool,
     },
-    /// An accepted unit is on the medium, where it survives a power cut. Programs may end in another order
-    /// than they began; a version older than one of the same unit that landed before has no event.
+    /// An accepted unit has reached the medium, where it survives a power cut. Programs may end in another order
+    /// than they began; a version older than one that landed before has no event.
     Landed {
-        /// On which part.
+        /// The part written to.
         part: PartId,
-        /// Which unit.
+        /// The unit written.
         unit: u64,
-        /// Which write.
+        /// Token of the write.
         token: u64,
     },
-    /// A write bypassed the buffer: it is on the medium, and replaces the unit there and what was
-    /// accepted before it was submitted.
+    /// A write that bypassed the buffer has reached the medium. It replaces the unit there, and whatever
+    /// was accepted before it was submitted.
     Written {
-        /// On which part.
+        /// The part written to.
         part: PartId,
-        /// Which unit.
+        /// The unit written.
         unit: u64,
-        /// Which write.
+        /// Token of the write.
         token: u64,
-        /// The buffer holds a newer version, which a read still gives.
+        /// Whether the buffer holds a newer version, which reads still return.
         overtaken: bool,
     },
-    /// These units hold zeroes on the medium, which replace the data there and what was accepted
-    /// before.
+    /// Units were trimmed or zeroed on the medium. This replaces the data there and whatever was
+    /// accepted before.
     Dropped {
-        /// On which part.
+        /// The part that holds the units.
         part: PartId,
-        /// The first.
+        /// The first unit.
         unit: u64,
-        /// Their number.
+        /// Number of units.
         count: u64,
-        /// Which trim or write of zeroes.
+        /// Token of the trim or write of zeroes.
         token: u64,
-        /// The buffer holds a newer version, which a read still gives.
+        /// Whether the buffer holds a newer version, which reads still return.
         overtaken: bool,
     },
-    /// The power failed: data that were accepted, and are neither kept nor on the medium, are lost.
+    /// The power failed: data that was accepted, and neither kept nor landed, is lost.
     PowerCut {
-        /// On which part.
+        /// The part that lost power.
         part: PartId,
     },
-    /// Nothing is left on the part: it was memory without power, or it is a new device.
+    /// The part lost all content: it was memory without power, or was replaced by a new device.
     Emptied {
-        /// Which.
+        /// The emptied part.
         part: PartId,
     },
-    /// A name stands for what a part's unit holds now.
+    /// A name is assigned to the present content of a part's unit.
     Fetched {
-        /// Which part.
+        /// The part that holds the unit.
         part: PartId,
-        /// Which unit.
+        /// The unit read.
         unit: u64,
-        /// The name.
+        /// The assigned name.
         name: u64,
     },
-    /// A name's bytes change by those of another one, multiplied in GF(2^8).
+    /// The bytes of another name, multiplied in GF(2^8), are added to those of a name.
     Added {
-        /// The name.
+        /// The name whose bytes change.
         name: u64,
-        /// By this.
+        /// The factor.
         factor: u8,
-        /// The other.
+        /// The name whose bytes are added.
         term: u64,
     },
-    /// A name stands for the bytes of `onto`, and over them a part of those of `over`.
+    /// A name is assigned to the bytes of `onto` with a range of those of `over` laid over them.
     Laid {
-        /// The name.
+        /// The assigned name.
         name: u64,
-        /// The name of what was there; 0: zeroes.
+        /// Name of the lower bytes; 0: zeroes.
         onto: u64,
-        /// The name of what is over it; 0: zeroes.
+        /// Name of the upper bytes; 0: zeroes.
         over: u64,
-        /// The part, in bytes.
+        /// Range taken from `over`: start and end byte within the unit.
         part_bytes: (u16, u16),
     },
-    /// A name stands for the bytes of `onto`, and over them those of a host's write to the array.
+    /// A name is assigned to the bytes of `onto` with those of a host's write to the array laid over them.
     Taken {
-        /// The write.
+        /// Token of the host's write.
         token: u64,
         /// The unit of the array.
         unit: u64,
-        /// The name of what was there; 0: the write covers all of the unit.
+        /// Name of the lower bytes; 0: the write covers the whole unit.
         onto: u64,
-        /// The name.
+        /// The assigned name.
         name: u64,
     },
-    /// A read of the array returns these bytes.
+    /// A read of the array returns the bytes of a name.
     Returned {
-        /// The read.
+        /// Token of the read.
         token: u64,
         /// The unit of the array.
         unit: u64,
-        /// The name; 0: zeroes.
+        /// Name of the bytes; 0: zeroes.
         name: u64,
     },
-    /// A part is given a unit to write, or a part of one, as a write `token` of its own.
+    /// A part receives the bytes of a name for a unit or a part of one, as a separate write `token`.
     Given {
-        /// Which part.
+        /// The receiving part.
         part: PartId,
-        /// Which unit.
+        /// The unit to write.
         unit: u64,
-        /// From which byte of the unit on, and up to which.
+        /// Range to write: start and end byte within the unit.
         part_bytes: (u16, u16),
-        /// Its write.
+        /// Token of the part's write.
         token: u64,
-        /// The name of the bytes; 0: zeroes.
+        /// Name of the bytes; 0: zeroes.
         name: u64,
     },
-    /// A part is given what a host's write has for a unit of the array, or for a part of that unit.
+    /// A part receives the bytes of a host's write to a unit of the array, or to a part of that unit.
     Passed {
-        /// Which part.
+        /// The receiving part.
         part: PartId,
-        /// Which unit.
+        /// The unit to write.
         unit: u64,
-        /// Its write.
+        /// Token of the part's write.
         token: u64,
-        /// The host's write.
+        /// Token of the host's write.
         from: u64,
         /// The unit of the array.
         of: u64,
     },
-    /// A part receives a trim or zeroes for a range, as a write `token` of its own.
+    /// A part receives a trim or zeroes for a range, as a separate write `token`.
     Cleared {
-        /// Which part.
+        /// The receiving part.
         part: PartId,
         /// First byte.
         offset_bytes: u64,
-        /// Length.
+        /// Length in bytes.
         len_bytes: u32,
-        /// Whole units only.
+        /// Whether it is a trim, which affects whole units only.
         trim: bool,
-        /// Its write.
+        /// Token of the part's write.
         token: u64,
     },
-    /// A write that a part was given has ended.
+    /// A write that a part received has ended.
     Ended {
-        /// Which part.
+        /// The part.
         part: PartId,
-        /// Its write.
+        /// Token of the part's write.
         token: u64,
-        /// It failed.
+        /// Whether it failed.
         failed: bool,
     },
-    /// Names that are not used any more.
+    /// Names that are no longer used.
     Freed {
-        /// The first.
+        /// The first name.
         name: u64,
-        /// Their number.
+        /// Number of names.
         count: u64,
     },
 }
 
 impl ContentEvent {
-    /// On which part; None: it is about bytes that an array works with.
+    /// The part concerned; `None` for events about bytes that an array works with.
     #[inline]
     pub fn part(&self) -> Option<PartId> {
         Some(match *self {

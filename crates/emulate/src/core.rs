@@ -17,49 +17,49 @@ use std::collections::VecDeque;
 /// A driver thread of flash DIMMs: accepts commands, polls for data, and copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread {
-    /// Its core.
+    /// Index of its core among all cores of the host.
     pub core: usize,
     /// The socket that it runs on.
     pub socket: u32,
-    /// Interval at which it polls a device, ns; 0: all the time.
+    /// Interval between polls of a device, ns; 0: continuous.
     pub poll_ns: u64,
-    /// The same when the socket has more threads than cores.
+    /// `poll_ns` if the socket has more threads than cores.
     pub poll_crowded_ns: u64,
 }
 
-/// See the module.
+/// State shared by all parts of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
     pub now: u64,
     pub queue: Queue,
     pub slab: Slab,
     pub done: VecDeque<Completion>,
-    /// Children that have ended at this event, with their errors: their parents are notified before
-    /// the next.
+    /// Children that have ended at this event, with their errors. Their parents are notified before the
+    /// next event.
     pub ended: VecDeque<(u32, Option<IoError>)>,
     pub cores: Vec<Server>,
     pub threads: Vec<Thread>,
-    /// The number of devices, which are the first parts.
+    /// Number of devices, which are the first parts.
     pub devices: usize,
-    /// The RAID adapters, where the system has some.
+    /// The RAID adapters, if the system has any.
     pub adapters: Option<Box<Pair>>,
-    /// By worker: its core.
+    /// By worker: index of its core.
     pub worker_cores: Vec<usize>,
     /// The time to wake a sleeping worker, ns.
     pub wake_ns: u64,
     pub poll_rng: Generator,
-    /// Accepted host requests, and returned ones.
+    /// Host requests accepted, returned (`completed`), and returned with an error (`failed`).
     pub submitted: u64,
     pub completed: u64,
     pub failed: u64,
-    /// Events of written data, where the owner follows them.
+    /// Content events not yet collected, if the owner follows content.
     pub changes: Option<Vec<ContentEvent>>,
-    /// Values on their way, where content is kept.
+    /// Values in transit between parts, if content is kept.
     pub values: Option<Box<Values>>,
 }
 
 impl Core {
-    /// Of a host, before it has driver threads and workers.
+    /// Creates the core of a host without driver threads and workers.
     pub(crate) fn new(host: &Host, seed: u64) -> Self {
         Self {
             now: 0,
@@ -82,7 +82,7 @@ impl Core {
         }
     }
 
-    /// Notifies the owner who follows content.
+    /// Reports a content event, if the owner follows content.
     #[inline]
     pub(crate) fn tell(&mut self, change: ContentEvent) {
         if let Some(changes) = &mut self.changes {
@@ -90,14 +90,14 @@ impl Core {
         }
     }
 
-    /// The value that a write gives the unit, where content is kept.
+    /// The value that a write gives to a unit: the request's own value for it, or else its token.
     pub(crate) fn value(&self, slot: u32, unit: u64) -> u64 {
         let request = &self.slab[slot];
         let own = self.values.as_ref().and_then(|v| v.of(slot, unit - request.at / UNIT_BYTES));
         own.unwrap_or(request.token)
     }
 
-    /// The next completion that the owner has not collected.
+    /// Takes the next completion that the owner has not collected.
     #[inline]
     pub(crate) fn collect(&mut self) -> Option<Completion> {
         let done = self.done.pop_front();
@@ -109,7 +109,7 @@ impl Core {
         done
     }
 
-    /// The request acts in `state` at `time_ns`.
+    /// Schedules the event of a request, with its effect `state`.
     #[inline(always)]
     pub(crate) fn at(&mut self, time_ns: u64, slot: u32, state: State) {
         debug_assert!(time_ns >= self.now, "an event in the past");
@@ -117,7 +117,7 @@ impl Core {
         self.queue.push(time_ns, slot);
     }
 
-    /// The power fails: no request survives, and every core drops its committed time.
+    /// Processes a power failure: drops all requests and the committed time of every core.
     pub(crate) fn power_cut(&mut self) {
         if self.names_values() {
             self.end_given();
@@ -136,7 +136,7 @@ impl Core {
         }
     }
 
-    /// A new request of a part.
+    /// Creates a request of a part.
     #[inline(always)]
     pub(crate) fn add(&mut self, part: PartId) -> u32 {
         let slot = self.slab.add(part);
@@ -144,7 +144,7 @@ impl Core {
         slot
     }
 
-    /// A new request from outside the part.
+    /// Creates a request to a part from outside.
     #[inline(always)]
     pub(crate) fn request(&mut self, part: PartId, origin: Origin, op: &Op, token: u64) -> u32 {
         let slot = self.add(part);
@@ -158,13 +158,13 @@ impl Core {
         slot
     }
 
-    /// Sends a request to another part now, on behalf of the request `parent`: it reaches that part
-    /// by an event of its own, and the parent's part is notified when it has ended.
+    /// Sends a request to another part now, on behalf of the request `parent`. It reaches that part
+    /// by a separate event; the parent's part is notified when it has ended.
     pub(crate) fn ask(&mut self, part: PartId, parent: u32, op: &Op, token: u64) -> u32 {
         self.ask_at(self.now, part, parent, op, token)
     }
 
-    /// The same, where the request is under way until `at_ns`.
+    /// Same as [`Self::ask`], for a request that is in transit until `at_ns`.
     pub(crate) fn ask_at(
         &mut self,
         at_ns: u64,
@@ -178,7 +178,7 @@ impl Core {
         child
     }
 
-    /// The host's worker on whose behalf a request is executed, if there is one.
+    /// The host's worker on whose behalf a request is executed; `None` for a part's own work.
     pub(crate) fn worker_of(&self, slot: u32) -> Option<u32> {
         let mut request = &self.slab[slot];
         loop {
@@ -194,9 +194,9 @@ impl Core {
         }
     }
 
-    /// When the origin of a request is notified that it is done at `end_ns`: a worker of the
-    /// host later if it sleeps then, because of the wake-up. (Evaluated when the end is scheduled: work that the
-    /// worker may receive until then is not foreseen.)
+    /// The time at which the origin of a request learns of its end at `end_ns`. A sleeping worker learns
+    /// of it later, by the wake-up time. (Evaluated when the end is scheduled: ignores work that the
+    /// worker receives until then.)
     #[inline(always)]
     pub(crate) fn notified_ns(&self, end_ns: u64, slot: u32) -> u64 {
         let Origin::Host { worker, .. } = self.slab[slot].origin else { return end_ns };
@@ -204,7 +204,7 @@ impl Core {
         if self.cores[on].free_ns() <= end_ns { end_ns + self.wake_ns } else { end_ns }
     }
 
-    /// Completes a request from outside its part, now.
+    /// Completes a request that came from outside its part, now.
     #[inline(always)]
     pub(crate) fn complete(&mut self, slot: u32, failure: Option<IoError>) {
         let request = &self.slab[slot];

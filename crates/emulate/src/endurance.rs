@@ -1,5 +1,5 @@
-//! Endurance of a flash device: its rating, and the limit of its cells by the write amplification
-//! of the model. Closed forms only; nothing is simulated.
+//! Endurance of a flash device: the rated writes, and the writes that wear out its cells under the
+//! modelled write amplification. Closed forms only; nothing is simulated.
 //!
 //! Assumes equal wear of all blocks, as under static wear levelling.
 
@@ -9,22 +9,22 @@ use crate::spec::Flash;
 
 const DAYS_A_YEAR: f64 = 365.0;
 
-/// See the module.
+/// Expected endurance of a flash device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
-    /// The share of the space for writes that holds no data and is usable by collection. Open and
-    /// free blocks and the reserved space are left out.
+    /// Fraction of the writable space that holds no data and is usable by collection. Excludes open and
+    /// free blocks and the reserved space.
     pub spare_factor: f64,
-    /// Pages programmed for each 4 KiB page that the host writes at random all over the full
-    /// device, in steady state: greedy collection and pages of the map.
+    /// Pages programmed per 4 KiB page that the host writes uniformly at random on the full device, in
+    /// steady state, with greedy collection. Includes pages of the map.
     pub write_amplification: f64,
-    /// Bytes of host writes that the device is rated for: drive writes a day over its years.
+    /// Rated host writes in bytes: drive writes per day over the rated years.
     pub rated_bytes: f64,
-    /// Bytes of such random host writes until every block has reached its cycles.
+    /// Random host writes in bytes until every block has reached its rated cycles.
     pub random_bytes: f64,
-    /// Bytes of host writes until then if nothing has to be copied: the maximum.
+    /// Host writes in bytes until then without any copying: the upper bound.
     pub sequential_bytes: f64,
-    /// Drive writes a day at random that wear the cells out in just the rated years.
+    /// Random drive writes per day that wear out the cells in exactly the rated years.
     pub random_drive_writes_per_day: f64,
 }
 

@@ -1,11 +1,10 @@
 //! The event queue: the next request to act, and its time.
 //!
-//! An event is one `u128`, `time << 64 | sequence << 24 | slot`, so that events are ordered by time
-//! and ties by creation. A request has at most one event pending, so the queue links slots, not
-//! events. Two rings of buckets make a timing wheel: the near one, whose buckets are so short that
-//! most hold an event or two, and the next one, each of whose buckets is distributed to the near
-//! ring when its time comes. Later events wait in a heap. The bucket that is being emptied is kept
-//! sorted.
+//! An event is one `u128`, `time << 64 | sequence << 24 | slot`, so that events are ordered by time,
+//! and by creation if times are equal. A request has at most one pending event, so the queue links
+//! slots, not events. Two rings of buckets make a timing wheel. Buckets of the near ring are so short
+//! that most hold one or two events. Each bucket of the next ring is distributed to the near ring when
+//! its time comes. Later events wait in a heap. The bucket being emptied is kept sorted.
 
 mod ring;
 
@@ -16,36 +15,36 @@ use std::collections::BinaryHeap;
 
 /// Bits of a slot number.
 const SLOT_BITS: u32 = 24;
-/// Most requests at once.
+/// Most concurrent requests.
 pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
-/// A near bucket is 2^8 ns: the near ring reaches 2.1 ms, past most programs.
+/// Bucket length of the near ring, log2 ns: 2^8 ns. The ring reaches 2.1 ms, past most programs.
 const NEAR_BITS: u32 = 8;
-/// A bucket of the next ring is half of what the near one reaches, so that all of it fits there
-/// wherever in its ring the near cursor is. It reaches 8.6 s.
+/// Bucket length of the next ring, log2 ns: half the near ring's reach, so that a bucket fits into
+/// the near ring at any cursor. The ring reaches 8.6 s.
 const NEXT_BITS: u32 = NEAR_BITS + 12;
 
-/// The event of a slot, and the next slot of its bucket. 32 bytes: half a cache line.
+/// The event of a slot, and the next slot of the same bucket. 32 bytes: half a cache line.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     key: u128,
     next: u32,
 }
 
-/// See the module.
+/// The queue of pending events.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
-    /// By slot: its event, and the next of its bucket.
+    /// By slot.
     pending: Vec<Pending>,
-    /// The near bucket that is being emptied, latest first.
+    /// Events of the near bucket being emptied, latest first.
     current: Vec<u128>,
-    /// Its number (time / 256 ns).
+    /// Number of that bucket (time / 256 ns).
     cursor: u64,
     near: Ring,
     next: Ring,
-    /// When the first non-empty bucket of the next ring begins; `u64::MAX`: there is none.
+    /// Start of the first non-empty bucket of the next ring; `u64::MAX`: none.
     next_ns: u64,
     far: BinaryHeap<Reverse<u128>>,
-    /// When the first of them is due; `u64::MAX`: there are none.
+    /// Time of the first event in `far`; `u64::MAX`: none.
     far_ns: u64,
     sequence: u64,
 }
@@ -81,7 +80,7 @@ impl Queue {
         *self = Self { sequence, ..Self::new() };
     }
 
-    /// Removes all events except those of the slots that `keep` names.
+    /// Removes all events except those of slots for which `keep` is true.
     pub(crate) fn retain(&mut self, keep: impl Fn(u32) -> bool) {
         let mut kept: Vec<u128> = std::mem::take(&mut self.current);
         kept.extend(std::mem::take(&mut self.far).into_iter().map(|key| key.0));
@@ -97,7 +96,7 @@ impl Queue {
         let (sequence, cursor, slots) = (self.sequence, self.cursor, self.pending.len());
         *self = Self { cursor, sequence, ..Self::new() };
         self.reserve(slots);
-        // The heap takes events of any time.
+        // The heap accepts events of any time.
         self.far_ns = kept.iter().map(|&key| time_of(key)).min().unwrap_or(u64::MAX);
         self.far = kept.into_iter().map(Reverse).collect();
     }
@@ -110,14 +109,14 @@ impl Queue {
         }
     }
 
-    /// The request in `slot` acts at `time_ns`. It has no other event pending.
+    /// Adds an event for the request in `slot`, which must have no other pending event.
     #[inline]
     pub(crate) fn push(&mut self, time_ns: u64, slot: u32) {
         self.sequence += 1;
         let key = (u128::from(time_ns) << 64)
             | (u128::from(self.sequence) << SLOT_BITS)
             | u128::from(slot);
-        // The cursor may be ahead of time, because of `next_time_ns`.
+        // The cursor may be ahead of time, since `next_time_ns` moves it.
         let ahead = (time_ns >> NEAR_BITS).wrapping_sub(self.cursor + 1);
         if ahead < Ring::REACH - 1 {
             let next = self.near.put(time_ns >> NEAR_BITS, slot);
@@ -127,7 +126,7 @@ impl Queue {
         }
     }
 
-    /// Adds an event beyond the near ring's reach.
+    /// Adds an event that does not belong into the near ring: too late, or before the cursor.
     fn push_aside(&mut self, key: u128) {
         let (time_ns, slot) = event(key);
         if time_ns >> NEAR_BITS <= self.cursor {
@@ -150,7 +149,7 @@ impl Queue {
     }
 
     /// Makes the next bucket the current one, unless it begins after `until_ns` or the heap has an
-    /// earlier event. Where that bucket holds a single event that is due, gives it at once.
+    /// earlier event. If the earliest event of the bucket is found without sorting and is due, returns it.
     #[inline(always)]
     fn turn(&mut self, until_ns: u64) -> Option<u128> {
         while self.next_ns != u64::MAX && self.next_ns >> NEAR_BITS <= self.near.first() {
@@ -170,7 +169,7 @@ impl Queue {
         self.cursor = bucket;
         let slot = self.near.take();
         let Pending { key, next } = self.pending[slot as usize];
-        // Events before this are due, and precede all in the heap.
+        // Events before this time are due, and precede all events in the heap.
         let end_ns = until_ns.saturating_add(1).min(self.far_ns);
         if next == NIL {
             if time_of(key) < end_ns {
@@ -182,7 +181,7 @@ impl Queue {
         let Pending { key: other, next } = self.pending[next as usize];
         let (first, second) = if other < key { (other, key) } else { (key, other) };
         if next == NIL {
-            // Most buckets hold one or two.
+            // Most buckets hold one or two events.
             self.current.push(second);
             if time_of(first) < end_ns {
                 return Some(first);
@@ -194,7 +193,7 @@ impl Queue {
         None
     }
 
-    /// Distributes the first bucket of the next ring to the near one, which has no earlier event.
+    /// Distributes the first bucket of the next ring to the near ring, which has no earlier event.
     #[cold]
     fn deal(&mut self) {
         // Pushed events were further ahead than this bucket's length, so the cursor is still before it.
@@ -210,7 +209,7 @@ impl Queue {
         self.next_ns = if bucket == u64::MAX { bucket } else { bucket << NEXT_BITS };
     }
 
-    /// The events of a bucket's list become the current ones.
+    /// Moves the events of a bucket's list to the current ones.
     #[inline(never)]
     fn fill(&mut self, mut slot: u32) {
         let mut sorted = true;
@@ -227,7 +226,7 @@ impl Queue {
         }
     }
 
-    /// The next event not later than `until_ns`: its time, and the slot that acts.
+    /// Takes the next event up to `until_ns`: its time, and its slot.
     #[inline(always)]
     pub(crate) fn pop(&mut self, until_ns: u64) -> Option<(u64, u32)> {
         if self.current.is_empty()
@@ -245,7 +244,7 @@ impl Queue {
         self.current.pop().map(event)
     }
 
-    /// The next event where the heap may hold it.
+    /// Same as [`Self::pop`], if the heap may hold the next event.
     #[cold]
     fn pop_far(&mut self, until_ns: u64) -> Option<(u64, u32)> {
         let Reverse(far) = *self.far.peek()?;
@@ -258,14 +257,14 @@ impl Queue {
         }
         self.far.pop();
         self.far_ns = self.far.peek().map_or(u64::MAX, |f| time_of(f.0));
-        // The rings hold nothing before this: the wheel may start from here.
+        // The rings hold nothing earlier: the wheel may continue from this time.
         if self.current.is_empty() {
             self.cursor = self.cursor.max(time_of(far) >> NEAR_BITS);
         }
         Some(event(far))
     }
 
-    /// A slot whose event is probably the next, which will be needed then.
+    /// The slot whose event is probably next, for prefetching.
     #[inline(always)]
     pub(crate) fn probably_next(&self) -> Option<u32> {
         let slot = match self.current.last() {
@@ -276,7 +275,7 @@ impl Queue {
         Some(slot)
     }
 
-    /// When the next event is.
+    /// The time of the next event.
     pub(crate) fn next_time_ns(&mut self) -> Option<u64> {
         if self.current.is_empty()
             && let Some(key) = self.turn(u64::MAX)
@@ -297,8 +296,8 @@ mod tests {
     use super::*;
     use iodyno_units::rng::{below, stream};
 
-    /// Compares with the standard library's heap: the same pushes give the same pops, whatever the
-    /// distances, and `until` is never passed.
+    /// Compares with the standard library's heap: the same pushes give the same pops, at any distance,
+    /// and no pop passes `until`.
     #[test]
     fn pops_the_same_as_a_heap() {
         for seed in 0..20 {
@@ -310,7 +309,7 @@ mod tests {
             for _ in 0..30_000 {
                 if !free.is_empty() && (free.len() == 512 || below(&mut rng, 2) == 0) {
                     let slot = free.swap_remove(below(&mut rng, free.len() as u64) as usize);
-                    // Its own bucket, the near ring, the next one, and beyond both.
+                    // Distances: the current bucket, the near ring, the next ring, and beyond both.
                     let reaches = [1, 300, 70_000, 4_190_000, 40_000_000, 60_000_000_000];
                     let reach = reaches[below(&mut rng, 6) as usize];
                     let time = now + below(&mut rng, reach);

@@ -1,9 +1,9 @@
-//! The faults that are in effect on each part: slow, delayed, failing, hung, lost, without power, or unreadable
-//! in places. A machine without faults holds none of this, and checks one option an event.
+//! The faults in effect on each part: slow, delayed, failing, hung, lost, without power, or partly unreadable.
+//! A machine without faults allocates none of this, and checks one option per event.
 //!
-//! A device that is slow or hangs works on inside. Only the event that would end what it was asked
-//! for is put off: by so much for a slow one, until it is cleared for a hung one. (Unreadable places of
-//! flash are in `flash/recovery`, where parity may rebuild them.)
+//! A slow or hung device continues to work inside. Only the last event of an operation is postponed:
+//! by the extra time if the device is slow, until the fault is cleared if it is hung. (Unreadable places
+//! of flash are in `flash/recovery`, where parity may rebuild them.)
 
 use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
@@ -15,25 +15,25 @@ use iodyno_units::OpKind;
 use iodyno_units::rng::{Generator, stream, unit_open_closed};
 use std::collections::BTreeSet;
 
-/// What is wrong with a part as a whole, until it is cleared.
+/// Faults of a part as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultState {
-    /// Everything takes this many times as long; 1: no fault.
+    /// Factor by which operations take longer; 1: no fault.
     pub slow_factor: f64,
-    /// By kind of operation: each ends so much later.
+    /// Extra latency by kind of operation.
     pub delay_ns: [u64; OpKind::COUNT],
-    /// By kind: the probability that one fails.
+    /// Probability of failure by kind of operation, 0 to 1.
     pub error_share: [f64; OpKind::COUNT],
-    /// Nothing completes.
+    /// No operation completes.
     pub hung: bool,
-    /// It is lost.
+    /// The part is lost.
     pub lost: bool,
     /// The power is off.
     pub off: bool,
 }
 
 impl FaultState {
-    /// No fault.
+    /// The state without faults.
     pub const NONE: Self = Self {
         slow_factor: 1.0,
         delay_ns: [0; OpKind::COUNT],
@@ -49,15 +49,15 @@ impl FaultState {
     }
 }
 
-/// One part.
+/// Faults of one part, and the operations that they hold up.
 #[derive(Clone, Debug)]
 struct PartFaults {
     state: FaultState,
-    /// Start of the slowness.
+    /// Time at which `slow_factor` took effect.
     since_ns: u64,
-    /// Units that can't be read (disks and memory).
+    /// Unreadable units (disks and memory only).
     unreadable: Ranges,
-    /// Requests whose last event waits for the end of a hang, in order.
+    /// Requests whose last event waits for the end of a hang, in the order of those events.
     parked: Vec<u32>,
 }
 
@@ -72,36 +72,36 @@ impl Default for PartFaults {
     }
 }
 
-/// See the module.
+/// Faults of all parts.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultStates {
     parts: Vec<PartFaults>,
-    /// By slot: when what was asked for was handed over, if that was since something is wrong.
+    /// Hand-over times by slot, for requests handed over since the first fault.
     handed_ns: Vec<u64>,
-    /// Slots whose last event was postponed already.
+    /// Slots whose last event was already postponed.
     put_off: BTreeSet<u32>,
-    /// Which operations fail.
+    /// Draws which operations fail.
     errors: Generator,
 }
 
-/// Disposition of an event.
+/// What happens to an event under the present faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It takes effect.
+    /// It takes effect as usual.
     Happens,
-    /// The operation ends with an error instead.
+    /// The operation must end with an error instead.
     Fails,
-    /// It was postponed, or the operation was ended here.
+    /// It was postponed, or the operation has been ended.
     Handled,
 }
 
-/// Whether the event of `slot` is to end what was asked for.
+/// Whether the event of `slot` ends a request from outside.
 fn ends(slab: &Slab, slot: u32) -> bool {
     matches!(slab[slot].state, State::Done | State::Delivered)
 }
 
 impl FaultStates {
-    /// No faults yet; `number` makes the draws of a seed new.
+    /// Creates the state without faults; `number` distinguishes the random streams of one seed.
     pub(crate) fn new(parts: usize, seed: u64, number: u64) -> Self {
         Self {
             parts: vec![PartFaults::default(); parts],
@@ -111,7 +111,7 @@ impl FaultStates {
         }
     }
 
-    /// What was asked for is handed over.
+    /// Records the hand-over time of a request.
     pub(crate) fn handed(&mut self, slot: u32, at_ns: u64) {
         let slot = slot as usize;
         if self.handed_ns.len() <= slot {
@@ -123,7 +123,7 @@ impl FaultStates {
     /// Applies the faults to the event of `slot`.
     pub(crate) fn meets(&mut self, core: &mut Core, slot: u32) -> Verdict {
         let request = &core.slab[slot];
-        // (Those of a host were handed over before this event.)
+        // (Hosts' requests were recorded before this event.)
         if request.state == State::Issued && matches!(request.origin, Origin::Parent(_)) {
             self.handed(slot, core.now);
         }
@@ -163,7 +163,7 @@ impl FaultStates {
         Verdict::Happens
     }
 
-    /// From now on everything takes `factor` times as long.
+    /// Slows a part down by `factor` from now on.
     pub(crate) fn slow(&mut self, part: PartId, factor: f64, now_ns: u64) {
         let illness = &mut self.parts[part.index()];
         if illness.state.slow_factor <= 1.0 {
@@ -173,18 +173,18 @@ impl FaultStates {
         illness.state.slow_factor = factor.max(1.0);
     }
 
-    /// From now on operations of a kind, or of all kinds, end so much later.
+    /// Delays operations of a kind, or of all kinds, from now on.
     pub(crate) fn delay(&mut self, part: PartId, delay_ns: u64, kind: Option<OpKind>) {
         set(&mut self.parts[part.index()].state.delay_ns, kind, delay_ns);
     }
 
-    /// From now on such a share of them fails.
+    /// Lets a percentage of operations of a kind, or of all kinds, fail from now on.
     pub(crate) fn fail(&mut self, part: PartId, percent: f64, kind: Option<OpKind>) {
         // (NaN counts as 0.)
         set(&mut self.parts[part.index()].state.error_share, kind, percent.max(0.0) / 100.0);
     }
 
-    /// The power of all parts is off, or on.
+    /// Turns the power of all parts off or on.
     pub(crate) fn power(&mut self, off: bool) {
         self.parts.iter_mut().for_each(|v| v.state.off = off);
     }
@@ -197,13 +197,13 @@ impl FaultStates {
         self.parts[part.index()].state
     }
 
-    /// The device is gone, when there is no power that it could lose.
+    /// Marks a part as lost that has no power or is already lost.
     pub(crate) fn lose_without_power(&mut self, part: PartId) {
         self.parts[part.index()].state.lost = true;
     }
 
-    /// The device is gone. Of its requests, those that were asked for and handed over fail; all others
-    /// go, but for those that are handed over later and fail then (`later` says which).
+    /// Loses a part. Its requests from outside fail, and its own are dropped. Requests for which `later` is true, and
+    /// whose last event was not postponed, stay and fail at their hand-over.
     pub(crate) fn lose(&mut self, core: &mut Core, part: PartId, later: impl Fn(&Request) -> bool) {
         let illness = &mut self.parts[part.index()];
         illness.state.lost = true;
@@ -227,13 +227,13 @@ impl FaultStates {
         }
     }
 
-    /// Units of a disk or of memory can't be read.
+    /// Makes units of a disk or of memory unreadable.
     pub(crate) fn damage(&mut self, part: PartId, units: std::ops::Range<u64>) {
         self.parts[part.index()].unreadable.add(units);
     }
 
-    /// Clears the part's faults: what was parked happens now. Gives whether the device had been
-    /// gone, and has power.
+    /// Clears a part's faults and schedules its parked events for now. Returns whether the part was lost and
+    /// has power.
     pub(crate) fn clear(&mut self, core: &mut Core, part: PartId) -> bool {
         let was = std::mem::take(&mut self.parts[part.index()]);
         for slot in was.parked {
@@ -243,9 +243,9 @@ impl FaultStates {
         was.state.lost && !was.state.off
     }
 
-    /// Another device is in the part's place.
+    /// Replaces a part with a new device without faults.
     pub(crate) fn replace(&mut self, core: &mut Core, part: PartId) {
-        // What reaches the new device later is from hosts.
+        // Only hosts' requests can reach the new device later.
         let is_host = |request: &Request| matches!(request.origin, Origin::Host { .. });
         self.lose(core, part, |request| request.state == State::Issued && is_host(request));
         let off = self.parts[part.index()].state.off;
@@ -259,7 +259,7 @@ impl FaultStates {
         self.parts.iter().all(is_clear)
     }
 
-    /// The power fails: no request survives.
+    /// Drops the state of all requests after a power failure.
     pub(crate) fn power_cut(&mut self) {
         self.put_off.clear();
         self.handed_ns.clear();
@@ -267,7 +267,7 @@ impl FaultStates {
     }
 }
 
-/// Sets the value of a kind, or of all.
+/// Sets the value of one kind, or of all kinds.
 fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: T) {
     match kind {
         Some(kind) => of_kinds[kind.index()] = value,
@@ -275,7 +275,7 @@ fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: 
     }
 }
 
-/// Whether the operation that ends reads what can't be read; what it writes or drops is whole again.
+/// Whether the ending operation reads an unreadable unit. Units that it writes or drops become readable.
 fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];
     if request.failed {

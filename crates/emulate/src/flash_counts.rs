@@ -9,7 +9,7 @@ pub struct Counts {
     pub copied_pages: u64,
     /// Pages of the map that were written.
     pub map_pages: u64,
-    /// Pages without data: a program writes all planes of a die, however few pages are to be written.
+    /// Pages without data: a program writes all planes of a die, even if fewer pages are to be written.
     pub filler_pages: u64,
     /// Page programs of a die (all planes).
     pub programs: u64,
@@ -21,14 +21,14 @@ pub struct Counts {
     pub erases: u64,
     /// Page reads that were rebuilt from their parity stripe.
     pub recovered: u64,
-    /// Page reads that failed permanently.
+    /// Page reads that failed because they could not be rebuilt.
     pub unrecovered: u64,
-    /// Times at which the controller's housekeeping stopped everything.
+    /// Times at which the controller's housekeeping stopped all work.
     pub stalls: u64,
 }
 
 impl Counts {
-    /// Pages programmed for each page that hosts wrote; 1 where nothing was written.
+    /// Pages programmed per page that hosts wrote; 1 if nothing was written.
     pub fn write_amplification(&self) -> f64 {
         if self.host_pages == 0 {
             return 1.0;
@@ -55,7 +55,7 @@ impl Counts {
         }
     }
 
-    /// Sum of both.
+    /// Sum of two devices' counters.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {

@@ -38,7 +38,7 @@ impl Gauge {
         self.used
     }
 
-    /// Integral up to `now_ns`.
+    /// Integral up to `now_ns`, in units times ns.
     pub(crate) fn area_ns(&self, now_ns: u64) -> u64 {
         self.area_ns + u64::from(self.used) * (now_ns - self.since_ns)
     }

@@ -1,5 +1,5 @@
-//! A disk in its place in the machine: takes requests to it, wakes it when it wants to be
-//! woken, gives its completions back, and follows what it holds where bytes are kept.
+//! A disk as a part of the machine: passes requests to the disk model, wakes the model on schedule,
+//! returns its completions, and tracks its content if bytes are kept.
 
 mod content;
 
@@ -15,12 +15,12 @@ use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
 
-/// See the module.
+/// A disk drive as a part.
 #[derive(Clone, Debug)]
 pub(crate) struct Hdd {
     part: PartId,
     disk: Disk,
-    /// The earliest wake-up that is in the queue of events; `u64::MAX`: none.
+    /// The earliest wake-up in the event queue; `u64::MAX`: none.
     pending_ns: u64,
     done: Vec<u32>,
     content: Option<Content>,
@@ -33,7 +33,7 @@ impl Hdd {
         Ok(Self { part, disk, pending_ns: u64::MAX, done: Vec::new(), content: None })
     }
 
-    /// A request of this disk acts: one that arrives or is done, or a wake-up.
+    /// Processes an event of this disk: a request that arrives or is done, or a wake-up.
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
             State::Issued => {
@@ -45,7 +45,7 @@ impl Hdd {
                 }
                 let op = request.op();
                 core.slab[slot].state = State::Waiting;
-                // Internal events of this instant come first.
+                // Internal events of this instant come before the request.
                 self.wake(core);
                 self.disk.submit(core.now, slot, op);
                 self.follow(core);
@@ -66,7 +66,7 @@ impl Hdd {
         self.plan(core);
     }
 
-    /// Processes the disk's internal events of now.
+    /// Processes the disk's internal events that are due now.
     fn wake(&mut self, core: &mut Core) {
         while self.disk.wake_at() <= core.now {
             self.disk.wake(core.now, &mut self.done);
@@ -78,7 +78,7 @@ impl Hdd {
         }
     }
 
-    /// Schedules the disk's next wake-up. (A wake-up that was planned for later stays: it has no
+    /// Schedules the disk's next wake-up. (A later wake-up that is already scheduled remains, and has no
     /// effect.)
     fn plan(&mut self, core: &mut Core) {
         let wake_ns = self.disk.wake_at();
@@ -90,18 +90,19 @@ impl Hdd {
         core.at(wake_ns, slot, State::Wake);
     }
 
-    /// Keeps the content of writes from now on.
+    /// Stores the content of writes from now on.
     pub(crate) fn keep_content(&mut self) {
         self.disk.keep_journal();
         self.content.get_or_insert_default();
     }
 
-    /// The value that a read of a 4 KiB unit gives; None: not written since content is kept.
+    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
+    /// was turned on.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         self.content.as_ref()?.get(unit)
     }
 
-    /// Moves content by the disk's journal. The requests that it names still exist.
+    /// Updates content from the disk's journal. The requests in the journal still exist.
     fn follow(&mut self, core: &mut Core) {
         let Some(content) = &mut self.content else { return };
         let part = self.part;
@@ -137,7 +138,7 @@ impl Hdd {
         }
     }
 
-    /// The power fails: the content of the volatile buffer is lost.
+    /// Processes a power failure: the volatile buffer loses its content.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         self.disk.power_cut();
         if let Some(content) = &mut self.content {
@@ -147,19 +148,19 @@ impl Hdd {
         self.pending_ns = u64::MAX;
     }
 
-    /// Calls `take` with the fill of its write cache and of the NAND of a hybrid disk.
+    /// Calls `take` with the fill of the write cache, and of a hybrid disk's NAND.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         self.disk.stores(take);
     }
 
-    /// Fills its write cache up to a share of its size.
+    /// Fills the write cache up to a share of its size. No-op if content is kept.
     pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
         if self.content.is_none() {
             self.disk.fill_write_cache(share, random);
         }
     }
 
-    /// Its resources, since the start.
+    /// The disk's resources with their busy time since the start.
     pub(crate) fn resources(&self, _: &Core) -> Vec<Resource> {
         let usage = self.disk.usage();
         let part = Some(self.part);
@@ -171,7 +172,7 @@ impl Hdd {
         ]
     }
 
-    /// Phase times of its I/Os, since the start.
+    /// Phase times of the disk's I/Os since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let mut all = Vec::new();
         for (kind, of) in [(OpKind::Read, Of::Read), (OpKind::Write, Of::Write)] {

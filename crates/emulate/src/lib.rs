@@ -1,7 +1,7 @@
 //! Emulated storage systems: hosts, links, flash devices, disks and RAM disks as one machine that
-//! is advanced from outside.
+//! that the caller advances.
 //!
-//! **Invariants:** reads no clock, spawns no thread, does no I/O. Same seed, same events, on every
+//! **Invariants:** reads no clock, spawns no thread, does no I/O. The same seed gives the same events on every
 //! machine: logarithms and powers come from `libm` in pure Rust, random numbers from the named
 //! streams of `units`. No result is computed before its event.
 

@@ -1,7 +1,7 @@
 //! The machine: a system of volumes that accepts operations and returns completions in virtual time.
 //!
-//! The caller advances it: `next_completion(until)` runs events, none later than `until`.
-//! In virtual time the caller passes the next arrival there, a live server the clock; the same events follow.
+//! The caller advances it: `next_completion(until)` runs events up to `until`. In virtual time the caller passes
+//! the next arrival as `until`, a live server the clock; the events are the same.
 
 mod apply_fault;
 mod branches;
@@ -32,49 +32,49 @@ use crate::values::FIRST_NAME;
 use iodyno_units::{IoError, Op, OpKind};
 use std::collections::BTreeMap;
 
-/// See the module. A clone continues as the machine itself would.
+/// A running emulated system. A clone continues exactly as the original would.
 #[derive(Clone, Debug)]
 pub struct Machine {
     core: Core,
     parts: Vec<Part>,
-    /// By worker: the core's time for an I/O, ticks, and for each byte.
+    /// By worker: CPU cost of an I/O (ticks), and of each byte.
     issue_ticks: Vec<(u64, PerByte)>,
-    /// Workers on each socket so far.
+    /// Workers placed on each socket so far.
     on_socket: Vec<u32>,
     system: System,
     placed: bool,
     events: u64,
     hash: u64,
-    /// Faults to come, by time and order.
+    /// Pending faults by time, then by order of injection.
     faults: BTreeMap<(u64, u64), Fault>,
     faults_made: u64,
     seed: u64,
     represent: Option<u32>,
-    /// When the next is due; `u64::MAX`: none.
+    /// Time of the next pending fault; `u64::MAX`: none.
     fault_ns: u64,
-    /// The present faults; None: none.
+    /// Faults in effect; `None` if there are none.
     fault_states: Option<Box<FaultStates>>,
-    /// By part, of a machine with many: see [`Self::look_ahead`].
+    /// By part, in a machine of many parts: the addresses to prefetch. See [`Self::look_ahead`].
     hot: Vec<Hot>,
 }
 
-/// The state of fewer parts fits into a processor's nearest cache.
+/// Fewest parts for which prefetching pays: the state of fewer fits into the first-level cache.
 const LOOK_AHEAD_PARTS: usize = 16;
-/// Events after which the addresses are taken again, log2: a clone has others.
+/// Events between refreshes of the prefetch addresses, log2. A clone's addresses differ.
 const ADDRESSES_LOG2: u32 = 16;
 
 impl Machine {
-    /// The machine of a system; everything random in it follows from the seed.
+    /// Builds the machine of a system. All its randomness follows from the seed.
     ///
     /// # Errors
-    /// The rule that the system violates, where it can't be built.
+    /// The violated rule, if the system can't be built.
     pub fn new(system: &System, seed: u64) -> Result<Self, String> {
         Self::build(system, seed, None)
     }
 
-    /// The same where one logical page in `represent` goes through the map of every flash device,
-    /// instead of a share that follows from the devices' size. 1 is the exact form (up to 1 GiB for
-    /// 400 GB), the reference for comparisons with the represented forms.
+    /// Same as [`Self::new`], but one logical page in `represent` goes through the map of every flash
+    /// device, instead of a share derived from the devices' size. 1 is exact (up to 1 GiB of memory for
+    /// 400 GB) and serves as the reference for other values.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -120,17 +120,17 @@ impl Machine {
         self.system.volumes.len() as u32
     }
 
-    /// The number of its workers.
+    /// The number of workers.
     pub fn workers(&self) -> u32 {
         self.issue_ticks.len() as u32
     }
 
-    /// Bytes of a volume.
+    /// Capacity of a volume in bytes.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
         self.system.capacity_bytes(volume)
     }
 
-    /// Its specification.
+    /// The specification that the machine was built from.
     pub fn system(&self) -> &System {
         &self.system
     }
@@ -140,18 +140,19 @@ impl Machine {
         self.core.now
     }
 
-    /// Events so far.
+    /// Number of events so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// A hash of all events so far: two runs from one seed have the same.
+    /// A hash of all events so far: two runs with the same seed and operations have the same hash.
     pub fn event_hash(&self) -> u64 {
         self.hash
     }
 
-    /// Adds a worker (a thread of the load generator) that issues to `volume`, before the first submission; it gets
-    /// a core of the volume's socket, or of any where workers are not kept near, in turn. Returns its number.
+    /// Adds a worker (a thread of the load generator) that issues to `volume`. Workers get cores in turn: on the
+    /// volume's socket, or on all sockets if the host does not keep workers near. Must precede the first submission.
+    /// Returns the worker's number.
     pub fn add_worker(&mut self, volume: u32) -> u32 {
         assert!(!self.placed, "workers are added before the first submission");
         let host = &self.system.host;
@@ -168,8 +169,8 @@ impl Machine {
         self.issue_ticks.len() as u32 - 1
     }
 
-    /// Assigns cores to the driver threads: after those of the workers. Where a socket has more
-    /// threads than cores, they share, and poll for data less often.
+    /// Assigns cores to the driver threads, after those of the workers. On a socket with more threads
+    /// than cores, threads share cores and poll less often.
     fn place(&mut self) {
         self.placed = true;
         let host = &self.system.host;
@@ -190,8 +191,8 @@ impl Machine {
         }
     }
 
-    /// Submits an operation; an `at_ns` before now counts as now. Returns when the worker has handed it
-    /// over: latency counts from there. (The worker's core is busy until then.)
+    /// Submits an operation; an `at_ns` in the past counts as now. Returns the time at which the worker
+    /// has handed it over, from which latency counts. (The worker's core is busy until then.)
     #[inline]
     pub fn submit(&mut self, at_ns: u64, worker: u32, volume: u32, op: &Op, token: u64) -> u64 {
         if !self.placed {
@@ -211,9 +212,9 @@ impl Machine {
         issued_ns
     }
 
-    /// The next completion not later than `until_ns`; otherwise virtual time becomes `until_ns`
-    /// (`u64::MAX`: stays where the last event was).
-    // Not inlined: the whole path of an event is in its loop, and should exist once.
+    /// Returns the next completion up to `until_ns`. Without one, advances virtual time to `until_ns`
+    /// (`u64::MAX`: to the last event).
+    // Not inlined: its loop contains the whole path of an event, which should exist only once.
     #[inline(never)]
     pub fn next_completion(&mut self, until_ns: u64) -> Option<Completion> {
         loop {
@@ -226,18 +227,18 @@ impl Machine {
         }
     }
 
-    /// A completion that exists already, if any.
+    /// Returns a completion that is already available, without running events.
     pub fn completed(&mut self) -> Option<Completion> {
         self.core.collect()
     }
 
-    /// Runs one event, or a fault, not later than `until_ns`. False: there is none,
-    /// and virtual time is as after [`Self::next_completion`].
+    /// Runs one event or fault up to `until_ns`. Returns false if there is none; virtual time then
+    /// advances as in [`Self::next_completion`].
     pub fn step(&mut self, until_ns: u64) -> bool {
         self.advance(until_ns)
     }
 
-    /// As [`Self::step`].
+    /// Implements [`Self::step`].
     #[inline(always)]
     fn advance(&mut self, until_ns: u64) -> bool {
         let Some((time_ns, slot)) = self.core.queue.pop(until_ns.min(self.fault_ns)) else {
@@ -252,7 +253,7 @@ impl Machine {
         };
         #[cfg(debug_assertions)]
         if self.events.is_multiple_of(1 << 18) {
-            // One part, or the adapters, in turn: to check all of a large system takes longer than its events.
+            // Checks one part, or the adapters, at a time: checking all of a large system takes longer than its events.
             let count = self.parts.len() + usize::from(self.core.adapters.is_some());
             let turn = (self.events >> 18) as usize % count;
             let of_turn = self.parts.get(turn).map_or_else(|| self.check_adapters(), Part::check);
@@ -277,8 +278,8 @@ impl Machine {
         true
     }
 
-    /// Lets the processor fetch what the event after this one needs: of many parts it is not in the nearest cache, and
-    /// the processor does not find out by itself whose event is next.
+    /// Prefetches the state that the next event needs. With many parts it is not in the first-level cache, and the
+    /// processor can't predict whose event is next.
     #[inline(always)]
     fn look_ahead(&mut self) {
         if self.events.is_multiple_of(1 << ADDRESSES_LOG2) {
@@ -287,7 +288,7 @@ impl Machine {
         if let Some(slot) = self.core.queue.probably_next() {
             let request = &self.core.slab[slot];
             self.hot[request.part.index()].prefetch(request.die);
-            // Most events of devices end in one of the part above.
+            // Most events of devices end with one in the part above.
             let waits = if let Origin::Parent(parent) = request.origin { parent } else { slot };
             self.core.slab.prefetch(if waits == NIL { slot } else { waits });
         }
@@ -319,7 +320,7 @@ impl Machine {
         }
     }
 
-    /// A child has ended: what it read is what its part holds now, unless the part said so itself.
+    /// Records what a read child returns: the present content of its part, unless the part already did.
     #[cold]
     fn sample(&mut self, child: u32, failure: Option<IoError>) {
         let request = &self.core.slab[child];
@@ -350,7 +351,7 @@ impl Machine {
         }
     }
 
-    /// Injects this bug into every flash device from now on: for tests of tests.
+    /// Injects a bug into every flash device from now on, to test the tests.
     #[doc(hidden)]
     pub fn injected_bug(&mut self, injected_bug: InjectedBug) {
         for part in &mut self.parts {
@@ -358,7 +359,7 @@ impl Machine {
         }
     }
 
-    /// Stores the content of writes from now on: each 4 KiB unit as the token of its last write. Costs
+    /// Stores the content of writes from now on: for each 4 KiB unit, the token of its last write. Costs
     /// time and memory, and changes no event.
     pub fn keep_content(&mut self) {
         self.core.values.get_or_insert_default();
@@ -366,7 +367,7 @@ impl Machine {
     }
 
     /// Stores content as [`Self::keep_content`] does, and reports content events from now on. (Arrays then have no
-    /// journal, and scrubs compare nothing: the owner has the bytes.)
+    /// journal and scrubs compare nothing, because the owner has the bytes.)
     pub fn follow_content(&mut self) {
         self.keep_content();
         self.core.changes.get_or_insert_default();
@@ -376,8 +377,8 @@ impl Machine {
         self.parts.iter_mut().for_each(Part::follow_content);
     }
 
-    /// Moves the content events since the last call to the end of `into`, in the order of
-    /// events. Nothing unless content is followed.
+    /// Appends the content events since the last call to `into`, in the order of events. No-op unless
+    /// content is followed.
     #[inline]
     pub fn changes(&mut self, into: &mut Vec<ContentEvent>) {
         if let Some(changes) = &mut self.core.changes {
@@ -385,48 +386,48 @@ impl Machine {
         }
     }
 
-    /// The result of a read of the 4 KiB unit at `offset_bytes` now: the token of its last
-    /// write. None: nothing was written there since content is kept, or it is lost.
+    /// The token that a read of the 4 KiB unit at `offset_bytes` would return now. `None` if the unit has not been
+    /// written since content storage was turned on, or is lost.
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
         let root = self.system.volumes[volume as usize].root;
         self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES, &self.parts, &self.core)
     }
 
-    /// What the read of an array that was collected last has returned, by unit, where content is kept: 0 where
-    /// nothing was written. None: it was no such read. (A single device holds at its completion what it returns.)
+    /// The units' tokens returned by the last collected completion, if it was a read of an array and content is kept;
+    /// 0 means never written. `None` for other completions: a device's read returns its content at completion.
     pub fn values_read(&self) -> Option<&[u64]> {
         self.core.values.as_ref()?.last.as_deref()
     }
 
-    /// The array of a volume.
+    /// The array of a volume, if it has one.
     fn array_of(&self, volume: u32) -> Option<&Part> {
         self.system.array_of(volume).map(|(part, _)| &self.parts[part.index()])
     }
 
-    /// The state of a volume's array; None: it has none.
+    /// The state of a volume's array; `None` without an array.
     pub fn array_state(&self, volume: u32) -> Option<ArrayState> {
         let mut state = self.array_of(volume)?.array_state()?;
         state.lost |= self.has_lost(volume);
         Some(state)
     }
 
-    /// The state of an array, as [`Self::array_state`], wherever it stands.
+    /// Same as [`Self::array_state`], for an array anywhere in a tree.
     pub fn array_state_of(&self, part: PartId) -> Option<ArrayState> {
         self.parts[part.index()].array_state()
     }
 
-    /// What the read cache of a volume has done since the start; None: the volume has none.
+    /// Counters of a volume's read cache since the start; `None` without a read cache.
     pub fn read_cache_counts(&self, volume: u32) -> Option<ReadCacheCounts> {
         self.parts[self.system.volumes[volume as usize].root.index()].read_cache_counts()
     }
 
-    /// What the members of a volume's array hold; None: it has none.
+    /// The health of the members of a volume's array; `None` without an array.
     pub fn array_health(&self, volume: u32) -> Option<ArrayHealth> {
         let (part, _) = self.system.array_of(volume)?;
         self.array_health_of(part)
     }
 
-    /// The same of an array, wherever it stands.
+    /// Same as [`Self::array_health`], for an array anywhere in a tree.
     #[inline]
     pub fn array_health_of(&self, part: PartId) -> Option<ArrayHealth> {
         let array = self.parts[part.index()].as_array()?;
@@ -437,24 +438,24 @@ impl Machine {
         Some(health)
     }
 
-    /// Whether some data of a volume was in a cache of adapters that is lost.
+    /// Whether the loss of an adapter's cache lost some dirty data of a volume.
     fn has_lost(&self, volume: u32) -> bool {
         let Some(adapters) = &self.core.adapters else { return false };
         self.system.paths_of(volume).any(|path| !adapters.lost(path).is_empty())
     }
 
-    /// Whether a power cut could leave rows of a volume's array in contradiction: what was written there was
-    /// not made durable by a flush since. Only while content is kept.
+    /// Whether a power cut could leave rows of a volume's array inconsistent, because they were written and not
+    /// flushed since. Tracked only while content is kept.
     pub fn has_unflushed_rows(&self, volume: u32) -> bool {
         let mut arrays = self.system.parts_of(volume);
         arrays
             .any(|part| self.parts[part.index()].as_array().is_some_and(Array::has_unflushed_rows))
     }
 
-    /// The state of the RAID adapters; None: there are none.
+    /// The state of the RAID adapters; `None` without adapters.
     pub fn adapters(&self) -> Option<AdaptersState> {
         let mut state = self.core.adapters.as_ref()?.state();
-        // By path until here.
+        // Paths are translated to volumes.
         let volumes_of = |paths: &[u32]| -> Vec<u32> {
             let leads = |volume: &u32| self.system.paths_of(*volume).any(|p| paths.contains(&p));
             (0..self.volumes()).filter(leads).collect()
@@ -466,7 +467,7 @@ impl Machine {
         Some(state)
     }
 
-    /// The adapters cache nothing from now on, and write to devices what they hold, as before an orderly end.
+    /// Turns off caching in the adapters and destages their dirty data, as before an orderly shutdown.
     pub fn drain_caches(&mut self) {
         adapter_path::drain_caches(&mut self.core);
     }
@@ -476,17 +477,17 @@ impl Machine {
         self.fault_state_of(device)
     }
 
-    /// An array that is a volume reads all its stripes from now on, at the rate of its rebuilds: it writes again what
-    /// can't be read, and counts where parity or copies contradict the data. Without effect on other volumes.
+    /// Starts a scrub of a volume's array, at the rate of its rebuilds: reads all stripes, rewrites unreadable data,
+    /// and counts stripes whose parity or copies contradict the data. No-op without an array.
     pub fn scrub(&mut self, volume: u32) {
         if let Some((part, _)) = self.system.array_of(volume) {
             self.parts[part.index()].scrub(&mut self.core);
         }
     }
 
-    /// Checks the invariants: each submitted operation is done, failed or in flight; no resource
+    /// Checks the invariants: each submitted operation is completed, failed or in flight; no resource
     /// was busy for longer than the elapsed time; buffers hold the bytes that they report. (Debug
-    /// builds check them every 2^18 events, one part in turn.)
+    /// builds check one part every 2^18 events.)
     ///
     /// # Errors
     /// The violated invariant, and by how much.
@@ -500,7 +501,7 @@ impl Machine {
         self.core.adapters.as_ref().map_or(Ok(()), |adapters| adapters.check())
     }
 
-    /// The same, of what parts share.
+    /// Checks the invariants of the state that parts share.
     fn check_core(&self) -> Result<(), String> {
         let core = &self.core;
         let in_flight = core.slab.hosts();
@@ -515,7 +516,7 @@ impl Machine {
         }
         let of_parts = self.parts.iter().flat_map(|part| part.resources(core));
         for r in of_parts.chain([self.generator_cores()]) {
-            // The time that a core has committed in advance is not busy yet: rounding only.
+            // Excludes time that a core has committed in advance, so the tolerance covers only rounding.
             let most = core.now * u64::from(r.count) + 1000;
             if r.busy_ns > most {
                 return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));
@@ -529,30 +530,30 @@ impl Machine {
         self.system.parts_of(volume).map(|part| &self.parts[part.index()])
     }
 
-    /// The counters of a volume's flash devices so far; None where it has none.
+    /// Sum of the counters of a volume's flash devices since the start; `None` without flash.
     pub fn flash_counts(&self, volume: u32) -> Option<Counts> {
         self.parts_of(volume).filter_map(Part::flash_counts).reduce(|a, b| a.plus(&b))
     }
 
-    /// The present faults of the part at the root of a volume, as a whole.
+    /// The present faults of a volume's root part.
     pub fn fault_state(&self, volume: u32) -> FaultState {
         self.fault_state_of(self.system.volumes[volume as usize].root)
     }
 
-    /// Bytes in a volume's write buffers that are not on the medium, and their size; None where the
-    /// model has no buffer of its own.
+    /// Dirty bytes in a volume's write buffers, and the size of the buffers; `None` if the model has no
+    /// separate buffer.
     pub fn buffered_bytes(&self, volume: u32) -> Option<(u64, u64)> {
         let buffers = self.parts_of(volume).filter_map(Part::buffered_bytes);
         buffers.reduce(|a, b| (a.0 + b.0, a.1 + b.1))
     }
 
-    /// Erase cycles used since the start, as a share of those that the cells are rated for, of the
-    /// most worn device; None for devices without wear.
+    /// Erase cycles used since the start, as a fraction of the rated cycles of the most worn device;
+    /// `None` for devices without wear.
     pub fn worn(&self, volume: u32) -> Option<f64> {
         self.parts_of(volume).filter_map(Part::worn).reduce(f64::max)
     }
 
-    /// The cores of all workers, and their busy time since the start.
+    /// The distinct cores of all workers, and their busy time since the start.
     fn generator_cores(&self) -> Resource {
         let mut on: Vec<usize> = self.core.worker_cores.clone();
         on.sort_unstable();
@@ -562,25 +563,25 @@ impl Machine {
         Resource { name: "generator cores", part: None, count, held: false, busy_ns }
     }
 
-    /// Every resource, and its busy time since the start: of the host, then of a volume's parts.
+    /// All resources with their busy time since the start: the host's, then those of a volume's parts.
     pub fn resources(&self, volume: u32) -> Vec<Resource> {
         let of_parts = self.parts_of(volume).flat_map(|part| part.resources(&self.core));
         [self.generator_cores()].into_iter().chain(of_parts).collect()
     }
 
-    /// The time of a volume's I/Os by phase since the start: of the part at its root.
+    /// Phase times of a volume's I/Os since the start, in its root part.
     pub fn phases(&self, volume: u32) -> Vec<Phase> {
         let root = self.system.volumes[volume as usize].root;
         self.parts[root.index()].phases()
     }
 
-    /// The same of the parts below that: of each kind together, the uppermost first.
+    /// Phase times in the parts below the root: one entry for each kind of part, uppermost first.
     fn phases_below(&self, volume: u32) -> Vec<(&'static str, Vec<Phase>)> {
         let root = self.system.volumes[volume as usize].root;
         let mut below: Vec<(&'static str, Vec<Phase>)> = Vec::new();
         let parts: Vec<PartId> =
             self.system.parts_of(volume).filter(|&part| part != root).collect();
-        // (Children come before their parents.)
+        // (Children precede their parents.)
         for part in parts.into_iter().rev().map(|part| &self.parts[part.index()]) {
             let at = below.iter().position(|level| level.0 == part.level());
             let at = at.unwrap_or_else(|| {
@@ -592,7 +593,7 @@ impl Machine {
         below
     }
 
-    /// The usage of every volume since the start.
+    /// Usage of all volumes since the start.
     pub fn snapshot(&self) -> Snapshot {
         let usage = |volume| VolumeUsage {
             resources: self.resources(volume),

@@ -1,23 +1,23 @@
-//! What a range of a device holds, as a fault of the medium meets it.
+//! The content of a range of a device, as a fault of the medium would hit it.
 
-/// The newest data of a range of a device.
+/// Where the newest data of a range of a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// Some of it is on the medium, or may be: the range is too long to tell.
+    /// At least partly on the medium, or unknown because the range is too long to check.
     OnMedium,
-    /// In the device's write buffer alone. Landing repairs the place.
+    /// Only in the device's write buffer. Landing repairs the unreadable place.
     InBuffer,
-    /// There is none.
+    /// Nowhere: the range holds no data.
     Nothing,
 }
 
-/// A range of a device, as a fault of the medium meets it.
+/// What a fault of the medium would hit in a range of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Medium {
-    /// Its newest data.
+    /// Where the newest data of the range is.
     pub held: Held,
-    /// It is flash, of pages and erase blocks.
+    /// Whether the device is flash, with pages and erase blocks.
     pub has_pages: bool,
-    /// The device rebuilds a page that it can't read from the page's parity stripe.
+    /// Whether the device rebuilds an unreadable page from the page's parity stripe.
     pub is_rebuilt: bool,
 }

@@ -1,6 +1,6 @@
 //! Memory as a block device (RAM disk, NVDIMM): the submitter's core does the work, so it scales
-//! with threads but not with queue depth; the memory bus of the socket is the limit. Content that
-//! is protected (by a battery, or flash that is written in an emergency) survives a power cut.
+//! with threads but not with queue depth; the memory bus of the socket is the limit. Protected content
+//! (by a battery, or by flash that is written in an emergency) survives a power cut.
 
 use crate::calendar::Calendar;
 use crate::content_event::ContentEvent;
@@ -15,7 +15,7 @@ use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use std::collections::BTreeMap;
 
-/// Time by phase, and number of operations: reads, and writes with all others.
+/// Phase times in ns and number of operations, of reads or of writes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
     software_ns: u64,
@@ -24,7 +24,7 @@ struct Phases {
     count: u64,
 }
 
-/// See the module.
+/// A memory device as a part.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryDevice {
     part: PartId,
@@ -32,7 +32,7 @@ pub(crate) struct MemoryDevice {
     io_ticks: u64,
     read_bytes_per_s: f64,
     write_bytes_per_s: f64,
-    /// Bus bytes a second divided by the number of times that each byte crosses it.
+    /// Bus bandwidth divided by the number of times that each byte crosses the bus.
     read_bus_bytes_per_s: f64,
     write_bus_bytes_per_s: f64,
     flush_ticks: u64,
@@ -40,14 +40,14 @@ pub(crate) struct MemoryDevice {
     protected: bool,
     reads: Phases,
     writes: Phases,
-    /// Units that were written since content is kept, by the token of their last write.
+    /// Units written since content storage was turned on, each with the token of its last write.
     content: Option<BTreeMap<u64, u64>>,
 }
 
 impl MemoryDevice {
     pub(crate) fn new(spec: &Memory, host: &Host, part: PartId) -> Self {
         let share = if host.memory_balanced { 1.0 } else { host.unbalanced_share };
-        // Interleaved over all sockets, as a RAM disk's pages are.
+        // The bus of all sockets, over which a RAM disk's pages are interleaved.
         let bus = host.memory_bytes_per_s * f64::from(host.sockets) * share;
         Self {
             part,
@@ -66,7 +66,7 @@ impl MemoryDevice {
         }
     }
 
-    /// A request of this memory acts: one of another part that arrives, or one that is done.
+    /// Processes an event of this memory: a request that arrives from another part, or one that is done.
     #[inline]
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         match core.slab[slot].state {
@@ -75,9 +75,9 @@ impl MemoryDevice {
         }
     }
 
-    /// The submitter carries it out on its core, beginning at `issued_ns`.
+    /// Executes a request on the submitter's core, from `issued_ns` on.
     pub(crate) fn submit(&mut self, core: &mut Core, slot: u32, issued_ns: u64) {
-        // (Work of an array's own is done by the first core.)
+        // (The first core does an array's internal work.)
         let on = core.worker_of(slot).map_or(0, |worker| core.worker_cores[worker as usize]);
         let request = &mut core.slab[slot];
         let len = u64::from(request.len);
@@ -96,8 +96,8 @@ impl MemoryDevice {
             OpKind::Flush => (self.flush_ticks, 0),
             OpKind::Trim => (0, 0),
         };
-        // The bus is reserved for the time at which the copy begins, which may lie ahead: this core
-        // may have other copies to make first.
+        // The bus is reserved for the time at which the copy begins, which may be in the future: this core
+        // may have to make other copies first.
         let bus_ns = self.bus.take(core.now, issued_ns, bus_ticks);
         let copied_ns = core.cores[on].take(issued_ns, self.io_ticks + copy_ticks);
         let waited_ns = bus_ns.saturating_sub(copied_ns);
@@ -117,7 +117,7 @@ impl MemoryDevice {
         core.at(end_ns, slot, State::Done);
     }
 
-    /// The submitter is through.
+    /// Completes a request.
     fn done(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let failed = request.failed;
@@ -149,18 +149,18 @@ impl MemoryDevice {
         core.complete(slot, failed.then_some(IoError::OutOfRange));
     }
 
-    /// Keeps the content of writes from now on.
+    /// Stores the content of writes from now on.
     pub(crate) fn keep_content(&mut self) {
         self.content.get_or_insert_default();
     }
 
-    /// The value that a read of a 4 KiB unit gives; None: not written since content is kept, or
-    /// lost.
+    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
+    /// was turned on, or is lost.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         self.content.as_ref()?.get(&unit).copied()
     }
 
-    /// The power fails: what is not protected is empty.
+    /// Processes a power failure: unprotected memory loses its content.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         self.bus.reset(core.now);
         if let Some(content) = &mut self.content
@@ -171,14 +171,14 @@ impl MemoryDevice {
         }
     }
 
-    /// Its resources, since the start.
+    /// The memory's resources with their busy time since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let busy_ns = self.bus.busy_ns(core.now);
         let part = Some(self.part);
         vec![Resource { name: "memory bus", part, count: 1, held: false, busy_ns }]
     }
 
-    /// Phase times of its I/Os, since the start; known when they begin.
+    /// Phase times of the memory's I/Os since the start, counted when each begins.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let mut all = Vec::new();
         for (of, p) in [(Of::Read, self.reads), (Of::Write, self.writes)] {

@@ -1,4 +1,4 @@
-//! Values of units as names, where the owner of a machine has the bytes: each step that makes one is a content event.
+//! Names as values of units, if the owner of a machine has the bytes. Each step that makes a name is a content event.
 
 use crate::content_event::ContentEvent;
 use crate::core::Core;
@@ -8,12 +8,12 @@ use crate::values::combine;
 use iodyno_units::OpKind;
 
 impl Core {
-    /// Whether values are names, and the owner has the bytes.
+    /// Whether values are names of bytes that the owner has.
     pub(crate) fn names_values(&self) -> bool {
         self.values.as_ref().is_some_and(|values| values.next_name.is_some())
     }
 
-    /// A name that no value had before.
+    /// Returns an unused name.
     pub(crate) fn new_name(&mut self) -> u64 {
         let next = self.values.as_mut().and_then(|values| values.next_name.as_mut());
         let next = next.expect("values are names");
@@ -21,19 +21,19 @@ impl Core {
         *next - 1
     }
 
-    /// A name for the same bytes, which ends by itself; without names, the value.
+    /// Returns a new name for the same bytes, which is freed separately; without names, the value.
     pub(crate) fn copy(&mut self, value: u64) -> u64 {
         if value == 0 || !self.names_values() { value } else { self.combine(&[(1, value)]) }
     }
 
-    /// A name is not used any more; without names, nothing.
+    /// Frees a name. No-op without names.
     pub(crate) fn free(&mut self, name: u64) {
         if name != 0 && self.names_values() {
             self.tell(ContentEvent::Freed { name, count: 1 });
         }
     }
 
-    /// What a part was given for a request ends with it.
+    /// Ends the values of a request: reports the end of a device's write, and frees the names of an uncollected read.
     pub(crate) fn end_values(&mut self, slot: u32, failed: bool) {
         let Some(values) = &mut self.values else { return };
         let tokens = values.take(slot).unwrap_or_default();
@@ -42,14 +42,14 @@ impl Core {
         }
         let Request { kind, part, token, .. } = self.slab[slot];
         let tokens = match kind {
-            // (What a read returned, and nothing takes.)
+            // (Read results that nobody collected.)
             OpKind::Read | OpKind::Flush => {
                 for name in tokens {
                     self.free(name);
                 }
                 return;
             }
-            // An array has its bytes in its members.
+            // An array's bytes are in its members.
             _ if part.index() >= self.devices => return,
             OpKind::Write => tokens,
             OpKind::WriteZeroes | OpKind::Trim => vec![token],
@@ -59,7 +59,7 @@ impl Core {
         }
     }
 
-    /// The power fails: no request survives.
+    /// Ends the values of all requests in a power failure, which no request survives.
     pub(crate) fn end_given(&mut self) {
         for slot in 0..self.slab.len() as u32 {
             let request = &self.slab[slot];
@@ -85,14 +85,14 @@ impl Core {
         name
     }
 
-    /// A name for the bytes of `onto`, and over them this part of those of `over`.
+    /// Returns a name for the bytes of `onto` with the range `part_bytes` of `over` laid over them.
     pub(crate) fn lay(&mut self, onto: u64, over: u64, part_bytes: (u16, u16)) -> u64 {
         let name = self.new_name();
         self.tell(ContentEvent::Laid { name, onto, over, part_bytes });
         name
     }
 
-    /// A device is given these bytes of its unit, by name, as a write of its own. Gives the write's token.
+    /// Gives the bytes of a name to a device, as a separate write of its unit. Returns the write's token.
     pub(crate) fn give(
         &mut self,
         part: PartId,
@@ -105,7 +105,7 @@ impl Core {
         token
     }
 
-    /// What a part returns of a unit that holds `value`.
+    /// The value that a part returns for a unit with content `value`: a new name, or without names the content.
     pub(crate) fn fetch(&mut self, part: PartId, unit: u64, value: Option<u64>) -> u64 {
         if !self.names_values() {
             return value.unwrap_or(0);

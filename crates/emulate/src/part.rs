@@ -1,8 +1,8 @@
-//! The parts of a machine: receivers of requests from a host or from another part. Each kind of part
-//! is a variant here and a module of its own; no other module of the machine distinguishes the kinds.
+//! The parts of a machine: receivers of requests from a host or from another part. Each kind of part is a variant
+//! here and has its own module; no other module of the machine distinguishes the kinds.
 //!
-//! A part acts on its own events, and sends requests to others by [`Core::ask`]. It is notified when such a child
-//! has ended, at that event, and completes its own request when all children of that have ended.
+//! A part acts on its own events, and sends requests to other parts by [`Core::ask`]. When such a child ends, the
+//! part is notified at that event. It completes its own request when all children of that request have ended.
 
 #[cfg(test)]
 #[path = "machine/tests/mirror.rs"]
@@ -28,7 +28,7 @@ use iodyno_units::IoError;
 use iodyno_units::rng::Generator;
 use std::ops::Range;
 
-/// See the module.
+/// A part of any kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Flash(Box<FlashDevice>),
@@ -41,7 +41,7 @@ pub(crate) enum Part {
     Mirror(mirror::Mirror),
 }
 
-/// The same call for every kind.
+/// Makes the same call on every kind of part.
 macro_rules! each {
     ($of:expr, $part:ident => $of_one:expr) => {
         match $of {
@@ -58,7 +58,7 @@ macro_rules! each {
 }
 
 impl Part {
-    /// Builds the part `id` of a machine, with its preconditioning.
+    /// Builds part `id` of a machine, preconditioned.
     pub(crate) fn new(
         (id, spec): (PartId, &spec::Part),
         before: &Preconditioned,
@@ -91,7 +91,7 @@ impl Part {
         made.map_err(|why| format!("{}: {why}", placed.device.name))
     }
 
-    /// A host's request is handed over at `issued_ns`.
+    /// Accepts a host's request that is handed over at `issued_ns`.
     #[inline(always)]
     pub(crate) fn begin(&mut self, core: &mut Core, slot: u32, issued_ns: u64) {
         if let Self::Memory(memory) = self {
@@ -101,13 +101,13 @@ impl Part {
         }
     }
 
-    /// A request of this part acts.
+    /// Processes the event of a request of this part.
     #[inline(always)]
     pub(crate) fn event(&mut self, core: &mut Core, slot: u32) {
         each!(self, part => part.event(core, slot));
     }
 
-    /// Where most of its events find what they need.
+    /// Addresses of the state that most of its events use.
     pub(crate) fn hot(&self) -> Hot {
         match self {
             Self::Flash(flash) => flash.hot(),
@@ -116,7 +116,7 @@ impl Part {
         }
     }
 
-    /// The event that would end what was asked for ends it with an error.
+    /// Ends a request from outside with an error, in place of its last event.
     #[cold]
     pub(crate) fn fail(&mut self, core: &mut Core, slot: u32) {
         match self {
@@ -125,8 +125,8 @@ impl Part {
         }
     }
 
-    /// A request to another part on behalf of `parent` has ended. Its slot is free
-    /// after this.
+    /// Processes the end of a request to another part, on behalf of `parent`. The child's slot is freed
+    /// afterwards.
     pub(crate) fn child_completed(
         &mut self,
         core: &mut Core,
@@ -144,17 +144,17 @@ impl Part {
         }
     }
 
-    /// Whether its submitter executes requests, and detects a loss at their end.
+    /// Whether requests are executed by their submitter, which detects a loss only at their end.
     pub(crate) fn is_synchronous(&self) -> bool {
         matches!(self, Self::Memory(_))
     }
 
-    /// The power fails: every request is already gone.
+    /// Processes a power failure. All requests are already gone.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         each!(self, part => part.power_off(core));
     }
 
-    /// The power is back.
+    /// Processes the return of power.
     pub(crate) fn power_on(&mut self, core: &mut Core) {
         match self {
             Self::Flash(flash) => flash.power_on(core),
@@ -163,19 +163,19 @@ impl Part {
         }
     }
 
-    /// It, as an array.
+    /// The array, if the part is one.
     pub(crate) fn as_array(&self) -> Option<&Array> {
         if let Self::Array(array) = self { Some(array) } else { None }
     }
 
-    /// It, as an array that is made again.
+    /// Re-creates an array, empty. No-op on other parts.
     pub(crate) fn make_array_again(&mut self, core: &mut Core) {
         if let Self::Array(array) = self {
             array.make_again(core);
         }
     }
 
-    /// Another part is lost.
+    /// Processes the loss of another part.
     pub(crate) fn part_lost(&mut self, core: &mut Core, part: PartId) {
         match self {
             Self::Array(array) => array.part_lost(core, part),
@@ -184,7 +184,7 @@ impl Part {
         }
     }
 
-    /// Another part is a new device from now on.
+    /// Processes the replacement of another part by a new device.
     pub(crate) fn part_replaced(&mut self, core: &mut Core, part: PartId) {
         match self {
             Self::Array(array) => array.part_replaced(core, part),
@@ -193,45 +193,46 @@ impl Part {
         }
     }
 
-    /// The owner has the bytes of content.
+    /// Leaves the bytes of content to the owner from now on.
     pub(crate) fn follow_content(&mut self) {
         if let Self::Array(array) = self {
             array.follow_content();
         }
     }
 
-    /// The state of an array.
+    /// The state of an array; `None` for other parts.
     pub(crate) fn array_state(&self) -> Option<ArrayState> {
         if let Self::Array(array) = self { Some(array.state()) } else { None }
     }
 
-    /// What a read cache has done.
+    /// The counters of a read cache; `None` for other parts.
     pub(crate) fn read_cache_counts(&self) -> Option<ReadCacheCounts> {
         if let Self::ReadCache(cache) = self { Some(cache.counts()) } else { None }
     }
 
-    /// An array reads all its stripes.
+    /// Starts a scrub of an array. No-op on other parts.
     pub(crate) fn scrub(&mut self, core: &mut Core) {
         if let Self::Array(array) = self {
             array.scrub(core);
         }
     }
 
-    /// Makes the page or the erase block at an offset unreadable, where there are such.
+    /// Makes the page or the erase block at an offset unreadable. No-op except on flash.
     pub(crate) fn damage(&mut self, offset_bytes: u64, whole_block: bool) {
         if let Self::Flash(flash) = self {
             flash.damage(offset_bytes, whole_block);
         }
     }
 
-    /// Makes these units unreadable. Returns whether the part itself handles that.
+    /// Makes units unreadable. Returns false if the machine must track them, since the part does not.
     pub(crate) fn damage_units(&mut self, units: &Range<u64>) -> bool {
         let Self::Flash(flash) = self else { return false };
         flash.damage_units(units.clone());
         true
     }
 
-    /// What a fault of the medium would meet in these units. (Disks and memory read every unit from it.)
+    /// The data that a fault of the medium would hit in these units. (Disks and memory read every unit from the
+    /// medium.)
     pub(crate) fn medium(&self, units: Range<u64>) -> Medium {
         match self {
             Self::Flash(flash) => flash.medium(units),
@@ -239,14 +240,14 @@ impl Part {
         }
     }
 
-    /// Makes everything readable again.
+    /// Makes all unreadable places readable again.
     pub(crate) fn mend(&mut self) {
         if let Self::Flash(flash) = self {
             flash.mend();
         }
     }
 
-    /// Injects this bug from now on.
+    /// Injects a bug into a flash device from now on.
     pub(crate) fn inject_bug(&mut self, injected_bug: InjectedBug) {
         if let Self::Flash(flash) = self {
             flash.injected_bug = injected_bug;
@@ -267,8 +268,8 @@ impl Part {
         }
     }
 
-    /// The result of a read of a 4 KiB unit; None: nothing was written there since content is kept, or
-    /// it is lost.
+    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
+    /// was turned on, or is lost.
     pub(crate) fn unit_value(&self, unit: u64, parts: &[Self], core: &Core) -> Option<u64> {
         match self {
             Self::Flash(flash) => flash.unit_value(unit),
@@ -293,17 +294,17 @@ impl Part {
         if let Self::Flash(flash) = self { flash.check() } else { Ok(()) }
     }
 
-    /// The counters of its flash.
+    /// Counters of a flash device; `None` for other parts.
     pub(crate) fn flash_counts(&self) -> Option<Counts> {
         if let Self::Flash(flash) = self { Some(flash.counts) } else { None }
     }
 
-    /// Bytes in its write buffer that are not on the medium, and its size.
+    /// Dirty bytes in the write buffer, and the buffer's size; `None` for parts other than flash.
     pub(crate) fn buffered_bytes(&self) -> Option<(u64, u64)> {
         if let Self::Flash(flash) = self { Some(flash.buffered_bytes()) } else { None }
     }
 
-    /// Calls `take` with the fill of each of its stores.
+    /// Calls `take` with the fill of each of the part's stores.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         match self {
             Self::Flash(flash) => flash.stores(take),
@@ -313,24 +314,24 @@ impl Part {
         }
     }
 
-    /// Fills the write cache of a disk up to a share of its size.
+    /// Fills the write cache of a disk up to a share of its size. No-op on other parts.
     pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
         if let Self::Disk(disk) = self {
             disk.fill_write_cache(share, random);
         }
     }
 
-    /// Erase cycles used, as a share of those that it is rated for.
+    /// Erase cycles used, as a fraction of the rated cycles; `None` for parts other than flash.
     pub(crate) fn worn(&self) -> Option<f64> {
         if let Self::Flash(flash) = self { Some(flash.worn()) } else { None }
     }
 
-    /// Its resources, since the start.
+    /// The part's resources with their busy time since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         each!(self, part => part.resources(core))
     }
 
-    /// What its kind is called below others.
+    /// Name of the part's kind in reports of the parts below a root.
     pub(crate) fn level(&self) -> &'static str {
         match self {
             Self::Flash(_) => "flash device",
@@ -344,7 +345,7 @@ impl Part {
         }
     }
 
-    /// The time of its I/Os by phase, since the start.
+    /// Phase times of the part's I/Os since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         each!(self, part => part.phases())
     }

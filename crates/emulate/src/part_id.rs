@@ -1,11 +1,11 @@
-//! The number of a part in its machine.
+//! Part numbers.
 
-/// Which part of a machine: parts count from 0, in the order in which the system lists them.
+/// Number of a part in its machine: parts count from 0, in the order in which the system lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartId(pub u32);
 
 impl PartId {
-    /// As an index into all parts.
+    /// The number as an index into the list of all parts.
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0 as usize

@@ -1,10 +1,10 @@
-//! Hints to the processor that memory is needed soon. They change the time that is taken, and nothing else; on a
-//! processor without a stable instruction for it they do nothing.
+//! Prefetch hints to the processor. They affect only speed, and are no-ops on processors without a stable
+//! instruction for it.
 
-/// Bytes of a line of memory.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// The address of a value, for a hint only: nothing is read from it.
+/// The address of a value, only for prefetching: nothing is read from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address(usize);
 
@@ -14,12 +14,12 @@ impl Address {
         Self(std::ptr::from_ref(value).addr())
     }
 
-    /// So many lines behind it.
+    /// The address `lines` cache lines further on.
     pub(crate) fn line(self, lines: usize) -> Self {
         Self(self.0.wrapping_add(lines * LINE_BYTES))
     }
 
-    /// The line there is needed soon.
+    /// Prefetches the cache line at the address.
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         #[cfg(target_arch = "x86_64")]
@@ -31,16 +31,16 @@ impl Address {
     }
 }
 
-/// Where most events of a part find what they need.
+/// Addresses of the state that most events of a part use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hot {
-    /// Two lines at each.
+    /// Two cache lines are prefetched at each.
     places: [Address; 3],
-    /// Of a flash device the first die.
+    /// The first die of a flash device; elsewhere any of the above.
     dies: Address,
 }
 
-/// Bytes from one die to the next.
+/// Distance between the state of two consecutive dies, in bytes.
 pub(crate) const DIE_BYTES: usize = 32;
 
 impl Hot {
@@ -48,14 +48,14 @@ impl Hot {
         Self { places, dies }
     }
 
-    /// The first lines of a value.
+    /// The first six cache lines of a value.
     pub(crate) fn first_of<T>(value: &T) -> Self {
         let first = Address::of(value);
         Self::new([first, first.line(2), first.line(4)], first)
     }
 
-    /// An event of the part is next, of this die if it is of one. Without a branch: the part is not known in time for
-    /// the processor to take the right one.
+    /// Prefetches the state for an event of the part, and of die `die` on flash. Free of branches, because the part
+    /// is not known in time for the processor to predict one.
     #[inline(always)]
     pub(crate) fn prefetch(&self, die: u16) {
         for place in self.places {

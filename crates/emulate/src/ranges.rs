@@ -1,12 +1,12 @@
-//! A set of numbers, held as ranges that neither overlap nor touch.
+//! A set of numbers, stored as ranges that neither overlap nor touch.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// See the module.
+/// A set of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ranges {
-    /// First, and one past the last.
+    /// Ranges by their first number; the value is one past the last.
     all: BTreeMap<u64, u64>,
 }
 
@@ -50,7 +50,7 @@ impl Ranges {
         self.all.range(..=number).next_back().is_some_and(|(_, &end)| end > number)
     }
 
-    /// The least of the range that is in the set.
+    /// The least number that is both in `range` and in the set.
     pub(crate) fn first_in(&self, range: Range<u64>) -> Option<u64> {
         if range.is_empty() {
             return None;
@@ -88,7 +88,7 @@ mod tests {
                 assert_eq!(ranges.first_in(asked.clone()), set.range(asked).next().copied());
                 assert!((0..80).all(|n| ranges.contains(n) == set.contains(&n)));
                 assert_eq!(ranges.is_empty(), set.is_empty());
-                // Neighbours are one range.
+                // Touching ranges must have been merged.
                 let runs = set.iter().filter(|&&n| n == 0 || !set.contains(&(n - 1))).count();
                 assert_eq!(ranges.all.len(), runs);
             }

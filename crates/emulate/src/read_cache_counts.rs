@@ -1,13 +1,13 @@
-//! What a read cache has done; `read_cache` counts it.
+//! Counters of a read cache.
 
-/// What a read cache has done since the start.
+/// Counters of a read cache since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCacheCounts {
-    /// Reads that it served.
+    /// Reads served from the cache.
     pub hits: u64,
-    /// Reads that went to the backing.
+    /// Reads served from the backing.
     pub misses: u64,
-    /// Units that it admitted, of reads and of writes.
+    /// Units admitted to the cache, by reads and by writes.
     pub admitted_units: u64,
 }
 
@@ -20,7 +20,7 @@ impl ReadCacheCounts {
         }
     }
 
-    /// The share of reads that it served; 0 without reads.
+    /// The fraction of reads served from the cache; 0 without reads.
     pub fn hit_ratio(self) -> f64 {
         self.hits as f64 / (self.hits + self.misses).max(1) as f64
     }

@@ -1,8 +1,8 @@
 //! Requests, and the slab that holds them.
 //!
-//! Every actor is a request: an operation of a host, the page reads that it forks, a
+//! Everything that acts is a request: an operation of a host, the page reads that it forks, a
 //! program, a copy of garbage collection, an erase, a driver thread's poll of its devices. A
-//! request has at most one event pending, and is in at most one list.
+//! request has at most one pending event, and is in at most one list.
 
 use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
@@ -10,23 +10,23 @@ use crate::prefetch::Address;
 use iodyno_units::{Op, OpKind};
 use std::ops::Range;
 
-/// No slot.
+/// The absence of a slot.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// The effect of a request's event.
+/// The state of a request: the effect of its pending event, if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Unused.
+    /// The slot is unused.
     Free,
-    /// A request from outside reaches its part.
+    /// A request from outside reaches the part.
     Issued,
     /// The driver thread or the controller has accepted the command.
     Admitted,
-    /// A request from outside is acknowledged or its data are delivered.
+    /// A request from outside is acknowledged, or its data is delivered.
     Done,
     /// An adapter forwards a host's operation to its partner.
     Forwarded,
-    /// The data of a read have reached the host.
+    /// The data of a read has reached the host.
     Delivered,
     /// A page read has left the cells.
     Sensed,
@@ -42,85 +42,85 @@ pub(crate) enum State {
     Poll,
     /// A disk's scheduled wake-up.
     Wake,
-    /// Waits in a list, or for its children: no event pending.
+    /// The request waits in a list, or for its children; it has no pending event.
     Waiting,
 }
 
 /// The operation that a request needs from a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// To read a page.
+    /// Reads a page.
     Sense,
-    /// To program a page in each plane.
+    /// Programs a page in each plane.
     Program,
-    /// To erase a block.
+    /// Erases a block.
     Erase,
-    /// Nothing: the controller answers by itself.
+    /// Needs no die: the controller answers by itself.
     Nothing,
 }
 
 /// The origin of a request, which is notified of its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A worker of the host, of the volume whose root the part is.
+    /// A worker of the host, through the volume whose root is the part.
     Host { volume: u32, worker: u32 },
-    /// Another part, for this request of its own, which waits for all its children.
+    /// Another part, on behalf of its request in this slot, which waits for all its children.
     Parent(u32),
     /// The part itself.
     Own,
 }
 
-/// See the module. One cache line.
+/// A request: one operation or one internal step of a part. One cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// The submitter's token; of a page read, which other it is sent with.
+    /// The submitter's token. For a page read, the request that it is sent together with.
     pub token: u64,
     /// First byte (requests from outside), first logical page (page reads), batch number (programs).
     pub at: u64,
-    /// When its present phase began, ns.
+    /// Start of the present phase, ns.
     pub entered_ns: u64,
     /// Bytes (requests from outside), bytes in this page (page reads).
     pub len: u32,
-    /// The next in its list.
+    /// The next request in the same list.
     pub next: u32,
-    /// The request of the same part that waits for it.
+    /// The request of the same part that waits for this one.
     pub parent: u32,
-    /// Children that have not ended; for writes, pages that are not yet in the buffer.
+    /// Children that have not ended; for writes, pages not yet in the buffer.
     pub pending: u32,
-    /// Its origin.
+    /// Who is notified of the completion.
     pub origin: Origin,
-    /// The part that serves it.
+    /// The part that serves the request.
     pub part: PartId,
-    /// Its die.
+    /// The die that serves the request.
     pub die: u16,
-    /// The effect of its event.
+    /// The effect of the pending event.
     pub state: State,
     /// The kind of operation.
     pub kind: OpKind,
-    /// Durable when acknowledged.
+    /// Force unit access: the write must be durable when acknowledged.
     pub fua: bool,
-    /// The operation that it needs from its die.
+    /// The operation needed from the die.
     pub work: Work,
-    /// Belongs to the device itself.
+    /// Whether it is internal work of the part, rather than an operation from outside.
     pub internal: bool,
-    /// The first error on the way.
+    /// Whether an error has occurred.
     pub failed: bool,
 }
 
 const _: () = assert!(size_of::<Request>() == 64);
 
 impl Request {
-    /// What a host or another part asks for.
+    /// The operation, for requests from outside.
     pub(crate) fn op(&self) -> Op {
         Op { offset_bytes: self.at, len_bytes: self.len, kind: self.kind, fua: self.fua }
     }
 
-    /// The units of content that it touches.
+    /// The content units that the request touches.
     pub(crate) fn units(&self) -> Range<u64> {
         self.at / UNIT_BYTES..(self.at + u64::from(self.len)).div_ceil(UNIT_BYTES)
     }
 
-    /// Which bytes of a unit that it touches it covers: from one on, and up to another.
+    /// The range that the request covers of a unit that it touches: start and end byte within the unit.
     pub(crate) fn part_of(&self, unit: u64) -> (u16, u16) {
         let (from, to) = (self.at, self.at + u64::from(self.len));
         let in_unit = |at: u64| at.saturating_sub(unit * UNIT_BYTES).min(UNIT_BYTES) as u16;
@@ -147,7 +147,7 @@ const IDLE: Request = Request {
     failed: false,
 };
 
-/// All requests, in use or free.
+/// All requests, in use or free, indexed by slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab {
     all: Vec<Request>,
@@ -159,7 +159,7 @@ impl Slab {
         Self { all: Vec::new(), free: NIL }
     }
 
-    /// A new request of a part.
+    /// Takes a slot for a new request of a part.
     #[inline]
     pub(crate) fn add(&mut self, part: PartId) -> u32 {
         let fresh = Request { part, ..IDLE };
@@ -183,7 +183,7 @@ impl Slab {
         self.free = slot;
     }
 
-    /// A request is needed soon.
+    /// Prefetches a request that is needed soon.
     #[inline(always)]
     pub(crate) fn prefetch(&self, slot: u32) {
         Address::of(&self[slot]).prefetch();
@@ -193,13 +193,13 @@ impl Slab {
         self.all.len()
     }
 
-    /// Requests of hosts that are not done. Counts them: not for the hot path.
+    /// Number of host requests that are not done. Scans the slab, so not for the hot path.
     pub(crate) fn hosts(&self) -> u64 {
         let ours = |r: &&Request| r.state != State::Free && matches!(r.origin, Origin::Host { .. });
         self.all.iter().filter(ours).count() as u64
     }
 
-    /// The slot of a child whose parent does not wait for it, if there is one.
+    /// Finds a child whose parent no longer exists, for checks.
     pub(crate) fn orphan(&self) -> Option<u32> {
         let is_orphan = |r: &Request| match r.origin {
             Origin::Parent(parent) if parent != NIL => {

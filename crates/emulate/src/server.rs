@@ -1,10 +1,10 @@
-//! A server: one request at a time, in the order of calls.
+//! A server: serves one request at a time, in the order of calls.
 //!
-//! Servers keep time in ticks of 1/1024 ns: whole ns alone would lose up to 1 % on short transfers,
-//! and a power of two costs a shift where ps would cost a division, several times an I/O.
-//! A `u64` of them holds 208 days.
+//! Servers keep time in ticks of 1/1024 ns. Whole ns would lose up to 1 % on short transfers, and ps
+//! would cost a division, several times per I/O, where a power of two costs a shift.
+//! A `u64` of ticks holds 208 days.
 
-/// log2 of the ticks in a ns.
+/// Ticks per ns, log2.
 const TICK_BITS: u32 = 10;
 
 /// `ns` in ticks.
@@ -13,29 +13,29 @@ pub(crate) const fn ticks(ns: u64) -> u64 {
     ns << TICK_BITS
 }
 
-/// The whole ns in `ticks`.
+/// `ticks` in ns, rounded down.
 #[inline]
 pub(crate) const fn whole_ns(ticks: u64) -> u64 {
     ticks >> TICK_BITS
 }
 
-/// The ns in which `ticks` have passed.
+/// `ticks` in ns, rounded up.
 #[inline]
 pub(crate) const fn passed_ns(ticks: u64) -> u64 {
     whole_ns(ticks + (1 << TICK_BITS) - 1)
 }
 
-/// See the module.
+/// A server's schedule.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Server {
     free_ticks: u64,
-    /// Busy since the start, scheduled work included.
+    /// Busy time since the start, scheduled work included.
     busy_ticks: u64,
 }
 
 impl Server {
-    /// Takes the server from `now_ns` (or when it is free) for `cost_ticks`; gives when that ends,
-    /// ns. The order of calls is the order of service: call it when the request is there, not before.
+    /// Occupies the server for `cost_ticks`, from `now_ns` or when it becomes free. Returns the end, ns.
+    /// Calls are served in order, so call it when the request arrives, not before.
     #[inline]
     pub(crate) fn take(&mut self, now_ns: u64, cost_ticks: u64) -> u64 {
         self.free_ticks = self.free_ticks.max(ticks(now_ns)) + cost_ticks;
@@ -43,31 +43,31 @@ impl Server {
         passed_ns(self.free_ticks)
     }
 
-    /// Cancels the scheduled work from `now_ns` on.
+    /// Cancels all scheduled work from `now_ns` on.
     pub(crate) fn reset(&mut self, now_ns: u64) {
         self.busy_ticks = ticks(self.busy_ns(now_ns));
         self.free_ticks = self.free_ticks.min(ticks(now_ns));
     }
 
-    /// When it is free, ns.
+    /// Time at which the server becomes free, ns.
     #[inline]
     pub(crate) fn free_ns(&self) -> u64 {
         passed_ns(self.free_ticks)
     }
 
-    /// Busy until `now_ns` since the start, ns.
+    /// Busy time from the start to `now_ns`, ns.
     pub(crate) fn busy_ns(&self, now_ns: u64) -> u64 {
         let ahead = self.free_ticks.saturating_sub(ticks(now_ns));
         whole_ns(self.busy_ticks.saturating_sub(ahead))
     }
 }
 
-/// Duration of `bytes` at a rate, ticks.
+/// Duration of a transfer, in ticks.
 pub(crate) fn transfer_ticks(bytes: u64, bytes_per_s: f64) -> u64 {
     libm::round(bytes as f64 * (1e9 * ticks(1) as f64) / bytes_per_s) as u64
 }
 
-/// A cost by the byte, in 1/4096 tick.
+/// A cost per byte, in 1/4096 tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PerByte(u64);
 
@@ -76,7 +76,7 @@ impl PerByte {
         Self(libm::round(ns_per_byte * (4096.0 * ticks(1) as f64)) as u64)
     }
 
-    /// The cost of `bytes`, ticks.
+    /// The cost of `bytes`, in ticks.
     #[inline]
     pub(crate) fn ticks(self, bytes: u32) -> u64 {
         (u64::from(bytes) * self.0) >> 12

@@ -1,14 +1,14 @@
-//! Fill of the stores between hosts and media: write buffers and caches. A store whose fill has not reached the level of the
-//! long run makes a load look faster, or slower, than it will be.
+//! Fill of the stores between hosts and media: write buffers and caches. While the fill of a store is not stationary,
+//! a load looks faster or slower than it will be in the long run.
 
-/// What a store keeps.
+/// The kind of data in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// Written data that is not on the medium: a full store makes hosts wait.
+    /// Dirty data. A full store makes hosts wait.
     Dirty,
-    /// Copies of data that was read. Empty at the start.
+    /// Copies of data that was read. The store is empty at the start.
     Copies,
-    /// The same, but it starts full with a uniform sample of its volume; the fill counts what was admitted since.
+    /// Copies, but the store starts full with a uniform sample of its volume. Its fill counts what was admitted since.
     Sample,
 }
 
@@ -17,15 +17,15 @@ pub enum Keeps {
 pub struct Store {
     /// Name of the kind, such as `disk's write cache`.
     pub name: &'static str,
-    /// What it keeps.
+    /// The kind of data in the store.
     pub keeps: Keeps,
-    /// Present fill.
+    /// Bytes in the store now.
     pub held_bytes: u64,
-    /// Fill at which it takes no more, or replaces what it holds.
+    /// Bytes at which the store accepts no more, or replaces old content.
     pub capacity_bytes: u64,
-    /// Taken in since the start; for [`Keeps::Copies`] and [`Keeps::Sample`], looked up or admitted.
+    /// Bytes accepted since the start; for [`Keeps::Copies`] and [`Keeps::Sample`], bytes looked up or admitted.
     pub passed_bytes: u64,
-    /// Of what it holds, that among which it chooses what to write next; 0 where it has no choice. Its rate swings while it
-    /// works through these.
+    /// Bytes held among which the store chooses what to write next; 0 if it has no choice. The rate of a store swings
+    /// while it works through these.
     pub choice_bytes: u64,
 }

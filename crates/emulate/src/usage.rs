@@ -1,28 +1,28 @@
-//! Usage of the parts of a machine: busy times of the resources, and phase times of the I/Os. Everything
-//! counts from the machine's start; the difference of two [`Snapshot`]s covers the time between them.
+//! Usage of the parts of a machine: busy times of resources, and phase times of I/Os, all since the machine's start.
+//! The difference of two [`Snapshot`]s covers the time between them.
 
 use crate::flash_counts::Counts;
 use crate::part_id::PartId;
 use crate::read_cache_counts::ReadCacheCounts;
 
-/// A resource, or several equal ones.
+/// A resource, or several equal ones together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
-    /// Its name, such as `flash channels`.
+    /// Name of the resource, such as `flash channels`.
     pub name: &'static str,
-    /// The part that it belongs to; None: the host's.
+    /// The part that the resource belongs to; `None`: the host.
     pub part: Option<PartId>,
-    /// How many there are.
+    /// Number of equal resources.
     pub count: u32,
-    /// It does nothing itself but is held while others work, such as a read context: when those are
-    /// slow all of them are in use.
+    /// Whether it does no work itself but is held while others work, such as a read context. If those are slow, all
+    /// of these are in use.
     pub held: bool,
-    /// Busy since the start, all together, ns.
+    /// Busy time since the start, summed over all, ns.
     pub busy_ns: u64,
 }
 
 impl Resource {
-    /// The share of `elapsed_ns` in which it was busy, averaged over all: 0 to 1.
+    /// Utilization over `elapsed_ns`, averaged over all: 0 to 1.
     pub fn share(&self, elapsed_ns: u64) -> f64 {
         if elapsed_ns == 0 || self.count == 0 {
             return 0.0;
@@ -31,14 +31,14 @@ impl Resource {
     }
 }
 
-/// Time of all I/Os of a volume by phase, and how many there were.
+/// Total time that the I/Os of a volume spent in a phase, and their number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phase {
-    /// Its name, such as `page in the cells`.
+    /// Name of the phase, such as `page in the cells`.
     pub name: &'static str,
     /// Reads, writes, or pages of reads: the unit of `count`.
     pub of: Of,
-    /// Together, ns.
+    /// Sum over all units, ns.
     pub total_ns: u64,
     /// Number of units.
     pub count: u64,
@@ -47,32 +47,32 @@ pub struct Phase {
 /// Usage of one volume.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeUsage {
-    /// The host's resources, which are the same for every volume, and those of its parts.
+    /// The host's resources, which are the same for every volume, and those of the volume's parts.
     pub resources: Vec<Resource>,
-    /// Phase times of its I/Os, in the part at its root.
+    /// Phase times of the volume's I/Os, in its root part.
     pub phases: Vec<Phase>,
-    /// What the parts below did, those of one kind together: `array`, `disk`. Empty where the root is a device.
+    /// Phase times in the parts below the root, by kind of part: `array`, `disk`. Empty if the root is a device.
     pub below: Vec<(&'static str, Vec<Phase>)>,
-    /// What happened in the flash of all its flash devices, if it has any.
+    /// Sum of the counters of the volume's flash devices, if it has any.
     pub counts: Option<Counts>,
-    /// What its read cache did, if it has one.
+    /// Counters of the volume's read cache, if it has one.
     pub read_cache: Option<ReadCacheCounts>,
 }
 
 /// Usage of a whole machine up to a time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// That time, ns.
+    /// Virtual time of the snapshot, ns.
     pub at_ns: u64,
-    /// Events until then.
+    /// Events up to that time.
     pub events: u64,
-    /// By volume.
+    /// Usage by volume.
     pub volumes: Vec<VolumeUsage>,
 }
 
 impl Snapshot {
-    /// Difference from `before`, of the same machine: `at_ns` is the time between. An I/O is
-    /// counted in the phases that it passed meanwhile.
+    /// Difference from an earlier snapshot of the same machine; `at_ns` is the elapsed time. An I/O is
+    /// counted in the phases that it passed in between.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let volumes = self.volumes.iter().zip(&before.volumes);
@@ -98,7 +98,7 @@ impl VolumeUsage {
         };
         let below = self.below.iter().zip(&before.below);
         Self {
-            // After a power cut, scheduled work is taken back.
+            // A power cut takes back scheduled work, so the difference may be negative.
             resources: resources
                 .map(|(a, b)| Resource {
                     busy_ns: a.busy_ns.saturating_sub(b.busy_ns),
@@ -116,7 +116,7 @@ impl VolumeUsage {
     }
 }
 
-/// Phases of several parts or volumes, those with the same name together.
+/// Adds the phases `more` to `all`; phases with the same name are summed.
 pub fn sum(all: &mut Vec<Phase>, more: &[Phase]) {
     for phase in more {
         match all.iter_mut().find(|p| p.name == phase.name && p.of == phase.of) {
@@ -129,7 +129,7 @@ pub fn sum(all: &mut Vec<Phase>, more: &[Phase]) {
     }
 }
 
-/// The unit of a phase.
+/// The unit that a phase counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Of {
     /// A host's read.

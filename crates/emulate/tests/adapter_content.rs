@@ -1,5 +1,5 @@
-//! Content behind RAID adapters in chosen situations, which random histories (`adapter_histories.rs`) meet seldom or never:
-//! what a cache keeps of a read that takes long, and which of two writes to a unit a device has last.
+//! Content behind RAID adapters in situations that random histories (`adapter_histories.rs`) rarely or never reach:
+//! what a cache keeps of a slow read, and which of two writes to a unit reaches a device last.
 
 mod common;
 
@@ -119,8 +119,8 @@ fn drain(machine: &mut Machine) {
     assert_eq!(machine.adapters().unwrap().dirty_bytes, 0);
 }
 
-/// A read of two units has the device's value of the first at once, and the second late. Meanwhile the first is written, and
-/// is not in the cache: what the read was given is old by then, and the cache must not keep it.
+/// A read of two units has the device's value of the first at once, and the second late. Meanwhile the first is
+/// written, and is not in the cache: what the read was given is old by then, and the cache must not keep it.
 #[test]
 fn a_cache_keeps_nothing_of_a_read_that_a_write_overtook() {
     let (old, new, late) = (10, 20, STRIP_UNITS);
@@ -163,8 +163,8 @@ fn a_cache_keeps_nothing_of_a_read_that_a_write_overtook() {
     }
 }
 
-/// A unit that the device is about to have, by a destage of what the cache has lost since: an adapter wrote it, without its
-/// partner, and was replaced.
+/// A unit that the device is about to have, by a destage of what the cache has lost since: an adapter wrote it,
+/// without its partner, and was replaced.
 fn with_void_destages() -> (Machine, u64) {
     let mut m = machine(1, |adapters| adapters.processor.device_ns = MS);
     // No neighbours, which one destage would take together: the device has the last after 8 ms.
@@ -180,8 +180,8 @@ fn with_void_destages() -> (Machine, u64) {
     (m, units[7])
 }
 
-/// Destages of what a cache has lost are still under way to the device, in a processor's queue that ended with its adapter. A
-/// write of the same unit, which may not wait in a cache, reaches the device after them.
+/// Destages of what a cache has lost are still under way to the device, in a processor's queue that ended with its
+/// adapter. A write of the same unit, which may not wait in a cache, reaches the device after them.
 #[test]
 fn a_write_past_the_cache_waits_for_destages_of_what_was_lost() {
     let (mut m, unit) = with_void_destages();
@@ -190,8 +190,8 @@ fn a_write_past_the_cache_waits_for_destages_of_what_was_lost() {
     assert_eq!((read(&mut m, unit), m.content(0, unit * UNIT)), (99, Some(99)));
 }
 
-/// The same of a write that waits in a cache, where its volume is optimized on the other adapter meanwhile, and later on the
-/// first again: no cache waits for destages that have ended.
+/// The same of a write that waits in a cache, where its volume is optimized on the other adapter meanwhile, and later
+/// on the first again: no cache waits for destages that have ended.
 #[test]
 fn a_moved_volume_takes_destages_of_what_was_lost() {
     let (mut m, unit) = with_void_destages();

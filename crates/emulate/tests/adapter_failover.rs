@@ -1,5 +1,5 @@
-//! What the loss of an adapter, and of links between two, costs in time, and which adapter serves then. (What is
-//! read meanwhile: `adapter_histories`.)
+//! Duration of failover after the loss of an adapter or of the links between two, and the adapter that serves
+//! afterwards. (`adapter_histories` checks the content.)
 
 mod common;
 
@@ -304,8 +304,8 @@ fn an_access_state_moves_a_volume() {
     assert!(single.adapters().unwrap().access_is_fixed(0).is_some());
 }
 
-/// The cache's units go with their volume: those that are dirty, those that are written to the device just then, and those
-/// that the device refused.
+/// The cache's units go with their volume: those that are dirty, those that are written to the device just then, and
+/// those that the device refused.
 #[test]
 fn a_moved_volume_takes_its_part_of_the_cache() {
     let keeps_half = |adapters: &mut Adapters| {

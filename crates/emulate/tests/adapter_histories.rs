@@ -1,6 +1,6 @@
-//! Random histories of RAID adapters with content: operations, power cuts, losses of devices and adapters, links and
-//! batteries that fail. Each read must return what the operations before it allow; see [`Run`] for the rules. A
-//! history follows from its seed alone: `HISTORY=seed` runs one and prints it, `HISTORIES=n` so many.
+//! Random histories of RAID adapters with content: operations, power cuts, lost devices and adapters, failed links and
+//! batteries. Each read must return what the operations before it allow; see [`Run`] for the rules. A
+//! history depends only on its seed: `HISTORY=seed` runs and prints one, `HISTORIES=n` sets their number.
 
 mod common;
 

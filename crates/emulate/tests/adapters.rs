@@ -1,5 +1,5 @@
-//! RAID adapters: closed forms of one operation and of each bottleneck, what their write cache absorbs, and that
-//! every operation ends whatever the load.
+//! RAID adapters: closed forms of one operation and of each bottleneck, absorption by the write cache, and completion
+//! of every operation under any load.
 
 mod common;
 
@@ -183,7 +183,8 @@ fn one_operation_takes_its_way() {
     }
 }
 
-/// Each parameter alone sets the rate, by its closed form (devices that collect garbage make it some per cent uneven); those that do not have an effect of another kind.
+/// Each parameter alone sets the rate, by its closed form (devices that collect garbage make it some per cent
+/// uneven); those that do not have an effect of another kind.
 #[test]
 fn every_parameter_has_an_effect() {
     type Change = fn(&mut Adapters);

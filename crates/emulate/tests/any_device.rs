@@ -1,5 +1,5 @@
-//! Laws of any flash device, on devices drawn at random: the counters agree (after random use, and
-//! a rest until nothing is in progress, each channel and die was busy for exactly its work), and a
+//! Invariants of any flash device, on devices drawn at random. The counters agree: after random use and
+//! a rest until nothing is in progress, each channel and die was busy for exactly its work. A
 //! sample of the pages gives the same results as all of them.
 
 mod common;

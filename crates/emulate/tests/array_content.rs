@@ -1,5 +1,5 @@
-//! Content of arrays in chosen situations, each of which random histories (`array_histories.rs`) meet seldom or never:
-//! what is lost stays reported, and what a journal, a spare or a scrub knows.
+//! Content of arrays in situations that random histories (`array_histories.rs`) rarely or never reach: reports of lost
+//! data, and the effects of a journal, a spare or a scrub.
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Random histories of arrays, and of arrays of arrays, with content: operations, losses, replacements, spares,
-//! unreadable sectors, power cuts, scrubs. Each read must return what the operations before it allow, or fail where more was lost than the level
-//! survives; see [`Shadow`] for the rules. A history follows from its seed alone: `HISTORY=seed` runs one and prints it,
-//! `HISTORIES=n` so many.
+//! unreadable sectors, power cuts, scrubs. Each read must return what the operations before it allow, or fail if more
+//! was lost than the level survives; see [`Shadow`] for the rules. A history depends only on its seed: `HISTORY=seed`
+//! runs and prints one, `HISTORIES=n` sets their number.
 
 mod common;
 
@@ -71,7 +71,8 @@ struct Missing {
 /// * a trim leaves the old value or zeroes; a write that failed, the old value or its own;
 /// * a read fails only where a unit of it may be lost: where a row of the stripe lacks more members (missing, or
 ///   unreadable there) than the level survives, now or since; or where, without a journal, the power was cut while
-///   the unit's row was not durable and its member was missing or unreadable, then or until the resync. It stays so until the unit is written
+///   the unit's row was not durable and its member was missing or unreadable, then or until the resync. It stays so
+/// until the unit is written
 ///   as a whole, durably.
 ///
 /// A member that is an array lacks a unit where its own level says so. (Of a row of it that a power cut may have left

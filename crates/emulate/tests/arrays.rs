@@ -1,5 +1,5 @@
-//! Arrays in virtual time: closed forms of one operation, the member operations of each level, and what is lost with
-//! which members. (The arithmetic of layouts, plans and parity has its own tests, in `raid`.)
+//! Arrays in virtual time: closed forms of one operation, the member operations of each level, and the data lost with
+//! each set of members. (The crate `raid` tests layouts, plans and parity.)
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Arrays of arrays in virtual time: closed forms of one operation, member operations, what survives which losses, and
-//! branches that are made again. (What they hold: `array_histories.rs`.)
+//! Arrays of arrays in virtual time: closed forms of one operation, member operations, survivable losses, and
+//! re-created branches. (`array_histories.rs` checks the content.)
 
 mod common;
 

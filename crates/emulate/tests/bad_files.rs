@@ -1,4 +1,4 @@
-//! Errors of invalid device and system files: every message with its position, and its remedy. The
+//! Errors of invalid device and system files: every message with its position and remedy. The
 //! texts are part of the product.
 
 use std::collections::BTreeSet;

@@ -1,12 +1,12 @@
-//! The class table of Calypso's study, figure by figure: every device in its system (`rtp`), with
-//! one set of parameters for all its workloads.
+//! The table of drive classes in Calypso's study, figure by figure: every device in its system (`rtp`), with
+//! one set of parameters for all workloads.
 //!
-//! The device files say which figures the parameters were fitted to. The random writes, random
-//! reads and sequential figures are inputs there, and so are the longest latencies; the tests check
-//! that the parts together still reproduce them. The mixes of 65 % reads are printed for the disks
-//! alone. For the SSDs they are predicted: from the rest of the figures, and from usual values
-//! inside such drives. Beside each prediction are time-sharing (the harmonic mean of pure reads and
-//! pure writes) and the bound: neither kind can be faster than it is alone.
+//! The device files state to which figures the parameters were fitted. Random writes, random
+//! reads, sequential rates and longest latencies were inputs; the tests check
+//! that the model as a whole still reproduces them. Mixes with 65 % reads are printed for the disks
+//! only. For the SSDs they are predicted from the other figures and from typical values
+//! for the interior of such drives. Each prediction is shown with the result of time-sharing (the harmonic mean of pure
+//! reads and pure writes) and with the upper bound: neither kind can be faster than alone.
 
 #[path = "common/catalog.rs"]
 mod catalog;

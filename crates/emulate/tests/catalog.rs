@@ -1,5 +1,5 @@
-//! The devices and systems of the catalog: each can be read, and the devices that the files name exist.
-//! `calypso.rs` and `data_sheets.rs` test whether they reproduce the figures that they were made from.
+//! The devices and systems of the catalog: each file is valid, and the devices that it names exist.
+//! `calypso.rs` and `data_sheets.rs` check that they reproduce the figures from which they were made.
 
 use std::collections::BTreeSet;
 

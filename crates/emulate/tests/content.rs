@@ -1,5 +1,5 @@
-//! Content of disks and memory after a power cut: what was acknowledged and protected or flushed,
-//! and nothing of what such a device loses. (Flash: `laws.rs`.)
+//! Content of disks and memory after a power cut: what was acknowledged and protected or flushed survives,
+//! and unprotected data is lost. (`laws.rs` covers flash.)
 
 mod common;
 

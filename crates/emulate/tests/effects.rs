@@ -1,10 +1,10 @@
-//! Every parameter has an effect: one that changes nothing is a defect, since it requires a figure and its
-//! source and does not use it. Here every key of the schema has a case that changes its value alone, in the
-//! text of a file of the catalog, and checks a result that a user sees: the duration of I/Os, the data that
+//! Every parameter has an effect: one that changes nothing is a defect, since its file must state a value and a
+//! source that are not used. Every key of the schema has a case that changes only its value, in the
+//! text of a catalog file, and checks a result visible to users: the duration of I/Os, the data that
 //! survive a power cut or a damaged page, the predicted endurance, the capacity, or a refusal by a named rule.
 //!
-//! The keys come from the schema, so that a new one without a case fails. Those that flash DIMMs
-//! and drives behind a link share have a case with each.
+//! The keys come from the schema, so that a new key without a case fails. Keys shared by flash DIMMs
+//! and by drives behind a link have a case for each.
 
 #[path = "common/effects.rs"]
 mod effects;

@@ -1,5 +1,5 @@
 //! Injected faults: slow, delayed, failing, hung and lost devices, power that stays off, and unreadable ranges, on
-//! every kind of device, without effect on the other volumes.
+//! every kind of device. Other volumes must not be affected.
 
 mod common;
 

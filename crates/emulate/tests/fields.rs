@@ -1,5 +1,5 @@
-//! Every key of a file sets its own field, in the field's unit: files whose values are all
-//! different, against the whole specification written out.
+//! Every key of a file sets its own field, in the field's unit: files with distinct values are
+//! compared with the whole specification written out.
 
 use std::fmt::Write as _;
 

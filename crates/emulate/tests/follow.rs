@@ -1,4 +1,4 @@
-//! A follower of the content events knows at any time the result of a read, and the content after a
+//! A follower of the content events always knows the result of a read, and the content after a
 //! power cut: both equal the machine's own.
 
 mod common;

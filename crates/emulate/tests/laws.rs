@@ -1,4 +1,4 @@
-//! Laws of any storage, and closed forms for machines that are simple enough to have one.
+//! Invariants of any storage, and closed forms for machines simple enough to have one.
 
 mod common;
 

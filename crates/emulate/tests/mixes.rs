@@ -1,9 +1,10 @@
-//! Mixes of reads and writes on one flash drive: the law that the controller imposes, and how well it predicts the
+//! Mixes of reads and writes on one flash drive: the formula that the controller imposes, and its accuracy for the
 //! mixes that makers and others have published (`mixes.csv`; no device of the catalog is fitted to them).
 //!
-//! A controller that binds reads and writes alike shares its time between them, and takes some for each turn from one
-//! to the other. With r reads and w writes a second alone, a share s of reads, and a turn that takes t of the mean of
-//! 1/r and 1/w, a mix has 1 / (s/r + (1-s)/w + 2 s (1-s) t (1/r + 1/w) / 2) I/Os a second.
+//! A controller that limits both reads and writes divides its time between them, and loses some on each switch from
+//! one to the other. With r reads or w writes per second alone, a fraction s of reads, and a switch that takes the
+//! fraction t of the mean of 1/r and 1/w, a mix has 1 / (s/r + (1-s)/w + 2 s (1-s) t (1/r + 1/w) / 2) I/Os per
+//! second.
 
 mod common;
 

@@ -1,9 +1,9 @@
-//! One seed, one history, everywhere: the events of a few short runs are pinned as literals, so that
-//! debug and release builds and all machines must agree on each of them, to the ns. (That another
-//! seed gives another history is in `laws.rs`.)
+//! One seed gives one history everywhere: the events of a few short runs are pinned as literals, so that
+//! debug and release builds on all machines must agree on each of them, to the ns. (`laws.rs` checks that another
+//! seed gives another history.)
 //!
-//! The devices belong to the tests, not to the catalog: a better figure there changes nothing here.
-//! A change of the model that is meant to change a device's behaviour changes them; the failure
+//! The devices belong to the tests rather than the catalog, so that corrections of the catalog change nothing here.
+//! A deliberate change of a device's modelled behaviour changes the pinned events; the failure
 //! prints the new list.
 
 #[path = "common/load.rs"]

@@ -1,4 +1,5 @@
-//! Reads of several flash pages: those that a lane sends in one frame hold their contexts until the slowest has arrived.
+//! Reads of several flash pages: the pages that a lane sends in one frame hold their contexts until the slowest
+//! arrives.
 
 mod common;
 
@@ -22,9 +23,9 @@ fn device(contexts: u32, lanes: u32) -> Flash {
     flash
 }
 
-/// In the time of a page read all contexts read, but for those that hold a page whose frame lacks the other. Requests take
-/// contexts in order, so with an odd number one is held all the time, in whichever lane. A controller without a context more than
-/// it has lanes sends each page by itself, since it could wait for ever.
+/// In the time of a page read all contexts read, but for those that hold a page whose frame lacks the other. Requests
+/// take contexts in order, so with an odd number one is held all the time, in whichever lane. A controller without a
+/// context more than it has lanes sends each page by itself, since it could wait for ever.
 #[test]
 fn a_context_holds_its_page_until_the_frame_is_complete() {
     for (contexts, lanes, block, pages_at_once) in [

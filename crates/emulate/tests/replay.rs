@@ -1,5 +1,5 @@
-//! Replay of a machine from its seed and its inputs: a journal of operations and faults with their
-//! times, replayed, gives the same events.
+//! Replay of a machine from its seed and inputs: a replayed journal of operations and faults with their
+//! times gives the same events.
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Compares the represented form with the exact one, through the whole machine: a device's
-//! behaviour must not depend on how many of its pages are held.
+//! behaviour must not depend on the number of pages held in memory.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The fill of buffers and caches: what went in is held, or came out; and a disk's cache that is filled by construction behaves
-//! as one that writes filled.
+//! The fill of buffers and caches: data that went in is either held or came out, and a disk cache filled by
+//! construction behaves like one filled by writes.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Reads that do not all take as long, against the closed forms of their mixtures: types of pages, retries, and the share
-//! of the data that an SLC cache holds.
+//! Reads of varying duration, compared with the closed forms of their mixtures: page types, retries, and the fraction
+//! of the data in an SLC cache.
 
 mod common;
 
@@ -53,7 +53,8 @@ fn without_variation_all_take_as_long() {
     assert!(all[READS - 1] - all[0] < 100, "{} {}", all[0], all[READS - 1]);
 }
 
-/// Three types of pages 20 us apart, and a retry of 60 us in one read of a hundred, after which a second comes as often.
+/// Three types of pages 20 us apart, and a retry of 60 us in one read of a hundred, after which a second comes as
+/// often.
 #[test]
 fn page_types_and_retries_are_a_mixture() {
     let (p, retry_us) = (0.01, 60.0);

@@ -1,7 +1,7 @@
 //! GF(2^8) as RAID 6 uses it: polynomials over GF(2) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d), of
 //! which 2 is a generator.
 //!
-//! Source: H. P. Anvin, "The mathematics of RAID-6", 2004 to 2011; Linux's `lib/raid6` has the same
+//! Source: H. P. Anvin, "The mathematics of RAID-6", 2004 to 2011. Linux's `lib/raid6` uses the same
 //! field. Addition is xor.
 
 /// The polynomial without its highest term.
@@ -25,7 +25,7 @@ pub const fn mul(x: u8, y: u8) -> u8 {
     product
 }
 
-/// 2 to a power. The powers repeat after 255.
+/// 2 to a power. The powers repeat with period 255.
 pub const fn power_of_2(exponent: usize) -> u8 {
     let (mut power, mut left) = (1, exponent % 255);
     while left > 0 {
@@ -35,10 +35,10 @@ pub const fn power_of_2(exponent: usize) -> u8 {
     power
 }
 
-/// The element that gives 1 when it is multiplied by `x`, that is `x` to the 254th power.
+/// The multiplicative inverse of `x`, computed as `x` to the 254th power.
 ///
 /// # Panics
-/// If `x` is 0, which has none.
+/// If `x` is 0.
 pub const fn inverse(x: u8) -> u8 {
     assert!(x != 0, "0 has no inverse");
     // 254 = 2 + 4 + … + 128
@@ -51,8 +51,8 @@ pub const fn inverse(x: u8) -> u8 {
     inverse
 }
 
-/// By factor: its products with 0 to 15, then those with 0, 16, … 240. A byte's product is the sum
-/// of its two halves' (Anvin, "Implementation on specific architectures").
+/// Products of each factor with 0 to 15, then with 0, 16, … 240. The product of a byte is the sum
+/// of the products of its two halves (Anvin, "Implementation on specific architectures").
 pub(crate) static PRODUCTS: [[u8; 32]; 256] = {
     let mut all = [[0; 32]; 256];
     let mut at = 0;
@@ -65,8 +65,8 @@ pub(crate) static PRODUCTS: [[u8; 32]; 256] = {
     all
 };
 
-/// By factor: multiplication as a matrix of bits for `gf2p8affineqb`, which takes the row of the
-/// result's bit n from byte 7 - n. (`gf2p8mulb` has another polynomial, 0x11b.)
+/// Multiplication by each factor as a bit matrix for `gf2p8affineqb`, which takes the row of the
+/// result's bit n from byte 7 - n. (`gf2p8mulb` uses another polynomial, 0x11b.)
 #[cfg(target_arch = "x86_64")]
 pub(crate) static MATRICES: [u64; 256] = {
     let mut all = [0; 256];

@@ -1,5 +1,5 @@
-//! Layout of an array: which member holds which sector of it, where a stripe's parity is, and what
-//! a sector of a member holds. It ends where a request becomes reads and writes ([`plan`](crate::plan)).
+//! Layout of an array: the member and sector of each address, the place of each stripe's parity, and
+//! the contents of a member's sector. [`plan`](crate::plan) turns requests into reads and writes.
 //!
 //! The formulas are those of Linux md: `raid5_compute_sector` (`drivers/md/raid5.c`) for RAID 5 and
 //! 6, `__raid10_find_phys` (`raid10.c`) for RAID 10, the zone of equal members of RAID 0.
@@ -24,7 +24,7 @@ pub struct Layout {
     rotation: Rotation,
     members: usize,
     strip_sectors: u64,
-    /// Data strips of a stripe.
+    /// Data strips per stripe.
     data: usize,
     stripes: u64,
 }
@@ -38,10 +38,10 @@ pub struct Place {
     pub sector: u64,
 }
 
-/// What a strip holds within its stripe.
+/// Contents of a strip within its stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Data: its number in the order of the array's addresses, from 0. Copies have the same number.
+    /// Data strip number within the stripe, from 0, in address order. Copies have the same number.
     Data(u8),
     /// The xor of the data.
     P,
@@ -49,23 +49,23 @@ pub enum Role {
     Q,
 }
 
-/// A sector by its stripe.
+/// A sector, addressed by its stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InStripe {
     /// The stripe's number.
     pub stripe: u64,
-    /// The strip's role.
+    /// Role of the strip that holds the sector.
     pub role: Role,
-    /// Sectors from the strip's begin.
+    /// Sectors from the start of the strip.
     pub offset: u64,
 }
 
 impl Layout {
-    /// An array of these members with md's default rotation. `strip_sectors` is ignored where the
-    /// level has no strips: RAID 1 and JBOD.
+    /// Creates a layout with md's default rotation. `member_sectors` has one size per member.
+    /// `strip_sectors` is ignored for RAID 1 and JBOD, which have no strips.
     ///
     /// # Errors
-    /// The rule that such an array would break.
+    /// The rule that the array would violate.
     pub fn new(
         level: Level,
         member_sectors: &[u64],
@@ -104,7 +104,7 @@ impl Layout {
         Ok(Self { level, rotation: Rotation::default(), members, strip_sectors, data, stripes })
     }
 
-    /// The same array with its parity rotated otherwise. Without effect where there is no parity.
+    /// The same array with another parity rotation. No effect on levels without parity.
     #[must_use]
     pub fn rotated(self, rotation: Rotation) -> Self {
         Self { rotation, ..self }
@@ -120,7 +120,7 @@ impl Layout {
         self.members
     }
 
-    /// Sectors of a strip; of a member where the level has no strips.
+    /// Strip size in sectors; for levels without strips, the member size.
     pub fn strip_sectors(&self) -> u64 {
         self.strip_sectors
     }
@@ -130,17 +130,17 @@ impl Layout {
         self.stripes
     }
 
-    /// Data strips of a stripe.
+    /// Data strips per stripe.
     pub fn data_strips(&self) -> usize {
         self.data
     }
 
-    /// Sectors of a stripe that hold data, copies not counted.
+    /// Data sectors per stripe, copies not counted.
     pub fn stripe_sectors(&self) -> u64 {
         self.data as u64 * self.strip_sectors
     }
 
-    /// Copies of each data strip; 1 where there is only the original.
+    /// Copies of each data strip, the original included; 1 for levels without mirroring.
     pub fn copies(&self) -> usize {
         match self.level {
             Level::Raid1 => self.members,
@@ -165,14 +165,14 @@ impl Layout {
         InStripe { stripe, role: Role::Data(index as u8), offset: address % self.strip_sectors }
     }
 
-    /// The address of a data strip's sector; none for parity.
+    /// The array address of a sector; `None` for parity.
     pub fn address(&self, at: InStripe) -> Option<u64> {
         let Role::Data(index) = at.role else { return None };
         let strip = at.stripe * self.data as u64 + u64::from(index);
         Some(strip * self.strip_sectors + at.offset)
     }
 
-    /// The place of an address of the array: of the first copy, where there are several.
+    /// The member and sector of an array address; for mirrored levels, of the first copy.
     ///
     /// # Panics
     /// If the address is beyond the array's end.
@@ -183,7 +183,7 @@ impl Layout {
         Place { member, sector: sector + offset }
     }
 
-    /// What a sector of a member holds; none where it is unused.
+    /// Contents of a sector of a member; `None` if it is unused.
     pub fn contents(&self, place: Place) -> Option<InStripe> {
         let Place { member, sector } = place;
         let (row, offset) = (sector / self.strip_sectors, sector % self.strip_sectors);
@@ -218,8 +218,8 @@ impl Layout {
         Stripe { layout: self, number, p }
     }
 
-    /// Cuts a range of the array's addresses at the borders of stripes: the stripe's number, and
-    /// the range within the stripe's data.
+    /// Cuts a range of array addresses at stripe borders. Yields each stripe's number and the range
+    /// within its data.
     ///
     /// # Panics
     /// If the range goes beyond the array's end.
@@ -235,14 +235,14 @@ impl Layout {
         })
     }
 
-    /// Whether all data can be had without some member.
+    /// Whether all data survives the loss of one member.
     pub fn is_redundant(&self) -> bool {
         self.copies() > 1 || self.level.parities() > 0
     }
 
-    /// Whether all data can be had without these members of it.
+    /// Whether all data survives the loss of the members in `missing`.
     pub fn survives(&self, missing: MemberSet) -> bool {
-        // Stripes repeat after as many as there are members.
+        // The placement of strips repeats after as many stripes as there are members.
         let different = self.stripes.min(self.members as u64);
         missing.is_empty() || (0..different).all(|n| self.stripe(n).survives(missing))
     }
@@ -253,17 +253,17 @@ impl Layout {
 pub struct Stripe<'a> {
     layout: &'a Layout,
     number: u64,
-    /// The member with P, if there is one.
+    /// The member that holds P, on levels with parity.
     p: usize,
 }
 
 impl Stripe<'_> {
-    /// Its number.
+    /// Number of the stripe within the array, from 0.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Begin of a data strip, of the original (`copy` 0) or of a copy.
+    /// Start of a data strip; `copy` 0 is the original.
     pub fn data(&self, strip: usize, copy: usize) -> Place {
         let Layout { members, strip_sectors, .. } = *self.layout;
         debug_assert!(strip < self.layout.data && copy < self.layout.copies());
@@ -292,19 +292,19 @@ impl Stripe<'_> {
         }
     }
 
-    /// Begin of P: RAID 5 and 6.
+    /// Start of P; `None` without parity.
     pub fn p(&self) -> Option<Place> {
         (self.layout.level.parities() > 0).then(|| self.at(self.p))
     }
 
-    /// Begin of Q: RAID 6.
+    /// Start of Q; `None` except on RAID 6.
     pub fn q(&self) -> Option<Place> {
         (self.layout.level == Level::Raid6).then(|| self.at((self.p + 1) % self.layout.members))
     }
 
-    /// The exponent of 2 with which a data strip counts in Q, from 0 to [`Layout::data_strips`]
-    /// less 1. md counts members from the one after Q on, so with the symmetric rotations this is
-    /// the strip's number; with the asymmetric ones it is not. Without Q it is the number.
+    /// Exponent of 2 by which a data strip is weighted in Q, from 0 to [`Layout::data_strips`]
+    /// less 1. md counts members from the one after Q on: with symmetric rotations the exponent equals
+    /// the strip's number, with asymmetric ones it may not. Without Q it is the strip's number.
     pub fn exponent(&self, strip: usize) -> usize {
         let members = self.layout.members;
         if self.layout.level != Level::Raid6 {
@@ -313,7 +313,7 @@ impl Stripe<'_> {
         (self.data(strip, 0).member + 2 * members - self.p - 2) % members
     }
 
-    /// Whether all its data can be had without these members.
+    /// Whether all data of the stripe survives the loss of the members in `missing`.
     pub fn survives(&self, missing: MemberSet) -> bool {
         let lacks = |copy| missing.contains(self.data(0, copy).member);
         match self.layout.level {
@@ -325,7 +325,7 @@ impl Stripe<'_> {
         }
     }
 
-    /// What a member holds of a stripe that has a strip on it.
+    /// Role of a member's strip. The member must hold a strip of the stripe.
     fn role(&self, member: usize) -> Role {
         let (members, parities) = (self.layout.members, self.layout.level.parities());
         let after = (member + members - self.p) % members;
@@ -343,7 +343,7 @@ impl Stripe<'_> {
         }
     }
 
-    /// A member's strip in the row of the stripe's number.
+    /// Start of a member's strip, for levels where stripe N is in row N of each member.
     fn at(&self, member: usize) -> Place {
         Place { member, sector: self.number * self.layout.strip_sectors }
     }

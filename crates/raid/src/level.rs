@@ -31,7 +31,7 @@ impl Level {
     pub const ALL: [Self; 6] =
         [Self::Raid0, Self::Raid1, Self::Raid5, Self::Raid6, Self::Raid10, Self::Jbod];
 
-    /// The fewest members of an array of this level.
+    /// The fewest members an array of this level can have.
     ///
     /// RAID 5 needs three, as adapters require: of two members it would be a mirror that computes
     /// parity. md accepts two. The other limits are md's.
@@ -44,7 +44,7 @@ impl Level {
         }
     }
 
-    /// Its word in names of arrays: `raid5`.
+    /// Prefix of array names: `raid5`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Raid0 => "raid0",
@@ -84,10 +84,10 @@ impl fmt::Display for Level {
     }
 }
 
-/// Where the parity of RAID 5 and 6 is, stripe by stripe, by md's names. With *left*, P is on the
-/// last member in stripe 0 and moves down; with *right*, it begins on the first and moves up. Q is
-/// on the member after P (the first after the last). With *symmetric*, data begins on the member
-/// after the parity and goes round; with *asymmetric*, data is in the order of members.
+/// Placement of P and Q in RAID 5 and 6, by md's names. With *left*, P is on the last member in
+/// stripe 0 and moves down by one member per stripe; with *right*, it begins on the first and moves
+/// up. Q is on the member after P (the first after the last). With *symmetric*, data begins on the
+/// member after the parity and wraps around; with *asymmetric*, data is in the order of members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rotation {
     /// `left-symmetric`, md's default: consecutive strips are on consecutive members.
@@ -115,7 +115,7 @@ impl Rotation {
     }
 }
 
-/// md's name, as `mdadm --layout` takes it.
+/// md's name, as `mdadm --layout` accepts it.
 impl fmt::Display for Rotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -127,7 +127,7 @@ impl fmt::Display for Rotation {
     }
 }
 
-/// The rule that an array breaks.
+/// A rule that an array violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// Fewer members than the level needs.
@@ -135,13 +135,13 @@ pub enum LayoutError {
     TooFewMembers {
         /// The level.
         level: Level,
-        /// The members that were given.
+        /// Number of members given.
         members: usize,
     },
     /// More members than an array can have.
     #[error("an array has at most {MAX_MEMBERS} members, and {members} are given")]
     TooManyMembers {
-        /// The members that were given.
+        /// Number of members given.
         members: usize,
     },
     /// A member's size differs from the first one's.
@@ -151,31 +151,31 @@ pub enum LayoutError {
     UnequalMembers {
         /// The first member that differs.
         member: usize,
-        /// Its size.
+        /// Size of that member, in sectors.
         sectors: u64,
-        /// The size of member 0.
+        /// Size of member 0, in sectors.
         first: u64,
     },
-    /// A strip of no sectors.
+    /// A strip of zero sectors.
     #[error("a strip of {level} has at least one sector")]
     EmptyStrip {
         /// The level.
         level: Level,
     },
-    /// A member that can't hold one strip.
+    /// A member smaller than one strip.
     #[error(
         "a member holds at least one strip: the strip has {strip_sectors} sectors, the member {member_sectors}"
     )]
     SmallMember {
-        /// Size of each member.
+        /// Size of each member, in sectors.
         member_sectors: u64,
-        /// Size of the strip.
+        /// Size of the strip, in sectors.
         strip_sectors: u64,
     },
-    /// A member that is too large to compute with.
+    /// A member larger than [`MAX_MEMBER_SECTORS`].
     #[error("a member has at most 2^56 sectors, and {member_sectors} are given")]
     LargeMember {
-        /// Size of each member.
+        /// Size of each member, in sectors.
         member_sectors: u64,
     },
 }

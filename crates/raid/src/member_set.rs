@@ -1,4 +1,4 @@
-//! A set of an array's members, such as those that are missing.
+//! Sets of array members, such as the missing ones.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct MemberSet(u64);
 
 impl MemberSet {
-    /// No member.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
     /// This set and one more member.
@@ -22,22 +22,22 @@ impl MemberSet {
         Self(self.0 & !(1 << member))
     }
 
-    /// Whether a member is in it.
+    /// Whether the set contains a member.
     pub const fn contains(self, member: usize) -> bool {
         self.0 >> member & 1 == 1
     }
 
-    /// How many members are in it.
+    /// Number of members in the set.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether no member is in it.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Its members in ascending order.
+    /// The members in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -54,7 +54,7 @@ impl FromIterator<usize> for MemberSet {
     }
 }
 
-/// `1, 4`.
+/// Member numbers, separated by commas: `1, 4`.
 impl fmt::Display for MemberSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, member) in self.iter().enumerate() {

@@ -3,7 +3,7 @@
 //!
 //! P = D0 + D1 + …, Q = 2^0·D0 + 2^1·D1 + … in GF(2^8) ([`gf`]), as in Linux md. Data strips are
 //! numbered by the exponent of 2 in Q, [`Stripe::exponent`](crate::Stripe::exponent).
-//! Formulas: H. P. Anvin, "The mathematics of RAID-6". All slices of a call have one length, any.
+//! Formulas: H. P. Anvin, "The mathematics of RAID-6". All slices of a call must have equal lengths.
 
 #![allow(clippy::inline_always, reason = "the caller's target features must apply to each step")]
 
@@ -12,7 +12,7 @@ use crate::layout::Role;
 use crate::simd::{Kernel, Simd, Vector};
 use std::mem::take;
 
-/// All functions panic where slices have different lengths.
+/// All functions panic if the slices' lengths differ.
 impl Simd {
     /// Adds `from` to `to`: xor.
     pub fn xor_into(self, to: &mut [u8], from: &[u8]) {
@@ -34,7 +34,7 @@ impl Simd {
         self.run(Syndrome { data, p: Some(p), q: Some(q) });
     }
 
-    /// Updates the parity that there is when a data strip changes: read-modify-write.
+    /// Updates P and Q, where given, for one changed data strip (read-modify-write).
     pub fn update(
         self,
         p: Option<&mut [u8]>,
@@ -46,11 +46,11 @@ impl Simd {
         self.run(Update { p, q, old, new, factor: gf::power_of_2(exponent) });
     }
 
-    /// Recovers the missing strips of a stripe in place, whatever they hold: with P up to one, with
-    /// P and Q up to two. Without Q (RAID 5), `q` is none.
+    /// Recovers the missing strips of a stripe in place and ignores their old bytes: up to one with P,
+    /// up to two with P and Q. `q` is `None` for RAID 5.
     ///
     /// # Panics
-    /// If more strips are missing than there are parities, or one is named that does not exist.
+    /// If more strips are missing than there are parity strips, or `missing` names a nonexistent one.
     pub fn recover(
         self,
         data: &mut [&mut [u8]],
@@ -93,8 +93,8 @@ impl Simd {
         }
     }
 
-    /// Recovers two data strips, x before y. With Pxy and Qxy, the sums of what is left when all
-    /// others are subtracted from P and Q: Pxy = Dx + Dy, Qxy = 2^x·Dx + 2^y·Dy.
+    /// Recovers two data strips, x before y. Pxy and Qxy are P and Q less all other strips:
+    /// Pxy = Dx + Dy, Qxy = 2^x·Dx + 2^y·Dy.
     fn recover_two(self, data: &mut [&mut [u8]], p: &[u8], q: &[u8], x: usize, y: usize) {
         let (to_x, to_y) = (take(&mut data[x]), take(&mut data[y]));
         to_y.copy_from_slice(p);
@@ -111,8 +111,8 @@ impl Simd {
         (data[x], data[y]) = (to_x, to_y);
     }
 
-    /// Adds to `to`, or subtracts, which is the same, all strips that are not taken out, each times
-    /// its factor.
+    /// Adds all strips that are not taken out (empty) to `to`, each times its factor. Subtraction is the
+    /// same operation.
     fn add_all(self, data: &[&mut [u8]], to: &mut [u8], factor: impl Fn(usize) -> u8) {
         for (strip, from) in data.iter().enumerate().filter(|(_, from)| !from.is_empty()) {
             self.mul_into(to, from, factor(strip));
@@ -165,7 +165,7 @@ impl Kernel for Scale<'_> {
     }
 }
 
-/// P and Q of all data, Q by Horner's scheme from the last strip on.
+/// P and Q of all data; Q by Horner's scheme from the last strip down.
 struct Syndrome<'a> {
     data: &'a [&'a [u8]],
     p: Option<&'a mut [u8]>,

@@ -1,9 +1,9 @@
-//! Plans: the member reads and writes of a host's read or write of one stripe, with all members or
-//! without some. It ends where bytes are computed ([`parity`](crate::parity)).
+//! Plans: the member reads and writes of a host's read or write of one stripe, of a complete or a
+//! degraded array. [`parity`](crate::parity) computes the bytes.
 //!
 //! A range of a stripe's data begins within one strip and ends within another. It cuts the strips
-//! into up to three **rows**: ranges of offsets in each of which a strip is wanted whole or not at
-//! all. A range that begins in the middle of strip 0 and ends a quarter into strip 2:
+//! into up to three **rows**, which are ranges of offsets. Within a row, a strip is wanted entirely or
+//! not at all. A range that begins in the middle of strip 0 and ends a quarter into strip 2:
 //!
 //! ```text
 //!  offsets        strip 0   strip 1   strip 2   strip 3
@@ -12,27 +12,26 @@
 //!  1/2 to 1       wanted     wanted                       row 2
 //! ```
 //!
-//! Each row of a write has a [`Method`]. With all data members, all rows have the same one, which
-//! needs fewer member operations; a tie goes to read-modify-write. Where a data member is missing,
-//! each row's method is forced: reconstruct-write where its strip is written, read-modify-write
-//! where it is not, recovery where two are missing and one of them is written. Accesses of a
-//! member that adjoin each other are one.
+//! Each row of a write has a [`Method`]. If no data member is missing, all rows use the method that
+//! needs fewer member operations; a tie goes to read-modify-write. If data members are missing, the
+//! method of each row is forced: reconstruct-write if all missing strips are written,
+//! read-modify-write if none is, recovery otherwise. Adjoining accesses of a member are merged.
 //!
-//! # When the power is cut between the writes of a plan
-//! The members' writes are not atomic together. Each of them may have taken effect, in part, or not
-//! at all. Afterwards, within the plan's rows:
+//! # Power cuts between the writes of a plan
+//! The members' writes are not atomic together. Each may have taken effect, in part, or not at all.
+//! Afterwards, within the plan's rows:
 //! * each written strip holds old or new sectors, or both: undefined, as after any cut of a write;
-//! * copies (RAID 1, 10) may differ until they are made equal: a read may give one, then the other;
-//! * P and Q may contradict the data: strips that were not written are whole as long as no data
-//!   member is missing, and undefined once their own member is (the write hole). A resync, which
-//!   computes parity from the data, closes it before a member is lost;
-//! * a data strip whose member is missing already is defined only through parity, and so is
-//!   undefined at once, whether it was written or not. With RAID 6 and one data member missing this
-//!   holds as well: P and Q may contradict each other.
+//! * copies (RAID 1, 10) may differ until they are resynced: reads may return one, then the other;
+//! * P and Q may contradict the data: strips that were not written are intact as long as no data
+//!   member is missing, and undefined once their own member is lost (the write hole). A resync, which
+//!   computes parity from the data, closes it if it finishes before a member is lost;
+//! * a data strip whose member is already missing exists only through parity, and so is undefined at
+//!   once, whether it was written or not. This holds even with RAID 6 and one data member missing:
+//!   P and Q may contradict each other.
 //!
-//! A full-stripe write has no strip that was not written, so only the last point costs more than
-//! the write itself. With P (or with both P and Q) missing and all data members there, no more than
-//! the written strips is undefined for good.
+//! A full-stripe write has no unwritten strips, so only the last point costs more than the write
+//! itself. If P, or both P and Q, are missing and no data member is, only the written strips stay
+//! undefined.
 
 use crate::layout::{Layout, Place, Role, Stripe};
 use crate::level::Level;
@@ -44,42 +43,42 @@ use std::ops::Range;
 pub struct Access {
     /// The member.
     pub member: u16,
-    /// What its strip holds.
+    /// Role of the accessed strip.
     pub role: Role,
-    /// The first sector on the member.
+    /// First sector, counted from the start of the member.
     pub sector: u64,
-    /// The first sector within the strip.
+    /// First sector, counted from the start of the strip.
     pub offset: u64,
-    /// How many sectors.
+    /// Length in sectors.
     pub sectors: u64,
 }
 
-/// How a row's reads and writes belong together.
+/// How the data and parity of a row are read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// No parity is read or written: data is read or written as it is.
+    /// Reads or writes data only, no parity.
     Direct,
-    /// Reads the old data of what is written, and the parity; parity changes by their difference.
+    /// Reads the old data of the written strips and the parity, which changes by their difference.
     ReadModifyWrite,
-    /// Reads the data that is not written; parity is computed from all data. A full-stripe write
-    /// is one that has nothing to read.
+    /// Reads the data that is not written, and computes parity from all data. A full-stripe write
+    /// is the case that reads nothing.
     ReconstructWrite,
-    /// Reads all members that there are and as much parity as is needed, and recovers the missing
-    /// data. A write then goes on as a reconstruct-write.
+    /// Reads all present data and as much parity as needed, and recovers the missing data. A write
+    /// then continues as a reconstruct-write.
     Recover,
 }
 
-/// A range of offsets within a stripe's strips, and its method. Rows that are not accessed are left
-/// out.
+/// A range of offsets within a stripe's strips, and its method. A plan omits rows that are not
+/// accessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Sectors from the begin of each strip.
+    /// Sectors, counted from the start of each strip.
     pub offsets: Range<u64>,
-    /// The method.
+    /// Method of the row's reads and writes.
     pub method: Method,
 }
 
-/// A stripe that can't be served.
+/// A stripe with too many missing members to be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stripe {stripe} of a {level} is lost without its members {missing}")]
 pub struct Lost {
@@ -87,12 +86,12 @@ pub struct Lost {
     pub level: Level,
     /// The stripe's number.
     pub stripe: u64,
-    /// The members that are missing.
+    /// The missing members.
     pub missing: MemberSet,
 }
 
-/// The member operations of one host operation on one stripe: all reads come before any write.
-/// A plan is made to be used again; its lists then keep their memory.
+/// The member operations of one host operation on one stripe. All reads precede all writes.
+/// Plans can be reused, which keeps the memory of their lists.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     reads: Vec<Access>,
@@ -103,14 +102,14 @@ pub struct Plan {
 /// Rows of a stripe as bits: row 0 is bit 0.
 type RowSet = u8;
 
-/// The rows into which a range cuts a stripe, and which of them each strip is wanted in.
+/// The rows into which a range cuts a stripe, and the rows in which each strip is wanted.
 struct Cut {
-    /// Row n is `offsets[n]..offsets[n + 1]`; none is empty.
+    /// Bounds of the rows: row n is `offsets[n]..offsets[n + 1]`, never empty.
     offsets: [u64; 4],
     rows: usize,
-    /// The first and the last strip of the range.
+    /// First and last strip of the range.
     strips: [usize; 2],
-    /// The rows of the first strip, of the last, and of one between.
+    /// Wanted rows of the first strip, the last strip, and each strip between.
     wanted: [RowSet; 3],
 }
 
@@ -150,13 +149,13 @@ impl Cut {
         }
     }
 
-    /// The data strips that are accessed, if those out of the range are in some rows.
+    /// The data strips that are accessed; `others` are the rows in which strips outside of the range are.
     fn touched(&self, layout: &Layout, others: RowSet) -> Range<usize> {
         if others == 0 { self.strips[0]..self.strips[1] + 1 } else { 0..layout.data_strips() }
     }
 
-    /// How many of some data strips are wanted in which rows: the first, the last if it is another,
-    /// those between, and the rest.
+    /// The first `strips` data strips grouped as `(count, wanted rows)`: the first of the range, the
+    /// last if it differs, those between, and those outside of the range.
     fn counts(&self, strips: usize) -> [(u32, RowSet); 4] {
         let touched = (self.strips[1] - self.strips[0] + 1) as u32;
         let [first, last, between] = self.wanted;
@@ -165,13 +164,13 @@ impl Cut {
         [(counts[0], first), (counts[1], last), (counts[2], between), (counts[3], 0)]
     }
 
-    /// The rows in which any strip is wanted.
+    /// The rows in which at least one strip is wanted.
     fn any(&self) -> RowSet {
         let between = self.strips[1] - self.strips[0] > 1;
         self.wanted[0] | self.wanted[1] | if between { self.wanted[2] } else { 0 }
     }
 
-    /// Adds the accesses to a strip in some rows: one for each run of rows.
+    /// Adds the accesses to a strip in some rows: one for each run of adjoining rows.
     fn push(&self, list: &mut Vec<Access>, place: Place, role: Role, mut rows: RowSet) {
         while rows != 0 {
             let first = rows.trailing_zeros();
@@ -189,12 +188,12 @@ impl Cut {
     }
 }
 
-/// Accesses that a set of rows takes: its runs.
+/// Number of accesses for a set of rows: one for each run of adjoining rows.
 fn runs(rows: RowSet) -> u32 {
     (rows & !(rows << 1)).count_ones()
 }
 
-/// The rows of a write by their method.
+/// The rows of a write, grouped by method.
 #[derive(Clone, Copy, Default)]
 struct Methods {
     modify: RowSet,
@@ -203,7 +202,7 @@ struct Methods {
 }
 
 impl Methods {
-    /// The rows in which a data strip is read that is written in others.
+    /// The rows in which a data strip is read, given the rows in which it is written.
     fn reads(self, written: RowSet) -> RowSet {
         written & self.modify | !written & self.reconstruct | self.recover
     }
@@ -224,12 +223,12 @@ impl Plan {
         Self::default()
     }
 
-    /// The reads, data first, in the order of strips. All must be done before any write.
+    /// The reads: data first, in the order of strips, then parity. All must complete before any write.
     pub fn reads(&self) -> &[Access] {
         &self.reads
     }
 
-    /// The writes, data first, in the order of strips; they may be done in any order.
+    /// The writes: data first, in the order of strips, then parity. They may be done in any order.
     pub fn writes(&self) -> &[Access] {
         &self.writes
     }
@@ -239,11 +238,11 @@ impl Plan {
         &self.rows
     }
 
-    /// Plans a host's read of a range of a stripe's data. Of copies the one numbered `copy` (modulo
-    /// their number) is read, or the next that is not missing.
+    /// Plans a host's read of a range of a stripe's data. On mirrored levels, reads the copy numbered
+    /// `copy` (modulo the number of copies), or the next that is not missing.
     ///
     /// # Errors
-    /// If data of the stripe, of the range or not, can't be had without the missing members.
+    /// If any data of the stripe, even outside of the range, is lost with the missing members.
     ///
     /// # Panics
     /// If the range is empty or goes beyond the stripe.
@@ -290,7 +289,7 @@ impl Plan {
     /// Plans a host's write of a range of a stripe's data. Missing members are not written.
     ///
     /// # Errors
-    /// If data of the stripe, of the range or not, can't be had without the missing members.
+    /// If any data of the stripe, even outside of the range, is lost with the missing members.
     ///
     /// # Panics
     /// If the range is empty or goes beyond the stripe.
@@ -320,7 +319,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The method of each row of a write.
+    /// Chooses the method of each row of a write.
     fn methods(layout: &Layout, stripe: &Stripe<'_>, cut: &Cut, missing: MemberSet) -> Methods {
         let (rows, mut methods) = (cut.any(), Methods::default());
         let parities = parities(stripe, missing).count() as u32;
@@ -339,7 +338,7 @@ impl Plan {
             let is_cheaper = reads(reconstruct) < reads(modify) + parities * runs(rows);
             return if is_cheaper { reconstruct } else { modify };
         }
-        // In which rows some of the missing strips are written, and in which all of them.
+        // Rows in which at least one missing strip is written, and those in which all are.
         let some = gone().fold(0, |set, strip| set | cut.wanted(strip));
         let all = gone().fold(rows, |set, strip| set & cut.wanted(strip));
         methods.modify = rows & !some;
@@ -348,7 +347,7 @@ impl Plan {
         methods
     }
 
-    /// Empties the plan, and cuts the range.
+    /// Clears the plan and cuts the range into rows.
     fn begin<'a>(
         &mut self,
         layout: &'a Layout,
@@ -374,7 +373,7 @@ impl Plan {
     }
 }
 
-/// The parity strips of a stripe that are not missing.
+/// The present parity strips of a stripe.
 fn parities(stripe: &Stripe<'_>, missing: MemberSet) -> impl Iterator<Item = (Place, Role)> {
     [(stripe.p(), Role::P), (stripe.q(), Role::Q)]
         .into_iter()

@@ -1,7 +1,7 @@
-//! The instructions with which parity is computed, chosen at run time.
+//! Instruction sets for computing parity, chosen at run time.
 //!
 //! A [`Kernel`] is one step over a vector of any width; [`Simd::run`] applies it with the widest
-//! vectors that the processor has, then with integers of 8 bytes, then with bytes.
+//! vectors of the processor, then with integers of 8 bytes, then with bytes.
 
 #![allow(clippy::inline_always, reason = "the caller's target features must apply to each step")]
 
@@ -12,7 +12,7 @@ mod x86;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// A set of instructions that this processor has.
+/// An instruction set that this processor supports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Simd(Instructions);
 
@@ -31,13 +31,13 @@ enum Instructions {
 }
 
 impl Simd {
-    /// The fastest that this processor has; detected once.
+    /// The fastest instruction set of this processor; detected once.
     pub fn best() -> Self {
         static BEST: OnceLock<Simd> = OnceLock::new();
         *BEST.get_or_init(|| *Self::available().last().unwrap_or(&Self(Instructions::Plain)))
     }
 
-    /// All that this processor has, the fastest last.
+    /// All instruction sets of this processor, the fastest last.
     pub fn available() -> Vec<Self> {
         #[allow(unused_mut, reason = "on other architectures that is all")]
         let mut all = vec![Self(Instructions::Plain)];
@@ -55,11 +55,11 @@ impl Simd {
         all
     }
 
-    /// Applies a kernel to all its bytes.
+    /// Applies a kernel to all bytes of its slices.
     pub(crate) fn run(self, mut kernel: impl Kernel) {
         let len = kernel.len();
-        // SAFETY: a value of `Simd` exists only where the instructions have been detected, and every
-        // processor has those of integers.
+        // SAFETY: a `Simd` exists only for detected instructions, and every processor has the integer
+        // ones.
         unsafe {
             let at = match self.0 {
                 Instructions::Plain => 0,
@@ -78,45 +78,45 @@ impl Simd {
     }
 }
 
-/// Such as `GfniAvx512`.
+/// The name of the instruction set: `GfniAvx512`.
 impl fmt::Debug for Simd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-/// Some bytes that are computed with together.
+/// A vector of bytes that are computed together.
 pub(crate) trait Vector: Copy {
-    /// How many.
+    /// Size of the vector in bytes.
     const BYTES: usize;
 
     /// # Safety
-    /// As many bytes can be read at `from`.
+    /// `BYTES` bytes must be readable at `from`.
     unsafe fn load(from: *const u8) -> Self;
 
     /// # Safety
-    /// As many bytes can be written at `to`.
+    /// `BYTES` bytes must be writable at `to`.
     unsafe fn store(self, to: *mut u8);
 
     /// # Safety
-    /// The processor has the vector's instructions.
+    /// The processor must have the vector's instructions.
     unsafe fn xor(self, other: Self) -> Self;
 
-    /// Each byte times 2.
+    /// Multiplies each byte by 2.
     ///
     /// # Safety
-    /// The processor has the vector's instructions.
+    /// The processor must have the vector's instructions.
     unsafe fn double(self) -> Self;
 
-    /// Each byte times a factor.
+    /// Multiplies each byte by `factor`.
     ///
     /// # Safety
-    /// The processor has the vector's instructions.
+    /// The processor must have the vector's instructions.
     unsafe fn mul(self, factor: u8) -> Self;
 }
 
-/// Several vectors as one. A step then reads whole cache lines: strips often begin at the same
-/// offset of a page, and so their lines push each other out of the first cache.
+/// Several vectors as one, so that a step reads whole cache lines: strips often begin at the same
+/// page offset, and would otherwise evict each other's lines from the first-level cache.
 impl<V: Vector, const N: usize> Vector for [V; N] {
     const BYTES: usize = N * V::BYTES;
 
@@ -168,26 +168,26 @@ impl<V: Vector, const N: usize> Vector for [V; N] {
     }
 }
 
-/// A computation over slices of one length, in which each byte depends on bytes at the same place
-/// only.
+/// A computation over slices of equal length, in which each byte depends only on bytes at the same
+/// index.
 pub(crate) trait Kernel {
-    /// The slices' length.
+    /// Length of the slices.
     ///
     /// # Panics
-    /// If they differ.
+    /// If the lengths differ.
     fn len(&self) -> usize;
 
-    /// Computes the bytes of one vector from `at` on.
+    /// Computes one vector, from index `at`.
     ///
     /// # Safety
-    /// The processor has the instructions of `V`, and `at + V::BYTES` is within `len`.
+    /// The processor must have the instructions of `V`, and `at + V::BYTES` must be within `len`.
     unsafe fn step<V: Vector>(&mut self, at: usize);
 }
 
-/// Computes whole vectors from `at` on; gives where the rest begins.
+/// Computes whole vectors from `at` on. Returns the index of the remainder.
 ///
 /// # Safety
-/// The processor has the instructions of `V`, and the kernel's slices have this length.
+/// The processor must have the instructions of `V`, and the kernel's slices must have length `len`.
 #[inline(always)]
 unsafe fn all<V: Vector, K: Kernel>(kernel: &mut K, mut at: usize, len: usize) -> usize {
     while len - at >= V::BYTES {

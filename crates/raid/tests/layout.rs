@@ -1,4 +1,4 @@
-//! Layouts beside drawings of md's, and laws of every layout.
+//! Layouts compared with drawings of md's, and invariants of every layout.
 
 use iodyno_raid::layout::InStripe;
 use iodyno_raid::{Layout, LayoutError, Level, MAX_MEMBERS, MemberSet, Place, Role, Rotation};

@@ -1,5 +1,5 @@
-//! Parity beside a slow multiplication of polynomials, with every instruction set that this
-//! processor has.
+//! Parity compared with a slow multiplication of polynomials, for every instruction set of this
+//! processor.
 
 use iodyno_raid::{Role, Simd, gf};
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! Plans carried out on arrays of bytes, one byte a sector: what the members hold afterwards is what
-//! the whole array's content gives anew, and nothing was read or written that need not be.
+//! Executes plans on arrays of bytes, one byte per sector. Afterwards the members' contents must equal
+//! those computed anew from the whole array, with no unnecessary read or write.
 
 use iodyno_raid::{
     Access, Layout, Level, MemberSet, Method, Place, Plan, Role, Rotation, Simd, Stripe, gf,

@@ -1,6 +1,6 @@
-//! Values of units on a path, where content is kept: what the write cache holds, over what the devices hold. Where the
-//! owner of the machine has the bytes, the cache of a volume is a part like a device, in non-volatile memory: a name
-//! stands for the bytes of a unit only while an operation is under way.
+//! Values of units on a path, if content is kept: those in the write cache take precedence over those on the devices.
+//! If the owner of the machine has the bytes, the cache of a volume counts as a part, like a device in non-volatile
+//! memory: a name stands for the bytes of a unit only while an operation is in progress.
 
 use super::{AdapterPath, pair, units};
 use crate::adapters::Cache;
@@ -17,7 +17,7 @@ fn is_whole(request: &Request, unit: u64) -> bool {
     unit * UNIT_BYTES >= from && (unit + 1) * UNIT_BYTES <= to
 }
 
-/// The units that a request covers.
+/// The units that a request covers completely.
 pub(super) fn whole_units(request: &Request) -> Range<u64> {
     let (from, to) = (request.at, request.at + u64::from(request.len));
     let first = from.div_ceil(UNIT_BYTES);
@@ -29,7 +29,7 @@ fn keeps_content(core: &mut Core) -> bool {
 }
 
 impl AdapterPath {
-    /// The caches store what they hold from now on.
+    /// Stores the content of the caches from now on.
     #[expect(clippy::unused_self, reason = "every kind of part has this method")]
     pub(crate) fn keep_content(&mut self, core: &mut Core) {
         if !keeps_content(core) {
@@ -41,12 +41,12 @@ impl AdapterPath {
         pair(core).cache(self.number)
     }
 
-    /// The value of a unit that the cache holds.
+    /// The value of a unit that is in the cache.
     fn value(&self, core: &mut Core, unit: u64) -> u64 {
         held_value(core, (self.part, self.number), unit)
     }
 
-    /// The cache is given the value of a unit.
+    /// Puts the value of a unit into the cache.
     fn put(&self, core: &mut Core, unit: u64, value: u64) {
         if !core.names_values() {
             let number = self.number;
@@ -61,13 +61,13 @@ impl AdapterPath {
         core.tell(ContentEvent::Ended { part, token, failed: false });
     }
 
-    /// What the cache does not hold any more has no bytes there. Of all paths of the cache: it is one.
+    /// Reports units that the cache has dropped, on any of its paths.
     pub(super) fn forget(&self, core: &mut Core) {
         let group = pair(core).group_of(self.number);
         forget(core, group);
     }
 
-    /// A read returns the value of a unit.
+    /// Adds the value of a unit to what a read returns.
     fn give(core: &mut Core, slot: u32, unit: u64, value: u64) {
         let Request { at, len, token, origin, .. } = core.slab[slot];
         if core.names_values() && matches!(origin, Origin::Host { .. }) {
@@ -86,7 +86,7 @@ impl AdapterPath {
         }
     }
 
-    /// A read returns what the cache holds.
+    /// Returns a read from the cache.
     pub(super) fn return_held(&self, core: &mut Core, slot: u32) {
         if !keeps_content(core) {
             return;
@@ -98,7 +98,8 @@ impl AdapterPath {
         }
     }
 
-    /// A read begins, of which the cache holds a part: the devices may be given that before they return what they hold.
+    /// Remembers what the cache holds of the units of a read that must go to the devices. A destage may change the
+    /// devices before they return their data.
     pub(super) fn remember_held(&mut self, core: &mut Core, slot: u32) {
         if !keeps_content(core) {
             return;
@@ -112,15 +113,15 @@ impl AdapterPath {
         self.held.insert(slot, held);
     }
 
-    /// A read is not under way any more.
+    /// Frees what was remembered for a read.
     pub(super) fn forget_held(&mut self, core: &mut Core, slot: u32) {
         for (_, value) in self.held.remove(&slot).unwrap_or_default() {
             core.free(value);
         }
     }
 
-    /// The devices have returned what they hold: a read returns that, but for what the cache held when it began. (What was
-    /// written since may have come after it.)
+    /// Returns a read from the devices, except for units that were in the cache when it began. (Later writes may be
+    /// ordered after it.)
     pub(super) fn return_read(&mut self, core: &mut Core, slot: u32, child: u32) {
         if !keeps_content(core) {
             self.keep_returned(core, slot, &[]);
@@ -137,7 +138,7 @@ impl AdapterPath {
         free_all(core, returned);
     }
 
-    /// The cache keeps what a host has read, where it does, unless it was written meanwhile.
+    /// Caches what a host has read, if the cache keeps reads and the units were not written meanwhile.
     fn keep_returned(&self, core: &mut Core, slot: u32, returned: &[u64]) {
         let (request, number) = (&core.slab[slot], self.number);
         let (first, since) = (request.at / UNIT_BYTES, request.next);
@@ -146,13 +147,13 @@ impl AdapterPath {
         if keeps
             && self.cache(core).is_some_and(|c| !c.is_written_since(number, whole.clone(), since))
         {
-            // (Without content there are no values.)
+            // (Empty unless content is kept.)
             let values = returned.get((whole.start - first) as usize..).unwrap_or(&[]);
             self.keep_read(core, whole, values);
         }
     }
 
-    /// The cache holds these units, which are on the devices, from now on.
+    /// Adds clean units to the cache.
     pub(super) fn keep_read(&self, core: &mut Core, units: Range<u64>, values: &[u64]) {
         let number = self.number;
         for (unit, &value) in units.clone().zip(values) {
@@ -166,7 +167,7 @@ impl AdapterPath {
         self.forget(core);
     }
 
-    /// The cache holds what a host writes.
+    /// Adds a host's write to the cache.
     pub(super) fn keep_written(&self, core: &mut Core, slot: u32) {
         let touched = units(&core.slab[slot]);
         if keeps_content(core) {
@@ -183,7 +184,7 @@ impl AdapterPath {
         self.forget(core);
     }
 
-    /// A name for what a unit held of which a write has a part: the cache holds it, or it was read for the write.
+    /// A name for the old bytes of a partially written unit, from the cache or from the fill read for the write.
     fn rest_of(&self, core: &mut Core, slot: u32, unit: u64) -> u64 {
         let number = self.number;
         if self.cache(core).is_some_and(|cache| cache.holds(number, unit..unit + 1)) {
@@ -193,7 +194,7 @@ impl AdapterPath {
         filled.map_or(0, |fill| core.copy(fill.value))
     }
 
-    /// What was read for a write is not needed any more.
+    /// Frees what was read for a write.
     pub(super) fn forget_fills(&mut self, core: &mut Core, slot: u32) {
         for fill in self.fills.remove(&slot).unwrap_or_default() {
             core.free(fill.value);
@@ -226,7 +227,7 @@ impl AdapterPath {
         }
     }
 
-    /// A write passes by the cache, which holds nothing of these units that is not on the devices.
+    /// Drops clean units from the cache that a write bypasses.
     pub(super) fn pass_by(&self, core: &mut Core, units: Range<u64>) {
         let number = self.number;
         if let Some(cache) = self.cache(core) {
@@ -235,7 +236,7 @@ impl AdapterPath {
         }
     }
 
-    /// The array or the device is given what the host writes.
+    /// Passes the bytes of a host's write to the array or device.
     pub(super) fn give_passed(&self, core: &mut Core, slot: u32, child: u32) {
         if !keeps_content(core)
             || !matches!(core.slab[slot].kind, OpKind::Write | OpKind::WriteZeroes)
@@ -269,14 +270,14 @@ impl AdapterPath {
         }
     }
 
-    /// A destage has ended: what it was given is on the device.
+    /// Frees the values of a destage that has ended.
     pub(super) fn free_destaged(core: &mut Core, slot: u32) {
         let values = take(core, slot);
         free_all(core, values);
     }
 
-    /// What a read of a unit gives, where `below` gives that of the array or the device; None: nothing was written there
-    /// since content is kept, or it is lost.
+    /// The value that a read of a unit would return; `below` supplies that of the array or device. `None` if the unit
+    /// has not been written since content storage was turned on, or is lost.
     pub(crate) fn unit_value(
         &self,
         unit: u64,
@@ -296,7 +297,7 @@ impl AdapterPath {
     }
 }
 
-/// What a group's cache does not hold any more has no bytes there. (Before it is given anything: it may be given the same
+/// Reports units that a group's cache has dropped. (Must precede new content for the cache, which may be for the same
 /// unit.)
 pub(super) fn forget(core: &mut Core, group: usize) {
     if !keeps_content(core) {
@@ -318,19 +319,19 @@ pub(super) fn forget(core: &mut Core, group: usize) {
     }
 }
 
-/// The values of a request.
+/// Takes the values of a request.
 fn take(core: &mut Core, slot: u32) -> Vec<u64> {
     core.values.as_mut().and_then(|values| values.take(slot)).unwrap_or_default()
 }
 
-/// These values are not used any more.
+/// Frees values that are no longer used.
 pub(super) fn free_all(core: &mut Core, values: Vec<u64>) {
     for value in values {
         core.free(value);
     }
 }
 
-/// The value of a unit of a path that the cache holds.
+/// The value of a unit of a path in the cache.
 fn held_value(core: &mut Core, (part, path): (PartId, u32), unit: u64) -> u64 {
     if core.names_values() {
         return core.fetch(part, unit, None);
@@ -338,7 +339,7 @@ fn held_value(core: &mut Core, (part, path): (PartId, u32), unit: u64) -> u64 {
     pair(core).cache(path).map_or(0, |cache| cache.value(path, unit))
 }
 
-/// The array or the device behind a path is given what the cache holds.
+/// Passes cached values to the array or device behind a path.
 pub(super) fn give_destaged(core: &mut Core, path: (PartId, u32), slot: u32, child: u32) {
     if !keeps_content(core) {
         return;
@@ -353,7 +354,7 @@ pub(super) fn give_destaged(core: &mut Core, path: (PartId, u32), slot: u32, chi
     give_child(core, path.1, child, values);
 }
 
-/// A child is given whole units to write: a device by tokens of its own.
+/// Gives a child whole units to write. A device receives them as separate writes with new tokens.
 fn give_child(core: &mut Core, path: u32, child: u32, mut values: Vec<u64>) {
     if core.names_values() && pair(core).paths[path as usize].is_device {
         let (part, first) = (core.slab[child].part, core.slab[child].at / UNIT_BYTES);

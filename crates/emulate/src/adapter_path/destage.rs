@@ -1,5 +1,5 @@
-//! Writing to the array, or the device, what the write cache holds: as fast as its fill asks for. It ends where hosts' writes
-//! wait for space, and go on.
+//! Destaging: writes dirty data to the array or device, at a rate that depends on the fill of the cache, and resumes
+//! host writes that wait for space.
 
 use super::{AdapterPath, ask, content, pair, units};
 use crate::adapters::{RETRIED, UNPLACED};
@@ -10,7 +10,7 @@ use iodyno_units::{Op, OpKind};
 use std::ops::Range;
 
 impl AdapterPath {
-    /// A destage has ended: writes that wait for space go on.
+    /// Processes the end of a destage, and resumes writes that wait for space.
     pub(super) fn destaged(&self, core: &mut Core, slot: u32, failed: bool) {
         Self::free_destaged(core, slot);
         let (token, touched) = (core.slab[slot].token, units(&core.slab[slot]));
@@ -30,7 +30,7 @@ impl AdapterPath {
         } else {
             cache.destaged(number, touched, failed);
         }
-        // What its device refuses does not take the space of others.
+        // Data that a device refuses must not occupy the space of other paths.
         pair.paths[number as usize].is_retried &= token != RETRIED;
         let has_refused = std::mem::replace(&mut pair.paths[number as usize].refuses, failed);
         if has_refused && !failed {
@@ -41,7 +41,7 @@ impl AdapterPath {
         destage(core, at);
     }
 
-    /// A device that refused what the cache holds is asked for one unit again.
+    /// Retries one unit that a device refused.
     pub(super) fn retry_one(&self, core: &mut Core) {
         let (pair, number) = (pair(core), self.number);
         let group = pair.group_of(number);
@@ -59,7 +59,7 @@ impl AdapterPath {
     }
 }
 
-/// The first of the writes that wait for space in a cache goes on, if there is some; when it has taken its own, the next.
+/// Resumes the first write that waits for space in a cache, if there is any. That write will resume the next one.
 pub(super) fn wake(core: &mut Core, group: usize) {
     let pair = core.adapters.as_mut().expect("a path leads through adapters");
     if (pair.space_units(group) > 0 || !pair.is_caching)
@@ -72,15 +72,15 @@ pub(super) fn wake(core: &mut Core, group: usize) {
     }
 }
 
-/// A group's cache writes to devices what it holds, as fast as its fill asks for. Devices must not hold it in volatile
-/// memory.
+/// Starts destages of a group's cache, as many as its fill requires. They force unit access: devices must not keep the
+/// data in volatile memory.
 pub(super) fn destage(core: &mut Core, group: usize) {
     while let Some((path, units, token)) = pair(core).next_destage(group) {
         begin(core, path, units, token);
     }
 }
 
-/// A destage begins.
+/// Starts a destage.
 fn begin(core: &mut Core, path: u32, units: Range<u64>, token: u64) {
     let part = pair(core).paths[path as usize].part;
     let op = Op {

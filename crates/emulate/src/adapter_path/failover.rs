@@ -1,5 +1,5 @@
-//! Faults of a system's adapters, and what becomes of the operations that a lost adapter had: the host sends them again,
-//! to the partner, when that has taken over.
+//! Faults of adapters, and failover of a lost adapter's operations: the host sends them again to the partner once it
+//! has taken over.
 
 use super::{AdapterPath, content, destage, end_command, pair, units};
 use crate::adapters::{Pair, UNPLACED};
@@ -9,14 +9,14 @@ use crate::part_id::PartId;
 use crate::request::{Request, State};
 use std::collections::BTreeSet;
 
-/// The adapters that have a host's operation, kept in its request.
+/// The adapters that have a host's operation, stored in fields of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
-    /// The one to which the host has sent it, of which it has a command.
+    /// The adapter to which the host sent the operation, which holds a command for it.
     pub(super) at: usize,
-    /// The one that serves the path.
+    /// The adapter that serves the path.
     server: usize,
-    /// How often each was lost before.
+    /// Number of earlier losses of each of the two.
     losses: [u16; 2],
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn apply_fault(core: &mut Core, fault: AdapterFault) {
     wake_all(core);
 }
 
-/// A path is optimized on another adapter from now on.
+/// Optimizes a path on another adapter from now on.
 fn change_access(core: &mut Core, path: u32, on: Option<u32>) {
     let (now_ns, part) = (core.now, pair(core).paths[path as usize].part);
     let requests = (0..core.slab.len() as u32).map(|slot| &core.slab[slot]);
@@ -77,7 +77,7 @@ fn change_access(core: &mut Core, path: u32, on: Option<u32>) {
     pair(core).set_access(path, on.map(|on| on as usize), unplaced_units, now_ns);
 }
 
-/// The caches hold nothing from now on, and write to devices what they hold.
+/// Turns off caching and destages all dirty data.
 pub(crate) fn drain_caches(core: &mut Core) {
     if let Some(pair) = &mut core.adapters {
         pair.is_caching = false;
@@ -85,7 +85,7 @@ pub(crate) fn drain_caches(core: &mut Core) {
     }
 }
 
-/// Something about the devices has changed: they may take what they refused.
+/// Retries refused data after a change of the devices.
 pub(crate) fn devices_changed(core: &mut Core) {
     if let Some(pair) = &mut core.adapters {
         pair.retry();
@@ -93,7 +93,7 @@ pub(crate) fn devices_changed(core: &mut Core) {
     }
 }
 
-/// Some writes may not wait any more, and some data may not stay in the caches.
+/// Starts destages and resumes all waiting writes, after a change of the adapters or devices.
 fn wake_all(core: &mut Core) {
     let now_ns = core.now;
     for group in 0..pair(core).groups.len() {
@@ -107,7 +107,7 @@ fn wake_all(core: &mut Core) {
     }
 }
 
-/// An adapter is lost: the operations that it had begin again. Those that wait for a device do so when that has ended.
+/// Loses an adapter. Its operations begin again; those that wait for a device do so when the device has finished.
 fn lose(core: &mut Core, adapter: usize) {
     if pair(core).adapters[adapter].is_lost() {
         return;
@@ -167,14 +167,14 @@ fn lose(core: &mut Core, adapter: usize) {
     }
 }
 
-/// The host sends an operation again.
+/// Sends an operation again, as the host would.
 fn begin_again(core: &mut Core, slot: u32) {
     core.slab[slot].failed = false;
     core.at(core.now, slot, State::Issued);
 }
 
 impl AdapterPath {
-    /// Whether an adapter that had an operation was lost meanwhile: then it begins again.
+    /// Restarts an operation if one of its adapters was lost meanwhile. Returns whether it did.
     pub(super) fn begins_again(&mut self, core: &mut Core, slot: u32) -> bool {
         let had = Holder::of(&core.slab[slot]);
         let now = Holder::now(pair(core), had.at, had.server);

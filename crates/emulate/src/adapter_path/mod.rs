@@ -1,6 +1,5 @@
-//! The path of a volume through its system's RAID adapters: what their processors, links and write cache do to each of
-//! its operations, and the destaging of what the cache holds of it. It ends where the array behind it, or the device,
-//! receives an operation.
+//! The path of a volume through its RAID adapters: what their processors, links and write cache do to each operation,
+//! and the destaging of the volume's dirty data. It ends where the array or device behind it receives an operation.
 //!
 //! ```text
 //! read    processor ─▶ cache holds it ───────────────────────────▶ slot ─▶ host
@@ -9,13 +8,13 @@
 //!                                └ later: array ─▶ processor, drawer ─▶ device
 //! ```
 //!
-//! A host sends each operation to the adapter that serves the volume. Trims end at the adapter. The cache holds units of
-//! 4 KiB: a write of a part of one that it lacks reads that one first.
+//! A host sends each operation to the adapter that serves the volume. Trims end at the adapter. The cache holds units
+//! of 4 KiB: a partial write of a unit that is not cached reads the unit first (a fill).
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `content` | values of units in the cache, where content is kept |
-//! | `destage` | writing to devices what the cache holds |
+//! | `content` | values of units in the cache, if content is kept |
+//! | `destage` | writing dirty data to the devices |
 //! | `failover` | faults of adapters, and the operations that a lost adapter had |
 //! | `usage` | resources, phases |
 
@@ -39,7 +38,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use usage::{Phase, Phases};
 
-/// See the module.
+/// A path through adapters, as a part.
 #[derive(Clone, Debug)]
 pub(crate) struct AdapterPath {
     part: PartId,
@@ -47,19 +46,20 @@ pub(crate) struct AdapterPath {
     capacity_bytes: u64,
     is_raid6: bool,
     phases: Phases,
-    /// Where content is kept: what the cache held of the units of a read when it began, by slot, with their numbers.
+    /// Values that the cache held of a read's units when it began, with the units' numbers, by slot; if content is
+    /// kept.
     held: BTreeMap<u32, Vec<(u64, u64)>>,
-    /// By slot: what was read for a write that has parts of units.
+    /// Fills read for partial writes, by slot.
     fills: BTreeMap<u32, Vec<Fill>>,
 }
 
-/// A unit that was read for a write that has a part of it.
+/// A unit that was read because a write covers only a part of it.
 #[derive(Clone, Copy, Debug)]
 struct Fill {
     unit: u64,
-    /// The number of the last write to the cache before it was read.
+    /// Sequence number of the last write to the cache before the fill was read.
     since: u32,
-    /// Where content is kept.
+    /// The unit's value, if content is kept.
     value: u64,
 }
 
@@ -111,7 +111,7 @@ impl AdapterPath {
         }
     }
 
-    /// A host's driver sends a command, if the adapter takes one more.
+    /// Accepts a command from the host, or queues it if the adapter has the maximum number of commands.
     fn arrive(&mut self, core: &mut Core, slot: u32) {
         if !self.fills.is_empty() {
             self.forget_fills(core, slot);
@@ -150,7 +150,7 @@ impl AdapterPath {
         self.begin(core, slot);
     }
 
-    /// The adapter takes the command: it processes, or forwards it.
+    /// Processes a command, or forwards it to the adapter that serves the path.
     fn begin(&mut self, core: &mut Core, slot: u32) {
         self.phases.end(core, slot, Phase::Commands);
         let (now_ns, at) = (core.now, Holder::of(&core.slab[slot]).at);
@@ -164,7 +164,7 @@ impl AdapterPath {
         core.at(end_ns, slot, State::Forwarded);
     }
 
-    /// The processor of the adapter that serves the path takes the command.
+    /// Starts the processing of a command by the adapter that serves the path.
     fn process(&mut self, core: &mut Core, slot: u32) {
         let kind = core.slab[slot].kind;
         let (costs, is_caching) = (pair(core).costs, pair(core).is_caching);
@@ -182,7 +182,7 @@ impl AdapterPath {
         core.at(end_ns, slot, State::Processed);
     }
 
-    /// The processor has taken the command.
+    /// Continues after the processor has handled the command.
     fn processed(&mut self, core: &mut Core, slot: u32) {
         self.phases.end(core, slot, Phase::Processor);
         let (kind, len) = (core.slab[slot].kind, core.slab[slot].len);
@@ -212,13 +212,13 @@ impl AdapterPath {
                 let end_ns = self.forwarded_ns(core, slot, len, end_ns);
                 core.at(end_ns, slot, State::Transferred);
             }
-            // With a cache, what was acknowledged is durable.
+            // With a cache, acknowledged data is already durable.
             OpKind::Flush if !has_cache => self.pass_on(core, slot),
             OpKind::Flush | OpKind::Trim => answer(core, slot, now_ns),
         }
     }
 
-    /// Asks the array, or the device, for what the host asked for.
+    /// Passes a host's operation to the array or device.
     fn pass_on(&self, core: &mut Core, slot: u32) {
         let op = core.slab[slot].op();
         core.slab[slot].state = State::Waiting;
@@ -226,7 +226,7 @@ impl AdapterPath {
         self.give_passed(core, slot, child);
     }
 
-    /// A write's data are in the adapter: it goes to the cache, when that has space, or to the devices.
+    /// Processes the arrival of a write's data: caches it if there is space, or passes it to the devices.
     fn received(&mut self, core: &mut Core, slot: u32) {
         let (now_ns, number) = (core.now, self.number);
         let (len, touched) = (core.slab[slot].len, units(&core.slab[slot]));
@@ -250,7 +250,7 @@ impl AdapterPath {
         let must_wait = if is_caching {
             !has_space
         } else {
-            // (What is lost now may be written by a destage that is under way.)
+            // (A destage in progress may still overwrite data that is now lost.)
             cache.is_dirty(number, touched.clone()) || pair.groups[group].void_destages > 0
         };
         if must_wait {
@@ -277,7 +277,7 @@ impl AdapterPath {
         let mut end_ns = now_ns;
         if pair.is_mirrored {
             let sent_ns = pair.adapters[at].mirror.take(now_ns, costs.mirror.ticks(len));
-            // The partner's processor takes these before the commands that wait there.
+            // The partner's processor handles mirrored writes before its waiting commands.
             let partner = &mut pair.adapters[1 - at];
             partner.processor.take(now_ns, costs.cache_mirror);
             let held_ns = partner.mirrored.take(now_ns, costs.cache_mirror);
@@ -289,14 +289,14 @@ impl AdapterPath {
         destage(core, group);
     }
 
-    /// A write goes to the devices, past a cache that may not hold it.
+    /// Writes through to the devices, if the cache may not hold dirty data.
     fn write_past(&self, core: &mut Core, slot: u32) {
-        // As in the cache, what is acknowledged survives a power cut.
+        // As with the cache, acknowledged data must survive a power cut.
         core.slab[slot].fua = true;
         self.pass_on(core, slot);
     }
 
-    /// A unit of which a write has a part, and that the cache lacks.
+    /// A partially written unit that is neither in the cache nor filled; `None` if there is none.
     fn lacks(&self, core: &mut Core, slot: u32) -> Option<u64> {
         let request = &core.slab[slot];
         let (from, to) = (request.at, request.at + u64::from(request.len));
@@ -314,7 +314,7 @@ impl AdapterPath {
         ends.into_iter().find(|&unit| is_part(unit) && !has(unit))
     }
 
-    /// Reads a unit for the cache, of which a write has a part.
+    /// Reads a unit that is partially written (a fill).
     fn fill(&mut self, core: &mut Core, slot: u32, unit: u64) {
         let (now, paths) =
             (pair(core).cache(self.number).map_or(0, |c| c.now()), &pair(core).paths);
@@ -330,7 +330,7 @@ impl AdapterPath {
         ask(core, slot, self.number, &op);
     }
 
-    /// The array or the device has ended what it was asked for.
+    /// Processes the end of an operation on the array or device.
     pub(crate) fn child_completed(
         &mut self,
         core: &mut Core,
@@ -345,7 +345,7 @@ impl AdapterPath {
         let (kind, touched) = (core.slab[parent].kind, units(&core.slab[parent]));
         let is_fill = kind != OpKind::Read && core.slab[child].kind == OpKind::Read;
         if matches!(kind, OpKind::Write | OpKind::WriteZeroes) && !is_fill {
-            // What was read meanwhile may be old.
+            // Reads that overlapped with the write may have returned old data.
             self.pass_by(core, touched);
         }
         if self.begins_again(core, parent) {
@@ -371,7 +371,7 @@ impl AdapterPath {
         answer(core, parent, core.now);
     }
 
-    /// A unit was read of which a write has a part.
+    /// Processes the end of a fill.
     fn filled(&mut self, core: &mut Core, slot: u32, child: u32, failed: bool) {
         if failed {
             self.not_filled(core, slot);
@@ -389,7 +389,7 @@ impl AdapterPath {
         core.at(core.now, slot, State::Transferred);
     }
 
-    /// A unit of which a write has a part can't be read: the write fails, and the next that waits for space goes on.
+    /// Fails a write whose fill can't be read, and resumes the next write that waits for space.
     fn not_filled(&mut self, core: &mut Core, slot: u32) {
         self.forget_fills(core, slot);
         core.slab[slot].failed = true;
@@ -398,7 +398,7 @@ impl AdapterPath {
         wake(core, group);
     }
 
-    /// A read's data go to the host.
+    /// Sends a read's data to the host.
     fn deliver(&mut self, core: &mut Core, slot: u32) {
         let (now_ns, len) = (core.now, core.slab[slot].len);
         let to_host = pair(core).costs.to_host;
@@ -407,14 +407,14 @@ impl AdapterPath {
         answer(core, slot, end_ns);
     }
 
-    /// The adapter to which the host has sent an operation.
+    /// The adapter to which the host sent an operation.
     fn adapter_of_host(core: &mut Core, slot: u32) -> &mut Adapter {
         let at = Holder::of(&core.slab[slot]).at;
         &mut pair(core).adapters[at]
     }
 
-    /// When an operation's data, which pass the slot until `end_ns`, have gone over the link between the adapters too,
-    /// if one forwards them: out of the one that has them.
+    /// The time at which an operation's data, which pass the slot until `end_ns`, have also crossed the link between
+    /// the adapters. Equals `end_ns` unless an adapter forwards the data.
     fn forwarded_ns(&self, core: &mut Core, slot: u32, len: u32, end_ns: u64) -> u64 {
         let (now_ns, at) = (core.now, Holder::of(&core.slab[slot]).at);
         let is_read = core.slab[slot].kind == OpKind::Read;
@@ -436,7 +436,7 @@ impl AdapterPath {
         core.complete(slot, failed.then_some(IoError::Io));
     }
 
-    /// The power fails.
+    /// Processes a power failure.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         let now_ns = core.now;
         self.held.clear();
@@ -446,7 +446,7 @@ impl AdapterPath {
     }
 }
 
-/// An adapter has a command less: the next that waits for it goes on.
+/// Releases a command of an adapter, to the next waiting operation if there is one.
 fn end_command(core: &mut Core, at: usize) {
     let pair = core.adapters.as_mut().expect("a path leads through adapters");
     let adapter = &mut pair.adapters[at];
@@ -456,14 +456,14 @@ fn end_command(core: &mut Core, at: usize) {
     }
 }
 
-/// The host's driver receives the answer at `end_ns`, or soon after.
+/// Answers the host's driver, at `end_ns` plus the latency.
 fn answer(core: &mut Core, slot: u32, end_ns: u64) {
     let latency_ns = pair(core).latency_ns;
     let end_ns = core.notified_ns(end_ns + latency_ns, slot);
     core.at(end_ns, slot, State::Done);
 }
 
-/// Asks the array or the device behind a path. Gives the request.
+/// Sends an operation to the array or device behind a path. Returns the request.
 fn ask(core: &mut Core, slot: u32, path: u32, op: &Op) -> u32 {
     let (now_ns, token) = (core.now, core.slab[slot].token);
     let pair = pair(core);

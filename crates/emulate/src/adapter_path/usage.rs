@@ -1,22 +1,22 @@
-//! Usage of adapters: their busy times, and the time of a path's operations by phase.
+//! Usage of adapters: their busy times, and phase times of a path's operations.
 
 use super::AdapterPath;
 use crate::core::Core;
 use crate::usage::{self, Of, Resource};
 use iodyno_units::OpKind;
 
-/// What an operation waits for.
+/// What an operation waits for in each phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// A command of the adapter.
+    /// A free command of the adapter.
     Commands,
     /// The adapter's processor.
     Processor,
-    /// A write's data, and space in the cache for them.
+    /// A write's data, and space for it in the cache.
     FromHost,
     /// The array and its devices.
     Devices,
-    /// A read's data, the partner's copy of a write's, and the way to the driver.
+    /// Transfer of a read's data, mirroring of a write, and the latency to the driver.
     Answer,
 }
 
@@ -28,7 +28,7 @@ const NAMES: [&str; 5] = [
     "data to host, copy on the partner",
 ];
 
-/// Time of the operations by phase, ns, and their number: of reads, and of writes.
+/// Total phase times in ns and number of operations, of reads and of writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Phases {
     of: [[u64; 5]; 2],
@@ -36,7 +36,7 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    /// An operation ends a phase; the next begins.
+    /// Adds the time of a phase that ends now.
     pub(super) fn end(&mut self, core: &mut Core, slot: u32, phase: Phase) {
         let now_ns = core.now;
         let request = &mut core.slab[slot];
@@ -52,7 +52,7 @@ impl Phases {
 }
 
 impl AdapterPath {
-    /// The resources of the adapters, since the start: those of all paths, which each path gives.
+    /// The adapters' resources with their busy time since the start. The same for every path.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let Some(pair) = &core.adapters else { return Vec::new() };
         let resource = |(name, busy_ns)| Resource {
@@ -65,7 +65,7 @@ impl AdapterPath {
         pair.busy(core.now).into_iter().map(resource).collect()
     }
 
-    /// The time of its operations by phase, since the start.
+    /// Phase times of the path's operations since the start.
     pub(crate) fn phases(&self) -> Vec<usage::Phase> {
         let phase = |kind: usize, of| {
             let count = self.phases.operations[kind];

@@ -1,16 +1,14 @@
-//! Which adapter of a pair serves a path, whether it may cache writes, and which adapters hold what a cache holds: after
-//! the loss of adapters, of links between them, and of batteries. It ends where the operations are that an adapter had:
-//! `adapter_path::failover`.
+//! Availability after the loss of adapters, links and batteries: which adapter serves a path, whether it may cache
+//! writes, and which adapters hold the content of a cache. `adapter_path::failover` handles the operations of a lost
+//! adapter.
 //!
-//! * A pair copies each write to the partner over an AA link, so either adapter can take over all paths, with the
-//!   cache.
-//! * While a partner is there that can't be reached, or a battery has failed, writes are acknowledged when they are on
-//!   the devices, and the cache writes out what it holds. An adapter whose partner is lost goes on caching alone.
-//! * An adapter that comes back is given what the cache holds before it serves again. One that is replaced holds
-//!   nothing.
-//! * What no adapter holds any more is lost: it is reported as unreadable until it is written.
-//! * While both adapters reach each other, both hold everything: only then may a path be optimized on the other one,
-//!   with what the cache holds of it.
+//! * A pair mirrors each write over an AA link, so either adapter can take over all paths with the cache.
+//! * While both adapters are present but not connected, or a battery has failed, writes are acknowledged only once they
+//!   are on the devices, and the caches are destaged. An adapter whose partner is lost continues to cache alone.
+//! * An adapter that comes back receives the cached data before it serves again. A replacement begins empty.
+//! * Data that no adapter holds any more is lost. It is reported as unreadable until it is rewritten.
+//! * While both adapters are connected, both hold everything. Only then may a path be optimized on the other one,
+//!   together with its cached data.
 
 use super::{Cache, Pair, PathUnits};
 use crate::content_event::UNIT_BYTES;
@@ -18,39 +16,39 @@ use crate::fault::AdapterFault;
 use crate::ranges::Ranges;
 use crate::server::PerByte;
 
-/// The adapter that changes access states, and on which paths are optimized that have none. (While it is lost its
-/// partner serves them, and no state is changed.)
+/// The adapter that changes access states, and on which paths without an access state are optimized. (While it is lost,
+/// its partner serves them and states can't be changed.)
 pub(super) const PRIMARY: usize = 0;
 
-/// One RAID adapter.
+/// The state of one RAID adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterState {
-    /// It is lost.
+    /// Whether it is lost.
     pub lost: bool,
-    /// The battery of its cache has failed.
+    /// Whether the battery of its cache has failed.
     pub battery_failed: bool,
-    /// Volumes that it serves, by their number.
+    /// Numbers of the volumes that it serves.
     pub volumes: Vec<u32>,
-    /// Volumes that are optimized on it.
+    /// Numbers of the volumes that are optimized on it.
     pub optimized: Vec<u32>,
 }
 
-/// The RAID adapters of a system.
+/// The state of a system's RAID adapters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptersState {
-    /// Each.
+    /// State of each adapter.
     pub adapters: Vec<AdapterState>,
-    /// By link between them: it is down.
+    /// For each link between the adapters, whether it is down.
     pub links_down: Vec<bool>,
-    /// They have a write cache.
+    /// Whether they have a write cache.
     pub has_cache: bool,
-    /// Writes are acknowledged in the cache.
+    /// Whether writes are acknowledged in the cache.
     pub is_caching: bool,
-    /// Writes are in the caches of both.
+    /// Whether writes are mirrored to both caches.
     pub is_mirrored: bool,
-    /// Bytes in the caches that are not on the devices.
+    /// Dirty bytes in the caches.
     pub dirty_bytes: u64,
-    /// Of these, bytes that the devices refused.
+    /// Dirty bytes that the devices refused.
     pub refused_bytes: u64,
     /// Volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
@@ -59,7 +57,7 @@ pub struct AdaptersState {
 }
 
 impl AdaptersState {
-    /// Whether a fault is about an adapter or a link that exists.
+    /// Whether the adapter, link or volume of a fault exists.
     pub fn has(&self, fault: AdapterFault) -> bool {
         match fault {
             AdapterFault::Lose { adapter }
@@ -78,7 +76,7 @@ impl AdaptersState {
         }
     }
 
-    /// Why an adapter can't change access states now.
+    /// Why an adapter can't change access states now; `None` if it can.
     pub fn access_is_fixed(&self, from: u32) -> Option<String> {
         if self.adapters.len() < 2 {
             return Some(
@@ -103,7 +101,7 @@ impl AdaptersState {
 }
 
 impl Pair {
-    /// The state.
+    /// The present state.
     pub(crate) fn state(&self) -> AdaptersState {
         let served = |adapter: Option<usize>| {
             let numbers = 0..self.paths.len() as u32;
@@ -137,7 +135,7 @@ impl Pair {
         }
     }
 
-    /// Units of a path that were in a cache that is lost.
+    /// Units of a path that were lost with a cache.
     pub(crate) fn lost(&self, path: u32) -> &Ranges {
         &self.paths[path as usize].lost
     }
@@ -146,7 +144,7 @@ impl Pair {
         self.adapters.get(adapter).is_some_and(|a| !a.is_lost)
     }
 
-    /// An adapter is lost, with all that it was doing. It keeps what its cache holds.
+    /// Loses an adapter with all its work in progress. Its cache content is kept.
     pub(crate) fn lose(&mut self, adapter: usize, now_ns: u64) {
         let lost = &mut self.adapters[adapter];
         lost.is_lost = true;
@@ -155,14 +153,14 @@ impl Pair {
         self.assign(now_ns);
     }
 
-    /// It is back, as it was, and its battery is well.
+    /// Restores a lost adapter with its cache content, and repairs its battery.
     pub(crate) fn restore(&mut self, adapter: usize, now_ns: u64) {
         let back = &mut self.adapters[adapter];
         (back.is_lost, back.battery_failed) = (false, false);
         self.assign(now_ns);
     }
 
-    /// Another adapter is in its place, whose cache is empty. (It was lost before.)
+    /// Replaces an adapter, which must be lost, by one with an empty cache.
     pub(crate) fn replace(&mut self, adapter: usize, now_ns: u64) {
         for group in 0..self.groups.len() {
             self.groups[group].holds[adapter] = false;
@@ -171,20 +169,20 @@ impl Pair {
         self.restore(adapter, now_ns);
     }
 
-    /// The battery of an adapter's cache has failed.
+    /// Makes the battery of an adapter's cache fail.
     pub(crate) fn fail_battery(&mut self, adapter: usize, now_ns: u64) {
         self.adapters[adapter].battery_failed = true;
         self.assign(now_ns);
     }
 
-    /// A link between the adapters is down, or up again.
+    /// Sets a link between the adapters down or up.
     pub(crate) fn set_link(&mut self, link: usize, is_down: bool, now_ns: u64) {
         self.aa_down[link] = is_down;
         self.assign(now_ns);
     }
 
-    /// A path is optimized on an adapter from now on, or, without one, on the primary: its part of the cache goes with it.
-    /// Destages of it that are under way write so many units from before the machine started.
+    /// Optimizes a path on an adapter (`None`: the primary) from now on, and moves its cached data there.
+    /// `unplaced_units` is the number of units from before the machine started that destages of the path are writing.
     pub(crate) fn set_access(
         &mut self,
         number: u32,
@@ -216,7 +214,7 @@ impl Pair {
         self.assign(now_ns);
     }
 
-    /// The power is gone: only adapters whose battery is well hold what their cache held.
+    /// Processes a power failure: only adapters with a working battery keep their cache content.
     pub(super) fn batteries_hold(&mut self) {
         if self.adapters.iter().all(|adapter| !adapter.battery_failed) {
             return;
@@ -229,7 +227,7 @@ impl Pair {
         }
     }
 
-    /// If no adapter holds what a cache held, it is lost.
+    /// Drops a cache's content if no adapter holds it any more; its dirty units are lost.
     fn lose_unheld(&mut self, number: usize) {
         let adapters = self.adapters.len();
         let group = &mut self.groups[number];
@@ -248,7 +246,7 @@ impl Pair {
         }
     }
 
-    /// Decides anew which adapters serve which paths, and whether they cache writes.
+    /// Reassigns paths to adapters, and decides whether they cache writes.
     fn assign(&mut self, now_ns: u64) {
         let present: Vec<usize> =
             (0..self.adapters.len()).filter(|&a| self.is_present(a)).collect();
@@ -273,14 +271,14 @@ impl Pair {
                 continue;
             }
             if self.is_mirrored {
-                // A partner that lacks some of it is given all.
+                // A partner that lacks some of the content receives all of it.
                 if let Some(&lacks) = present.iter().find(|&&a| !group.holds[a]) {
                     let bytes = u32::try_from(dirty_units * UNIT_BYTES).unwrap_or(u32::MAX);
                     self.adapters[1 - lacks].mirror.take(now_ns, self.costs.mirror.ticks(bytes));
                     group.holds[lacks] = true;
                 }
             } else if self.adapters.len() > 1 {
-                // From now on the cache changes in one adapter alone.
+                // From now on only one adapter's copy of the cache changes.
                 let holder = if able.contains(&current) { current } else { able[0] };
                 group.holds = [holder == 0, holder == 1];
             }

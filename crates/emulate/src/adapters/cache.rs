@@ -1,10 +1,10 @@
-//! What an adapter's write cache holds: dirty units, which are not on the devices yet, oldest first, and clean ones,
-//! which reads may find. It ends where units are written: [`AdapterPath`](crate::adapter_path::AdapterPath) destages them.
+//! The content of an adapter's write cache: dirty units, oldest first, and clean units, which serve reads. The cache
+//! itself writes nothing: [`AdapterPath`](crate::adapter_path::AdapterPath) destages the units.
 //!
-//! Where content is kept, the cache has a value for each unit that it holds, or its owner has the bytes.
+//! If content is kept, the cache stores a value for each unit, or its owner has the bytes.
 //!
-//! A cache that a workload has used for long begins with as many dirty units as it destages at. Where those lie is
-//! not known one by one: they are written back first, each at a place that is drawn then.
+//! A long-used cache begins with as many dirty units as its destage threshold. Their places are not stored
+//! individually: they are destaged first, each at a place that is drawn then.
 
 mod give;
 mod units;
@@ -15,11 +15,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use units::Units;
 
-/// A unit: of which path, and its number there, in one number.
+/// A unit of a path, as one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place(u64);
 
-/// Bits of a unit's number in a place: 2^48 units are 1 EiB.
+/// Bits of the unit number in a place: 2^48 units are 1 EiB.
 const UNIT_BITS: u32 = 48;
 
 impl Place {
@@ -28,7 +28,7 @@ impl Place {
         Self(u64::from(path) << UNIT_BITS | unit)
     }
 
-    /// Its neighbours.
+    /// The preceding unit.
     fn before(self) -> Self {
         Self(self.0.wrapping_sub(1))
     }
@@ -46,8 +46,8 @@ impl Place {
     }
 }
 
-/// Hashes places: the same on every machine, and nothing depends on the order of a map anyway. A few ns, where an ordered
-/// map of a million units takes ten times that.
+/// Hashes places, identically on every machine. (Results do not depend on a map's order.) Takes a few ns, a tenth of
+/// the time of an ordered map with a million units.
 #[derive(Clone, Debug, Default)]
 struct PlaceHasher(u64);
 
@@ -61,61 +61,61 @@ impl Hasher for PlaceHasher {
     }
 
     fn write_u64(&mut self, place: u64) {
-        // Fibonacci hashing; the map takes its bits from both ends.
+        // Fibonacci hashing; the map uses bits from both ends.
         let spread = place.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 = spread ^ spread >> 32;
     }
 }
 
-/// What is known of a unit that the cache holds.
+/// State of a unit in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// Written since it was last destaged, as the so manieth.
+    /// Dirty; the sequence number of the write.
     Dirty(u64),
-    /// A destage of it is in progress.
+    /// Being destaged.
     Destaging,
-    /// The same, and it was written again meanwhile.
+    /// Being destaged, and dirty again because it was written meanwhile.
     Again,
-    /// On the device too; used as the so manieth.
+    /// Clean; the sequence number of the last use.
     Clean(u64),
-    /// The device refused it: it waits until something has changed.
+    /// Refused by the device: waits for a retry.
     Refused,
 }
 
-/// See the module.
+/// The write cache of one adapter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
     units_max: u64,
     held: Units,
-    /// Dirty units by age; an entry whose number is not the unit's is void.
+    /// Dirty units by age; an entry is void if its number differs from the unit's.
     dirty: VecDeque<(Place, u64)>,
     clean: VecDeque<(Place, u64)>,
-    /// Dirty units from before the machine started.
+    /// Dirty units from before the machine started, without places.
     unplaced: u64,
-    /// Units that hold what is not on the devices.
+    /// Units that are dirty or being destaged, refused ones excluded.
     dirty_units: u64,
-    /// Of these, units that a destage has taken.
+    /// Units taken by destages in progress.
     open_units: u64,
     clean_units: u64,
-    /// Units that became dirty since the start; units that hosts read or reads brought in.
+    /// Units that became dirty since the start; units that hosts read or that reads brought in.
     dirtied_units: u64,
     used_units: u64,
-    /// Units that the devices refused, and take no space of others.
+    /// Units that the devices refused. They don't count against the space of other units.
     refused: BTreeSet<Place>,
     sequence: u64,
-    /// By hash of a place: the number of the last write to one of these places, or of the end of its destage; it wraps.
+    /// By hash of a place: number of the last write to such a place, or of the end of its destage. Wraps around.
     written: Vec<u32>,
-    /// Where content is kept.
+    /// Values of the units, if content is kept.
     values: Option<HashMap<Place, u64, BuildHasherDefault<PlaceHasher>>>,
-    /// Where content is kept: places that it does not hold any more, for the owner of their bytes.
+    /// Dropped places, for the owner of their bytes, if content is kept.
     forgotten: Vec<Place>,
 }
 
-/// The processor fetches what is known of a unit so many entries before that one is taken: memory answers in that
-/// time, and what it answered is not evicted yet.
+/// Prefetch distance in entries: long enough for memory to answer, short enough that the answer is not yet evicted.
 const AHEAD: usize = 8;
 
-/// Hashes of places. Of two places with the same hash, a write to one keeps a read of the other out of the cache.
+/// Number of hash values of places. If two places share a hash, a write to one keeps a read of the other out of the
+/// cache.
 const WRITTEN: usize = 1 << 16;
 
 /// The index of a place among [`WRITTEN`].
@@ -129,36 +129,36 @@ impl Cache {
         Self { units_max, written: vec![0; WRITTEN], ..Self::default() }
     }
 
-    /// It stores the values of units from now on, and begins empty.
+    /// Stores the values of units from now on. Empties the cache.
     pub(crate) fn keep_values(&mut self) {
         *self = Self { values: Some(HashMap::default()), ..Self::new(self.units_max) };
     }
 
-    /// The value of a unit that it holds.
+    /// The value of a unit in the cache.
     pub(crate) fn value(&self, path: u32, unit: u64) -> u64 {
         let values = self.values.as_ref();
         values.and_then(|values| values.get(&Place::new(path, unit)).copied()).unwrap_or(0)
     }
 
-    /// Sets the value of a unit that it holds.
+    /// Sets the value of a unit in the cache.
     pub(crate) fn set_value(&mut self, path: u32, unit: u64, value: u64) {
         if let Some(values) = &mut self.values {
             values.insert(Place::new(path, unit), value);
         }
     }
 
-    /// Places that it does not hold any more, since the last call, where content is kept. (It may hold some again.)
+    /// Takes the places dropped since the last call, if content is kept. (Some may be in the cache again.)
     pub(crate) fn take_forgotten(&mut self) -> Vec<Place> {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// It does not hold a place any more.
+    /// Drops a place.
     fn forget(&mut self, place: Place) {
         self.held.remove(place);
         self.forgets(place);
     }
 
-    /// The same of a place that is removed.
+    /// Records that a place was dropped.
     fn forgets(&mut self, place: Place) {
         if let Some(values) = &mut self.values {
             values.remove(&place);
@@ -171,7 +171,8 @@ impl Cache {
         self.sequence as u32
     }
 
-    /// Whether one of these units was written, here or on the devices, since write number `since`, or perhaps: what was read then may be old.
+    /// Whether one of these units may have been written, here or on the devices, since write number `since`. Data
+    /// read at that time may then be old.
     pub(crate) fn is_written_since(&self, path: u32, mut units: Range<u64>, since: u32) -> bool {
         units.any(|unit| {
             let at = self.written[written_at(Place::new(path, unit))];
@@ -179,7 +180,7 @@ impl Cache {
         })
     }
 
-    /// These units are written on the devices, past the cache: what is clean is old now.
+    /// Records a write to the devices that bypasses the cache, and drops the stale clean units.
     pub(crate) fn pass_by(&mut self, path: u32, units: Range<u64>) {
         for unit in units {
             self.sequence += 1;
@@ -192,7 +193,7 @@ impl Cache {
         }
     }
 
-    /// Everything that it held is lost. Gives the places of what was not on the devices, in order.
+    /// Loses all content. Returns the places of the dirty units, in order.
     pub(crate) fn lose(&mut self) -> Vec<Place> {
         let is_dirty = |held: &Held| !matches!(held, Held::Clean(_));
         let dirty = self.held.iter().filter(|(_, held)| is_dirty(held)).map(|(place, _)| place);
@@ -210,22 +211,22 @@ impl Cache {
         lost
     }
 
-    /// Before the machine starts it holds so many units that are not on the devices.
+    /// Starts with a number of dirty units without places.
     pub(crate) fn begin_with(&mut self, unplaced: u64) {
         (self.unplaced, self.dirty_units) = (unplaced, unplaced);
     }
 
-    /// Units that hold what is not on the devices, and will be.
+    /// Number of dirty units, without refused ones.
     pub(crate) fn dirty_units(&self) -> u64 {
         self.dirty_units
     }
 
-    /// The same, with those that the devices refused.
+    /// Number of dirty units, with refused ones.
     pub(crate) fn unwritten_units(&self) -> u64 {
         self.dirty_units + self.refused.len() as u64
     }
 
-    /// What the devices refused is dirty again: they may take it now.
+    /// Makes refused units dirty again, so that they are retried.
     pub(crate) fn retry(&mut self) {
         for place in std::mem::take(&mut self.refused) {
             self.dirty_units += 1;
@@ -233,7 +234,7 @@ impl Cache {
         }
     }
 
-    /// A destage takes one unit of what the device of a path refused.
+    /// Takes one refused unit of a path for a destage.
     pub(crate) fn take_refused(&mut self, path: u32) -> Option<u64> {
         let of_path = Place::new(path, 0)..Place::new(path + 1, 0);
         let first = self.refused.range(of_path).next().copied()?;
@@ -249,25 +250,25 @@ impl Cache {
         self.dirtied_units
     }
 
-    /// Units held; units that it can hold; units that hosts read from it or reads brought in since the start.
+    /// Units held, capacity in units, and units that hosts read from the cache or reads brought in since the start.
     pub(crate) fn reading(&self) -> (u64, u64, u64) {
         let held_units = (self.dirty_units + self.clean_units).min(self.units_max);
         (held_units, self.units_max, self.used_units)
     }
 
-    /// Dirty units that no destage has taken.
+    /// Dirty units not taken by a destage.
     pub(crate) fn waiting_units(&self) -> u64 {
         self.dirty_units - self.open_units
     }
 
-    /// A host writes these units.
+    /// Records a host's write of these units.
     pub(crate) fn write(&mut self, path: u32, units: Range<u64>) {
         for unit in units {
             self.sequence += 1;
             let (place, now) = (Place::new(path, unit), self.sequence);
             self.written[written_at(place)] = now as u32;
             let before = self.held.change(place, |held| match held {
-                // It keeps its age: what is written again and again is written back now and then.
+                // A dirty unit keeps its age, so that frequently rewritten units are destaged now and then.
                 Some(held @ (Held::Dirty(_) | Held::Again | Held::Refused)) => held,
                 Some(Held::Destaging) => Held::Again,
                 Some(Held::Clean(_)) | None => Held::Dirty(now),
@@ -284,7 +285,7 @@ impl Cache {
         self.evict();
     }
 
-    /// Whether one of these units is not on the devices as it is here.
+    /// Whether one of these units is dirty.
     pub(crate) fn is_dirty(&self, path: u32, mut units: Range<u64>) -> bool {
         units.any(|unit| {
             let held = self.held.get(Place::new(path, unit));
@@ -292,7 +293,7 @@ impl Cache {
         })
     }
 
-    /// A host will use these units soon.
+    /// Prefetches the state of units that a host will use soon.
     pub(crate) fn prefetch(&self, path: u32, units: &Range<u64>) {
         for unit in [units.start, units.end.saturating_sub(1)] {
             let place = Place::new(path, unit);
@@ -301,12 +302,12 @@ impl Cache {
         }
     }
 
-    /// Whether it holds all of these units.
+    /// Whether all of these units are in the cache.
     pub(crate) fn holds(&self, path: u32, mut units: Range<u64>) -> bool {
         units.all(|unit| self.held.get(Place::new(path, unit)).is_some())
     }
 
-    /// A host used these units: they are on the devices too, or dirty.
+    /// Records a host's use of units that are clean or dirty.
     pub(crate) fn used(&mut self, path: u32, units: Range<u64>) {
         self.used_units += units.end - units.start;
         for unit in units {
@@ -327,8 +328,8 @@ impl Cache {
         self.evict();
     }
 
-    /// Takes the oldest dirty unit with its dirty neighbours: the longest run around it within `within(unit)`. None:
-    /// nothing placed is dirty.
+    /// Takes the oldest dirty unit and its dirty neighbours for a destage: the longest run around it within
+    /// `within(unit)`. `None` if no unit with a place is dirty.
     pub(crate) fn take(
         &mut self,
         within: impl Fn(Place) -> Range<u64>,
@@ -362,12 +363,12 @@ impl Cache {
         Some((path, from..to))
     }
 
-    /// Whether it holds units from before the machine started that no destage has taken.
+    /// Whether units from before the machine started are left that no destage has taken.
     pub(crate) fn has_unplaced(&self) -> bool {
         self.unplaced > 0
     }
 
-    /// A destage takes so many of them, or as many as there are. Gives how many.
+    /// Takes up to `units` of them for a destage. Returns the number taken.
     pub(crate) fn take_unplaced(&mut self, units: u64) -> u64 {
         let taken = units.min(self.unplaced);
         self.unplaced -= taken;
@@ -375,18 +376,18 @@ impl Cache {
         taken
     }
 
-    /// So many of them are on the devices.
+    /// Records that a destage of `units` of them has ended.
     pub(crate) fn destaged_unplaced(&mut self, units: u64) {
         self.dirty_units -= units;
         self.open_units -= units;
     }
 
-    /// A destage has ended; or it `failed`: see [`Self::retry`].
+    /// Records the end of a destage. If it `failed`, the units wait for [`Self::retry`].
     pub(crate) fn destaged(&mut self, path: u32, units: Range<u64>, failed: bool) {
         self.open_units -= units.end - units.start;
         for unit in units {
             let place = Place::new(path, unit);
-            // The device may have returned what it held before.
+            // Reads during the destage may have returned the old data of the device.
             self.sequence += 1;
             self.written[written_at(place)] = self.sequence as u32;
             let now = self.sequence;
@@ -410,7 +411,8 @@ impl Cache {
         self.evict();
     }
 
-    /// The power failed: what was being destaged is dirty, for nothing says how far it came. What is clean is forgotten.
+    /// Processes a power failure: units being destaged are dirty again, because their progress is unknown; clean
+    /// units are dropped.
     pub(crate) fn power_off(&mut self) {
         let is_clean = |held: &Held| matches!(held, Held::Clean(_));
         let clean = self.held.iter().filter(|(_, held)| is_clean(held)).map(|(place, _)| place);
@@ -436,14 +438,14 @@ impl Cache {
         self.open_units = 0;
     }
 
-    /// A destage of a unit that is still dirty is over.
+    /// Makes a unit dirty again after its destage.
     fn dirty_again(&mut self, place: Place) {
         self.sequence += 1;
         self.held.set(place, Held::Dirty(self.sequence));
         self.dirty.push_back((place, self.sequence));
     }
 
-    /// Clean units make space for dirty ones, the least recently used first.
+    /// Evicts the least recently used clean units to make space for dirty ones.
     fn evict(&mut self) {
         while self.dirty_units + self.clean_units > self.units_max
             && let Some((place, at)) = self.clean.pop_front()
@@ -458,7 +460,7 @@ impl Cache {
         }
     }
 
-    /// Checks the counts against the units.
+    /// Checks the counters against the units.
     pub(crate) fn check(&self) -> Result<(), String> {
         let clean =
             self.held.iter().filter(|(_, held)| matches!(held, Held::Clean(_))).count() as u64;
@@ -479,7 +481,7 @@ mod tests {
     use iodyno_units::rng::{below, stream};
     use std::collections::BTreeMap;
 
-    /// A plain model of the same: what is dirty by place, with the number of its last write.
+    /// Compares with a plain model: dirty units by place, with the number of their last write.
     #[test]
     fn a_write_is_lost_only_by_a_destage_that_began_after_it() {
         for seed in 0..200 {

@@ -1,10 +1,10 @@
-//! What all paths through a system's adapters share: processors, links, parity engines, caches, drawers. It ends
-//! where an operation takes its way through them, which is [`AdapterPath`](crate::adapter_path::AdapterPath).
+//! The state shared by all paths through a system's adapters: processors, links, parity engines, caches, drawers.
+//! [`AdapterPath`](crate::adapter_path::AdapterPath) leads operations through them.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `cache` | what a write cache holds |
-//! | `availability` | which adapter serves a path; what the loss of adapters, links and batteries takes |
+//! | `cache` | the content of a write cache |
+//! | `availability` | which adapter serves a path; the effects of lost adapters, links and batteries |
 
 mod availability;
 mod cache;
@@ -24,88 +24,89 @@ use iodyno_units::rng::{self, Generator, below};
 use iodyno_units::{Op, OpKind};
 use std::ops::Range;
 
-/// The token of a destage of units from before the machine started.
+/// Token of a destage of units from before the machine started.
 pub(crate) const UNPLACED: u64 = 1;
-/// The token of a destage of what was refused.
+/// Token of a destage that retries refused data.
 pub(crate) const RETRIED: u64 = 2;
 
 /// One adapter.
 #[derive(Clone, Debug)]
 pub(crate) struct Adapter {
     pub(crate) processor: Server,
-    /// Of that, the writes of its partner, one after the other.
+    /// The processor's work on mirrored writes of the partner, one after the other.
     pub(crate) mirrored: Server,
     pub(crate) parity: Server,
     pub(crate) to_host: Server,
     pub(crate) from_host: Server,
-    /// The link by which it mirrors its writes to its partner.
+    /// The link over which it mirrors its writes to the partner.
     pub(crate) mirror: Server,
-    /// Commands of hosts that it has, and those that wait for it.
+    /// Number of host commands in use, and the operations that wait for one.
     pub(crate) commands: u32,
     pub(crate) waiting: List,
     is_lost: bool,
-    /// Its cache would lose its content with the power.
+    /// Whether its cache would lose its content in a power failure.
     battery_failed: bool,
-    /// How often it was lost: a command that it had before is not there any more.
+    /// Number of times that it was lost. A command from before the last loss no longer exists.
     pub(crate) losses: u32,
 }
 
-/// The paths that are optimized on one adapter, and their half of the write cache. Both adapters of a pair hold what is
-/// in it, and either can serve it.
+/// The paths that are optimized on one adapter, with their half of the write cache. In a pair both adapters hold its
+/// content, and either can serve the paths.
 #[derive(Clone, Debug)]
 pub(crate) struct PathGroup {
     pub(crate) cache: Option<Cache>,
     /// Destages in progress.
     pub(crate) destages: u32,
-    /// Of these, destages of what the cache has lost meanwhile.
+    /// Destages in progress whose data the cache has lost meanwhile.
     pub(crate) void_destages: u32,
-    /// Writes that wait for space in the cache, or for what it destages.
+    /// Writes that wait for space in the cache, or for a destage.
     pub(crate) full: List,
-    /// The numbers of its paths.
+    /// Numbers of its paths.
     pub(crate) paths: Vec<u32>,
-    /// By adapter: it holds what the cache holds.
+    /// By adapter, whether it holds the content of the cache.
     holds: [bool; 2],
-    /// Some adapter can serve the paths.
+    /// Whether some adapter can serve the paths.
     pub(crate) is_up: bool,
 }
 
-/// A path, as the others see it.
+/// The shared state of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct PathUnits {
-    /// Units of the volume.
+    /// Size of the volume in units.
     pub(crate) units: u64,
-    /// Units of a stripe, within which neighbours are destaged together.
+    /// Units per stripe, within which neighbouring units are destaged together.
     pub(crate) stripe_units: u64,
-    /// Its earlier writes.
+    /// Preconditioning of the volume.
     pub(crate) before: Preconditioned,
-    /// The next unit of earlier writes in order.
+    /// The next unit to destage of a volume that was preconditioned by sequential writes.
     pub(crate) next: u64,
-    /// Its part, and the array or device behind it.
+    /// The path's part, and the array or device behind it.
     pub(crate) part: PartId,
     pub(crate) child: PartId,
-    /// It is a device, not an array that sends operations to devices itself.
+    /// Whether the child is a device. (An array sends operations to devices itself.)
     pub(crate) is_device: bool,
-    /// The adapter on which it is optimized, which is also the number of its group, and the one that serves it.
+    /// The adapter on which the path is optimized, which is also its group's number; and the adapter that serves it.
     pub(crate) optimized: usize,
     pub(crate) server: usize,
-    /// No adapter is set on which it is optimized: it is on the primary.
+    /// Whether its access state is cleared, so that it is on the primary.
     is_cleared: bool,
-    /// It is served from then on: another adapter has taken it over.
+    /// End of a failover, until which the path is not served.
     pub(crate) ready_ns: u64,
-    /// Destages of it in progress, and of these those of what the cache has lost meanwhile: all, if there are any.
+    /// Destages of the path in progress, and those whose data the cache has lost meanwhile: either none or all.
     pub(crate) destages: u32,
     pub(crate) void_destages: u32,
-    /// The host's next operation goes to the other one, where hosts use both.
+    /// Whether the host sends the next operation to the other adapter, if hosts use both.
     to_other: bool,
-    /// The device, or the array, has refused what the cache held: it takes no writes until that has accepted some.
+    /// Whether the device or array has refused destaged data. Hosts' writes then fail until it has accepted a retried
+    /// unit.
     pub(crate) refuses: bool,
-    /// It is asked for one unit again.
+    /// Whether a retry of one unit is in progress.
     pub(crate) is_retried: bool,
-    /// Units that were in a cache that is lost: a read of them fails until they are written.
+    /// Units lost with a cache: reads of them fail until they are rewritten.
     pub(crate) lost: Ranges,
 }
 
-/// Costs in ticks.
+/// Costs of operations, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
     pub(crate) read: u64,
@@ -124,40 +125,41 @@ pub(crate) struct Costs {
     pub(crate) mirror_latency_ns: u64,
 }
 
-/// See the module.
+/// All adapters of a system: one, or a pair.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) adapters: Vec<Adapter>,
-    /// One for each adapter.
+    /// One group per adapter.
     pub(crate) groups: Vec<PathGroup>,
     pub(crate) paths: Vec<PathUnits>,
     drawers: Vec<[Server; 2]>,
     pub(crate) costs: Costs,
     pub(crate) latency_ns: u64,
     pub(crate) commands_max: u32,
-    /// Of one adapter's cache: units at which it begins to destage, and the next ones, over which it hurries.
+    /// Dirty units of one adapter's cache at which it begins to destage, and the further units over which the rate
+    /// rises.
     pub(crate) destage_units: u64,
     pub(crate) ramp_units: u64,
     pub(crate) destages_max: u32,
     pub(crate) keeps_reads: bool,
     pub(crate) rng: Generator,
-    /// By link between the adapters: it is down.
+    /// By link between the adapters, whether it is down.
     aa_down: Vec<bool>,
     mirror_bytes_per_s: f64,
     failover_ns: u64,
     access: Access,
-    /// Hosts send operations to both adapters.
+    /// Whether hosts send operations to both adapters.
     has_host_paths: bool,
-    /// Writes are copied to the partner.
+    /// Whether writes are mirrored to the partner.
     pub(crate) is_mirrored: bool,
-    /// Writes are acknowledged in the cache; without, on the devices.
+    /// Whether writes are acknowledged in the cache, rather than on the devices.
     pub(crate) is_caching: bool,
-    /// What caches hold has values.
+    /// Whether the caches store values.
     pub(crate) keeps_content: bool,
 }
 
 impl Pair {
-    /// Of these adapters, with so many devices, before there are paths.
+    /// Creates adapters for a number of devices, without paths.
     pub(crate) fn new(spec: &Adapters, devices: u32, seed: u64) -> Self {
         let per_byte = |bytes_per_s: f64| PerByte::new(1e9 / bytes_per_s);
         let (p, slot) = (&spec.processor, &spec.slot);
@@ -226,7 +228,7 @@ impl Pair {
         }
     }
 
-    /// The next path, behind this part: its adapters' cache holds what the volume's earlier writes left in it.
+    /// Adds the next path, for the part `part`. Its cache begins with the dirty data of the volume's preconditioning.
     pub(crate) fn add(&mut self, spec: &spec::AdapterPath, part: PartId, before: Preconditioned) {
         let number = self.paths.len();
         debug_assert_eq!(number as u32, spec.number);
@@ -267,7 +269,7 @@ impl Pair {
         self.paths[path as usize].optimized
     }
 
-    /// The adapter to which a host sends its next operation on a path.
+    /// The adapter to which the host sends its next operation on a path.
     pub(crate) fn host_sends_to(&mut self, path: u32) -> usize {
         let can_forward = self.has_host_paths && self.is_mirrored;
         let path = &mut self.paths[path as usize];
@@ -280,13 +282,13 @@ impl Pair {
         self.paths[path as usize].server
     }
 
-    /// The cache that holds units of a path.
+    /// The cache for the units of a path.
     pub(crate) fn cache(&mut self, path: u32) -> Option<&mut Cache> {
         let group = self.group_of(path);
         self.groups[group].cache.as_mut()
     }
 
-    /// A host's write that waits for space in a group's cache goes on after the next one.
+    /// Prefetches the state for a host's write that will soon be resumed.
     pub(crate) fn prefetch(&self, group: usize, write: &Request) {
         let path = self.paths.partition_point(|path| path.part < write.part);
         if let Some(cache) = &self.groups[group].cache {
@@ -294,7 +296,7 @@ impl Pair {
         }
     }
 
-    /// The caches store what they hold from now on. They begin empty: what they held before has no place.
+    /// Stores the content of the caches from now on. They begin empty, because earlier content has no places.
     pub(crate) fn keep_content(&mut self) {
         self.keeps_content = true;
         self.groups
@@ -303,8 +305,8 @@ impl Pair {
             .for_each(Cache::keep_values);
     }
 
-    /// When an operation on a device, asked for now on behalf of a path, reaches it. (Its drawer's ports carry reads
-    /// from then on as well: they are granted with the command.)
+    /// The time at which an operation sent now to a device, on behalf of a path, reaches it. (For reads as well, the
+    /// drawer's ports are occupied at that time: bandwidth is granted with the command.)
     pub(crate) fn device(&mut self, now_ns: u64, path: u32, device: PartId, op: &Op) -> u64 {
         let at = self.serves(path);
         let sent_ns = self.adapters[at].processor.take(now_ns, self.costs.device);
@@ -314,14 +316,14 @@ impl Pair {
         sent_ns.max(carried_ns)
     }
 
-    /// When the parity of so many bytes of a stripe's data is computed.
+    /// The time at which the parity of `bytes` of a stripe's data is computed.
     pub(crate) fn parity(&mut self, now_ns: u64, path: u32, bytes: u32, with_q: bool) -> u64 {
         let at = self.serves(path);
         let q = if with_q { self.costs.gf.ticks(bytes) } else { 0 };
         self.adapters[at].parity.take(now_ns, self.costs.xor.ticks(bytes) + q)
     }
 
-    /// Busy times of the busiest adapter and of the busiest of the drawers' ports, which bind first where arrays are
+    /// Busy times of the busiest adapter and of the busiest drawer port, which limit the throughput if arrays are
     /// spread unevenly.
     pub(crate) fn busy(&self, now_ns: u64) -> [(&'static str, u64); 6] {
         let of = |server: fn(&Adapter) -> &Server| {
@@ -338,14 +340,14 @@ impl Pair {
         ]
     }
 
-    /// The power fails: every request is gone; the caches keep what they hold.
+    /// Processes a power failure: all requests are gone; the caches keep their content.
     pub(crate) fn power_off(&mut self, now_ns: u64) {
         for a in &mut self.adapters {
             a.reset(now_ns);
         }
         for group in &mut self.groups {
             (group.destages, group.void_destages, group.full) = (0, 0, List::EMPTY);
-            // What was refused is tried again when the power is back.
+            // Refused data is retried when the power returns.
             if let Some(cache) = &mut group.cache {
                 cache.retry();
             }
@@ -363,7 +365,7 @@ impl Pair {
         self.batteries_hold();
     }
 
-    /// Devices that refused something may take it now.
+    /// Retries data that devices refused.
     pub(crate) fn retry(&mut self) {
         self.groups.iter_mut().filter_map(|group| group.cache.as_mut()).for_each(Cache::retry);
         self.paths.iter_mut().for_each(|path| path.refuses = false);
@@ -374,7 +376,7 @@ impl Pair {
         self.groups.iter().filter_map(|group| group.cache.as_ref()).try_for_each(Cache::check)
     }
 
-    /// Calls `take` with the fill of the caches: of dirty units up to the mark at which hosts wait; of copies.
+    /// Calls `take` with the fill of the caches: dirty units up to the limit at which hosts wait, and clean units.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         for cache in self.groups.iter().filter_map(|group| group.cache.as_ref()) {
             take(Store {
@@ -399,17 +401,17 @@ impl Pair {
         }
     }
 
-    /// Units that hosts may write to a group's cache before something is destaged.
+    /// Units that hosts may write to a group's cache before they must wait for a destage.
     pub(crate) fn space_units(&self, group: usize) -> u64 {
         let dirty_units = self.groups[group].cache.as_ref().map_or(0, Cache::dirty_units);
         (self.destage_units + self.ramp_units).saturating_sub(dirty_units)
     }
 
-    /// The next units that a group's cache writes to devices, if it holds enough: of which path, and with which token.
+    /// Chooses the next units to destage from a group's cache, if it has enough: path, units and token.
     pub(crate) fn next_destage(&mut self, at: usize) -> Option<(u32, Range<u64>, u64)> {
         let group = &mut self.groups[at];
         let cache = group.cache.as_mut()?;
-        // What may not stay in the cache leaves it as fast as it can.
+        // If caching is off, the cache is emptied at full rate.
         let keeps_units = if self.is_caching { self.destage_units } else { 0 };
         if cache.waiting_units() <= keeps_units || !group.is_up || group.void_destages > 0 {
             return None;
@@ -464,7 +466,7 @@ impl Adapter {
         self.is_lost
     }
 
-    /// Everything that it was doing is gone.
+    /// Drops all work in progress.
     fn reset(&mut self, now_ns: u64) {
         for server in [
             &mut self.processor,

@@ -1,5 +1,5 @@
-//! Values of an array's pieces, where content is kept: what members return, what parity and recovery make of it, and
-//! what members are given. The units of content are 4 KiB; an array whose strips are not of whole units keeps none.
+//! Values of an array's pieces, if content is kept: what members return, what parity and recovery compute, and what
+//! members write. Content units are 4 KiB; an array whose strips are not whole units keeps no content.
 
 use super::row::Row;
 use super::{Array, Purpose, UNIT_SECTORS, units_of};
@@ -15,20 +15,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 impl Array {
-    /// Its members keep their content; it keeps the record of its rows.
+    /// Keeps the record of rows from now on. (The members store the content.)
     pub(crate) fn keep_content(&mut self) {
         if self.layout.strip_sectors().is_multiple_of(UNIT_SECTORS) {
             self.record.get_or_insert_default();
         }
     }
 
-    /// The owner has the bytes: of a journal too, where it is in the memory of adapters.
+    /// Leaves the bytes to the owner. A journal remains only if it is in the memory of adapters.
     pub(crate) fn follow_content(&mut self) {
         assert!(self.record.is_some(), "strips are of whole units of 4 KiB");
         self.journal &= self.path.is_some();
     }
 
-    /// A read begins, whose values its pieces find.
+    /// Prepares the values of a read, which its pieces fill in.
     pub(super) fn expect_values(&self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         if self.record.is_some()
@@ -40,7 +40,7 @@ impl Array {
         }
     }
 
-    /// A member has returned what it holds.
+    /// Stores the values that a member has returned.
     pub(super) fn receive(&mut self, core: &mut Core, number: usize, child: u32, member: usize) {
         let first = core.slab[child].at / UNIT_BYTES;
         if let Some(values) = core.values.as_mut().and_then(|values| values.take(child)) {
@@ -49,7 +49,7 @@ impl Array {
         }
     }
 
-    /// What is known of a row by a piece's reads.
+    /// The values of a row that a piece's reads have returned.
     pub(super) fn known(&self, number: usize, unit: u64) -> Row {
         let piece = &self.pieces[number];
         known(&self.layout, piece.stripe, unit, |member, unit| {
@@ -57,7 +57,7 @@ impl Array {
         })
     }
 
-    /// A piece has read: what does it return, or write?
+    /// Computes what a piece returns or writes, after its reads.
     pub(super) fn compute(&mut self, core: &mut Core, slot: u32) {
         let number = core.slab[slot].at as usize;
         let (kind, parent) = (core.slab[slot].kind, core.slab[slot].parent);
@@ -80,7 +80,7 @@ impl Array {
         }
     }
 
-    /// A part that reads the array is given names of its own, which outlast the piece.
+    /// Gives the part that reads the array new names, which outlast the piece.
     fn name_returned(&self, core: &mut Core, number: usize, parent: u32) {
         let piece = &self.pieces[number];
         let of_host = parent == NIL || matches!(core.slab[parent].origin, Origin::Host { .. });
@@ -98,7 +98,7 @@ impl Array {
         }
     }
 
-    /// The units of the array that a piece of an operation touches, the first of its stripe, and the rows.
+    /// The units of the array that a piece of an operation touches, the first unit of its stripe, and the touched rows.
     fn touched(&self, number: usize) -> (Range<u64>, u64, BTreeSet<u64>) {
         let piece = &self.pieces[number];
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -109,7 +109,7 @@ impl Array {
         (touched, first, rows)
     }
 
-    /// What a read returns, and writes again where it could not be read.
+    /// Computes what a read returns, and what it rewrites to unreadable sectors.
     fn compute_read(&mut self, core: &mut Core, number: usize, parent: u32) {
         let (touched, first, rows) = self.touched(number);
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -143,7 +143,7 @@ impl Array {
         self.pieces[number].rows = found;
     }
 
-    /// What a write gives to members.
+    /// Computes what a write gives to members.
     fn compute_write(&mut self, core: &mut Core, number: usize, parent: u32) {
         let (touched, first, rows) = self.touched(number);
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -161,7 +161,7 @@ impl Array {
                     found.insert(unit, row);
                     continue;
                 }
-                // The bytes of the rest of a unit are needed, whatever sectors were read.
+                // A partial write needs the bytes of the rest of the unit, whatever sectors were read.
                 row = self.fetch_row(core, number, unit);
                 row.recover(&mut |terms| core.combine(terms));
             }
@@ -180,8 +180,8 @@ impl Array {
         self.pieces[number].rows = found;
     }
 
-    /// What a write gives to members of a row, of whose units it has parts, where members are no devices: what they return
-    /// holds for the sectors that were read, and so does all that follows from it.
+    /// Computes what a write gives to members of a row of which it covers parts of units, if the members are not
+    /// devices. Their values are valid only for the sectors that were read, and so are all values derived from them.
     fn write_sectors(&self, core: &mut Core, number: usize, parent: u32, unit: u64) -> Row {
         let (piece, strips) = (&self.pieces[number], self.layout.data_strips());
         let strip_units = self.layout.strip_sectors() / UNIT_SECTORS;
@@ -244,7 +244,7 @@ impl Array {
         row
     }
 
-    /// What the members hold of a row now.
+    /// The present values of a row on its members.
     fn fetch_row(&self, core: &mut Core, number: usize, unit: u64) -> Row {
         let piece = &self.pieces[number];
         let offsets = unit * UNIT_SECTORS..(unit + 1) * UNIT_SECTORS;
@@ -261,7 +261,7 @@ impl Array {
         row
     }
 
-    /// A member is asked on behalf of a piece: the values of what it writes.
+    /// Gives a member's write the values for an access of a piece.
     pub(super) fn give_values(&mut self, core: &mut Core, slot: u32, child: u32, access: &Access) {
         let names = core.names_values();
         let kind = core.slab[child].kind;
@@ -301,7 +301,7 @@ impl Array {
             };
             let name = value.or_else(|| given_name(core, parent, of()));
             if !is_device {
-                // (Names last as long as the piece, tokens as long as the device's write.)
+                // (Names last as long as the piece; tokens last as long as the device's write.)
                 let name = name.unwrap_or_else(|| {
                     made.push(bytes_of_write(core, parent, of()));
                     made[made.len() - 1]
@@ -324,7 +324,7 @@ impl Array {
         self.pieces[number].given.append(&mut made);
     }
 
-    /// A piece ends, or begins again: its names are not used any more.
+    /// Frees the names of a piece that ends, or begins again.
     pub(super) fn free_names(&mut self, core: &mut Core, number: usize) {
         if !core.names_values() {
             return;
@@ -343,8 +343,8 @@ impl Array {
         }
     }
 
-    /// The value of a unit by what the members hold now (`held`); None: nothing was written there, or it is lost.
-    /// While a piece writes the unit's rows, it may be neither old nor new.
+    /// The value of a unit, computed from the members' present content (`held`). `None` if the unit was never written
+    /// or is lost. While a piece writes the unit's rows, the value may be neither old nor new.
     pub(crate) fn unit_value(
         &self,
         unit: u64,
@@ -376,7 +376,7 @@ impl Array {
     }
 }
 
-/// What a part has given the array to write, where it was no host.
+/// The name that another part, rather than a host, has given for a unit of its write.
 fn given_name(core: &Core, slot: u32, unit: u64) -> Option<u64> {
     core.values.as_ref()?.of(slot, unit - core.slab[slot].at / UNIT_BYTES)
 }
@@ -388,7 +388,7 @@ fn is_whole(core: &Core, slot: u32, unit: u64) -> bool {
     unit * UNIT_BYTES >= from && (unit + 1) * UNIT_BYTES <= to
 }
 
-/// The value that an operation gives a unit: of zeroes where it zeroes all of it.
+/// The value of a unit after an operation; 0 if it is zeroed completely.
 fn new_value(core: &mut Core, parent: u32, unit: u64, old: Option<u64>) -> u64 {
     let whole = is_whole(core, parent, unit);
     if core.slab[parent].kind == OpKind::WriteZeroes && whole {
@@ -413,7 +413,7 @@ fn new_value(core: &mut Core, parent: u32, unit: u64, old: Option<u64>) -> u64 {
     name
 }
 
-/// A name for what an operation writes to a unit, which holds for the part of the unit that it covers.
+/// A name for the bytes that an operation writes to a unit, valid only for the range that it covers.
 fn bytes_of_write(core: &mut Core, parent: u32, unit: u64) -> u64 {
     if let Some(name) = given_name(core, parent, unit) {
         return name;
@@ -426,12 +426,12 @@ fn bytes_of_write(core: &mut Core, parent: u32, unit: u64) -> u64 {
     name
 }
 
-/// Units within a strip that an access touches.
+/// The units within a strip that an access touches.
 pub(super) fn units_in(access: &Access) -> std::ops::Range<u64> {
     access.offset / UNIT_SECTORS..(access.offset + access.sectors).div_ceil(UNIT_SECTORS)
 }
 
-/// What is known of a row (a unit within a strip), where `got` gives what is known of a member's unit.
+/// The known values of a row (a unit within a strip); `got` supplies the value of a member's unit.
 fn known(
     layout: &iodyno_raid::Layout,
     stripe: u64,

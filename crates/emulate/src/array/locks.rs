@@ -1,22 +1,22 @@
-//! Locks of rows: each range of a stripe's rows is changed by one piece at a time, in the order of asking where they
-//! overlap. It knows nothing of what a piece does.
+//! Row locks: only one piece at a time changes a row. Pieces with overlapping rows take turns in the order of their
+//! requests. Independent of what the pieces do.
 //!
-//! A row is what the strips of a stripe hold at one offset. Rows of all stripes have one order: stripe times strip
-//! size, and the offset.
+//! A row consists of the sectors at one offset of all strips of a stripe. Rows are numbered across stripes: stripe
+//! times strip size, plus the offset.
 
 use crate::request::{List, Slab};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// See the module.
+/// The locked rows of an array.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks {
-    /// By the first row: one past the last, and the pieces that wait. They do not overlap.
+    /// Locked ranges by their first row: one past the last row, and the waiting pieces. Ranges don't overlap.
     held: BTreeMap<u64, (u64, List)>,
 }
 
 impl Locks {
-    /// Locks the rows for `slot`, or lets it wait for one who has some of them. Gives whether it has them.
+    /// Locks rows for `slot`, or queues it behind a piece that holds some of them. Returns whether it has the lock.
     pub(super) fn take(&mut self, slab: &mut Slab, rows: &Range<u64>, slot: u32) -> bool {
         if let Some((_, (end, waiting))) = self.held.range_mut(..rows.end).next_back()
             && *end > rows.start
@@ -28,8 +28,8 @@ impl Locks {
         true
     }
 
-    /// Unlocks rows. The first that waits for them and need not wait for others has its own from now on, and is
-    /// given; the rest wait for it.
+    /// Unlocks rows. The first waiting piece that no other lock blocks gets its rows and is returned; the other
+    /// pieces wait for it.
     pub(super) fn release(
         &mut self,
         slab: &mut Slab,

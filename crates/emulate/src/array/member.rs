@@ -1,6 +1,6 @@
-//! Members of an array as they answer: what a failure of one means, and which are missing. A member that is lost or
-//! refuses a write is missing from then on; one that can't read some sectors is not, and they are written again. A
-//! member that is an array itself is lost when it lacks too much.
+//! Failures of an array's members, and the set of missing members. A member that is lost or refuses a write is missing
+//! from then on. A member that can't read some sectors is not, and these sectors are rewritten. A member that is itself
+//! an array is lost when it lacks too many devices.
 
 use super::record::Record;
 use super::{Array, Phase, Purpose};
@@ -12,7 +12,7 @@ use iodyno_units::{IoError, OpKind};
 use std::ops::Range;
 
 impl Array {
-    /// A member has ended what it was asked for.
+    /// Processes the end of a member's operation.
     pub(crate) fn child_completed(
         &mut self,
         core: &mut Core,
@@ -57,7 +57,7 @@ impl Array {
         self.tend(core);
     }
 
-    /// A member failed a piece. Gives whether the piece fails too.
+    /// Processes a member's failure in a piece. Returns whether the piece fails too.
     fn fails(&mut self, core: &Core, slot: u32, member: usize, failure: IoError) -> bool {
         let number = core.slab[slot].at as usize;
         let reads = self.pieces[number].phase == Phase::Reads;
@@ -74,12 +74,12 @@ impl Array {
         piece.again |= reads;
         let is_operation = piece.purpose == Purpose::Operation;
         let stripe = self.layout.stripe(piece.stripe);
-        // What was read for a piece is planned again, and fails there if too much is missing.
+        // A failed read is planned again, and fails then if too many members are missing.
         let is_write = !reads && core.slab[slot].kind != OpKind::Read;
         is_write && is_operation && !stripe.survives(self.missing)
     }
 
-    /// A part failed that is no member any more.
+    /// Processes the failure of a part that is no longer a member.
     fn former_fails(&mut self, core: &Core, slot: u32) -> bool {
         if core.slab[slot].internal {
             let piece = &mut self.pieces[core.slab[slot].at as usize];
@@ -88,8 +88,8 @@ impl Array {
         false
     }
 
-    /// A member does not answer, or lacks a write: from now on it is missing. Gives whether the array can do without
-    /// any member at all.
+    /// Marks a member as missing that does not answer or lacks a write. Returns whether the array is redundant, without
+    /// which nothing is marked.
     fn lacks(&mut self, member: usize) -> bool {
         if self.is_redundant() {
             self.missing = self.missing.with(member);
@@ -105,28 +105,28 @@ impl Array {
         self.layout.is_redundant()
     }
 
-    /// Whether it is a branch of another array, and lacks too much to be rebuilt by itself.
+    /// Whether it is a branch of another array, and lacks too many members to be rebuilt by itself.
     pub(super) fn is_broken_branch(&self) -> bool {
         self.is_branch && !self.layout.survives(self.missing)
     }
 
-    /// The number of its path through adapters.
+    /// Number of its path through adapters, if it has one.
     pub(crate) fn path(&self) -> Option<u32> {
         self.path
     }
 
-    /// The parts in the places of its members.
+    /// The parts that are its members now.
     pub(crate) fn members(&self) -> &[PartId] {
         &self.members
     }
 
-    /// Whether a redundant array lacks this member, and nothing is in its place.
+    /// Whether a part is a missing member of a redundant array, not yet replaced.
     pub(crate) fn misses(&self, part: PartId) -> bool {
         let member = self.members.iter().position(|&member| member == part);
         member.is_some_and(|m| self.missing.contains(m) && !self.replaced.contains(m))
     }
 
-    /// Whether all of its data can be had, where `serves` says so of its members.
+    /// Whether all data of the array is accessible. For an array without redundancy, `serves` decides for each member.
     pub(crate) fn serves(&self, serves: impl Fn(PartId) -> bool) -> bool {
         if self.is_redundant() {
             return self.layout.survives(self.missing);
@@ -134,9 +134,9 @@ impl Array {
         self.members.iter().all(|&member| serves(member))
     }
 
-    /// It is made again of the members that it has: it holds nothing of what it held. No request is under way. Until it
-    /// has rebuilt as many members as it can do without, these count as missing, for what members hold does not agree:
-    /// the initial recovery of md.
+    /// Re-creates the array from its present members. All data is lost. No request may be in progress. As many
+    /// members as the level can lose count as missing until they are rebuilt, because the members' contents disagree:
+    /// md's initial recovery.
     pub(crate) fn make_again(&mut self, core: &mut Core) {
         let is_powered = self.is_powered;
         self.power_off(core);
@@ -161,7 +161,7 @@ impl Array {
         rebuilt.map_or(self.missing, |rebuild| self.missing.without(rebuild.member))
     }
 
-    /// Members that don't hold what they should at these offsets of a stripe's strips.
+    /// Members whose data is not valid at these offsets of a stripe's strips.
     pub(super) fn untrusted(&self, stripe: u64, offsets: &Range<u64>) -> MemberSet {
         let Some(rebuild) = &self.rebuild else { return self.missing };
         let end = if self.has_parity() { self.layout.strip_sectors() } else { offsets.end };
@@ -171,7 +171,7 @@ impl Array {
         }
     }
 
-    /// The first sector of a stripe's strip on a member, if it has one.
+    /// First sector of a stripe's strip on a member; `None` if the member holds no strip of the stripe.
     fn strip_on(&self, stripe: u64, member: usize) -> Option<u64> {
         if self.layout.copies() == 1 {
             return Some(stripe * self.layout.strip_sectors());
@@ -181,7 +181,7 @@ impl Array {
         places.into_iter().find(|place| place.member == member).map(|place| place.sector)
     }
 
-    /// A part is lost: an array that can do without members notices at once.
+    /// Processes the loss of a part. A redundant array marks it as missing at once.
     pub(crate) fn part_lost(&mut self, core: &mut Core, part: PartId) {
         self.spares.retain(|&spare| spare != part);
         if let Some(member) = self.members.iter().position(|&member| member == part) {
@@ -190,8 +190,8 @@ impl Array {
         self.tend(core);
     }
 
-    /// Another device is in the place of a part: it holds nothing of the array. An array that can't do without
-    /// members never takes it.
+    /// Processes the replacement of a part by an empty device. An array without redundancy never takes the device as a
+    /// valid member.
     pub(crate) fn part_replaced(&mut self, core: &mut Core, part: PartId) {
         if let Some(member) = self.members.iter().position(|&member| member == part) {
             self.lacks(member);
@@ -206,7 +206,7 @@ impl Array {
         self.tend(core);
     }
 
-    /// The power fails: every request is gone. (Which members are missing is kept on the others.)
+    /// Processes a power failure: all requests are gone. (The other members keep the record of the missing ones.)
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         for number in 0..self.pieces.len() {
             self.free_names(core, number);
@@ -224,7 +224,7 @@ impl Array {
         }
     }
 
-    /// The power is back.
+    /// Processes the return of power.
     pub(crate) fn power_on(&mut self, core: &mut Core) {
         self.is_powered = true;
         for (stripe, rows) in self.begin_resync() {

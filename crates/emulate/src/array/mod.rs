@@ -1,21 +1,21 @@
-//! An array: makes of each operation those of its members, stripe by stripe, and serves what members that are lost
-//! held from the others. It ends where a request reaches a member.
+//! An array: turns each operation into operations on its members, stripe by stripe, and reconstructs data of missing
+//! members from the others.
 //!
-//! An operation is split at the borders of stripes; each piece is a request of the array's own, with its plan
-//! ([`iodyno_raid::Plan`]): reads of members first, then parity, then writes. Writes to a stripe with parity follow
-//! each other, for each computes parity from what the one before wrote; so do writes to the same sectors of copies.
-//! Members of an array with parity all read zeroes where they were trimmed, or all ignore trims.
+//! An operation is split at stripe borders. Each piece is an internal request with a plan ([`iodyno_raid::Plan`]):
+//! reads of members first, then parity, then writes. Writes to a stripe with parity are serialized, because each
+//! computes parity from what the one before wrote; so are writes to the same sectors of copies. The members of an
+//! array with parity must either all read zeroes where they were trimmed, or all ignore trims.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `member` | what a member's failure means; which members are missing, replaced, spare; branches of another array |
-//! | `plan` | what a piece of an operation reads and writes |
-//! | `locks` | which rows of stripes a piece has for itself |
+//! | `member` | failures of members; missing, replaced and spare members; branches of another array |
+//! | `plan` | the reads and writes of a piece of an operation |
+//! | `locks` | locks on rows of stripes |
 //! | `row` | values of a row of a stripe: parity, recovery |
-//! | `content` | values of pieces: what reads return, what members are given |
-//! | `record` | rows that a power cut may leave in contradiction; the journal |
-//! | `restore` | pieces of the array's own: resync after a power cut, rebuild, scrub |
-//! | `rebuild` | which rows are restored when: cursor, rate, spares |
+//! | `content` | values of pieces: what reads return, what members write |
+//! | `record` | rows that a power cut may leave inconsistent; the journal |
+//! | `restore` | internal pieces: resync after a power cut, rebuild, scrub |
+//! | `rebuild` | the order and time of restored rows: cursor, rate, spares |
 //! | `usage` | resources, phases, state |
 
 mod content;
@@ -47,84 +47,85 @@ use std::ops::Range;
 use usage::Phases;
 pub use usage::{ArrayCounts, ArrayHealth, ArrayState};
 
-/// Sectors of a content unit.
+/// Sectors per content unit.
 const UNIT_SECTORS: u64 = UNIT_BYTES / SECTOR_BYTES;
 
-/// What a piece waits for.
+/// What a piece waits for in each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Its rows, which another piece changes.
+    /// Locks on its rows, while another piece changes them.
     #[default]
     Stripe,
-    /// Reads of members.
+    /// Reads from members.
     Reads,
     /// The array's processor.
     Parity,
-    /// Writes of members.
+    /// Writes to members.
     Writes,
 }
 
-/// What a piece is for.
+/// The purpose of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Purpose {
-    /// A part of an operation.
+    /// A part of a host's or another part's operation.
     #[default]
     Operation,
-    /// Makes parity and copies agree with the data after a power cut.
+    /// Makes parity and copies consistent with the data after a power cut.
     Resync,
-    /// Writes what a replaced member holds.
+    /// Writes the content of a replaced member.
     Rebuild,
     /// Makes a rebuilt member's writes durable.
     Settle,
-    /// Checks.
+    /// Compares parity and copies with the data, and rewrites unreadable sectors.
     Scrub,
 }
 
-/// The part of an operation that lies in one stripe, or rows of a stripe that the array restores.
+/// The part of an operation within one stripe, or rows of a stripe that the array restores.
 #[derive(Clone, Debug, Default)]
 struct Piece {
     purpose: Purpose,
     stripe: u64,
-    /// Sectors of the stripe's data; of a strip, where the array restores rows.
+    /// Sectors within the stripe's data; if the array restores rows, sectors within a strip.
     range: Range<u64>,
-    /// The rows that are restored now, as sectors of a strip, and the end of those to come.
+    /// Rows being restored now, as sectors within a strip; and the end of all rows to restore.
     offsets: Range<u64>,
     limit: u64,
-    /// Before it goes on, the piece of an operation restores rows one by one: more members could not read than the
-    /// others can recover, though perhaps not in one row.
+    /// `mends`: whether the piece of an operation is restoring its rows one by one before it continues, because more
+    /// members have unreadable sectors than the rest can recover, though perhaps not in the same row. `mended`:
+    /// whether it has done so.
     mends: bool,
     mended: bool,
     phase: Phase,
     since_ns: u64,
     reads: Vec<Access>,
     writes: Vec<Access>,
-    /// The processor computes what it writes or returns.
+    /// Whether the processor must compute what it writes or returns.
     computes: bool,
-    /// Of several copies it reads this one.
+    /// The copy to read, on levels with copies.
     copy: usize,
-    /// It has its rows for itself, from this one on.
+    /// Whether it holds a lock on its rows, and the first of them.
     locks: bool,
     first_row: u64,
-    /// Members whose sectors it could not read: it recovers them, and writes them again.
+    /// Members with unreadable sectors, whose data it recovers and rewrites.
     unreadable: MemberSet,
-    /// A read has failed: the piece is planned again.
+    /// Whether a read has failed, so that the piece must be planned again.
     again: bool,
-    /// The rows can't be recovered.
+    /// Whether the rows can't be recovered.
     lost: bool,
-    /// What members returned, by member and unit of it.
+    /// Values that members returned, by member and the member's unit.
     got: BTreeMap<(usize, u64), u64>,
-    /// What the rows hold after it, by their unit within a strip.
+    /// Values of the rows after the piece, by unit within a strip.
     rows: BTreeMap<u64, Row>,
-    /// Names of values that it has made, and those under which it has given members what a host wrote.
+    /// Names that the piece has created, and those under which it has passed a host's data to members.
     names: Range<u64>,
     given: Vec<u64>,
 }
 
 impl Piece {
-    /// It is another piece from now on, as a new one with these, and keeps the memory of its lists.
+    /// Reuses the piece for a new purpose, and keeps the memory of its lists.
     fn begin_again(&mut self, purpose: Purpose, stripe: u64, range: Range<u64>, copy: usize) {
         self.forget_values();
-        // All by name: none keeps what it was.
+        // Lists every field by name, so that none keeps its old value.
         #[rustfmt::skip]
         let Self {
             purpose: of_purpose, stripe: of_stripe, range: of_range, offsets, limit, mends, mended, phase, since_ns,
@@ -141,7 +142,7 @@ impl Piece {
         given.clear();
     }
 
-    /// What is known of its rows. (Without content nothing, and to empty an empty map takes longer than to look.)
+    /// Forgets the values of its rows. (Clearing an empty map takes longer than the check.)
     fn forget_values(&mut self) {
         if !self.got.is_empty() {
             self.got.clear();
@@ -152,7 +153,7 @@ impl Piece {
     }
 }
 
-/// See the module.
+/// An array as a part.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     part: PartId,
@@ -162,37 +163,37 @@ pub(crate) struct Array {
     ignores_trims: bool,
     is_branch: bool,
     spares: Vec<PartId>,
-    /// Parts that were members before a spare took their place.
+    /// Former members that were replaced by a spare, with their position.
     former: Vec<(PartId, usize)>,
-    /// Members that are lost, or have lacked a write since they were, or are not rebuilt yet.
+    /// Members that are lost, have missed a write, or are not yet rebuilt.
     missing: MemberSet,
-    /// Of these, those with another device in their place.
+    /// Missing members with another device in their place.
     replaced: MemberSet,
     rebuild: Option<Rebuild>,
-    /// Rebuilds so far.
+    /// Number of rebuilds so far.
     rebuilds: u64,
     rebuild_bytes_per_s: f64,
     scrub: Option<Scrub>,
-    /// Pieces that resync rows.
+    /// Number of pieces that are resyncing rows.
     resyncs: u32,
     is_powered: bool,
     pieces: Vec<Piece>,
     pieces_free: Vec<u32>,
     plan: Plan,
     locks: Locks,
-    /// Of several copies the next read takes this one.
+    /// The copy that the next read uses, on levels with copies.
     copy: usize,
-    /// Its path through adapters, whose processors serve it then.
+    /// Number of its path through adapters, whose processors serve it then.
     path: Option<u32>,
     processor: Server,
     stripe_ticks: u64,
     parity: PerByte,
     phases: Phases,
     counts: ArrayCounts,
-    /// Units of the array that are lost: a read of them fails until they are written.
+    /// Lost units of the array: reads of them fail until they are rewritten.
     bad: Ranges,
     journal: bool,
-    /// Only while content is kept.
+    /// Rows that may be inconsistent, if content is kept.
     record: Option<Record>,
 }
 
@@ -248,7 +249,7 @@ impl Array {
         }
     }
 
-    /// A request from outside reaches the array.
+    /// Accepts a request from outside.
     fn issued(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let (at, end) = (request.at, request.at + u64::from(request.len));
@@ -264,14 +265,14 @@ impl Array {
         let (kind, fua) = (request.kind, request.fua);
         let sectors = at / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES);
         let layout = self.layout;
-        // One more than there are pieces, until all have begun.
+        // One more than the number of pieces, until all have begun.
         request.pending = 1;
         self.expect_values(core, slot);
         let sectors = if kind == OpKind::Trim && self.ignores_trims { 0..0 } else { sectors };
         for (stripe, range) in layout.split(sectors) {
             let whole = range.end - range.start == layout.stripe_sectors();
             if kind == OpKind::Trim && self.has_parity() && !whole {
-                // Parity covers what remains of the stripe.
+                // A partial trim must not change the stripe, whose parity covers the rest.
                 continue;
             }
             core.slab[slot].pending += 1;
@@ -284,7 +285,7 @@ impl Array {
         piece_ended(core, slot, false);
     }
 
-    /// All members make their writes durable.
+    /// Flushes all members.
     fn flush(&mut self, core: &mut Core, slot: u32) {
         let absent = self.absent();
         let to: Vec<usize> = (0..self.members.len()).filter(|&m| !absent.contains(m)).collect();
@@ -296,7 +297,7 @@ impl Array {
         self.flush_ended(core, slot, false);
     }
 
-    /// One of a flush's members, or the asking itself, has ended.
+    /// Counts down the members of a flush, and its preparation.
     fn flush_ended(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let request = &core.slab[slot];
         if request.pending == 1 {
@@ -310,7 +311,7 @@ impl Array {
         self.layout.level().parities() > 0
     }
 
-    /// A new piece, and the request that carries it out.
+    /// Creates a piece and its request.
     fn new_piece(
         &mut self,
         core: &mut Core,
@@ -332,7 +333,7 @@ impl Array {
         slot
     }
 
-    /// The rows that a piece may change.
+    /// The rows that a piece may change, in the numbering of `locks`.
     fn rows_of(layout: &Layout, piece: &Piece) -> Range<u64> {
         let strip = layout.strip_sectors();
         let begin = piece.stripe * strip;
@@ -343,7 +344,7 @@ impl Array {
         begin + piece.range.start / UNIT_SECTORS * UNIT_SECTORS..begin + end
     }
 
-    /// A piece begins, at once or when its rows are free.
+    /// Begins a piece, at once or when its rows are unlocked.
     fn begin(&mut self, core: &mut Core, slot: u32) {
         let reads = core.slab[slot].kind == OpKind::Read;
         let piece = &mut self.pieces[core.slab[slot].at as usize];
@@ -352,8 +353,8 @@ impl Array {
             if phase == Phase::Stripe {
                 piece.since_ns = core.now;
             }
-            // What a read recovers, or writes again, must not change meanwhile; copies agree
-            // again after a resync, and a journal is replayed then.
+            // Rows that a read recovers or rewrites must not change meanwhile. Copies agree
+            // only after a resync, which also replays the journal.
             let is_settled = piece.purpose == Purpose::Settle;
             let must_lock = !is_settled
                 && match (self.layout.level().parities() > 0, reads) {
@@ -378,7 +379,7 @@ impl Array {
         self.plan(core, slot);
     }
 
-    /// Plans a piece with the members that there are, and reads what it needs.
+    /// Plans a piece with the present members, and starts its reads.
     fn plan(&mut self, core: &mut Core, slot: u32) {
         let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
         self.free_names(core, number);
@@ -410,7 +411,7 @@ impl Array {
         }
     }
 
-    /// Asks a member on behalf of a piece.
+    /// Sends an operation to a member on behalf of a piece.
     fn ask(&self, core: &mut Core, slot: u32, access: &Access, kind: OpKind) -> u32 {
         let request = &core.slab[slot];
         let token = if request.parent == NIL { 0 } else { core.slab[request.parent].token };
@@ -428,7 +429,7 @@ impl Array {
         core.ask_at(at_ns, member, slot, &op, token)
     }
 
-    /// A piece has what it reads: the processor computes parity, where there is any.
+    /// Continues a piece after its reads: computes parity, if there is any.
     fn have_read(&mut self, core: &mut Core, slot: u32) {
         let is_read = core.slab[slot].kind == OpKind::Read;
         let piece = &mut self.pieces[core.slab[slot].at as usize];
@@ -452,13 +453,13 @@ impl Array {
         core.at(end_ns, slot, State::Processed);
     }
 
-    /// Writes a piece's data and parity, or again what could not be read.
+    /// Writes a piece's data and parity, or rewrites unreadable sectors.
     fn write(&mut self, core: &mut Core, slot: u32) {
         let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
         let piece = &mut self.pieces[number];
         self.phases.end(&mut piece.since_ns, core, slot, Phase::Parity);
         piece.phase = Phase::Writes;
-        // Units that were lost meanwhile hold zeroes now.
+        // Units that were lost meanwhile were overwritten by zeroes.
         let is_read = kind == OpKind::Read && !piece.mends;
         if is_read && self.has_lost(number) {
             self.end(core, slot, true);
@@ -474,7 +475,7 @@ impl Array {
         for access in &writes {
             let kind = match kind {
                 OpKind::Trim => kind,
-                // With parity, zeroes are data as any other, as with md.
+                // With parity, zeroes are written like any other data, as md does.
                 OpKind::WriteZeroes if !has_parity => kind,
                 _ if purpose == Purpose::Settle => OpKind::Flush,
                 _ => OpKind::Write,
@@ -488,7 +489,7 @@ impl Array {
         }
     }
 
-    /// A piece has ended; the next that waits for its rows begins.
+    /// Ends a piece, unlocks its rows, and begins the next piece that waits for them.
     fn end(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let (parent, number) = (core.slab[slot].parent, core.slab[slot].at as usize);
         let piece = &mut self.pieces[number];
@@ -532,7 +533,7 @@ fn units_of(layout: &Layout, stripe: u64, range: &Range<u64>) -> Range<u64> {
     start / UNIT_SECTORS..end.div_ceil(UNIT_SECTORS)
 }
 
-/// One of an operation's pieces, or the splitting itself, has ended.
+/// Counts down the pieces of an operation, and the splitting.
 fn piece_ended(core: &mut Core, slot: u32, failed: bool) {
     let request = &mut core.slab[slot];
     request.failed |= failed;

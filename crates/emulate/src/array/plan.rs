@@ -1,4 +1,4 @@
-//! What the piece of an operation reads and writes, with the members that there are.
+//! The reads and writes of an operation's piece, with the present members.
 
 use super::{Array, units_of};
 use iodyno_raid::{Access, MemberSet, Method, Role};
@@ -6,7 +6,7 @@ use iodyno_units::OpKind;
 use std::ops::Range;
 
 impl Array {
-    /// Whether a piece touches units that are lost.
+    /// Whether a piece touches lost units.
     pub(super) fn has_lost(&self, number: usize) -> bool {
         let piece = &self.pieces[number];
         let units = || units_of(&self.layout, piece.stripe, &piece.range);
@@ -31,7 +31,7 @@ impl Array {
             piece.reads.extend_from_slice(plan.reads());
             piece.computes = plan.rows().iter().any(|row| row.method == Method::Recover);
             if !unreadable.is_empty() {
-                // What was recovered is written where it could not be read.
+                // Recovered data is rewritten where it could not be read.
                 let again = |access: &&Access| unreadable.contains(usize::from(access.member));
                 if layout.copies() > 1 {
                     plan.write(&layout, stripe, range, absent).map_err(|_| ())?;
@@ -44,7 +44,7 @@ impl Array {
             return Ok(());
         }
         if !unreadable.is_empty() && kind != OpKind::Trim && layout.level().parities() > 0 {
-            // All data of the rows is recovered: what can't be read is whole again after this write.
+            // Recovers all data of the rows, so that unreadable sectors are valid again after this write.
             self.read_rows(number, &self.offsets(&range), missing, false)?;
             self.plan.write(&layout, stripe, range, absent).map_err(|_| ())?;
             let piece = &mut self.pieces[number];
@@ -53,7 +53,7 @@ impl Array {
             return Ok(());
         }
         plan.write(&layout, stripe, range.clone(), missing).map_err(|_| ())?;
-        // A trim computes nothing: parity of what holds nothing is nothing.
+        // A trim needs no parity computation: parity of trimmed strips is trimmed too.
         piece.computes = false;
         if kind != OpKind::Trim {
             piece.reads.extend_from_slice(plan.reads());
@@ -62,7 +62,8 @@ impl Array {
             piece.computes = recovers || has_parity;
         }
         if missing != absent {
-            // A member that is rebuilt is written; its parity when it is rebuilt, for it may not be known before.
+            // Data of a member being rebuilt is written now; its parity only when it is rebuilt, since it may be
+            // unknown before.
             plan.write(&layout, stripe, range, absent).map_err(|_| ())?;
         }
         let is_known = |access: &&Access| {
@@ -72,7 +73,7 @@ impl Array {
         Ok(())
     }
 
-    /// The offsets within strips that a range of a stripe's data has.
+    /// The range of offsets within strips that a range of a stripe's data covers.
     pub(super) fn offsets(&self, range: &Range<u64>) -> Range<u64> {
         let strip = self.layout.strip_sectors();
         let is_one = range.start / strip == (range.end - 1) / strip;

@@ -1,8 +1,9 @@
-//! Which rows an array restores when: the rebuild of a member on another device, from its first sector to its last at
-//! a set rate, and a scrub of all stripes. A lost member's place is taken by a spare, if there is one.
+//! Schedules the restoration of rows: the rebuild of a member onto another device, from its first sector to its last at
+//! a set rate, and a scrub of all stripes. A spare, if available, replaces a lost member.
 //!
-//! A rebuilt member is written from the begin on, and read up to the cursor. A power cut sets the cursor back to where
-//! the last flush found it. At the end the member's writes are made durable, and it is a member as any other.
+//! A member being rebuilt gets all writes from the beginning, but is read only up to the cursor. A power cut resets the
+//! cursor to its position at the last flush. At the end the member's writes are made durable, and it is a regular
+//! member again.
 
 use super::{Array, Purpose};
 use crate::core::Core;
@@ -10,22 +11,22 @@ use crate::request::{NIL, Origin, State};
 use iodyno_raid::layout::InStripe;
 use iodyno_raid::{Level, Place};
 
-/// Sectors that are restored at once where strips are large: 64 KiB, as md does with copies.
+/// Sectors restored at once in large strips: 64 KiB, as md does for copies.
 const CHUNK_SECTORS: u64 = 128;
 
-/// A rebuild that is under way.
+/// A rebuild in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Rebuild {
-    /// Of all rebuilds of the array.
+    /// Number of the rebuild within the array.
     pub number: u64,
     pub member: usize,
-    /// Sectors of the member that hold what they should.
+    /// Number of valid sectors, from the start of the member.
     pub cursor: u64,
-    /// How many of them a power cut leaves so.
+    /// Number of valid sectors that a power cut preserves.
     pub durable: u64,
-    /// The piece that restores the next.
+    /// The piece that is restoring the next sectors.
     pub piece: Option<usize>,
-    /// Where the piece ends, and when the next begins.
+    /// End of the piece, and the time at which the next one begins.
     next: u64,
     next_ns: u64,
     timer: u32,
@@ -37,17 +38,17 @@ impl Rebuild {
         Self { number, member, cursor: 0, durable: 0, piece, next: 0, next_ns: 0, timer }
     }
 
-    /// The power fails.
+    /// Processes a power failure.
     pub(super) fn power_off(&mut self) {
         self.cursor = self.durable;
         (self.piece, self.timer) = (None, NIL);
     }
 }
 
-/// A scrub that is under way.
+/// A scrub in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Scrub {
-    /// In the order of rows.
+    /// The next row, in the order of rows.
     at: u64,
     piece: Option<usize>,
     next_ns: u64,
@@ -55,7 +56,7 @@ pub(super) struct Scrub {
 }
 
 impl Array {
-    /// Starts a rebuild, or goes on with it, if there is something to rebuild.
+    /// Starts or continues a rebuild, if a member is missing.
     #[inline]
     pub(super) fn tend(&mut self, core: &mut Core) {
         if !self.missing.is_empty() {
@@ -83,7 +84,7 @@ impl Array {
         }
     }
 
-    /// Puts a spare in the place of a missing member.
+    /// Replaces a missing member by a spare.
     fn take_spare(&mut self) -> Option<usize> {
         let member = self.missing.iter().next()?;
         let spare = if self.spares.is_empty() { None } else { Some(self.spares.remove(0)) }?;
@@ -93,7 +94,7 @@ impl Array {
         Some(member)
     }
 
-    /// It is time for the next piece of a rebuild or a scrub.
+    /// Starts the next piece of a rebuild or a scrub, at its scheduled time.
     pub(super) fn woken(&mut self, core: &mut Core, slot: u32) {
         core.slab.remove(slot);
         if let Some(rebuild) = &mut self.rebuild
@@ -109,13 +110,13 @@ impl Array {
         }
     }
 
-    /// So long restoring these sectors takes at the set rate.
+    /// Duration of restoring `sectors` at the set rate.
     fn paced_ns(&self, sectors: u64) -> u64 {
         let bytes = (sectors * crate::spec::SECTOR_BYTES) as f64;
         (bytes * 1e9 / self.rebuild_bytes_per_s) as u64
     }
 
-    /// Rows of a strip from an offset on that are restored at once: where there is parity, all.
+    /// Rows of a strip to restore at once, from an offset on: with parity, all.
     fn chunk(&self, offset: u64) -> std::ops::Range<u64> {
         let strip = self.layout.strip_sectors();
         offset..if self.has_parity() { strip } else { strip.min(offset + CHUNK_SECTORS) }
@@ -139,7 +140,7 @@ impl Array {
         }
     }
 
-    /// A piece of the array's own has ended.
+    /// Processes the end of an internal piece.
     pub(super) fn restored(&mut self, core: &mut Core, number: usize, failed: bool) {
         let purpose = self.pieces[number].purpose;
         match (&mut self.rebuild, &mut self.scrub) {
@@ -168,7 +169,7 @@ impl Array {
         self.tend(core);
     }
 
-    /// Begins to read all stripes.
+    /// Starts a scrub, unless one is in progress.
     pub(crate) fn scrub(&mut self, core: &mut Core) {
         let is_possible = self.is_redundant() && self.is_powered && self.scrub.is_none();
         if is_possible {
@@ -194,7 +195,7 @@ impl Array {
         self.scrub = Some(Scrub { at, piece: Some(piece), next_ns, timer });
     }
 
-    /// How much of the rebuilt member holds what it should.
+    /// Fraction of the rebuilt member that is valid; `None` without a rebuild.
     pub(super) fn share_rebuilt(&self) -> Option<f64> {
         let rebuild = self.rebuild.as_ref()?;
         let (strip, stripes) = (self.layout.strip_sectors(), self.layout.stripes());
@@ -206,7 +207,7 @@ impl Array {
     }
 }
 
-/// A request of the array's own that only acts at `at_ns`.
+/// Creates an internal request that acts at `at_ns`.
 fn wake(core: &mut Core, part: crate::part_id::PartId, at_ns: u64) -> u32 {
     let slot = core.add(part);
     let request = &mut core.slab[slot];

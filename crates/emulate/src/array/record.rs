@@ -1,10 +1,11 @@
-//! The record of rows that a power cut may leave in contradiction: parity that is not of the data, or copies that
-//! differ. It is kept with content, on the members, and costs no time (md's write-intent bitmap). A row is in it from
-//! before it is written until a flush that began after its last write has succeeded, or its write was forced.
+//! The record of rows that a power cut may leave inconsistent: parity that contradicts the data, or copies that differ.
+//! It is kept on the members if content is kept, and takes no time (as md's write-intent bitmap). A row enters the
+//! record before it is written. It leaves when a flush succeeds that began after its last write, or when a forced write
+//! of it ends.
 //!
-//! With a journal in non-volatile memory, it holds the values themselves as well, and they are written again when the
-//! power is back; its size is not limited. Without one, data of such a row that no member holds is lost then: a
-//! missing member's, since the parity of the row may be of other data (the write hole). It is reported, never
+//! A journal in non-volatile memory also stores the written values, which are written again when the power returns.
+//! Its size is not limited. Without a journal, a power cut loses data of such a row that is on a missing member,
+//! because the row's parity may belong to other data (the write hole). The data is then reported as lost, never
 //! computed from such parity.
 
 use super::content::units_in;
@@ -15,36 +16,36 @@ use iodyno_units::OpKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A row of the record.
+/// A row in the record.
 #[derive(Clone, Debug, Default)]
 struct Dirty {
-    /// A piece writes it.
+    /// Whether a piece is writing it.
     is_written: bool,
-    /// The number of its last write.
+    /// Sequence number of its last write.
     sequence: u64,
-    /// Its write is forced, and it was not in the record before.
+    /// Whether its write is forced, and it was not in the record before.
     is_forced: bool,
-    /// The journal: what was written.
+    /// Written values, if there is a journal.
     journal: Vec<(Role, u64)>,
 }
 
-/// A flush that is under way: what it makes durable.
+/// A flush in progress, and what it makes durable.
 #[derive(Clone, Debug)]
 struct Flush {
     slot: u32,
     sequence: u64,
-    /// The number of the rebuild that is under way, and how far it is.
+    /// Number of the rebuild in progress, and its cursor.
     rebuilt: Option<(u64, u64)>,
 }
 
-/// See the module.
+/// The record of an array.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    /// By row: stripe times units of a strip, and the unit.
+    /// Rows by number: stripe times units per strip, plus the unit.
     rows: BTreeMap<u64, Dirty>,
     sequence: u64,
     flushes: Vec<Flush>,
-    /// Units that were lost, and have been written since, but not durably.
+    /// Lost units that were rewritten, but not yet durably.
     healed: BTreeSet<u64>,
 }
 
@@ -53,12 +54,12 @@ impl Array {
         self.layout.strip_sectors() / UNIT_SECTORS
     }
 
-    /// Units that were lost are written again, but not durably.
+    /// Whether lost units were rewritten, but not yet durably.
     pub(super) fn heals(&self) -> bool {
         self.record.as_ref().is_some_and(|record| !record.healed.is_empty())
     }
 
-    /// Whether a power cut could leave some row in contradiction, as far as content is kept.
+    /// Whether a power cut could leave some row inconsistent. False unless content is kept.
     pub(crate) fn has_unflushed_rows(&self) -> bool {
         self.record.as_ref().is_some_and(|record| !record.rows.is_empty())
     }
@@ -72,7 +73,7 @@ impl Array {
         self.pieces[number].writes.iter().flat_map(units_in).collect()
     }
 
-    /// A piece is about to write: its rows may contradict themselves from now on.
+    /// Adds the rows of a piece that is about to write them.
     pub(super) fn record_writes(&mut self, core: &mut Core, slot: u32) {
         let (request, number) = (core.slab[slot], core.slab[slot].at as usize);
         let piece = &self.pieces[number];
@@ -89,7 +90,7 @@ impl Array {
         let first = stripe * self.strip_units();
         let journal = self.journal && self.has_parity();
         let is_trim = request.kind == OpKind::Trim;
-        // What members held that are missing now, or not rebuilt, is old after this write.
+        // After this write, the old values of missing or not yet rebuilt members are stale.
         let (strips, missing) = (self.strips(stripe), self.missing);
         let is_old =
             |role| strips.iter().any(|(of, place)| *of == role && missing.contains(place.member));
@@ -119,7 +120,7 @@ impl Array {
         drop_journal(core, dropped);
     }
 
-    /// A piece has ended.
+    /// Updates the record at the end of a piece.
     pub(super) fn record_end(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let (kind, number) = (core.slab[slot].kind, core.slab[slot].at as usize);
         let piece = &self.pieces[number];
@@ -156,7 +157,7 @@ impl Array {
         }
     }
 
-    /// Units that were lost are written as a whole.
+    /// Clears lost units that were completely rewritten.
     fn heal(&mut self, stripe: u64, range: &Range<u64>) {
         if self.bad.is_empty() {
             return;
@@ -173,7 +174,7 @@ impl Array {
         }
     }
 
-    /// Data of a row that can't be had any more is reported from now on.
+    /// Reports data of a row as lost from now on.
     pub(super) fn report_lost(&mut self, stripe: u64, offsets: &Range<u64>, strip: usize) {
         let size = self.layout.strip_sectors();
         let range = strip as u64 * size + offsets.start..strip as u64 * size + offsets.end;
@@ -182,14 +183,14 @@ impl Array {
         self.bad.add(units);
     }
 
-    /// What was written to a row, where a journal has it.
+    /// The written values of a row in the journal; empty without a journal.
     pub(super) fn journalled(&self, stripe: u64, unit: u64) -> &[(Role, u64)] {
         let row = stripe * self.strip_units() + unit;
         let rows = self.record.as_ref().and_then(|record| record.rows.get(&row));
         rows.map_or(&[], |dirty| &dirty.journal[..])
     }
 
-    /// A flush begins.
+    /// Records the begin of a flush.
     pub(super) fn flush_begins(&mut self, slot: u32) {
         let rebuilt = self.rebuild.as_ref().map(|rebuild| (rebuild.number, rebuild.cursor));
         if let Some(record) = &mut self.record {
@@ -198,7 +199,7 @@ impl Array {
         }
     }
 
-    /// A flush has ended.
+    /// Removes the rows that a flush has made durable.
     pub(super) fn is_flushed(&mut self, core: &mut Core, slot: u32, failed: bool) {
         let Some(record) = &mut self.record else { return };
         let Some(at) = record.flushes.iter().position(|flush| flush.slot == slot) else { return };
@@ -228,7 +229,7 @@ impl Array {
         }
     }
 
-    /// The power fails.
+    /// Processes a power failure.
     pub(super) fn record_power_off(&mut self) {
         let Some(record) = &mut self.record else { return };
         record.flushes.clear();
@@ -239,8 +240,8 @@ impl Array {
         }
     }
 
-    /// The stripes and runs of rows to resync when the power is back, in sectors of a strip. No flush makes them durable
-    /// before.
+    /// The runs of rows to resync when the power returns, as stripes and sectors within a strip. No flush removes
+    /// them from the record before.
     pub(super) fn begin_resync(&mut self) -> Vec<(u64, Range<u64>)> {
         let (units, mut runs) = (self.strip_units(), Vec::<(u64, Range<u64>)>::new());
         let Some(record) = &mut self.record else { return runs };
@@ -256,7 +257,7 @@ impl Array {
     }
 }
 
-/// These values of a journal are not used any more.
+/// Frees the values of a journal.
 fn drop_journal(core: &mut Core, values: Vec<(Role, u64)>) {
     for (_, value) in values {
         core.free(value);

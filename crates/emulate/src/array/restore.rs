@@ -1,7 +1,7 @@
-//! Pieces of the array's own, which restore rows of a stripe: they read what there is of the rows, recover the rest,
-//! and write what is missing or contradicts it. A resync of rows with copies makes these equal the first that can be
-//! read, one of rows with parity computes this from the data. Rows that can't be recovered become zeroes, and are
-//! reported until they are written.
+//! Internal pieces, which restore rows of a stripe: they read the available data of the rows, recover the rest, and
+//! write what is missing or inconsistent. A resync of copies makes them equal to the first readable one; a resync of
+//! parity computes it from the data. Rows that can't be recovered are zeroed, and reported as lost until they are
+//! rewritten.
 
 use super::{Array, Piece, Purpose, UNIT_SECTORS};
 use crate::core::Core;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 impl Array {
-    /// Every strip of a stripe: data with its copies, P, Q.
+    /// All strips of a stripe: data with its copies, P, Q.
     pub(super) fn strips(&self, stripe: u64) -> Vec<(Role, Place)> {
         let of = self.layout.stripe(stripe);
         let copies = |strip| (0..self.layout.copies()).map(move |copy| (strip, copy));
@@ -21,8 +21,8 @@ impl Array {
         data.chain(parities).collect()
     }
 
-    /// Reads all data of rows that is not on these members, and as much parity as its recovery needs, or all of it;
-    /// of copies one, or all.
+    /// Adds reads of all data of rows except on the members `without`, and of as much parity as the recovery needs. If
+    /// `all`, reads all parity and all copies, otherwise one copy.
     pub(super) fn read_rows(
         &mut self,
         number: usize,
@@ -73,7 +73,7 @@ impl Array {
             let untrusted = self.untrusted(stripe, &range);
             let without = piece.unreadable.iter().fold(untrusted, MemberSet::with);
             let several = range.end - range.start > UNIT_SECTORS && !piece.unreadable.is_empty();
-            // A resync knows row by row what can't be read.
+            // A resync must know row by row what is unreadable.
             let is_coarse = several && purpose == Purpose::Resync;
             let reads_all = purpose == Purpose::Scrub;
             if !is_coarse && self.read_rows(number, &range, without, reads_all).is_ok() {
@@ -84,7 +84,7 @@ impl Array {
                 piece.lost = true;
                 break without;
             }
-            // Of several rows some may be whole.
+            // Some of several rows may be readable: continues with the first alone.
             piece.offsets.end = range.start + UNIT_SECTORS;
             piece.unreadable = MemberSet::NONE;
         };
@@ -118,7 +118,7 @@ impl Array {
         let piece = &mut self.pieces[number];
         piece.writes = writes.map(|strip| access(strip, &range)).collect();
         piece.computes = has_parity;
-        // What is lost is reported before anything takes its place.
+        // Lost data is reported before it is overwritten.
         let is_undefined = purpose == Purpose::Resync && has_parity && !self.journal;
         if (lost && !is_left) || is_undefined {
             let is_gone = |role| {
@@ -132,7 +132,7 @@ impl Array {
         Ok(())
     }
 
-    /// The rows that a piece restores, as they will be.
+    /// Computes the restored rows of a piece.
     pub(super) fn compute_restored(&mut self, core: &mut Core, number: usize) {
         let Piece { purpose, stripe, offsets, lost, .. } = self.pieces[number].clone();
         if purpose == Purpose::Settle {
@@ -146,7 +146,7 @@ impl Array {
                     row.set(role, Some(core.copy(value)));
                 }
             }
-            // (Names say nothing about the bytes.)
+            // (Names can't be compared.)
             if purpose == Purpose::Scrub && !core.names_values() {
                 let differs = self.layout.copies() > 1 && self.copies_differ(number, unit);
                 let contradicts = row.contradicts(&mut |terms| core.combine(terms));
@@ -174,7 +174,7 @@ impl Array {
         values.any(|value| Some(value) != first)
     }
 
-    /// Whether a piece that restores rows goes on with the next of them.
+    /// Advances a restoring piece to its next rows. Returns whether there are any.
     pub(super) fn continues(&mut self, number: usize, failed: bool) -> bool {
         let is_current = self.rebuild.as_ref().is_some_and(|r| r.piece == Some(number));
         let steps_by_unit = self.journal;
@@ -200,8 +200,8 @@ impl Array {
         true
     }
 
-    /// The piece of an operation can't be served while several members can't read: it restores its rows one by one
-    /// first, once.
+    /// Lets the piece of an operation restore its rows one by one first, if it can't be served because several
+    /// members have unreadable sectors. Happens only once per piece.
     pub(super) fn begins_to_mend(&mut self, number: usize) -> bool {
         let piece = &self.pieces[number];
         if piece.purpose != Purpose::Operation || piece.unreadable.is_empty() || piece.mended {
@@ -217,7 +217,7 @@ impl Array {
         true
     }
 
-    /// Begins to restore rows of a stripe. Gives the piece.
+    /// Starts to restore rows of a stripe. Returns the piece.
     pub(super) fn restore(
         &mut self,
         core: &mut Core,
@@ -228,7 +228,7 @@ impl Array {
         let by_unit = self.journal && purpose == Purpose::Resync;
         let end = if by_unit { rows.end.min(rows.start + UNIT_SECTORS) } else { rows.end };
         let slot = self.new_piece(core, stripe, rows.clone(), purpose);
-        // No flush of a host reaches an array behind a cache.
+        // An array behind a cache gets no flushes from hosts.
         core.slab[slot].fua = self.path.is_some() && self.journal;
         let number = core.slab[slot].at as usize;
         let piece = &mut self.pieces[number];
@@ -237,7 +237,7 @@ impl Array {
         number
     }
 
-    /// Rows may contradict themselves since the power failed.
+    /// Starts a resync of rows that may be inconsistent after a power failure.
     pub(super) fn resync(&mut self, core: &mut Core, stripe: u64, rows: Range<u64>) {
         self.resyncs += 1;
         self.counts.resynced_units += (rows.end - rows.start) / UNIT_SECTORS;
@@ -245,7 +245,7 @@ impl Array {
     }
 }
 
-/// An access to a strip.
+/// An access to a range of a strip.
 fn access(&(role, place): &(Role, Place), offsets: &Range<u64>) -> Access {
     Access {
         member: place.member as u16,

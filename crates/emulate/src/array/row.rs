@@ -1,16 +1,16 @@
-//! The values of one row of a stripe: of each data strip, P and Q, where they are known; what follows from what. It
-//! ends where members are asked.
+//! The values of one row of a stripe (data, P, Q) as far as they are known, and what can be derived from them. Sends no
+//! requests to members.
 
 use iodyno_raid::{Role, Stripe, gf};
 
-/// The sum of values in GF(2^8), each multiplied by its factor.
+/// A function that sums values in GF(2^8), each multiplied by its factor.
 pub(super) type Sums<'a> = dyn FnMut(&[(u8, u64)]) -> u64 + 'a;
 
-/// See the module. Data strips first, then P and Q, if the level has them or not.
+/// The values of a row: data strips first, then P and Q, even if the level lacks them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     values: Vec<Option<u64>>,
-    /// By data strip: the exponent of 2 with which it counts in Q.
+    /// Exponent of 2 by which each data strip is weighted in Q.
     exponents: Vec<usize>,
     parities: usize,
 }
@@ -51,13 +51,13 @@ impl Row {
         if parity == Role::Q { gf::power_of_2(self.exponents[strip]) } else { 1 }
     }
 
-    /// The terms of P, or Q, by the data that is known.
+    /// The terms of P or Q for the known data.
     fn terms(&self, parity: Role) -> Vec<(u8, u64)> {
         let known = self.values[..self.exponents.len()].iter().enumerate();
         known.filter_map(|(strip, value)| Some((self.factor(parity, strip), (*value)?))).collect()
     }
 
-    /// Recovers the data that is not known, if what is known is enough. Gives whether all data is known then.
+    /// Recovers unknown data, if possible. Returns whether all data is known then.
     pub(super) fn recover(&mut self, sums: &mut Sums<'_>) -> bool {
         let unknown = self.unknown();
         let mut rest = |role| {
@@ -90,7 +90,7 @@ impl Row {
         true
     }
 
-    /// Data that is not known becomes zeroes.
+    /// Replaces unknown data by zeroes.
     pub(super) fn zero_unknown(&mut self) {
         for strip in self.unknown() {
             self.values[strip] = Some(0);
@@ -113,7 +113,7 @@ impl Row {
         self.is_whole() && (wrong(Role::P) || wrong(Role::Q))
     }
 
-    /// The row after a write of `new`, where this is what was read before it. Parity that can't be known stays
+    /// The row after a write of `new`; `self` has the values read before. Parity that can't be derived becomes
     /// unknown.
     pub(super) fn written(mut self, new: &[Option<u64>], sums: &mut Sums<'_>) -> Self {
         let is_known =
@@ -121,7 +121,7 @@ impl Row {
         let changes = || new.iter().enumerate().filter(|(_, value)| value.is_some());
         let modifies = changes().all(|(strip, _)| self.values[strip].is_some());
         if !new.iter().enumerate().all(is_known) && modifies {
-            // Parity changes by the difference.
+            // Parity changes by the difference of the data.
             for role in [Role::P, Role::Q] {
                 let Some(old) = self.get(role) else { continue };
                 let mut terms = vec![(1, old)];
@@ -157,7 +157,7 @@ mod tests {
         below(random, u64::MAX)
     }
 
-    /// What is written one way can be read the other: all levels, all rotations, any strips missing.
+    /// Recovers written data for all levels and rotations, with any strips missing.
     #[test]
     fn recovers_what_was_written() {
         let mut random = stream(1, "row", 0);
@@ -174,7 +174,8 @@ mod tests {
             (0..strips).for_each(|strip| row.values[strip] = Some(data[strip]));
             row.compute_parity(&mut combine);
             for _ in 0..4 {
-                // Without the data that is not written, the write modifies; without other data, it recovers.
+                // Without the data that is not written, the write must modify parity; without other data, it must
+                // recover.
                 let mut new = vec![None; strips];
                 for _ in 0..=below(&mut random, strips as u64) {
                     let strip = below(&mut random, strips as u64) as usize;

@@ -1,4 +1,4 @@
-//! Usage of an array: its processor, and the time of its pieces by phase.
+//! Usage of an array: its processor's busy time, phase times of its pieces, and its state.
 
 use super::{Array, Phase};
 use crate::core::Core;
@@ -7,20 +7,20 @@ use crate::usage::{self, Of, Resource};
 use iodyno_raid::MemberSet;
 use iodyno_units::OpKind;
 
-/// What an array has done to restore its members' data, since the start.
+/// Counters of an array's restoration of member data, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayCounts {
-    /// Members that were rebuilt to their end.
+    /// Members whose rebuild was completed.
     pub rebuilt_members: u64,
-    /// Bytes that were written to members that are rebuilt.
+    /// Bytes written to members by rebuilds.
     pub rebuilt_bytes: u64,
-    /// Rows of 4 KiB units that were restored after power cuts.
+    /// Rows of 4 KiB units that were resynced after power cuts.
     pub resynced_units: u64,
-    /// Units of data that could not be recovered: each was reported from then on, until it was written.
+    /// Units of data that could not be recovered. Each is reported as lost until it is rewritten.
     pub lost_units: u64,
-    /// Scrubs that ended.
+    /// Completed scrubs.
     pub scrubs: u64,
-    /// Rows whose parity or copies contradicted the data in a scrub, where content is kept.
+    /// Rows in which a scrub found parity or copies that contradict the data; 0 unless content is kept.
     pub contradictions: u64,
 }
 
@@ -29,21 +29,21 @@ pub struct ArrayCounts {
 pub struct ArrayState {
     /// The parts that are its members now.
     pub members: Vec<PartId>,
-    /// Members that are missing, or not rebuilt yet.
+    /// Members that are missing or not yet rebuilt.
     pub missing: MemberSet,
-    /// The one that is rebuilt, and how much of it is.
+    /// The member being rebuilt, and the fraction that is done.
     pub rebuilt: Option<(usize, f64)>,
-    /// Runs of rows that are restored after a power cut.
+    /// Runs of rows being resynced after a power cut.
     pub resyncs: u32,
-    /// It reads all stripes.
+    /// Whether a scrub is in progress.
     pub scrubs: bool,
-    /// Some data is lost, and reported as unreadable.
+    /// Whether some data is lost, and reported as unreadable.
     pub lost: bool,
-    /// Since the start.
+    /// Counters since the start.
     pub counts: ArrayCounts,
 }
 
-/// Time of the pieces by phase, ns, and their number: of reads, and of writes.
+/// Total phase times in ns and number of pieces, of reads and of writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Phases {
     of: [[u64; 4]; 2],
@@ -54,7 +54,7 @@ const NAMES: [&str; 4] =
     ["waits for its stripe", "members read", "array computes parity", "members write"];
 
 impl Phases {
-    /// A piece ends a phase; the next begins.
+    /// Adds the time of a phase that ends now.
     pub(super) fn end(&mut self, since_ns: &mut u64, core: &Core, slot: u32, phase: Phase) {
         let kind = match core.slab[slot].kind {
             OpKind::Read => 0,
@@ -67,24 +67,24 @@ impl Phases {
     }
 }
 
-/// What an array's members hold, as far as the array knows and a new machine can't: to be kept beside the members.
+/// Knowledge about the members that must be stored with them, because a new machine could not derive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayHealth {
-    /// Members that are missing, or not rebuilt yet.
+    /// Members that are missing or not yet rebuilt.
     pub missing: MemberSet,
-    /// Some data is lost, or was and is written again, but not durably.
+    /// Whether some data is lost, or was lost and is rewritten but not yet durable.
     pub lost: bool,
 }
 
 impl Array {
-    /// What its members hold.
+    /// The present health of the members.
     #[inline]
     pub(crate) fn health(&self) -> ArrayHealth {
         let lost = !self.bad.is_empty() || self.heals();
         ArrayHealth { missing: self.missing, lost }
     }
 
-    /// Its state.
+    /// The present state.
     pub(crate) fn state(&self) -> ArrayState {
         ArrayState {
             members: self.members.clone(),
@@ -97,7 +97,7 @@ impl Array {
         }
     }
 
-    /// Its resources, since the start.
+    /// The array's resources with their busy time since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         if !self.has_parity() || self.path.is_some() {
             return Vec::new();
@@ -107,7 +107,7 @@ impl Array {
         vec![Resource { name, part: Some(self.part), count: 1, held: false, busy_ns }]
     }
 
-    /// The time of its operations by phase, since the start: of their pieces, one in each stripe.
+    /// Phase times of the array's operations since the start, summed over their pieces (one per stripe).
     pub(crate) fn phases(&self) -> Vec<usage::Phase> {
         let phase = |kind: usize, of| {
             let count = self.phases.pieces[kind];

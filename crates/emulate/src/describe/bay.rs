@@ -1,9 +1,9 @@
-//! Where a device is mounted, and what it draws: `[bay]` and `[power]` of its file. Neither has an effect on its time.
+//! Mounting and power of a device: `[bay]` and `[power]` of its file. Neither affects its timing.
 
-/// The place that a device takes in a system.
+/// The kind of bay or slot that a device occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bay {
-    /// A SAS bay, such as that of a drawer behind RAID adapters.
+    /// A SAS bay, such as in a drawer behind RAID adapters.
     Sas,
     /// A SATA bay or socket.
     Sata,
@@ -16,7 +16,7 @@ pub enum Bay {
 }
 
 impl Bay {
-    /// Its words in files, in the order of the variants.
+    /// The names in files, in the order of the variants.
     pub(super) const WORDS: [&str; 5] = ["sas", "sata", "nvme", "pcie-slot", "memory-slot"];
     const ALL: [Self; 5] = [Self::Sas, Self::Sata, Self::Nvme, Self::PcieSlot, Self::MemorySlot];
 
@@ -25,7 +25,7 @@ impl Bay {
     }
 }
 
-/// The power of one device, W; None where it is not known.
+/// Power draw of one device in W; `None` if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Power {
     /// Ready, without I/O.

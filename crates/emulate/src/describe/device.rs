@@ -1,4 +1,4 @@
-//! Conversion of a device file to a device with its description; `rules` has its constraints.
+//! Conversion of a device file to a device and its description. `rules` has the constraints.
 
 use iodyno_catalog::{self as catalog, FileError, Parameter, Reader, Record};
 
@@ -12,27 +12,27 @@ use crate::spec::{
     Translation, Variation,
 };
 
-/// A device, and its file's data besides the numbers.
+/// A device, and the descriptive data of its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribedDevice {
     /// The device.
     pub device: Device,
-    /// A description in one line.
+    /// One-line description.
     pub summary: String,
-    /// The catalog's system that holds it where none is named.
+    /// Name of the catalog system that holds the device if none is named.
     pub default_host: String,
-    /// Where it is mounted, if its file says so.
+    /// Kind of bay or slot, if the file states it.
     pub bay: Option<Bay>,
-    /// Its power, as far as its file has it.
+    /// Power draw, as far as the file states it.
     pub power: Power,
-    /// Every parameter with its source, in the order of the schema.
+    /// All parameters with their sources, in the order of the schema.
     pub parameters: Vec<Parameter>,
 }
 
 /// Converts a device file; `name` is its name in the catalog.
 ///
 /// # Errors
-/// All its errors, in the order of the file.
+/// All errors, in the order of the file.
 pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>> {
     let mut reader = Reader::default();
     let record = reader.file(text, Some(catalog::Kind::Device), DEVICE).unwrap_or_default();
@@ -57,7 +57,7 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
     else {
         unreachable!("what is missing is an error");
     };
-    // Without a word, what is no drive stays in its slot.
+    // By default only drives are hot-swappable.
     let is_drive = match &kind {
         Kind::Flash(flash) => matches!(flash.attach, Attach::Link { .. }),
         Kind::Disk(_) => true,
@@ -71,7 +71,7 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
     Ok(DescribedDevice { device, summary, default_host, bay, power, parameters })
 }
 
-/// A flash device is attached in exactly one way.
+/// Checks that a flash device is attached in exactly one way.
 fn attached_once(reader: &mut Reader, record: &Record) {
     let ways = "`[memory_channel]` or `[link]`";
     match (record.get("memory_channel"), record.get("link")) {

@@ -1,5 +1,5 @@
-//! A device with a larger capacity than its file gives: what its hardware allows. (A smaller one needs no change: its user
-//! leaves the rest alone.)
+//! Enlarges a device beyond the capacity in its file, as far as its hardware allows. (For less capacity no change is
+//! needed: its user leaves the rest unused.)
 
 use super::rules::{SPARE_BLOCKS_MIN, SPARE_MIN};
 use crate::content_event::UNIT_BYTES;
@@ -7,15 +7,15 @@ use crate::flash::shape;
 use crate::spec::{Device, Flash, Kind};
 use iodyno_units::human;
 
-/// The most that a device file may say.
+/// Upper bound of a capacity in device files.
 const MEMORY_BYTES_MAX: u64 = 1 << 50;
 
 impl Device {
-    /// Makes the capacity at least `capacity_bytes`: a flash device exports some of its spare area, memory has
-    /// more. A disk has the tracks that it has.
+    /// Makes the capacity at least `capacity_bytes`: a flash device exports some of its spare area, memory is
+    /// extended. A disk can't be enlarged, because its tracks are fixed.
     ///
     /// # Errors
-    /// The most that it can have.
+    /// The largest possible capacity, in a message.
     pub fn enlarge(&mut self, capacity_bytes: u64) -> Result<(), String> {
         let own_bytes = self.capacity_bytes();
         if capacity_bytes <= own_bytes {
@@ -50,7 +50,7 @@ impl Device {
     }
 }
 
-/// The largest capacity that passes the rules for spare area, in whole units.
+/// The largest capacity that satisfies the rules for spare area, in whole units.
 fn exported_bytes_max(flash: &Flash) -> u64 {
     let shape = shape(flash, 1);
     let row_bytes = u64::from(shape.pages_per_block) * UNIT_BYTES;

@@ -1,12 +1,11 @@
 //! Device and system files: from TOML text to checked numbers, with the source of every parameter.
 //!
-//! [`device`] and [`system`] convert a parsed file, or return all its errors, each
-//! at its position. The `schema` lists tables and keys, which `catalog` reads; the `rules` are named and
-//! apply to several values at once. [`System::populate`] places devices in a server; [`DescribedSystem::error`]
-//! draws its refusals at their position in the system's file.
+//! [`device`] and [`system`] convert a parsed file, or return all its errors, each at its position. `schema` lists the
+//! tables and keys, which `catalog` reads. `rules` has the named rules, which relate several values.
+//! [`System::populate`] places devices in a server; [`DescribedSystem::error`] locates the rules that it violates in
+//! the system's file.
 //!
-//! The caller finds the file, and resolves the names in it (`host`, `device`):
-//! this module opens nothing.
+//! The caller finds the file and resolves the names in it (`host`, `device`); this module opens no files.
 //!
 //! [`System::populate`]: crate::spec::System::populate
 
@@ -28,7 +27,7 @@ pub use system::{DescribedSystem, VolumesOf, system};
 use iodyno_catalog::{FileError, Reader, Record};
 use rules::Rule;
 
-/// Checks a record by the rules: each violated one is an error at its key.
+/// Checks a record by the rules. Each violation is reported at its key.
 fn check(reader: &mut Reader, record: &Record, rules: &[Rule]) {
     for rule in rules {
         let Some(fault) = (rule.check)(record) else { continue };

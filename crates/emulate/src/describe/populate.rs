@@ -1,14 +1,14 @@
-//! Placement of devices in a server: evenly over its sockets, and only where its rules allow.
+//! Placement of devices in a server: evenly over its sockets, within its rules.
 //!
-//! Flash DIMMs and all others are counted separately: in any order of names, the
-//! flash DIMMs alone are spread evenly, as the memory channels that they share require.
+//! Flash DIMMs and all other devices are counted separately, so that in any order of names the flash DIMMs
+//! are spread evenly, as the memory channels that they share require.
 
 use super::rules::{FLASH_DIMMS, RuleBroken, VOLUMES_MAX, is_flash_dimm};
 use crate::spec::{Adapters, Device, Host, Kind, Preconditioned, System};
 
 impl System {
-    /// A server with these devices in this order, each in its state. The i-th flash DIMM is attached to
-    /// socket i mod sockets, and so is the i-th of the others.
+    /// Builds a server with the given devices in this order, each in its state. The i-th flash DIMM is attached to
+    /// socket i mod sockets, and so is the i-th of the other devices.
     ///
     /// # Errors
     /// All violated rules of population.
@@ -44,7 +44,7 @@ impl System {
         Ok(system)
     }
 
-    /// Puts RAID adapters between the host and its devices; [`Self::group`] leads its volumes through them.
+    /// Puts RAID adapters between the host and its devices. [`Self::group`] then puts the volumes behind them.
     ///
     /// # Errors
     /// All violated rules of attachment.

@@ -1,8 +1,7 @@
-//! The named rules: constraints on a device or a system beyond the limits of each value, and on the
-//! population with flash DIMMs. A rule uses only readable values, so that one wrong
-//! value does not hide another.
+//! The named rules: constraints on a device or a system beyond the limits of each value, and on its population with
+//! flash DIMMs. A rule uses only values that could be read, so that one wrong value does not hide another.
 //!
-//! The rules of population are those of the study of flash DIMMs (Lenovo Press REDP-5188).
+//! The population rules are those of the study of flash DIMMs (Lenovo Press REDP-5188).
 
 use iodyno_catalog::{Fault, Record};
 use iodyno_units::human;
@@ -10,19 +9,19 @@ use iodyno_units::human;
 use crate::content_event::UNIT_BYTES;
 use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 
-/// The least spare for writes, as a share of the space that they may use. With less, write
-/// amplification exceeds 50 and depends more on the model than on a device.
+/// Least spare space as a fraction of the writable space. With less, write amplification exceeds 50
+/// and depends more on the model than on a device.
 pub(super) const SPARE_MIN: f64 = 0.01;
-/// Minimum of blocks of each plane: open ones, free ones, and some to choose from.
+/// Least number of blocks per plane: open ones, free ones, and some to choose from.
 const BLOCKS_PER_PLANE_MIN: u64 = 16;
-/// Blocks of each plane beyond the capacity: those that are open or kept free, and one of spare.
+/// Least number of blocks per plane beyond the capacity: those open or kept free, and one spare.
 pub(super) const SPARE_BLOCKS_MIN: u64 = 6;
-/// The most bytes of one program, and so the most that the copies for one are gathered from.
+/// Upper bound of a program in bytes, and so of the copies gathered for one program.
 const PROGRAM_BYTES_MAX: u64 = 32 * UNIT_BYTES;
-/// Devices of a system.
+/// Most devices in a system.
 pub(super) const VOLUMES_MAX: usize = 1024;
 
-/// One rule; `None` where it holds or one of its values is missing.
+/// A named rule. `check` returns `None` if the rule holds or one of its values is missing.
 pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) check: fn(&Record) -> Option<Fault>,
@@ -32,7 +31,7 @@ fn fault(path: &str, message: String, help: impl Into<Option<String>>) -> Fault 
     Fault { path: path.to_owned(), message, help: help.into() }
 }
 
-/// A size as in a file: the largest binary unit that is exact.
+/// A size as written in files, in the largest binary unit that represents it exactly.
 fn exact(bytes: u64) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let whole = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
@@ -162,7 +161,7 @@ pub(super) const FLASH: &[Rule] = &[
             let (raw, row) = (v.whole("nand.raw")?, row_bytes(v)?);
             let usable = usable_bytes(v)? / row;
             let needed = v.whole("capacity")?.div_ceil(row) + SPARE_BLOCKS_MIN;
-            // Other rules report shortages.
+            // Other rules report a shortage of raw or spare space.
             let others = raw / row < BLOCKS_PER_PLANE_MIN || spare(v)? < SPARE_MIN;
             if usable >= needed || others {
                 return None;
@@ -255,8 +254,8 @@ pub(super) const FLASH: &[Rule] = &[
     },
 ];
 
-/// The controller behind a memory channel accepts no commands itself: a time for that would have
-/// no effect.
+/// Rule for controllers behind a memory channel: they accept no commands themselves, so a time for that would
+/// have no effect.
 fn by_thread(v: &Record, path: &str) -> Option<Fault> {
     v.whole("memory_channel.command")?;
     if v.whole(path)? == 0 {
@@ -268,22 +267,22 @@ fn by_thread(v: &Record, path: &str) -> Option<Fault> {
     Some(fault(path, message.to_owned(), help.to_owned()))
 }
 
-/// Planes of the whole device.
+/// Number of planes of the whole device.
 fn planes(v: &Record) -> Option<u64> {
     Some(v.whole("nand.channels")? * v.whole("nand.dies_per_channel")? * v.whole("nand.planes")?)
 }
 
-/// Bytes that are not reserved.
+/// Raw bytes less the reserved share.
 fn usable_bytes(v: &Record) -> Option<u64> {
     Some((v.whole("nand.raw")? as f64 * (1.0 - v.real("translation.reserved")?)) as u64)
 }
 
-/// The spare share of it; below 0 where it is less than the capacity.
+/// Spare fraction of the usable bytes; negative if they are less than the capacity.
 fn spare(v: &Record) -> Option<f64> {
     Some(1.0 - v.whole("capacity")? as f64 / usable_bytes(v)? as f64)
 }
 
-/// One block on every plane.
+/// Bytes of one block on every plane.
 fn row_bytes(v: &Record) -> Option<u64> {
     Some(planes(v)? * v.whole("nand.page")? * v.whole("nand.pages_per_block")?)
 }
@@ -305,7 +304,7 @@ pub(super) const DISK: &[Rule] = &[
     Rule {
         name: "seek-curve",
         check: |v| {
-            // The curve a + b sqrt(x) + c x through the three figures must rise everywhere.
+            // The curve a + b sqrt(x) + c x through the three times must rise everywhere.
             let (least, average) = (v.whole("seek.track_to_track")?, v.whole("seek.average")?);
             let most = v.whole("seek.full_stroke")?;
             let Some(rise) = most.checked_sub(least) else {
@@ -349,7 +348,7 @@ pub(super) const SYSTEM: &[Rule] = &[
             let socket = v.real("host.memory")?;
             let channels = v.whole("slots.channels_per_socket")?;
             let most = v.real("host.memory_channel")? * channels as f64;
-            // A data sheet's rounding is no error.
+            // Tolerates the rounding of data sheets.
             if socket <= most * 1.01 {
                 return None;
             }
@@ -377,12 +376,12 @@ pub(super) const SYSTEM: &[Rule] = &[
     },
 ];
 
-/// A violated rule of population.
+/// A violated rule of population or attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleBroken {
-    /// Its name, such as `rdimms-only`.
+    /// Name of the rule, such as `rdimms-only`.
     pub rule: &'static str,
-    /// The key of the system's file to which it applies, such as `slots.memory_kind`.
+    /// Key of the system's file that the rule concerns, such as `slots.memory_kind`.
     pub path: &'static str,
     /// The message, in one sentence.
     pub message: String,
@@ -396,14 +395,14 @@ impl std::fmt::Display for RuleBroken {
 
 impl std::error::Error for RuleBroken {}
 
-/// One rule of population: the host, and the flash DIMMs that go into it.
+/// A rule of population, which checks the host and its flash DIMMs.
 pub(super) struct Population {
     pub(super) name: &'static str,
     pub(super) path: &'static str,
     pub(super) check: fn(&Host, &[&Device]) -> Option<String>,
 }
 
-/// The rules for flash DIMMs. They apply only where there are some.
+/// The rules for flash DIMMs, checked only if the system has any.
 pub(super) const FLASH_DIMMS: &[Population] = &[
     Population {
         name: "flash-dimm-slots",

@@ -1,6 +1,6 @@
-//! The schema of device and system files: the tables and keys of each family of devices and of a system, with the
-//! form and limits of each value. `docs/formats/device.md` and `system.md` define
-//! their meaning; a test compares those pages with these lists.
+//! The schema of device and system files: the tables and keys of each device family and of a system, with the
+//! form and limits of each value. `docs/formats/device.md` and `system.md` explain their meaning; a test
+//! compares those pages with these lists.
 
 use std::ops::RangeInclusive;
 
@@ -13,11 +13,11 @@ use crate::flash::LANES_MAX;
 const fn parameter(path: &'static str, value: ValueType) -> Key {
     Key::required(path, value).sourced()
 }
-/// A required table of devices of these families; of a system where there are none.
+/// A required table, only for devices of these families; for none, of a system.
 const fn required(of: Families, path: &'static str, keys: &'static [Key]) -> Key {
     Key::required(path, ValueType::Table(keys)).only(of)
 }
-/// An optional one.
+/// An optional table, only for devices of these families.
 const fn optional(of: Families, path: &'static str, keys: &'static [Key]) -> Key {
     Key::optional(path, ValueType::Table(keys)).only(of)
 }
@@ -57,7 +57,7 @@ const SUMMARY: Key =
 type Families = &'static [&'static str];
 /// NAND flash behind a controller.
 const FLASH: Families = &["flash"];
-/// A rotating disk. `DiskSpec::check` has the limits of its values.
+/// A rotating disk. `DiskSpec::check` has the limits of the values.
 const DISK: Families = &["disk"];
 /// Memory as a block device.
 const MEMORY: Families = &["memory"];
@@ -254,7 +254,7 @@ pub(super) const DEVICE: &[Key] = &[
     ),
 ];
 
-/// Some devices of one kind in a server.
+/// `[[volumes]]`: a number of equal devices in a server.
 const VOLUMES: &[Key] = &[
     Key::required("device", ValueType::Text).such_as("\"exflash-400g\""),
     Key::optional("count", ValueType::Count(1, VOLUMES_MAX as u64)),
@@ -262,7 +262,7 @@ const VOLUMES: &[Key] = &[
     Key::optional("read_cache_size", ValueType::Size(4 * KIB, PIB)),
 ];
 
-/// A slot of one PCIe generation, as the adapters use it.
+/// The parameters of a slot of one PCIe generation, as the adapters use it.
 macro_rules! slot {
     ($table:literal, $read:literal, $write:literal, $fetch:literal) => {
         Key::optional(
@@ -272,7 +272,7 @@ macro_rules! slot {
     };
 }
 
-/// A server.
+/// A system file.
 pub(super) const SYSTEM: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::optional("kind", ValueType::Header),
@@ -343,7 +343,7 @@ pub(super) const SYSTEM: &[Key] = &[
     ),
 ];
 
-/// The server itself.
+/// The table `[host]`: the server without its devices.
 const HOST: &[Key] = &[
     count("host.sockets", 1..=64),
     count("host.cores_per_socket", 1..=1024),
@@ -358,11 +358,11 @@ const HOST: &[Key] = &[
     Key { required: false, ..time("host.driver_write", 0..=MS) },
 ];
 
-/// PCIe generations of the adapters' slots.
+/// PCIe generations of adapter slots.
 pub(super) const GENERATIONS: [&str; 3] = ["gen1", "gen2", "gen3"];
 
-/// Every key of the files that is a parameter, with the family of devices that has it, `system`, or `adapters`:
-/// `("flash", "nand.read")`. In the order of the schema.
+/// The keys of all parameters in the order of the schema, each with the device family that has it, or `system`, or
+/// `adapters`: `("flash", "nand.read")`.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {
     [("flash", DEVICE), ("disk", DEVICE), ("memory", DEVICE), ("system", SYSTEM)]
         .into_iter()

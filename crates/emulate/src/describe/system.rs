@@ -1,4 +1,4 @@
-//! Conversion of a system file: the server, and the devices that it holds where none are named.
+//! Conversion of a system file: the server, and the devices that it holds by default.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,48 +13,48 @@ use crate::spec::{
     Processor, Slot, Slots,
 };
 
-/// A server, and its file's data besides the numbers.
+/// A server, and the descriptive data of its file.
 #[derive(Clone, Debug)]
 pub struct DescribedSystem {
-    /// Its name in the catalog.
+    /// Name in the catalog.
     pub name: String,
     /// The server.
     pub host: Host,
-    /// Its RAID adapters, if it has some.
+    /// RAID adapters, if the server has any.
     pub adapters: Option<Adapters>,
-    /// The devices in the file; none where it describes a server only.
+    /// Default devices; empty if the file describes only a server.
     pub volumes: Vec<VolumesOf>,
-    /// A description in one line.
+    /// One-line description.
     pub summary: String,
-    /// Every parameter with its source, in the order of the schema.
+    /// All parameters with their sources, in the order of the schema.
     pub parameters: Vec<Parameter>,
-    /// Of its file, over that of its base.
+    /// The values of the file, merged with those of its bases.
     record: Record,
 }
 
-/// `[[volumes]]`: some devices of one kind.
+/// An entry of `[[volumes]]`: a number of equal devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumesOf {
-    /// The device's name in the catalog.
+    /// Catalog name of the device.
     pub device: String,
-    /// Their number.
+    /// Number of devices.
     pub count: u32,
-    /// The position of the name in the file, for the error that there is no such device.
+    /// Position of the name in the file, for the error about an unknown device.
     pub span: Range<usize>,
-    /// The device that caches the reads of each: its name in the catalog, and the name's position.
+    /// Device that caches the reads of each volume: its catalog name, and the name's position.
     pub read_cache: Option<(String, Range<usize>)>,
-    /// Bytes that it caches; 0: as many as it has.
+    /// Size of the read cache in bytes; 0: the whole device.
     pub read_cache_bytes: u64,
 }
 
 impl DescribedSystem {
-    /// A rule of population that this server violates, at its position in the server's file.
+    /// Locates a violated rule of population in the system's file.
     pub fn error(&self, broken: &RuleBroken) -> FileError {
         let error = FileError::new(self.record.place(broken.path), broken.to_string());
         FileError { rule: Some(broken.rule), ..error }
     }
 
-    /// What a file with this base inherits: the server and its adapters, without its volumes.
+    /// The values that a file with this base inherits: the server and its adapters, without volumes.
     fn server(&self) -> Record {
         let mut server = self.record.clone();
         server.retain(|path| !["schema", "kind", "summary", "base", "volumes"].contains(&path));
@@ -62,16 +62,16 @@ impl DescribedSystem {
     }
 }
 
-/// The rule of errors that name a base and quote nothing else.
+/// Rule name of errors that name a base and quote nothing else.
 const ABOUT_BASE: &str = "base";
-/// The most bases below one another; more are a circle.
+/// Most nested bases. More indicate a cycle.
 const BASES_MAX: u32 = 4;
 
-/// Converts a system file; `name` is its name in the catalog. What it leaves out has the first of the files that it names
-/// as its `base`, whose text `find` returns.
+/// Converts a system file; `name` is its name in the catalog. Missing values come from the first of its `base` files
+/// that has them; `find` returns the text of a base.
 ///
 /// # Errors
-/// All its errors, in the order of the file, and those of its base, at the base's name.
+/// All errors in the order of the file; those of a base are reported at the base's name.
 pub fn system(
     name: &str,
     text: &str,
@@ -95,7 +95,7 @@ fn on_bases(
             if errors[0].rule == Some(ABOUT_BASE) {
                 return errors[0].message.clone();
             }
-            // Without its words: they may quote a file that another user wrote the name of.
+            // Leaves out the message, which may quote a file that another user named.
             let start = errors[0].span.start.min(text.len());
             let line = text.as_bytes()[..start].split(|&byte| byte == b'\n').count();
             format!("`{base}` is wrong in its line {line}; read it by itself to see why")
@@ -154,7 +154,7 @@ fn on_bases(
     Ok(DescribedSystem { name, host, adapters, volumes, summary, parameters, record })
 }
 
-/// Reports what a system must have, in its file or in its base.
+/// Reports tables that a system must have, in its file or in a base.
 fn check_whole(record: &Record, reader: &mut Reader) {
     let has = |path: &str| record.get(path).is_some();
     let mut missing = |path: &str, message: String| {
@@ -203,7 +203,7 @@ fn check_whole(record: &Record, reader: &mut Reader) {
     }
 }
 
-/// The adapters of a system; None: it has none.
+/// Reads the adapters of a system; `None` if it has none.
 fn adapters(v: &Record) -> Option<Adapters> {
     let slot = v.word("pcie")?;
     let of = |key: &str| format!("{slot}.{key}");

@@ -1,18 +1,18 @@
-//! The write buffer: space for written data, and the acknowledged writes that are not yet on the
-//! medium ("dirty"). Volatile.
+//! The volatile write buffer: space for written data, and the acknowledged writes that are not yet on the
+//! medium ("dirty").
 //!
-//! A newer write over a dirty range replaces it (absorption). It also takes over the older one's
-//! obligation: a flush that waits for the older write must wait for the newer one, since the data
-//! it promises durable are now only there. The range to destage next is chosen by access time among
-//! the oldest `window` ranges; they are kept in the order of their addresses, so the search starts
-//! at the heads and ends where the seek alone is longer than the best access found.
+//! A newer write over a dirty range replaces it (absorption). It also inherits the older write's
+//! obligation: a flush that waits for the older write must wait for the newer one, since only the newer
+//! data can still be made durable. The range to destage next is chosen by access time among
+//! the oldest `window` ranges. They are kept in address order, so the search starts
+//! at the heads and ends where the seek alone takes longer than the best access found.
 
 use super::journal::WriteRange;
 use super::layout::{Layout, Place, Track};
 use iodyno_units::rng::{Generator, below};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Dirty ranges that say what writes are like.
+/// Least number of dirty ranges that represent the workload.
 const LIKE_MIN: usize = 64;
 
 /// A dirty range.
@@ -20,13 +20,13 @@ const LIKE_MIN: usize = 64;
 struct Dirty {
     len: u64,
     id: u32,
-    /// Order of acknowledgement.
+    /// Sequence number of its acknowledgement.
     seq: u64,
     /// Oldest acknowledgement that depends on this range.
     since: u64,
 }
 
-/// A range on its way to the medium.
+/// A range being written to the medium.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) start: u64,
@@ -37,27 +37,27 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The range, for the owner of the disk.
+    /// The range, for the disk's owner.
     pub(super) fn range(&self) -> WriteRange {
         WriteRange { id: self.id, offset_bytes: self.start, len_bytes: self.len }
     }
 }
 
-/// See the file.
+/// The write buffer of a disk.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     capacity: u64,
     used: u64,
-    /// Of that, dirty ranges that no destage has taken.
+    /// Bytes of dirty ranges that no destage has taken.
     dirty_bytes: u64,
     dirty: BTreeMap<u64, Dirty>,
-    /// The ranges to choose from, by address.
+    /// The dirty ranges to choose from, by address.
     window: BTreeMap<u64, Place>,
     window_max: usize,
-    /// The others, oldest first. An entry whose number no longer fits its range is void.
+    /// The other dirty ranges, oldest first. An entry is void if its number differs from the range's.
     backlog: VecDeque<(u64, u64)>,
     next_seq: u64,
-    /// The number of ranges that each acknowledgement depends on.
+    /// Number of ranges that each acknowledgement depends on.
     obligations: BTreeMap<u64, u32>,
     moving: Option<Extent>,
 }
@@ -78,17 +78,17 @@ impl Buffer {
         }
     }
 
-    /// Whether a write fits. One that is larger than the whole buffer streams through it alone.
+    /// Whether a write fits. A write larger than the whole buffer streams through it alone.
     pub(super) fn has_space(&self, len: u64) -> bool {
         self.used == 0 || self.used + len <= self.capacity
     }
 
-    /// Reserves space.
+    /// Reserves space in bytes.
     pub(super) fn reserve(&mut self, len: u64) {
         self.used += len;
     }
 
-    /// Releases space.
+    /// Releases space in bytes.
     pub(super) fn release(&mut self, len: u64) {
         self.used -= len;
     }
@@ -98,22 +98,22 @@ impl Buffer {
         self.dirty_bytes
     }
 
-    /// Bytes of the dirty ranges among which it chooses.
+    /// Bytes of the dirty ranges in the window, estimated from their mean length.
     pub(super) fn choice_bytes(&self) -> u64 {
         self.dirty_bytes * self.window.len() as u64 / (self.dirty.len() as u64).max(1)
     }
 
-    /// More than three quarters full.
+    /// Whether it is more than three quarters full.
     pub(super) fn is_nearly_full(&self) -> bool {
         self.used > self.capacity / 4 * 3
     }
 
-    /// Nothing is left to destage, except perhaps the range being written.
+    /// Whether nothing is left to destage, except perhaps the range being written.
     pub(super) fn is_clean(&self) -> bool {
         self.dirty.is_empty()
     }
 
-    /// The number the next acknowledged write will get.
+    /// Sequence number of the next acknowledged write.
     pub(super) fn next_seq(&self) -> u64 {
         self.next_seq
     }
@@ -136,7 +136,7 @@ impl Buffer {
         }
     }
 
-    /// Adds a dirty range to the window if it may go there, else to the backlog.
+    /// Adds a dirty range, to the window if `choose`, otherwise to the backlog.
     fn put(&mut self, start: u64, dirty: Dirty, choose: bool, layout: &Layout) {
         self.owe(dirty.since);
         self.dirty_bytes += dirty.len;
@@ -148,7 +148,7 @@ impl Buffer {
         }
     }
 
-    /// Removes from a range all that was acknowledged before number `seq`. Gives the number of
+    /// Removes from a range all data acknowledged before number `seq`. Returns the number of
     /// bytes, and the oldest acknowledgement that depended on them.
     pub(super) fn absorb(
         &mut self,
@@ -184,7 +184,7 @@ impl Buffer {
         (bytes, since)
     }
 
-    /// A write is acknowledged; its space is reserved already. Gives how many dirty bytes it absorbed.
+    /// Adds an acknowledged write, whose space is already reserved. Returns the dirty bytes that it absorbed.
     pub(super) fn insert(&mut self, write: WriteRange, layout: &Layout) -> u64 {
         let (start, len) = (write.offset_bytes, write.len_bytes);
         let seq = self.next_seq;
@@ -196,8 +196,8 @@ impl Buffer {
         absorbed
     }
 
-    /// Adds dirty ranges until this share of the buffer is in use: of the lengths of those that it holds, at random places
-    /// between the first and the last of them. Fewer than [`LIKE_MIN`] say too little.
+    /// Adds dirty ranges until this fraction of the buffer is used, with lengths drawn from the present ranges, at
+    /// random places between the first and the last of them. No-op with fewer than [`LIKE_MIN`] ranges.
     pub(super) fn fill(&mut self, share: f64, random: &mut Generator, layout: &Layout) {
         let Some((&first, (&last, _))) =
             self.dirty.first_key_value().map(|(first, _)| first).zip(self.dirty.last_key_value())
@@ -210,7 +210,7 @@ impl Buffer {
         }
         let target = (share * self.capacity as f64) as u64;
         let mean = lengths.iter().sum::<u64>() / lengths.len() as u64;
-        // Of a small range most are there already.
+        // Bounded, because in a small range most writes are absorbed.
         let mut attempts = 2 * self.capacity / mean.max(1);
         while self.used < target && attempts > 0 {
             attempts -= 1;
@@ -242,8 +242,8 @@ impl Buffer {
         reached >= end && end > start
     }
 
-    /// The range to destage next, by access time; where `before` is given only those that a flush
-    /// up to that number waits for. It is moved from the dirty ones to the one being written.
+    /// Takes the range to destage next, by access time. With `before`, only ranges that a flush
+    /// up to that number waits for. The range becomes the one being written.
     pub(super) fn take(
         &mut self,
         now_ns: u64,
@@ -278,7 +278,7 @@ impl Buffer {
         let _ = self.window.range(..pivot).rev().all(&mut look);
         let start = match best {
             Some((_, start)) => start,
-            // A flush may wait for a range outside the window: a newer write that took over an obligation.
+            // A flush may wait for a range outside the window: a newer write that inherited an obligation.
             None => self.dirty.iter().find(|&(&s, _)| wanted(s)).map(|(&s, _)| s)?,
         };
         let dirty = self.dirty.remove(&start)?;
@@ -289,7 +289,7 @@ impl Buffer {
         Some(extent)
     }
 
-    /// The range being written is on the medium.
+    /// Records that the range being written has reached the medium.
     pub(super) fn landed(&mut self) {
         if let Some(extent) = self.moving.take() {
             self.settle(extent.since);
@@ -297,13 +297,13 @@ impl Buffer {
         }
     }
 
-    /// Power fails: the acknowledged ranges that are not on the medium, without overlap. Any part
-    /// of the one being written, which comes first, may be on it.
+    /// Processes a power failure: returns the acknowledged ranges that are not on the medium, without overlap.
+    /// The one being written comes first; any part of it may be on the medium.
     pub(super) fn lose(&mut self) -> Vec<WriteRange> {
         let mut lost = Vec::new();
         if let Some(moving) = self.moving {
             let (mut from, end) = (moving.start, moving.start + moving.len);
-            // A newer write over a part of it is lost as well; that part is the newer one's.
+            // A newer write over a part of it is lost as well, and that part is listed under the newer write.
             let newer = self.dirty.range(..end).filter(|(s, d)| **s + d.len > moving.start);
             for (&s, d) in newer {
                 if s > from {

@@ -1,8 +1,8 @@
-//! The disk's interface to its owner: operations in, event times out, completions back. This file
+//! The disk's interface to its owner: accepts operations, announces event times, returns completions. This file
 //! follows an operation through the host's queue, the controller, the link and the buffer; `heads`
 //! models the heads.
 //!
-//! Each server (controller, link, heads) does one thing at a time and each fixed delay keeps its
+//! Each server (controller, link, heads) does one thing at a time, and each fixed delay preserves
 //! order, so the next event time is the least of six numbers and no event queue is needed.
 
 mod heads;
@@ -20,19 +20,19 @@ use iodyno_units::rng::{Generator, key};
 use iodyno_units::{Op, OpKind};
 use std::collections::VecDeque;
 
-/// Never.
+/// The time of an event that is not scheduled.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// Result of a power cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PowerCut {
     /// Acknowledged writes that are not on the medium, in ranges that don't overlap. Such a range
-    /// has its content from before the write, or from before an earlier one that was lost with it.
+    /// has its content from before the write, or from before an earlier write that was lost with it.
     pub lost: Vec<WriteRange>,
-    /// The write in progress at the heads, acknowledged (then it is in `lost` as well) or not. Each
+    /// The write in progress at the heads. It is also in `lost` if it was acknowledged. Each
     /// of its sectors may be old or new, and one may be neither.
     pub torn: Option<WriteRange>,
-    /// Operations that were submitted and will not complete, by id, in the order of submission.
+    /// Submitted operations that will not complete, by id, in the order of submission.
     pub dropped: Vec<u32>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Request {
     pub(super) op: Op,
     pub(super) submitted_ns: u64,
     order: u64,
-    /// When its present phase began.
+    /// Start of the present phase.
     pub(super) since_ns: u64,
     pub(super) phases: Phases,
     pub(super) place: Place,
@@ -63,13 +63,13 @@ impl Request {
         u64::from(self.op.len_bytes)
     }
 
-    /// Space it takes in the buffer: zeroes are generated while they are written.
+    /// Space used in the buffer. Zeroes use none, because they are generated while they are written.
     pub(super) fn buffer_bytes(&self) -> u64 {
         if self.op.kind == OpKind::Write { self.len() } else { 0 }
     }
 }
 
-/// A rotating disk. See the module.
+/// A rotating disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub(super) spec: DiskSpec,
@@ -83,28 +83,28 @@ pub struct Disk {
     inside: u32,
     controller: VecDeque<u32>,
     controller_until: u64,
-    /// For the link.
+    /// Requests that wait for the link.
     pub(super) link: VecDeque<u32>,
     link_until: u64,
     accepting: VecDeque<(u64, u32)>,
     flash_reading: VecDeque<(u64, u32)>,
     space_wait: VecDeque<u32>,
     flushes: Vec<(u32, u64)>,
-    /// Waits for the heads, oldest first.
+    /// Requests that wait for the heads, oldest first.
     pub(super) foreground: Vec<u32>,
     pub(super) buffer: Buffer,
     pub(super) segments: Segments,
     pub(super) flash: NandCache,
     heads: Heads,
     pub(super) medium_until: u64,
-    /// When the link may begin with the read at the heads, and which read that is.
+    /// Time at which the link may begin to send the read at the heads, and the slot of that read.
     pub(super) link_ready: (u64, u32),
     pub(super) head: Track,
-    /// The last access was for the foreground.
+    /// Whether the last access was for the foreground.
     pub(super) foreground_had_turn: bool,
-    /// The last request of the foreground was chosen because it had waited too long.
+    /// Whether the last foreground request was chosen because it was overdue.
     pub(super) overdue_had_turn: bool,
-    /// Segment for read-ahead, and the byte where it ends.
+    /// Segment to read ahead, and the end of the read-ahead.
     pub(super) wish: Option<(usize, u64)>,
     pub(super) usage: Usage,
     phases: [Phases; OpKind::COUNT],
@@ -112,8 +112,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk at time 0: heads at the outermost cylinder, nothing cached. The seed and the number
-    /// (of this disk among its like) determine the angle of the platters.
+    /// A disk at time 0: heads at the outermost cylinder, nothing cached. `seed` and `number`, which
+    /// distinguishes equal disks, determine the angle of the platters.
     ///
     /// # Panics
     /// If `spec` does not pass [`DiskSpec::check`].
@@ -160,17 +160,17 @@ impl Disk {
         }
     }
 
-    /// Capacity.
+    /// Capacity in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.spec.capacity_bytes
     }
 
-    /// Counters of the parts since the start.
+    /// Usage counters since the start.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// Calls `take` with the fill of its write cache and of the NAND of a hybrid disk.
+    /// Calls `take` with the fill of the write cache, and of a hybrid disk's NAND.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         if self.spec.write_cache {
             take(Store {
@@ -185,7 +185,7 @@ impl Disk {
         take(self.flash.store(self.usage.flash_hits + self.usage.medium_reads));
     }
 
-    /// Fills its write cache up to a share of its size, with writes like those that it holds.
+    /// Fills the write cache up to a fraction of its size, with writes like those in it.
     pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
         if self.spec.write_cache {
             self.buffer.fill(share, random, &self.layout);
@@ -202,12 +202,12 @@ impl Disk {
         self.journal.get_or_insert_default();
     }
 
-    /// The steps since the last call; none where no journal is kept.
+    /// Takes the steps since the last call; empty if no journal is kept.
     pub fn take_journal(&mut self) -> Vec<Step> {
         self.journal.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Records a step.
+    /// Adds a step to the journal, if one is kept.
     pub(super) fn note(&mut self, step: Step) {
         if let Some(journal) = &mut self.journal {
             journal.push(step);
@@ -215,15 +215,15 @@ impl Disk {
     }
 
     /// Accepts an operation. `id` is returned by [`Disk::wake`] when it completes; ids of
-    /// operations in progress must differ. There may be more of them than the disk's queue holds:
-    /// the rest waits in the host, in order.
+    /// operations in progress must differ. Operations beyond the disk's queue
+    /// wait in the host, in order.
     ///
-    /// Trim completes when the controller has processed it. Zeroes go to the medium as a write with
-    /// forced unit access does, without crossing the link. A flush completes when everything that
-    /// was acknowledged before the controller processed it is on the medium.
+    /// A trim completes when the controller has processed it. Zeroes go to the medium as a write with
+    /// forced unit access does, without crossing the link. A flush completes when all writes
+    /// acknowledged before the controller processed it are on the medium.
     ///
     /// # Panics
-    /// If the operation reaches beyond the capacity, or time has passed [`Disk::wake_at`].
+    /// If the operation exceeds the capacity, or `now_ns` is after [`Disk::wake_at`].
     pub fn submit(&mut self, now_ns: u64, id: u32, op: Op) {
         assert!(
             now_ns <= self.wake_at(),
@@ -258,7 +258,7 @@ impl Disk {
         self.start(now_ns);
     }
 
-    /// The time of the next internal event; `u64::MAX` if there is none.
+    /// Time of the next internal event; `u64::MAX` if there is none.
     pub fn wake_at(&self) -> u64 {
         let front = |queue: &VecDeque<(u64, u32)>| queue.front().map_or(NEVER, |&(at, _)| at);
         self.controller_until
@@ -269,11 +269,11 @@ impl Disk {
             .min(front(&self.flash_reading))
     }
 
-    /// Processes the events at `now_ns` and appends the ids of the operations that complete. Before
-    /// [`Disk::wake_at`] there are none.
+    /// Processes the events at `now_ns` and appends the ids of the operations that complete. No-op before
+    /// [`Disk::wake_at`].
     ///
     /// # Panics
-    /// If time has passed [`Disk::wake_at`].
+    /// If `now_ns` is after [`Disk::wake_at`].
     pub fn wake(&mut self, now_ns: u64, done: &mut Vec<u32>) {
         assert!(now_ns <= self.wake_at(), "woken at {now_ns} ns, too late");
         while self.wake_at() == now_ns {
@@ -295,15 +295,15 @@ impl Disk {
                 self.link.push_back(slot);
             }
             if self.wake_at() != now_ns {
-                // Servers start after all events of this instant: a choice considers all present
+                // Servers start after all events of this instant, so that a choice considers all present
                 // requests.
                 self.start(now_ns);
             }
         }
     }
 
-    /// The power fails, and is back with everything as at the start but the NAND and the counters.
-    /// Gives the owner of the content what is not on the medium.
+    /// Cuts and restores the power: everything except the NAND and the counters is reset. Returns
+    /// what is not on the medium.
     pub fn power_cut(&mut self) -> PowerCut {
         let mut dropped: Vec<&Request> = self.requests.iter().filter(|r| r.live).collect();
         dropped.sort_by_key(|r| r.order);
@@ -366,7 +366,7 @@ impl Disk {
         !self.space_wait.is_empty() || !self.flushes.is_empty() || self.buffer.is_nearly_full()
     }
 
-    /// The range that flushes wait for, as the number of the write after it.
+    /// Flushes wait for writes acknowledged before this number; `None` without flushes.
     pub(super) fn flush_before(&self) -> Option<u64> {
         self.flushes.iter().map(|&(_, seq)| seq).max()
     }
@@ -399,7 +399,7 @@ impl Disk {
         }
     }
 
-    /// A read, past the controller: from the nearest level that has it.
+    /// Serves a read, after the controller, from the nearest level that has it.
     fn read(&mut self, now_ns: u64, slot: u32) {
         let request = &self.requests[slot as usize];
         let (start, end, len) = (request.op.offset_bytes, request.end(), request.len());
@@ -407,7 +407,7 @@ impl Disk {
             self.usage.buffer_hits += 1;
             self.link.push_back(slot);
         } else if self.read_from_segment(now_ns, slot) {
-            // Served, or waiting for data being read ahead.
+            // The read was served, or waits for read-ahead in progress.
         } else if self.flash.holds(start, len) {
             self.usage.flash_hits += 1;
             self.flash_reading.push_back((now_ns + self.spec.flash_read_ns, slot));
@@ -439,7 +439,7 @@ impl Disk {
         }
     }
 
-    /// The disk has a write's data.
+    /// Continues a write whose data has arrived.
     fn take_in(&mut self, now_ns: u64, slot: u32) {
         let request = &mut self.requests[slot as usize];
         request.seq = self.buffer.next_seq();
@@ -447,7 +447,7 @@ impl Disk {
         let op = request.op;
         self.drop_stream_over(now_ns, start, end);
         self.segments.forget(start, end);
-        // Nothing is left to read on from.
+        // Cancels read-ahead of a segment that was dropped.
         self.wish = self.wish.filter(|&(segment, _)| self.segments.get(segment).end > 0);
         self.flash.forget(start, len);
         if self.is_cached(&op) {
@@ -457,7 +457,7 @@ impl Disk {
         }
     }
 
-    /// A cached write is acknowledged.
+    /// Acknowledges a cached write.
     fn accepted(&mut self, now_ns: u64, done: &mut Vec<u32>) {
         let Some((_, slot)) = self.accepting.pop_front() else { return };
         let request = &mut self.requests[slot as usize];
@@ -477,7 +477,7 @@ impl Disk {
         self.complete(now_ns, slot, done);
     }
 
-    /// Space may have become free: admits the waiting writes, in order.
+    /// Admits waiting writes in order, as far as there is space.
     pub(super) fn admit_writes(&mut self, now_ns: u64) {
         while let Some(&slot) = self.space_wait.front() {
             let request = &mut self.requests[slot as usize];
@@ -505,7 +505,7 @@ impl Disk {
         }
     }
 
-    /// An operation is done: counts it and frees its slot.
+    /// Completes an operation: counts it and frees its slot.
     pub(super) fn complete(&mut self, now_ns: u64, slot: u32, done: &mut Vec<u32>) {
         let request = &mut self.requests[slot as usize];
         request.live = false;

@@ -1,35 +1,35 @@
-//! The disk's journal: each step of written data, for the owner who follows the content of the medium.
+//! The disk's journal: the steps of written data, for an owner that tracks the content of the medium.
 
 /// A range of bytes in the buffer, and the write that it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteRange {
-    /// The submitter's id of the write; of several over this range, the last one acknowledged.
+    /// The submitter's id of the write that was acknowledged last over this range.
     pub id: u32,
     /// First byte.
     pub offset_bytes: u64,
-    /// Length.
+    /// Length in bytes.
     pub len_bytes: u64,
 }
 
-/// One step, in the order of events.
+/// A step of written data, in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A write is acknowledged from the buffer.
     Accepted {
         /// The submitter's id.
         id: u32,
-        /// Number of the acknowledgement.
+        /// Sequence number of the acknowledgement.
         seq: u64,
     },
     /// The heads begin to write a range of the buffer to the medium.
     Taken(WriteRange),
-    /// That range is on the medium.
+    /// The range last taken has reached the medium.
     Landed,
-    /// A write that is acknowledged only now is on the medium.
+    /// A write that was not acknowledged from the buffer has reached the medium.
     Written {
         /// The submitter's id.
         id: u32,
-        /// It supersedes writes acknowledged before this number.
+        /// The write supersedes those acknowledged before this number.
         seq: u64,
     },
 }

@@ -1,14 +1,14 @@
-//! Disk geometry: the place of each byte and when it passes the head: zones, cylinders, surfaces, skew, rotation.
+//! Disk geometry: the place of each byte (zones, cylinders, surfaces, skew), and when it passes the head.
 //!
-//! An angle is an integer: a revolution has 6·10¹⁰ units, so that the platters turn by exactly `rpm`
-//! units a ns and the angle at any time is exact for ever. Bytes run along a track, then over the
+//! Angles are integers: a revolution has 6·10¹⁰ units, so that the platters turn by exactly `rpm`
+//! units per ns and the angle stays exact at any time. Bytes run along a track, then over the
 //! surfaces of a cylinder, then to the next cylinder inwards. The start of each track is skewed by the
-//! time of the switch that leads to it, so a long transfer loses only the switch.
+//! duration of the switch to it, so a long transfer loses only the switch time.
 
 use super::seek::SeekCurve;
 use super::spec::DiskSpec;
 
-/// Angle units in a revolution: the ns of a minute.
+/// Angle units in a revolution: the number of ns in a minute.
 const REVOLUTION: u64 = 60_000_000_000;
 
 /// A track.
@@ -24,13 +24,13 @@ pub(super) struct Place {
     pub(super) track: Track,
     /// Bytes from the track's start.
     offset: u64,
-    /// Bytes the track holds.
+    /// Bytes that the track holds.
     track_bytes: u64,
-    /// Its angle, in units.
+    /// Angle of the byte, in units.
     angle: u64,
 }
 
-/// An access: when each of its parts ends, from the instant at which it was planned.
+/// Durations of the phases of an access, from the time for which it was planned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     /// Seek, head change and settling.
@@ -44,7 +44,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// All of it.
+    /// Duration of the whole access.
     pub(super) fn total_ns(&self) -> u64 {
         self.seek_ns + self.rotation_ns + self.transfer_ns
     }
@@ -63,12 +63,12 @@ pub(super) struct Layout {
     cylinders_per_zone: u64,
     heads: u64,
     rpm: u64,
-    /// Angle at time 0.
+    /// Angle of the platters at time 0.
     phase: u64,
     head_switch_ns: u64,
     cylinder_switch_ns: u64,
     write_settle_ns: u64,
-    /// Skew of one cylinder against the one before, in units.
+    /// Skew from one cylinder to the next, in units.
     cylinder_skew: u64,
     curve: SeekCurve,
 }
@@ -78,8 +78,8 @@ impl Layout {
     pub(super) fn new(spec: &DiskSpec, draw: u64) -> Self {
         let (heads, rpm) = (u64::from(spec.heads), u64::from(spec.rpm));
         let switches_ns = (heads - 1) * spec.head_switch_ns + spec.cylinder_switch_ns;
-        // The sequential rate includes the switches: the bytes that pass in the time of all the
-        // tracks of a cylinder and all the switches between them are the capacity of the cylinder.
+        // The sequential rate includes the switches: the capacity of a cylinder is what passes at that rate
+        // during all its tracks and all the switches between them.
         let cycle_s = (60.0 * heads as f64 / rpm as f64) + switches_ns as f64 * 1e-9;
         let track_bytes = |zone: u32| {
             let along = f64::from(zone) / f64::from((spec.zones - 1).max(1));
@@ -131,7 +131,7 @@ impl Layout {
         Place { track, offset, track_bytes, angle: self.angle_of(track, offset, track_bytes) }
     }
 
-    /// The first byte of a cylinder, for searching among ordered ranges.
+    /// The first byte of a cylinder, for searches among sorted ranges.
     pub(super) fn first_byte(&self, cylinder: u32) -> u64 {
         let zone = u64::from(cylinder) / self.cylinders_per_zone;
         let Zone { first_byte, track_bytes } = self.zones[zone as usize];
@@ -143,7 +143,7 @@ impl Layout {
         ((now_ns % REVOLUTION) * self.rpm + self.phase) % REVOLUTION
     }
 
-    /// Time to the track that follows `track` in order.
+    /// Time to switch to the next track in order.
     fn switch_ns(&self, track: Track) -> u64 {
         if u64::from(track.head) + 1 == self.heads {
             self.cylinder_switch_ns
@@ -152,7 +152,7 @@ impl Layout {
         }
     }
 
-    /// The track that follows in order.
+    /// The next track in order.
     fn next(&self, track: Track) -> Track {
         if u64::from(track.head) + 1 == self.heads {
             Track { cylinder: track.cylinder + 1, head: 0 }
@@ -161,8 +161,8 @@ impl Layout {
         }
     }
 
-    /// The least time to a cylinder, over all surfaces and angles: the bound for a search. For the
-    /// next cylinder it is 0, since a switch may be shorter than a seek.
+    /// Lower bound of the time to a cylinder, over all surfaces and angles, which ends a search. For the
+    /// neighbouring cylinder it is 0, since a switch may be faster than a seek.
     pub(super) fn least_ns(&self, from: Track, cylinder: u32) -> u64 {
         match from.cylinder.abs_diff(cylinder) {
             0 | 1 => 0,
@@ -186,22 +186,22 @@ impl Layout {
         seek + if write { self.write_settle_ns } else { 0 }
     }
 
-    /// Seek and rotational wait (the latter in units) from a track at a time to a place.
+    /// Seek (ns) and rotational wait (units) from a track to a place, at a time.
     fn position(&self, now_ns: u64, from: Track, to: &Place, write: bool) -> (u64, u64) {
         let seek_ns = self.move_ns(from, to.track, write);
         let angle = self.angle_at(now_ns + seek_ns);
         (seek_ns, (to.angle + REVOLUTION - angle) % REVOLUTION)
     }
 
-    /// Seek plus rotational wait: the measure that a scheduler compares.
+    /// Seek plus rotational wait in ns, which schedulers compare.
     #[inline]
     pub(super) fn positioning_ns(&self, now_ns: u64, from: Track, to: &Place, write: bool) -> u64 {
         let (seek_ns, wait) = self.position(now_ns, from, to, write);
         seek_ns + wait / self.rpm
     }
 
-    /// The access to `len_bytes` from a place on. Times are rounded down, so that the head is never
-    /// late for the next byte: rounding would cost a revolution.
+    /// Plans the access to `len_bytes` from a place on. Times are rounded down, so that the head is never
+    /// late for the next byte, which would cost a revolution.
     pub(super) fn access(
         &self,
         now_ns: u64,

@@ -1,29 +1,29 @@
-//! A rotating disk as a part of a machine that is advanced from outside.
+//! A rotating disk, advanced by its owner.
 //!
-//! The parts, one file each: a disk's parameters ([`DiskSpec`], `spec`), the place of each byte and
+//! Each part has a file: the parameters of a disk ([`DiskSpec`], `spec`), the place of each byte and
 //! the seek time to it (`layout`, `seek`), the write buffer (`buffer`), the read-ahead segments
 //! (`segments`), the NAND read cache of a hybrid disk (`nand_cache`), counters and phase times
-//! (`usage`), and the state machine that binds them (`drive`, with its child `heads`).
+//! (`usage`), and the state machine that connects them (`drive`, with its child `heads`).
 //!
-//! **Interface.** [`Disk::submit`] hands over an operation, [`Disk::wake_at`] gives the time of the
-//! next internal event, [`Disk::wake`] at that time processes it and gives the operations that
+//! **Interface.** [`Disk::submit`] hands over an operation, [`Disk::wake_at`] returns the time of the
+//! next internal event, and [`Disk::wake`] at that time processes it and returns the operations that
 //! complete. Between these calls nothing changes. The disk reads no clock.
 //!
 //! **What is modelled.** The angle of the platters follows from absolute time, in exact integers,
-//! so a missed sector costs exactly the rest of a revolution. A command passes the controller (a
-//! serial server), its data the link (another), and the heads are the third. Whenever the heads
-//! become free the next request is chosen then, from those that wait then; an access that has begun
-//! runs to its end, but read-ahead stops when other work arrives.
+//! so a missed sector costs exactly the rest of a revolution. There are three serial servers: a command
+//! passes the controller, its data the link, and the third is the heads. Whenever the heads
+//! become free, the next request is chosen from those that wait at that time. An access runs to its
+//! end, but read-ahead stops when other work arrives.
 //!
 //! **Priorities.** Reads, and writes that must reach the medium before they are acknowledged
 //! ("foreground"), precede the destaging of acknowledged writes, and destaging precedes read-ahead.
 //! When the buffer is more than three quarters full, when a write waits for space in it, or when a
 //! flush waits, foreground and destaging alternate, so that neither starves.
 //!
-//! **What is not.** Zero-latency access (reading a whole track from wherever the head lands),
+//! **What is not modelled.** Zero-latency access (reading a whole track from wherever the head lands),
 //! variation of seek times, errors and retries, remapped sectors, shingled tracks, spin-down and
-//! power states, more than one actuator. Nor are bytes kept here: a disk records ranges, its owner
-//! records their content.
+//! power states, more than one actuator. The disk stores no bytes either: it tracks ranges, and its owner
+//! stores their content.
 
 mod buffer;
 mod drive;

@@ -1,26 +1,26 @@
 //! The NAND of a hybrid disk: a read cache for blocks that were read from the medium at least twice.
 //!
-//! Two direct-mapped tables of block numbers: blocks seen once, and blocks held. A block that is read
-//! again while it is still in the first enters the second, and replaces the block in its slot. That is
-//! coarser than the firmware of any product, but it has the two properties by which such a cache shows
-//! in a measurement: uniformly random reads gain nothing, and a small hot set is served from NAND.
+//! It consists of two direct-mapped tables of block numbers: blocks seen once, and blocks held. A block that is
+//! read again while it is in the first table enters the second, and replaces the block in its slot. That is
+//! coarser than any product's firmware, but it has the two measurable properties of such a cache:
+//! uniformly random reads gain nothing, and a small hot set is served from NAND.
 
 use crate::store::{Keeps, Store};
 use iodyno_units::rng::splitmix64;
 
 const BLOCK_BYTES: u64 = 4096;
 
-/// The cache. Block numbers are stored plus one; 0 is an empty slot.
+/// The NAND cache. Block numbers are stored plus one; 0 is an empty slot.
 #[derive(Clone, Debug)]
 pub(super) struct NandCache {
     seen: Vec<u64>,
     held: Vec<u64>,
-    /// Blocks held.
+    /// Number of blocks held.
     count: u64,
 }
 
 impl NandCache {
-    /// A cache of this size, empty.
+    /// Creates an empty cache of this size.
     pub(super) fn new(bytes: u64) -> Self {
         let slots = (bytes / BLOCK_BYTES) as usize;
         Self { seen: vec![0; slots], held: vec![0; slots], count: 0 }
@@ -35,7 +35,7 @@ impl NandCache {
         (splitmix64(block) % self.held.len() as u64) as usize
     }
 
-    /// Its fill, after so many reads.
+    /// Fill of the cache after a number of block reads.
     pub(super) fn store(&self, reads: u64) -> Store {
         Store {
             name: "hybrid disk's NAND",
@@ -53,7 +53,7 @@ impl NandCache {
             && Self::blocks(offset_bytes, len_bytes).all(|b| self.held[self.slot(b)] == b + 1)
     }
 
-    /// A range was read from the medium.
+    /// Records a read of a range from the medium.
     pub(super) fn read(&mut self, offset_bytes: u64, len_bytes: u64) {
         if self.held.is_empty() {
             return;
@@ -69,7 +69,7 @@ impl NandCache {
         }
     }
 
-    /// A range was written: the NAND's copy of it is stale.
+    /// Drops a range that was written.
     pub(super) fn forget(&mut self, offset_bytes: u64, len_bytes: u64) {
         if self.held.is_empty() {
             return;

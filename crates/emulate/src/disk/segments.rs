@@ -1,8 +1,7 @@
-//! Read-ahead segments: recent reads from the medium, one contiguous range to a segment, the least
-//! recently used one replaced by a new range. They hold ranges; `heads` decides when the heads read
-//! ahead.
+//! Read-ahead segments: recent reads from the medium, one contiguous range per segment. A new range replaces
+//! the least recently used segment. `heads` decides when to read ahead.
 
-/// One contiguous range of bytes that were read.
+/// A contiguous range of bytes that were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Segment {
     pub(super) start: u64,
@@ -10,7 +9,7 @@ pub(super) struct Segment {
     used: u64,
 }
 
-/// All of them.
+/// The segments of a disk.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
     list: Vec<Segment>,
@@ -19,18 +18,18 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// `count` segments of `bytes` each; with 0 bytes nothing is ever kept.
+    /// Creates `count` segments of `bytes` each; with 0 bytes none.
     pub(super) fn new(count: u32, bytes: u64) -> Self {
         let count = if bytes == 0 { 0 } else { count as usize };
         Self { list: vec![Segment::default(); count], bytes, clock: 0 }
     }
 
-    /// One of them.
+    /// The segment at an index.
     pub(super) fn get(&self, index: usize) -> Segment {
         self.list[index]
     }
 
-    /// The segment that holds all of a range; it counts as used.
+    /// Finds the segment that holds all of a range, and marks it as just used.
     pub(super) fn find(&mut self, start: u64, end: u64) -> Option<usize> {
         let found = self.list.iter().position(|s| s.start <= start && end <= s.end)?;
         self.clock += 1;
@@ -38,8 +37,8 @@ impl Segments {
         Some(found)
     }
 
-    /// Keeps a range that was read: at the end of the segment that it continues, or in place of the
-    /// least recently used one. Gives its segment; none if nothing is ever kept.
+    /// Adds a range that was read: extends the segment that it continues, or replaces the
+    /// least recently used one. Returns its segment; `None` if there are no segments.
     pub(super) fn keep(&mut self, start: u64, end: u64) -> Option<usize> {
         let continued = self
             .list
@@ -66,7 +65,7 @@ impl Segments {
         segment.start = segment.start.max(end.saturating_sub(self.bytes));
     }
 
-    /// A range was written: drops every segment that overlaps it.
+    /// Drops every segment that overlaps a written range.
     pub(super) fn forget(&mut self, start: u64, end: u64) {
         for segment in &mut self.list {
             if segment.start < end && start < segment.end {

@@ -1,5 +1,5 @@
-//! Parameters of a disk: the figures of its data sheet, and the few that no data sheet prints. This
-//! file defines them and their possible values; it computes nothing.
+//! Parameters of a disk: those of its data sheet, and the few that no data sheet prints; and their allowed
+//! values.
 
 /// How the next request is chosen when the heads become free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,78 +8,79 @@ pub enum Scheduler {
     Fifo,
     /// Shortest access time first: least seek plus rotational wait, among the oldest `window`
     /// requests. Aged as in ASATF (Jacobson and Wilkes, 1991): the access time is weighted by
-    /// `1 - waited / age_max`, and while something has waited `age_max` or longer, every second
-    /// access is the oldest request's. (If each one were, a queue that is long enough would stay in
-    /// the order of arrival for good, at a third of the rate.)
+    /// `1 - waited / age_max`, and while a request has waited `age_max` or longer, every second
+    /// access is the oldest request's. (If every access were, a sufficiently long queue would remain in
+    /// order of arrival for good, at a third of the rate.)
     Satf {
-        /// The bound of the wait, ns. A short one costs throughput, a long one costs the tail.
+        /// Intended upper bound of the wait, ns. A short one costs throughput, a long one tail latency.
         age_max_ns: u64,
-        /// How many requests the firmware compares, 1 to 65 536. Acknowledged writes in the
-        /// buffer are a set of their own, of the same size; these are not aged.
+        /// Number of requests that the firmware compares, 1 to 65 536. Acknowledged writes in the
+        /// buffer are a separate set of the same size, and are not aged.
         window: u32,
     },
 }
 
-/// A disk. Times in ns, sizes in bytes, rates in bytes a second.
+/// Parameters of a disk. Times in ns, sizes in bytes, rates in bytes per second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskSpec {
-    /// Capacity: a multiple of 512.
+    /// Capacity, a multiple of 512.
     pub capacity_bytes: u64,
-    /// Revolutions a minute, 1 000 to 30 000.
+    /// Revolutions per minute, 1 000 to 30 000.
     pub rpm: u32,
     /// Recorded surfaces, 1 to 64.
     pub heads: u32,
-    /// Zones of equally many cylinders, 1 to 1 000; all tracks of a zone hold the same.
+    /// Number of zones, 1 to 1 000. All zones have the same number of cylinders; all tracks of a zone have the same
+    /// capacity.
     pub zones: u32,
-    /// Sequential rate in the outermost zone as data sheets print it ("sustained"): head and
-    /// cylinder switches are included. The media rate under the head is higher by their share.
+    /// Sequential rate in the outermost zone as data sheets print it ("sustained"), including head and
+    /// cylinder switches. The media rate under the head is accordingly higher.
     pub outer_bytes_per_s: f64,
-    /// Sequential rate in the innermost zone, likewise. Zones between are spaced evenly.
+    /// Sequential rate in the innermost zone, likewise. Zones between are interpolated linearly.
     pub inner_bytes_per_s: f64,
-    /// Seek to the neighbouring cylinder for reading, settled.
+    /// Seek to the neighbouring cylinder for reading, including settling.
     pub track_to_track_ns: u64,
     /// Mean seek for reading over all pairs of cylinders.
     pub average_seek_ns: u64,
     /// Seek from the first to the last cylinder, for reading.
     pub full_stroke_ns: u64,
-    /// Additional time of a write over a read until the head is settled, on each seek or head
+    /// Extra settling time of a write compared with a read, on each seek or head
     /// change that doesn't follow the order of the tracks.
     pub write_settle_ns: u64,
-    /// From the end of a track to the same cylinder's next surface. The tracks are skewed by it.
+    /// Switch from the end of a track to the same cylinder's next surface; also the skew between tracks.
     pub head_switch_ns: u64,
-    /// From the end of a cylinder to the next one. The cylinders are skewed by it.
+    /// Switch from the end of a cylinder to the next one; also the skew between cylinders.
     pub cylinder_switch_ns: u64,
-    /// Controller time for a command, before any other work on it. One command at a time, while the
-    /// heads may be busy with another.
+    /// Controller time for a command, before any other work on it. Commands are processed one at a time, while the
+    /// heads may be busy with another one.
     pub command_ns: u64,
-    /// Host link, one server for both directions.
+    /// Bandwidth of the host link, which is shared by both directions.
     pub link_bytes_per_s: f64,
-    /// Commands the disk accepts at once, 1 to 1 024 (SATA: 32); others wait in the host, in order.
+    /// Queue depth of the disk, 1 to 1 024 (SATA: 32); further commands wait in the host, in order.
     pub queue_max: u32,
-    /// How the next request is chosen.
+    /// How the next request is chosen when the heads become free.
     pub scheduler: Scheduler,
-    /// Buffer for written data, at least 4 096. Writes that are not cached pass through it as well.
+    /// Size of the write buffer, at least 4 096. Uncached writes pass through it as well.
     pub buffer_bytes: u64,
-    /// Whether a write is acknowledged once it is in the buffer, which loses it at a power cut.
+    /// Whether a write is acknowledged once it is in the buffer, whose content a power cut loses.
     pub write_cache: bool,
-    /// From the last byte on the link to the acknowledgement of a cached write.
+    /// Time from the last byte on the link to the acknowledgement of a cached write.
     pub accept_ns: u64,
-    /// The distance of read-ahead from the last request of a sequence, and the most that one
-    /// segment holds; 0: no read-ahead, nothing kept.
+    /// Distance of read-ahead from the last request of a sequence, and capacity of a
+    /// segment; 0: no read-ahead, nothing kept.
     pub read_ahead_bytes: u64,
-    /// The number of segments, and so sequences, that are kept: 1 to 1 024.
+    /// Number of segments, and so of concurrent sequences, 1 to 1 024.
     pub read_segments: u32,
-    /// NAND of a hybrid disk, for blocks of 4 KiB that were read from the medium at least twice; 0: none.
-    /// Kept over a power cut. At most 1 TiB.
+    /// NAND size of a hybrid disk, for blocks of 4 KiB that were read from the medium at least twice; 0: none.
+    /// Its content survives a power cut. At most 1 TiB.
     pub flash_bytes: u64,
-    /// A read from that NAND.
+    /// Time of a read from that NAND.
     pub flash_read_ns: u64,
 }
 
-/// The wrong field and the reason.
+/// Name of an invalid field, and the reason.
 type Wrong = (&'static str, String);
 
-/// Refuses what lies outside a range.
+/// Checks that a value is within a range.
 fn within(field: &'static str, value: u64, low: u64, high: u64) -> Result<(), Wrong> {
     if (low..=high).contains(&value) {
         return Ok(());
@@ -91,7 +92,7 @@ impl DiskSpec {
     /// Checks that such a disk can exist.
     ///
     /// # Errors
-    /// The name of the first impossible field, and possible values.
+    /// The name of the first invalid field, and its allowed values.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         const SECOND_NS: u64 = 1_000_000_000;
         within("capacity_bytes", self.capacity_bytes, 1 << 20, 1 << 52)?;
@@ -143,8 +144,8 @@ impl DiskSpec {
         Ok(())
     }
 
-    /// The curve `a + b √x + c x` through the three figures must rise all the way: the mean has to lie
-    /// from 1/3 (a straight line, b = 0) to 11/15 (flat at the full stroke, c = -b/2) of the way.
+    /// Checks that the curve `a + b √x + c x` through the three seek times rises everywhere: the average must lie
+    /// between 1/3 (a straight line, b = 0) and 11/15 (flat at the full stroke, c = -b/2) of the range.
     fn check_seek(&self) -> Result<(), Wrong> {
         let (least, most) = (self.track_to_track_ns, self.full_stroke_ns);
         within("track_to_track_ns", least, 0, 1_000_000_000)?;

@@ -1,37 +1,36 @@
-//! Usage of the parts of a disk, and phase times of its operations. Counters only; latency is
-//! measured elsewhere, with histograms.
+//! Usage of the parts of a disk, and phase times of its operations.
 
-/// Counters of the parts of a disk since it was made. A time is counted when its activity has
-/// ended, so no busy time exceeds the time elapsed.
+/// Counters of the parts of a disk since its creation. A time is added when its activity has
+/// ended, so no busy time exceeds the elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Arm and heads moved or settled, for operations and destaging.
+    /// Time of seeks and settling, for operations and destaging.
     pub seeking_ns: u64,
-    /// Waited for the platter to turn, for operations and destaging.
+    /// Time of rotational waits, for operations and destaging.
     pub rotating_ns: u64,
-    /// Read or wrote, for operations and destaging; head switches in the course of it included.
+    /// Time of reading and writing, including head switches, for operations and destaging.
     pub transferring_ns: u64,
-    /// The heads worked at read-ahead, positioning included.
+    /// Time of read-ahead, including positioning.
     pub reading_ahead_ns: u64,
-    /// The link carried data.
+    /// Time in which the link carried data.
     pub link_ns: u64,
-    /// The controller took commands in.
+    /// Time in which the controller processed commands.
     pub command_ns: u64,
-    /// Reads that the medium served.
+    /// Reads served from the medium.
     pub medium_reads: u64,
-    /// Writes that went to the medium before they were acknowledged.
+    /// Writes that reached the medium before they were acknowledged.
     pub medium_writes: u64,
     /// Writes acknowledged from the buffer.
     pub cached_writes: u64,
     /// Bytes of these writes.
     pub cached_bytes: u64,
-    /// Ranges brought from the buffer to the medium after they were acknowledged.
+    /// Ranges destaged from the buffer to the medium.
     pub destages: u64,
     /// Bytes in the buffer that a newer write replaced before they reached the medium.
     pub absorbed_bytes: u64,
     /// Writes that waited for space in the buffer.
     pub buffer_full: u64,
-    /// Reads served from a read-ahead segment, wholly or by waiting for it.
+    /// Reads served from a read-ahead segment, at once or after waiting for it.
     pub segment_hits: u64,
     /// Reads served from the write buffer.
     pub buffer_hits: u64,
@@ -46,36 +45,36 @@ impl Usage {
     }
 }
 
-/// The time of completed operations by phase: sums over `count` operations. The phases of an
-/// operation add up to its latency, from submission to completion, exactly.
+/// Phase times of completed operations, summed over `count` operations. The phases of an
+/// operation add up exactly to its latency, from submission to completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// Number of operations.
     pub count: u64,
-    /// Waiting: in the host for a slot in the disk's queue, for the controller, for space in the
-    /// buffer, for the heads; for a flush, for the writes before it.
+    /// Waits: in the host for a slot in the disk's queue, for the controller, for space in the
+    /// buffer, for the heads; of a flush, for the writes before it.
     pub queue_ns: u64,
-    /// Controller.
+    /// Controller time.
     pub command_ns: u64,
-    /// Arm and heads.
+    /// Seek, head switch and settling.
     pub seek_ns: u64,
     /// Rotational wait.
     pub rotation_ns: u64,
-    /// Medium to buffer or back; for a read that read-ahead served, waiting for its data to be read.
+    /// Transfer between medium and buffer; for a read that read-ahead served, the wait for its data.
     pub transfer_ns: u64,
-    /// Link, the wait for it included; of a read from the medium only what follows its transfer.
+    /// Link transfer and the wait for it; for a read from the medium, only the part after the medium transfer.
     pub link_ns: u64,
-    /// Acknowledging from the buffer, or reading the NAND.
+    /// Acknowledgement from the buffer, or read of the NAND.
     pub cache_ns: u64,
 }
 
 impl Phases {
-    /// All phases: the sum of the latencies.
+    /// Sum of all phases, which is the sum of the latencies.
     pub fn total_ns(&self) -> u64 {
         self.queue_ns + self.serving_ns()
     }
 
-    /// All phases but waiting.
+    /// Sum of all phases except waiting.
     pub(super) fn serving_ns(&self) -> u64 {
         self.command_ns
             + self.seek_ns
@@ -85,7 +84,7 @@ impl Phases {
             + self.cache_ns
     }
 
-    /// Adds another sum to this one.
+    /// Adds other phase times to these.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.queue_ns += other.queue_ns;

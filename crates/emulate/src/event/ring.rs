@@ -1,28 +1,28 @@
 //! A ring of buckets of slots: the building block of a timing wheel, independent of the buckets' meaning.
 //!
-//! A bucket has a number that only grows; the ring holds those of the next 8192. Each is a list
-//! that is linked through the slots. One bit says whether a bucket is empty and one whether a word
-//! of those bits is, so that the next non-empty one is found in one or two steps.
+//! A bucket has a number that only grows; the ring holds the next 8192 buckets. Each bucket is a list
+//! linked through the slots. One bit per bucket says whether it is occupied, and one bit per word of
+//! those bits whether it is non-zero, so that the next occupied bucket is found in one or two steps.
 
 const BUCKETS: usize = 1 << 13;
 const MASK: u64 = BUCKETS as u64 - 1;
 const WORDS: usize = BUCKETS / 64;
 pub(super) const NIL: u32 = u32::MAX;
 
-/// See the module.
+/// The buckets of one ring of the timing wheel.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     heads: Box<[u32; BUCKETS]>,
-    /// One bit a bucket that is not empty.
+    /// One bit per bucket: 1 if it is occupied.
     occupied: Box<[u64; WORDS]>,
-    /// One bit a word that is not 0.
+    /// One bit per word of `occupied`: 1 if it is non-zero.
     words: [u64; WORDS / 64],
-    /// The number of the first bucket that is not empty; `u64::MAX`: there is none.
+    /// Number of the first occupied bucket; `u64::MAX`: none.
     first: u64,
 }
 
 impl Ring {
-    /// How many buckets ahead it reaches.
+    /// How far the ring reaches, in buckets.
     pub(super) const REACH: u64 = BUCKETS as u64;
 
     pub(super) fn new() -> Self {
@@ -34,7 +34,7 @@ impl Ring {
         }
     }
 
-    /// Makes `slot` the first of a bucket; gives the previous first.
+    /// Makes `slot` the first of a bucket. Returns the previous first slot.
     #[inline]
     pub(super) fn put(&mut self, bucket: u64, slot: u32) -> u32 {
         let index = (bucket & MASK) as usize;
@@ -44,7 +44,7 @@ impl Ring {
         std::mem::replace(&mut self.heads[index], slot)
     }
 
-    /// Empties the first bucket that is not empty; gives its first slot.
+    /// Empties the first occupied bucket. Returns its first slot.
     #[inline]
     pub(super) fn take(&mut self) -> u32 {
         let index = (self.first & MASK) as usize;
@@ -56,19 +56,19 @@ impl Ring {
         std::mem::replace(&mut self.heads[index], NIL)
     }
 
-    /// The number of the first bucket that is not empty; `u64::MAX`: there is none.
+    /// Number of the first occupied bucket; `u64::MAX`: none.
     #[inline]
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// The first slot of that bucket; [`NIL`]: there is none.
+    /// First slot of the first occupied bucket; [`NIL`]: none.
     #[inline]
     pub(super) fn first_slot(&self) -> u32 {
         self.heads[(self.first & MASK) as usize]
     }
 
-    /// The number of the first bucket after `cursor` that is not empty.
+    /// Number of the first occupied bucket after `cursor`.
     #[inline]
     fn after(&self, cursor: u64) -> Option<u64> {
         let start = ((cursor + 1) & MASK) as usize;
@@ -80,7 +80,7 @@ impl Ring {
         if word != 0 {
             return found(start + word.trailing_zeros() as usize);
         }
-        // The words after it, round the ring to the first part of its own.
+        // The words after it, around the ring up to the beginning of its own.
         let first = start / 64 + 1;
         for turn in 0..=self.words.len() {
             let group = (first / 64 + turn) % self.words.len();
@@ -98,7 +98,7 @@ impl Ring {
         None
     }
 
-    /// The first slot of every bucket that is not empty.
+    /// The first slot of every occupied bucket.
     pub(super) fn heads(&self) -> impl Iterator<Item = u32> {
         self.heads.iter().copied().filter(|&slot| slot != NIL)
     }

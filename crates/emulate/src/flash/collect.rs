@@ -1,8 +1,8 @@
-//! Garbage collection, paced: each page that the host writes earns the number of copies that free
-//! one page of the victim. Copies are read, programmed with others to full units, and committed
+//! Paced garbage collection: each page that the host writes earns as many copies as it takes to free
+//! one page of the victim. Copies are read, programmed together in full units, and committed
 //! only if their source is still current.
 //!
-//! Where the translation layer represents one page in k, one copy in k is real; the others take the
+//! If the translation layer represents one page in k, one copy in k is real; the others take the
 //! same time and change nothing.
 
 use super::{FlashDevice, HostInterface, ONE, UNIT_BYTES};
@@ -13,33 +13,33 @@ use crate::request::State;
 use crate::server::passed_ns;
 use iodyno_units::rng::below;
 
-/// Units of copies that may be read ahead of their programs, for each program that may run.
+/// Units of copies that may be read ahead of their programs, per concurrent program.
 const COPIES_AHEAD: u32 = 2;
-/// With more free blocks than this no collection begins: one more than a steady device keeps, so
-/// that it ends one victim and begins the next without a pause.
+/// No collection begins with more free blocks than this: one more than in steady state, so
+/// that one victim is followed by the next without a pause.
 const PAUSE_ABOVE: u32 = FREE_BLOCKS;
-/// Smoothing of the pace: it follows the victims by one part in this.
+/// Smoothing of the pace: each victim changes it by one part in this.
 const PACE_OVER: i64 = 8;
-/// With this many fewer free blocks than a steady device keeps, the pace is raised.
+/// The pace is raised when there are this many fewer free blocks than in steady state.
 const BEHIND_BELOW: u32 = 2;
-/// The average number of writes in a flash page covers the writes of this share of the device's space.
+/// The average number of writes per flash page is taken over the writes of this fraction of the device's space.
 const PARTS_OVER: f64 = 0.6;
-/// The average is evaluated again when it has changed by this.
+/// Change of the average that makes a new evaluation necessary.
 const PARTS_STEP: f64 = 0.01;
-/// No more copies a host page than this, whatever a single victim needs.
+/// Upper bound of the copies per host page, whatever a victim needs.
 const RATIO_MAX: i64 = 64;
-/// The same for a victim that gains little and has time.
+/// The same bound for a victim that gains little and was chosen for its low wear.
 const RATIO_MAX_FOR_WEAR: i64 = 2;
 
-/// The average number of writes of `units` units each that a flash page holds parts of, where they lie end to end.
+/// Average number of writes of which a flash page holds data, for consecutive writes of `units` units each.
 pub(super) fn parts(units: u64, per_page: u32) -> f64 {
-    // Pages hold a power of two.
+    // The page size is a power of two.
     let common = 1 << units.trailing_zeros().min(per_page.trailing_zeros());
     (units + u64::from(per_page) - common) as f64 / units as f64
 }
 
 impl FlashDevice {
-    /// Earns credits for pages that the host has written.
+    /// Earns copies for pages that the host has written.
     pub(super) fn earn(&mut self, units: u32) {
         if !self.collecting && self.ftl.free_blocks() > PAUSE_ABOVE {
             return;
@@ -50,10 +50,10 @@ impl FlashDevice {
             self.end_victim();
             return;
         }
-        // In order, or on a fresh device, whole pages of the map are written, and rarely.
+        // Not earned by sequential writes or on a fresh device, where whole pages of the map are written, and rarely.
         self.map_credit += self.map_per_page * i64::from(units);
         if !self.paced {
-            // A new victim: its need, smoothed over several, so that bursts don't follow random
+            // A new victim: smooths its need with that of earlier ones, so that bursts don't follow random
             // differences between blocks.
             self.paced = true;
             let free = (victim.pages_per_block - victim.valid).max(1);
@@ -64,13 +64,13 @@ impl FlashDevice {
                 pace => pace + (ratio - pace) / PACE_OVER,
             };
         }
-        // Smoothing may fall behind: the free blocks show that.
+        // Smoothing may fall behind, which shows in the number of free blocks.
         let behind = self.ftl.free_blocks() + BEHIND_BELOW < FREE_BLOCKS;
         let pace = if behind { self.pace * 5 / 4 } else { self.pace };
         self.copy_credit += pace * i64::from(units);
     }
 
-    /// No block is free for the host: copies continue whatever the host earns.
+    /// Continues copying when no block is free for the host, regardless of earned credits.
     pub(super) fn hurry(&mut self, core: &mut Core) {
         if !self.owes_copies() && self.copies_reading == 0 && self.copies_ready.is_empty() {
             self.collecting = self.ftl.victim().is_some();
@@ -81,12 +81,12 @@ impl FlashDevice {
         }
     }
 
-    /// Whether earned copies have not begun: then hosts wait.
+    /// Whether earned copies have not begun, for which hosts must wait.
     pub(super) fn owes_copies(&self) -> bool {
         self.copy_credit >= ONE * i64::from(self.program_units)
     }
 
-    /// Begins the earned copies, as far as they may run ahead.
+    /// Begins the earned copies, as far as reads may run ahead of programs.
     pub(super) fn collect(&mut self, core: &mut Core) {
         let ahead_max = COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12);
         while self.owes_copies() && self.copies_reading < ahead_max {
@@ -95,13 +95,13 @@ impl FlashDevice {
         }
     }
 
-    /// One unit of copies: reads first.
+    /// Begins one unit of copies with its reads.
     fn begin_copies(&mut self, core: &mut Core) {
         let number = self.new_batch();
         let slot = self.new_internal(core, number);
         core.slab[slot].state = State::Waiting;
         self.copies_reading += 1;
-        // Counts one for beginning the reads: the unit is not complete before all have begun.
+        // Counts the beginning as one read, so that the unit is not complete before all reads have begun.
         core.slab[slot].pending = 1;
         let mut taken = 0;
         for _ in 0..self.program_units {
@@ -124,7 +124,7 @@ impl FlashDevice {
             }
         }
         if taken == 0 {
-            // Victims had nothing left to copy, or there is no space.
+            // Victims have nothing left to copy, or there is no space.
             self.copies_reading -= 1;
             self.batches_free.push(number as u32);
             core.slab.remove(slot);
@@ -132,7 +132,7 @@ impl FlashDevice {
         }
         self.counts.copied_pages += u64::from(taken);
         if self.represent > 1 {
-            // Each read brings its part of the valid pages; the rest comes with the next.
+            // Each read brings its share of the valid pages; a remainder comes with the next read.
             self.copy_units += taken;
             for left in (1..=self.senses_for(taken)).rev() {
                 self.copy_die = (self.copy_die + 1) % self.dies.len() as u32;
@@ -145,9 +145,9 @@ impl FlashDevice {
         self.part_read(core, slot);
     }
 
-    /// Exact form: reads the flash page that holds the pages to copy; copies come in the order of their slots. A page
+    /// Exact form: reads the flash page of a page to copy. Copies come in the order of their slots, and a flash page
     /// is read once: the read also brings the pages that the next unit of copies takes from it, and that unit does
-    /// not wait for it. (Nothing is lost by that: the source is erased when all its copies are committed.)
+    /// not wait for it. (No data is lost by that: the source is erased only when all its copies are committed.)
     fn read_source(&mut self, core: &mut Core, slot: u32, source: u32) {
         let page = source / self.units_per_page;
         if self.copied_from == page {
@@ -160,7 +160,7 @@ impl FlashDevice {
         self.copy_sense(core, slot, u64::from(die), 1 + more as u32);
     }
 
-    /// An idle device empties its single-level cells: reads there, programs at full density.
+    /// Empties the single-level cells while the device is idle: reads them, and programs at full density.
     pub(super) fn fold(&mut self, core: &mut Core) {
         let at_once = (self.programs_max / 4).max(1);
         while self.drain.is_empty()
@@ -194,9 +194,9 @@ impl FlashDevice {
         self.sense(core, child);
     }
 
-    /// The number of flash pages that hold `units` valid pages of a victim: with a valid share v,
-    /// the valid pages of a flash page follow the binomial distribution, except for those that one
-    /// write brought and one overwrites: they are valid or not together.
+    /// Number of flash pages that hold `units` valid pages of a victim. With a valid fraction v, the number of
+    /// valid pages in a flash page is binomially distributed, except that pages written together are
+    /// overwritten together and so count as one.
     fn senses_for(&mut self, units: u32) -> u32 {
         let valid = self.ftl.victim().map_or(0, |victim| victim.valid.max(1));
         let (of_valid, of_parts, _) = self.senses_a_unit;
@@ -213,10 +213,10 @@ impl FlashDevice {
         senses
     }
 
-    /// Records that a host writes `units` units at once.
+    /// Updates the average of writes per flash page for a host write of `units` units.
     #[inline(always)]
     pub(super) fn note_parts(&mut self, units: u64) {
-        // Most writes are as long as the one before: the average is unchanged.
+        // Most writes are as long as the previous one, which leaves the average unchanged.
         if units != self.parts_of {
             self.change_parts(units);
         }
@@ -234,7 +234,7 @@ impl FlashDevice {
         self.parts_of = if is_there { units } else { 0 };
     }
 
-    /// The next valid page of the victim, or of the next victim when this one is exhausted.
+    /// Takes the next valid page of the victim, or of the next victim if this one is exhausted.
     fn next_copy(&mut self) -> Option<PageCopy> {
         loop {
             if let Some(copy) = self.ftl.next_copy() {
@@ -249,7 +249,7 @@ impl FlashDevice {
         }
     }
 
-    /// The victim is exhausted: it is erased when its copies are committed.
+    /// Retires an exhausted victim. It is erased when its copies are committed.
     fn end_victim(&mut self) {
         if self.injected_bug == InjectedBug::HastyErase {
             self.erase_early();
@@ -261,7 +261,7 @@ impl FlashDevice {
         self.note_erases();
     }
 
-    /// Blocks of the map were erased: schedules the corresponding erases of the dies.
+    /// Schedules erases of the dies for the blocks of the map that were erased.
     pub(super) fn note_erases(&mut self) {
         let erases = self.ftl.counters().erases;
         if erases == self.erases_seen {
@@ -272,8 +272,8 @@ impl FlashDevice {
         self.take_erased();
     }
 
-    /// Pages outside the map are erased too, in the long run as often as they are programmed: pages
-    /// of the map itself, and single-level cells.
+    /// Adds the erases of pages outside the map (pages of the map itself, and single-level cells), which in the long
+    /// run equal their programs.
     pub(super) fn owe_erase_of_program(&mut self) {
         self.owe_erases(f64::from(self.program_units) / self.pages_per_erase as f64);
     }
@@ -284,7 +284,7 @@ impl FlashDevice {
         self.erase_credit -= libm::floor(self.erase_credit);
     }
 
-    /// One of a unit's flash pages has been read.
+    /// Processes the end of a page read for a unit of copies or a stripe.
     pub(super) fn copy_read(&mut self, core: &mut Core, slot: u32) {
         let parent = core.slab[slot].parent;
         core.slab.remove(slot);
@@ -295,15 +295,15 @@ impl FlashDevice {
         }
     }
 
-    /// One of a unit's reads has ended. After the last the unit may be programmed, and another may begin.
+    /// Counts down the reads of a unit of copies. After the last, it may be programmed and another unit may begin.
     fn copies_read(&mut self, core: &mut Core, parent: u32) {
         if self.part_read(core, parent) {
             self.pump(core);
         }
     }
 
-    /// Counts down a unit's reads, or their beginning. Gives whether the unit may be programmed now: after the last
-    /// of them, unless the controller has yet to process it.
+    /// Counts down a unit's reads, or their beginning. Returns whether the unit may be programmed now: after the last
+    /// read, unless the controller has yet to process the unit.
     #[inline(always)]
     fn part_read(&mut self, core: &mut Core, parent: u32) -> bool {
         let request = &mut core.slab[parent];
@@ -323,9 +323,10 @@ impl FlashDevice {
         true
     }
 
-    /// The controller processes the first unit of copies that were read. It alternates between the host's commands
-    /// and units of copies: those wait for commands no longer than for each other. (The commands that it has already
-    /// accepted keep their times, and later ones wait for what the unit takes: no time is lost or used twice in sum.)
+    /// Starts to process the first unit of copies that were read. The controller alternates between the host's
+    /// commands and units of copies, so that a unit waits no longer for commands than commands wait for a unit.
+    /// (Commands already accepted keep their times, and later ones wait for the unit: in sum, no time is lost or used
+    /// twice.)
     fn process_copies(&mut self, core: &mut Core) {
         if let Some(slot) = self.unprocessed.first()
             && let HostInterface::Link { processor, copy_ticks, .. } = &mut self.front
@@ -337,7 +338,7 @@ impl FlashDevice {
         }
     }
 
-    /// The controller has processed a unit of copies.
+    /// Continues a unit of copies that the controller has processed.
     pub(super) fn copies_processed(&mut self, core: &mut Core, slot: u32) {
         self.unprocessed.pop(&core.slab);
         core.slab[slot].state = State::Waiting;
@@ -346,7 +347,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// A unit of copies may be programmed.
+    /// Makes a unit of copies ready for its program.
     fn is_ready(&mut self, core: &mut Core, parent: u32) {
         let request = &core.slab[parent];
         self.copies_reading -= 1;

@@ -1,10 +1,10 @@
-//! Content of a flash device, where bytes are kept: each 4 KiB unit as the value of its last write.
-//! A value is in the buffer until its program ends, then in flash; after a power cut each of the
-//! two keeps the values that it protects.
+//! Content of a flash device, if bytes are kept: for each 4 KiB unit, the token of its last write.
+//! A value is in the buffer until its program ends, then in flash. After a power cut, buffer and flash
+//! each keep the values that they protect.
 //!
-//! In the exact form the flash holds values by slot: a program puts them into its slots, a copy
-//! moves the value read from its source, an erase takes all of a block, and a unit is read where
-//! the map says. So a wrong map, or a block erased too soon, shows as wrong content. In the
+//! In the exact form, flash holds values by slot: a program stores them in its slots, a copy
+//! moves the value read from its source, an erase removes those of a whole block, and a unit is read
+//! where the map says. So a wrong map, or a block erased too soon, shows as wrong content. In the
 //! represented form most units have no slot, and values are held by unit number.
 
 use super::FlashDevice;
@@ -14,7 +14,7 @@ use crate::ftl::Residence;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// One unit's value, and the order in which it came.
+/// The value of a unit, with the sequence number of its acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub unit: u64,
@@ -25,24 +25,24 @@ pub(super) struct Stored {
 /// Values in flash.
 #[derive(Clone, Debug)]
 enum Cells {
-    /// By slot. None for values from before content was kept.
+    /// By slot. Values from before content was kept are absent.
     Placed(BTreeMap<u32, Stored>),
     /// By unit.
     Unplaced(BTreeMap<u64, Stored>),
 }
 
-/// See the module.
+/// The values of a device.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     cells: Cells,
     buffer: BTreeMap<u64, Stored>,
-    /// In step with the units that wait to be programmed; None: accepted before content was kept.
+    /// In step with the units that wait to be programmed; `None` for those accepted before content was kept.
     waiting: VecDeque<Option<Stored>>,
     sequence: u64,
 }
 
 impl Content {
-    /// For a device with `waiting` units waiting in the buffer.
+    /// Creates the content of a device with `waiting` units in the buffer.
     fn new(exact: bool, waiting: usize) -> Self {
         let cells =
             if exact { Cells::Placed(BTreeMap::new()) } else { Cells::Unplaced(BTreeMap::new()) };
@@ -50,7 +50,7 @@ impl Content {
         Self { cells, buffer: BTreeMap::new(), waiting, sequence: 0 }
     }
 
-    /// A unit enters the buffer.
+    /// Adds a unit to the buffer.
     pub(super) fn accept(&mut self, unit: u64, value: u64) {
         self.sequence += 1;
         let stored = Stored { unit, value, sequence: self.sequence };
@@ -58,13 +58,13 @@ impl Content {
         self.waiting.push_back(Some(stored));
     }
 
-    /// Moves the oldest waiting value to a program.
+    /// Takes the oldest waiting value for a program.
     pub(super) fn take(&mut self) -> Option<Stored> {
         self.waiting.pop_front().flatten()
     }
 
-    /// A value has been programmed, in the exact form into `slot`. Gives whether it was accepted as
-    /// the unit's newest and nothing newer is in flash (in the exact form the map decides).
+    /// Stores a programmed value, in the exact form in `slot`. Returns whether it is the newest value in flash (in the
+    /// exact form always true, because the map decides).
     fn programmed(&mut self, stored: Stored, slot: Option<u32>) -> bool {
         let Stored { unit, sequence, .. } = stored;
         if self.buffer.get(&unit).is_some_and(|b| b.sequence == sequence) {
@@ -76,7 +76,7 @@ impl Content {
                 true
             }
             (Cells::Placed(_), None) => unreachable!("every unit has a slot in the exact form"),
-            // Programs may end in another order than they began: the newest is kept.
+            // Programs may end in another order than they began: keep the newest.
             (Cells::Unplaced(cells), _) => {
                 let newest = cells.entry(unit).or_insert(stored);
                 if newest.sequence <= sequence {
@@ -87,7 +87,7 @@ impl Content {
         }
     }
 
-    /// The value in a slot, as a copy reads it.
+    /// The value in a slot, as read for a copy.
     pub(super) fn sensed(&self, slot: u32) -> Option<Stored> {
         match &self.cells {
             Cells::Placed(cells) => cells.get(&slot).copied(),
@@ -95,7 +95,7 @@ impl Content {
         }
     }
 
-    /// A copy is programmed into a slot.
+    /// Stores the value of a copy in its slot.
     fn copied(&mut self, stored: Option<Stored>, slot: u32) {
         if let Cells::Placed(cells) = &mut self.cells {
             match stored {
@@ -105,7 +105,7 @@ impl Content {
         }
     }
 
-    /// Slots are erased.
+    /// Removes the values of erased slots.
     pub(super) fn erased(&mut self, slots: std::ops::Range<u32>) {
         if let Cells::Placed(cells) = &mut self.cells {
             let gone: Vec<u32> = cells.range(slots).map(|(&slot, _)| slot).collect();
@@ -115,8 +115,8 @@ impl Content {
         }
     }
 
-    /// The units hold no data any more (in the exact form the map decides). The values that wait in
-    /// the buffer came later: gives their units, in order.
+    /// Removes the values of trimmed units from flash (in the exact form the map does). Returns the units with values
+    /// in the buffer, which are newer than the trim, in order.
     pub(super) fn trim(&mut self, units: &Range<u64>) -> Vec<u64> {
         if let Cells::Unplaced(cells) = &mut self.cells {
             let held: Vec<u64> = cells.range(units.clone()).map(|(&unit, _)| unit).collect();
@@ -127,14 +127,14 @@ impl Content {
         self.buffer.range(units.clone()).map(|(&unit, _)| unit).collect()
     }
 
-    /// Removes from the buffer what is being programmed: a deliberate bug.
+    /// Drops from the buffer the values being programmed: an injected bug.
     pub(super) fn forget_programs(&mut self) {
         let waits = |s: &Stored| self.waiting.iter().flatten().any(|w| w.sequence == s.sequence);
         self.buffer.retain(|_, stored| waits(stored));
     }
 
-    /// The power fails. Values being programmed are still in the buffer; gives, oldest first, the
-    /// units that must be programmed again.
+    /// Processes a power failure. Values being programmed are still in the buffer. Returns the
+    /// units that must be programmed again, oldest first.
     pub(super) fn power_cut(&mut self, protected: bool) -> Vec<u64> {
         self.waiting.clear();
         if !protected {
@@ -149,7 +149,7 @@ impl Content {
 }
 
 impl FlashDevice {
-    /// Keeps the content of writes from now on.
+    /// Stores the content of writes from now on.
     pub(crate) fn keep_content(&mut self) {
         if self.content.is_none() {
             self.content = Some(Content::new(self.represent == 1, self.drain.len()));
@@ -157,7 +157,8 @@ impl FlashDevice {
         }
     }
 
-    /// The value that a read of a 4 KiB unit gives; None: not written since content is kept.
+    /// The token that a read of a 4 KiB unit would return; `None` if it has not been written since content storage
+    /// was turned on.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         let content = self.content.as_ref()?;
         let stored = content.buffer.get(&unit).or_else(|| match &content.cells {
@@ -170,7 +171,7 @@ impl FlashDevice {
         stored.map(|s| s.value)
     }
 
-    /// A host's unit has been programmed, in the exact form into `slot`, and the map updated accordingly.
+    /// Stores a host's unit that was programmed (in the exact form into `slot`), after the update of the map.
     pub(super) fn land(&mut self, core: &mut Core, stored: Stored, slot: Option<u32>) {
         let Some(content) = &mut self.content else { return };
         let newest = content.programmed(stored, slot);
@@ -181,14 +182,14 @@ impl FlashDevice {
         }
     }
 
-    /// A copy has been programmed into `slot`.
+    /// Stores a copy that was programmed into `slot`.
     pub(super) fn land_copy(&mut self, stored: Option<Stored>, slot: u32) {
         if let Some(content) = &mut self.content {
             content.copied(stored, slot);
         }
     }
 
-    /// Erases a victim although copies of it are in flight: a deliberate bug.
+    /// Erases a victim while copies of it are in flight: an injected bug.
     #[cold]
     pub(super) fn erase_early(&mut self) {
         if let (Some(content), Some(slots)) = (&mut self.content, self.ftl.collected()) {
@@ -205,7 +206,7 @@ impl FlashDevice {
         }
     }
 
-    /// Whether every unit is where the map says: its slot holds no other unit.
+    /// Checks that every unit is where the map says, and that its slot holds no other unit.
     pub(super) fn check_content(&self) -> Result<(), String> {
         let Some(Content { cells: Cells::Placed(cells), .. }) = &self.content else {
             return Ok(());

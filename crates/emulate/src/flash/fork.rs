@@ -1,4 +1,4 @@
-//! Splits a host's read into page reads: finds the location of its units, and those that share a flash page.
+//! Splits a host's read into page reads: locates its units, and groups those that share a flash page.
 
 use super::read::child_ended;
 use super::{FlashDevice, UNIT_BYTES};
@@ -8,22 +8,22 @@ use crate::request::{NIL, Request, State, Work};
 use iodyno_units::rng::splitmix64;
 use std::ops::Range;
 
-/// The most lanes of a controller.
+/// Most lanes of a controller.
 pub(crate) const LANES_MAX: usize = 8;
 
-/// Units of a lane that its controller sends at once: SATA's frames have up to 8 KiB of data.
+/// Units of a lane per frame: SATA's frames carry up to 8 KiB of data.
 const FRAME_UNITS: u64 = 2;
 
-/// A lane's page read that may also contain the next unit.
+/// The latest page read of a lane, which may also cover the lane's next unit.
 #[derive(Clone, Copy)]
 struct OpenPage {
     read: u32,
     units: u32,
-    /// The frame of its first unit.
+    /// Frame of its first unit.
     frame: u64,
 }
 
-/// By lane.
+/// Open page reads by lane.
 struct OpenPages([OpenPage; LANES_MAX]);
 
 impl Default for OpenPages {
@@ -46,12 +46,12 @@ impl FlashDevice {
         }
     }
 
-    /// The same for a request of several units.
+    /// Splits a request of several units.
     #[inline(never)]
     fn fork_many(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let (at, len) = (request.at, u64::from(request.len));
-        // The parent waits for itself too, so that it can't complete before all are forked.
+        // Counts the splitting itself, so that the parent can't complete before all children exist.
         request.pending = 1;
         request.state = State::Waiting;
         let mut rest = at / UNIT_BYTES..(at + len - 1) / UNIT_BYTES + 1;
@@ -70,7 +70,7 @@ impl FlashDevice {
         }
         self.read_open(core, &mut open);
         if unwritten > 0 {
-            // The controller answers by itself: nothing is in the cells.
+            // Unwritten units need no die: the controller answers by itself.
             let child = core.add(self.part);
             core.slab[child].parent = slot;
             core.slab[child].len = unwritten;
@@ -83,8 +83,8 @@ impl FlashDevice {
         child_ended(core, slot);
     }
 
-    /// Units that were written in order: side by side in the pages of successive dies. Gives how
-    /// many bytes of them were not written.
+    /// Splits a range that was written in order, whose units adjoin in the pages of successive dies. Returns
+    /// the number of unwritten bytes.
     fn fork_in_order(&mut self, core: &mut Core, slot: u32, mut units: Range<u64>) -> u32 {
         let (per_page, dies) = (u64::from(self.units_per_page), self.dies.len() as u64);
         let full = self.ftl.is_full();
@@ -110,8 +110,8 @@ impl FlashDevice {
         unwritten
     }
 
-    /// Units that were written out of order: those written at once lie in pages together, in lanes.
-    /// Gives how many bytes of them were not written.
+    /// Splits a range that was written out of order. Units that were written together share pages, by lane.
+    /// Returns the number of unwritten bytes.
     fn fork_scattered(
         &mut self,
         core: &mut Core,
@@ -146,7 +146,7 @@ impl FlashDevice {
         unwritten
     }
 
-    /// Issues the open page reads: no neighbouring unit follows.
+    /// Issues the open page reads, which no further unit can join.
     fn read_open(&mut self, core: &mut Core, open: &mut OpenPages) {
         for page in std::mem::take(open).0 {
             if page.read != NIL {
@@ -155,7 +155,7 @@ impl FlashDevice {
         }
     }
 
-    /// A page read for a host's read.
+    /// Creates a page read for a host's read.
     #[inline(always)]
     fn child(&self, core: &mut Core, parent: u32, unit: u64, len: u32, die: u16) -> u32 {
         let child = core.add(self.part);
@@ -168,7 +168,7 @@ impl FlashDevice {
         child
     }
 
-    /// A request of one page is its own page read.
+    /// Serves a request of one unit, which needs no separate page read.
     #[inline(always)]
     fn read_alone(&mut self, core: &mut Core, slot: u32, unit: u64) {
         if let Some(die) = self.place(unit) {
@@ -180,7 +180,7 @@ impl FlashDevice {
         }
     }
 
-    /// The die of a unit. None: not written.
+    /// The die that holds a unit; `None` if the unit is not written.
     #[inline(always)]
     pub(super) fn place(&self, unit: u64) -> Option<u16> {
         if !self.ftl.holds(unit) {
@@ -205,7 +205,7 @@ impl FlashDevice {
         ((u128::from(hash) * self.dies.len() as u128) >> 64) as u16
     }
 
-    /// Whether a unit lies in the flash page of its predecessor in the same lane.
+    /// Whether a unit is in the same flash page as its predecessor in the same lane.
     fn written_together(&self, unit: u64) -> bool {
         let block = u64::from(self.written_units);
         let before = unit - u64::from(self.lanes);
@@ -213,13 +213,13 @@ impl FlashDevice {
     }
 }
 
-/// Two page reads are of one frame: each has the other's number, plus 1, in its token.
+/// Links two page reads of one frame: the token of each is the other's number plus 1.
 fn send_together(core: &mut Core, first: u32, second: u32) {
     core.slab[first].token = u64::from(second) + 1;
     core.slab[second].token = u64::from(first) + 1;
 }
 
-/// The bytes of a request that lie in a range of units.
+/// Number of a request's bytes within a range of units.
 #[inline(always)]
 fn bytes_within(request: &Request, units: Range<u64>) -> u32 {
     let from = request.at.max(units.start * UNIT_BYTES);

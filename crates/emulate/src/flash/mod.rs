@@ -1,8 +1,8 @@
-//! A flash device: front end, page reads, write buffer, programs, garbage collection.
+//! A flash device: host interface, page reads, write buffer, programs, garbage collection.
 //!
 //! A host read passes the front end (driver thread, or link and controller), forks one request for
-//! each flash page, and is done when the last page is delivered. A host write is acknowledged when
-//! its pages are in the buffer; they are programmed later, in units that fill all planes of a die,
+//! each flash page, and completes when the last page is delivered. A host write is acknowledged when
+//! its pages are in the buffer. They are programmed later, in units that fill all planes of a die,
 //! and the map changes when a program ends.
 
 mod collect;
@@ -46,18 +46,18 @@ enum Doing {
     Erasing,
 }
 
-/// The part of a die's state that every page read needs. 32 bytes: many dies in one cache.
+/// The part of a die's state that every page read needs. 32 bytes, so that many dies fit into the cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Die {
     since_ns: u64,
     busy_ns: u64,
     reads: List,
-    /// Its channel; dies are assigned to them in turn.
+    /// Channel of the die; dies are assigned to channels round-robin.
     channel: u16,
     doing: Doing,
-    /// A read has suspended a program or erase.
+    /// Whether a read has suspended a program or erase.
     suspended: bool,
-    /// Programs or erases wait, in the rest of its state.
+    /// Whether programs or erases wait (in `Slow::others`).
     others_wait: bool,
 }
 
@@ -66,16 +66,16 @@ const _: () = assert!(size_of::<Die>() == DIE_BYTES);
 /// The rest of a die's state.
 #[derive(Clone, Copy, Debug)]
 struct Slow {
-    /// Programs and erases that wait, where reads go first.
+    /// Waiting programs and erases, if reads have priority.
     others: List,
-    /// Programs so far: fast and slow pages alternate.
+    /// Number of programs so far; fast and slow pages alternate.
     programs: u32,
-    /// The program or erase in progress or suspended, when it begins (a program's data go over the channel
-    /// first), and when it ends.
+    /// The program or erase in progress or suspended; the time at which it begins, after a program's data has crossed
+    /// the channel; and the time at which it ends.
     running: u32,
     begins_ns: u64,
     ends_ns: u64,
-    /// Suspended: the time left of it, its request, and whether its event occurred meanwhile.
+    /// For a suspended operation: its remaining time, its kind, and whether its event occurred in the meantime.
     left_ns: u64,
     was: Doing,
     event_spent: bool,
@@ -92,20 +92,20 @@ const SLOW: Slow = Slow {
     event_spent: false,
 };
 
-/// How hosts reach the device.
+/// The interface between host and device.
 #[derive(Clone, Debug)]
 enum HostInterface {
     Channel {
         thread: usize,
-        /// Page reads whose data wait to be polled.
+        /// Page reads whose data waits for a poll.
         ready: List,
-        /// The polling request, and whether it has its event pending.
+        /// The polling request, and whether its event is pending.
         poll: u32,
         polling: bool,
         command_ticks: u64,
         read_copy: PerByte,
         write_copy: PerByte,
-        /// The thread's further time for a write, once the module has its data.
+        /// Additional time of the thread for a write, once the module has its data.
         write_end_ticks: u64,
     },
     Link {
@@ -119,41 +119,41 @@ enum HostInterface {
         outstanding: u32,
         queue_max: u32,
         waiting: List,
-        /// The controller's processor: commands in the order of the link, and copied pages.
+        /// The controller's processor: handles commands in the order of the link, and copied pages.
         processor: Server,
         read_command_ticks: u64,
         write_command_ticks: u64,
-        /// For the copies of one program.
+        /// Processor time for the copies of one program.
         copy_ticks: u64,
-        /// For a read after another command, and for another after a read.
+        /// Processor time for switching between reads and other commands.
         turn_ticks: u64,
-        /// The last command was a read.
+        /// Whether the last command was a read.
         reading: bool,
     },
 }
 
-/// One program in flight: the pages that it carries.
+/// A program in flight, with its pages.
 #[derive(Clone, Debug, Default)]
 struct Batch {
-    /// Units that the host wrote, represented or not.
+    /// Units written by the host, whether represented or not.
     units: Vec<u64>,
-    /// Their values where content is kept: of units of the host, or those read for each copy.
+    /// Values of the host's units, or those read for each copy, if content is kept.
     stored: Vec<Option<content::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
-    /// Slots filled with no data: too few units were waiting.
+    /// Slots programmed without data, because too few units were waiting.
     filler: Vec<u32>,
-    /// The number of its first unit in the order in which they entered the buffer.
+    /// Sequence number of its first unit, in the order of entry into the buffer.
     first: u64,
-    /// The map contains it already (a deliberate bug).
+    /// Whether the map was already updated (an injected bug).
     committed: bool,
-    /// It folds single-level cells.
+    /// Whether it folds data from single-level cells.
     folds: bool,
-    /// Program time, ns; 0: by the die's page.
+    /// Program time, ns; 0: determined by the die's next page.
     program_ns: u64,
 }
 
-/// Time by phase, and the number of requests.
+/// Total phase times in ns, and numbers of requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
     front_ns: u64,
@@ -170,7 +170,7 @@ struct Phases {
     writes: u64,
 }
 
-/// See the module.
+/// A flash device as a part.
 #[derive(Clone, Debug)]
 pub(crate) struct FlashDevice {
     part: PartId,
@@ -182,30 +182,30 @@ pub(crate) struct FlashDevice {
     contexts: Gauge,
     context_waiting: List,
     lanes: u32,
-    /// The pages of a frame leave their lane together, and hold their contexts until then. (Each lane may have one frame
-    /// that lacks a context: with more contexts than lanes, others go on and free some.)
+    /// Whether the pages of a frame leave their lane together and hold their contexts until then. (Each lane may have
+    /// one frame that lacks a context. With more contexts than lanes, others proceed and free some.)
     sends_frames: bool,
     split: u64,
     units_per_page: u32,
-    /// Aligned blocks in which scattered pages were written, in units.
+    /// Size of the aligned blocks in which scattered pages were written, in units.
     written_units: u32,
     read_latency_ns: u64,
     read_ns: u64,
-    /// None where each page read takes `read_ns`.
+    /// Varying read times; `None` if each page read takes `read_ns`.
     sensing: Option<Box<Sensing>>,
     program_ns: [u64; 2],
     erase_ns: u64,
     suspend_ns: Option<u64>,
     reads_first: bool,
     unit_ticks: u64,
-    // Buffer.
+    // Write buffer.
     buffer_free: u32,
     buffer_units: u32,
     buffer_protected: bool,
     buffer_waiting: List,
     accept_ns: u64,
     drain: VecDeque<u64>,
-    /// Units that entered and left the buffer since the start: flushes compare them.
+    /// Number of units that entered and left the buffer since the start, for flushes to compare.
     units_in: u64,
     units_out: u64,
     flushes: VecDeque<(u64, u32)>,
@@ -216,7 +216,7 @@ pub(crate) struct FlashDevice {
     next_die: u32,
     batches: Vec<Batch>,
     batches_free: Vec<u32>,
-    /// Units of copies that were read: the controller processes the first of them.
+    /// Units of copies that were read; the controller is processing the first of them.
     unprocessed: List,
     copies_ready: List,
     copies_reading: u32,
@@ -226,36 +226,36 @@ pub(crate) struct FlashDevice {
     slc_folding_units: u64,
     slc_units: u64,
     slc_program_ns: u64,
-    /// Units that hold data, at most the device's: written before, or since then, overwrites included.
+    /// Units that were written before or since the start, counting overwrites; at most the device's capacity.
     stored_units: u64,
     logical_units: u64,
-    // Garbage collection, in units of 1/65536 page.
+    // Garbage collection; credits are in 1/65536 page.
     ftl: Ftl,
     represent: u32,
-    /// Exact form: the die of each unit of slots that is programmed at once; where it is empty, or
-    /// `UNPLACED`, units lie on the dies in turn.
+    /// Exact form: die of each program unit of slots. If it is empty, or holds `UNPLACED`, units are on the
+    /// dies round-robin.
     unit_dies: Vec<u16>,
     copy_credit: i64,
-    /// Copies for each page that the host writes, in credits; and whether the present victim has
-    /// been counted in.
+    /// Copies per page that the host writes, in credits; and whether the present victim has
+    /// been averaged in.
     pace: i64,
     paced: bool,
     copy_phase: u32,
     filler_phase: u32,
     sense_credit: u32,
-    /// Represented form: the average number of writes whose data one flash page holds. A page has
-    /// that many parts, each of which is valid or not as a whole. 0: nothing was written yet.
+    /// Represented form: average number of writes whose data one flash page holds. A page has
+    /// that many parts, each valid or invalid as a whole. 0: nothing was written yet.
     parts: f64,
-    /// Units of a write that does not change this average.
+    /// Length in units of a write that does not change this average.
     parts_of: u64,
-    /// Flash pages to read for a unit of copies, of a victim with this many valid pages (0: no
-    /// victim), whose pages have this many parts.
+    /// Flash pages to read per copied page, cached with its arguments: (valid pages of the victim,
+    /// 0 without a victim; parts per flash page; result).
     senses_a_unit: (u32, f64, f64),
-    /// Units of copies that no read has brought yet.
+    /// Copies that no read has brought yet, in units.
     copy_units: u32,
-    /// The die of the last of these reads: what was programmed on dies in turn is read from dies in turn.
+    /// Die of the last such read. Data programmed round-robin is read round-robin.
     copy_die: u32,
-    /// Exact form: the flash page that was last read for copies of the present victim.
+    /// Exact form: the flash page last read for copies of the present victim.
     copied_from: u32,
     map_credit: i64,
     map_per_page: i64,
@@ -268,7 +268,7 @@ pub(crate) struct FlashDevice {
     stall_left: u64,
     rng: Generator,
     capacity_bytes: u64,
-    /// Program and erase cycles that a block is rated for.
+    /// Rated program/erase cycles of a block.
     cycles: u32,
     key: u64,
     raw_units: u64,
@@ -280,9 +280,9 @@ pub(crate) struct FlashDevice {
     pub(crate) counts: Counts,
 }
 
-/// No program has recorded the die of a unit.
+/// Marks a unit of slots whose die no program has recorded.
 const UNPLACED: u16 = u16::MAX;
-/// One, in credits.
+/// One page, in credits.
 pub(crate) const ONE: i64 = 1 << 16;
 
 impl FlashDevice {
@@ -306,7 +306,7 @@ impl FlashDevice {
         }
     }
 
-    /// A host request reaches the device.
+    /// Accepts a request from outside.
     #[inline(always)]
     fn issued(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
@@ -331,7 +331,7 @@ impl FlashDevice {
                 let end = thread.take(core.now, cost);
                 thread.take(core.now, after);
                 core.at(end, slot, State::Admitted);
-                // The driver thread polls for data too when it takes a command.
+                // The driver thread also polls for data when it accepts a command.
                 self.take_ready(core);
             }
             HostInterface::Link { outstanding, queue_max, waiting, .. } => {
@@ -346,9 +346,9 @@ impl FlashDevice {
         }
     }
 
-    /// Transfers the command, and a write's data, over the link; then the controller processes it. Commands reach
-    /// the controller in the order of the link, so their queue there is known now. (A page that is copied meanwhile
-    /// waits for the commands that are on the link: no longer than the link takes for them.)
+    /// Transfers the command, and a write's data, over the link, after which the controller processes it. Commands
+    /// reach the controller in the order of the link, so their queue is known in advance. (A copied page waits for
+    /// the commands on the link, but no longer than the link takes for them.)
     fn over_link(&mut self, core: &mut Core, slot: u32) {
         let HostInterface::Link {
             down,
@@ -382,7 +382,7 @@ impl FlashDevice {
         core.at(end, slot, State::Admitted);
     }
 
-    /// The request has passed the front end.
+    /// Continues a request that has passed the front end.
     #[inline(always)]
     fn admitted(&mut self, core: &mut Core, slot: u32) {
         let passed = core.now - core.slab[slot].entered_ns;
@@ -403,7 +403,7 @@ impl FlashDevice {
         }
     }
 
-    /// A host request is done.
+    /// Completes a host request.
     #[inline(always)]
     fn done(&mut self, core: &mut Core, slot: u32, failure: Option<IoError>) {
         if core.slab[slot].kind == OpKind::Write {
@@ -418,7 +418,7 @@ impl FlashDevice {
         }
     }
 
-    /// It is done with an error.
+    /// Ends a request with an error.
     pub(crate) fn fail(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].failed = true;
         if core.slab[slot].state == State::Delivered {
@@ -428,7 +428,7 @@ impl FlashDevice {
         }
     }
 
-    /// The die of a slot of the exact form.
+    /// The die that holds a slot of the exact form.
     fn die_of_slot(&self, slot: u32) -> u16 {
         let unit = slot / self.program_units;
         match self.unit_dies.get(unit as usize) {
@@ -437,14 +437,14 @@ impl FlashDevice {
         }
     }
 
-    /// Where most of its events find what they need.
+    /// Addresses of the state that most of its events use.
     pub(crate) fn hot(&self) -> Hot {
         let front = Address::of(&self.front);
         let dies = self.dies.first().map_or(front, Address::of);
         Hot::new([front, Address::of(&self.dies), Address::of(&self.phases)], dies)
     }
 
-    /// Host software and wire, ns.
+    /// Latency of host software and wire, ns.
     #[inline(always)]
     fn latency_ns(&self) -> u64 {
         match &self.front {

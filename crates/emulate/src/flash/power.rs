@@ -8,8 +8,8 @@ use crate::request::{List, State};
 use std::collections::VecDeque;
 
 impl FlashDevice {
-    /// The power fails: every request has been cancelled. A protected buffer keeps what it had
-    /// accepted, unfinished programs included, and writes it when the power is back; a volatile one
+    /// Processes a power failure, after all requests were cancelled. A protected buffer keeps the data that it
+    /// accepted, including unfinished programs, and writes it when the power returns. A volatile one
     /// loses it. The map has the state of the last program that ended.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         match &mut self.front {
@@ -78,7 +78,7 @@ impl FlashDevice {
         self.collecting = false;
     }
 
-    /// The power is back: the content of a protected buffer goes to flash.
+    /// Processes the return of power: writes the content of a protected buffer to flash.
     pub(crate) fn power_on(&mut self, core: &mut Core) {
         self.pump(core);
     }

@@ -1,4 +1,4 @@
-//! Programs: units that fill all planes of a die, from the buffer or from garbage collection.
+//! Programs, which fill all planes of a die with pages from the buffer or from garbage collection.
 
 use super::{Batch, Doing, FlashDevice, ONE};
 use crate::bug_injection::InjectedBug;
@@ -8,7 +8,7 @@ use crate::prefetch::Address;
 use crate::request::{State, Work};
 
 impl FlashDevice {
-    /// Starts whatever can start: earned copies, programs, erases.
+    /// Starts all work that can start: earned copies, programs, erases.
     pub(super) fn pump(&mut self, core: &mut Core) {
         self.collect(core);
         while self.programs.used() < self.programs_max {
@@ -33,7 +33,7 @@ impl FlashDevice {
             }
             let Some(batch) = self.gather(waiting.min(self.program_units)) else {
                 self.hurry(core);
-                // An action may have ended at once, without an event.
+                // An operation may have ended at once, without an event.
                 if !self.copies_ready.is_empty()
                     || self.ftl.has_space(Stream::Host, self.program_units)
                 {
@@ -50,8 +50,8 @@ impl FlashDevice {
         }
     }
 
-    /// Takes pages from the buffer's end, and fills the rest of a program without data. None: the
-    /// map has no space for that now.
+    /// Takes pages from the buffer, and fills the rest of the program without data. `None` if the
+    /// map has no space now.
     fn gather(&mut self, units: u32) -> Option<usize> {
         if !self.ftl.has_space(Stream::Host, self.program_units) {
             return None;
@@ -84,7 +84,7 @@ impl FlashDevice {
         Some(number)
     }
 
-    /// Units of a program without data; of them, too, one in k is in the map.
+    /// Fills units of a program without data. As with data, one unit in k is in the map.
     #[cold]
     fn fill_up(&mut self, batch: &mut Batch, units: u32) {
         self.counts.filler_pages += u64::from(units);
@@ -107,7 +107,7 @@ impl FlashDevice {
         )
     }
 
-    /// A request of the device's own, for a batch.
+    /// Creates an internal request for a batch.
     pub(super) fn new_internal(&mut self, core: &mut Core, batch: usize) -> u32 {
         let slot = core.add(self.part);
         let request = &mut core.slab[slot];
@@ -116,11 +116,11 @@ impl FlashDevice {
         slot
     }
 
-    /// The next die in turn programs it, at once or when it is free.
+    /// Begins a program on the next die, at once or when the die is free.
     fn begin_program(&mut self, core: &mut Core, slot: u32) {
         self.programs.add(core.now);
         self.counts.programs += 1;
-        // Dies take turns for every program.
+        // Programs are assigned to dies round-robin.
         self.next_die = (self.next_die + 1) % self.dies.len() as u32;
         let die = self.next_die as u16;
         core.slab[slot].die = die;
@@ -143,7 +143,7 @@ impl FlashDevice {
         self.erase_some(core);
     }
 
-    /// A program or erase begins at once, or when its die is free.
+    /// Begins a program or erase, at once or when its die is free.
     fn enter_die_or_wait(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
         let die = &mut self.dies[index];
@@ -168,8 +168,8 @@ impl FlashDevice {
         }
     }
 
-    /// Transfers the data into the die, which then programs. (The die is held meanwhile, so that
-    /// nothing intervenes: the end of the program is known.)
+    /// Transfers the data into the die, which then programs. (The die is occupied during the transfer, so the
+    /// end of the program is known in advance.)
     fn load(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
         let (die, slow) = (&mut self.dies[index], &mut self.slow[index]);
@@ -190,7 +190,7 @@ impl FlashDevice {
         core.at(slow.ends_ns, slot, State::Programmed);
     }
 
-    /// Whether the event of a program or erase came too early, because a read had suspended it.
+    /// Whether the event of a program or erase came too early, because a read had suspended the operation.
     fn postponed(&mut self, core: &mut Core, slot: u32, state: State) -> bool {
         let index = core.slab[slot].die as usize;
         let slow = &mut self.slow[index];
@@ -206,13 +206,13 @@ impl FlashDevice {
         false
     }
 
-    /// A program has ended: the map changes now.
+    /// Processes the end of a program, and updates the map.
     pub(super) fn programmed(&mut self, core: &mut Core, slot: u32) {
         if self.postponed(core, slot, State::Programmed) {
             return;
         }
         let (die, number) = (core.slab[slot].die as usize, core.slab[slot].at as usize);
-        // It was begun long ago.
+        // The batch was written long ago and is no longer in the cache.
         let batch = Address::of(&self.batches[number]);
         batch.prefetch();
         batch.line(1).prefetch();
@@ -251,7 +251,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Updates the map: the batch's units are in their slots.
+    /// Updates the map with the slots of a batch.
     fn commit(&mut self, batch: &mut Batch) {
         if std::mem::take(&mut batch.committed) {
             return;
@@ -271,7 +271,7 @@ impl FlashDevice {
         }
     }
 
-    /// As [`Self::commit`], with one of the deliberate bugs.
+    /// Same as [`Self::commit`], with one of the injected bugs.
     #[cold]
     fn commit_badly(&mut self, batch: &Batch) {
         for &(page, place) in &batch.host {
@@ -307,8 +307,8 @@ impl FlashDevice {
         }
     }
 
-    /// Begins due erases, spread over the programs that will fill the freed space: a few sooner
-    /// than that, so that none are left over.
+    /// Begins due erases. They are spread over the programs that will fill the freed space, with a margin
+    /// so that none are left over.
     fn erase_some(&mut self, core: &mut Core) {
         self.programs_since_erase += 1;
         let programs_per_erase = self.pages_per_erase / u64::from(self.program_units);
@@ -347,7 +347,7 @@ impl FlashDevice {
         self.release(core, die);
     }
 
-    /// A die is free: next is a read that waits, the suspended operation, or another waiting one.
+    /// Frees a die for the next operation: a waiting read, the suspended operation, or another waiting one.
     #[inline(always)]
     pub(super) fn release(&mut self, core: &mut Core, index: usize) {
         let die = &mut self.dies[index];
@@ -358,12 +358,12 @@ impl FlashDevice {
         }
     }
 
-    /// An operation waits for a die that is now free.
+    /// Starts an operation that waits for a die that is now free.
     fn use_free_die(&mut self, core: &mut Core, index: usize) {
         let die = &mut self.dies[index];
         if let Some(slot) = die.reads.first() {
             let sense = core.slab[slot].work == Work::Sense;
-            // A suspended operation ends before another program or erase begins.
+            // A suspended operation must end before another program or erase begins.
             if sense || !die.suspended {
                 die.reads.pop(&core.slab);
                 if sense {

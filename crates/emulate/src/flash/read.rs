@@ -1,4 +1,4 @@
-//! Page reads: context, die, channel, delivery.
+//! Page reads: context, die, channel, and delivery.
 
 use super::{Doing, FlashDevice, HostInterface, UNIT_BYTES};
 use crate::core::Core;
@@ -6,10 +6,10 @@ use crate::request::{NIL, State, Work};
 use crate::server::PerByte;
 use iodyno_units::rng::below;
 
-/// The token of a page that waits for the other of its frame.
+/// Token of a page that waits for the other page of its frame.
 const ARRIVED: u64 = u64::MAX;
 
-/// The driver thread copies one page; gives when that ends.
+/// Copies one page by the driver thread. Returns the end of the copy.
 #[inline(always)]
 fn copy_out(core: &mut Core, thread: usize, cost: PerByte, slot: u32) -> u64 {
     let ticks = cost.ticks(core.slab[slot].len);
@@ -55,7 +55,7 @@ impl FlashDevice {
         request.entered_ns = core.now;
     }
 
-    /// The die reads the page, at once or when it is free.
+    /// Reads a page on its die, at once or when the die is free.
     #[inline(always)]
     pub(super) fn sense(&mut self, core: &mut Core, slot: u32) {
         let index = core.slab[slot].die as usize;
@@ -69,10 +69,10 @@ impl FlashDevice {
             && for_host(core, slot)
         {
             let slow = &mut self.slow[index];
-            // A program whose data are still in transfer is suspended when it has begun.
+            // A program whose data is still being transferred can be suspended only once it has begun.
             let from_ns = slow.begins_ns.max(core.now);
             let left_ns = slow.ends_ns - from_ns;
-            // Not worthwhile for an operation that ends as soon.
+            // An operation that ends sooner than a suspension takes is not suspended.
             if left_ns > suspend_ns {
                 die.suspended = true;
                 slow.left_ns = left_ns;
@@ -103,7 +103,7 @@ impl FlashDevice {
         core.at(core.now + delay_ns + self.sense_ns(internal), slot, State::Sensed);
     }
 
-    /// The page is in the die's register: transfers it over the channel.
+    /// Transfers a page over the channel, once it is in the die's register.
     #[inline(always)]
     pub(super) fn sensed(&mut self, core: &mut Core, slot: u32) {
         if !core.slab[slot].internal {
@@ -120,7 +120,7 @@ impl FlashDevice {
         core.at(end, slot, State::Transferred);
     }
 
-    /// The die is free, and the data are in the controller.
+    /// Frees the die, once the data is in the controller.
     #[inline(always)]
     pub(super) fn transferred(&mut self, core: &mut Core, slot: u32) {
         let die = core.slab[slot].die as usize;
@@ -145,7 +145,7 @@ impl FlashDevice {
         }
     }
 
-    /// Sends the page with the other of its frame, when that has arrived too. (Until then its context holds it.)
+    /// Sends a page together with the other page of its frame, if that has arrived. (Until then it holds its context.)
     #[inline(never)]
     fn out_of_frame(&mut self, core: &mut Core, slot: u32) {
         let other = (core.slab[slot].token - 1) as u32;
@@ -154,7 +154,7 @@ impl FlashDevice {
             core.slab[slot].state = State::Waiting;
             return;
         }
-        // It has waited for the other's die.
+        // The first page has waited for the other one's die.
         self.phases.die_wait_ns += core.now - core.slab[other].entered_ns;
         core.slab[other].entered_ns = core.now;
         for page in [other, slot] {
@@ -164,8 +164,8 @@ impl FlashDevice {
         }
     }
 
-    /// Sends the page; gives whether its context is free. (If not, it is once the driver thread has
-    /// copied it.)
+    /// Sends a page. Returns whether its context is free; if not, it is freed once the driver thread has
+    /// copied the page.
     #[inline(always)]
     fn send(&mut self, core: &mut Core, slot: u32) -> bool {
         match &mut self.front {
@@ -193,8 +193,8 @@ impl FlashDevice {
         }
     }
 
-    /// Schedules a page's arrival at the host, at `end_ns` plus the controller's latency. (In
-    /// order: the last page sent is the last to arrive.)
+    /// Schedules a page's arrival at the host, at `end_ns` plus the controller's latency. (Pages arrive in the
+    /// order in which they are sent.)
     #[inline(always)]
     fn deliver(&mut self, core: &mut Core, slot: u32, end_ns: u64) {
         let end_ns = end_ns + self.read_latency_ns;
@@ -205,7 +205,7 @@ impl FlashDevice {
         }
     }
 
-    /// The same of one page of several.
+    /// Schedules the arrival of one of several pages of a read.
     #[inline(never)]
     fn deliver_part(&mut self, core: &mut Core, slot: u32, end_ns: u64) {
         let request = &core.slab[slot];
@@ -218,7 +218,7 @@ impl FlashDevice {
         child_ended(core, parent);
     }
 
-    /// The driver thread polls at its due time.
+    /// Polls at the due time of the driver thread.
     pub(super) fn poll(&mut self, core: &mut Core, slot: u32) {
         if let HostInterface::Channel { polling, .. } = &mut self.front {
             *polling = false;
@@ -227,7 +227,7 @@ impl FlashDevice {
         self.take_ready(core);
     }
 
-    /// The driver thread copies what is ready; the contexts of those pages are free.
+    /// Copies ready pages by the driver thread, and frees their contexts.
     #[inline(always)]
     pub(super) fn take_ready(&mut self, core: &mut Core) {
         loop {
@@ -249,7 +249,7 @@ impl FlashDevice {
                 self.sense(core, next);
                 return;
             }
-            // The cells hold nothing: it needs its context for no time.
+            // An unwritten page needs its context for no time.
             if !self.send(core, next) {
                 return;
             }
@@ -257,7 +257,7 @@ impl FlashDevice {
         self.contexts.drop(core.now);
     }
 
-    /// A read's data are with the host.
+    /// Completes a read whose data has reached the host.
     #[inline(always)]
     pub(super) fn delivered(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
@@ -267,7 +267,7 @@ impl FlashDevice {
     }
 }
 
-/// One of a read's pages, or the forking itself, has ended.
+/// Counts down a read's pages, or the splitting.
 #[inline(always)]
 pub(super) fn child_ended(core: &mut Core, parent: u32) {
     let request = &mut core.slab[parent];
@@ -278,8 +278,8 @@ pub(super) fn child_ended(core: &mut Core, parent: u32) {
     }
 }
 
-/// Whether a host waits for a page read: it is one of a host's read, or of the stripe that rebuilds
-/// one. The device's own reads suspend nothing.
+/// Whether a host waits for a page read, directly or for the stripe that rebuilds a page.
+/// Internal reads suspend nothing.
 #[inline(always)]
 fn for_host(core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];

@@ -1,4 +1,4 @@
-//! Media errors and recovery from them: a page that can't be read is rebuilt from the other pages
+//! Media errors and recovery: an unreadable page is rebuilt from the other pages
 //! of its parity stripe, each on another die.
 
 use super::{FlashDevice, UNIT_BYTES};
@@ -15,22 +15,22 @@ use std::ops::Range;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Damage {
     units: Ranges,
-    /// Die, and block of the die.
+    /// Damaged blocks as (die, block of the die).
     blocks: BTreeSet<(u16, u64)>,
-    /// Units that lay in such a block and were since written elsewhere. (The represented form
-    /// always finds them in the same block.)
+    /// Units of a damaged block that were since rewritten elsewhere. (The represented form
+    /// always finds a unit in the same block.)
     elsewhere: BTreeSet<u64>,
 }
 
 impl Damage {
-    /// The units hold no data any more. (Trimmed units are not read from a damaged block either.)
+    /// Clears the damage of trimmed units. (A damaged block does not affect them either, because they are not read.)
     pub(super) fn trim(&mut self, units: Range<u64>) {
         self.units.remove(units);
     }
 }
 
 impl FlashDevice {
-    /// The page at an offset fails, or the whole erase block that it lies in.
+    /// Makes the page at an offset, or its whole erase block, unreadable.
     pub(crate) fn damage(&mut self, offset_bytes: u64, whole_block: bool) {
         let unit = offset_bytes / UNIT_BYTES;
         let block = if whole_block { self.block_of(unit) } else { None };
@@ -41,13 +41,13 @@ impl FlashDevice {
         self.damage.get_or_insert_default().blocks.insert(block);
     }
 
-    /// These units can't be read.
+    /// Makes units unreadable.
     pub(crate) fn damage_units(&mut self, units: Range<u64>) {
         let units = units.start..units.end.min(self.capacity_bytes.div_ceil(UNIT_BYTES));
         self.damage.get_or_insert_default().units.add(units);
     }
 
-    /// What a fault of the medium would meet in these units.
+    /// The data that a fault of the medium would hit in these units.
     pub(crate) fn medium(&self, units: Range<u64>) -> Medium {
         let of_batches = self.batches.iter().flat_map(|batch| &batch.units);
         let buffered: BTreeSet<u64> =
@@ -63,12 +63,12 @@ impl FlashDevice {
         Medium { held, has_pages: true, is_rebuilt: self.parity_stripe > 0 }
     }
 
-    /// Makes everything readable again.
+    /// Makes all units readable again.
     pub(crate) fn mend(&mut self) {
         self.damage = None;
     }
 
-    /// Units were rewritten to flash: they are readable.
+    /// Makes units readable that were rewritten to flash.
     #[cold]
     pub(super) fn mend_units(&mut self, units: impl Iterator<Item = u64>) {
         let Some(mut damage) = self.damage.take() else { return };
@@ -85,8 +85,8 @@ impl FlashDevice {
         self.block_of(unit).is_some_and(|block| damage.blocks.contains(&block))
     }
 
-    /// The erase block that holds a unit. In the represented form a hash draws the block: as many
-    /// as there are, and each unit always in the same.
+    /// The erase block that holds a unit. In the represented form a hash assigns each unit a fixed
+    /// block among all blocks of the die.
     fn block_of(&self, unit: u64) -> Option<(u16, u64)> {
         let die = self.place(unit)?;
         let per_die = self.raw_units / self.pages_per_erase / self.dies.len() as u64;
@@ -107,7 +107,7 @@ impl FlashDevice {
         }
         let whole = &core.slab[request.parent];
         let (from, to) = (whole.at, whole.at + u64::from(whole.len));
-        // Written in order they lie side by side, otherwise every lane has its own.
+        // Units written in order adjoin; others are spread over the lanes.
         let first = request.at;
         let per_page = u64::from(self.units_per_page);
         let (step, end) = if self.ftl.sequential(first) {
@@ -133,7 +133,7 @@ impl FlashDevice {
         self.drain.contains(&unit) || self.batches.iter().any(|b| b.units.contains(&unit))
     }
 
-    /// Whether the page read in `slot` hits damage; then it is being recovered, or has failed.
+    /// Checks the page read in `slot` for damage. Returns true if the page is being rebuilt, or has failed.
     #[cold]
     pub(super) fn recover(&mut self, core: &mut Core, slot: u32) -> bool {
         let Some(damage) = &self.damage else { return false };
@@ -152,11 +152,11 @@ impl FlashDevice {
             return false;
         }
         self.counts.recovered += 1;
-        // Rebuilt data are written elsewhere: this page is readable from now on.
+        // Rebuilt data is written elsewhere, so the page is readable from now on.
         self.mend_units(units.into_iter());
         let die = core.slab[slot].die;
         self.release(core, die as usize);
-        // As many as the stripe has: the others that the parity protects, and the parity.
+        // The stripe has this many other pages: those that the parity protects, and the parity.
         let others = self.parity_stripe;
         core.slab[slot].state = State::Waiting;
         core.slab[slot].work = Work::Nothing;
@@ -171,7 +171,7 @@ impl FlashDevice {
         true
     }
 
-    /// One page of the stripe of a damaged page has been read.
+    /// Counts down the reads of a stripe, and sends the page once it is rebuilt.
     pub(super) fn stripe_read(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].pending -= 1;
         if core.slab[slot].pending == 0 {

@@ -1,19 +1,19 @@
-//! How long a die takes to read a page, where that varies: by the page's type, by retries, and by whether its data is in
+//! Duration of a page read on a die, if it varies: by page type, by retries, and by whether the data is in
 //! the SLC cache.
 
 use super::FlashDevice;
 use crate::spec::Nand;
 use iodyno_units::rng::{Generator, below, stream};
 
-/// The most retries of a read.
+/// Most retries of a read.
 const RETRIES_MAX: u32 = 16;
 
-/// The parts of a varying time.
+/// Parameters of a varying read time.
 #[derive(Clone, Debug)]
 pub(super) struct Sensing {
     types: u64,
     spread_ns: u64,
-    /// Chance of a retry, in 1 / 2^64.
+    /// Probability of a retry, in 1/2^64.
     retried: u64,
     retry_ns: u64,
     slc_read_ns: Option<u64>,
@@ -21,7 +21,7 @@ pub(super) struct Sensing {
 }
 
 impl Sensing {
-    /// None where each page read takes as long.
+    /// Returns `None` if all page reads take equally long.
     pub(super) fn new(nand: &Nand, seed: u64, number: u64) -> Option<Box<Self>> {
         let slc_read_ns = nand.slc.and_then(|slc| slc.read_ns);
         let varies = nand.variation;
@@ -37,7 +37,7 @@ impl Sensing {
         })
     }
 
-    /// The time of one read, where `slc_share` of the data is in the SLC cache.
+    /// Draws the duration of a read; `slc_share` is the fraction of the data in the SLC cache.
     fn draw_ns(&mut self, read_ns: u64, slc_share: f64) -> u64 {
         if let Some(slc_read_ns) = self.slc_read_ns
             && below(&mut self.rng, u64::MAX) < share_of_u64(slc_share)
@@ -46,7 +46,7 @@ impl Sensing {
         }
         let mut ns = read_ns;
         if self.types > 1 {
-            // In equal steps around the mean.
+            // The page types have equally spaced times around the mean.
             let step = below(&mut self.rng, self.types);
             ns = ns - self.spread_ns + 2 * self.spread_ns * step / (self.types - 1);
         }
@@ -60,7 +60,7 @@ impl Sensing {
 }
 
 impl FlashDevice {
-    /// How long the die takes to read a page.
+    /// Duration of a page read on the die.
     #[inline(always)]
     pub(super) fn sense_ns(&mut self, internal: bool) -> u64 {
         if self.sensing.is_none() { self.read_ns } else { self.varying_sense_ns(internal) }
@@ -68,14 +68,14 @@ impl FlashDevice {
 
     #[inline(never)]
     fn varying_sense_ns(&mut self, internal: bool) -> u64 {
-        // Garbage collection reads what has left the cache.
+        // Garbage collection reads data that has left the cache.
         let held = if internal { 0 } else { self.slc_held_units() };
         let share = held as f64 / self.stored_units.max(1) as f64;
         let read_ns = self.read_ns;
         self.sensing.as_mut().map_or(read_ns, |sensing| sensing.draw_ns(read_ns, share))
     }
 
-    /// Units in the SLC cache.
+    /// Number of units in the SLC cache.
     pub(super) fn slc_held_units(&self) -> u64 {
         self.slc_units.saturating_sub(self.slc_free_units + self.slc_folding_units)
     }

@@ -6,13 +6,13 @@ use crate::store::{Keeps, Store};
 use crate::usage::{Of, Phase, Resource};
 
 impl FlashDevice {
-    /// Bytes in the buffer that are not in flash, and its size.
+    /// Dirty bytes in the buffer, and the buffer's size.
     pub(crate) fn buffered_bytes(&self) -> (u64, u64) {
         let bytes = |units: u32| u64::from(units) * UNIT_BYTES;
         (bytes(self.buffer_units - self.buffer_free), bytes(self.buffer_units))
     }
 
-    /// Calls `take` with the fill of its write buffer and of its SLC cache.
+    /// Calls `take` with the fill of the write buffer and of the SLC cache.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         let (held_bytes, capacity_bytes) = self.buffered_bytes();
         let passed_bytes = self.units_in * UNIT_BYTES;
@@ -25,13 +25,13 @@ impl FlashDevice {
         take(Store { name, keeps, held_bytes, capacity_bytes, passed_bytes, choice_bytes });
     }
 
-    /// Erases since the start over those that all blocks are rated for.
+    /// Erases since the start, as a fraction of the rated erases of all blocks.
     pub(crate) fn worn(&self) -> f64 {
         let blocks = self.raw_units as f64 / self.pages_per_erase as f64;
         self.counts.erases as f64 / (blocks * f64::from(self.cycles.max(1)))
     }
 
-    /// Its resources, since the start.
+    /// The device's resources with their busy time since the start.
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let now = core.now;
         let part = Some(self.part);
@@ -80,7 +80,7 @@ impl FlashDevice {
         all
     }
 
-    /// Checks its invariants: no page is lost between buffer, programs and flash.
+    /// Checks that no page is lost between buffer, programs and flash.
     pub(crate) fn check(&self) -> Result<(), String> {
         let programming: usize = self.batches.iter().map(|b| b.units.len()).sum();
         let held = u64::from(self.buffer_units - self.buffer_free);
@@ -98,7 +98,7 @@ impl FlashDevice {
         self.ftl.check()
     }
 
-    /// Phase times of its I/Os, since the start.
+    /// Phase times of the device's I/Os since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let p = &self.phases;
         let phase = |name, of, total_ns| {

@@ -1,4 +1,4 @@
-//! Host writes: enter the buffer, or wait for space in it. Flushes and trims.
+//! Host writes, which enter the buffer or wait for space in it; flushes and trims.
 
 use super::{FlashDevice, HostInterface, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;
@@ -9,7 +9,7 @@ use crate::server::ticks;
 use iodyno_units::OpKind;
 
 impl FlashDevice {
-    /// A write's data have arrived at the buffer.
+    /// Processes the arrival of a write's data at the buffer.
     pub(super) fn enter_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = &mut core.slab[slot];
         let (at, len) = (request.at, u64::from(request.len));
@@ -27,7 +27,7 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Puts as much of a write into the buffer as fits; acknowledges it when all of it is in.
+    /// Puts as much of a write into the buffer as fits, and acknowledges it when all of it is in.
     fn fill_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = core.slab[slot];
         let units = request.pending.min(self.buffer_free);
@@ -63,7 +63,7 @@ impl FlashDevice {
         }
     }
 
-    /// Space has become free.
+    /// Admits waiting writes as far as there is space.
     pub(super) fn admit_waiting(&mut self, core: &mut Core) {
         while self.buffer_free > 0
             && let Some(slot) = self.buffer_waiting.first()
@@ -75,7 +75,8 @@ impl FlashDevice {
         }
     }
 
-    /// The controller's housekeeping stops everything whenever a given number of bytes was written.
+    /// Stalls the whole device whenever the host has written the configured number of bytes (the controller's
+    /// housekeeping).
     fn housekeep(&mut self, core: &mut Core, len: u64) {
         let Some(stall) = self.stall else { return };
         if self.stall_left > len {
@@ -95,7 +96,7 @@ impl FlashDevice {
         }
     }
 
-    /// Makes all acknowledged writes durable.
+    /// Flushes: makes all acknowledged writes durable.
     pub(super) fn flush(&mut self, core: &mut Core, slot: u32) {
         let hasty = self.injected_bug == InjectedBug::HastyFlush;
         if self.buffer_protected || self.units_out == self.units_in || hasty {
@@ -106,15 +107,15 @@ impl FlashDevice {
         }
     }
 
-    /// The flush completes when the present content of the buffer has been programmed.
+    /// Completes a flush when the present content of the buffer has been programmed.
     fn wait_for_programs(&mut self, core: &mut Core, slot: u32) {
         core.slab[slot].state = State::Waiting;
         self.flushes.push_back((self.units_in, slot));
         self.pump(core);
     }
 
-    /// All units before this number, in the order in which they entered the buffer, are programmed.
-    /// (Programs end in any order: it is not enough to count them.)
+    /// All units before this number, in the order of entry into the buffer, are programmed.
+    /// (Counting would not suffice, because programs end in any order.)
     fn durable_before(&self) -> u64 {
         if self.injected_bug == InjectedBug::CountingFlush {
             return self.units_out;
@@ -142,7 +143,7 @@ impl FlashDevice {
         }
     }
 
-    /// Trims come after earlier writes: what waits in the buffer goes first.
+    /// Trims after all earlier writes have left the buffer.
     pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
         if self.units_out < self.units_in {
             self.wait_for_programs(core, slot);
@@ -153,7 +154,7 @@ impl FlashDevice {
         core.at(end, slot, State::Done);
     }
 
-    /// Trims the whole units of the range.
+    /// Trims the whole units within the range.
     fn forget(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let (at, len, token) = (request.at, u64::from(request.len), request.token);
@@ -161,13 +162,13 @@ impl FlashDevice {
         let units = start..((at + len) / UNIT_BYTES).max(start);
         if let Some(content) = &mut self.content {
             let (part, mut unit) = (self.part, units.start);
-            // A range may be long, and the buffer is small: what lies between is passed on as one range.
+            // A range may be long and the buffer is small: reports the units between as one range each.
             for newer in content.trim(&units).into_iter().chain([units.end]) {
                 let count = newer.saturating_sub(unit);
                 if count > 0 {
                     core.tell(ContentEvent::Dropped { part, unit, count, token, overtaken: false });
                 }
-                // A protected buffer has already kept the newer value, which stays.
+                // A protected buffer keeps the newer value, which remains valid.
                 if newer < units.end && !self.buffer_protected {
                     let (unit, count) = (newer, 1);
                     core.tell(ContentEvent::Dropped { part, unit, count, token, overtaken: true });

@@ -1,14 +1,14 @@
-//! Distribution of valid pages over the blocks of a steady state.
+//! Distribution of valid pages over the blocks in steady state.
 //!
-//! Under uniform random writes to n pages with write amplification W, a page dies with probability
-//! x = b / (W n) in the time in which one block of b pages is filled. Pages die one after the
-//! other, so a block has come down to v valid ones after 1/b + 1/(b - 1) + … + 1/(v + 1) of 1/x
-//! such times, which is ln((b + 1/2) / (v + 1/2)) / x. It is collected at v* = b (1 - 1/W), for so
-//! many are copied out of each victim. W is the one with which all blocks are younger than that.
-//!
-//! For large blocks that is the closed form of `oracle.rs`, where the halves are nothing. In small
-//! ones there is more luck, of which greedy collection takes advantage: three per cent at 256 pages
-//! and a spare of .07. Pages that were written r at a time die so, too; it is as if blocks had r
+//! Under uniform random writes to n pages with write amplification W, a page is overwritten with probability
+//! x = b / (W n) while one block of b pages is filled. Pages of a block are overwritten one by one, so it has
+//! v valid pages left after (1/b + 1/(b - 1) + … + 1/(v + 1)) / x block fills,
+//! which is about ln((b + 1/2) / (v + 1/2)) / x. It is collected at v* = b (1 - 1/W), because that
+//! many pages are copied out of each victim. W is the value for which all blocks are younger than that.
+//! For large blocks this is the closed form of `oracle.rs`, since the halves vanish. In small
+//! blocks, greedy collection profits from random variation: by 3 % at 256 pages
+//! and a spare of .07. Pages that were written r at a time are also overwritten together, as if blocks had r
+//! times fewer pages.
 //! times fewer pages.
 
 /// The parameters of the distribution.
@@ -16,21 +16,21 @@
 pub(super) struct Ages {
     pub(super) sealed: u32,
     pub(super) per_block: u32,
-    /// All pages that hold data, two halves of open blocks included.
+    /// All pages that hold data, including two half-full open blocks.
     pub(super) pages: u32,
-    /// Pages that were written together.
+    /// Number of pages written together.
     pub(super) run: u32,
 }
 
 impl Ages {
-    /// Valid pages of the sealed blocks, the youngest first; `total` in all, at most the slots.
+    /// Valid pages of the sealed blocks, youngest first. `total` is their sum, at most the number of slots.
     pub(super) fn valid(&self, total: u32) -> Vec<u32> {
         let step = f64::from(self.per_block) / (self.write_amplification() * self.data());
         let mut valid: Vec<u32> = (0..self.sealed)
-            // The open blocks, half full, count as one younger block.
+            // The two open blocks, half full, count as one younger block.
             .map(|index| libm::round(self.valid_at(step * (f64::from(index) + 1.5))) as u32)
             .collect();
-        // Corrects the sum after rounding, one page at a time, over all blocks in turn.
+        // Corrects the sum after rounding, one page at a time, round-robin over the blocks.
         let mut sum: u64 = valid.iter().map(|&v| u64::from(v)).sum();
         let total = u64::from(total);
         let mut index = 0;
@@ -49,7 +49,7 @@ impl Ages {
         f64::from(self.pages.max(1))
     }
 
-    /// The W with which all blocks are younger than a victim, by bisection; 1 if blocks without valid pages remain.
+    /// The W for which all blocks are younger than a victim, by bisection; 1 if blocks without valid pages remain.
     fn write_amplification(&self) -> f64 {
         let full = f64::from(self.per_block);
         let slots = full * f64::from(self.sealed + 1);
@@ -65,14 +65,14 @@ impl Ages {
         high
     }
 
-    /// The age at which a block has `valid` valid pages left, in lives of a page.
+    /// Age at which a block has `valid` valid pages left, in mean lifetimes of a page.
     fn age(&self, valid: f64) -> f64 {
         let half = 0.5 * f64::from(self.run);
         libm::log((f64::from(self.per_block) + half) / (valid + half))
     }
 
-    /// The valid pages of a block of this age. The number stays the same until it falls by a run,
-    /// hence half a run more than by the inverse of `age`.
+    /// Valid pages of a block of this age. The number falls in steps of a run, so on average it is
+    /// half a run above the inverse of `age`.
     fn valid_at(&self, age: f64) -> f64 {
         let full = f64::from(self.per_block);
         full.min((full + 0.5 * f64::from(self.run)) * libm::exp(-age))
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::ftl::oracle::write_amplification_uniform;
 
-    /// The blocks hold the data without the correction, and large ones have the write amplification
+    /// The blocks hold all data without the correction, and large blocks have the write amplification
     /// of the closed form.
     #[test]
     fn the_sum_is_right_by_itself() {

@@ -1,19 +1,19 @@
-//! Block states of the flash translation layer: free, open, closing or sealed; the victims; the wear of each.
+//! Block states of the flash translation layer (free, open, closing, sealed, victim), the choice of victims, and wear.
 //!
 //! A block is free, then open while a stream takes its slots, then closing while programs of its
-//! last slots are in flight, then sealed. Only sealed blocks can be collected, and they are kept in
-//! a list for each number of valid pages, so that the one with the fewest is found at once.
+//! last slots are in flight, then sealed. Only sealed blocks can be collected. There is
+//! a list of them for each number of valid pages, so that the block with the fewest is found at once.
 //!
-//! Blocks that the host's stream filled are sealed in the order in which they were opened. So as
-//! long as a program is in flight, nothing that was reserved after it can have been moved by
-//! garbage collection, and of two programs of one page the one with the later slot is the
+//! Blocks filled by the host's stream are sealed in the order in which they were opened. So as
+//! long as a program is in flight, garbage collection can't have moved anything that was reserved after
+//! it, and of two programs of one page, the one with the later slot is the
 //! newer. The map relies on that.
 //!
 //! The page in each slot is not recorded here.
 
 use std::collections::VecDeque;
 
-/// The writer: data of the host and copies of garbage collection fill separate blocks, since pages
+/// The writer of a block. Host data and copies by garbage collection fill separate blocks, since pages
 /// that survived a collection are likely to live longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
@@ -23,23 +23,23 @@ pub enum Stream {
     Copy,
 }
 
-/// Garbage collection should run while fewer blocks than this are free. With the right pace one
+/// Garbage collection should run while fewer blocks than this are free. At the right pace, one
 /// fewer is free in steady state, in which a constructed state starts.
 pub const FREE_BLOCKS: u32 = 4;
 /// Blocks that are not sealed in steady state: the free ones and the open one of each stream.
 pub(super) const UNSEALED_BLOCKS: u32 = FREE_BLOCKS - 1 + 2;
-/// Blocks whose slots hold no data in steady state: the free ones and half of each open one. They
-/// are no spare that collection could use.
+/// Blocks' worth of slots without data in steady state: the free blocks and half of each open one. Collection can't
+/// use them as spare.
 pub(super) const EMPTY_BLOCKS: u32 = FREE_BLOCKS - 1 + 1;
-/// The last free block is for copies: without it a collection could not end.
+/// Free blocks reserved for copies, without which a collection could not end.
 const FREE_FOR_COPIES: usize = 1;
 
-/// A block is collected for low wear when it was erased this many times fewer than the most worn
-/// one, ...
+/// A block is collected for low wear if it was erased this many times fewer than the most worn
+/// block, ...
 const WEAR_SPREAD: u32 = 64;
-/// ... by one collection in this many, ...
+/// ... in one of this many collections, ...
 const WEAR_EVERY: u32 = 8;
-/// ... which examines this many blocks for it.
+/// ... which examines this many blocks.
 const WEAR_LOOKS: u32 = 64;
 
 pub(super) const NONE: u32 = u32::MAX;
@@ -55,20 +55,20 @@ pub(super) enum State {
 
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// Slots that hold the current data of a page.
+    /// Number of slots that hold current data.
     pub(super) valid: u32,
-    /// Slots that are reserved and not yet programmed.
+    /// Number of slots that are reserved and not yet programmed.
     pub(super) in_flight: u32,
     pub(super) erases: u32,
     next: u32,
     previous: u32,
     pub(super) state: State,
     pub(super) stream: Stream,
-    /// Number of blocks opened before it.
+    /// Number of blocks opened before this one.
     pub(super) opened: u64,
 }
 
-/// The slots of a stream's open block that have not been reserved.
+/// The unreserved slots of a stream's open block.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     block: u32,
@@ -91,25 +91,25 @@ pub(super) struct Blocks {
     list: Vec<Block>,
     free: VecDeque<u32>,
     cursors: [Cursor; 2],
-    /// Slots of copies that a power cut left empty: they are still in flight, and the next to be
-    /// reserved.
+    /// Slots of copies that a power cut left empty. They still count as in flight, and are reserved
+    /// next.
     returned: VecDeque<u32>,
-    /// Full blocks of the host's stream that are not sealed, the oldest first.
+    /// Full but unsealed blocks of the host's stream, oldest first.
     closing: VecDeque<u32>,
     opened: u64,
-    /// By number of valid pages: the first sealed block with it.
+    /// First sealed block by number of valid pages.
     heads: Vec<u32>,
-    /// No sealed block has fewer valid pages.
+    /// Lower bound of the valid pages of any sealed block.
     fewest: u32,
     picks: u32,
     hand: u32,
     most_erases: u32,
-    /// `WEAR_SPREAD`, except in tests without wear levelling.
+    /// `WEAR_SPREAD`, except in tests that turn off wear levelling.
     pub(super) wear_spread: u32,
 }
 
 impl Blocks {
-    /// All free.
+    /// Creates blocks that are all free.
     pub(super) fn new(count: u32, pages_per_block: u32) -> Self {
         let block = Block {
             valid: 0,
@@ -161,7 +161,7 @@ impl Blocks {
         block * self.pages_per_block..(block + 1) * self.pages_per_block
     }
 
-    /// The next slot of the stream; a program of it is in flight from now on.
+    /// Reserves the next slot of the stream, for a program that is in flight from now on.
     #[inline]
     pub(super) fn reserve(&mut self, stream: Stream) -> Option<u32> {
         let which = stream as usize;
@@ -187,7 +187,7 @@ impl Blocks {
         Some(slot)
     }
 
-    /// Whether `count` slots, no more than a block has, can be reserved.
+    /// Whether `count` slots (at most a block) can be reserved.
     pub(super) fn has_space(&self, stream: Stream, count: u32) -> bool {
         let cursor = &self.cursors[stream as usize];
         let kept = if stream == Stream::Host { FREE_FOR_COPIES } else { 0 };
@@ -195,9 +195,9 @@ impl Blocks {
         cursor.end - cursor.next + returned >= count || self.free.len() > kept
     }
 
-    /// A slot was reserved and stays empty: the power failed. Slots of copies are used again, or cuts
-    /// could use up the space without which no collection ends. Those of hosts are not, since their
-    /// order gives the order of the writes; and hosts leave the last block to copies.
+    /// Abandons a reserved slot that a power failure left empty. Slots of copies are reused; otherwise repeated
+    /// cuts could use up the space that a collection needs. Slots of hosts are not, since their
+    /// order is the order of the writes; and hosts leave the last free block to copies.
     pub(super) fn abandon(&mut self, slot: u32) {
         let block = self.of(slot);
         match self.list[block as usize].stream {
@@ -206,7 +206,7 @@ impl Blocks {
         }
     }
 
-    /// Returns a victim that is not to be collected to the sealed blocks.
+    /// Returns a victim to the sealed blocks, without collecting it.
     pub(super) fn reseal(&mut self, index: u32) {
         debug_assert_eq!(self.list[index as usize].state, State::Victim);
         self.seal(index);
@@ -229,8 +229,8 @@ impl Blocks {
         Some(())
     }
 
-    /// Whether the host wrote the data in `slot` after those in `other`, both of the same page. False
-    /// for data of a copy: the host's program, still in flight, came later.
+    /// Whether the host wrote the data in `slot` after the data in `other`, both of the same page. False
+    /// if `slot` was written by a copy, since the host's program, still in flight, is newer.
     #[inline]
     pub(super) fn is_newer(&self, slot: u32, other: u32) -> bool {
         let (block, beside) =
@@ -238,7 +238,7 @@ impl Blocks {
         block.stream == Stream::Host && (block.opened, slot) > (beside.opened, other)
     }
 
-    /// A program of the block ended, and whether its slot now holds current data.
+    /// Records the end of a program in the block; `current` says whether its slot now holds current data.
     #[inline]
     pub(super) fn programmed(&mut self, index: u32, current: bool) {
         let block = &mut self.list[index as usize];
@@ -269,7 +269,7 @@ impl Blocks {
         self.link(index);
     }
 
-    /// A page of the block is no longer current.
+    /// Records that a page of the block is no longer current.
     #[inline]
     pub(super) fn lose(&mut self, index: u32) {
         if self.list[index as usize].state == State::Sealed {
@@ -281,7 +281,7 @@ impl Blocks {
         }
     }
 
-    /// A page of the block, a victim, is current again. (A deliberate bug only.)
+    /// Makes a page of a victim current again. Only for an injected bug.
     pub(super) fn gain(&mut self, index: u32) {
         self.list[index as usize].valid += 1;
     }
@@ -311,9 +311,9 @@ impl Blocks {
         }
     }
 
-    /// Removes the best block to collect from the sealed ones: the one with the fewest valid pages,
-    /// or now and then one that is worn far less than others. None if no sealed block has a page to
-    /// gain.
+    /// Takes the best block to collect: the sealed one with the fewest valid pages,
+    /// or occasionally one that is worn far less than others. `None` if no sealed block has an invalid
+    /// page.
     pub(super) fn pick(&mut self) -> Option<Pick> {
         while self.fewest < self.pages_per_block && self.heads[self.fewest as usize] == NONE {
             self.fewest += 1;
@@ -329,9 +329,9 @@ impl Blocks {
         Some(Pick { block, for_wear: unworn.is_some() })
     }
 
-    /// The next sealed block of those examined that is worn far less than others, going round the device.
+    /// The next sealed block, among those examined in turn, that is worn far less than others.
     fn unworn(&mut self) -> Option<u32> {
-        // A block with all pages valid takes a free block and returns just that.
+        // A block whose pages are all valid uses up a free block and frees only itself.
         if self.free.len() <= FREE_FOR_COPIES {
             return None;
         }
@@ -347,7 +347,7 @@ impl Blocks {
         None
     }
 
-    /// The victim was erased.
+    /// Records the erase of a victim.
     pub(super) fn erased(&mut self, index: u32) {
         let block = &mut self.list[index as usize];
         debug_assert!(block.state == State::Victim && block.valid == 0);
@@ -357,8 +357,8 @@ impl Blocks {
         self.free.push_back(index);
     }
 
-    /// Seals a block with `valid` valid slots in any places, as if written by copies. For the
-    /// construction of a state, from the oldest block on.
+    /// Seals a block with `valid` valid slots in arbitrary places, as if written by copies. For the
+    /// construction of a state, beginning with the oldest block.
     pub(super) fn preset_sealed(&mut self, valid: u32) -> u32 {
         let index = self.preset_open(Stream::Copy, self.pages_per_block);
         self.list[index as usize].valid = valid;
@@ -380,7 +380,7 @@ impl Blocks {
             + 4 * (self.heads.capacity() + self.free.capacity() + self.closing.capacity())
     }
 
-    /// Whether lists and states of the blocks are consistent.
+    /// Checks that the lists and states of the blocks are consistent.
     pub(super) fn check(&self) -> Result<(), String> {
         let count = |state| self.list.iter().filter(|block| block.state == state).count();
         if self.free.iter().any(|&index| self.list[index as usize].state != State::Free)

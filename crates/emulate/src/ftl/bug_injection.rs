@@ -1,20 +1,20 @@
-//! Deliberate bugs of the map (see `crate::bug_injection`).
+//! Injected bugs of the map (see `crate::bug_injection`).
 
 use super::{Ftl, Page, PageCopy};
 
 impl Ftl {
-    /// As [`Ftl::commit`], but ignores newer commits.
+    /// Same as [`Ftl::commit`], but ignores newer commits.
     pub(crate) fn commit_last(&mut self, page: Page, slot: u32) {
         self.unmap(page.0);
         self.commit(page, slot);
     }
 
-    /// As [`Ftl::commit_copy`], but ignores an overwrite or trim of the page meanwhile.
+    /// Same as [`Ftl::commit_copy`], but ignores that the page was overwritten or trimmed meanwhile.
     pub(crate) fn commit_stale(&mut self, copy: PageCopy, slot: u32) {
         let page = copy.page.0;
         if self.map[page as usize] != copy.source {
             self.unmap(page);
-            // The source was current once, and counts as current until it is moved.
+            // The source is stale, but counts as current until it is moved.
             let source = self.blocks.of(copy.source);
             self.map[page as usize] = copy.source;
             self.blocks.gain(source);
@@ -22,7 +22,7 @@ impl Ftl {
         self.commit_copy(copy, slot);
     }
 
-    /// The slots of the block that is being collected, if copies of it are in flight.
+    /// The slots of the block being collected, if copies of it are in flight.
     pub(crate) fn collected(&self) -> Option<std::ops::Range<u32>> {
         self.collection.as_ref().filter(|c| c.in_flight > 0).map(|c| self.blocks.slots(c.block))
     }

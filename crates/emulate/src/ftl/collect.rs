@@ -1,21 +1,21 @@
 //! Garbage collection of one block at a time: hands out its valid pages, commits the copies, and
-//! then erases it.
+//! erases it.
 //!
-//! The caller decides when a collection begins and how fast it goes. A device is in balance when
-//! each victim is done within as many host pages as it will set free: with v of b pages valid, v /
-//! (b - v) copies for each host page.
+//! The caller decides when a collection begins and at which pace. A device is in balance if
+//! each victim is finished within as many host pages as it will free: with v of b pages valid, at v /
+//! (b - v) copies per host page.
 
 use super::blocks::{NONE, Pick};
 use super::{Ftl, Page};
 
-/// The block that is being collected.
+/// The block being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// Valid pages when it was chosen: the most copies.
+    /// Valid pages when it was chosen, which is the most copies that it needs.
     pub valid: u32,
     /// All pages of the block.
     pub pages_per_block: u32,
-    /// It was chosen for low wear, not for the space to gain, which can be none: collect it slowly.
+    /// Whether it was chosen for low wear rather than the space to gain, which may be none; if so, collect it slowly.
     pub for_wear: bool,
 }
 
@@ -32,18 +32,18 @@ pub struct PageCopy {
 pub(super) struct Collection {
     pub(super) block: u32,
     victim: Victim,
-    /// The first slot that was not checked, and the block's end.
+    /// First unchecked slot, and end of the block.
     next: u32,
     end: u32,
-    /// Slots `window` + i that were found valid and not handed out, a bit for each i.
+    /// Slots found valid and not yet handed out, as a bitmap: bit i of `found` is slot `window` + i.
     window: u32,
     found: u64,
-    /// Copies handed out and not committed.
+    /// Number of copies handed out and not yet committed.
     pub(super) in_flight: u32,
 }
 
 impl Ftl {
-    /// The block that is being collected; if none is, chooses one. None if nothing is to gain.
+    /// The block being collected; chooses one if there is none. `None` if no block is worth collecting.
     pub fn victim(&mut self) -> Option<Victim> {
         if self.collection.is_none() {
             let Pick { block, for_wear } = self.blocks.pick()?;
@@ -72,7 +72,7 @@ impl Ftl {
         page != NONE && self.map[page as usize] == slot
     }
 
-    /// The next page of the victim that is still valid and was not handed out. None if there is
+    /// Hands out the next page of the victim that is still valid. `None` if there is
     /// none, or no victim.
     pub fn next_copy(&mut self) -> Option<PageCopy> {
         let mut collection = self.collection.take()?;
@@ -87,7 +87,7 @@ impl Ftl {
             while collection.found != 0 {
                 let source = collection.window + collection.found.trailing_zeros();
                 collection.found &= collection.found - 1;
-                // It may have been overwritten since it was checked.
+                // The page may have been overwritten since the check.
                 if self.is_current(source) {
                     return Some(PageCopy { page: Page(self.owner[source as usize]), source });
                 }
@@ -95,8 +95,8 @@ impl Ftl {
             if collection.next == collection.end {
                 return None;
             }
-            // A window at a time: its entries of the map lie far apart, and loading this many at
-            // once takes little longer than one.
+            // Checks a window of slots at a time: their entries of the map are far apart, and loading many
+            // at once takes little longer than one.
             collection.window = collection.next;
             collection.next = collection.end.min(collection.next + 64);
             for slot in collection.window..collection.next {
@@ -105,8 +105,8 @@ impl Ftl {
         }
     }
 
-    /// The program of a copy into `slot`, of the copies' stream, completed. Returns whether the map
-    /// changed: not if the page was overwritten or trimmed meanwhile.
+    /// Commits a copy that was programmed into `slot`, of the copies' stream. Returns whether the map
+    /// changed; it does not if the page was overwritten or trimmed meanwhile.
     pub fn commit_copy(&mut self, copy: PageCopy, slot: u32) -> bool {
         self.counters.copied_pages += 1;
         let Page(page) = copy.page;
@@ -121,7 +121,7 @@ impl Ftl {
         current
     }
 
-    /// Records that a copy is no longer in flight.
+    /// Records the end of a copy in flight.
     fn returned(&mut self, copy: PageCopy) {
         let block = self.blocks.of(copy.source);
         if let Some(collection) = &mut self.collection
@@ -142,8 +142,8 @@ impl Ftl {
         }
     }
 
-    /// The victim is exhausted (`next_copy` returned None): it is erased as soon as the copies in
-    /// flight are committed, and another block may be chosen meanwhile.
+    /// Retires an exhausted victim (`next_copy` returned `None`). It is erased as soon as the copies in
+    /// flight are committed; another block may be chosen meanwhile.
     pub fn retire_victim(&mut self) {
         let Some(collection) = self.collection.take() else { return };
         if collection.in_flight == 0 {
@@ -153,7 +153,7 @@ impl Ftl {
         }
     }
 
-    /// Retires the victim if that erases it at once: not while it has valid pages or copies in flight.
+    /// Retires the victim, unless it has valid pages or copies in flight, so that it is erased at once.
     #[cfg(test)]
     pub(super) fn erase_victim(&mut self) -> bool {
         let Some(collection) = &self.collection else { return false };

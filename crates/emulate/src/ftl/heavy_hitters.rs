@@ -1,20 +1,20 @@
-//! Heavy hitters: pages that are written so often that a sample of pages cannot represent them.
+//! Heavy hitters: pages that are written so often that a sample of pages can't represent them.
 //!
-//! When one page in k is represented, a page with a noticeable share of all writes is either in the
-//! sample, and counts k times too much, or isn't, and is missing: under zipf 0.99 write
-//! amplification misses by a quarter. So such heavy hitters are sampled in time instead: k of them
-//! share one page of the map, to which one in k of their writes is applied. That page has the share
-//! of the writes that they have together, is rewritten as often as each of them is, and takes the
+//! If one page in k is represented, a page with a noticeable share of all writes is either in the
+//! sample and counts k times too much, or is missing: under zipf 0.99 the error of write
+//! amplification is a quarter. So heavy hitters are sampled in time instead: k of them
+//! share one page of the map, to which one in k of their writes is applied. That page has the
+//! share of writes that they have together, is rewritten as often as each of them, and takes the
 //! space of k pages: all three as in the exact form.
 //!
-//! Giving each hitter a page of its own, with one in k of its writes, would keep its share of the
-//! writes, too. But its page would be rewritten k times too seldom for the size of the map, and
-//! what should be dead when its block is collected would be copied.
+//! With a separate page for each hitter and one in k of its writes, its share of the
+//! writes would be right too. But the page would be rewritten k times too seldom for the size of the map, and
+//! data that should be dead when its block is collected would be copied.
 //!
 //! They are found by counters in sets of eight, as by Misra and Gries (1982), but fed by a sample
-//! of the misses: an entry's counter rises with each of its writes, and one in 16 of the writes
-//! that find no entry lowers a counter of their set, or takes the entry over where the counter is
-//! 0. So a counter rises for ever exactly if its page has more than 1 / (16 × 8) of the set's
+//! of the misses. A page's counter rises with each of its writes. One in 16 of the writes
+//! without an entry lowers a counter of their set, or replaces the entry if the counter is
+//! 0. So a counter keeps rising exactly if its page has more than 1 / (16 × 8) of the set's
 //! writes, and no clock is needed. There are so few entries that under uniform load a page has at
 //! most a sixteenth of that.
 
@@ -24,19 +24,19 @@ use iodyno_units::rng::{Generator, below};
 /// One miss in this many lowers a counter.
 const MISSES: u32 = 16;
 const WAYS: usize = 8;
-/// A page is a heavy hitter from this count on, until the count is 0.
+/// Count at which a page becomes a heavy hitter, which it remains until the count is 0.
 const PROMOTED_AT: u8 = 32;
-/// Upper limit of the count, so that a page that has cooled down is detected in time.
+/// Upper bound of the count, so that a page that has cooled down is detected soon.
 const COUNT_MAX: u8 = 64;
-/// The most heavy hitters, ...
+/// Most heavy hitters, ...
 const HITTERS_MAX: u64 = 2048;
-/// ... and at most one for this many logical pages, lest uniform load count as heavy.
+/// ... and logical pages per heavy hitter, at least, so that uniform load does not count as heavy.
 const PAGES_PER_HITTER: u64 = 512;
 
 const EMPTY: u32 = u32::MAX;
 const NOT_HEAVY: u16 = u16::MAX;
 
-/// Eight entries on one cache line.
+/// Eight entries in one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Set {
@@ -46,14 +46,14 @@ struct Set {
     counts: [u8; WAYS],
 }
 
-/// How a write of a page is represented.
+/// How a write of a page is applied to the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Write {
-    /// Not a heavy hitter: the sample of pages decides.
+    /// A page that is not a heavy hitter: the sample of pages decides.
     Cold,
-    /// Of a heavy hitter, to be applied to the page of this group.
+    /// A heavy hitter: apply the write to the page of this group.
     Apply(u16),
-    /// Of a heavy hitter, not in the sample in time.
+    /// A heavy hitter, but the write is not in the sample in time.
     Skip,
 }
 
@@ -64,24 +64,24 @@ pub(super) struct HeavyHitters {
     represent: u32,
     rng: Generator,
     /// Misses until the next one that lowers a counter, and writes of heavy hitters until the next
-    /// one that is applied. Drawn anew each time: no periodic workload aligns with them.
+    /// one that is applied. Drawn at random each time, so that no periodic workload aligns with them.
     misses_left: u32,
     writes_left: u32,
     groups: u32,
-    /// The groups with free places, once for each place. The hottest pages are found first, so the
-    /// groups are filled one after the other: pages of similar heat together.
+    /// Groups with free places, listed once per place. The hottest pages are found first and
+    /// groups are filled one after the other, so pages of similar heat share a group.
     free_places: Vec<u16>,
 }
 
 impl HeavyHitters {
-    /// Draws from `rng` from now on.
+    /// Replaces the random stream.
     pub(super) fn redraw(&mut self, rng: Generator) {
         self.rng = rng;
     }
 
     pub(super) fn new(logical_pages: u64, represent: u32, rng: Generator) -> Self {
         let hitters = (logical_pages / PAGES_PER_HITTER).clamp(1, HITTERS_MAX) as u32;
-        // Two entries for each, so that half of them are free to find others.
+        // Two entries per hitter, so that half of them are free to find others.
         let sets = (2 * hitters / WAYS as u32).max(1).next_power_of_two();
         let set = Set { tags: [EMPTY; WAYS], groups: [NOT_HEAVY; WAYS], counts: [0; WAYS] };
         Self {
@@ -96,12 +96,12 @@ impl HeavyHitters {
         }
     }
 
-    /// The number of map pages that represent heavy hitters.
+    /// Number of map pages that represent heavy hitters.
     pub(super) fn groups(&self) -> u32 {
         self.groups
     }
 
-    /// The set and the tag of a page, which together identify it. 32 bits are enough for the tag:
+    /// The set and tag of a page, which together identify it. 32 bits suffice for the tag:
     /// 2⁴⁰ pages have 2⁹ sets, and smaller devices have fewer sets.
     #[inline]
     fn place(&self, lpn: u64) -> (usize, u32) {
@@ -110,13 +110,13 @@ impl HeavyHitters {
         (((lpn ^ spread) & ((1 << self.set_bits) - 1)) as usize, tag as u32)
     }
 
-    /// A host write of `lpn` begins soon.
+    /// Prefetches the state for an imminent host write of `lpn`.
     #[inline]
     pub(super) fn prefetch(&self, lpn: u64) {
         Address::of(&self.sets[self.place(lpn).0]).prefetch();
     }
 
-    /// A host write of `lpn` begins.
+    /// Counts a host write of `lpn`. Returns how it is applied.
     #[inline]
     pub(super) fn write(&mut self, lpn: u64) -> Write {
         let (index, tag) = self.place(lpn);
@@ -170,7 +170,7 @@ impl HeavyHitters {
         size_of_val(&*self.sets) + 2 * self.free_places.capacity()
     }
 
-    /// Checks the number of hitters and of free places of every group.
+    /// Checks the number of hitters and free places of every group.
     pub(super) fn check(&self) -> Result<(), String> {
         let mut sizes = vec![0_u32; self.groups as usize];
         let heavy =
@@ -187,7 +187,7 @@ impl HeavyHitters {
     }
 }
 
-/// 1 to 2 × `mean` - 1, each with equal probability.
+/// A uniformly random number from 1 to 2 × `mean` - 1.
 fn gap(rng: &mut Generator, mean: u32) -> u32 {
     1 + below(rng, 2 * u64::from(mean) - 1) as u32
 }
@@ -211,7 +211,7 @@ mod tests {
         hot.sets.iter().flat_map(|set| &set.groups).filter(|&&group| group != NOT_HEAVY).count()
     }
 
-    /// The smallest device is the hardest: its pages are busiest.
+    /// The smallest device is the critical case, because its pages are written most often.
     #[test]
     fn uniform_and_sequential_load_have_no_heavy_hitters() {
         for (logical, represent) in [(8192, 2), (1 << 17, 32), (1 << 20, 2), (1 << 25, 32)] {
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// They are found, one in k of their writes is applied, and they are dropped when others take
+    /// Heavy hitters are found, one in k of their writes is applied, and they are dropped when others take
     /// their place.
     #[test]
     fn heavy_hitters_come_and_go() {
@@ -236,7 +236,7 @@ mod tests {
             let (mut writes, mut applied) = (0_u32, 0_u32);
             for i in 0..2_000_000 {
                 if below(&mut rng, 2) == 0 {
-                    // 100 pages with half of all writes.
+                    // 100 pages get half of all writes.
                     let result = hot.write(first + below(&mut rng, 100) * 77);
                     if i > 1_000_000 {
                         writes += 1;

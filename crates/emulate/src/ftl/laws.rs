@@ -1,5 +1,5 @@
-//! Invariants that hold at any time, whatever was written, trimmed and collected; and a digest that
-//! is equal exactly for equal states. Both visit every page: for tests, and for finding where two
+//! Invariants that hold at any time, whatever was written, trimmed and collected; and a digest for comparing
+//! states. Both visit every page, so they are for tests and for finding the point where two
 //! runs diverge.
 
 use iodyno_units::rng::splitmix64;
@@ -8,11 +8,11 @@ use super::Ftl;
 use super::blocks::NONE;
 
 impl Ftl {
-    /// Checks the invariants: each mapped page lies in a slot of its own, each block has as many
-    /// valid pages as the map puts there, and every slot is valid, in flight, free or dead.
+    /// Checks the invariants: each mapped page has a separate slot, each block has as many
+    /// valid pages as the map assigns to it, and every slot is valid, in flight, free or dead.
     ///
     /// # Errors
-    /// The first violated invariant, and where.
+    /// The first violated invariant, and its place.
     pub fn check(&self) -> Result<(), String> {
         self.blocks.check()?;
         let blocks = self.blocks.list();
@@ -21,7 +21,7 @@ impl Ftl {
             if slot == NONE {
                 continue;
             }
-            // Two pages in one slot would have one owner.
+            // Two pages in one slot would have the same owner.
             if self.owner[slot as usize] as usize != page {
                 let owner = self.owner[slot as usize];
                 return Err(format!("page {page} lies in slot {slot}, whose owner is {owner}"));
@@ -40,7 +40,7 @@ impl Ftl {
         self.sample.as_ref().map_or(Ok(()), |sample| sample.check())
     }
 
-    /// A digest of where every page lies and of the state of every block.
+    /// A hash of the place of every page and the state of every block.
     pub fn digest(&self) -> u64 {
         let blocks = self.blocks.list().iter().flat_map(|block| {
             let tags = u64::from(block.stream as u8) << 8 | u64::from(block.state as u8);

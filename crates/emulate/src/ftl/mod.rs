@@ -1,36 +1,36 @@
 //! The flash translation layer: the location of each logical page on the flash, and the pages that
 //! garbage collection must move, as a data structure without time.
 //!
-//! A block here is a superblock, erased at once and striped over all dies; a slot is a place for
-//! one logical page of 4 KiB, numbered block after block. The caller, which models a device's
-//! timing, programs slots on dies, paces collection and reports when each program ended:
+//! A block in this module is a superblock, erased as a whole and striped over all dies. A slot is a place for
+//! one logical page of 4 KiB; slots are numbered block after block. The caller, which models a device's
+//! timing, programs slots on dies, paces collection and reports the end of each program:
 //!
 //! - a host write: [`Ftl::applies`], then [`Ftl::reserve`], and [`Ftl::commit`] when the program
-//!   completed. The map changes then and not before, and if two programs of a page complete in the
+//!   has completed. Only then does the map change. If two programs of a page complete in the
 //!   wrong order, the newer one counts.
 //! - garbage collection: [`Ftl::victim`], then for each [`Ftl::next_copy`] a slot of the copies'
 //!   stream, and [`Ftl::commit_copy`] when it is programmed, which changes the map only if the
 //!   source is still current. A victim that has given its last copy is retired
 //!   ([`Ftl::retire_victim`]), and erased when all its copies are committed.
 //!
-//! A large device is held by a sample of its pages, one in k (`represent`): a host write outside
-//! the sample has no effect on the map, a copy counts k times. k = 1 is the same code and exact.
+//! A large device is represented by a sample of its pages, one in k (`represent`): a host write outside
+//! the sample does not change the map, and a copy counts k times. k = 1 is the exact form of the same code.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `shape` | sizes, refusals, the scaling to a sample |
+//! | `shape` | sizes and their limits, scaling to a sample |
 //! | `blocks` | free, open and sealed blocks, the choice of a victim, wear |
-//! | `collect` | the collection of a victim |
+//! | `collect` | collection of a victim |
 //! | `construct`, `ages` | the state that a device starts in |
 //! | `represent`, `permute`, `heavy_hitters`, `written` | which pages are represented |
 //! | `table` | the map and its inverse, shared by twins until written |
 //! | `sequentiality` | the ranges written in order |
 //! | `power` | the map after a power cut |
-//! | `bug_injection` | deliberate bugs, for tests of the tests |
+//! | `bug_injection` | injected bugs, to test the tests |
 //! | `laws` | the invariants |
 //! | `oracle` | closed forms of write amplification |
 //!
-//! **Invariants:** no time, no dies, no data. Random draws come from streams named `ftl …` of the
+//! **Invariants:** no time, no dies, no data. Random numbers come from streams named `ftl …` of the
 //! run's seed.
 
 mod ages;
@@ -79,20 +79,20 @@ impl Page {
 /// The location of a logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residence {
-    /// It holds no data on the flash: never written, trimmed, or its first program is in flight.
+    /// Without data in flash: never written, trimmed, or with its first program still in flight.
     Unwritten,
     /// In this slot.
     Slot(u32),
-    /// It holds data, but no page of the map represents it.
+    /// Holds data, but no page of the map represents it.
     NotRepresented,
 }
 
-/// Counters since the device was made, in pages and blocks of the map.
+/// Counters since the creation of the device, in pages and blocks of the map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Slots programmed for the host, overtaken and abandoned ones included.
+    /// Slots programmed for the host, including overtaken and abandoned ones.
     pub host_pages: u64,
-    /// Slots programmed for garbage collection, those whose source had changed included.
+    /// Slots programmed for garbage collection, including those whose source had changed.
     pub copied_pages: u64,
     /// Blocks erased.
     pub erases: u64,
@@ -109,44 +109,44 @@ impl Counters {
         }
     }
 
-    /// Programs for each page that the host wrote; 1 before the first one.
+    /// Programs per page that the host wrote; 1 before the first write.
     pub fn write_amplification(&self) -> f64 {
         1.0 + self.copied_pages as f64 / self.host_pages.max(1) as f64
     }
 }
 
-/// Erases of the blocks since the device was made.
+/// Wear of the blocks since the creation of the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wear {
     /// Erases of the least worn block.
     pub min: u32,
     /// Erases of the most worn block.
     pub max: u32,
-    /// Mean of all blocks.
+    /// Mean erases of all blocks.
     pub mean: f64,
 }
 
 /// A flash translation layer.
 ///
-/// Logical pages are below the shape's `logical_pages`; slots and pages are those that it handed
+/// Logical pages must be below the shape's `logical_pages`; slots and pages must be those that it handed
 /// out. Anything else panics or corrupts the state.
 #[derive(Clone, Debug)]
 pub struct Ftl {
     shape: Shape,
     /// The slot of each page, or `NONE`.
     map: Table,
-    /// The page that was last programmed into each slot. It is still there if the map says so:
-    /// validity is kept in one place, and an overwrite touches no second table.
+    /// The page last programmed into each slot. It is still current if the map says so:
+    /// validity is stored only in the map, and an overwrite touches no second table.
     owner: Table,
     blocks: Blocks,
-    /// None in the exact form.
+    /// The sample of represented pages; `None` in the exact form.
     sample: Option<Box<Sample>>,
     sequentiality: Sequentiality,
     collection: Option<Collection>,
-    /// Exhausted victims, and how many of their copies are in flight.
+    /// Exhausted victims, with the number of their copies in flight.
     retired: Vec<(u32, u32)>,
     counters: Counters,
-    /// The blocks that were erased and not yet taken, where recording is on.
+    /// Erased blocks not yet taken, if recording is on.
     erased: Option<Vec<u32>>,
 }
 
@@ -184,13 +184,13 @@ impl Ftl {
         self.sample.as_ref().is_some_and(|sample| sample.written.is_full())
     }
 
-    /// The first page after `lpn` for which [`Self::sequential`] may give another answer.
+    /// The first page after `lpn` for which [`Self::sequential`] may return another result.
     #[inline]
     pub fn chunk_end(lpn: u64) -> u64 {
         sequentiality::end_of(lpn)
     }
 
-    /// A host write of `lpn` begins soon: the processor may fetch what it needs.
+    /// Prefetches the state for an imminent host write of `lpn`.
     #[inline]
     pub(crate) fn prefetch(&self, lpn: u64) {
         if let Some(sample) = &self.sample {
@@ -198,7 +198,7 @@ impl Ftl {
         }
     }
 
-    /// A host write of `lpn` begins. Gives the page to commit when it is programmed, if the write
+    /// Begins a host write of `lpn`. Returns the page to commit when it is programmed, if the write
     /// goes through the map.
     #[inline]
     pub fn applies(&mut self, lpn: u64) -> Option<Page> {
@@ -209,7 +209,7 @@ impl Ftl {
         }
     }
 
-    /// The next slot of the stream's open block, whose program begins. None if no block is free for
+    /// Reserves the next slot of the stream's open block, for a program. `None` if no block is free for
     /// it: the host's stream leaves the last free block to copies.
     #[inline]
     pub fn reserve(&mut self, stream: Stream) -> Option<u32> {
@@ -222,8 +222,8 @@ impl Ftl {
         self.blocks.has_space(stream, count)
     }
 
-    /// The program of a host write completed: `slot`, of the host's stream, holds `page` now, unless
-    /// a newer write of it was committed before.
+    /// Commits a host write: `slot`, of the host's stream, holds `page` from now on, unless
+    /// a newer write of the page was committed before.
     #[inline]
     pub fn commit(&mut self, page: Page, slot: u32) {
         self.counters.host_pages += 1;
@@ -241,15 +241,15 @@ impl Ftl {
         self.blocks.programmed(block, true);
     }
 
-    /// The program of `slot`, of the host's stream, ended without data to keep: it was filled up to
-    /// complete a program, its page was trimmed meanwhile, or power was cut.
+    /// Ends a program of `slot`, of the host's stream, without data to keep: it was filler,
+    /// its page was trimmed meanwhile, or power was cut.
     pub fn discard(&mut self, slot: u32) {
         self.counters.host_pages += 1;
         self.blocks.programmed(self.blocks.of(slot), false);
     }
 
-    /// The pages of the range hold no data any more. Writes of them that are in flight must be
-    /// discarded, or they bring their pages back when they are committed.
+    /// Trims a range. Writes of its pages in flight must be
+    /// discarded; if committed, they would bring the pages back.
     pub fn trim(&mut self, lpns: Range<u64>) {
         if lpns.is_empty() {
             return;
@@ -267,13 +267,13 @@ impl Ftl {
         }
     }
 
-    /// Whether the 1 MiB around `lpn` was last written in order, for the most part.
+    /// Whether most of the 1 MiB around `lpn` was last written in order.
     #[inline]
     pub fn sequential(&self, lpn: u64) -> bool {
         self.sequentiality.sequential(lpn)
     }
 
-    /// The page whose current data `slot` holds.
+    /// The page whose current data is in `slot`.
     pub fn page_in(&self, slot: u32) -> Option<Page> {
         let page = self.owner[slot as usize];
         (page != NONE && self.map[page as usize] == slot).then_some(Page(page))
@@ -284,51 +284,51 @@ impl Ftl {
         self.erased.get_or_insert_default();
     }
 
-    /// The slots of the blocks erased since the last call; none unless recording is on.
+    /// Takes the slots of the blocks erased since the last call; empty unless recording is on.
     pub fn take_erased(&mut self) -> Vec<Range<u32>> {
         let erased = self.erased.as_mut().map(std::mem::take).unwrap_or_default();
         erased.into_iter().map(|block| self.blocks.slots(block)).collect()
     }
 
-    /// Blocks that are neither written nor open.
+    /// Number of free blocks.
     #[inline]
     pub fn free_blocks(&self) -> u32 {
         self.blocks.free()
     }
 
-    /// The shape that it was made with.
+    /// The shape from which the layer was created.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Pages of a block of the map: slot s is place s mod this of its block.
+    /// Pages per block of the map: slot s is at place s mod this number of its block.
     pub fn pages_per_block(&self) -> u32 {
         self.blocks.pages_per_block()
     }
 
-    /// Pages of the map: in the exact form the logical pages.
+    /// Number of pages of the map; in the exact form, of logical pages.
     pub fn pages(&self) -> u32 {
         self.map.len() as u32
     }
 
-    /// Slots of the map, in all blocks.
+    /// Number of slots of the map, in all blocks.
     pub fn slots(&self) -> u32 {
         self.owner.len() as u32
     }
 
-    /// The number of erases of the whole device that one erase of the map represents: the ratio of
+    /// Number of erases of the whole device that one erase of the map represents, which is the ratio of
     /// their numbers of blocks.
     pub fn erase_weight(&self) -> f64 {
         let blocks = self.shape.raw_pages / u64::from(self.shape.pages_per_block);
         blocks as f64 / self.blocks.list().len() as f64
     }
 
-    /// Counters since the device was made.
+    /// Counters since the creation of the device.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Wear since the device was made. Visits every block.
+    /// Wear since the creation of the device. Visits every block.
     pub fn wear(&self) -> Wear {
         let erases = || self.blocks.list().iter().map(|block| block.erases);
         Wear {
@@ -338,7 +338,7 @@ impl Ftl {
         }
     }
 
-    /// Bytes allocated.
+    /// Allocated memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.map.memory_bytes()
             + self.owner.memory_bytes()

@@ -1,8 +1,8 @@
-//! Closed forms of write amplification, for tests and for explaining a result. No simulation.
+//! Closed forms of write amplification, for tests and for explaining results.
 //!
-//! The spare factor is 1 - data / raw, where raw leaves out blocks that are open or kept free:
-//! they hold no spare that collection could use (`Shape::spare_usable`). Logarithms and
-//! exponentials are of the pure-Rust `libm`, the same on every machine.
+//! The spare factor is 1 - data / raw, where raw excludes blocks that are open or kept free,
+//! since collection can't use them as spare (`Shape::spare_usable`). Logarithms and
+//! exponentials come from the pure-Rust `libm`, which gives the same results on every machine.
 
 /// The principal branch of Lambert's W, for x in [-1/e, 0]: the w in [-1, 0] with w e^w = x.
 ///
@@ -26,12 +26,12 @@ pub fn lambert_w0_negative(x: f64) -> f64 {
     -b
 }
 
-/// Programs for each page that the host writes, for greedy (or first in, first out) collection of
+/// Programs per page that the host writes, for greedy (or first in, first out) collection of
 /// large blocks under uniform random writes, in steady state: a / (a + W₀(-a e^-a)) with
 /// a = 1 / (1 - spare). Desnoyers, "Analytic modeling of SSD write performance" (2012); Xiang and
 /// Kurkoski, arXiv 1110.4245.
 ///
-/// `spare_factor` is above 0 and at most 1. At 0 the result is infinite.
+/// `spare_factor` must be above 0 and at most 1. At 0 the result would be infinite.
 pub fn write_amplification_uniform(spare_factor: f64) -> f64 {
     if spare_factor >= 1.0 {
         return 1.0;
@@ -40,8 +40,8 @@ pub fn write_amplification_uniform(spare_factor: f64) -> f64 {
     a / (a + lambert_w0_negative(-a * libm::exp(-a)))
 }
 
-/// The spare factor when only `fill` of the addressable pages hold data, the rest being trimmed or
-/// never written (Frankie and Kreutz-Delgado, arXiv 1210.5975).
+/// The spare factor if only a fraction `fill` of the addressable pages holds data, and the rest is trimmed or
+/// was never written (Frankie and Kreutz-Delgado, arXiv 1210.5975).
 pub fn spare_factor_with_fill(spare_factor: f64, fill: f64) -> f64 {
     1.0 - fill * (1.0 - spare_factor)
 }

@@ -1,9 +1,9 @@
-//! A keyed bijection of 0 .. n for any n, cheap enough for every host write, with its inverse.
+//! A keyed bijection of 0 .. n for any n, with its inverse, cheap enough for every host write.
 //!
-//! A number is cut into `low`, of b bits, and `high`, one of 64 to 128 values, so that at most one
-//! in 64 of the numbers of the cut lies beyond n and cycle walking (Black and Rogaway, "Ciphers
-//! with arbitrary finite domains", 2002) rarely takes a second turn. Three rounds: `low` is mixed
-//! with `high`, `high` is shifted by a hash of `low`, `low` is mixed with `high` again.
+//! A number is split into `low`, of b bits, and `high`, one of 64 to 128 values. So at most one
+//! in 64 of the possible numbers is beyond n, and cycle walking (Black and Rogaway, "Ciphers
+//! with arbitrary finite domains", 2002) rarely needs a second pass. There are three rounds: `low` is mixed
+//! with `high`, `high` is shifted by a hash of `low`, and `low` is mixed with `high` again.
 
 use iodyno_units::rng::splitmix64;
 
@@ -29,7 +29,7 @@ impl Round {
     #[inline]
     fn apply(self, high: u64, low: u64, bits: u32) -> u64 {
         let mask = (1 << bits) - 1;
-        // A shift by half of the bits or more undoes itself.
+        // A shift by half of the bits or more is its own inverse.
         let shift = bits.div_ceil(2);
         let low = low.wrapping_add(high.wrapping_mul(self.before)) & mask;
         let low = (low ^ (low >> shift)).wrapping_mul(self.factor);
@@ -57,7 +57,7 @@ fn inverse(odd: u64) -> u64 {
 }
 
 impl Permutation {
-    /// The bijection of 0 .. `count` that belongs to `key`; `count` is 1 to 2⁴⁰.
+    /// The bijection of 0 .. `count` for `key`; `count` is 1 to 2⁴⁰.
     pub(super) fn new(count: u64, key: u64) -> Self {
         debug_assert!((1..=1 << 40).contains(&count));
         let low_bits = count.ilog2().saturating_sub(6).max(1);
@@ -74,7 +74,7 @@ impl Permutation {
         Self { count, low_bits, highs: count.div_ceil(1 << low_bits), rounds, hash: odd() }
     }
 
-    /// The shift of `high`.
+    /// The amount by which `high` is shifted.
     #[inline]
     fn shift(&self, low: u64) -> u64 {
         ((low.wrapping_mul(self.hash) >> 32) * self.highs) >> 32
@@ -90,7 +90,7 @@ impl Permutation {
         (high << bits) | self.rounds[1].apply(high, low, bits)
     }
 
-    /// The image of `value`, which is below the count.
+    /// The image of `value`, which must be below the count.
     #[inline]
     pub(super) fn apply(&self, value: u64) -> u64 {
         let mut image = self.network(value);
@@ -100,7 +100,7 @@ impl Permutation {
         image
     }
 
-    /// The value of which `image` is the image.
+    /// The value whose image is `image`.
     pub(super) fn inverse(&self, image: u64) -> u64 {
         let bits = self.low_bits;
         let mut value = image;
@@ -148,8 +148,8 @@ mod tests {
         }
     }
 
-    /// Any run and any stride of addresses has its share of images below the limit, as a random
-    /// choice would give: the sum of squared deviations over many such sets is chi squared.
+    /// Of any run and any stride of addresses, as many have images below the limit as in a random
+    /// choice: the sum of squared deviations over many such sets is chi squared.
     #[test]
     fn runs_and_strides_are_sampled_like_at_random() {
         let count = 1_000_003_u64;

@@ -1,10 +1,10 @@
-//! The map after a power cut: the state of the last program that ended.
+//! The map after a power cut, which has the state of the last program that ended.
 
 use super::Ftl;
 
 impl Ftl {
-    /// The power failed. `abandoned` are the slots that were reserved and whose programs had not
-    /// ended: they hold no data. The victim still holds the pages that had not been moved.
+    /// Processes a power failure. `abandoned` are the reserved slots whose programs had not
+    /// ended; they hold no data. Victims still hold the pages that had not been moved.
     pub fn power_cut(&mut self, abandoned: impl IntoIterator<Item = u32>) {
         for slot in abandoned {
             self.blocks.abandon(slot);

@@ -1,9 +1,9 @@
-//! Which logical pages are represented, and by which page of the map.
+//! Which logical pages are represented, and by which pages of the map.
 //!
-//! The address space is permuted by a keyed bijection; the pages whose image is among the first n /
+//! A keyed bijection permutes the address space. The pages whose image is among the first n /
 //! k are represented, and the image is the page's number in the map. So runs, strides and hot
 //! regions of any workload are sampled evenly. Heavy hitters are represented separately
-//! (`heavy_hitters.rs`). The exact form, k = 1, needs none of this: there a page is its own number.
+//! (`heavy_hitters.rs`). The exact form, k = 1, needs none of this: a page is its own number.
 
 use std::ops::Range;
 
@@ -16,14 +16,14 @@ use super::written::Written;
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     permutation: Permutation,
-    /// The number of map pages that represent logical pages; those behind them represent heavy hitters.
+    /// Number of map pages that represent logical pages; the pages after them represent heavy hitters.
     pages: u32,
     hot: HeavyHitters,
     pub(super) written: Written,
 }
 
 impl Sample {
-    /// `pages` of `logical_pages` are represented; those in `written` hold data.
+    /// Creates a sample of `pages` of `logical_pages`; those in `written` hold data.
     pub(super) fn new(
         logical_pages: u64,
         pages: u32,
@@ -42,13 +42,13 @@ impl Sample {
         }
     }
 
-    /// Draws for the device with this number from now on.
+    /// Replaces the random stream by that of the device with this number.
     pub(super) fn redraw(&mut self, seed: u64, number: u64) {
         self.hot.redraw(stream(seed, "ftl heavy hitters", number));
     }
 
-    /// The page that represents `lpn` in the sample of pages. A heavy hitter may have one, too,
-    /// which stays as it was when it became one.
+    /// The page that represents `lpn` in the sample of pages. A heavy hitter may have one as well,
+    /// which no longer changes since the page became a heavy hitter.
     #[inline]
     pub(super) fn page(&self, lpn: u64) -> Option<u32> {
         let image = self.permutation.apply(lpn);
@@ -60,27 +60,27 @@ impl Sample {
         (0..self.pages).map(|page| (self.permutation.inverse(u64::from(page)), page))
     }
 
-    /// The pages of the map that represent pages of the range, in their order.
+    /// The pages of the map that represent pages of the range, in the map's order.
     pub(super) fn pages_of(&self, lpns: &Range<u64>) -> Vec<u32> {
         if *lpns == (0..self.written.pages()) {
-            // No page needs to be asked.
+            // The range covers all pages, so there is no need to test each one.
             return (0..self.pages).collect();
         }
         self.all().filter(|(lpn, _)| lpns.contains(lpn)).map(|(_, page)| page).collect()
     }
 
-    /// Pages of the map.
+    /// Number of pages of the map.
     pub(super) fn mapped(&self) -> u32 {
         self.pages + self.hot.groups()
     }
 
-    /// A host write begins soon.
+    /// Prefetches the state for an imminent host write.
     #[inline]
     pub(super) fn prefetch(&self, lpn: u64) {
         self.hot.prefetch(lpn);
     }
 
-    /// A host write begins: the page to which it applies.
+    /// Begins a host write. Returns the page of the map to which it applies, if any.
     #[inline]
     pub(super) fn write(&mut self, lpn: u64) -> Option<u32> {
         self.written.set(lpn);
@@ -91,7 +91,7 @@ impl Sample {
         }
     }
 
-    /// The pages of the map whose data a trim of the range discards. A page that represents heavy
+    /// The pages of the map whose data is discarded by a trim of the range. A page that represents heavy
     /// hitters keeps its data unless the whole device is trimmed.
     pub(super) fn trim(&mut self, lpns: &Range<u64>) -> Vec<u32> {
         self.written.clear(lpns);
@@ -101,7 +101,7 @@ impl Sample {
         } else if length < u64::from(self.pages) {
             lpns.clone().filter_map(|lpn| self.page(lpn)).collect()
         } else {
-            // Checking each page of a long range costs more than checking each represented page.
+            // For a long range it is cheaper to check each represented page than each page of the range.
             self.pages_of(lpns)
         }
     }

@@ -1,24 +1,24 @@
-//! Sequentiality of the last write to each 1 MiB of the address space, in a byte: in order or scattered.
+//! Whether each 1 MiB chunk of the address space was last written in order or scattered, as a score in one byte.
 //!
-//! A large read of what was written in order finds its pages side by side over the dies, and a
-//! device can read ahead in it. Each write that does not continue the one before it adds 4 to its
-//! chunk's score, up to 255, and each that does takes 1 off. So a chunk that was written in order
-//! becomes scattered when an eighth of its pages were rewritten out of order, and writing the
-//! whole of it in order makes it sequential again. Random writes of more than four pages each
-//! leave a chunk sequential: on the whole its pages still follow one another.
+//! A large read of data written in order finds its pages adjacent over the dies, and a
+//! device can read ahead in it. Each write that does not continue the previous one adds 4 to its
+//! chunk's score, up to 255, and each write that does subtracts 1. So a chunk written in order
+//! becomes scattered when an eighth of its pages were rewritten out of order, and rewriting
+//! all of it in order makes it sequential again. Random writes of more than four pages each
+//! leave a chunk sequential, since most of its pages still follow one another.
 
 use std::sync::Arc;
 
-/// Pages of a chunk: 1 MiB.
+/// Pages per chunk, log2: 1 MiB.
 const PAGES_LOG2: u32 = 8;
 const OUT_OF_ORDER: u8 = 4;
 const SCATTERED_FROM: u8 = 128;
-/// Random writes of more pages than this are in order for the most part.
+/// Random writes of more pages than this leave a chunk sequential.
 pub(super) const SCATTERED_PAGES_MAX: u32 = OUT_OF_ORDER as u32;
-/// Number of concurrent writers that are recognised as in order, each in a chunk of its own.
+/// Number of concurrent sequential writers that are recognised, each in a different chunk; log2.
 const STREAMS_LOG2: u32 = 6;
 
-/// The first page after the chunk that holds `lpn`.
+/// The first page after the chunk of `lpn`.
 #[inline]
 pub(super) fn end_of(lpn: u64) -> u64 {
     ((lpn >> PAGES_LOG2) + 1) << PAGES_LOG2
@@ -28,13 +28,13 @@ pub(super) fn end_of(lpn: u64) -> u64 {
 pub(super) struct Sequentiality {
     /// Shared with twins until written.
     scores: Arc<Vec<u8>>,
-    /// The number of chunks in order: if zero, no look-up is needed.
+    /// Number of sequential chunks. If zero, no look-up is needed.
     in_order: usize,
-    /// The number of chunks below the highest score: if zero, a write out of order changes nothing,
-    /// and on a device that was written at random that is every write. The skipped look-up would
-    /// miss the cache.
+    /// Number of chunks below the highest score. If zero, a write out of order changes nothing, as with
+    /// every write to a device that was written at random. The look-up, which would miss the cache, is then
+    /// skipped.
     mendable: usize,
-    /// The page after the latest write, by a hash of that write's chunk.
+    /// The page after the latest write of each stream, by a hash of its chunk.
     ends: [u64; 1 << STREAMS_LOG2],
 }
 
@@ -49,7 +49,7 @@ impl Sequentiality {
         }
     }
 
-    /// All chunks that hold pages of the range are scattered.
+    /// Marks all chunks that overlap the range as scattered.
     pub(super) fn scatter(&mut self, lpns: &std::ops::Range<u64>) {
         if !lpns.is_empty() {
             let first = (lpns.start >> PAGES_LOG2) as usize;
@@ -125,7 +125,7 @@ mod tests {
         assert!(chunks.sequential(512));
     }
 
-    /// Several sequential writers don't disturb each other, whatever their distance.
+    /// Several sequential writers don't disturb each other, at any distance.
     #[test]
     fn interleaved_streams_are_in_order() {
         let mut chunks = Sequentiality::new(PAGES);

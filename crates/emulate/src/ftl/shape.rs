@@ -1,30 +1,30 @@
-//! Size of a flash translation layer, and the scaling of a large one to a small one that represents it.
+//! Size of a flash translation layer, and the scaling of a large one to a small representation.
 //!
-//! With `represent` = k, one page in k goes through the map and stands for k of its kind. The
-//! number of blocks decides how finely the age of data is resolved, so it is kept as long as it can
-//! be: first the pages of a block become fewer, down to 256, then the blocks. The spare that
-//! garbage collection can use must not change. The blocks that are open or kept free are as many in
-//! the small device as in the large one, so they are left out of the scaling.
+//! With `represent` = k, one page in k goes through the map and stands for k similar pages. The
+//! number of blocks determines how finely the age of data is resolved, so it is preserved as long as
+//! possible: first the pages per block are reduced, down to 256, then the number of blocks. The spare that
+//! garbage collection can use must not change. The number of blocks that are open or kept free is the
+//! same in the small device as in the large one, so they are excluded from the scaling.
 //!
-//! This file does not determine which pages are represented; see `represent.rs`.
+//! `represent.rs` determines which pages are represented.
 
 use super::blocks::{EMPTY_BLOCKS, UNSEALED_BLOCKS};
 
-/// The size of a flash translation layer, before any scaling. A page is a logical page of 4 KiB
-/// throughout; a block is what is erased at once, a superblock over all dies.
+/// The size of a flash translation layer, before any scaling. A page is always a logical page of 4 KiB; a block is a
+/// superblock over all dies, the unit of erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Pages that the host can address, 1 to 2⁴⁰.
     pub logical_pages: u64,
-    /// Pages that the flash can hold, spare included. A remainder below a block is not used.
+    /// Pages that the flash can hold, spare included. A remainder smaller than a block is unused.
     pub raw_pages: u64,
-    /// Pages of a block, at least 2.
+    /// Pages per block, at least 2.
     pub pages_per_block: u32,
-    /// k: one page in k is represented. 1 is the exact form, and the reference. 1 to 2²⁰.
+    /// k: one page in k is represented, 1 to 2²⁰. 1 is the exact form, the reference.
     pub represent: u32,
 }
 
-/// The size that is held in memory.
+/// The scaled size, as held in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scaled {
     pub(super) pages: u32,
@@ -32,34 +32,34 @@ pub(super) struct Scaled {
     pub(super) blocks: u32,
 }
 
-/// With fewer pages in a block, greedy collection falls measurably below the law of large blocks.
+/// Fewest pages per block. With fewer, greedy collection deviates measurably from the closed form for large blocks.
 const PAGES_PER_BLOCK_MIN: u32 = 256;
 
-/// With more pages than this (4 PiB), or a larger `represent`, the tags of the table of heavy
-/// hitters would not be enough.
+/// Upper bounds (the first is 4 PiB) below which the tags in the table of heavy
+/// hitters are long enough.
 const LOGICAL_PAGES_MAX: u64 = 1 << 40;
 const REPRESENT_MAX: u32 = 1 << 20;
 
-/// With fewer pages a represented device gives only noise.
+/// Fewest represented pages. With fewer, a represented device gives only noise.
 const REPRESENTED_MIN: u64 = 4096;
 
 impl Shape {
-    /// Checks that a device of this shape can work.
+    /// Checks that a device of this shape is possible.
     ///
     /// # Errors
-    /// The wrong field, the reason, and the remedy.
+    /// The invalid field, the reason, and the remedy.
     pub fn check(&self) -> Result<(), String> {
         self.scaled().map(|_| ())
     }
 
     /// The smallest power of two for `represent` with which at most `represented_max` pages are
-    /// represented. `represented_max` of 4 × 10⁶ is about 36 MiB.
+    /// represented. A `represented_max` of 4 × 10⁶ takes about 36 MiB.
     pub fn auto_represent(logical_pages: u64, represented_max: u64) -> u32 {
         let ratio = logical_pages.div_ceil(represented_max.max(1)).max(1);
         u32::try_from(ratio.next_power_of_two()).unwrap_or(u32::MAX)
     }
 
-    /// The part of the slots that holds no data, without those that are not programmed in steady
+    /// The fraction of the slots that holds no data, excluding slots that are not programmed in steady
     /// state: the spare factor for `oracle::write_amplification_uniform`.
     pub fn spare_usable(&self) -> f64 {
         let blocks = (self.raw_pages / u64::from(self.pages_per_block.max(1)))
@@ -81,7 +81,7 @@ impl Shape {
         }
         let per_block = u64::from(pages_per_block);
         let unsealed = u64::from(UNSEALED_BLOCKS);
-        // One block of spare at least, or collection could find nothing to gain.
+        // At least one spare block, without which collection might gain nothing.
         let least = (logical_pages.div_ceil(per_block) + 1 + unsealed) * per_block;
         if raw_pages < least {
             return Err(format!(
@@ -108,7 +108,7 @@ impl Shape {
             let usable = divide((blocks - empty) * per_block, k);
             let wanted = (per_block / k).max(u64::from(PAGES_PER_BLOCK_MIN).min(per_block));
             let blocks = divide(usable, wanted).max(1);
-            // The pages of a block compensate for the rounding of the number of blocks.
+            // The pages per block compensate for the rounding of the number of blocks.
             let per_block = divide(usable, blocks).max(2);
             if blocks < pages.div_ceil(per_block) + 1 + unsealed - empty {
                 return Err(format!(
@@ -119,7 +119,7 @@ impl Shape {
             (pages, per_block, blocks + empty)
         };
         let (pages, per_block, blocks) = scaled;
-        // The largest u32 means "nowhere" in the map.
+        // The largest u32 is the map's `NONE`.
         if blocks * per_block >= u64::from(u32::MAX) {
             return Err(format!(
                 "represent is {represent}, which leaves {} page slots; a map has fewer than 2^32: \
@@ -143,7 +143,7 @@ mod tests {
         represent: 1,
     };
 
-    /// A represented device has the large one's usable spare, to a part in three thousand.
+    /// A represented device has the same usable spare as the large one, to one part in three thousand.
     #[test]
     fn the_usable_spare_survives_scaling() {
         for pages_per_block in [256, 1000, 4096, 1 << 17] {
@@ -157,7 +157,7 @@ mod tests {
                     (spare - shape.spare_usable()).abs() < 3.3e-4,
                     "{shape:?} {scaled:?} {spare}"
                 );
-                // Blocks become fewer only where their pages can't.
+                // The number of blocks shrinks only if the pages per block can't.
                 if pages_per_block / represent >= PAGES_PER_BLOCK_MIN {
                     let blocks = shape.raw_pages / u64::from(pages_per_block);
                     let off = u64::from(scaled.blocks).abs_diff(blocks);
@@ -186,7 +186,7 @@ mod tests {
             let refusal = shape.check().unwrap_err();
             assert!(refusal.contains(says), "{refusal}");
         }
-        // The values that the errors propose work.
+        // The values proposed in errors are valid.
         Shape { raw_pages: 98_566_144, ..SHAPE }.check().unwrap();
         Shape { represent: 23_841, pages_per_block: 256, ..SHAPE }.check().unwrap();
         Shape { logical_pages: 1 << 33, raw_pages: 1 << 34, represent: 8, ..SHAPE }

@@ -1,10 +1,10 @@
-//! A table of page or slot numbers. Twins of a device share its parts until one of them writes there, since most
-//! devices of a system change little of what they begin with.
+//! A copy-on-write table of page or slot numbers. Twins of a device share its parts until one of them writes to a part,
+//! since most devices of a system change little of their initial state.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-/// Entries of a part: 4 KiB.
+/// Entries per part, log2: 4 KiB.
 const PART_LOG2: u32 = 10;
 const PART: usize = 1 << PART_LOG2;
 
@@ -14,7 +14,7 @@ type Part = [u32; PART];
 pub(super) enum Table {
     /// Owned by one device.
     Whole(Vec<u32>),
-    /// Copy-on-write parts, and the number of entries. The last part may be longer than that.
+    /// Copy-on-write parts, and the number of entries in all. The last part may have unused entries.
     Parts(Vec<Arc<Part>>, usize),
 }
 
@@ -23,7 +23,7 @@ impl Table {
         Self::Whole(vec![value; len])
     }
 
-    /// From now on clones share its parts.
+    /// Lets clones share parts from now on.
     pub(super) fn share(&mut self) {
         let Self::Whole(all) = self else { return };
         let part = |entries: &[u32]| {
@@ -49,10 +49,10 @@ impl Table {
         whole.iter().chain(parts.iter().flat_map(|part| part.iter())).take(self.len())
     }
 
-    /// All entries of a table that is not shared.
+    /// All entries of an unshared table.
     ///
     /// # Panics
-    /// If it is.
+    /// If the table is shared.
     pub(super) fn whole_mut(&mut self) -> &mut [u32] {
         match self {
             Self::Whole(all) => all,
@@ -60,7 +60,7 @@ impl Table {
         }
     }
 
-    /// Bytes allocated; shared parts count in full.
+    /// Allocated memory in bytes; shared parts count in full.
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Self::Whole(all) => size_of::<u32>() * all.capacity(),

@@ -1,6 +1,6 @@
-//! Bitmap of the pages that hold data, while not all of them do.
+//! Bitmap of the pages that hold data, needed only while some do not.
 //!
-//! A device that was written from end to end, as most are, needs no bitmap; the first trim creates
+//! A device that was written from end to end, as most are, needs no bitmap. The first trim creates
 //! it, and it is dropped once every page is written.
 
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(super) struct Written {
     pages: u64,
-    /// None when all pages are written.
+    /// `None` if all pages are written.
     bits: Option<Bits>,
 }
 
@@ -19,7 +19,7 @@ struct Bits {
 }
 
 impl Written {
-    /// Only the pages of the range are written.
+    /// Creates a bitmap in which only the pages of the range are written.
     pub(super) fn new(pages: u64, written: &Range<u64>) -> Self {
         let mut this = Self { pages, bits: None };
         this.clear(&(0..written.start));
@@ -34,7 +34,7 @@ impl Written {
             .is_none_or(|bits| bits.words[(lpn >> 6) as usize] & (1 << (lpn & 63)) != 0)
     }
 
-    /// All pages are written.
+    /// Whether all pages are written.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.bits.is_none()
@@ -55,14 +55,14 @@ impl Written {
         }
     }
 
-    /// The pages of the range hold no data any more.
+    /// Marks the pages of the range as unwritten.
     pub(super) fn clear(&mut self, lpns: &Range<u64>) {
         if lpns.is_empty() {
             return;
         }
         let bits = self.bits.get_or_insert_with(|| {
             let mut words = vec![u64::MAX; self.pages.div_ceil(64) as usize];
-            // Bits beyond the last page stay zero; they are not missing.
+            // Bits beyond the last page stay zero and do not count as missing.
             if !self.pages.is_multiple_of(64) {
                 *words.last_mut().expect("a page has a word") = (1 << (self.pages % 64)) - 1;
             }

@@ -1,6 +1,6 @@
-//! Content of a disk, where bytes are kept: each 4 KiB unit as the value of its last write. A value
-//! is in the volatile buffer, in transfer to the medium, or on it, according to the disk's journal;
-//! a power cut preserves the medium. (Of a write at the heads, any sector may be old or new; here
+//! Content of a disk, if bytes are kept: for each 4 KiB unit, the token of its last write. According
+//! to the disk's journal, a value is in the volatile buffer, in transfer to the medium, or on the medium.
+//! A power cut preserves the medium. (Real sectors of a write at the heads may be old or new; here
 //! all are old.)
 
 use crate::content_event::UNIT_BYTES;
@@ -8,22 +8,22 @@ use crate::disk::WriteRange;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// See the module.
+/// The values of a disk's units, by place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
-    /// With the number of the acknowledgement.
+    /// By unit: the value, and the number of its acknowledgement.
     buffer: BTreeMap<u64, (u64, u64)>,
     moving: BTreeMap<u64, u64>,
     medium: BTreeMap<u64, u64>,
 }
 
-/// The units that a range touches.
+/// The units that a range of bytes touches.
 pub(super) fn units(offset_bytes: u64, len_bytes: u64) -> Range<u64> {
     offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
 }
 
-/// The units that a write changes, or zeroes: zeroes over a part of a unit leave the rest, and the unit keeps the
-/// value of its last write.
+/// The units that a write or zeroing changes. Zeroes over a part of a unit keep the rest, and the unit keeps the value
+/// of its last write.
 pub(super) fn written_units(offset_bytes: u64, len_bytes: u64, is_write: bool) -> Range<u64> {
     if is_write {
         return units(offset_bytes, len_bytes);
@@ -32,12 +32,12 @@ pub(super) fn written_units(offset_bytes: u64, len_bytes: u64, is_write: bool) -
 }
 
 impl Content {
-    /// A unit of a write is acknowledged from the buffer, as number `seq`.
+    /// Records a unit of a write acknowledged from the buffer as number `seq`.
     pub(super) fn accepted(&mut self, unit: u64, value: u64, seq: u64) {
         self.buffer.insert(unit, (value, seq));
     }
 
-    /// The heads begin to write a range of the buffer.
+    /// Records that the heads begin to write a range of the buffer.
     pub(super) fn taken(&mut self, range: WriteRange) {
         for unit in units(range.offset_bytes, range.len_bytes) {
             if let Some((value, _)) = self.buffer.remove(&unit) {
@@ -46,7 +46,7 @@ impl Content {
         }
     }
 
-    /// The range taken by the heads is on the medium.
+    /// Records that the range taken by the heads has reached the medium.
     pub(super) fn landed(&mut self, mut tell: impl FnMut(u64, u64)) {
         for (&unit, &value) in &self.moving {
             tell(unit, value);
@@ -54,8 +54,8 @@ impl Content {
         self.medium.append(&mut self.moving);
     }
 
-    /// A unit of a write that bypassed the buffer is on the medium, and replaces everything that was acknowledged
-    /// before number `seq`. None: zeroes. Gives whether the buffer holds a newer version.
+    /// Records that a unit of a write that bypassed the buffer has reached the medium, and replaces everything
+    /// acknowledged before number `seq`. `None` stands for zeroes. Returns whether the buffer holds a newer version.
     pub(super) fn written(&mut self, unit: u64, value: Option<u64>, seq: u64) -> bool {
         if self.buffer.get(&unit).is_some_and(|b| b.1 < seq) {
             self.buffer.remove(&unit);
@@ -67,13 +67,13 @@ impl Content {
         self.buffer.contains_key(&unit)
     }
 
-    /// The value that a read of the unit gives.
+    /// The value that a read of the unit would return.
     pub(super) fn get(&self, unit: u64) -> Option<u64> {
         let buffered = self.buffer.get(&unit).map(|b| b.0);
         buffered.or_else(|| self.moving.get(&unit).or(self.medium.get(&unit)).copied())
     }
 
-    /// The power fails.
+    /// Drops the volatile content.
     pub(super) fn power_cut(&mut self) {
         self.buffer.clear();
         self.moving.clear();

@@ -1,4 +1,4 @@
-//! Faults: when each takes effect, and its effect on the parts of the machine.
+//! Applies faults to the parts of the machine, at their time.
 
 use super::Machine;
 use crate::adapter_path;
@@ -12,10 +12,10 @@ use crate::request::{Request, State};
 use crate::spec::{Preconditioned, Written};
 
 impl Machine {
-    /// Schedules a fault at `at_ns` (now, if that is past), after the other events at that instant.
+    /// Schedules a fault at `at_ns` (now, if that is in the past), after the other events at that instant.
     ///
     /// # Panics
-    /// If there is no such device or adapter.
+    /// If the device or adapter does not exist.
     pub fn inject(&mut self, at_ns: u64, fault: Fault) {
         self.check_device(&fault);
         self.faults_made += 1;
@@ -33,7 +33,7 @@ impl Machine {
         }
     }
 
-    /// Applies the next fault, now.
+    /// Applies the next pending fault now.
     #[cold]
     pub(super) fn apply_next_fault(&mut self) {
         let Some(((at_ns, _), fault)) = self.faults.pop_first() else { return };
@@ -45,7 +45,7 @@ impl Machine {
     /// Applies a fault now, before the other events at this instant.
     ///
     /// # Panics
-    /// If there is no such device.
+    /// If the device or adapter does not exist.
     pub fn apply_fault(&mut self, fault: &Fault) {
         self.check_device(fault);
         match *fault {
@@ -110,7 +110,7 @@ impl Machine {
         self.end_children();
     }
 
-    /// Applies the present faults to the event of `slot`. True: it does not happen as usual.
+    /// Applies the present faults to the event of `slot`. Returns true if the event must not proceed.
     #[inline(never)]
     pub(super) fn meets_faults(&mut self, slot: u32) -> bool {
         let Some(fault_states) = &mut self.fault_states else { return false };
@@ -156,7 +156,7 @@ impl Machine {
         }
     }
 
-    /// Another device takes the place of a part.
+    /// Replaces a device with an empty one.
     fn replace(&mut self, part: PartId) {
         if !self.fault_state_of(part).lost {
             self.lose(part);
@@ -192,7 +192,7 @@ impl Machine {
             self.fault_states().lose_without_power(part);
             return;
         }
-        // An operation that is not yet handed over fails at the handover.
+        // An operation not yet handed over fails when it is.
         let is_synchronous = self.parts[part.index()].is_synchronous();
         let later = |request: &Request| {
             let state = request.state;

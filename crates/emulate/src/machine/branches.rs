@@ -1,6 +1,6 @@
-//! Arrays below arrays: a member of an array that is an array itself, or a volume behind adapters, is a *branch*. It is
-//! lost with the devices that it can't do without. When all its devices are there again it is made anew, and the array
-//! above rebuilds it: what an administrator would do.
+//! Nested arrays. A member that is itself an array, or a volume behind adapters, is a *branch*. It is lost when it
+//! lacks too many devices. Once all its devices are present again, it is re-created empty and the array above
+//! rebuilds it, as an administrator would do.
 
 use super::Machine;
 use crate::part::Part;
@@ -10,7 +10,8 @@ use iodyno_units::IoError;
 use std::collections::BTreeSet;
 
 impl Machine {
-    /// A device is lost: arrays notice at once that they lack it, or the branch that lacks it.
+    /// Notifies arrays of a lost device: those that it belongs to, and those above a branch that can't serve without
+    /// it.
     pub(super) fn notify_of_loss(&mut self, device: PartId) {
         for part in &mut self.parts {
             part.part_lost(&mut self.core, device);
@@ -22,7 +23,7 @@ impl Machine {
         }
     }
 
-    /// Another device is in the place of one: arrays rebuild it, or the branch that it completes.
+    /// Notifies arrays of a replaced device: they rebuild it, or the branch that it completes.
     pub(super) fn notify_of_replacement(&mut self, device: PartId) {
         for part in &mut self.parts {
             part.part_replaced(&mut self.core, device);
@@ -36,12 +37,12 @@ impl Machine {
         }
     }
 
-    /// The arrays above a device, each with its member towards the device, from the lowest. (Not the array whose member
-    /// the device is.)
+    /// The arrays above a device, lowest first, each with its member towards the device. Excludes the array of which
+    /// the device is a direct member.
     fn branches_of(&self, device: PartId) -> Vec<(PartId, PartId)> {
         let mut found = Vec::new();
         let mut below = BTreeSet::from([device]);
-        // Every part comes after its children.
+        // Parts follow their children.
         for (number, part) in self.system.parts.iter().enumerate() {
             let (id, branch) = (PartId(number as u32), part.children().find(|c| below.contains(c)));
             let Some(branch) = branch else { continue };
@@ -53,7 +54,7 @@ impl Machine {
         found
     }
 
-    /// The parts to which a part sends its requests now.
+    /// The parts that a part uses now: the current members of an array, or the children of any other part.
     fn children_now(&self, part: PartId) -> Vec<PartId> {
         match self.parts[part.index()].as_array() {
             Some(array) => array.members().to_vec(),
@@ -61,7 +62,7 @@ impl Machine {
         }
     }
 
-    /// Whether all data of a part can be had, as far as members are lost.
+    /// Whether all data of a part is accessible despite lost members.
     pub fn serves(&self, part: PartId) -> bool {
         match self.parts[part.index()].as_array() {
             Some(array) => array.serves(|member| self.serves(member)),
@@ -70,13 +71,13 @@ impl Machine {
         }
     }
 
-    /// Whether all devices of a branch are there.
+    /// Whether all devices of a branch are present.
     fn is_whole(&self, part: PartId) -> bool {
         let children = self.children_now(part);
         !self.fault_state_of(part).lost && children.into_iter().all(|child| self.is_whole(child))
     }
 
-    /// All arrays of a branch are made again: what was asked of them fails, and they hold nothing.
+    /// Re-creates all arrays of a branch, empty. Their open requests fail.
     fn make_again(&mut self, branch: PartId) {
         self.end_requests(branch);
         self.parts[branch.index()].make_array_again(&mut self.core);
@@ -85,7 +86,8 @@ impl Machine {
         }
     }
 
-    /// What was asked of an array fails; what it asked for itself ends unheeded.
+    /// Ends all requests of an array: those from outside fail, its own are dropped, and their children continue
+    /// unheeded.
     fn end_requests(&mut self, part: PartId) {
         if !matches!(self.parts[part.index()], Part::Array(_)) {
             return;

@@ -1,13 +1,13 @@
-//! The fill of a machine's buffers and caches: reported, and constructed.
+//! The fill of buffers and caches: reports it, and constructs it.
 
 use super::Machine;
 use crate::store::Store;
 use iodyno_units::rng;
 
 impl Machine {
-    /// Fills the write caches of disks up to this share of their size, with writes like those that they hold: of the same
-    /// lengths, at uniformly random places of the same range. A construction of the state that uniformly random writes
-    /// lead to, in place of the minutes of it. Without effect where content is kept, and on a cache with few writes.
+    /// Fills the write caches of disks up to a share of their size, with writes of the same lengths as those they
+    /// hold, at uniformly random places of the same range. Constructs the state that minutes of uniformly random
+    /// writes would lead to. No effect if content is kept, or on a cache with few writes.
     pub fn fill_write_caches(&mut self, share: f64) {
         let seed = rng::key(self.seed, "fill", self.events);
         for (number, part) in (0..).zip(&mut self.parts) {
@@ -15,7 +15,7 @@ impl Machine {
         }
     }
 
-    /// The fill of every kind of store, summed over the machine. Kinds without capacity are left out.
+    /// The fill of every kind of store, summed over the machine. Omits kinds without capacity.
     pub fn stores(&self) -> Vec<Store> {
         let mut all: Vec<Store> = Vec::new();
         let mut take = |store: Store| match all.iter_mut().find(|known| known.name == store.name) {

@@ -1,15 +1,15 @@
-//! What a fault of the medium would meet: whether a device holds data in a range, and where.
+//! The data that a fault of the medium would hit: whether a device holds any in a range, and where.
 
 use super::Machine;
 use crate::content_event::UNIT_BYTES;
 use crate::medium::{Held, Medium};
 use crate::part_id::PartId;
 
-/// Units of a range that are looked at: no operation waits for more.
+/// Most units of a range that are examined, so that the query delays no operation.
 const UNITS_MAX: u64 = 1 << 16;
 
 impl Machine {
-    /// What a fault of the medium would meet in a range of a device.
+    /// The data that a fault of the medium would hit in a range of a device. A range that is too long counts as held.
     pub fn medium(&self, device: PartId, offset_bytes: u64, len_bytes: u64) -> Medium {
         let units =
             offset_bytes / UNIT_BYTES..offset_bytes.saturating_add(len_bytes).div_ceil(UNIT_BYTES);

@@ -1,36 +1,36 @@
-//! Which units a read cache holds, and where on its device: the least recently used makes space. It ends where devices
-//! are asked.
+//! The units in a read cache and their places on the fast device, with eviction of the least recently used. Sends no
+//! requests to devices.
 //!
-//! A cache that a workload has used for long begins full. Which units those are is not known one by one: of a volume
-//! that was written at random they are a sample, drawn by a hash; of one that was written in order, the last ones. They
-//! count as used longer ago than any that is known.
+//! A long-used cache begins full, but its units are not stored individually: for a volume written at random they are a
+//! sample, drawn by a hash; for one written in order, the last units. They count as older than any unit used since the
+//! start.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// A unit's place on the device, in units.
+/// Place of a unit on the fast device, in units.
 pub(super) type Slot = u64;
 
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     slot: Slot,
-    /// Used as the so manieth.
+    /// Sequence number of its last use.
     at: u64,
 }
 
-/// Units from before the machine started.
+/// Units held since before the machine started.
 #[derive(Clone, Debug, Default)]
 struct Warm {
     within: Range<u64>,
-    /// Of these, those whose hash is below it; None: all.
+    /// Hash limit: only units with a smaller hash belong to the sample; `None`: all.
     below: Option<u64>,
-    /// Those that it does not hold any more, though they are among these.
+    /// Units of the sample that are no longer held.
     gone: BTreeSet<u64>,
     count: u64,
 }
 
 impl Warm {
-    /// Whether a unit was held when the machine started, and was not evicted since.
+    /// Whether a unit was held at the start, and was not evicted since.
     fn has(&self, unit: u64) -> bool {
         let is_in =
             self.within.contains(&unit) && self.below.is_none_or(|below| hash(unit) < below);
@@ -38,18 +38,18 @@ impl Warm {
     }
 }
 
-/// See the module.
+/// The content of a read cache.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     slots: u64,
     units: BTreeMap<u64, Unit>,
-    /// By age; an entry whose number is not the unit's is void.
+    /// Units by age; an entry is void if its number differs from the unit's.
     order: VecDeque<(u64, u64)>,
     sequence: u64,
-    /// Slots below this have been in use; those that are not now.
+    /// Slots below `next` have been used; `free` are those not in use now.
     next: Slot,
     free: Vec<Slot>,
-    /// Slots that reads are under way on, and how many; those of them to be freed then.
+    /// Slots with reads in progress, and the number of reads. `condemned` slots are freed when these end.
     read: BTreeMap<Slot, u32>,
     condemned: BTreeSet<Slot>,
     warm: Warm,
@@ -68,7 +68,7 @@ impl Held {
         Self { slots, ..Self::default() }
     }
 
-    /// It begins with a sample of the units below `units`, as many as it can hold.
+    /// Starts with a uniform sample of the units below `units`, as many as fit.
     pub(super) fn begin_with_sample(&mut self, units: u64) {
         let below = (self.slots < units)
             .then(|| (self.slots as f64 / units as f64 * u64::MAX as f64) as u64);
@@ -76,18 +76,18 @@ impl Held {
         self.warm = Warm { within: 0..units, below, count, ..Warm::default() };
     }
 
-    /// It begins with the last units below `units`.
+    /// Starts with the last units below `units`, as many as fit.
     pub(super) fn begin_with_last(&mut self, units: u64) {
         let count = self.slots.min(units);
         self.warm = Warm { within: units - count..units, count, ..Warm::default() };
     }
 
-    /// It holds nothing, and nothing is under way.
+    /// Drops all units and all reads in progress.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.slots);
     }
 
-    /// It holds nothing any more.
+    /// Drops all units; reads in progress continue.
     pub(super) fn remove_all(&mut self) {
         self.warm = Warm::default();
         for Unit { slot, .. } in std::mem::take(&mut self.units).into_values() {
@@ -95,17 +95,17 @@ impl Held {
         }
     }
 
-    /// Units held that were used since the machine started, and its size.
+    /// Number of held units that were used since the start, and number of slots.
     pub(super) fn used_since_start(&self) -> (u64, u64) {
         (self.units.len() as u64, self.slots)
     }
 
-    /// Whether it holds a unit.
+    /// Whether a unit is held.
     pub(super) fn holds(&self, unit: u64) -> bool {
         self.units.contains_key(&unit) || self.warm.has(unit)
     }
 
-    /// A unit that it holds is used. Gives where it is.
+    /// Marks a held unit as just used. Returns its slot.
     pub(super) fn touch(&mut self, unit: u64) -> Slot {
         self.sequence += 1;
         let at = self.sequence;
@@ -132,8 +132,8 @@ impl Held {
         })
     }
 
-    /// A slot for a unit to come: of the least recently used, if there is none left. None: all are in use at this
-    /// moment.
+    /// Reserves a slot for a new unit, and evicts the least recently used unit if necessary. `None` if all slots are in
+    /// use by operations in progress.
     pub(super) fn reserve(&mut self) -> Option<Slot> {
         loop {
             if let Some(slot) = self.take_slot() {
@@ -162,14 +162,14 @@ impl Held {
         }
     }
 
-    /// A unit is in a slot that was reserved. (It has no other.)
+    /// Adds a unit that is not yet held, in a reserved slot.
     pub(super) fn insert(&mut self, unit: u64, slot: Slot) {
         debug_assert!(!self.holds(unit));
         self.units.insert(unit, Unit { slot, at: 0 });
         self.touch(unit);
     }
 
-    /// It does not hold a unit any more.
+    /// Drops a unit.
     pub(super) fn remove(&mut self, unit: u64) {
         let known = self.units.remove(&unit);
         if self.warm.has(unit) {
@@ -181,7 +181,7 @@ impl Held {
         }
     }
 
-    /// A slot is not needed any more.
+    /// Frees a slot, once its reads have ended.
     pub(super) fn release(&mut self, slot: Slot) {
         if self.read.contains_key(&slot) {
             self.condemned.insert(slot);
@@ -190,7 +190,7 @@ impl Held {
         }
     }
 
-    /// A read of a slot begins: it is given to no other unit until that ends.
+    /// Records the begin of a read, until whose end the slot is not reused.
     pub(super) fn read_begins(&mut self, slot: Slot) {
         *self.read.entry(slot).or_default() += 1;
     }
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use iodyno_units::rng::{below, stream};
 
-    /// A plain model: units by their last use.
+    /// Compares with a plain model: a list of units by last use.
     #[test]
     fn it_holds_what_was_used_last() {
         for seed in 0..100 {
@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// The slots of reads under way are not given away.
+    /// Slots with reads in progress are not reused.
     #[test]
     fn a_slot_is_kept_until_its_reads_have_ended() {
         let mut held = Held::new(1);
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(held.reserve(), Some(slot));
     }
 
-    /// It begins with as many as it has slots, and gives them up one by one.
+    /// A sample fills all slots, and its units are evicted one by one.
     #[test]
     fn it_begins_full() {
         let (slots, units) = (1000, 4000);

@@ -1,8 +1,9 @@
-//! A read cache: a fast part holds units of 4 KiB of a larger one, the backing. It is the host's, as bcache is in its mode
-//! `writethrough` (Linux, `Documentation/admin-guide/bcache.rst`; `cache_replacement_policy` lru, its default), without
-//! its bypass of long sequential streams: every unit that was missed or written is admitted, the least recently used
-//! makes space, and a write ends when both parts have it. It takes no time of its own. What it holds is also on the
-//! backing, so nothing is lost with it. A power cut empties it: its metadata is volatile. (bcache's is not.)
+//! A read cache: a fast part holds 4 KiB units of a larger one, the backing. It runs in the host and models bcache in
+//! `writethrough` mode (Linux, `Documentation/admin-guide/bcache.rst`; `cache_replacement_policy` lru, its default),
+//! without bcache's bypass of long sequential streams: every missed or written unit is admitted, the least recently
+//! used one is evicted, and a write ends when both parts have it. The cache itself takes no time. Cached data is also
+//! on the backing, so losing the cache loses no data. A power cut empties it, because its metadata is volatile
+//! (unlike bcache's).
 //!
 //! ```text
 //! read    all units held ─▶ fast part ─────────────────────────▶ host
@@ -12,8 +13,8 @@
 //!         ─▶ fast part┘
 //! ```
 //!
-//! While a unit is written the cache does not hold it, and writes that overlap leave it so: which of them the backing
-//! carries out last is open.
+//! A unit is not held while it is being written, nor after overlapping writes, because the order in which the backing
+//! executes them is unknown.
 
 mod held;
 
@@ -30,60 +31,59 @@ use iodyno_units::{IoError, Op, OpKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// So many units are put on the fast part at once, at most. More that were missed are not admitted: bcache bypasses a
-/// congested device too.
+/// Most units being admitted at once. Further misses are not admitted, as bcache bypasses a congested device.
 const ADMISSIONS_MAX: u64 = 256;
 
-/// What a request does.
+/// The operation that a request performs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Reads from the fast part.
+    /// A read from the fast part.
     Hit,
-    /// Reads from the backing.
+    /// A read from the backing.
     Miss,
-    /// Writes to both.
+    /// A write to both parts.
     Write,
-    /// Trims, zeroes or flushes the backing.
+    /// A trim, zeroing or flush of the backing.
     Pass,
-    /// Puts what was missed on the fast part: a request of the cache's own.
+    /// A write of missed units to the fast part: the cache's own request.
     Admit,
 }
 
-/// A request that is under way.
+/// A request in progress.
 #[derive(Clone, Debug)]
 struct Open {
     step: Step,
     units: Range<u64>,
-    /// Units with their slots on the fast part: read there, or written.
+    /// Units read or written on the fast part, with their slots.
     slots: Vec<(u64, Slot)>,
-    /// Units that were written meanwhile.
+    /// Units that were written while the request was in progress.
     stale: BTreeSet<u64>,
-    /// The fast part, or the backing, has failed.
+    /// Whether the fast part has failed, and whether the backing has.
     failed: (bool, bool),
 }
 
-/// See the module.
+/// A read cache as a part.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadCache {
     part: PartId,
     fast: PartId,
     backing: PartId,
     capacity_bytes: u64,
-    /// The fast part is lost.
+    /// Whether the fast part is lost.
     is_lost: bool,
     held: Held,
     open: BTreeMap<u32, Open>,
-    /// Units that are being put on the fast part after a miss.
+    /// Units being written to the fast part after a miss.
     admissions: u64,
-    /// Writes under way by unit.
+    /// Number of writes in progress, by unit.
     writing: BTreeMap<u64, u32>,
     counts: ReadCacheCounts,
-    /// Time of hits, misses and writes, ns, and the number of writes.
+    /// Total time of hits, misses and writes, ns; and the number of writes.
     times_ns: [u64; 3],
     writes: u64,
 }
 
-/// The units that a request touches, and those that it covers.
+/// The units that a request touches, and those that it covers completely.
 fn units(request: &Request) -> (Range<u64>, Range<u64>) {
     let (from, to) = (request.at, request.at + u64::from(request.len));
     (from / UNIT_BYTES..to.div_ceil(UNIT_BYTES), from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES)
@@ -165,7 +165,7 @@ impl ReadCache {
                 let step = if is_write { Step::Write } else { Step::Pass };
                 self.ask_backing(core, slot, step, touched);
                 if is_write && !self.is_lost {
-                    // Others that are written meanwhile stay out.
+                    // Units of overlapping writes stay out of the cache.
                     let alone = whole.filter(|unit| self.writing[unit] == 1);
                     let slots = alone.map_while(|unit| Some((unit, self.held.reserve()?)));
                     let slots: Vec<(u64, Slot)> = slots.collect();
@@ -176,7 +176,7 @@ impl ReadCache {
         }
     }
 
-    /// All units of a read are held.
+    /// Serves a read whose units are all held.
     fn hit(&mut self, core: &mut Core, slot: u32, units: Range<u64>) {
         let slots: Vec<(u64, Slot)> =
             units.clone().map(|unit| (unit, self.held.touch(unit))).collect();
@@ -189,7 +189,7 @@ impl ReadCache {
     }
 
     fn ask_backing(&mut self, core: &mut Core, slot: u32, step: Step, units: Range<u64>) {
-        // A read beside a write may return what was there before it.
+        // A read during a write may return the old data.
         let is_written = |unit: &u64| step == Step::Miss && self.writing.contains_key(unit);
         let stale: BTreeSet<u64> = units.clone().filter(is_written).collect();
         let failed = (false, false);
@@ -204,7 +204,7 @@ impl ReadCache {
         }
     }
 
-    /// Reads or writes slots of the fast part, as many at once as lie beside each other.
+    /// Reads or writes slots of the fast part, with one operation for each run of adjoining slots.
     fn ask_fast(&self, core: &mut Core, slot: u32, kind: OpKind, slots: &[(u64, Slot)]) {
         let request = &core.slab[slot];
         let (from, to) = (request.at, request.at + u64::from(request.len));
@@ -217,7 +217,7 @@ impl ReadCache {
             let offset_bytes = place * UNIT_BYTES + (begin - first * UNIT_BYTES);
             let op = Op { offset_bytes, len_bytes: (end - begin) as u32, kind, fua: false };
             core.slab[slot].pending += 1;
-            // A read's token says which unit it begins with.
+            // The token of a read is its first unit.
             let token = if kind == OpKind::Read { first } else { token };
             let child = core.ask(self.fast, slot, &op, token);
             if kind == OpKind::Write {
@@ -226,7 +226,7 @@ impl ReadCache {
         }
     }
 
-    /// A part has ended what it was asked for.
+    /// Processes the end of an operation on a part.
     pub(crate) fn child_completed(
         &mut self,
         core: &mut Core,
@@ -267,7 +267,7 @@ impl ReadCache {
         }
     }
 
-    /// A read of the fast part has ended. Where that fails, the backing has the same.
+    /// Processes the end of a hit. If the fast part failed, reads the backing, which has the same data.
     fn hit_ended(&mut self, core: &mut Core, slot: u32, open: &Open) {
         for &(_, place) in &open.slots {
             self.held.read_ended(place);
@@ -281,7 +281,7 @@ impl ReadCache {
         self.ask_backing(core, slot, Step::Miss, open.units.clone());
     }
 
-    /// A write has ended: the cache holds what it wrote, unless that failed, or others wrote the same.
+    /// Processes the end of a write: admits its units, unless it failed or overlapped with another write.
     fn written(&mut self, core: &Core, slot: u32, open: &Open) {
         for unit in open.units.clone() {
             let count = self.writing.get_mut(&unit).expect("it is written");
@@ -294,7 +294,7 @@ impl ReadCache {
         self.keep(open, open.failed == (false, false));
     }
 
-    /// What was missed goes to the fast part.
+    /// Writes missed units to the fast part.
     fn admit(&mut self, core: &mut Core, read: u32, open: &Open) {
         let whole = units(&core.slab[read]).1;
         if self.admissions + (whole.end.saturating_sub(whole.start)) > ADMISSIONS_MAX {
@@ -330,7 +330,7 @@ impl ReadCache {
         self.open.insert(own, Open { step: Step::Admit, units, slots, stale, failed });
     }
 
-    /// Units are on the fast part, or writing them failed: the cache holds those that nothing else wrote meanwhile.
+    /// Admits units after their write to the fast part, unless it failed or they were written again meanwhile.
     fn keep(&mut self, open: &Open, is_written: bool) {
         for &(unit, slot) in &open.slots {
             let is_current = !open.stale.contains(&unit) && !self.writing.contains_key(&unit);
@@ -343,7 +343,7 @@ impl ReadCache {
         }
     }
 
-    /// A request from outside has ended.
+    /// Ends a request from outside.
     fn end(&mut self, core: &mut Core, slot: u32, time: usize, failed: bool) {
         let request = &mut core.slab[slot];
         request.failed = failed;
@@ -354,7 +354,7 @@ impl ReadCache {
         core.at(end_ns, slot, State::Done);
     }
 
-    /// A part is lost: without the fast one all reads go to the backing, until another is in its place.
+    /// Processes the loss of a part. Without the fast part all reads go to the backing until it is replaced.
     pub(crate) fn part_lost(&mut self, part: PartId) {
         if part == self.fast {
             self.is_lost = true;
@@ -362,7 +362,7 @@ impl ReadCache {
         }
     }
 
-    /// Another device is in the place of a part.
+    /// Processes the replacement of a part by a new device.
     pub(crate) fn part_replaced(&mut self, part: PartId) {
         if part == self.fast || part == self.backing {
             self.is_lost &= part != self.fast;
@@ -370,7 +370,7 @@ impl ReadCache {
         }
     }
 
-    /// It holds nothing any more; what is under way is not kept.
+    /// Drops all cached units, and does not admit those in progress.
     fn forget(&mut self) {
         self.held.remove_all();
         for open in self.open.values_mut() {
@@ -378,7 +378,7 @@ impl ReadCache {
         }
     }
 
-    /// The power fails: every request is gone, and what was held is not known any more.
+    /// Processes a power failure: drops all requests and all cached units.
     pub(crate) fn power_off(&mut self, _: &mut Core) {
         self.open.clear();
         self.admissions = 0;
@@ -386,17 +386,17 @@ impl ReadCache {
         self.held.clear();
     }
 
-    /// What it would begin with has no content.
+    /// Stores content from now on. Empties the cache, since its initial units have no content.
     pub(crate) fn keep_content(&mut self) {
         self.held.clear();
     }
 
-    /// The part that holds all of its content.
+    /// The part that holds all data.
     pub(crate) fn backing(&self) -> PartId {
         self.backing
     }
 
-    /// Its fill with units that were used since the start.
+    /// Fill of the cache with units used since the start.
     pub(crate) fn store(&self) -> Store {
         let (held_units, slots) = self.held.used_since_start();
         Store {
@@ -418,7 +418,7 @@ impl ReadCache {
         Vec::new()
     }
 
-    /// The time of its operations by phase, since the start.
+    /// Phase times of the cache's operations since the start.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let reads = self.counts.hits + self.counts.misses;
         let phase = |name, of, total_ns, count| Phase { name, of, total_ns, count };
@@ -430,12 +430,12 @@ impl ReadCache {
     }
 }
 
-/// The units of an operation.
+/// The units that an operation touches.
 fn units_of(op: &Op) -> Range<u64> {
     op.offset_bytes / UNIT_BYTES..(op.offset_bytes + u64::from(op.len_bytes)).div_ceil(UNIT_BYTES)
 }
 
-/// The values of units that a child writes: those of its parent, where it has some of its own.
+/// Gives a child write the values of its units, if its parent has separate values for them.
 fn give(core: &mut Core, parent: u32, child: u32, units: Range<u64>) {
     let Some(values) = &mut core.values else { return };
     let first = core.slab[parent].at / UNIT_BYTES;
@@ -449,8 +449,8 @@ fn give(core: &mut Core, parent: u32, child: u32, units: Range<u64>) {
     }
 }
 
-/// A child is given the bytes of units, those of its parent by name, or those of the host's write: a device as writes of
-/// its own, of which it gives the tokens. (An array finds those of the host.)
+/// Gives a child write the bytes of its units: the names of its parent, or those of the host's write. A device receives
+/// them as separate writes, whose tokens are returned. (An array finds the host's bytes itself.)
 fn give_names(
     core: &mut Core,
     parent: u32,
@@ -474,7 +474,7 @@ fn give_names(
     Some(tokens.collect())
 }
 
-/// A device is given a trim or zeroes as a write of its own.
+/// Reports a trim or zeroes to a device as a separate write.
 fn clear(core: &mut Core, child: u32) {
     let Request { part, at: offset_bytes, len: len_bytes, kind, .. } = core.slab[child];
     if !core.names_values() || part.index() >= core.devices {
@@ -485,7 +485,7 @@ fn clear(core: &mut Core, child: u32) {
     core.tell(ContentEvent::Cleared { part, offset_bytes, len_bytes, trim, token });
 }
 
-/// A host's read returns the bytes of its units, whose names are not used any more.
+/// Returns the bytes of the units of a host's read, and frees their names.
 fn return_names(core: &mut Core, slot: u32, failed: bool) {
     if !core.names_values() {
         return;
@@ -500,7 +500,7 @@ fn return_names(core: &mut Core, slot: u32, failed: bool) {
     }
 }
 
-/// What a child has read.
+/// Stores the values that a child has read.
 fn receive(core: &mut Core, parent: u32, child: u32, is_fast: bool) {
     let request = &core.slab[child];
     let first = if is_fast { request.token } else { request.at / UNIT_BYTES };
@@ -510,7 +510,7 @@ fn receive(core: &mut Core, parent: u32, child: u32, is_fast: bool) {
     let Some(all) = values.of_mut(parent) else { return };
     let range = index..index + read.len();
     let before: Vec<u64> = all.splice(range, read).collect();
-    // (Those of a read of the fast part that has failed.)
+    // (Values of a failed read of the fast part.)
     for name in before {
         core.free(name);
     }

@@ -1,121 +1,121 @@
-//! The specification of RAID adapters: their processors, links and write caches, and the drawers behind them.
+//! The specification of RAID adapters: their processors, links, write caches and drawers of devices.
 
 use crate::part_id::PartId;
 
-/// One adapter, or two equal ones that serve the same arrays.
+/// One adapter, or a pair of equal adapters that serve the same arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapters {
-    /// 1, or 2: a pair. In a pair each volume is optimized on one adapter, which serves it.
+    /// 1 or 2 (a pair). In a pair each volume is optimized on one adapter, which serves it.
     pub count: u32,
-    /// Which.
+    /// On which adapter of a pair each volume is optimized.
     pub access: Access,
     /// The adapters to which hosts send operations on a volume.
     pub host_paths: HostPaths,
-    /// Outstanding commands of one adapter; more wait in the host.
+    /// Most outstanding commands of one adapter; further ones wait in the host.
     pub commands_max: u32,
-    /// The slot of each adapter.
+    /// The PCIe slot of each adapter.
     pub slot: Slot,
     /// The processor of each adapter.
     pub processor: Processor,
-    /// The engine of each adapter that computes parity.
+    /// The parity engine of each adapter.
     pub parity: ParityEngine,
-    /// From the end of the adapter's work to the host's driver; occupies nothing.
+    /// Latency from the end of the adapter's work to the host's driver; occupies nothing.
     pub latency_ns: u64,
-    /// A strip of its arrays where the array names none.
+    /// Default strip size of arrays.
     pub strip_bytes: u64,
-    /// The write cache of each adapter; None: there is none, or it is off.
+    /// The write cache of each adapter; `None` if it is absent or off.
     pub cache: Option<Cache>,
-    /// Devices of all drawers, at most.
+    /// Most devices in all drawers together.
     pub devices_max: u32,
-    /// Of these SSDs, at most.
+    /// Most SSDs among them.
     pub ssds_max: u32,
-    /// Links between the adapters of a pair, by which they mirror their writes.
+    /// Links between the adapters of a pair, over which they mirror writes.
     pub aa_links: u32,
-    /// After an adapter is lost, after it is back, and after an access state is changed, the volumes that change
-    /// adapters answer nothing for this long.
+    /// Pause of the volumes that change adapters, during which they answer nothing: when an adapter is lost, when it is
+    /// back, and when an access state is changed.
     pub failover_ns: u64,
-    /// The drawers, over which the devices are spread in turn.
+    /// The drawers, over which devices are distributed round-robin.
     pub drawers: Drawers,
 }
 
-/// On which adapter of a pair volumes are optimized.
+/// The adapter of a pair on which each volume is optimized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The first volume on the first adapter, the next on the other, in turn.
+    /// Alternating, beginning with the first volume on the first adapter.
     Balanced,
-    /// None is set: all are on the primary, which is the first.
+    /// Not set: all volumes are on the primary, which is the first adapter.
     Cleared,
 }
 
 /// The adapters to which hosts send operations on a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPaths {
-    /// The one on which it is optimized.
+    /// Only the adapter on which the volume is optimized.
     Optimized,
-    /// Both, in turn: the other forwards its part over the links between them.
+    /// Both, alternating. The other adapter forwards its operations over the links between them.
     Both,
 }
 
-/// A PCIe slot as its adapter uses it.
+/// A PCIe slot, as its adapter uses it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slot {
-    /// From the adapter to the host.
+    /// Bandwidth from the adapter to the host.
     pub read_bytes_per_s: f64,
-    /// From the host to the adapter.
+    /// Bandwidth from the host to the adapter.
     pub write_bytes_per_s: f64,
-    /// The adapter's processor waits for so long when it fetches a command, or a write's data, from the host's memory.
+    /// Time that the adapter's processor waits for each fetch of a command or of write data from the host's memory.
     pub fetch_ns: u64,
 }
 
-/// Occupancy of an adapter's processor, which serves one operation after the other.
+/// Time that operations occupy an adapter's processor, which serves them one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processor {
-    /// By a host's read.
+    /// A host's read.
     pub read_ns: u64,
-    /// By a host's write, flush or trim.
+    /// A host's write, flush or trim.
     pub write_ns: u64,
-    /// By an operation on a device.
+    /// An operation on a device.
     pub device_ns: u64,
-    /// By a host's operation on a RAID 6 array, in addition.
+    /// Extra time of a host's operation on a RAID 6 array.
     pub raid6_ns: u64,
-    /// By a host's operation on a volume that is not optimized there, which it forwards.
+    /// A host's operation on a volume that is optimized on the partner, which it forwards.
     pub forward_ns: u64,
 }
 
-/// The engine that computes parity, one stripe after the other.
+/// The engine that computes parity, one stripe at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ParityEngine {
-    /// P of this many bytes of data a second.
+    /// Rate of computing P, in bytes of data.
     pub xor_bytes_per_s: f64,
-    /// Q of this many bytes of data a second, after P.
+    /// Rate of computing Q after P, in bytes of data.
     pub gf_bytes_per_s: f64,
 }
 
-/// A write cache in non-volatile memory: a write is acknowledged when it is there, in both adapters of a pair.
+/// A non-volatile write cache. A write is acknowledged once it is in the cache, in a pair in both caches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cache {
-    /// Bytes of data that it holds: of a pair, those of the adapter and those of its partner, half each.
+    /// Capacity for data. In a pair, half is for the adapter's own data and half for its partner's.
     pub bytes: u64,
-    /// A write occupies the processor for this long, in addition.
+    /// Extra time that a write occupies the processor.
     pub write_ns: u64,
-    /// A write of the partner occupies the processor for this long, before the commands that wait for it.
+    /// Time that a mirrored write of the partner occupies the processor, ahead of waiting commands.
     pub mirror_ns: u64,
-    /// Each link between the adapters of a pair carries this much, in each direction.
+    /// Bandwidth of each link between the adapters of a pair, in each direction.
     pub mirror_bytes_per_s: f64,
-    /// From the end of that transfer to the partner's answer.
+    /// Latency from the end of a mirror transfer to the partner's answer.
     pub mirror_latency_ns: u64,
-    /// The adapter begins to write to devices (destage) when this share of its half holds data that are not on them.
+    /// Fraction of its half that is dirty when the adapter begins to destage.
     pub destage_share: f64,
-    /// Over the next so many bytes it writes faster and faster. When they are full too, hosts wait.
+    /// Dirty bytes beyond that threshold over which the destage rate rises to its maximum. Beyond these, hosts wait.
     pub destage_ramp_bytes: u64,
-    /// Destage operations in progress, at most, for each device.
+    /// Most concurrent destage operations per device.
     pub destage_depth: u32,
-    /// It also holds what hosts lately read.
+    /// Whether it also caches recent reads.
     pub keeps_reads: bool,
 }
 
 impl Cache {
-    /// The costs where there is no cache.
+    /// The parameters that stand for no cache.
     pub(crate) const NONE: Self = Self {
         bytes: 0,
         write_ns: 0,
@@ -132,27 +132,27 @@ impl Cache {
 /// Drawers of devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drawers {
-    /// Their number.
+    /// Number of drawers.
     pub count: u32,
-    /// Devices of one, at most.
+    /// Most devices per drawer.
     pub bays: u32,
-    /// The ports of one carry this much, in each direction.
+    /// Bandwidth of the ports of one drawer, in each direction.
     pub bytes_per_s: f64,
 }
 
-/// The path of a volume through the adapters of its system.
+/// The path of a volume through the adapters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterPath {
-    /// The array or the device.
+    /// The array or device of the volume.
     pub child: PartId,
-    /// It is a device.
+    /// Whether `child` is a device.
     pub is_device: bool,
-    /// Its number among the paths of the adapters.
+    /// Number of the path among all paths through the adapters.
     pub number: u32,
-    /// The host's operations on it occupy the processor for [`Processor::raid6_ns`] more.
+    /// Whether host operations cost an extra [`Processor::raid6_ns`].
     pub is_raid6: bool,
-    /// Bytes of the volume.
+    /// Capacity of the volume in bytes.
     pub capacity_bytes: u64,
-    /// Bytes of a stripe's data, within which neighbours are destaged together.
+    /// Data bytes of a stripe, within which neighbouring units are destaged together.
     pub stripe_bytes: u64,
 }

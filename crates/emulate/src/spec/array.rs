@@ -1,81 +1,82 @@
-//! The specification of an array: its layout over its members, and the time that its software or firmware takes.
+//! The specification of an array: its layout over its members, and the time that its implementation takes.
 
 use crate::content_event::UNIT_BYTES;
 use crate::part_id::PartId;
 use iodyno_raid::{Layout, LayoutError, Level, Rotation};
 
-/// Bytes of a sector of an array's layout.
+/// Bytes of a sector in array layouts.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// Several parts as one address space.
+/// An array: several parts as one address space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    /// Its members, by their position in the layout: devices, arrays, or volumes behind adapters.
+    /// The members by their position in the layout: devices, arrays, or volumes behind adapters.
     pub members: Vec<PartId>,
-    /// Its members are volumes of several devices each.
+    /// Whether the members consist of several devices each.
     pub is_of_arrays: bool,
-    /// It ignores trims: below its members is an array with parity, which ignores parts of some.
+    /// Whether it ignores trims, because an array with parity below its members ignores parts of some.
     pub ignores_trims: bool,
-    /// An array above it, of which it is a branch, has its data elsewhere too. Where it lacks too many members, it does
-    /// not rebuild what is left: it is made again when all its devices are there, and the array above rebuilds it.
+    /// Whether it is a branch of an array above, which stores its data redundantly. If a branch lacks too many
+    /// members, it is not rebuilt: once all its devices are present it is re-created, and the array above rebuilds
+    /// it.
     pub is_branch: bool,
-    /// The place of each sector, of [`SECTOR_BYTES`].
+    /// Location of each sector, in sectors of [`SECTOR_BYTES`].
     pub layout: Layout,
-    /// The processor that serves stripes is occupied for this long by a write to a stripe with parity, and by a read
-    /// or write that recovers what a missing member holds. One stripe at a time.
+    /// Time that a stripe occupies the array's processor: for a write to a stripe with parity, and for a read or
+    /// write that recovers data of a missing member. One stripe is served at a time.
     pub stripe_ns: u64,
-    /// Where it is behind adapters, the number of its path: their processors, parity engines and drawers serve it then,
-    /// and `stripe_ns` and `parity_bytes_per_s` have no effect.
+    /// Number of its path, if the array is behind adapters. Their processors, parity engines and drawers then serve
+    /// it, and
+    /// `stripe_ns` and `parity_bytes_per_s` have no effect.
     pub path: Option<u32>,
-    /// That processor computes parity of this many bytes a second: those read and those written.
+    /// Rate at which the processor computes parity, counting bytes read and bytes written.
     pub parity_bytes_per_s: f64,
-    /// Parts that take the places of members that are lost, in this order. At least as large as a member.
+    /// Hot spares that replace lost members, in this order. Each is at least as large as a member.
     pub spares: Vec<PartId>,
-    /// A rebuild writes to its member so many bytes a second, and a scrub reads each member so fast, if the members
-    /// can.
+    /// Upper bounds of the rate at which a rebuild writes to its member, and at which a scrub reads each member.
     pub rebuild_bytes_per_s: f64,
-    /// Non-volatile memory keeps what is written to stripes with parity until the members have it durably: then a
-    /// power cut loses nothing where members are missing.
+    /// Whether non-volatile memory keeps writes to stripes with parity until the members have them durably. If so, a
+    /// power cut with missing members loses nothing (no write hole).
     pub journal: bool,
 }
 
-/// How many devices make an array of which level.
+/// Level and geometry of an array, without its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayShape {
-    /// Its level.
+    /// RAID level of the array.
     pub level: Level,
-    /// Its members.
+    /// Number of members.
     pub members: u32,
-    /// Bytes of a strip (md's chunk); without effect on levels without strips.
+    /// Strip size in bytes (md's chunk); ignored on levels without strips.
     pub strip_bytes: u64,
-    /// The order of its parity.
+    /// Rotation of parity.
     pub rotation: Rotation,
 }
 
 /// md's default chunk.
 pub const STRIP_BYTES: u64 = 512 << 10;
 
-/// Linux md serves the stripes of RAID 5 and 6 by one thread unless it is given more
-/// (`/sys/block/mdX/md/group_thread_cnt` is 0). Assumed: some 170 000 stripes a second.
+/// Linux md serves the stripes of RAID 5 and 6 with one thread by default
+/// (`/sys/block/mdX/md/group_thread_cnt` is 0). Assumed: about 170 000 stripes a second.
 const MD_STRIPE_NS: u64 = 6_000;
 
-/// Assumed of one core that xors data in memory; `bench/runs/2026-11-23-parity` has the measured rates.
+/// Assumed: one core xors data in memory at this rate. `bench/runs/2026-11-23-parity` has measured rates.
 const MD_PARITY_BYTES_PER_S: f64 = 8e9;
 
-/// The most that Linux md gives a resync or rebuild where nothing else is set (`speed_limit_max`).
+/// Linux md's default upper bound for a resync or rebuild (`speed_limit_max`).
 const MD_REBUILD_BYTES_PER_S: f64 = 200e6;
 
 impl ArrayShape {
-    /// An array as Linux md makes it, of members of `member_bytes` each.
+    /// Builds an array as Linux md does, with members of the given sizes.
     ///
     /// # Errors
-    /// The rule that it breaks.
+    /// The rule that the array violates.
     pub fn in_host(
         &self,
         members: Vec<PartId>,
         member_bytes: &[u64],
     ) -> Result<Array, LayoutError> {
-        // Members have whole 4 KiB units.
+        // Members are cut to whole 4 KiB units.
         let sectors = |bytes: &u64| bytes / UNIT_BYTES * (UNIT_BYTES / SECTOR_BYTES);
         let sectors: Vec<u64> = member_bytes.iter().map(sectors).collect();
         let layout = Layout::new(self.level, &sectors, self.strip_bytes / SECTOR_BYTES)?;

@@ -2,15 +2,15 @@
 
 use crate::part_id::PartId;
 
-/// A fast part that holds units of a larger one: see `read_cache`.
+/// A read cache: a fast part holds units of a larger one. Implemented by `read_cache`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadCache {
-    /// Holds the units.
+    /// The part that holds the cached units.
     pub fast: PartId,
-    /// Holds everything.
+    /// The part that holds all data.
     pub backing: PartId,
-    /// Bytes that the fast part holds of the other.
+    /// Size of the cache on the fast part, in bytes.
     pub bytes: u64,
-    /// Bytes of the backing.
+    /// Capacity of the backing, in bytes.
     pub capacity_bytes: u64,
 }

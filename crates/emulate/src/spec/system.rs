@@ -1,4 +1,4 @@
-//! A system: its host, its parts, and the volumes, each of which is a tree of parts.
+//! The specification of a system: a host, parts, and volumes, each of which is a tree of parts.
 
 use super::ArrayShape;
 use super::{
@@ -10,30 +10,30 @@ use iodyno_raid::{LayoutError, Level};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// A server with its parts: the specification of a machine.
+/// A server with its parts: the specification from which a machine is built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct System {
     /// Name in the catalog.
     pub name: String,
     /// The server.
     pub host: Host,
-    /// The RAID adapters through which all volumes are reached; None: devices are attached to the host.
+    /// The RAID adapters through which all volumes are reached; `None` if devices are attached directly to the host.
     pub adapters: Option<Adapters>,
-    /// The parts, by their [`PartId`]. Devices come first, so that a device's number is its
-    /// part's; every other part comes after its children.
+    /// The parts, indexed by [`PartId`]. Devices come first, so that a device's number is its part
+    /// number; every other part comes after its children.
     pub parts: Vec<Part>,
-    /// The volumes, in order.
+    /// The volumes, in the order of their numbers.
     pub volumes: Vec<Volume>,
 }
 
 /// An address space that a host can use. It may share parts with other volumes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
-    /// Its name, such as that of its device.
+    /// Name of the volume, such as that of its device.
     pub name: String,
     /// The part that receives the host's requests.
     pub root: PartId,
-    /// Its preconditioning before the machine starts, for all devices below it.
+    /// Preconditioning of all devices below the volume, before the machine starts.
     pub state: Preconditioned,
 }
 
@@ -44,19 +44,19 @@ pub enum Part {
     Device(PlacedDevice),
     /// Several parts as one address space.
     Array(Array),
-    /// The way through adapters to one of the others.
+    /// A path through adapters to another part.
     AdapterPath(AdapterPath),
-    /// One part holds units of another.
+    /// A fast part that caches another part.
     ReadCache(ReadCache),
-    /// Sends reads to the children in turn, all else to all of them.
+    /// Sends reads to its children in turn, and everything else to all of them.
     #[cfg(test)]
     Mirror(Vec<PartId>),
 }
 
-/// Volumes that become one array with this name; None: one volume, which stays.
+/// Volumes that become one array with a name; `None` for a range of one volume that stays as it is.
 pub type Group = (Range<usize>, Option<(ArrayShape, String)>);
 
-/// A device in its place.
+/// A device attached to a socket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedDevice {
     /// The device.
@@ -66,7 +66,7 @@ pub struct PlacedDevice {
 }
 
 impl Part {
-    /// The parts to which it sends requests.
+    /// The parts to which the part sends requests.
     pub fn children(&self) -> impl Iterator<Item = PartId> {
         let (children, more): (&[PartId], &[PartId]) = match self {
             Self::Device(_) => (&[], &[]),
@@ -97,19 +97,20 @@ impl System {
         Self { name: name.into(), host, adapters: None, parts: Vec::new(), volumes: Vec::new() }
     }
 
-    /// Adds a device that is a volume by itself (JBOD), with this preconditioning.
+    /// Adds a preconditioned device as a separate volume (JBOD).
     pub fn add_device(&mut self, device: Device, state: Preconditioned, socket: u32) {
         let root = PartId(self.parts.len() as u32);
         self.volumes.push(Volume { name: device.name.clone(), root, state });
         self.parts.push(Part::Device(PlacedDevice { device, socket }));
     }
 
-    /// Makes arrays of the volumes: of each range of them one volume, named so, in the state of the first. The ranges
-    /// are in order and take all volumes; a range without a shape is one volume, and stays. Where the system has
-    /// adapters, all volumes are behind them after the first grouping; arrays of these volumes are the host's.
+    /// Groups volumes into arrays: each range becomes one volume with the given name and the state of the range's
+    /// first volume. The ranges must be in order and cover all volumes; a range without a shape is one volume that
+    /// stays as it is. If the system has adapters, the first grouping puts all volumes behind them; later groupings
+    /// make arrays of the host.
     ///
     /// # Errors
-    /// The rule that an array breaks, and its number among the ranges.
+    /// The violated rule, and the index of the range.
     pub fn group(&mut self, ranges: Vec<Group>) -> Result<(), (usize, LayoutError)> {
         let alone = std::mem::take(&mut self.volumes);
         for (number, (range, shape)) in ranges.into_iter().enumerate() {
@@ -138,14 +139,14 @@ impl System {
         Ok(())
     }
 
-    /// Whether a part is an array with parity, or above one.
+    /// Whether a part is an array with parity, or has one below it.
     fn has_parity(&self, part: PartId) -> bool {
         let part = &self.parts[part.index()];
         let has = matches!(part, Part::Array(array) if array.layout.level().parities() > 0);
         has || part.children().any(|child| self.has_parity(child))
     }
 
-    /// An array above these parts has their data elsewhere too.
+    /// Marks all arrays at and below a part as branches of an array above.
     fn become_branch(&mut self, part: PartId) {
         if let Part::Array(array) = &mut self.parts[part.index()] {
             array.is_branch = true;
@@ -156,11 +157,11 @@ impl System {
         }
     }
 
-    /// The last volumes become read caches in the host: of each of these volumes in turn, of so many bytes; 0: as many
-    /// as it has.
+    /// Turns the last volumes into read caches in the host. Entry i of `of` names the volume that the i-th of them
+    /// caches, and the size of the cache in bytes; 0 means all of it.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If the system has fewer volumes.
     pub fn cache_reads(&mut self, of: &[(usize, u64)]) {
         let caches = self.volumes.split_off(self.volumes.len() - of.len());
         for (&(volume, bytes), fast) in of.iter().zip(caches) {
@@ -176,7 +177,7 @@ impl System {
         }
     }
 
-    /// Puts a volume behind the adapters.
+    /// Puts an adapter path in front of a volume.
     fn lead_through_adapters(&mut self, volume: usize) {
         let child = self.volumes[volume].root;
         let capacity_bytes = self.part_capacity_bytes(child);
@@ -185,7 +186,7 @@ impl System {
         let has_cache = self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some());
         if let Part::Array(array) = &mut self.parts[child.index()] {
             array.path = Some(number);
-            // In the cache's memory.
+            // The journal is in the cache's memory.
             array.journal = has_cache;
             is_raid6 = array.layout.level() == Level::Raid6;
             stripe_bytes = array.layout.stripe_sectors() * SECTOR_BYTES;
@@ -205,7 +206,7 @@ impl System {
         }));
     }
 
-    /// Flash DIMMs that share a driver thread, where several do; None otherwise.
+    /// Number of flash DIMMs per driver thread, if threads are shared; `None` otherwise.
     pub fn dimms_per_driver_thread(&self) -> Option<u32> {
         let shared = self.devices().filter_map(|placed| match &placed.device.kind {
             Kind::Flash(flash) => match flash.attach {
@@ -218,12 +219,12 @@ impl System {
         shared.iter().copied().max().filter(|&most| most > 1 && shared.len() > 1)
     }
 
-    /// All devices, in order.
+    /// All devices, in the order of their numbers.
     pub fn devices(&self) -> impl Iterator<Item = &PlacedDevice> + Clone {
         self.parts.iter().filter_map(Part::device)
     }
 
-    /// The same, mutable.
+    /// All devices, mutable.
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut PlacedDevice> {
         self.parts.iter_mut().filter_map(|part| match part {
             Part::Device(placed) => Some(placed),
@@ -233,12 +234,12 @@ impl System {
         })
     }
 
-    /// Whether a volume is one device, without adapters before it.
+    /// Whether a volume is a single device, not behind adapters.
     pub fn is_device(&self, volume: u32) -> bool {
         self.parts[self.volumes[volume as usize].root.index()].device().is_some()
     }
 
-    /// The array that a volume is, or that is behind the adapters or the read cache where it is.
+    /// The array of a volume, possibly behind adapters or a read cache.
     pub fn array_of(&self, volume: u32) -> Option<(PartId, &Array)> {
         let root = self.volumes[volume as usize].root;
         let part = match &self.parts[root.index()] {
@@ -252,7 +253,7 @@ impl System {
         }
     }
 
-    /// The volumes that adapters present, in order: each with its part.
+    /// The volumes that adapters present, in the order of their numbers.
     pub fn paths(&self) -> impl Iterator<Item = (PartId, &AdapterPath)> {
         (0..).map(PartId).zip(&self.parts).filter_map(|(id, part)| match part {
             Part::AdapterPath(path) => Some((id, path)),
@@ -268,12 +269,12 @@ impl System {
         })
     }
 
-    /// Whether its adapters have a write cache.
+    /// Whether the system's adapters have a write cache.
     pub fn has_cache(&self) -> bool {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
-    /// Whether volumes and devices have different numbers: some volume has several devices.
+    /// Whether device numbers differ from volume numbers, because some volume has several devices.
     pub fn numbers_devices(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Array(_) | Part::ReadCache(_)))
     }
@@ -283,15 +284,15 @@ impl System {
         self.parts_below(self.volumes[volume as usize].root)
     }
 
-    /// The devices below a part, or it.
+    /// The devices at or below a part.
     pub fn devices_below(&self, part: PartId) -> impl Iterator<Item = PartId> {
         self.parts_below(part).filter(|part| self.parts[part.index()].device().is_some())
     }
 
-    /// The arrays above a part, from the lowest.
+    /// The arrays above a part, lowest first.
     pub fn arrays_above(&self, part: PartId) -> Vec<PartId> {
         let (mut below, mut arrays) = (BTreeSet::from([part]), Vec::new());
-        // Every part comes after its children.
+        // Parts follow their children.
         for (id, part) in (0..).map(PartId).zip(&self.parts) {
             if part.children().any(|child| below.contains(&child)) {
                 below.insert(id);
@@ -319,12 +320,12 @@ impl System {
         self.parts_of(volume).filter_map(|part| self.parts[part.index()].device())
     }
 
-    /// Bytes of a volume.
+    /// Capacity of a volume in bytes.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
         self.part_capacity_bytes(self.volumes[volume as usize].root)
     }
 
-    /// Bytes that a part offers to its parents.
+    /// Capacity that a part offers to its parents, in bytes.
     pub fn part_capacity_bytes(&self, part: PartId) -> u64 {
         match &self.parts[part.index()] {
             Part::Device(placed) => placed.device.capacity_bytes(),
@@ -338,12 +339,12 @@ impl System {
         }
     }
 
-    /// The socket to which a volume is attached: that of its first device.
+    /// The socket of a volume's first device.
     pub(crate) fn socket(&self, volume: u32) -> u32 {
         self.devices_of(volume).next().map_or(0, |placed| placed.socket)
     }
 
-    /// The time of a worker's core for an I/O to a volume beyond the generator's: ns, and ns a byte.
+    /// Extra CPU cost of an I/O to a volume, beyond the load generator's: ns per I/O, and ns per byte.
     pub(crate) fn host_cost(&self, volume: u32) -> (u64, f64) {
         let root = &self.parts[self.volumes[volume as usize].root.index()];
         if let Some(Kind::Flash(flash)) = root.device().map(|placed| &placed.device.kind)
@@ -354,19 +355,19 @@ impl System {
         (0, 0.0)
     }
 
-    /// Whether a volume is on rotating disks.
+    /// Whether a volume includes a rotating disk.
     pub fn is_rotational(&self, volume: u32) -> bool {
         let is_disk = |kind: &Kind| matches!(kind, Kind::Disk(_));
         self.devices_of(volume).any(|placed| is_disk(&placed.device.kind))
     }
 
-    /// Whether a power failure empties a volume: it is memory without backup power.
+    /// Whether a power failure empties a volume: all its devices are memory without backup power.
     pub fn is_emptied_by_power_failure(&self, volume: u32) -> bool {
         let is_emptied = |kind: &Kind| matches!(kind, Kind::Memory(m) if !m.protected);
         self.devices_of(volume).all(|placed| is_emptied(&placed.device.kind))
     }
 
-    /// Whether a volume rebuilds unreadable data by parity.
+    /// Whether all devices of a volume rebuild unreadable data from parity.
     pub fn rebuilds(&self, volume: u32) -> bool {
         let has_parity = |kind: &Kind| matches!(kind, Kind::Flash(f) if f.nand.parity_stripe > 0);
         self.devices_of(volume).all(|placed| has_parity(&placed.device.kind))
@@ -383,10 +384,10 @@ impl System {
         states
     }
 
-    /// Checks that the trees are trees.
+    /// Checks that the volumes' roots exist and that all parts follow their children.
     ///
     /// # Errors
-    /// The part or volume that names a part that does not exist, or not before it.
+    /// The first part or volume that violates this.
     pub(crate) fn check_trees(&self) -> Result<(), String> {
         for (number, part) in self.parts.iter().enumerate() {
             if let Some(child) = part.children().find(|child| child.index() >= number) {

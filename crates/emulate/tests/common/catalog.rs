@@ -1,4 +1,4 @@
-//! A device of the catalog alone in its system, and closed loops on it, in virtual time.
+//! Closed loops in virtual time on a device of the catalog, alone in its system.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 

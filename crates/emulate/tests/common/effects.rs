@@ -1,4 +1,4 @@
-//! Effects of one parameter of a file: the effects that a change of its value may have, and whether
+//! Effects of a parameter in a file: the possible effects of changing its value, and checks whether
 //! a small machine shows them.
 
 use iodyno_emulate::endurance::outlook;

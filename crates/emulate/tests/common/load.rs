@@ -1,4 +1,4 @@
-//! Machines from the text of files, with changes of single values, and closed loops on them.
+//! Machines built from the text of files with single values changed, and closed loops on them.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 

@@ -1,5 +1,5 @@
-//! Long random histories on several devices at once, with many power cuts in each, some of one
-//! device alone, and slow or hung devices in between.
+//! Long random histories on several devices at once, with many power cuts of all or of single
+//! devices, and slow or hung devices in between.
 
 use crate::common::{disk, flash, memory};
 use crate::oracle::UNIT;

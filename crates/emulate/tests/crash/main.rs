@@ -1,5 +1,5 @@
-//! Power cuts at every event of small histories, and many thousands in long ones, against an oracle
-//! that gives the allowed contents. Injected bugs test the checks themselves.
+//! Power cuts at every event of small histories, and thousands of cuts in long ones, checked by an oracle
+//! of the allowed contents. Injected bugs test the checks themselves.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,11 +1,11 @@
 //! The shadow oracle: the values that each 4 KiB unit may hold, now and after a power cut, derived
 //! only from submissions and acknowledgements.
 //!
-//! Every write has a value of its own, so that a unit can only hold the value of one write (or of a
-//! trim, or none): a torn unit, or the value of another one, is none of them. Of two operations on
-//! a unit the one that was acknowledged before the other was submitted is the older; otherwise
-//! either may be. A version older than an acknowledged operation is not read any more; one older
-//! than a durable operation does not return.
+//! Every write has a unique value, so a unit can only hold the value of one write (or of a
+//! trim, or none); a torn unit, or the value of another unit, is not allowed. Of two operations on
+//! a unit, the one that was acknowledged before the other was submitted is the older; otherwise
+//! their order is undefined. Reads must not return a version older than an acknowledged operation, and a version older
+//! than a durable operation must not return after a power cut.
 
 use iodyno_units::{Op, OpKind};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A machine with the oracles of its volumes, event by event.
+//! A machine with the oracles of its volumes, stepped event by event.
 
 use crate::common::{add, system};
 use crate::oracle::{Oracle, Promise, UNIT};

@@ -1,5 +1,5 @@
-//! Every cut of every small history: all sequences of up to three operations, a flush at any
-//! position, on every kind of device; the power fails before the first event, between any two, and
+//! All power cuts of all small histories: all sequences of up to three operations, with a flush at any
+//! position, on every kind of device. The power fails before the first event, between any two events, or
 //! after the last, and again between any two events of the recovery.
 
 use crate::common::{disk, flash, memory};

@@ -1,4 +1,4 @@
-//! Integers as vectors: bytes, and eight of them in a `u64`.
+//! Integers as vectors: single bytes, and eight bytes in a `u64`.
 
 #![allow(clippy::inline_always, reason = "a step is a few instructions")]
 
@@ -60,7 +60,7 @@ impl Vector for u64 {
     #[inline(always)]
     unsafe fn double(self) -> Self {
         const LOWEST: u64 = u64::MAX / 0xff;
-        // Without a multiplication, so that the compiler can use vectors.
+        // Without a multiplication, so that the compiler can vectorise it.
         let overflows = (self >> 7) & LOWEST;
         let overflows = (overflows << 8).wrapping_sub(overflows);
         ((self & (LOWEST * 0x7f)) << 1) ^ (overflows & (LOWEST * POLYNOMIAL as u64))

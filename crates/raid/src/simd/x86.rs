@@ -8,7 +8,7 @@ use crate::gf::{MATRICES, POLYNOMIAL, PRODUCTS};
 #[allow(clippy::wildcard_imports, reason = "31 instructions")]
 use std::arch::x86_64::*;
 
-/// Defines a vector, and the function that applies a kernel with it.
+/// Defines a vector type and the function that applies a kernel with it.
 macro_rules! vector {
     (
         $name:ident($vector:ty) by $count:literal, $run:ident with $features:literal,
@@ -55,10 +55,10 @@ macro_rules! vector {
             }
         }
 
-        /// Applies a kernel to whole vectors; gives where the rest begins.
+        /// Applies a kernel to whole vectors. Returns the index of the remainder.
         ///
         /// # Safety
-        /// The processor has these features, and the kernel's slices have this length.
+        /// The processor must have these features, and the kernel's slices must have length `len`.
         #[target_feature(enable = $features)]
         pub(super) unsafe fn $run<K: Kernel>(kernel: &mut K, len: usize) -> usize {
             // SAFETY: as this function's.

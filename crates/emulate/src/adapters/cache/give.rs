@@ -1,10 +1,10 @@
-//! What a cache holds of a path goes to another cache, when the path is optimized on the other adapter from then on.
+//! Moves a path's units to the other adapter's cache, when the path becomes optimized there.
 
 use super::{Cache, Held, Place};
 
 impl Cache {
-    /// What it holds of a path goes to another cache, and so many units from before the machine started that are being
-    /// destaged.
+    /// Moves the units of a path to another cache, with `unplaced_units` units from before the machine started that are
+    /// being destaged.
     pub(crate) fn give(&mut self, to: &mut Self, path: u32, unplaced_units: u64) {
         self.share_writes(to);
         let mut given: Vec<(Place, Held)> =
@@ -12,7 +12,7 @@ impl Cache {
         for (place, _) in &given {
             self.held.remove(*place);
         }
-        // By age.
+        // Sorted by age.
         let age = |held: Held| match held {
             Held::Dirty(at) | Held::Clean(at) => at,
             Held::Destaging | Held::Again | Held::Refused => 0,
@@ -33,7 +33,7 @@ impl Cache {
         to.evict();
     }
 
-    /// Its units from before the machine started that nothing destages go there too.
+    /// Moves the units from before the machine started that no destage has taken.
     pub(crate) fn give_unplaced(&mut self, to: &mut Self) {
         let units = std::mem::take(&mut self.unplaced);
         self.dirty_units -= units;
@@ -41,7 +41,7 @@ impl Cache {
         to.unplaced += units;
     }
 
-    /// A read that is under way is as old in the other cache as it is here.
+    /// Copies the numbers of last writes, so that reads in progress are judged the same by the other cache.
     fn share_writes(&self, to: &mut Self) {
         to.sequence = to.sequence.max(self.sequence);
         for (to, from) in to.written.iter_mut().zip(&self.written) {

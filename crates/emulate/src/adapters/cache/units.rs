@@ -1,10 +1,9 @@
-//! The units that a write cache holds, and what is known of each: a hash table of their places. It knows nothing of
-//! what its entries mean.
+//! A hash table of the units in a write cache and their states, by place. Independent of the meaning of its entries.
 //!
-//! A cache has millions of units, which do not fit into a processor's caches, so what counts is how many lines of
-//! memory an operation touches. A line has four entries, without anything beside them; four neighbouring units have
-//! the same home line, for a destage asks for the neighbours of what it takes. Entries for which a line has no room
-//! are in the next one that has some: a search begins at the home line, and ends at a line with a free entry.
+//! A cache has millions of units, more than fit into a processor's caches, so the cost of an operation is the number of
+//! memory lines that it touches. A line holds four entries and nothing else. Four neighbouring units have the same home
+//! line, because a destage looks up the neighbours of each unit that it takes. Entries that don't fit into their home
+//! line are in the next line with a free entry: a search begins at the home line, and ends at a line with a free entry.
 
 use super::{Held, Place};
 use crate::prefetch::Address;
@@ -24,15 +23,15 @@ struct Line([Entry; 4]);
 
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// log2 of the neighbouring units that have the same home line.
+/// Number of neighbouring units with the same home line, log2.
 const NEIGHBOURS_LOG2: u32 = 2;
-/// The table grows when more than this share of its entries is used.
+/// The table grows when a larger fraction of its entries is used.
 const USED_MAX: (usize, usize) = (3, 4);
 
-/// See the module.
+/// The hash table.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    /// A power of two.
+    /// Their number is a power of two.
     lines: Vec<Line>,
     used: usize,
 }
@@ -44,7 +43,7 @@ impl Default for Units {
 }
 
 impl Held {
-    /// Never 0.
+    /// The state as a number, never 0.
     fn pack(self) -> u64 {
         match self {
             Self::Dirty(number) => number << 3 | 1,
@@ -55,7 +54,7 @@ impl Held {
         }
     }
 
-    /// None of 0.
+    /// The state of a number; `None` for 0.
     fn unpack(packed: u64) -> Option<Self> {
         match (packed & 7, packed >> 3) {
             (1, number) => Some(Self::Dirty(number)),
@@ -73,14 +72,14 @@ impl Units {
         self.used
     }
 
-    /// The line at which the search for a place begins. Fibonacci hashing: the first bits of the product, so that the
-    /// lines of a table are in the order of those of one half as large.
+    /// The home line of a place. Fibonacci hashing by the first bits of the product, so that the lines of a table
+    /// have the same order as those of a table half its size.
     fn home(&self, place: Place) -> usize {
         let spread = (place.0 >> NEIGHBOURS_LOG2).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (spread >> (64 - self.lines.len().ilog2())) as usize
     }
 
-    /// A place is searched for soon.
+    /// Prefetches the home line of a place.
     pub(super) fn prefetch(&self, place: Place) {
         Address::of(&self.lines[self.home(place)]).prefetch();
     }
@@ -89,7 +88,7 @@ impl Units {
         (line + 1) & (self.lines.len() - 1)
     }
 
-    /// The line and the entry of a place; or those where it belongs.
+    /// The line and entry of a place (`Ok`), or those where it would be inserted (`Err`).
     fn find(&self, place: Place) -> Result<(usize, usize), (usize, usize)> {
         let mut line = self.home(place);
         loop {
@@ -108,13 +107,13 @@ impl Units {
         }
     }
 
-    /// What is known of a unit.
+    /// The state of a unit, if it is in the table.
     pub(super) fn get(&self, place: Place) -> Option<Held> {
         let (line, at) = self.find(place).ok()?;
         Held::unpack(self.lines[line].0[at].held)
     }
 
-    /// What was known of a unit becomes what `change` makes of it. Gives what was known.
+    /// Replaces the state of a unit by the result of `change`. Returns the old state.
     pub(super) fn change(
         &mut self,
         place: Place,
@@ -143,7 +142,7 @@ impl Units {
         self.change(place, |_| held);
     }
 
-    /// Removes a unit if just this is known of it. Gives whether it was.
+    /// Removes a unit if it has this state. Returns whether it had.
     pub(super) fn remove_if(&mut self, place: Place, held: Held) -> bool {
         let Ok((line, at)) = self.find(place) else { return false };
         let is_that = self.lines[line].0[at].held == held.pack();
@@ -159,7 +158,7 @@ impl Units {
         }
     }
 
-    /// Frees an entry: one that had no room in its line before takes it.
+    /// Frees an entry, and moves an entry that had overflowed from its line into it.
     fn free(&mut self, mut line: usize, mut at: usize) {
         self.used -= 1;
         loop {
@@ -174,7 +173,7 @@ impl Units {
         }
     }
 
-    /// An entry behind a line whose search passes it.
+    /// An entry in a later line whose search passes this line.
     fn overflown(&self, line: usize) -> Option<(usize, usize)> {
         let mask = self.lines.len() - 1;
         let mut behind = line;
@@ -205,7 +204,7 @@ impl Units {
         }
     }
 
-    /// All, in no order that means anything.
+    /// All units, in arbitrary order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Place, Held)> {
         let all = self.lines.iter().flat_map(|line| &line.0);
         all.filter_map(|entry| Some((entry.place, Held::unpack(entry.held)?)))
@@ -218,7 +217,7 @@ mod tests {
     use iodyno_units::rng::{below, stream};
     use std::collections::BTreeMap;
 
-    /// Compares with an ordered map, while the table grows and shrinks: places of few neighbourhoods, so that lines
+    /// Compares with an ordered map while the table grows and shrinks. The places have few home lines, so that lines
     /// overflow.
     #[test]
     fn is_the_map_of_its_entries() {
@@ -236,7 +235,7 @@ mod tests {
                     other => without_number[other - 2],
                 };
                 assert_eq!(units.get(place), map.get(&place).copied(), "seed {seed} step {step}");
-                // More and more of them, then fewer.
+                // The table grows at first, then shrinks.
                 let adds = if step < 2000 { 6 } else { 3 };
                 match below(rng, 10) {
                     0..10 if below(rng, 10) < adds => {

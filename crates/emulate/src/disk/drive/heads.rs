@@ -1,6 +1,6 @@
-//! The heads: serve the foreground, destage, read ahead. Whenever they become free the next access
-//! is chosen from what waits at that instant, and an access once begun runs to its end. Read-ahead
-//! is the exception: it continues track by track and yields to any other work.
+//! The heads: serve the foreground, destage, and read ahead. Whenever they become free, the next access
+//! is chosen from the requests that wait at that instant, and runs to its end. Only read-ahead
+//! can be interrupted: it continues track by track and yields to any other work.
 
 use super::super::buffer::Extent;
 use super::super::journal::{Step, WriteRange};
@@ -8,17 +8,17 @@ use super::super::layout::{Access, Layout, Place};
 use super::{Disk, NEVER};
 use iodyno_units::OpKind;
 
-/// Data goes over the link in pieces of this size, each when it is read.
+/// Granularity of the link: it can send a piece of this size once the piece has been read.
 const LINK_PIECE_BYTES: u64 = 4096;
 
 /// Current activity of the heads.
 #[derive(Clone, Debug)]
 pub(in crate::disk) enum Heads {
-    /// Nothing.
+    /// Not busy.
     Idle,
-    /// A read, or a write that is acknowledged when it is on the medium.
+    /// Reading, or writing data that is acknowledged once it is on the medium.
     Serve { slot: u32, access: Access },
-    /// Destages a range of the buffer.
+    /// Destaging a range of the buffer.
     Destage { extent: Extent, access: Access },
     /// Reading ahead.
     Stream(Stream),
@@ -28,13 +28,13 @@ pub(in crate::disk) enum Heads {
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     segment: usize,
-    /// When the run was begun, positioning included.
+    /// Start of the run, positioning included.
     begun_ns: u64,
-    /// When its first byte passes the head, that byte, and its place.
+    /// Time at which its first byte passes the head, that byte, and its place.
     from_ns: u64,
     from_byte: u64,
     place: Place,
-    /// End of the run, on this track.
+    /// End of the run, on the same track.
     stop: u64,
     /// End of the read-ahead.
     target: u64,
@@ -43,7 +43,7 @@ pub(super) struct Stream {
 }
 
 impl Disk {
-    /// Starts the next work of the heads if they are free, or reading ahead while other work waits.
+    /// Starts the next work of the heads if they are free, or are reading ahead while other work waits.
     pub(super) fn start_medium(&mut self, now_ns: u64) {
         let work = !self.foreground.is_empty() || !self.buffer.is_clean();
         match &self.heads {
@@ -70,7 +70,7 @@ impl Disk {
         }
     }
 
-    /// Removes the request of the foreground to serve next.
+    /// Removes and returns the foreground request to serve next.
     fn choose(&mut self, now_ns: u64) -> u32 {
         let oldest = self.requests[self.foreground[0] as usize].since_ns;
         if now_ns - oldest >= self.age_max_ns && !self.overdue_had_turn {
@@ -92,7 +92,7 @@ impl Disk {
         self.foreground.remove(best.1)
     }
 
-    /// Begins the access of a request.
+    /// Starts the access of a request.
     fn serve(&mut self, now_ns: u64, slot: u32) {
         let request = &self.requests[slot as usize];
         let write = request.op.kind != OpKind::Read;
@@ -100,7 +100,7 @@ impl Disk {
         let end = now_ns + access.total_ns();
         if !write {
             // The link follows the heads: it begins early enough to send the last piece
-            // right after it was read, but not before there is a piece.
+            // right after it was read, but not before the first piece is available.
             let piece = self.link_ns(request.len().min(LINK_PIECE_BYTES));
             let begin = (end + piece).saturating_sub(self.link_ns(request.len()));
             self.link_ready = (begin.max(end - access.transfer_ns).max(now_ns), slot);
@@ -110,7 +110,7 @@ impl Disk {
         self.foreground_had_turn = true;
     }
 
-    /// The heads have finished their access.
+    /// Processes the end of an access.
     pub(super) fn medium_done(&mut self, now_ns: u64, done: &mut Vec<u32>) {
         self.medium_until = NEVER;
         match std::mem::replace(&mut self.heads, Heads::Idle) {
@@ -157,7 +157,7 @@ impl Disk {
             self.note(Step::Written { id, seq });
             self.usage.medium_writes += 1;
             self.buffer.release(bytes);
-            // Earlier acknowledged data of this range are superseded, durably.
+            // Earlier acknowledged data of this range is superseded durably.
             let (absorbed, _) = self.buffer.absorb(start, end, seq, &self.layout);
             self.usage.absorbed_bytes += absorbed;
             self.complete(now_ns, slot, done);
@@ -178,8 +178,8 @@ impl Disk {
                 Heads::Stream(stream) if stream.segment == found => {
                     stream.target = stream.target.max(ahead);
                 }
-                // Reading on pays when half of the data ahead is used up: each time costs the wait
-                // for the platter's rotation.
+                // Resuming read-ahead pays only when half of the data ahead is used up, since each
+                // time costs a rotational wait.
                 _ if self.segments.get(found).end - end < self.spec.read_ahead_bytes / 2 => {
                     self.wish = Some((found, ahead));
                 }
@@ -202,7 +202,7 @@ impl Disk {
         false
     }
 
-    /// Begins to read ahead from a segment's end.
+    /// Starts to read ahead from a segment's end.
     fn start_stream(&mut self, now_ns: u64, segment: usize, target: u64, waiting: Vec<u32>) {
         let from_byte = self.segments.get(segment).end;
         let target = target.min(self.spec.capacity_bytes);
@@ -251,7 +251,7 @@ impl Disk {
         }
     }
 
-    /// A run ended: sends the reads that waited for it and continues, or stops.
+    /// Processes the end of a run: sends the reads that waited for it, and continues or stops.
     fn stream_run_done(&mut self, now_ns: u64, stream: Stream) {
         self.usage.reading_ahead_ns += now_ns - stream.begun_ns;
         let reached = stream.stop;
@@ -275,7 +275,7 @@ impl Disk {
         self.start_stream(now_ns, stream.segment, stream.target, waiting);
     }
 
-    /// Stops reading ahead; nothing waits for it.
+    /// Stops read-ahead, for which no read may be waiting.
     fn stop_stream(&mut self, now_ns: u64) {
         self.note_progress(now_ns);
         if let Heads::Stream(stream) = std::mem::replace(&mut self.heads, Heads::Idle) {
@@ -284,7 +284,7 @@ impl Disk {
         }
     }
 
-    /// A write overlaps the data being read ahead: stops; reads that waited go to the medium.
+    /// Stops read-ahead that a write overlaps; reads that waited for it go to the medium.
     pub(super) fn drop_stream_over(&mut self, now_ns: u64, start: u64, end: u64) {
         let Heads::Stream(stream) = &mut self.heads else { return };
         let from = self.segments.get(stream.segment).start;
@@ -299,7 +299,7 @@ impl Disk {
         }
     }
 
-    /// The write at the heads.
+    /// The write in progress at the heads, if any.
     pub(super) fn write_under_heads(&self) -> Option<WriteRange> {
         match &self.heads {
             Heads::Destage { extent, .. } => Some(extent.range()),

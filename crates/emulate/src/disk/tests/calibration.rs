@@ -1,10 +1,10 @@
-//! Four disks and the figures published for them.
+//! Four disks compared with published figures.
 //!
-//! Of each disk a few parameters are fitted (as noted); the rest are figures of its class.
+//! A few parameters of each disk are fitted (as noted); the rest are typical of its class.
 
 use super::*;
 
-/// Random operations; `reads` in a thousand.
+/// Random operations; `reads` is the number of reads in a thousand.
 fn random_load(spec: &DiskSpec, depth: u32, reads: u64) -> Outcome {
     let mut disk = Disk::new(spec, 1, 0);
     closed_loop(&mut disk, 0, depth, 6_000, random(spec.capacity_bytes, 4096, reads, 11))
@@ -17,12 +17,12 @@ fn sequential_mb_per_s(spec: &DiskSpec, kind: OpKind) -> f64 {
     if kind == OpKind::Read {
         return outcome.iops() * 1.048_576;
     }
-    // Acknowledged writes may still be in the buffer: they count when they are on the medium.
+    // Acknowledged writes may still be in the buffer: they count only once they are on the medium.
     let drained_ns = settle(&mut disk, outcome.ended_ns);
     2_031.0 * 1_048_576e3 / drained_ns as f64
 }
 
-/// Compares the model's figures with the printed ones, in a table (`--nocapture` shows it).
+/// Compares the model's figures with the printed ones, and prints a table (see it with `--nocapture`).
 fn hold(disk: &str, rows: &[(&str, f64, f64, f64)]) {
     let mut wrong = Vec::new();
     for &(what, printed, ours, tolerance) in rows {
@@ -134,8 +134,8 @@ fn hdd_15k_sas_80g_as_printed() {
 }
 
 /// A 10 K 2.5-inch disk of 300 GB. From the product manuals of Seagate's Savvio 10K family: sustained
-/// 67 to 124 MB/s (10K.3); seeks 3.8 read, 4.4 write, 0.3 track to track, 7.81 full stroke, 0.2 ms controller
-/// (10K.4). The rest is of its class; nothing is fitted.
+/// 67 to 124 MB/s (10K.3); seeks of 3.8 ms (read), 4.4 (write), 0.3 (track to track), 7.81 (full stroke), and 0.2 ms
+/// controller time (10K.4). The rest is typical of its class; nothing is fitted.
 fn hdd_10k_300g() -> DiskSpec {
     DiskSpec {
         capacity_bytes: 300_000_000_000,
@@ -170,7 +170,7 @@ fn hdd_10k_300g_reproduces_its_data_sheet() {
     hold(
         "hdd-10k-300g",
         &[
-            // Access to data: seek 4.0 with controller, latency 3.0.
+            // Access time of the data sheet: seek 4.0 with controller, latency 3.0.
             ("read T1Q1 mean ms", 7.0, random_load(&spec, 1, 1000).mean_ms(), 0.03),
             ("sequential read", 124.0, sequential_mb_per_s(&spec, OpKind::Read), 0.01),
             ("sequential write", 124.0, sequential_mb_per_s(&spec, OpKind::Write), 0.01),
@@ -178,9 +178,9 @@ fn hdd_10k_300g_reproduces_its_data_sheet() {
     );
 }
 
-/// A helium-filled nearline disk of 20 TB, 7.2 K: 285 MB/s sustained and 256 MB of memory (Exos X20), and
-/// the random rates at depth 16 of its neighbour's data sheet (Exos X24), 168 read and 550 written,
-/// here into the cache; the innermost rate is an estimate. Fitted: average_seek_ns to the
+/// A helium-filled nearline disk of 20 TB, 7.2 K: 285 MB/s sustained and 256 MB of memory (Exos X20). The random
+/// rates at depth 16 are from the data sheet of a similar disk (Exos X24): 168 reads, and 550 writes,
+/// here into the cache. The innermost rate is an estimate. Fitted: average_seek_ns to the
 /// reads, the scheduler's window to the writes.
 fn hdd_7200_sata_20t() -> DiskSpec {
     DiskSpec {
@@ -213,7 +213,7 @@ fn hdd_7200_sata_20t() -> DiskSpec {
 #[test]
 fn hdd_7200_sata_20t_as_its_data_sheet() {
     let spec = hdd_7200_sata_20t();
-    // Writes count once the buffer is full; before that they run at the rate of the controller.
+    // Writes count only once the buffer is full; before that they run at the controller's rate.
     let mut disk = Disk::new(&spec, 1, 0);
     let mut load = random(spec.capacity_bytes, 4096, 0, 11);
     let fill = (spec.buffer_bytes / 4096 * 5 / 4) as usize;

@@ -1,11 +1,11 @@
-//! Laws of any disk under any load.
+//! Invariants of any disk under any load.
 
 use super::*;
 use proptest::prelude::*;
 
 type ContentEvent = fn(&mut DiskSpec);
 
-/// A load of all kinds, over a range that is small enough for overlaps.
+/// A load of all kinds of operations, over a range small enough for overlaps.
 fn everything(span_bytes: u64, seed: u64) -> impl FnMut() -> Op {
     let mut draw: Generator = stream(seed, "disk-laws", 0);
     let mut next = 0;
@@ -18,7 +18,7 @@ fn everything(span_bytes: u64, seed: u64) -> impl FnMut() -> Op {
             95..98 => OpKind::Trim,
             _ => OpKind::WriteZeroes,
         };
-        // Half of it sequential.
+        // Half of the operations are sequential.
         if below(&mut draw, 2) == 0 {
             next = below(&mut draw, span_bytes / 512) * 512;
         }
@@ -58,7 +58,7 @@ fn any_disk() -> impl Strategy<Value = DiskSpec> {
     )
 }
 
-/// The least time that an operation can take, whatever is cached.
+/// Lower bound of an operation's time, whatever is cached.
 fn least_ns(spec: &DiskSpec, disk: &Disk, op: &Op) -> u64 {
     let fastest = spec.outer_bytes_per_s * 1.5;
     let medium = (f64::from(op.len_bytes) / fastest * 1e9) as u64;
@@ -76,7 +76,7 @@ fn least_ns(spec: &DiskSpec, disk: &Disk, op: &Op) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// All submitted operations complete, once, not too early, and the counters agree.
+    /// All submitted operations complete exactly once, not too early, and the counters agree.
     #[test]
     fn the_counters_agree(spec in any_disk(), depth in 1_u32..50, seed in any::<u64>()) {
         spec.check().unwrap();
@@ -147,13 +147,13 @@ fn littles_law() {
     }
 }
 
-/// A mix of loads whose outcome every parameter should affect.
+/// A hash of loads whose outcome every parameter should affect.
 fn fingerprint(spec: &DiskSpec) -> Vec<u64> {
     let run = |spec: &DiskSpec, depth, count, load: &mut dyn FnMut() -> Op| {
         let mut disk = Disk::new(spec, 1, 0);
         let outcome = closed_loop(&mut disk, 0, depth, count, load);
         settle(&mut disk, outcome.ended_ns);
-        // A longer seek shortens the wait that follows and may change no completion.
+        // Busy times are included, because a longer seek may only shorten the following wait.
         outcome.hash ^ disk.usage().heads_ns() ^ disk.usage().seeking_ns.rotate_left(32)
     };
     let end = spec.capacity_bytes - (64 << 20);

@@ -1,5 +1,5 @@
-//! Tests of the disk, in virtual time: a closed loop that keeps a number of operations outstanding,
-//! disks to run it on, and one file for each kind of test: known results (`oracles`), invariants of
+//! Tests of the disk in virtual time: a closed loop that keeps a number of operations outstanding,
+//! test disks, and one file for each kind of test: known results (`oracles`), invariants of
 //! any disk (`laws`), power cuts (`power`), and published figures of four disks (`calibration`).
 
 mod calibration;
@@ -14,7 +14,7 @@ use iodyno_units::{Op, OpKind};
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const US: u64 = 1_000;
 
-/// A disk of one zone with round figures.
+/// A disk of one zone with round parameters.
 pub(super) fn plain() -> DiskSpec {
     DiskSpec {
         capacity_bytes: 100_000_000_000,
@@ -46,15 +46,15 @@ pub(super) fn plain() -> DiskSpec {
 /// Result of a closed loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// From the start to the last completion that counts.
+    /// Time from the start to the last counted completion.
     pub(super) elapsed_ns: u64,
-    /// When the last operation of those still in progress then completed.
+    /// Completion time of the last operation, including uncounted ones.
     pub(super) ended_ns: u64,
     /// Latency of each operation, in the order of completion.
     pub(super) latencies_ns: Vec<u64>,
-    /// Sum over time of the number outstanding.
+    /// Integral over time of the number of outstanding operations.
     pub(super) outstanding_ns: u128,
-    /// Depends on every completion: when and which.
+    /// Hash of the time and id of every completion.
     pub(super) hash: u64,
 }
 
@@ -73,8 +73,8 @@ impl Outcome {
     }
 }
 
-/// Keeps `depth` operations of `next` outstanding until `count` have completed, from `start_ns` on;
-/// those that are left then are run to their end, uncounted.
+/// Keeps `depth` operations of `next` outstanding from `start_ns` on, until `count` have completed.
+/// The remaining ones run to their end, uncounted.
 pub(super) fn closed_loop(
     disk: &mut Disk,
     start_ns: u64,
@@ -118,7 +118,7 @@ pub(super) fn closed_loop(
     outcome
 }
 
-/// Lets a disk finish its background work; gives when it has.
+/// Lets a disk finish its background work. Returns the time at its end.
 pub(super) fn settle(disk: &mut Disk, mut now_ns: u64) -> u64 {
     let mut done = Vec::new();
     while disk.wake_at() != u64::MAX {
@@ -128,7 +128,7 @@ pub(super) fn settle(disk: &mut Disk, mut now_ns: u64) -> u64 {
     now_ns
 }
 
-/// One operation on a disk at rest; gives its latency.
+/// Runs one operation on a disk at rest. Returns its latency.
 pub(super) fn one(disk: &mut Disk, now_ns: u64, op: Op) -> u64 {
     let mut first = true;
     closed_loop(disk, now_ns, 1, 1, || {
@@ -142,7 +142,7 @@ pub(super) fn op(kind: OpKind, offset_bytes: u64, len_bytes: u32) -> Op {
     Op { offset_bytes, len_bytes, kind, fua: false }
 }
 
-/// Aligned operations at uniformly random places, `reads` of a thousand of them reads.
+/// Aligned operations at uniformly random places; `reads` is the number of reads in a thousand.
 pub(super) fn random(
     capacity_bytes: u64,
     len_bytes: u32,

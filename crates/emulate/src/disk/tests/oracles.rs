@@ -1,9 +1,9 @@
-//! Known results: closed forms, data-sheet figures, and the gain of queueing from another simulation.
+//! Comparison with known results: closed forms, data-sheet values, and the gain of queueing in another simulation.
 
 use super::*;
 use crate::disk::seek::SeekCurve;
 
-/// Random 4 KiB reads at a depth.
+/// Random 4 KiB reads at a queue depth.
 fn random_reads(spec: &DiskSpec, depth: u32, count: usize) -> Outcome {
     let mut disk = Disk::new(spec, 1, 0);
     closed_loop(&mut disk, 0, depth, count, random(spec.capacity_bytes, 4096, 1000, 7))
@@ -14,8 +14,8 @@ fn assert_near(what: &str, ours: f64, known: f64, tolerance: f64) {
     assert!(error.abs() <= tolerance, "{what}: {ours} for {known}, {:+.2} %", error * 100.0);
 }
 
-/// Time of 4 KiB under the head, ns: the track holds what the sequential rate carries in a revolution
-/// and the mean switch.
+/// Time of 4 KiB under the head, ns: a track holds what the sequential rate carries in a revolution
+/// plus the mean switch time.
 fn transfer_4k_ns(spec: &DiskSpec) -> f64 {
     let revolution_ns = 60e9 / f64::from(spec.rpm);
     let heads = f64::from(spec.heads);
@@ -31,7 +31,7 @@ fn the_seek_curve_has_the_three_figures_of_the_data_sheet_and_rises() {
     assert_eq!(curve.seek_ns(0), 0);
     assert_eq!(curve.seek_ns(1), spec.track_to_track_ns);
     assert_eq!(curve.seek_ns(40_000), spec.full_stroke_ns);
-    // There are 40 001 - d pairs of cylinders d apart in each direction.
+    // There are 40 001 - d pairs of cylinders at distance d in each direction.
     let (mut sum, mut pairs, mut before) = (0.0, 0.0, 0);
     for d in 1..=40_000_u64 {
         let seek = curve.seek_ns(d);
@@ -57,8 +57,8 @@ fn one_random_read_takes_command_seek_half_a_revolution_and_transfer() {
     }
 }
 
-/// IOPS of random 4 KiB reads from an independent simulation (greedy SATF, no aging, no controller;
-/// the choice is made with the next request there already, which at depth 4 gains 5 %).
+/// IOPS of random 4 KiB reads in an independent simulation (greedy SATF, no aging, no controller;
+/// it chooses with the next request already present, which gains 5 % at depth 4).
 #[test]
 fn queueing_gains_as_in_another_simulation() {
     let table = [
@@ -102,8 +102,8 @@ fn aging_bounds_the_wait_and_costs_less_than_a_fifth() {
         assert!(greedy.max_ms() > aged.max_ms() * 2.0, "{}", greedy.max_ms());
         assert!(aged.iops() > greedy.iops() * 0.8, "{} {}", aged.iops(), greedy.iops());
     }
-    // A bound that can't be kept: every second access is the oldest request's, so none waits for
-    // more than two accesses for each earlier request.
+    // An unattainable bound: every second access is the oldest request's, so no request waits for
+    // more than two accesses per earlier request.
     let overloaded = aged(128, 200);
     let access_ms = 1e3 / overloaded.iops();
     let bound_ms = 200.0 + 2.0 * 128.0 * access_ms;
@@ -127,7 +127,7 @@ fn sequential_transfers_run_at_the_rates_of_the_outermost_and_innermost_zone() {
                 let count = (512 << 20) / len as usize;
                 let outcome = closed_loop(&mut disk, 0, depth, count, sequential(kind, at, len));
                 let drained = settle(&mut disk, outcome.ended_ns);
-                // Acknowledged writes may still be in the buffer; reads may have been ahead.
+                // Acknowledged writes may still be in the buffer; reads may have been read ahead.
                 let elapsed = if kind == OpKind::Write { drained } else { outcome.elapsed_ns };
                 let rest = if kind == OpKind::Write { depth as usize - 1 } else { 0 };
                 let bytes = (count + rest) * len as usize;
@@ -152,7 +152,7 @@ fn caches_answer_in_the_time_of_their_parts() {
     let spec = DiskSpec { write_cache: true, flash_bytes: 1 << 20, ..plain() };
     let mut disk = Disk::new(&spec, 1, 0);
     let link = disk.link_ns(8192);
-    // Write buffer.
+    // The write buffer.
     let write = one(&mut disk, 0, op(OpKind::Write, 1 << 30, 8192));
     assert_eq!(write, spec.command_ns + link + spec.accept_ns);
     assert_eq!(disk.phases(OpKind::Write).queue_ns, 0);
@@ -161,7 +161,7 @@ fn caches_answer_in_the_time_of_their_parts() {
         spec.command_ns + disk.link_ns(4096)
     );
     let now = settle(&mut disk, write);
-    // Read-ahead goes as far as it should, and no further.
+    // Read-ahead reaches its configured distance and no further.
     let place = 5 << 30;
     one(&mut disk, now, op(OpKind::Read, place, 8192));
     let now = settle(&mut disk, now);
@@ -171,7 +171,7 @@ fn caches_answer_in_the_time_of_their_parts() {
     let (hits, reads) = (disk.usage().segment_hits, disk.usage().medium_reads);
     one(&mut disk, now, op(OpKind::Read, last + spec.read_ahead_bytes + 8192, 8192));
     assert_eq!((disk.usage().segment_hits, disk.usage().medium_reads), (hits, reads + 1));
-    // A written range is not read from its old cached copy.
+    // A written range is not read from its stale cached copy.
     let kept = last + 8192 + spec.read_ahead_bytes + (64 << 10);
     for (write, hit) in [(false, 1), (true, 0)] {
         let mut now = settle(&mut disk, now);
@@ -183,7 +183,7 @@ fn caches_answer_in_the_time_of_their_parts() {
         one(&mut disk, now, op(OpKind::Read, kept, 8192));
         assert_eq!(disk.usage().segment_hits, hits + hit);
     }
-    // NAND: a block that the medium served twice, until it is written. Other reads displace it from
+    // The NAND holds a block that was read from the medium twice, until it is written. Other reads evict it from
     // the segments in between.
     let mut now = settle(&mut disk, now);
     let mut latency = 0;
@@ -205,7 +205,7 @@ fn caches_answer_in_the_time_of_their_parts() {
 
 #[test]
 fn the_link_follows_the_heads() {
-    // Faster than the medium it ends one piece after it; slower, it begins with the first byte.
+    // A faster link ends one piece after the medium; a slower one begins with the first byte.
     for link_bytes_per_s in [600e6, 50e6] {
         let spec = DiskSpec { link_bytes_per_s, ..plain() };
         let mut disk = Disk::new(&spec, 1, 0);

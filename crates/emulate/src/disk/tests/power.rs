@@ -1,4 +1,4 @@
-//! Power cuts and flushes: the data that survive, and the guarantee of a flush.
+//! Power cuts and flushes: the surviving data, and the guarantee of a flush.
 
 use super::*;
 use crate::disk::PowerCut;
@@ -11,7 +11,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
 
     /// Cuts the power at a random event and compares the disk's list of losses with its guarantees,
-    /// recorded separately for each block.
+    /// tracked separately for each block.
     #[test]
     fn a_cut_loses_only_unflushed_writes(
         seed in any::<u64>(),
@@ -32,7 +32,7 @@ proptest! {
         let mut disk = Disk::new(&spec, seed, 0);
         let mut draw: Generator = stream(seed, "power", 0);
         let mut open: HashMap<u32, (usize, Op)> = HashMap::new();
-        // Per block: when its writes were acknowledged, the last of them, and up to when all are durable.
+        // Per block: acknowledgement time and id of its last write, and the time up to which all are durable.
         let mut acknowledged: HashMap<u64, (usize, u32)> = HashMap::new();
         let mut durable: HashMap<u64, usize> = HashMap::new();
         let (mut id, mut done) = (0, Vec::new());
@@ -53,7 +53,7 @@ proptest! {
                     }
                     OpKind::Write => {
                         for block in blocks_of(&op) {
-                            // A write acknowledged while this one was in progress may have come after it.
+                            // A write acknowledged while this one was in progress may be ordered after it.
                             if acknowledged.get(&block).is_none_or(|a| a.0 < submitted) {
                                 acknowledged.remove(&block);
                             }
@@ -97,7 +97,7 @@ proptest! {
         if usage.medium_writes == 0 && usage.destages == 0 {
             prop_assert_eq!(gone.len(), acknowledged.len());
         }
-        // The disk works again, without its former content.
+        // The disk works again, and its caches are empty.
         prop_assert_eq!(disk.wake_at(), u64::MAX);
         let lost = cut.lost.first().map_or(0, |range| range.offset_bytes);
         one(&mut disk, 1 << 50, op(OpKind::Read, lost, 4096));
@@ -106,7 +106,7 @@ proptest! {
     }
 }
 
-/// Every acknowledged block is on the medium, replaced by a newer one in the buffer, or lost.
+/// Every acknowledged block is on the medium, was replaced by a newer one in the buffer, or is lost.
 #[test]
 fn cached_writes_are_conserved() {
     let spec =
@@ -118,7 +118,7 @@ fn cached_writes_are_conserved() {
         let usage = disk.usage();
         let power = disk.power_cut();
         let mut lost: u64 = power.lost.iter().map(|r| r.len_bytes).sum();
-        // The block under the heads may have been written again meanwhile: then the newer is lost.
+        // The block under the heads may have been rewritten meanwhile: then the newer write is lost.
         if let Some(torn) = power.torn {
             let also = power.lost.iter().filter(|r| r.offset_bytes == torn.offset_bytes).count();
             assert!(also == 1);
@@ -140,7 +140,7 @@ fn a_flush_waits_for_the_writes_before_it_and_no_others() {
     let outcome = closed_loop(&mut disk, MS, 4, 1_000, &mut load);
     let dirty = disk.usage().cached_writes - disk.usage().destages;
     assert!(dirty > 900);
-    // Writes continue meanwhile, faster than the medium takes them.
+    // Writes continue during the flush, faster than the medium takes them.
     let mut done = Vec::new();
     disk.submit(outcome.ended_ns, 0, Op::FLUSH);
     disk.submit(outcome.ended_ns, 1, load());
@@ -158,7 +158,7 @@ fn a_flush_waits_for_the_writes_before_it_and_no_others() {
     assert!(disk.usage().cached_writes > before.cached_writes + dirty);
 }
 
-/// A newer write over an unflushed one takes over its obligation to the flush.
+/// A newer write over an unflushed one inherits its obligation to the flush.
 #[test]
 fn a_flush_waits_for_the_write_that_replaced_the_one_it_promised() {
     let spec = DiskSpec { write_cache: true, ..plain() };

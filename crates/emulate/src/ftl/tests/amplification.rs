@@ -1,4 +1,4 @@
-//! Write amplification compared with the closed form, over time, and of the sample with the exact
+//! Write amplification: compared with the closed form, over time, and between the sample and the exact
 //! form.
 
 use super::driver::{Driver, Load};
@@ -47,8 +47,8 @@ fn uniform_writes_have_the_amplification_of_the_closed_form_in_full() {
     closed_form(4096, 512, &[0.07, 0.0909, 0.12, 0.1667, 0.2, 0.25, 0.2857, 0.35, 0.5]);
 }
 
-/// The constructed state is the steady state: the amplification at once equals the amplification
-/// after writing three times the device.
+/// The constructed state is the steady state: its initial amplification equals that
+/// after writing three times the device's capacity.
 fn no_drift(shape: Shape, tolerance: f64) {
     for pages_per_write in [1, 8] {
         let mut driver = Driver::new(shape, State::Random { pages_per_write }, 1);
@@ -73,8 +73,8 @@ fn a_constructed_steady_state_is_steady() {
 #[cfg(not(debug_assertions))]
 #[ignore = "long: run it with --release"]
 fn a_constructed_steady_state_is_steady_in_full() {
-    // With so little spare greedy collection keeps improving for several device writes, the more so
-    // the fewer and smaller the blocks are.
+    // With so little spare, greedy collection improves over several device writes, more so
+    // if the blocks are few and small.
     for (spare, tolerance) in [(0.07, 0.03), (0.12, 0.02), (0.2, 0.02), (0.2857, 0.02)] {
         no_drift(shape(4096, 512, spare), tolerance);
         no_drift(Shape { represent: 32, ..shape(65536, 512, spare) }, tolerance);
@@ -112,7 +112,7 @@ fn writes_within_a_part_start_where_they_lead() {
     }
 }
 
-/// The sample has the exact form's amplification under loads of every kind.
+/// The sample has the amplification of the exact form under loads of every kind.
 fn sample_is_as_exact(exact: Shape, represent: u32, warm_up: f64, tolerance: f64) {
     let pages = exact.logical_pages;
     for name in ["uniform", "80/20", "zipf 0.99", "zipf 1.2", "sequential", "half trimmed"] {
@@ -163,7 +163,7 @@ fn the_sample_amplifies_like_the_exact_form_in_full() {
     }
 }
 
-/// On a fresh device nothing is copied before the spare is used up.
+/// On a fresh device nothing is copied until the spare is used up.
 #[test]
 fn a_fresh_device_does_not_amplify_until_its_spare_is_used() {
     for represent in [1, 4] {

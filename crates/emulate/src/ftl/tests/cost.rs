@@ -1,4 +1,4 @@
-//! Time and memory that a device of 400 GB takes. Times are printed, not checked: `cargo test
+//! Time and memory of a device of 400 GB. Times are printed, not checked: `cargo test
 //! --release -p iodyno-emulate cost -- --ignored --nocapture --test-threads 1`
 
 use std::fs;
@@ -10,7 +10,7 @@ use crate::ftl::{Shape, State};
 const SHAPE: Shape =
     Shape { logical_pages: 97_656_250, raw_pages: 1 << 27, pages_per_block: 1 << 17, represent: 1 };
 
-/// Seconds for which this thread ran: other work on the machine doesn't count.
+/// CPU time of this thread in seconds, independent of other work on the machine.
 fn cpu_s() -> f64 {
     let stat = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let ran_ns = stat.split(' ').next().expect("three numbers");
@@ -44,7 +44,7 @@ fn cost() {
             ("sequential", State::Sequential, Load::sequential(n)),
         ] {
             let mut driver = Driver::new(shape, state, 1);
-            // Drawn beforehand: to draw them takes longer than to write them.
+            // Drawn beforehand, because drawing takes longer than writing.
             let writes: Vec<u32> = (0..20_000_000).map(|_| load.next() as u32).collect();
             let started = cpu_s();
             for &lpn in &writes {

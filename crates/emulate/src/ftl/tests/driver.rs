@@ -1,4 +1,4 @@
-//! Drives a translation layer as a device would, without time: a program completes at once.
+//! Drives a translation layer as a device would, but without time: programs complete at once.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use iodyno_units::rng::{Generator, below, splitmix64, stream, unit_open_closed};
 use crate::ftl::permute::Permutation;
 use crate::ftl::{Counters, FREE_BLOCKS, Ftl, Shape, State, Stream};
 
-/// Collection runs while fewer than `FREE_BLOCKS` are free, at the pace at which the victim is done
-/// when as many pages were written as it sets free.
+/// Collects while fewer than `FREE_BLOCKS` are free, at a pace that finishes a victim
+/// within as many written pages as it frees.
 pub(super) struct Driver {
     pub(super) ftl: Ftl,
     credit: f64,
 }
 
-/// A victim with few pages to gain must not take longer than this for each host page.
+/// Upper bound of the copies per host page, for victims with few pages to gain.
 const COPIES_PER_HOST_PAGE_MAX: f64 = 64.0;
 
 impl Driver {
@@ -29,7 +29,7 @@ impl Driver {
             if let Some(slot) = self.ftl.reserve(Stream::Host) {
                 break slot;
             }
-            // The emergency: the host waits until a block is free.
+            // Emergency: the host waits until a block is free.
             self.ftl.victim().expect("a victim where no block is free");
             while self.copy() {}
             self.ftl.retire_victim();
@@ -49,7 +49,7 @@ impl Driver {
             self.credit -= 1.0;
         }
         if self.credit >= 1.0 || victim.valid == 0 {
-            // Every page was handed out, and its copy committed at once.
+            // All pages were handed out and their copies committed at once.
             self.ftl.retire_victim();
             self.credit = 0.0;
         }
@@ -62,7 +62,7 @@ impl Driver {
         true
     }
 
-    /// The counters of `writes` writes of `load`.
+    /// Runs `writes` writes of `load`. Returns the counters of these.
     pub(super) fn run(&mut self, load: &mut Load, writes: u64) -> Counters {
         let before = self.ftl.counters();
         for _ in 0..writes {
@@ -71,7 +71,7 @@ impl Driver {
         self.ftl.counters().since(&before)
     }
 
-    /// Write amplification over `device_writes` writes of the whole device.
+    /// Write amplification over writes of `device_writes` times the device's capacity.
     pub(super) fn amplification(&mut self, load: &mut Load, device_writes: f64) -> f64 {
         let pages = self.ftl.shape().logical_pages;
         self.run(load, (pages as f64 * device_writes) as u64).write_amplification()
@@ -86,7 +86,7 @@ pub(super) struct Load {
 
 enum Kind {
     Uniform(Range<u64>),
-    /// Aligned runs of `length` pages; `left` are to follow of the one before `next`.
+    /// Aligned runs of `length` pages; `left` pages of the present run are still to come.
     Runs {
         places: u64,
         length: u64,
@@ -97,13 +97,13 @@ enum Kind {
         next: u64,
         pages: u64,
     },
-    /// `share` of the writes go to the first `hot` pages, the others to the rest.
+    /// A fraction `share` of the writes goes to the first `hot` pages, the others to the rest.
     HotCold {
         hot: u64,
         pages: u64,
         share: f64,
     },
-    /// A continuous power law, cut into ranks, scattered over the device.
+    /// A continuous power law, rounded to ranks that are scattered over the device.
     Zipf {
         theta: f64,
         scale: f64,
@@ -166,7 +166,7 @@ impl Load {
                 }
             }
             Kind::Zipf { theta, scale, places } => {
-                // In [1, pages + 1].
+                // Uniform in [1, pages + 1] before the power.
                 let u = 1.0 - unit_open_closed(rng);
                 let rank = libm::pow(1.0 + *scale * u, 1.0 / (1.0 - *theta));
                 places.apply(rank as u64 - 1)

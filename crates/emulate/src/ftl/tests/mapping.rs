@@ -1,5 +1,5 @@
-//! The map compared with a model that records the content of every slot: programs and copies in
-//! flight together, completing in any order.
+//! The map compared with a model that records the content of every slot, with programs and copies in
+//! flight that complete in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::ftl::{Ftl, Page, PageCopy, Residence, Shape, State, Stream};
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Write(u64),
-    /// The program in flight with this number, modulo their number, completes.
+    /// Completes the program in flight with this index, modulo the number of programs.
     Complete(usize),
     Discard(usize),
     Trim(u64, u64),
@@ -22,7 +22,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        // Few pages take most writes, so that several of one page are in flight.
+        // A few pages get most writes, so that several writes of one page are in flight.
         4 => prop_oneof![0_u64..6, 0_u64..10_000].prop_map(Step::Write),
         4 => any::<usize>().prop_map(Step::Complete),
         1 => any::<usize>().prop_map(Step::Discard),
@@ -36,9 +36,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 struct Model {
     ftl: Ftl,
-    /// The write, by number, whose data a slot holds.
+    /// Number of the write whose data each slot holds.
     slots: BTreeMap<u32, u64>,
-    /// The write whose data a page has: the newest that was committed.
+    /// Number of the write whose data each page has: the newest one committed.
     pages: BTreeMap<Page, u64>,
     written: BTreeSet<u64>,
     writes: u64,
@@ -97,7 +97,7 @@ impl Model {
                     Some(sample) => range.filter_map(|lpn| sample.page(lpn)).map(Page).collect(),
                 };
                 self.pages.retain(|page, _| !trimmed.contains(page));
-                // As the layer requires: writes in flight of trimmed pages are discarded.
+                // The layer requires that writes in flight of trimmed pages are discarded.
                 for (_, slot, _) in
                     self.programs.extract_if(.., |(page, ..)| trimmed.contains(page))
                 {
@@ -135,7 +135,7 @@ impl Model {
             if let Some(slot) = self.ftl.reserve(Stream::Host) {
                 break slot;
             }
-            // Out of space: everything in flight completes, and a block is collected.
+            // Out of space: completes everything in flight, and collects a block.
             while !self.programs.is_empty() {
                 self.step(Step::Complete(0));
             }
@@ -204,7 +204,7 @@ proptest! {
             }
         }
         model.check();
-        // The layer still works: everything can be written once more.
+        // The layer still works: everything can be rewritten once.
         for lpn in 0..model.ftl.shape().logical_pages {
             model.step(Step::Write(lpn));
             model.step(Step::Complete(0));
@@ -216,8 +216,8 @@ proptest! {
     }
 }
 
-/// A write that is overtaken by a newer one, of another block, does not return, even if all of the
-/// newer block's programs completed and collection would move its pages.
+/// A write overtaken by a newer one in another block does not return, even if all programs of the newer block
+/// completed and collection could move its pages.
 #[test]
 fn an_overtaken_write_stays_overtaken() {
     let mut ftl = Ftl::new(TINY, State::Fresh, 0..0, 1, 0);
@@ -225,7 +225,7 @@ fn an_overtaken_write_stays_overtaken() {
         |ftl: &mut Ftl, lpn| (ftl.applies(lpn).unwrap(), ftl.reserve(Stream::Host).unwrap());
     let (page, old) = begin(&mut ftl, 0);
     let mut new = old;
-    // The rest of the first block, the second, and a part of the third, which overwrites.
+    // Fills the rest of the first block, the second, and a part of the third, with an overwrite.
     for lpn in [1, 2, 3, 4, 5, 6, 7, 0, 8, 9, 10, 11, 12, 13, 14, 8, 9] {
         let (page, slot) = begin(&mut ftl, lpn);
         ftl.commit(page, slot);
@@ -240,7 +240,7 @@ fn an_overtaken_write_stays_overtaken() {
     ftl.check().unwrap();
 }
 
-/// Pages that were written together lie together, those of them that are represented.
+/// Represented pages that were written together are adjacent.
 #[test]
 fn writes_of_several_pages_are_constructed_together() {
     for (represent, pages_per_write) in [(1, 8), (2, 8), (4, 32)] {
@@ -266,7 +266,7 @@ fn writes_of_several_pages_are_constructed_together() {
     }
 }
 
-/// Only pages that were written hold data, and one in k of them is in the map.
+/// Only written pages hold data, and one in k of them is in the map.
 #[test]
 fn a_part_of_the_device_can_be_written() {
     for represent in [1, 4] {
@@ -289,7 +289,7 @@ fn a_part_of_the_device_can_be_written() {
     }
 }
 
-/// Twins that share tables behave as devices with their own tables, whatever the others wrote.
+/// Twins that share tables behave as devices with separate tables, whatever the others write.
 #[test]
 fn shared_tables_are_as_own_ones() {
     for represent in [1, 8] {
@@ -314,7 +314,7 @@ fn shared_tables_are_as_own_ones() {
     }
 }
 
-/// A twin starts in the same state and draws independently.
+/// A twin starts in the same state and draws different random numbers.
 #[test]
 fn a_twin_starts_out_alike() {
     let shape =
@@ -333,7 +333,7 @@ fn a_twin_starts_out_alike() {
     assert_ne!(run(3), run(4));
 }
 
-/// Same seed, same state, whatever the machine: the digest is pinned.
+/// The same seed gives the same state on any machine: the digest is pinned.
 #[test]
 fn a_seed_replays() {
     let digest = |seed, represent| {
@@ -351,7 +351,7 @@ fn a_seed_replays() {
     }
 }
 
-/// A trim of a long range and trims of each of its pages give the same state.
+/// A trim of a long range gives the same state as trims of each of its pages.
 #[test]
 fn a_long_trim_is_many_short_ones() {
     for represent in [1, 8] {

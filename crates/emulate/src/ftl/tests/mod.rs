@@ -1,4 +1,4 @@
-//! The translation layer as a whole.
+//! Tests of the translation layer as a whole.
 
 mod amplification;
 #[cfg(not(debug_assertions))]

@@ -1,4 +1,4 @@
-//! Wear levelling under a load that leaves most pages alone.
+//! Wear levelling under a load that never writes most pages.
 
 use super::driver::{Driver, Load};
 use crate::ftl::{Shape, State, Wear};
@@ -6,13 +6,13 @@ use crate::ftl::{Shape, State, Wear};
 const SHAPE: Shape =
     Shape { logical_pages: 64 * 50, raw_pages: 64 * 64, pages_per_block: 64, represent: 1 };
 
-/// The wear after blocks were erased `mean` times on average.
+/// The wear once blocks were erased `mean` times on average.
 fn wear(levelled: bool, mean: f64) -> Wear {
     let mut driver = Driver::new(SHAPE, State::Sequential, 1);
     if !levelled {
         driver.ftl.blocks.wear_spread = u32::MAX;
     }
-    // A tenth of the pages takes all of the writes.
+    // A tenth of the pages gets all writes.
     let mut load = Load::uniform(0..SHAPE.logical_pages / 10, 2);
     while driver.ftl.wear().mean < mean {
         driver.run(&mut load, 10_000);
@@ -27,7 +27,7 @@ fn wear_is_levelled() {
     for wear in [early, late] {
         assert!(wear.max - wear.min < 200, "{wear:?}");
     }
-    // The spread does not grow either; by greedy collection alone it does, without limit.
+    // The spread does not grow, whereas with greedy collection alone it grows without limit.
     assert!(late.max - late.min < early.max - early.min + 20, "{early:?} {late:?}");
     let plain = wear(false, 200.0);
     assert!(plain.max - plain.min > 500 && plain.min == 0, "{plain:?}");

@@ -1,4 +1,4 @@
-//! A mirror, for tests only: the smallest part that sends requests to others.
+//! A mirror, for tests only: the simplest part that sends requests to others.
 
 #![expect(clippy::unused_self, reason = "every kind of part has these methods")]
 
@@ -8,7 +8,7 @@ use crate::request::State;
 use crate::usage::{Phase, Resource};
 use iodyno_units::{IoError, Op, OpKind};
 
-/// Sends reads to the children in turn, all else to all of them.
+/// Sends reads to its children in turn, and everything else to all of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Mirror {
     children: Vec<PartId>,
@@ -62,7 +62,7 @@ impl Mirror {
 
     pub(crate) fn keep_content(&mut self) {}
 
-    /// None: its content is in its children.
+    /// Always `None`: the content is in the children.
     pub(crate) fn unit_value(&self, _: u64) -> Option<u64> {
         None
     }

@@ -1,5 +1,5 @@
 //! Tests of parts that send requests to parts: a mirror of devices, compared with the same devices driven
-//! by the host itself.
+//! directly by the host.
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
@@ -12,14 +12,14 @@ use common::{disk, flash, host, memory};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
-/// All operations lie below this.
+/// Number of units within which all operations are.
 const SPAN_UNITS: u64 = 4096;
 const UNIT: u64 = 4096;
 
-/// An operation of a history, and when it is submitted.
+/// An operation of a history, and its time of submission.
 type Step = (u64, Op);
 
-/// One socket whose workers have a core each, and need no wake-up.
+/// A system of separate devices, on one socket whose workers each have a core and need no wake-up.
 fn jbod(kinds: &[Kind]) -> System {
     let mut system = System::new("test", host());
     for kind in kinds {
@@ -29,7 +29,7 @@ fn jbod(kinds: &[Kind]) -> System {
     system
 }
 
-/// The same devices as one volume: each list of children is a mirror of them, the last one the root.
+/// The same devices as one volume: each list of children becomes a mirror, and the last mirror is the root.
 fn mirrored(kinds: &[Kind], mirrors: &[&[u32]]) -> System {
     let mut system = jbod(kinds);
     for children in mirrors {
@@ -43,8 +43,8 @@ fn mirrored(kinds: &[Kind], mirrors: &[&[u32]]) -> System {
     system
 }
 
-/// So many operations at random, in their order. Times are odd: at the instant of an event inside a
-/// device, the order of the two would be ambiguous.
+/// `count` random operations in order of time. Times are odd, because the order of an operation and a
+/// device-internal event at the same instant would be ambiguous.
 fn history(seed: u64, count: u64, gap_ns: u64) -> Vec<Step> {
     let mut rng = stream(seed, "history", 0);
     let mut now_ns = 0;
@@ -64,7 +64,7 @@ fn history(seed: u64, count: u64, gap_ns: u64) -> Vec<Step> {
     (0..count).map(&mut step).collect()
 }
 
-/// The targets of each step in a machine: these volumes, of which each has the worker of its number.
+/// Runs the steps; `to` lists the target volumes of each step, and each volume has the worker of the same number.
 fn run(machine: &mut Machine, steps: &[Step], to: impl Fn(usize) -> Vec<u32>) -> Vec<Completion> {
     let mut done = Vec::new();
     for (token, (at_ns, op)) in steps.iter().enumerate() {
@@ -96,18 +96,18 @@ fn machine(system: &System, seed: u64, faults: &[(u64, Fault)]) -> Machine {
     machine
 }
 
-/// The usage of each device.
+/// Usage of each device.
 fn usage(machine: &Machine, devices: usize) -> Vec<(Vec<Resource>, Vec<Phase>)> {
     let of = |part: &super::Part| (part.resources(&machine.core), part.phases());
     machine.parts[..devices].iter().map(of).collect()
 }
 
-/// The content of a device's unit.
+/// The content of a unit of a device.
 fn value(machine: &Machine, part: usize, unit: u64) -> Option<u64> {
     machine.parts[part].unit_value(unit, &machine.parts, &machine.core)
 }
 
-/// Runs a history on a tree of mirrors and on the devices alone, to which `to` sends the mirrors' requests,
+/// Runs a history on a tree of mirrors, and on separate devices to which `to` sends the mirrors' requests,
 /// and compares each operation and each device.
 fn compare(
     kinds: &[Kind],
@@ -140,7 +140,7 @@ fn compare(
     assert!(contents(&alone) == contents(&whole));
 }
 
-/// Reads go to each in turn, all else to all.
+/// The targets of a mirror: reads go to each device in turn, everything else to all.
 fn turns(steps: &[Step], count: u32) -> impl Fn(usize) -> Vec<u32> {
     let mut reads = 0;
     let mut all = Vec::new();
@@ -161,8 +161,8 @@ fn volatile_flash() -> Kind {
     Kind::Flash(Box::new(flash))
 }
 
-/// A request ends with its last child, and each child behaves as the same device does for a host:
-/// the same operations end at the same ns, for the same reasons, and leave the same content.
+/// A request ends with its last child, and each child behaves as the same device does under a host:
+/// the same operations end at the same ns, with the same errors, and leave the same content.
 #[test]
 fn a_mirror_is_as_late_as_its_last_child_and_changes_none() {
     let flash = || Kind::Flash(Box::new(flash()));
@@ -191,12 +191,12 @@ fn a_mirror_is_as_late_as_its_last_child_and_changes_none() {
     }
 }
 
-/// Any part may stand below any other: a mirror of mirrors.
+/// Parts of any kind can be nested: a mirror of mirrors.
 #[test]
 fn trees_may_be_deep() {
     let kinds = [(); 4].map(|()| Kind::Flash(Box::new(flash())));
     let steps = history(2, 800, 80_000);
-    // Reads alternate between the two below the root, and there again.
+    // Reads alternate between the two mirrors below the root, and within each of these.
     let order = [0, 2, 1, 3];
     let flat = turns(&steps, 4);
     let to = |token: usize| match flat(token)[..] {
@@ -206,7 +206,7 @@ fn trees_may_be_deep() {
     compare(&kinds, &[&[0, 1], &[2, 3], &[4, 5]], &steps, &[], to);
 }
 
-/// The core of the host's worker reads and writes memory, at any place in the tree: the
+/// The core of the host's worker does the work of memory anywhere in a tree: the
 /// worker of a mirror makes both copies, one after the other.
 #[test]
 fn memory_below_a_mirror_works_in_the_submitter() {
@@ -223,7 +223,7 @@ fn memory_below_a_mirror_works_in_the_submitter() {
     assert_eq!(took_ns(&both, 1), took_ns(&one, 1));
 }
 
-/// A power cut at any event leaves nothing in flight anywhere in the tree, and the acknowledged content on
+/// A power cut at any event leaves nothing in flight anywhere in the tree, and leaves the acknowledged content on
 /// each of two protected devices.
 #[test]
 fn a_power_cut_takes_children_and_parents() {
@@ -268,7 +268,7 @@ fn a_power_cut_takes_children_and_parents() {
     }
 }
 
-/// A tree that names a missing part, or is none.
+/// Trees that name a missing part, or contain a cycle, are refused.
 #[test]
 fn wrong_trees_are_refused() {
     let kinds = [memory(true), memory(true)];
