@@ -45,7 +45,8 @@ pub struct LogLoad {
     pub rate_per_s: Option<f64>,
     /// Number of publishers, each with its own sequence of messages.
     pub publishers: u32,
-    /// Maximum number of messages that all publishers together hold until they are persisted; None: a number that suits the log.
+    /// Maximum number of messages that all publishers together hold until they are persisted; None: a number that
+    /// suits the log.
     pub backlog: Option<u64>,
     /// What publishers do when the backlog is full.
     pub when_full: WhenFull,
