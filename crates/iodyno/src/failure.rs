@@ -20,7 +20,7 @@ pub(crate) const NOT_HELD: u8 = 6;
 /// Exit code of a comparison in which some figure is slower.
 pub(crate) const SLOWER: u8 = 7;
 /// Exit code of a comparison in which nothing is shown to be slower, but some figures could not be
-/// decided; and of a replay whose events can't be compared, since the record was cut off.
+/// decided; and of a replay whose events can't be compared, because the record was cut off.
 pub(crate) const OPEN: u8 = 8;
 /// Exit code of a run whose method failed: its steady state was not reached, or a stage measured nothing.
 pub(crate) const METHOD_FAILED: u8 = 9;

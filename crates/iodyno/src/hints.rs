@@ -198,8 +198,8 @@ fn meant(name: &str) -> Option<String> {
     (!lower.is_empty() && !begun.is_empty()).then(|| begun.join(", "))
 }
 
-/// Whether a word names a measurable target: by its form, or because it is a device or a file too
-/// large for a workload.
+/// Whether a word names a measurable target: by its form, or because it is a device, or a file too large for a
+/// workload.
 fn is_target(word: &str) -> bool {
     let schemes = [
         "scratch:",
