@@ -33,7 +33,7 @@ pub struct Emulated {
     pub live: bool,
 }
 
-/// One emulated target.
+/// An emulated target and its preconditioning.
 #[derive(Clone, Debug)]
 pub struct EmulatedVolume {
     /// The name that the user gave, for the record; it may stand for many volumes.

@@ -313,7 +313,7 @@ fn one_cache(wanted: &[Wanted<'_>]) -> Result<bool, RunError> {
     Ok(off)
 }
 
-/// One volume as its name describes it.
+/// A volume with the options of its name, and a number where the name stands for several.
 fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
     EmulatedVolume {
         asked: TargetName::Model(name.clone()),

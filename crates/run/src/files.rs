@@ -15,7 +15,7 @@ impl Files {
     /// A file is read from its path only once.
     ///
     /// # Errors
-    /// Those of [`iodyno_catalog::find`].
+    /// The errors of [`iodyno_catalog::find`].
     pub fn find(&mut self, kind: Kind, name_or_path: &str) -> Result<File, Problem> {
         if let Some(text) = self.0.get(name_or_path) {
             return Ok(File::at_path(kind, name_or_path, text.as_str()));

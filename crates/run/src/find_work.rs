@@ -67,7 +67,7 @@ fn is_single(name: &str) -> bool {
 /// The single workloads of a file, by name: the file's own, or the members of a group.
 ///
 /// # Errors
-/// Those of [`workload`].
+/// The errors of [`workload`].
 pub fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>), Problem> {
     let (file, workload) = workload(name_or_path)?;
     match workload {

@@ -101,7 +101,7 @@ impl Shards {
     /// Writes the merged run into a notebook, and returns its id.
     ///
     /// # Errors
-    /// Those of the notebook.
+    /// The errors of the notebook.
     pub fn put_into(self, notebook: &Notebook) -> Result<String, Error> {
         let Some(first) = self.runs.first() else { return Ok(String::new()) };
         let mut head = first.head.clone();

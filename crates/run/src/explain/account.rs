@@ -20,7 +20,7 @@ pub struct KindAccount {
     pub beyond_ns: f64,
 }
 
-/// One phase of one kind.
+/// The mean time of one phase of a kind of operation.
 #[derive(Debug)]
 pub struct PhaseAccount {
     /// The phase's name.

@@ -2,7 +2,7 @@
 
 use crate::range::Percent;
 
-/// One part of the range under [`Pattern::HotSpots`].
+/// A part of the range under [`Pattern::HotSpots`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spot {
     /// Share of the operations, relative to the other spots; 0 leaves a gap.
