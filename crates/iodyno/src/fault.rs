@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// `iodyno fault`.
+/// Executes `iodyno fault`.
 pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     let path = serve::socket(&flags.control);
     let line = flags.fault.join(" ");
@@ -20,7 +20,7 @@ pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     }
 }
 
-/// `iodyno status`.
+/// Executes `iodyno status`.
 pub(crate) fn status(flags: &Status) -> Result<ExitCode, Failure> {
     let path = serve::socket(&flags.control);
     if flags.metrics {

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// Maximum size of a token, bytes.
 const TOKEN_BYTES_MAX: u64 = 1024;
 
-/// `iodyno log`.
+/// Executes `iodyno log`.
 pub(crate) fn command(
     flags: &Log,
     cli: &Cli,

@@ -97,7 +97,7 @@ pub(crate) struct Output {
 pub(crate) enum Page {
     /// A file named by the run's id.
     ById,
-    /// This file.
+    /// The given file.
     At(PathBuf),
 }
 

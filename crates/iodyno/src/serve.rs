@@ -58,7 +58,7 @@ const CHECKS_PER_WARNING: u32 = 10;
 /// Default path of the NBD socket.
 const SOCKET: &str = "iodyno.sock";
 
-/// `iodyno serve`.
+/// Executes `iodyno serve`.
 pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     if let TargetName::Ram { size_bytes } = flags.device {
         return plain::serve(flags, size_bytes);

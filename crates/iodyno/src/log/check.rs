@@ -1,4 +1,4 @@
-//! `log check`.
+//! `log check`: checks a log on a target, and reports damage.
 
 use super::create::words;
 use crate::args::LogCheck;

@@ -1,4 +1,4 @@
-//! `log create`.
+//! `log create`: writes a new, empty log to a target.
 
 use crate::args::LogCreate;
 use crate::failure::Failure;

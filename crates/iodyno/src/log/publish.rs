@@ -1,4 +1,4 @@
-//! `log publish`.
+//! `log publish`: publishes messages from arguments, or the lines of standard input.
 
 use super::client::{Dialer, failure};
 use crate::args::LogPublish;

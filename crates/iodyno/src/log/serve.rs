@@ -1,4 +1,4 @@
-//! `log serve`.
+//! `log serve`: serves a log to clients over the network.
 
 use super::check::{cannot_open, describe};
 use super::create;

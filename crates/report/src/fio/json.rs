@@ -28,7 +28,7 @@ pub(super) const DIRECTIONS: [OpKind; 3] = [OpKind::Read, OpKind::Write, OpKind:
 /// The form of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// `json`.
+    /// `json`: latencies without the counts of their histograms.
     Json,
     /// `json+`: each latency also has the counts of its histogram, keyed by the middles of the buckets.
     JsonPlus,
