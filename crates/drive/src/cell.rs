@@ -1,5 +1,5 @@
-//! One cell, from plan to result: starts the workers at one instant, collects their intervals while
-//! they run, and ends those that hang. What they measured is put together in `gather`.
+//! One cell, from plan to result: starts the workers at the same instant, collects their intervals while they run,
+//! and ends those that hang. `gather` assembles the results.
 
 use crate::clock::Clock;
 use crate::early_end::EarlyEnd;
@@ -18,20 +18,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// Delay from the end to the signal that wakes workers which still wait for a completion, ns. Most
-/// have returned by themselves by then.
+/// Delay from the cell's end to the signal that wakes workers that still wait for a completion, ns. Most have
+/// returned by themselves by then.
 const WAKE_AFTER_NS: u64 = 300_000_000;
-/// The coordinator gives up a worker that has not returned this long after the end and after the last completion of
-/// any worker, ns: it is stuck in a system call. Longer than a worker that can check needs to give its target up.
+/// Time after the cell's end and after the last completion of any worker, ns, after which the coordinator gives up a
+/// worker that has not returned: it is stuck in a system call. Longer than the time in which a worker gives up its
+/// target itself.
 const GIVE_UP_AFTER_NS: u64 = 4_600_000_000;
 
-/// Delay from waking the workers to their start, ns, ...
+/// Fixed delay from waking the workers to their start, ns.
 const START_AFTER_NS: u64 = 1_000_000;
-/// ... plus this for each worker, since they wake one after the other.
+/// Additional delay per worker, ns, since they wake one after the other.
 const WAKE_NS: u64 = 20_000;
 
-/// Runs one cell and gives its result for each target, in the plan's order. `stop` ends it early;
-/// what was counted until then is kept.
+/// Runs one cell and returns its result for each target, in the plan's order. `stop` ends it early; everything
+/// counted until then is kept.
 pub fn drive_cell(
     plan: &CellPlan,
     stop: &Arc<AtomicBool>,
@@ -70,7 +71,8 @@ pub fn drive_cell(
     let clock_error_ppm = Clock::error_ppm(from, plan.clock.both_ns());
 
     let stuck = stuck_workers(plan, &done);
-    // Not joined: a thread that hangs in the kernel, or keeps buffers that the kernel holds; it would hang this one.
+    // Don't join if a thread hangs in the kernel or keeps buffers that the kernel holds: this thread would hang,
+    // too.
     if stuck.is_empty() && done.iter().all(|one| one.report.left_in_flight == 0) {
         team.threads.into_iter().for_each(|t| drop(t.join()));
     }
@@ -90,7 +92,7 @@ pub fn drive_cell(
         let hung = Hung { ops: 1, oldest_ns, stuck_workers: 1 };
         cell.evidence.hung.get_or_insert_default().add(&hung);
         cell.ended = Ended::Hung;
-        // None of its workers may have said it.
+        // None of the target's workers may have reported it.
         let window_ns = end_ns.saturating_sub(start_ns + plan.cell.spec.limits().ramp_ns);
         cell.window_ns = cell.window_ns.max(window_ns);
     }
@@ -109,7 +111,7 @@ pub fn drive_cell(
     Ok(cells)
 }
 
-/// The targets of workers that never came back, one of each worker.
+/// The target of each worker that never returned.
 fn stuck_workers(plan: &CellPlan, done: &[Done]) -> Vec<usize> {
     let all = (0..plan.targets.len()).flat_map(|target| {
         (0..plan.cell_on(target).spec.threads()).map(move |number| (target, number))
@@ -118,10 +120,10 @@ fn stuck_workers(plan: &CellPlan, done: &[Done]) -> Vec<usize> {
     all.filter(|worker| !back.contains(worker)).map(|(target, _)| target).collect()
 }
 
-/// See [`collect`].
+/// The result of [`collect`].
 struct Collected {
     done: Vec<Done>,
-    /// When the cell was due to end: its time was over, or it was stopped.
+    /// Time at which the cell was due to end, ns: its time was over, or it was stopped.
     end_ns: u64,
 }
 
@@ -137,11 +139,11 @@ fn collect(
     let total_ns = plan.total_ns();
     let mut gathering = Gathering::new(cells, observer);
     let mut done: Vec<Done> = Vec::new();
-    // Set when the end is requested: by a stop, or by the time.
+    // The end by a stop, and the end by a stop or by time, ns.
     let (mut stopped_ns, mut end_ns) = (None, None);
     let (mut last_tick_ns, mut woken_ns, mut running_ns) = (0, 0, 0);
     while done.len() < team.threads.len() {
-        // At the end of an interval it looks what an emulated device in real time has done meanwhile.
+        // Wake at the end of an interval, to record the activity of an emulated device in real time.
         let next_ns = usage.as_ref().map_or(u64::MAX, LiveUsage::next_ns);
         let wait = Duration::from_nanos(next_ns.saturating_sub(plan.clock.now_ns()));
         match team.intervals.recv_timeout(TICK.min(wait)) {
@@ -161,7 +163,7 @@ fn collect(
         if stopped_ns.is_none() && team.control.stop.load(Ordering::Relaxed) {
             stopped_ns = Some(now_ns);
         }
-        // Flushes behind the last operation extend it; without a time they limit it.
+        // Final flushes extend the cell's time; in a cell without a time limit, they determine its end.
         let closing = team.control.closing.load(Ordering::Acquire) as usize;
         let closing_until_ns = team.control.closing_until_ns.load(Ordering::Relaxed);
         let all_close = || closing + done.len() == team.threads.len();
@@ -174,7 +176,7 @@ fn collect(
         if let Some(end_ns) = end_ns.filter(|&end_ns| now_ns > end_ns + WAKE_AFTER_NS) {
             let drained_ns = team.control.drained_ns.load(Ordering::Relaxed);
             if now_ns > drained_ns.max(end_ns).max(running_ns) + GIVE_UP_AFTER_NS {
-                // Workers that have too few processors, or much to count, are late but not stuck.
+                // Workers that lack processors, or have much to count, are late but not stuck.
                 if !team.is_any_running() {
                     break;
                 }
@@ -194,14 +196,13 @@ fn collect(
             gathering.tick(plan, now_ns.saturating_sub(start_ns), errors);
         }
     }
-    // Workers send their last interval before they report that they are done.
+    // Workers send their last interval before they report their end.
     gathering.take_all(&team.intervals);
     Collected { done, end_ns: end_ns.unwrap_or_else(|| plan.clock.now_ns()) }
 }
 
-/// What the generator itself costs with this workload: ns of one worker an operation, and the rate
-/// of all workers together, from a short run on the null engine (closed loop, whatever the
-/// workload's arrivals are).
+/// The generator's cost with this workload: ns of one worker per operation, and the rate of all workers together,
+/// from a short run on the null engine (in closed loop, whatever the workload's arrivals).
 pub fn calibrate(
     spec: &Spec,
     seed: u64,

@@ -8,7 +8,7 @@
 
 use std::sync::OnceLock;
 
-/// Which clock stamps operations.
+/// The clock that stamps operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSource {
     /// The processor's time stamp counter.
@@ -18,7 +18,7 @@ pub enum ClockSource {
 }
 
 impl ClockSource {
-    /// The name written in a run's facts.
+    /// Name of the clock in a run's facts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tsc => "tsc",
@@ -31,13 +31,13 @@ impl ClockSource {
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     source: ClockSource,
-    /// Nanoseconds a tick × 2^32.
+    /// Nanoseconds per tick × 2^32.
     scale: u64,
     tsc_base: u64,
     system_base_ns: u64,
 }
 
-/// Nanoseconds of CLOCK_MONOTONIC.
+/// Current CLOCK_MONOTONIC, ns.
 pub fn system_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `t` is a valid timespec; the call writes it and keeps no pointer.
@@ -56,8 +56,8 @@ fn ticks() -> u64 {
     0
 }
 
-/// Reads a clock and the system's, as close together as three tries allow: if the processor were
-/// taken away between the two readings, the clock would seem to run wrong.
+/// Reads a clock and the system's clock as close together as three tries allow: if the thread were
+/// preempted between the two readings, the clock would seem to run wrong.
 fn beside_system(read: impl Fn() -> u64) -> (u64, u64) {
     (0..3)
         .map(|_| {
@@ -79,7 +79,7 @@ fn kernel_trusts_tsc() -> bool {
 }
 
 impl Clock {
-    /// The process's clock, calibrated at the first call (20 ms). All copies agree.
+    /// The process's clock, calibrated on first use (20 ms). All copies agree.
     pub fn new() -> Self {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
         *CLOCK.get_or_init(|| if kernel_trusts_tsc() { Self::calibrated() } else { Self::system() })
@@ -109,7 +109,7 @@ impl Clock {
         }
     }
 
-    /// Which clock this is.
+    /// The source of this clock.
     pub fn source(&self) -> ClockSource {
         self.source
     }
@@ -127,7 +127,7 @@ impl Clock {
     }
 
     /// Difference between this clock's progress and the system's between two readings of both, in
-    /// parts of 10^6.
+    /// parts per million.
     pub fn error_ppm(from: (u64, u64), to: (u64, u64)) -> f64 {
         let ours = (to.0 - from.0) as f64;
         let system = (to.1 - from.1) as f64;
@@ -160,7 +160,7 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
-        // Of 50 ms: three stops by the hypervisor, one in each try, of more than 50 µs.
+        // Within 50 ms: three preemptions by the hypervisor of more than 50 µs, one in each try.
         assert!(Clock::error_ppm(from, clock.both_ns()).abs() < 1000.0);
     }
 }

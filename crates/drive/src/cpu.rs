@@ -1,30 +1,30 @@
-//! CPU time of the calling thread, its context switches and its page faults. The time is the sum from the scheduler's clock, to the nanosecond, and its
-//! division into user and kernel mode.
+//! CPU time of the calling thread, its context switches and its page faults. The total CPU time comes from the
+//! scheduler's clock, exact to the nanosecond, and is split into user and kernel mode.
 //!
-//! The kernel accounts user and system time in ticks (1 to 10 ms) and refreshes the sum that
-//! getrusage returns at a tick or a switch, so a cell shorter than that would seem to have cost
-//! nothing. `CLOCK_THREAD_CPUTIME_ID` is brought up to date when it is read, but does not split by
-//! mode. So the sum is the clock's, and getrusage only gives the ratio of the modes.
+//! The kernel accounts user and system time in ticks (1 to 10 ms) and refreshes the sum that getrusage returns at a
+//! tick or a switch, so a shorter cell would seem to cost nothing. `CLOCK_THREAD_CPUTIME_ID` is current when it is
+//! read, but is not split by mode. So the sum comes from the clock, and getrusage only provides the ratio of the
+//! modes.
 
 use iodyno_measure::{RunDelay, Scheduling};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// CPU time used up to some moment, ns since the thread began.
+/// CPU time of the calling thread until some instant, ns since its start.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_field_names, reason = "units come last in names")]
 pub(crate) struct CpuTime {
     sum_ns: u64,
-    /// By getrusage.
+    /// User time from getrusage.
     user_ns: u64,
-    /// By getrusage.
+    /// System time from getrusage.
     system_ns: u64,
-    /// By getrusage.
+    /// Context switches and page faults from getrusage.
     scheduling: Scheduling,
 }
 
 impl CpuTime {
-    /// Of the calling thread, now.
+    /// The calling thread's CPU time now.
     pub(crate) fn now() -> Self {
         // SAFETY: an all-zero timespec and rusage are valid, and the calls fill them.
         let (clock, usage) = unsafe {
@@ -47,7 +47,7 @@ impl CpuTime {
         }
     }
 
-    /// What the kernel counted of the thread from `start` to `self`.
+    /// Context switches and page faults from `start` to `self`.
     pub(crate) fn scheduling_since(&self, start: &Self) -> Scheduling {
         let (now, then) = (self.scheduling, start.scheduling);
         Scheduling {
@@ -57,9 +57,9 @@ impl CpuTime {
         }
     }
 
-    /// CPU time from `start` to `self`, ns: user, system. They add up to the clock's sum. The ratio
-    /// is the one of that time, or of the thread's whole life where no tick fell into it. Where no
-    /// tick ever fell, all is counted as user time, as in the kernel.
+    /// CPU time from `start` to `self`, ns: user, system. They add up to the clock's sum. Their ratio is that of this
+    /// period, or of the thread's whole life if no tick fell into the period. If no tick ever fell, everything counts
+    /// as user time, as in the kernel.
     pub(crate) fn since(&self, start: &Self) -> (u64, u64) {
         let sum_ns = self.sum_ns.saturating_sub(start.sum_ns);
         let within = (
@@ -68,28 +68,28 @@ impl CpuTime {
         );
         let (user, system) = if within == (0, 0) { (self.user_ns, self.system_ns) } else { within };
         let ticked = u128::from(user) + u128::from(system);
-        // No more than the sum, so it fits.
+        // At most the sum, so it fits.
         let system_ns =
             (u128::from(sum_ns) * u128::from(system)).checked_div(ticked).unwrap_or(0) as u64;
         (sum_ns - system_ns, system_ns)
     }
 }
 
-/// Reads how long a thread waited for a processor: `/proc/thread-self/schedstat`, whose fields are ns on a processor, ns
+/// Reads the time that a thread waited for a processor from `/proc/thread-self/schedstat`: ns on a processor, ns
 /// runnable without one, and number of times on one (`Documentation/scheduler/sched-stats.rst` of Linux).
 #[derive(Debug)]
 pub(crate) struct RunDelayReader {
-    /// Counts of the opening thread, even when another thread reads it.
+    /// Counts of the thread that opened it, even if another thread reads it.
     file: File,
     last: RunDelay,
 }
 
 impl RunDelayReader {
-    /// Starts counting for the calling thread. None: the kernel keeps no such counts.
+    /// Starts counting for the calling thread. None if the kernel does not provide these counts.
     pub(crate) fn of_this_thread() -> Option<Self> {
         let file = File::open("/proc/thread-self/schedstat").ok()?;
         let last = Self::read(&file)?;
-        // Kernels without schedstats have a file of zeroes.
+        // Kernels without schedstats have a file with zeroes.
         (last.waits > 0).then_some(Self { file, last })
     }
 
@@ -116,7 +116,8 @@ impl RunDelayReader {
 mod tests {
     use super::{CpuTime, RunDelayReader};
 
-    /// Two threads that compute on one processor wait for it half of the time each, and a thread that sleeps does not.
+    /// Two threads that compute on one processor each wait for it half of the time; a thread that sleeps does not
+    /// wait.
     #[test]
     fn a_thread_without_a_processor_waits() {
         let mut idle = RunDelayReader::of_this_thread().expect("the kernel keeps schedstats");
@@ -151,11 +152,11 @@ mod tests {
     #[test]
     fn the_sum_is_the_clocks_and_the_ratio_is_the_ticks() {
         let start = at(1000, 900, 100);
-        // One to three within the time, whatever it was before.
+        // One to three within the period, whatever the ratio was before.
         assert_eq!(at(1801, 1000, 400).since(&start), (201, 600));
-        // No tick within the time: the ratio of the whole life.
+        // No tick within the period: the ratio of the whole life.
         assert_eq!(at(1050, 900, 100).since(&start), (45, 5));
-        // No tick at all.
+        // No tick ever.
         assert_eq!(at(70, 0, 0).since(&at(0, 0, 0)), (70, 0));
         assert_eq!(start.since(&start), (0, 0));
     }

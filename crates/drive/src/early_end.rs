@@ -1,5 +1,5 @@
-//! Which workloads of a cell end before their limits: those whose figure is steady, as fio's `steadystate` has it, and
-//! those that end with another one. It decides; workers and the event loop carry it out.
+//! Workloads of a cell that end before their limits: when their figure is steady, as with fio's `steadystate`, or
+//! when another workload ends. This module decides; workers and the event loop execute it.
 
 use crate::plan::CellPlan;
 use iodyno_measure::statistics::steps::{Excursion, Step, Steps};
@@ -9,7 +9,7 @@ use iodyno_workload::{Limits, Steady, SteadyFigure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// See the module.
+/// Decides which workloads end early.
 #[derive(Debug)]
 pub(crate) struct EarlyEnd {
     workloads: Vec<Workload>,
@@ -19,12 +19,12 @@ pub(crate) struct EarlyEnd {
 #[derive(Debug)]
 struct Workload {
     limits: Limits,
-    /// Set when its workers are to end.
+    /// Set when the workload's workers must end.
     is_over: Arc<AtomicBool>,
     working: u32,
-    /// Values of the steady figure that were judged.
+    /// Number of values of the steady figure that were judged.
     judged: usize,
-    /// Why it ended early.
+    /// Reason for the early end; None without one.
     why: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl EarlyEnd {
         self.workloads.iter().any(|w| w.limits.steady.is_some())
     }
 
-    /// A worker of a target has ended; true if that ends others.
+    /// Notes that a worker of a target has ended. Returns true if this ends other workloads.
     pub(crate) fn worker_ended(&mut self, target: usize, name: &str) -> bool {
         let Some(one) = self.workloads.get_mut(target) else { return false };
         one.working = one.working.saturating_sub(1);
@@ -67,7 +67,8 @@ impl EarlyEnd {
         true
     }
 
-    /// Judges the values that are complete `elapsed_ns` after the cell's start; gives the targets whose workers end.
+    /// Judges the values that are complete `elapsed_ns` after the cell's start. Returns the targets whose workers
+    /// end.
     pub(crate) fn judge(&mut self, cells: &[Cell], elapsed_ns: u64) -> Vec<usize> {
         let mut ended = Vec::new();
         for (target, (one, cell)) in self.workloads.iter_mut().zip(cells).enumerate() {
@@ -77,7 +78,7 @@ impl EarlyEnd {
             };
             let before_ns = one.limits.start_after_ns + one.limits.ramp_ns;
             let steps = Steps::new(cell.interval_ns, steady.after_ns);
-            // Workers hand an interval over when they look after its end.
+            // Workers hand over an interval only when they next check the time after its end.
             let measured_ns = elapsed_ns.saturating_sub(before_ns + steps.length_ns / 2);
             let (complete, window) =
                 (steps.complete(measured_ns), steps.of_window(steady.window_ns));
@@ -101,7 +102,7 @@ impl EarlyEnd {
         ended
     }
 
-    /// States in the cells why they ended early.
+    /// Records in the cells why they ended early.
     pub(crate) fn state(self, cells: &mut [Cell]) {
         for (one, cell) in self.workloads.into_iter().zip(cells) {
             let Some(why) = one.why else { continue };
@@ -121,8 +122,8 @@ fn figure(steady: &Steady, step: &Step) -> f64 {
     }
 }
 
-/// The largest deviation from the mean, or the slope of the least-squares line in one step, as a share of the mean; None
-/// where there is nothing to divide by.
+/// The largest deviation from the mean, or the slope of the least-squares line per step, as a share of the mean. None
+/// without values, or if the mean is zero.
 fn criterion(values: &[f64], by_slope: bool) -> Option<f64> {
     let found = Excursion::of(values)?;
     Some(if by_slope { found.slope.abs() } else { found.deviation } / found.mean)

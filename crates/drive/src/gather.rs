@@ -1,5 +1,4 @@
-//! Collection of the workers' measurements into cells, one for each target: intervals during the run, their reports at
-//! the end.
+//! Collection of the workers' measurements into cells, one per target: intervals during the run, reports at the end.
 
 use crate::engine::{EngineKind, Medium};
 use crate::plan::{CellPlan, DriveError, Observer, Progress, active_range, blocks, offered_iops};
@@ -11,10 +10,10 @@ use iodyno_workload::Content;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// How often the observer is notified, at least.
+/// Maximum interval between notifications of the observer.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// The cells to come, one for each target.
+/// The empty cells of a plan, one per target.
 pub(crate) fn empty_cells(plan: &CellPlan) -> Vec<Cell> {
     (0..plan.targets.len()).map(|target| empty_cell(plan, target)).collect()
 }
@@ -37,7 +36,7 @@ fn empty_cell(plan: &CellPlan, target: usize) -> Cell {
             repeat: cell.repeat,
         },
         interval_ns: cell.interval_ns(),
-        // Set before the first interval, so that a killed run records it too.
+        // Set before the first interval, so that a killed run records them, too.
         evidence: Evidence {
             virtual_time: target.engine == EngineKind::Model,
             trace: cell.replay.as_ref().map(|replay| replay.words.clone()),
@@ -47,7 +46,7 @@ fn empty_cell(plan: &CellPlan, target: usize) -> Cell {
     }
 }
 
-/// Adds finished intervals to their cells, and notifies the observer of them.
+/// Adds finished intervals to their cells, and reports them to the observer.
 pub(crate) struct Gathering<'a> {
     cells: &'a mut [Cell],
     observer: &'a mut dyn Observer,
@@ -67,19 +66,20 @@ impl<'a> Gathering<'a> {
         cell.resources.add_starved(message.index, message.starved_ns);
     }
 
-    /// The cells as far as their intervals have come.
+    /// The cells with the intervals received so far.
     pub(crate) fn cells(&self) -> &[Cell] {
         self.cells
     }
 
-    /// Adds the available intervals.
+    /// Adds all available intervals.
     pub(crate) fn take_all(&mut self, intervals: &Receiver<IntervalMessage>) {
         while let Ok(message) = intervals.try_recv() {
             self.take(&message);
         }
     }
 
-    /// Reports the progress of the cell: since the ramp began, in its own time.
+    /// Reports the progress of the cell to the observer. `elapsed_ns` counts from the start of the ramp, in the
+    /// cell's own time.
     pub(crate) fn tick(&mut self, plan: &CellPlan, elapsed_ns: u64, errors: u64) {
         let limits = plan.cell.spec.limits();
         self.observer.tick(&Progress {
@@ -93,8 +93,8 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// The two latest intervals over all targets: the current one, and the one before it, which
-/// nearly all workers have delivered.
+/// The two latest intervals over all targets: the current one, and the previous one, which nearly all workers have
+/// delivered.
 #[derive(Default)]
 struct Latest {
     index: usize,
@@ -123,7 +123,7 @@ fn add_interval(cell: &mut Cell, index: usize, interval: &Interval) {
         cell.series.resize_with(index + 1, Interval::default);
     }
     cell.series[index].merge(interval);
-    // An hour of seconds with all buckets would take hundreds of megabytes.
+    // An hour of one-second intervals with all buckets would take hundreds of megabytes.
     cell.series[index].trim();
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
     for Done { target, report, facts, kernel_workers, .. } in done {
         let cell = &mut cells[target];
         if let Some(source) = report.engine_error {
-            // Intervals measured until then are not lost by it.
+            // Keep the intervals measured until then.
             let target = &plan.targets[target];
             let engine = target.engine.name();
             let error = DriveError::Engine { target: target.name.clone(), engine, source };
@@ -199,7 +199,7 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
         if let Some(theirs) = report.verification.filter(|v| v.checked > 0) {
             cell.evidence.verification.get_or_insert_default().merge(&theirs);
         }
-        // Flushes always go to kernel workers: they are no evidence about reads and writes.
+        // Flushes always go to kernel workers, so they are not evidence about reads and writes.
         if !plan.cell_on(target).spec.issues(OpKind::Flush) {
             let evidence = &mut cell.evidence;
             evidence.kernel_workers = evidence.kernel_workers.max(kernel_workers.0);
@@ -228,7 +228,7 @@ pub(crate) fn assemble(plan: &CellPlan, done: Vec<Done>, cells: &mut [Cell]) {
     }
 }
 
-/// Of two reasons to end, the graver one.
+/// The more severe of two reasons to end.
 fn graver(a: Ended, b: Ended) -> Ended {
     let weight = |e: Ended| match e {
         Ended::Time | Ended::Running => 0,

@@ -1,25 +1,25 @@
 //! The operations that one worker has in flight, in real and in virtual time: a slot for each, from
-//! submission to completion. The worker's loop decides which figures it takes from them.
+//! submission to completion. The worker's loop decides which figures to derive from them.
 
 use iodyno_measure::Ended;
 use iodyno_units::Op;
 use iodyno_workload::{Issue, Source};
 
-/// The intended start of an operation that is due when it is submitted.
+/// Value of `intended_ns` for an operation that is due when it is submitted.
 pub(crate) const AT_SUBMISSION: u64 = u64::MAX;
 
-/// One operation.
+/// One operation in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot<T> {
     pub(crate) op: Op,
     pub(crate) submitted_ns: u64,
-    /// When it was due; [`AT_SUBMISSION`] in closed loop.
+    /// Intended start, ns; [`AT_SUBMISSION`] in closed loop.
     pub(crate) intended_ns: u64,
-    /// The source's token for it.
+    /// The source's token for the operation.
     pub(crate) token: T,
 }
 
-/// See the module.
+/// The slots of a worker's operations in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight<T> {
     slots: Box<[Slot<T>]>,
@@ -38,25 +38,25 @@ impl<T: Copy + Default> InFlight<T> {
         }
     }
 
-    /// Operations in flight.
+    /// Number of operations in flight.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Idle slots.
+    /// Number of idle slots.
     #[inline]
     pub(crate) fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// The slot for the next operation.
+    /// The slot for the next operation; None if all are in use.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<u32> {
         self.free.last().copied()
     }
 
-    /// An operation begins, in the slot that [`Self::next_slot`] gave.
+    /// Begins an operation in the slot that [`Self::next_slot`] returned.
     #[inline]
     pub(crate) fn begin(&mut self, issue: &Issue<T>, submitted_ns: u64) {
         let Some(slot) = self.free.pop() else { return };
@@ -71,7 +71,7 @@ impl<T: Copy + Default> InFlight<T> {
         self.slots[slot as usize].submitted_ns = submitted_ns;
     }
 
-    /// An operation has completed: its slot is idle.
+    /// Ends a completed operation, so that its slot becomes idle.
     #[inline]
     pub(crate) fn end(&mut self, slot: u32) -> Slot<T> {
         let ended = self.slots[slot as usize];
@@ -98,10 +98,11 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// No limit.
+    /// A share without limits.
     pub(crate) const ALL: Self = Self { ops_max: u64::MAX, bytes_max: u64::MAX };
 
-    /// Whether the share is complete after `ops` and `bytes` of operations from `source`.
+    /// The reason why the share is complete after `ops` and `bytes` of operations from `source`;
+    /// None if it is not.
     #[inline]
     pub(crate) fn is_done(&self, ops: u64, bytes: u64, source: &impl Source) -> Option<Ended> {
         if ops >= self.ops_max {
@@ -110,7 +111,7 @@ impl Share {
         self.are_bytes_used_up(bytes, source).then_some(Ended::Bytes)
     }
 
-    /// Whether one more operation would exceed it.
+    /// Whether one more operation would exceed the share.
     #[inline]
     pub(crate) fn is_issued<T: Copy + Default>(
         &self,
@@ -123,7 +124,7 @@ impl Share {
             || self.are_bytes_used_up(bytes.saturating_add(in_flight.bytes), source)
     }
 
-    /// Those that do not use it up are asked for last: hardly a run limits bytes.
+    /// Checks the bytes beyond the share last: few runs limit bytes.
     #[inline]
     fn are_bytes_used_up(&self, bytes: u64, source: &impl Source) -> bool {
         bytes >= self.bytes_max

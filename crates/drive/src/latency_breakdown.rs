@@ -1,35 +1,35 @@
-//! Breakdown of the latency of a real I/O, as its worker sees it. Now and then one turn gets two
-//! more stamps: when what was queued has been submitted and nothing was waited for yet, and when
-//! the completions have been counted. The rest of the latency, between the two, is the device, the
-//! kernel and all waiting, which no stamp of this process can separate.
+//! Breakdown of the latency of a real I/O, as its worker sees it. Some turns get two additional stamps:
+//! after the queued operations have been submitted but before any wait, and after the completions have been
+//! counted. The rest of the latency, between the two, is the device, the kernel and all waiting, which no
+//! stamp of this process can separate.
 //!
-//! What the stamps enclose: *submission* is the first part of the latency, until the call that
-//! submitted the batch returned (fio's `slat`; of a read from the page cache it is all of it);
-//! *reaping* follows the latency, from when the worker saw the completion until it was counted and
-//! its slot was free again. Only engines that submit apart from executing have both.
+//! The stamps enclose two phases. *Submission* is the first part of the latency, until the call that
+//! submitted the batch returned (fio's `slat`; for a read from the page cache, this is the whole latency).
+//! *Reaping* follows the latency, from the instant when the worker saw the completion until it was counted
+//! and its slot was free again. Only engines that submit separately from executing have both.
 
 use iodyno_measure::{Spent, SpentOf};
 use iodyno_units::rng::{Generator, below, stream};
 
-/// Approximate distance of stamped turns: an additional call and two more stamps in a millisecond
-/// cost below a thousandth of it.
+/// Approximate distance of stamped turns, ns: an additional call and two stamps per millisecond cost less
+/// than a thousandth of it.
 const EVERY_NS: u64 = 1_000_000;
-/// The most turns between two stamped ones, drawn at most this far ahead: the rate of turns may fall.
+/// Maximum number of turns between two stamped ones, in case the rate of turns falls.
 const STRIDE_MAX: u64 = 1 << 16;
 
-/// Names of the phases, as results have them.
+/// Names of the phases in results.
 const SUBMISSION: &str = "submission";
 const REAPING: &str = "reaping";
 
 /// Sums over the stamped turns of one worker.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyBreakdown {
-    /// Turns that submit something, until the next stamped one. Turns are counted, and the stride drawn:
-    /// the first turn after a given time would follow a long turn more often than other turns do.
+    /// Submitting turns until the next stamped one. The stride counts turns and is random: the first turn
+    /// after a given time would follow a long turn more often than other turns do.
     left: u64,
-    /// All turns up to the next stamped one, and when the first began. The stride is drawn by the
-    /// mean over all of them: a mean since the last stamp would make it the shorter the longer
-    /// those turns were, and where long and short turns alternate, the choice would alternate too.
+    /// All turns up to the next stamped one, and the start of the first. The stride follows from the mean
+    /// over all of them. A mean since the last stamp would shorten the stride after long turns, and if long
+    /// and short turns alternate, the choice would alternate, too.
     turns: u64,
     start_ns: u64,
     rng: Generator,
@@ -37,7 +37,7 @@ pub(crate) struct LatencyBreakdown {
     reaping: Sum,
 }
 
-/// Operations each of which took the whole time from one stamp to another.
+/// A number of operations that all took the time between the same two stamps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) ops: u64,
@@ -68,10 +68,11 @@ impl Sum {
 }
 
 impl LatencyBreakdown {
-    /// Begins with the first turn.
+    /// Starts counting at the first turn.
     pub(crate) fn new(now_ns: u64) -> Self {
         let (submission, reaping) = (Sum::default(), Sum::default());
-        // Which turns are stamped has no effect on what is issued: one stream serves every worker.
+        // The choice of stamped turns has no effect on the issued operations: one stream serves every
+        // worker.
         let rng = stream(0, "stamped turns", 0);
         Self { left: 1, turns: 1, start_ns: now_ns, rng, submission, reaping }
     }
@@ -83,13 +84,14 @@ impl LatencyBreakdown {
         self.left == 0
     }
 
-    /// Records a stamped turn whose submission could not be separated.
+    /// Stops stamping, after a turn whose submission could not be separated.
     #[cold]
     pub(crate) fn never(&mut self) {
         self.left = u64::MAX;
     }
 
-    /// Records a stamped turn: what it submitted, from when to when, and what it counted, from when to when.
+    /// Records a stamped turn: the operations that it submitted and counted, each with the start and end of
+    /// that phase.
     pub(crate) fn add(&mut self, handed_over: Span, counted: Span) {
         self.submission.add(handed_over);
         self.reaping.add(counted);
@@ -100,7 +102,7 @@ impl LatencyBreakdown {
         self.turns += self.left;
     }
 
-    /// The phases that were stamped at all.
+    /// The phases with at least one stamp.
     pub(crate) fn spent(&self) -> Vec<Spent> {
         let both = [self.submission.spent(SUBMISSION), self.reaping.spent(REAPING)];
         both.into_iter().flatten().collect()
@@ -111,8 +113,8 @@ impl LatencyBreakdown {
 mod tests {
     use super::*;
 
-    /// Turns of 10 µs that submit one operation, each tenth of which is followed by one of 990 µs that
-    /// submits ten: chosen by time, nearly every stamped turn would be the one after a long one.
+    /// Turns of 10 µs that submit one operation, every tenth followed by a turn of 990 µs that submits ten.
+    /// Chosen by time, nearly every stamped turn would be the one after a long one.
     #[test]
     fn long_turns_are_not_stamped_more_often_than_they_occur() {
         let mut trip = LatencyBreakdown::new(0);

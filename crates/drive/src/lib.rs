@@ -1,12 +1,12 @@
 //! Issues a workload to an engine and records the completions.
 //!
-//! The way of one operation: the source (a workload's stream, or a trace) gives it when it is due, the engine carries it out, the recorder counts
-//! it, and the source is notified of its completion. A worker is a plain thread with a source, an engine and a recorder
-//! of its own; workers share nothing but a stop flag, an error count and, where asked, what their sources share (a
-//! sequential cursor) or a map of verified content.
+//! The path of one operation: the source (a workload's stream, or a trace) provides it when it is due, the engine
+//! executes it, the recorder counts it, and the source is notified of its completion. A worker is a plain thread with
+//! its own source, engine and recorder. Workers share only a stop flag, an error count and, where requested, shared
+//! state of their sources (a sequential cursor) or a map of verified content.
 //!
-//! **Invariant:** between two interval hand-overs the hot path does not allocate, lock, log or
-//! format. Nor does it open anything: crate `target` opens media.
+//! **Invariant:** between two interval hand-overs, the hot path does not allocate, lock, log or format. Nor does it
+//! open anything: the crate `target` opens media.
 
 mod cell;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! The load of a message log on the targets of a cell: what its workers share, and what they counted.
+//! The load of a message log on the targets of a cell: the state that its workers share, and their counts.
 
 use crate::engine::EngineKind;
 use crate::plan::{CellPlan, DriveError, active_range};
@@ -6,8 +6,8 @@ use iodyno_measure::Cell;
 use iodyno_msglog::{LoadOfTarget, LoadShape};
 use std::sync::Arc;
 
-/// Of each target in the plan's order; None where the workload is no log. `slots` gives the operations that a worker of
-/// a target has in flight at most.
+/// The load of each target in the plan's order; None where the workload is not a log. `slots` gives the maximum
+/// number of operations that a worker of a target has in flight.
 pub(crate) fn of_targets(
     plan: &CellPlan,
     slots: impl Fn(usize) -> u32,
@@ -27,7 +27,7 @@ pub(crate) fn of_targets(
                 ramp_ns: limits.ramp_ns,
                 time_ns: limits.time_ns,
                 interval_ns: cell.interval_ns(),
-                // An emulated device in real time keeps bytes only of verifiable content.
+                // An emulated device in real time stores bytes only for verifiable content.
                 returns_bytes: target.engine != EngineKind::Live,
                 seed: cell.seed,
             };
@@ -39,7 +39,7 @@ pub(crate) fn of_targets(
         .collect()
 }
 
-/// Puts what the workers counted into their targets' cells.
+/// Adds the workers' counts to their targets' cells.
 pub(crate) fn keep(logs: &[Option<Arc<LoadOfTarget>>], cells: &mut [Cell]) {
     for (log, cell) in logs.iter().zip(cells) {
         if let Some(log) = log {

@@ -1,10 +1,10 @@
-//! Memory that the engines read into and write from: page-aligned anonymous mappings, on huge
-//! pages where the kernel grants them. `Region` is also the storage of a `ram:` target.
+//! Memory that the engines read into and write from: page-aligned anonymous mappings, on huge pages if the
+//! kernel grants them. `Region` is also the storage of a `ram:` target.
 
 use std::io;
 use std::ptr::NonNull;
 
-/// Below this, huge pages only waste memory.
+/// Minimum size for huge pages, bytes: for less, they only waste memory.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// An anonymous, zeroed, page-aligned mapping that lives until it is dropped.
@@ -22,7 +22,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps `len` bytes, in whole pages; what is beyond `len` is not used. Pages appear when first touched.
+    /// Maps `len` bytes, rounded up to whole pages; bytes beyond `len` are unused. Pages are allocated on
+    /// first access.
     pub fn new(len: usize) -> io::Result<Self> {
         let asked = len.max(1);
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
@@ -52,7 +53,7 @@ impl Region {
         Ok(Self { start, len: asked, huge })
     }
 
-    /// First byte.
+    /// Address of the first byte.
     pub fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -62,7 +63,7 @@ impl Region {
         self.len
     }
 
-    /// Never true: a region has at least one page.
+    /// Always false: a region has at least one page.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -80,7 +81,7 @@ impl Drop for Region {
     }
 }
 
-/// One worker's I/O buffers: one a slot, all in one region, so that one registration covers them.
+/// One worker's I/O buffers, one per slot, all in one region, so that one registration covers them.
 #[derive(Debug)]
 pub struct Buffers {
     region: Region,
@@ -89,8 +90,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// `slots` buffers of `len` bytes, each aligned to `align` (a power of two, at least 4096 is
-    /// used).
+    /// `slots` buffers of `len` bytes, each aligned to `align` (a power of two; at least 4096 is used).
     pub fn new(slots: u32, len: usize, align: usize) -> io::Result<Self> {
         let stride = len.max(1).next_multiple_of(align.max(4096));
         let bytes = stride
@@ -99,7 +99,7 @@ impl Buffers {
         Ok(Self { region: Region::new(bytes)?, stride, slots })
     }
 
-    /// First byte of a slot's buffer.
+    /// Address of the first byte of a slot's buffer.
     #[inline]
     pub fn slot(&self, slot: u32) -> *mut u8 {
         debug_assert!(slot < self.slots);
@@ -107,7 +107,7 @@ impl Buffers {
         unsafe { self.region.start().add(self.stride * slot as usize) }
     }
 
-    /// A slot's first `len` bytes.
+    /// The first `len` bytes of a slot's buffer.
     ///
     /// # Safety
     /// No operation of that slot may be in flight, and no other slice of that slot may be alive.

@@ -1,18 +1,19 @@
-//! Threads for cells in virtual time: each such cell has a machine of its own, so several run at once, one a
-//! processor. The caller chooses the cells that may run at once, and uses their results.
+//! Threads for cells in virtual time: each cell has its own machine, so several run in parallel, one per
+//! processor. The caller chooses these cells, and uses their results.
 
 use std::num::NonZero;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// How many threads can run at once on this machine.
+/// Number of threads that can run in parallel on this machine.
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Executes all jobs, in their order, on at most so many threads, and meanwhile calls `own` on this one.
-/// Returns the results in the order of the jobs: None for a job that was not begun since another had failed.
+/// Executes all jobs, in order, on up to `threads` threads, and meanwhile calls `own` on this thread.
+/// Returns the results in the order of the jobs; None for a job that was not begun, because another had
+/// failed.
 pub fn at_once<J: Sync, T: Send + Sync, E: Send + Sync, R>(
     threads: usize,
     jobs: &[J],

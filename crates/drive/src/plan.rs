@@ -19,15 +19,14 @@ pub struct TargetPlan {
     pub name: String,
     /// The open target.
     pub medium: Medium,
-    /// Offsets and lengths must be multiples of this, bytes.
+    /// Alignment of offsets and lengths, bytes.
     pub align_bytes: u32,
     /// The engine that executes the operations.
     pub engine: EngineKind,
-    /// The map for verification; None where the workload's content is not verifiable, and
-    /// where no bytes move.
+    /// The map for verification; None if the workload's content is not verifiable, or if no bytes move.
     pub verify: Option<Arc<VerifyMap>>,
-    /// Which of the cell's workloads beside its own it gets; None for the cell's own. A target with several
-    /// workloads at once is there several times.
+    /// Index of the target's workload in [`CellSpec::beside`]; None for the cell's own. A target with several
+    /// simultaneous workloads has one entry for each.
     pub beside: Option<usize>,
 }
 
@@ -51,53 +50,52 @@ impl TargetPlan {
 pub struct CellPlan {
     /// The cell.
     pub cell: CellSpec,
-    /// Its place in a method.
+    /// The cell's place in a method; None outside one.
     pub place: Option<Place>,
-    /// Targets; each gets the workload's workers for itself.
+    /// Targets; each has its own workers of the workload.
     pub targets: Vec<TargetPlan>,
-    /// The stamps' clock.
+    /// The clock of all timestamps.
     pub clock: Clock,
-    /// Choices about the engines.
+    /// Options of the engines.
     pub options: EngineOptions,
-    /// The positions of sequential walks, taken over from the cell before and handed on; None for a cell that begins
-    /// at the start of its range.
+    /// Positions of sequential walks, which successive cells pass on; None for a cell that begins at the start of its
+    /// range.
     pub walks: Option<Arc<Walks>>,
-    /// What workloads count together that keep their operations in proportion.
+    /// Shared counts of workloads that keep their operations in proportion.
     pub flow: Arc<Flow>,
-    /// Takes what the workers issue; None for a cell that is not recorded.
+    /// Receives the issued operations and their completions; None for a cell that is not recorded.
     pub events: Option<TraceEvents>,
-    /// Agrees on the start with other processes; None for a cell of this process alone. Cells in virtual time have none.
+    /// Agrees on the start with other processes; None for a cell of this process alone, and in virtual time.
     pub start: Option<Arc<dyn StartTogether>>,
-    /// In virtual time: the workload runs until buffers and caches are at rest, or for so many events of SSDs, before the ramp
-    /// begins; None: there is no warm-up.
+    /// Limit of the warm-up before the ramp, in events of SSDs; in virtual time, the workload first runs until
+    /// buffers and caches are at rest. None: no warm-up.
     pub warm_up_events_max: Option<u64>,
-    /// The time for a flush behind a worker's last operation, ns, before its target is given up; that for what was written
-    /// comes on top.
+    /// Timeout for the final flush of a worker, ns; the time for writing its bytes is added to it.
     pub flush_ns: u64,
 }
 
 /// Agrees with the other processes that measure a cell on the instant at which it starts.
 pub trait StartTogether: core::fmt::Debug + Send + Sync {
-    /// This process's workers are ready. Gives the start by this process's CLOCK_MONOTONIC, ns; None where the cell does not
-    /// start, because another process's workers are not ready.
+    /// Called when this process's workers are ready. Returns the start by this process's CLOCK_MONOTONIC, ns; None if
+    /// the cell does not start, because another process's workers are not ready.
     fn agree(&self) -> Option<u64>;
 }
 
 impl CellPlan {
-    /// Effort of a warm-up: some seconds of a processor.
+    /// Default limit of a warm-up, in events: some seconds of processor time.
     pub const WARM_UP_EVENTS_MAX: u64 = 16_000_000;
 
-    /// See `flush_ns`: longer than the kernel waits for a command to a device.
+    /// Default of `flush_ns`: longer than the kernel's timeout for a device command.
     pub const FLUSH_NS: u64 = 120_000_000_000;
 
-    /// The workload on a target, with all that belongs to it.
+    /// The workload on a target, with its settings.
     pub(crate) fn cell_on(&self, target: usize) -> &CellSpec {
         let beside = self.targets.get(target).and_then(|target| target.beside);
         beside.map_or(&self.cell, |beside| &self.cell.beside[beside])
     }
 
-    /// Which target and which of its workers a trace names for a worker of `targets[target]`: the workers of workloads at
-    /// the same time on one target are counted one after the other.
+    /// Numbers of the target and worker in a trace, for a worker of `targets[target]`. The workers of simultaneous
+    /// workloads on one target are numbered consecutively.
     pub(crate) fn place_in_trace(&self, target: usize, number: u32) -> (u32, u32) {
         let own = self.targets[..=target].iter().rposition(|plan| plan.beside.is_none());
         let own = own.unwrap_or(0);
@@ -106,7 +104,7 @@ impl CellPlan {
         (numbered as u32, before + number)
     }
 
-    /// How long the cell takes at most, ns: delays and ramps included; None where a workload has no limit of time.
+    /// Maximum duration of the cell, including delays and ramps, ns; None if a workload has no time limit.
     pub(crate) fn total_ns(&self) -> Option<u64> {
         let of = |cell: &CellSpec| {
             let limits = cell.spec.limits();
@@ -116,14 +114,14 @@ impl CellPlan {
         all.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// Whether some workers issue more after their last planned operation: flushes, or reads of what they wrote.
+    /// Whether some workers issue more after their last planned operation: flushes, or reads of the written blocks.
     pub(crate) fn goes_on_at_end(&self) -> bool {
         core::iter::once(&self.cell)
             .chain(&self.cell.beside)
             .any(|cell| cell.spec.flush_at_end() > 0 || cell.spec.read_back() > 0)
     }
 
-    /// A cell of no method, by the system's clock.
+    /// A plan with the system's clock for a cell outside any method.
     pub fn new(cell: CellSpec, targets: Vec<TargetPlan>) -> Self {
         let (clock, options) = (Clock::system(), EngineOptions::default());
         let (flow, events, start) = (Arc::default(), None, None);
@@ -179,38 +177,38 @@ pub enum DriveError {
     },
 }
 
-/// The shortest interval of a series, ns.
+/// Minimum interval of a series, ns.
 pub const INTERVAL_NS_MIN: u64 = 1_000_000;
-/// The longest interval of a series, ns: a day.
+/// Maximum interval of a series, ns: a day.
 pub const INTERVAL_NS_MAX: u64 = 86_400_000_000_000;
-/// The most intervals that a cell's time is divided into: each is stored.
+/// Maximum number of intervals in a cell: each is stored.
 pub const INTERVALS_MAX: u64 = 1_000_000;
 
 /// The progress of a running cell.
 #[derive(Debug)]
 pub struct Progress<'a> {
-    /// Since the ramp began, ns.
+    /// Time since the ramp began, ns.
     pub elapsed_ns: u64,
-    /// Ramp and window together, ns, where time limits the cell.
+    /// Duration of ramp and window together, ns; None if time does not limit the cell.
     pub total_ns: Option<u64>,
-    /// Whether it is still in the ramp.
+    /// Whether the cell is still in its ramp.
     pub ramping: bool,
     /// The latest interval, over all targets; None before the first.
     pub latest: Option<&'a Interval>,
     /// Length of an interval, ns.
     pub interval_ns: u64,
-    /// Failures so far.
+    /// Number of failed operations so far.
     pub errors: u64,
 }
 
 /// The observer of a cell. Called from the coordinating thread, never from a worker.
 pub trait Observer {
-    /// The workers are ready; these are the cells to come, one for each target, still empty.
+    /// The workers are ready. `cells` has one cell per target, still empty.
     fn ready(&mut self, _cells: &[Cell]) {}
-    /// A worker of target `target` has finished interval `index`. Several workers deliver the same
-    /// index: they merge.
+    /// A worker of target `target` has finished interval `index`. Several workers deliver the same index; their
+    /// intervals merge.
     fn interval(&mut self, _target: usize, _index: usize, _interval: &Interval) {}
-    /// About ten times a second.
+    /// Called about ten times per second.
     fn tick(&mut self, _progress: &Progress<'_>) {}
 }
 
@@ -219,8 +217,8 @@ pub trait Observer {
 pub struct Unobserved;
 impl Observer for Unobserved {}
 
-/// Block sizes over all kinds that carry an address, with their share of the operations, largest
-/// share first.
+/// Block sizes over all kinds of operation that have an address, with their shares of the operations, largest share
+/// first.
 pub fn blocks(spec: &Spec) -> Vec<(u32, f64)> {
     let mut shares: BTreeMap<u32, f64> = BTreeMap::new();
     for (kind, kind_share) in spec.kinds() {
@@ -236,7 +234,7 @@ pub fn blocks(spec: &Spec) -> Vec<(u32, f64)> {
     shares
 }
 
-/// The bytes that the workload addresses on a target of this capacity, over all its workers: first, and one past the
+/// The range that all workers of a workload address on a target of this capacity, bytes: first, and one past the
 /// last.
 pub fn active_range(spec: &Spec, capacity_bytes: u64) -> (u64, u64) {
     let moved_bytes =
@@ -248,7 +246,7 @@ pub fn active_range(spec: &Spec, capacity_bytes: u64) -> (u64, u64) {
     (start_bytes.min(capacity_bytes), end_bytes.min(capacity_bytes))
 }
 
-/// Operations a second that are due on each target, from all processes that share it; None in closed loop.
+/// Operations per second that are due on each target, from all processes that share it; None in closed loop.
 pub(crate) fn offered_iops(spec: &Spec) -> Option<f64> {
     match spec.arrivals() {
         ArrivalKind::Open { rate_iops, .. } => Some(rate_iops),

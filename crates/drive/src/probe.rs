@@ -1,5 +1,5 @@
-//! Probes a target for a suitable engine: whether io_uring works on it at all, and whether the
-//! kernel starts its requests in line or hands them to worker threads.
+//! Probes a target for a suitable engine: whether io_uring works on it at all, and whether the kernel executes its
+//! requests inline or hands them to worker threads.
 
 use crate::engine::Engine as _;
 use crate::engine::{EngineKind, EngineOptions, FileMedium, Medium, Wait, uring::UringSetup};
@@ -8,8 +8,8 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::time::Duration;
 
-/// The kernel's ring workers among this process's threads: how many there are now, and the CPU time
-/// that they have used, ns. A worker that was idle for some seconds is gone, with its time.
+/// The kernel's ring workers among this process's threads: their current number, and the CPU time that they have
+/// used, ns. A worker that was idle for some seconds is gone, with its time.
 pub fn kernel_workers() -> (u32, u64) {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return (0, 0) };
     let mut found = (0, 0);
@@ -24,32 +24,32 @@ pub fn kernel_workers() -> (u32, u64) {
     found
 }
 
-/// The load of a probe: as much as the workload that an engine is chosen for.
+/// The load of a probe, the same as that of the workload for which an engine is chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// I/Os that each worker has outstanding.
+    /// Outstanding I/Os per worker.
     pub depth: u32,
-    /// I/Os that all workers have outstanding together.
+    /// Outstanding I/Os of all workers together.
     pub outstanding: u32,
-    /// Bytes of one.
+    /// Bytes per I/O.
     pub block_bytes: u32,
-    /// The first byte that it may address, and the one after the last.
+    /// The first byte that the probe may address, and the one after the last.
     pub range: (u64, u64),
-    /// Whether it writes: then the probe writes what it read back in place.
+    /// Whether the workload writes; if so, the probe writes back what it read.
     pub writes: bool,
 }
 
-/// Blocks that are read one at a time, and written back.
+/// Number of blocks that are read, and written back, one at a time.
 const BLOCKS: u64 = 4;
-/// Pause between two writes: file systems and devices keep the time of the last one by the tick of
-/// the kernel's clock, and the first write after a tick may not be started in line for that alone.
+/// Pause between two writes. File systems and devices keep the time of the last write in ticks of the kernel's
+/// clock, and for that alone the first write after a tick may not be executed inline.
 const TICK: Duration = Duration::from_millis(11);
-/// The most outstanding I/Os that a probe issues, and their bytes.
+/// Maximum number of outstanding I/Os that a probe issues, and of their bytes.
 const BURST_MAX: u64 = 1024;
 const BURST_BYTES_MAX: u64 = 64 << 20;
 
-/// Issues a few operations through a ring of its own; true when the kernel used a worker thread for them. Runs in a
-/// thread of its own, whose ring workers end with it.
+/// Issues a few operations through its own ring. True if the kernel used a worker thread for them. Runs in its own
+/// thread, whose ring workers end with it.
 fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
     let medium = medium.clone();
     let probe = move || -> io::Result<bool> {
@@ -60,7 +60,7 @@ fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
         let start = load.range.0.next_multiple_of(len);
         let space = load.range.1.min(medium.capacity_bytes).saturating_sub(start);
         let align = medium.memory_align_bytes as usize;
-        // A queue that is full makes io_uring wait in a worker thread.
+        // A full queue makes io_uring wait in a worker thread.
         let burst = u64::from(load.outstanding).min(BURST_MAX).min(BURST_BYTES_MAX / len);
         let burst = burst.min(space / (2 * len)).max(1);
         let buffers = Buffers::new(burst as u32, load.block_bytes as usize, align)?;
@@ -97,7 +97,7 @@ fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
             }
         }
         if burst > 1 {
-            // Every second block: near each other but not merged.
+            // Every second block: close together but not merged.
             let reads: Vec<Op> =
                 (0..burst).map(|i| op(OpKind::Read, start + 2 * len * i)).collect();
             carry_out(&reads)?;
@@ -107,7 +107,7 @@ fn hands_to_workers(medium: &FileMedium, load: Load) -> io::Result<bool> {
     std::thread::spawn(probe).join().unwrap_or_else(|_| Err(io::Error::other("the probe panicked")))
 }
 
-/// The engine that suits a target under this load, and why.
+/// Chooses the engine that suits a target under this load, and states the reason.
 pub fn default_engine(medium: &Medium, load: Load) -> (EngineKind, String) {
     let file = match medium {
         Medium::Ram(_) => return (EngineKind::Ram, "memory of this process".to_owned()),

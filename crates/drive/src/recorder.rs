@@ -6,25 +6,25 @@ use iodyno_measure::{ClassStats, ErrorKind, Histogram, Interval, RunDelay, Stamp
 use iodyno_units::{Op, OpKind};
 use std::sync::mpsc::Sender;
 
-/// One finished interval, which a running worker sends.
+/// One finished interval, as sent by a running worker.
 #[derive(Debug)]
 pub(crate) struct IntervalMessage {
-    /// Which target it works on.
+    /// Index of the worker's target.
     pub(crate) target: usize,
-    /// Which interval of the measured window this is.
+    /// Index of the interval in the measured window.
     pub(crate) index: usize,
-    /// Completions in it.
+    /// Completions in the interval.
     pub(crate) interval: Box<Interval>,
-    /// How long the worker waited for a processor in it beyond its wake-ups, ns.
+    /// Time that the worker waited for a processor in the interval, apart from its wake-ups, ns.
     pub(crate) starved_ns: u64,
 }
 
-/// See the module.
+/// Counts one worker's completions.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     target: usize,
     open: bool,
-    /// By [`OpKind::index`], one for each kind: counting needs no branch.
+    /// Statistics by [`OpKind::index`], one for each kind, so that counting needs no branch.
     current: [Box<ClassStats>; OpKind::COUNT],
     index: usize,
     window_start_ns: u64,
@@ -32,33 +32,33 @@ pub(crate) struct Recorder {
     interval_end_ns: u64,
     sender: Sender<IntervalMessage>,
     run_delay: Option<RunDelayReader>,
-    /// How long the worker waited for a processor in the window; None in virtual time, and where that is not known.
+    /// Time that the worker waited for a processor in the window; None in virtual time, and where unknown.
     pub(crate) waited: Option<RunDelay>,
     /// Resolution of the completion stamps.
     pub(crate) stamps: StampQuality,
-    /// Open loop: submission after intended start.
+    /// Open loop: delay of submissions after the intended start.
     pub(crate) lateness: Option<Box<Histogram>>,
-    /// Completed in the window.
+    /// Operations completed in the window.
     pub(crate) ops: u64,
     /// Bytes of completed operations.
     pub(crate) bytes: u64,
-    /// Failed in the window.
+    /// Operations that failed in the window.
     pub(crate) errors: u64,
 }
 
-/// Consecutive completions with equal recorded values: one kind, one submission, one reap. Where
-/// operations are submitted and reaped in batches, they are counted as a batch.
+/// Consecutive completions with equal recorded values: one kind, one submission, one reap. If operations are
+/// submitted and reaped in batches, they are counted as a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
-    /// Their kind.
+    /// Kind of the operations.
     pub(crate) kind: OpKind,
     /// Number of operations.
     pub(crate) ops: u64,
-    /// Their bytes together.
+    /// Total bytes of the operations.
     pub(crate) bytes: u64,
-    /// When they were handed to the engine.
+    /// Time at which they were handed to the engine, ns.
     pub(crate) submitted_ns: u64,
-    /// When they were due (open loop); in closed loop when they were submitted.
+    /// Intended start, ns; in closed loop equal to the submission.
     pub(crate) intended_ns: u64,
 }
 
@@ -93,12 +93,12 @@ impl Recorder {
         Box::new(ClassStats { response: open.then(Histogram::new), ..ClassStats::default() })
     }
 
-    /// Counts from now on how long the calling thread, the worker's, waits for a processor.
+    /// Starts counting the time that the calling thread, the worker's, waits for a processor.
     pub(crate) fn follow_this_thread(&mut self) {
         self.run_delay = RunDelayReader::of_this_thread();
     }
 
-    /// The measured window starts: everything before was the ramp and is not counted.
+    /// Starts the measured window: everything before it was the ramp and is not counted.
     pub(crate) fn start_window(&mut self, start_ns: u64) {
         if let Some(reader) = &mut self.run_delay {
             reader.take();
@@ -133,12 +133,12 @@ impl Recorder {
         self.bytes += run.bytes;
     }
 
-    /// Whether something failed before the window began, and no window has begun.
+    /// Whether an operation failed in the ramp, and no window has begun.
     pub(crate) fn failed_in_ramp(&self) -> bool {
         !self.measuring() && self.current.iter().any(|class| class.errors.total() > 0)
     }
 
-    /// Counts a failed operation; one of the ramp in the first interval.
+    /// Counts a failed operation; a failure in the ramp counts in the first interval.
     #[cold]
     pub(crate) fn failed(&mut self, op: &Op, kind: ErrorKind, errno: i32, now_ns: u64) {
         if now_ns >= self.interval_end_ns {
@@ -148,7 +148,7 @@ impl Recorder {
         self.errors += u64::from(self.measuring());
     }
 
-    /// Hands the current interval over; the next one is that of `now_ns`.
+    /// Hands over the current interval; the next one contains `now_ns`.
     #[cold]
     pub(crate) fn roll(&mut self, now_ns: u64) {
         let mut done = Box::new(Interval::default());

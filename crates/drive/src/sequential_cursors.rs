@@ -1,17 +1,18 @@
-//! Positions of sequential cursors, kept from one cell to the next: the samples of a series are one
-//! long pass through the range, cut into cells, and do not begin at its start each time.
+//! Positions of sequential cursors, kept from one cell to the next: the samples of a series are one long pass
+//! through the range, cut into cells, and do not each begin at its start.
 
 use iodyno_workload::Stream;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Cursor positions that cells of one workload on the same targets pass on. Read when workers are
-/// created, written when they have ended.
+/// Cursor positions that cells of one workload on the same targets pass on. Read when workers are created,
+/// written when they have ended.
 #[derive(Debug, Default)]
 pub struct Walks(Mutex<BTreeMap<(usize, u32), Vec<u64>>>);
 
 impl Walks {
-    /// A new worker continues where the worker with its number on this target (by its index in the plan) ended.
+    /// Continues a new worker where the worker with the same number on this target (its index in the plan)
+    /// ended.
     pub(crate) fn go_on(&self, target: usize, worker: u32, stream: &mut Stream) {
         stream.go_on(&self.of(target, worker));
     }
@@ -20,8 +21,8 @@ impl Walks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((target, worker), walked);
     }
 
-    /// A worker's cursor positions, in units of the workload's alignment and in its order; empty
-    /// where it has not worked yet.
+    /// A worker's cursor positions, in the workload's order and in units of its alignment; empty if it has not
+    /// worked yet.
     pub fn of(&self, target: usize, worker: u32) -> Vec<u64> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&(target, worker)).cloned().unwrap_or_default()

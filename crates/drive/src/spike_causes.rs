@@ -1,5 +1,5 @@
-//! What delayed the messages of a log on emulated storage, by interval: in virtual time, and in real time, where this machine
-//! may be the cause.
+//! Causes of delayed messages of a log on emulated storage, by interval: in virtual time, and in real time, where
+//! this machine may be the cause.
 
 use crate::engine::Medium;
 use crate::plan::CellPlan;
@@ -8,11 +8,11 @@ use iodyno_measure::message_log::SPIKE_FACTOR;
 use iodyno_measure::{Cell, Interval};
 use iodyno_units::OpKind;
 
-/// The cause where this machine delivered a completion late.
+/// The cause if this machine delivered a completion late.
 const LATE: &str = "this machine, which delivered late";
 
-/// Notes the cause with each interval that has a spike. `by_interval` is what the machine did in each, and `late_ns` the longest
-/// delay of its deliveries to the volume, where they can be late.
+/// Records the cause of each interval with a spike. `by_interval` has the machine's activity in each, and `late_ns`
+/// the longest delay of its deliveries to the volume; empty if they can't be late.
 pub(crate) fn note(by_interval: &[Snapshot], late_ns: &[u64], volume: u32, cell: &mut Cell) {
     let Some(log) = &mut cell.log else { return };
     let of_volume = |usage: &'_ Snapshot| usage.volumes.get(volume as usize).cloned();
@@ -32,8 +32,8 @@ pub(crate) fn note(by_interval: &[Snapshot], late_ns: &[u64], volume: u32, cell:
     }
 }
 
-/// What delayed writes: flushes, where the longest of them took longer than the longest write, otherwise the phase of writes
-/// in which I/Os spent most more than in the median interval; and what the device was doing meanwhile.
+/// The cause of delayed writes: flushes, if the longest of them took longer than the longest write; otherwise the
+/// phase of writes whose mean time exceeds its median over all intervals most. Adds the device's background activity.
 fn cause(usage: &VolumeUsage, series: &Interval, usual: &[f64]) -> Option<String> {
     let longest = |kind| series.class(kind)?.service.max_ns();
     let what = if longest(OpKind::Flush) > longest(OpKind::Write) {
@@ -44,7 +44,7 @@ fn cause(usage: &VolumeUsage, series: &Interval, usual: &[f64]) -> Option<String
         above.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(above_ns, _)| *above_ns > 0.0)?.1
     };
     let counts = usage.counts.unwrap_or_default();
-    // A tenth of what is programmed: less can't delay much.
+    // At least a tenth of the programmed pages: less can't delay much.
     let collects = counts.copied_pages * 10 >= (counts.host_pages + counts.copied_pages).max(1);
     let behind = match counts.stalls {
         1.. => ", behind a stall of the controller",
@@ -72,19 +72,19 @@ fn usual_phases(all: &[VolumeUsage]) -> Vec<f64> {
     (0..all.first().map_or(0, Vec::len)).map(median).collect()
 }
 
-/// What the real-time machine of a cell with message logs did in each interval of the window.
+/// Activity of the real-time machine of a cell with message logs, in each interval of the window.
 #[derive(Debug)]
 pub(crate) struct LiveUsage<'a> {
     plan: &'a CellPlan,
-    /// When the next interval begins, ns; the last of the window is open.
+    /// Start of the next interval, ns; the last interval of the window is open.
     next_ns: u64,
     snapshots: Vec<Snapshot>,
-    /// By interval that has ended and target: the longest delay of a delivery, ns.
+    /// Longest delay of a delivery, ns, by finished interval and by target.
     late_ns: Vec<Vec<u64>>,
 }
 
 impl<'a> LiveUsage<'a> {
-    /// Of a cell that starts at an instant; None where it has no log, or no machine in real time.
+    /// Tracks a cell that starts at `start_ns`; None if it has no log, or no machine in real time.
     pub(crate) fn of(plan: &'a CellPlan, start_ns: u64) -> Option<Self> {
         let has_log = plan.cell.spec.log().is_some();
         let is_live = plan.targets.iter().any(|it| matches!(it.medium, Medium::Live { .. }));
@@ -98,7 +98,7 @@ impl<'a> LiveUsage<'a> {
         })
     }
 
-    /// When [`LiveUsage::look`] has something to do.
+    /// Time at which [`LiveUsage::look`] must be called next, ns.
     pub(crate) fn next_ns(&self) -> u64 {
         self.next_ns
     }
@@ -120,14 +120,14 @@ impl<'a> LiveUsage<'a> {
                 snapshot.get_or_insert_with(|| live.look(|machine, _, _| machine.snapshot()));
             }
         }
-        // What was late before the window is none of its intervals'.
+        // Delays before the window don't count for its intervals.
         if !self.snapshots.is_empty() {
             self.late_ns.push(late_ns);
         }
         self.snapshots.extend(snapshot);
     }
 
-    /// Notes with the cells what it has seen.
+    /// Records the causes of spikes in the cells.
     pub(crate) fn keep(mut self, cells: &mut [Cell]) {
         self.take();
         let both = self.snapshots.windows(2);

@@ -1,47 +1,48 @@
-//! The operations of a cell as they are issued and as they complete, for a trace: a source that passes on what another
-//! gives, and notes it. Workers of cells that are not recorded have no part in it.
+//! Records the operations of a cell, as they are issued and as they complete, for a trace: a source that wraps
+//! another source and notes its operations. Cells that are not recorded don't use it.
 
 use crate::clock::Clock;
 use iodyno_units::Op;
 use iodyno_workload::{Issue, Next, Outcome, Source, SourceEnd};
 use std::sync::mpsc::SyncSender;
 
-/// Events that a worker hands over at once.
+/// Number of events that a worker hands over at once.
 const EVENTS: usize = 4096;
 
-/// An operation that begins, or that completes.
+/// The start or the completion of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// When it was due, or, in closed loop, issued; or when it completed. From the start of the cell, ns.
+    /// Time from the start of the cell, ns: for a start, the due time, or the issue time in closed loop; otherwise
+    /// the completion time.
     pub at_ns: u64,
-    /// Its number among those of its worker.
+    /// Number of the operation among those of its worker.
     pub number: u64,
-    /// The operation that begins; None: it completes.
+    /// The operation that starts; None for a completion.
     pub op: Option<Op>,
-    /// The target's place in the cell.
+    /// Index of the target in the cell.
     pub target: u32,
-    /// The worker's number on its target.
+    /// Number of the worker on its target.
     pub worker: u32,
 }
 
-/// Takes the events of a cell. Those of a worker are in their order.
+/// Channel for the events of a cell. Those of one worker are in order.
 ///
-/// A worker that finds it full waits: a trace without some operations would be another one.
+/// A worker that finds it full waits: a trace with missing operations would be a different trace.
 pub type TraceEvents = SyncSender<Vec<TraceEvent>>;
 
-/// See the module. It allocates once in [`EVENTS`] events.
+/// A source whose operations are recorded. It allocates once per [`EVENTS`] events.
 #[derive(Debug)]
 pub(crate) struct Recording<S> {
     source: S,
     to: TraceEvents,
     events: Vec<TraceEvent>,
-    /// None in virtual time, where no thread is late.
+    /// The clock; None in virtual time, where no thread is late.
     clock: Option<Clock>,
-    /// How long after the cell's start the worker's workload begins.
+    /// Delay from the cell's start to the start of the worker's workload, ns.
     delay_ns: u64,
-    /// The cell's start.
+    /// Start of the cell, ns.
     start_ns: u64,
-    /// When the worker's thread was ready: its loop begins with the cell's start as its time.
+    /// Time at which the worker's thread was ready, ns: its loop starts with the cell's start as its current time.
     ready_ns: u64,
     issued: u64,
     target: u32,
@@ -74,7 +75,7 @@ impl<S> Recording<S> {
     #[cold]
     fn hand_over(&mut self) {
         let full = std::mem::replace(&mut self.events, Vec::with_capacity(EVENTS));
-        // An error means that nothing is written any more, which the writer reports.
+        // An error means that the trace is no longer written, which the writer reports.
         let _ = self.to.send(full);
     }
 }
@@ -138,7 +139,7 @@ mod tests {
     use iodyno_units::OpKind;
     use std::sync::mpsc::sync_channel;
 
-    /// Always the same operation.
+    /// A source that always gives the same operation.
     #[derive(Debug)]
     struct Reads {
         due_ns: Option<u64>,
@@ -157,8 +158,8 @@ mod tests {
         fn completed(&mut self, _op: &Op, (): (), _outcome: Outcome, _now_ns: u64) {}
     }
 
-    /// Times of two operations of a worker whose loop begins with the cell's start as its time, and is at
-    /// `start_ns + 10^9` for the second one.
+    /// Times of two operations of a worker whose loop starts with the cell's start as its current time, and has
+    /// reached `start_ns + 10^9` for the second one.
     fn times(clock: Option<Clock>, start_ns: u64, due_ns: Option<u64>, delay_ns: u64) -> Vec<u64> {
         let (to, events) = sync_channel(1);
         let mut source = Recording::new(Reads { due_ns }, to, clock, delay_ns, (0, 0));
@@ -169,7 +170,7 @@ mod tests {
         events.recv().unwrap().iter().map(|event| event.at_ns).collect()
     }
 
-    /// In closed loop a thread that is late issues its first operation late; in open loop it was due before.
+    /// In closed loop, a late thread issues its first operation late; in open loop the operation was already due.
     #[test]
     fn the_first_operation_is_not_issued_before_the_thread_is_ready() {
         let clock = Clock::new();

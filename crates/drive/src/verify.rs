@@ -1,13 +1,13 @@
-//! Verified content over many workers: records which write each unit of the target holds, and
-//! prevents two operations that could disturb each other from being in flight on the same unit.
+//! Verified content across many workers: records which write each unit of the target holds, and prevents
+//! operations that could disturb each other from being in flight on the same unit.
 //!
-//! The workers of a target and the cells of a run share the map. A write claims its units
-//! exclusively, a read together with other reads. A worker whose operation can't have its units
-//! does not wait: it draws the next operation instead, and the cell counts the replaced ones.
+//! The workers of a target and the cells of a run share the map. A write claims its units exclusively, a read
+//! together with other reads. A worker that can't claim an operation's units does not wait: it draws the next
+//! operation instead, and the cell counts the replaced ones.
 //!
-//! For the run's own writes the map knows the latest acknowledged write of each unit, and the
-//! latest one that a flush or FUA made durable. For earlier content it has a [`Written`], which an
-//! earlier run left. `diagnosis.rs` classifies a unit that is read; `written.rs` is passed on.
+//! For the run's own writes the map knows the latest acknowledged write of each unit, and the latest one that a
+//! flush or FUA made durable. For earlier content it has a [`Written`] map left by an earlier run.
+//! `diagnosis.rs` classifies a unit that was read; `written.rs` has the map that runs pass on.
 
 mod diagnosis;
 mod written;
@@ -20,44 +20,44 @@ use iodyno_units::{Op, OpKind, verifiable};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Claimed by a writer.
+/// Value of a claim by a writer.
 const WRITER: u8 = u8::MAX;
-/// Most readers of one unit at a time.
+/// Maximum number of simultaneous readers of a unit.
 const READERS_MAX: u8 = 250;
-/// The bit of a generation that marks a unit's content as uncertain: a write to it failed half-way,
-/// or it was trimmed. The count continues below it.
+/// Bit of a generation that marks a unit's content as uncertain: a write to it failed half-way, or it was
+/// trimmed. The lower bits continue to count.
 const UNSURE: u32 = 1 << 31;
 
-/// See the module.
+/// The map of verified content of one target.
 #[derive(Debug)]
 pub struct VerifyMap {
     unit_bytes: u64,
     /// This run's stamp for this target.
     writer: u64,
-    /// The latest acknowledged write of this run to each unit; 0 where it wrote nothing.
+    /// Generation of the latest acknowledged write of this run to each unit; 0 if there is none.
     generation: Box<[AtomicU32]>,
     claims: Box<[AtomicU8]>,
-    /// One bit a unit: found corrupt in this cell.
+    /// One bit per unit: found corrupt in this cell.
     found: Box<[AtomicU64]>,
-    /// Every unit held generation 1 of this run, durable, before the first cell.
+    /// Whether every unit held generation 1 of this run, durable, before the first cell.
     laid_out: bool,
     durable: Option<Durable>,
-    /// The map of earlier runs.
+    /// The map that earlier runs left; None if they left none.
     before: Option<Arc<Written>>,
 }
 
-/// Writes made durable by flushes and FUA. A run without them has none.
+/// Writes made durable by flushes and FUA. A run without flushes and FUA has no such record.
 #[derive(Debug)]
 struct Durable {
-    /// The epoch: a flush begins a new one when it is submitted.
+    /// The current epoch: a flush begins a new one when it is submitted.
     epoch: AtomicU32,
-    /// Writes that completed in an earlier epoch than this one are durable.
+    /// Epoch before which all completed writes are durable.
     flushed: AtomicU32,
-    /// A flush failed: the success of later ones is not trusted.
+    /// Whether a flush failed: the success of later ones is then not trusted.
     failed: AtomicBool,
     /// The epoch in which each unit's latest write completed.
     written: Box<[AtomicU32]>,
-    /// The durable generation of each unit at its latest write.
+    /// The durable generation of each unit at the time of its latest write.
     generation: Box<[AtomicU32]>,
 }
 
@@ -66,9 +66,9 @@ fn zeroes(units: usize) -> Box<[AtomicU32]> {
 }
 
 impl VerifyMap {
-    /// A map of `capacity_bytes` in units of `unit_bytes`, for writes that bear the stamp `writer`. `before`
-    /// says what the units hold already, `laid_out` that each holds this run's generation 1, `flushes` that the
-    /// run flushes or writes with FUA. Takes 5 bytes of memory a unit, with `flushes` 13.
+    /// A map of `capacity_bytes` in units of `unit_bytes`, for writes with the stamp `writer`. `before`
+    /// describes existing content. `laid_out`: every unit holds this run's generation 1. `flushes`: the run
+    /// flushes or writes with FUA. Uses 5 bytes of memory per unit, with `flushes` 13.
     pub fn new(
         capacity_bytes: u64,
         unit_bytes: u32,
@@ -100,12 +100,12 @@ impl VerifyMap {
         self.unit_bytes as u32
     }
 
-    /// An empty count for one worker.
+    /// Empty verification counts for one worker.
     pub(crate) fn tally(&self) -> Verification {
         Verification::of_units(self.unit_bytes as u32)
     }
 
-    /// Forgets which units the previous cell found corrupt.
+    /// Clears the marks of units that the previous cell found corrupt.
     pub(crate) fn begin_cell(&self) {
         self.found.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
@@ -158,7 +158,7 @@ impl VerifyMap {
         }
     }
 
-    /// Fills a claimed write's buffer: each unit with its next generation.
+    /// Fills a claimed write's buffer with the next generation of each unit.
     pub fn fill(&self, op: &Op, buffer: &mut [u8]) {
         for (i, unit) in self.units(op).enumerate() {
             let from = i * self.unit_bytes as usize;
@@ -173,12 +173,12 @@ impl VerifyMap {
         (now + 1) & !UNSURE | u32::from(now + 1 == UNSURE)
     }
 
-    /// A flush is about to be submitted; gives the argument for [`Self::flushed`].
+    /// Notes that a flush is about to be submitted. Returns the argument for [`Self::flushed`].
     pub(crate) fn flush_begins(&self) -> u32 {
         self.durable.as_ref().map_or(0, |d| d.epoch.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// The flush that began with `epoch`, or a later one, has completed.
+    /// Notes that the flush that began with `epoch`, or a later one, has completed.
     pub(crate) fn flushed(&self, epoch: u32, succeeded: bool) {
         let Some(durable) = &self.durable else { return };
         if !succeeded {
@@ -188,8 +188,8 @@ impl VerifyMap {
         }
     }
 
-    /// A claimed operation has completed: checks what was read and counts it, or records what was
-    /// written, and releases the claim. The error is the first corruption.
+    /// Ends a claimed operation: checks and counts what was read, or records what was written, and releases the
+    /// claim. The error is the first corruption.
     pub fn complete(
         &self,
         op: &Op,
@@ -235,12 +235,12 @@ impl VerifyMap {
         self.generation[unit].store(next, Ordering::Relaxed);
     }
 
-    /// Marks the unit's content as uncertain from here on.
+    /// Marks a unit's content as uncertain from now on.
     fn doubt(&self, unit: usize) {
         self.generation[unit].fetch_or(UNSURE, Ordering::Relaxed);
     }
 
-    /// An operation was lost with its engine: whether it wrote anything is unknown.
+    /// Notes that an operation was lost with its engine, so that it is unknown whether it wrote anything.
     #[cold]
     pub(crate) fn abandon(&self, op: &Op) {
         let units = self.units(op);
@@ -250,7 +250,7 @@ impl VerifyMap {
         self.release_units(op.kind, units);
     }
 
-    /// The durable generation of a unit that this run wrote; 0 where none is.
+    /// Durable generation of a unit that this run wrote; 0 if there is none.
     fn durable_generation(&self, unit: usize) -> u32 {
         let now = self.generation[unit].load(Ordering::Relaxed);
         match &self.durable {
@@ -264,11 +264,11 @@ impl VerifyMap {
         }
     }
 
-    /// What the target holds now, for a later run. `all_durable` says that a last flush succeeded
-    /// and nothing had failed before. Not while operations are in flight.
+    /// The content that the target holds now, for a later run. `all_durable` states that a final flush
+    /// succeeded and nothing had failed before. Must not be called while operations are in flight.
     pub fn written(&self, all_durable: bool) -> Written {
         let before = self.before.as_deref();
-        // The unit of a write that never completed may hold it or not.
+        // A unit may or may not hold a write that never completed.
         let now = |unit: usize| match self.claims.get(unit).map(|c| c.load(Ordering::Relaxed)) {
             Some(WRITER) => UNSURE,
             Some(_) => self.generation[unit].load(Ordering::Relaxed),
@@ -291,12 +291,12 @@ impl VerifyMap {
         };
         let units = self.generation.len().max(before.map_or(0, Written::units));
         let mut written = Written::of(self.unit_bytes as u32, units, latest, durable);
-        // The units that this run left alone stay uncertain where an unfinished run may have overwritten them.
+        // Units that this run did not touch stay uncertain if an unfinished run may have overwritten them.
         written.unfinished = before.and_then(|b| b.unfinished);
         written
     }
 
-    /// Whether this run wrote anything through the map, or may have.
+    /// Whether this run wrote, or may have written, through the map.
     pub fn has_written(&self) -> bool {
         let first: u32 = self.laid_out.into();
         self.laid_out || self.generation.iter().any(|g| g.load(Ordering::Relaxed) != first)

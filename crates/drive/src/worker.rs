@@ -25,9 +25,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use worker_loop::WorkerLoop;
 
-/// A sleeping worker checks this often whether it must stop.
+/// Maximum time that a worker sleeps without checking whether it must stop, ns.
 const SLEEP_MAX_NS: u64 = 50_000_000;
-/// A worker that waits for the start checks this often whether the cell was stopped.
+/// Interval at which a worker that waits for the start checks whether the cell was stopped.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 
 /// State that all workers of a cell share.
@@ -35,35 +35,35 @@ const STOP_CHECK: Duration = Duration::from_millis(50);
 pub(crate) struct Control {
     /// Set by a signal, by too many errors, or by the coordinator.
     pub(crate) stop: Arc<AtomicBool>,
-    /// When the ramp begins, ns; 0 until it is known.
+    /// Start of the ramp, ns; 0 until it is known.
     pub(crate) start_ns: AtomicU64,
-    /// Failures so far, over all workers and targets.
+    /// Number of failures so far, over all workers and targets.
     pub(crate) errors: AtomicU64,
-    /// The run stops at this many.
+    /// Number of failures that stops the run.
     pub(crate) errors_max: u64,
-    /// Some engine failed as a whole: the others stop too.
+    /// Whether some engine failed as a whole, which stops all workers.
     pub(crate) failed: AtomicBool,
-    /// When an operation last completed after its worker's end, ns: the coordinator waits for
-    /// targets that are slow to complete what is in flight.
+    /// Time of the last completion after its worker's end, ns: the coordinator waits for targets that are slow to
+    /// complete operations in flight.
     pub(crate) drained_ns: AtomicU64,
-    /// The longest time between the start and a worker's, ns.
+    /// Longest delay of a worker's start, ns.
     pub(crate) start_late_ns: AtomicU64,
     /// See [`crate::CellPlan::flush_ns`].
     pub(crate) flush_ns: u64,
-    /// Workers that flush behind their last operation.
+    /// Number of workers that issue their final flush or reads.
     pub(crate) closing: AtomicU32,
-    /// Bytes that workers had moved when they began to.
+    /// Bytes that these workers had moved before.
     pub(crate) closing_bytes: AtomicU64,
-    /// When one of those last had something completed, or began, ns.
+    /// Time at which such a worker last completed an operation, or began its final operations, ns.
     pub(crate) closing_since_ns: AtomicU64,
-    /// When the last of them is given up, ns, if nothing completes until then.
+    /// Time at which the last of these workers is given up if nothing completes until then, ns.
     pub(crate) closing_until_ns: AtomicU64,
     /// Wakes the workers that wait for the start.
     started: (Mutex<()>, Condvar),
 }
 
 impl Control {
-    /// Of a cell that has not begun.
+    /// The state of a cell that has not begun.
     pub(crate) fn new(stop: Arc<AtomicBool>, errors_max: u64, flush_ns: u64) -> Self {
         Self {
             stop,
@@ -82,14 +82,14 @@ impl Control {
         }
     }
 
-    /// The workers begin at this time, ns.
+    /// Sets the time at which the workers begin, ns, and wakes them.
     pub(crate) fn start(&self, start_ns: u64) {
         let _lock = self.started.0.lock().unwrap_or_else(PoisonError::into_inner);
         self.start_ns.store(start_ns, Ordering::Release);
         self.started.1.notify_all();
     }
 
-    /// When the worker begins, ns, once that is known; None: the cell was stopped before.
+    /// Waits for the worker's start time, ns. None if the cell was stopped before.
     fn wait_for_start(&self) -> Option<u64> {
         let mut lock = self.started.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -107,60 +107,61 @@ impl Control {
     }
 }
 
-/// When a worker ends.
+/// The limits of a worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Before the measured window, ns.
+    /// Duration of the ramp before the measured window, ns.
     pub(crate) ramp_ns: u64,
-    /// The measured window, ns.
+    /// Duration of the measured window, ns; None without a time limit.
     pub(crate) time_ns: Option<u64>,
-    /// This worker's share.
+    /// This worker's share of operations or bytes.
     pub(crate) share: Share,
-    /// Between the cell's start and this worker's, ns.
+    /// Delay from the cell's start to this worker's start, ns.
     pub(crate) start_after_ns: u64,
 }
 
 /// All inputs of a worker except its engine.
 #[derive(Debug)]
 pub(crate) struct Worker<S> {
-    /// Shared with the others.
+    /// State shared with the other workers.
     pub(crate) control: Arc<Control>,
-    /// When it ends.
+    /// The limits that end the worker.
     pub(crate) limits: Limits,
-    /// Set when it is to end before: see `early_end`.
+    /// Set when the worker must end before its limits: see `early_end`.
     pub(crate) is_over: Arc<AtomicBool>,
-    /// The stamps' clock.
+    /// The clock of all timestamps.
     pub(crate) clock: Clock,
-    /// Operations to issue, and their times.
+    /// Source of operations and their times.
     pub(crate) source: S,
-    /// Content of writes; None where no bytes move (null).
+    /// Content of writes; None if no bytes move (null).
     pub(crate) filler: Option<Filler>,
-    /// Verified content, where the workload has it.
+    /// The map of verified content; None if the workload does not verify.
     pub(crate) verify: Option<Arc<VerifyMap>>,
-    /// Blocks that it wrote or read, where coverage must be proven.
+    /// Blocks that the worker wrote or read; None unless coverage must be proven.
     pub(crate) coverage: Option<Box<Coverage>>,
-    /// Counts its completions.
+    /// Counts the worker's completions.
     pub(crate) recorder: Recorder,
-    /// Slots: the most operations in flight.
+    /// Number of slots: the maximum number of operations in flight.
     pub(crate) slots: u32,
-    /// The most operations that are submitted together, with one stamp; None where the rate of completions decides.
+    /// Maximum number of operations that are submitted together, with one stamp; None: decided by the rate of
+    /// completions.
     pub(crate) submit_batch: Option<u32>,
 }
 
-/// A worker's report at its end, beside its intervals.
+/// A worker's final report, in addition to its intervals.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerReport {
-    /// When the window began and ended, ns.
+    /// Start and end of the window, ns.
     pub(crate) window: (u64, u64),
     /// CPU time in the window, ns: user, system. None in virtual time.
     pub(crate) cpu_ns: Option<(u64, u64)>,
-    /// What the kernel counted of its thread in the window. None in virtual time.
+    /// The thread's context switches and page faults in the window. None in virtual time.
     pub(crate) scheduling: Option<Scheduling>,
-    /// How long it waited for a processor in the window. None in virtual time, and where that is not known.
+    /// Time that the thread waited for a processor in the window. None in virtual time, and where unknown.
     pub(crate) run_delay: Option<RunDelay>,
     /// Bytes moved from the start to the last completion.
     pub(crate) moved_bytes: u64,
-    /// Operations in flight, integrated over the window.
+    /// Integral of operations in flight over the window.
     pub(crate) outstanding_area_ns: u128,
     /// See [`iodyno_measure::Resources`].
     pub(crate) carried_in_ns: i128,
@@ -168,33 +169,33 @@ pub(crate) struct WorkerReport {
     pub(crate) carried_out_ns: i128,
     /// Resolution of the stamps.
     pub(crate) stamps: StampQuality,
-    /// Phase times, by the stamps of some turns.
+    /// Phase times, from the stamps of some turns.
     pub(crate) spent: Vec<Spent>,
-    /// Open loop.
+    /// Open loop: delays of submissions after the intended start.
     pub(crate) lateness: Option<Histogram>,
-    /// Open loop: due and not submitted at the end.
+    /// Open loop: operations that were due but not submitted at the end.
     pub(crate) backlog_ops: u64,
-    /// Operations replaced since their block was in flight.
+    /// Operations that were replaced because their blocks were in flight.
     pub(crate) overlaps_skipped: u64,
-    /// Draws of a recently used block before there was one.
+    /// Draws of a recently used block before any had been used.
     pub(crate) recent_misses: u64,
-    /// Positions of its sequential cursors.
+    /// Positions of the worker's sequential cursors.
     pub(crate) walked: Vec<u64>,
     /// The first corruption that verification found.
     pub(crate) first_corruption: Option<String>,
-    /// Findings of verification, where content is verified.
+    /// Verification counts; None if content is not verified.
     pub(crate) verification: Option<Box<Verification>>,
-    /// Blocks that it wrote, where coverage must be proven.
+    /// Blocks that the worker wrote or read; None unless coverage must be proven.
     pub(crate) coverage: Option<Box<Coverage>>,
     /// See [`iodyno_measure::Evidence`].
     pub(crate) map_sync: Option<bool>,
-    /// Why it ended.
+    /// Why the worker ended.
     pub(crate) ended: Ended,
-    /// The engine itself failed.
+    /// The error if the engine itself failed.
     pub(crate) engine_error: Option<io::Error>,
     /// Operations in flight when the target was given up.
     pub(crate) hung: Option<Hung>,
-    /// Operations that have not completed: the engine may hold their buffers.
+    /// Number of operations that have not completed: the engine may hold their buffers.
     pub(crate) left_in_flight: usize,
 }
 
@@ -215,7 +216,7 @@ impl<S: Source> Worker<S> {
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> WorkerReport {
-        // SAFETY: sets this thread's timer slack only: sleeps end as close to their time as possible.
+        // SAFETY: sets only this thread's timer slack, so that sleeps end as close to their time as possible.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         self.recorder.follow_this_thread();
         let never = |ended| WorkerReport { cpu_ns: Some((0, 0)), ended, ..WorkerReport::default() };
@@ -224,7 +225,7 @@ impl<S: Source> Worker<S> {
         };
         let start_ns = start_ns + self.limits.start_after_ns;
         loop {
-            // A worker that starts after others may be ended before it has begun.
+            // A worker that starts later than others may be ended before it has begun.
             if self.limits.start_after_ns > 0 {
                 if self.control.stop.load(Ordering::Relaxed) {
                     return never(Ended::Interrupted);
@@ -235,7 +236,7 @@ impl<S: Source> Worker<S> {
             }
             match start_ns.saturating_sub(self.clock.now_ns()) {
                 0 => break,
-                // Many workers do not occupy the processors until then.
+                // Sleep first, so that many workers don't occupy the processors until the start.
                 left_ns @ 200_000.. => sleep_ns(left_ns - 100_000),
                 _ => std::hint::spin_loop(),
             }
@@ -248,7 +249,7 @@ impl<S: Source> Worker<S> {
         let mut state = WorkerLoop::new(self.slots, batch_size, start_ns, &self.limits);
         let mut engine_error = state.work(&mut self, engine, buffers).err();
         if state.ended == Ended::Errors && engine_error.is_none() {
-            // The operations in flight at the loss were enough to stop the run.
+            // The operations in flight at the loss sufficed to stop the run.
             engine_error = engine.lost();
         }
         if engine_error.is_some() {
@@ -260,7 +261,7 @@ impl<S: Source> Worker<S> {
     }
 }
 
-/// Counts a read or write that completed. Apart from the loop: nearly every cell has no use for it.
+/// Counts a completed read or write. Separate from the loop: few cells need it.
 #[inline(never)]
 pub(crate) fn cover(coverage: &mut Coverage, op: &Op) {
     if matches!(op.kind, OpKind::Read | OpKind::Write) {
@@ -268,7 +269,7 @@ pub(crate) fn cover(coverage: &mut Coverage, op: &Op) {
     }
 }
 
-/// The kind of failure that a completion's result stands for.
+/// The kind of failure, and the error number, that a completion's result represents.
 #[cold]
 pub(crate) fn failure_of(result: i32) -> (ErrorKind, i32) {
     if result >= 0 {
@@ -278,7 +279,7 @@ pub(crate) fn failure_of(result: i32) -> (ErrorKind, i32) {
     (ErrorKind::from_errno(errno), errno)
 }
 
-/// Counts a failure, and stops the run when there are too many.
+/// Counts a failure, and stops the run if there are too many.
 #[cold]
 pub(crate) fn note_failure(
     control: &Control,

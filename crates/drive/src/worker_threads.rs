@@ -1,4 +1,4 @@
-//! The workers of a cell: builds them, starts their threads, sets their engines up, and collects their messages.
+//! The workers of a cell: creates them, starts their threads, sets up their engines, and collects their messages.
 
 use crate::clock::Clock;
 use crate::early_end::EarlyEnd;
@@ -33,7 +33,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-/// In open loop a worker may have this many operations outstanding, whatever its depth says.
+/// Minimum number of operations that a worker may have outstanding in open loop, even if its depth is lower.
 const OPEN_SLOTS_MIN: u32 = 256;
 
 /// Messages of a worker's thread to the coordinator.
@@ -45,26 +45,26 @@ pub(crate) enum WorkerMessage {
 
 pub(crate) struct Done {
     pub(crate) target: usize,
-    /// The worker's number on its target.
+    /// Number of the worker on its target.
     pub(crate) number: u32,
     pub(crate) report: WorkerReport,
     pub(crate) facts: BTreeMap<String, String>,
-    /// Kernel workers: their number, and the CPU time they used, ns.
+    /// Kernel workers: their number, and the CPU time that they used, ns.
     pub(crate) kernel_workers: (u32, u64),
 }
 
 pub(crate) struct WorkerThreads {
-    /// The thread ID of each worker, once it runs.
+    /// Thread ID of each worker, once it runs.
     numbers: Vec<Arc<AtomicI32>>,
     pub(crate) intervals: Receiver<IntervalMessage>,
     pub(crate) messages: Receiver<WorkerMessage>,
     pub(crate) threads: Vec<JoinHandle<()>>,
     pub(crate) control: Arc<Control>,
-    /// Of each target whose workload is a message log.
+    /// The message log of each target; None for other workloads.
     pub(crate) logs: Vec<Option<Arc<LoadOfTarget>>>,
 }
 
-/// Creates the workers' threads; they set themselves up and wait for the start.
+/// Creates the workers' threads, which set themselves up and wait for the start.
 pub(crate) fn spawn_workers(
     plan: &CellPlan,
     stop: &Arc<AtomicBool>,
@@ -132,7 +132,7 @@ fn share_of(total: u64, (number, workers): (u32, u32)) -> u64 {
     total / u64::from(workers) + u64::from(u64::from(number) < total % u64::from(workers))
 }
 
-/// The most operations that a worker of a target has in flight.
+/// Maximum number of operations that a worker of a target has in flight.
 pub(crate) fn slots(plan: &CellPlan, target: usize) -> u32 {
     let cell = plan.cell_on(target);
     if !plan.targets[target].engine.queues() {
@@ -144,17 +144,17 @@ pub(crate) fn slots(plan: &CellPlan, target: usize) -> u32 {
     }
 }
 
-/// What a worker of a cell is made of.
+/// The inputs from which a worker of a cell is built.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerParts<'a> {
     pub(crate) plan: &'a CellPlan,
     pub(crate) target: usize,
-    /// The worker's number on its target.
+    /// Number of the worker on its target.
     pub(crate) number: u32,
     pub(crate) shared: &'a Arc<Shared>,
 }
 
-/// What the workers of all targets share, and the flag that ends those of one.
+/// The inputs that the workers of all targets share, and the flag that ends those of one target.
 type Build<'a> = (&'a Arc<Control>, &'a Sender<IntervalMessage>, &'a Arc<AtomicBool>);
 
 impl WorkerParts<'_> {
@@ -185,8 +185,8 @@ impl WorkerParts<'_> {
         }
     }
 
-    /// Whether some of its operations have no asynchronous form on its engine. Each is submitted by itself then: the
-    /// time that others of a batch take in the system call is not its own.
+    /// Whether some of its operations have no asynchronous form on its engine. Each operation is then submitted
+    /// separately, so that it does not include the time of others of a batch in the system call.
     fn blocks(&self) -> bool {
         let target = &self.plan.targets[self.target];
         let spec = &self.plan.cell_on(self.target).spec;
@@ -195,7 +195,7 @@ impl WorkerParts<'_> {
         issues && is_file && matches!(target.engine, EngineKind::Uring | EngineKind::Libaio)
     }
 
-    /// The most operations that it has in flight.
+    /// Maximum number of operations in flight.
     pub(crate) fn slots(&self) -> u32 {
         slots(self.plan, self.target)
     }
@@ -205,7 +205,7 @@ impl WorkerParts<'_> {
         self.stream_of(self.plan.cell_on(self.target).seed)
     }
 
-    /// The same from another seed.
+    /// Operations of the workload's stream, drawn from another seed.
     pub(crate) fn stream_of(&self, seed: u64) -> WorkloadSource {
         let CellSpec { spec, part, .. } = self.plan.cell_on(self.target);
         let mut stream = Stream::new(self.shared, part.over_range(self.number, spec.threads()).0);
@@ -228,7 +228,7 @@ impl WorkerParts<'_> {
         Ok(TraceSource::new(replay, placement, number, workers, self.slots()))
     }
 
-    /// The source, with all that it gives noted; without a clock in virtual time.
+    /// Wraps a source to record its operations; without a clock in virtual time.
     pub(crate) fn recorded<S>(
         &self,
         source: S,
@@ -241,7 +241,7 @@ impl WorkerParts<'_> {
     }
 }
 
-/// When worker number `number` of a target ends: its share of what the target's workers do, in all processes.
+/// The limits of worker `number` of a target: its share of the work of the target's workers in all processes.
 pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
     let limits = cell.spec.limits();
     let of_all = cell.part.over_all(number, cell.spec.threads());
@@ -253,18 +253,18 @@ pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
         Limits { ramp_ns, time_ns, share, start_after_ns }
     };
     if let Some(passes) = cell.fill_passes {
-        // In whole blocks, so that the workers together end where a pass does.
+        // In whole blocks, so that the workers together end exactly with a pass.
         let block_bytes = u64::from(cell.spec.max_data_bytes()).max(1);
         let blocks = shared.active_bytes().1 / block_bytes * u64::from(passes);
         let blocks = share_of(blocks, of_range);
-        // Of a pass of verification, a block that can't be read counts too: it is not read again.
+        // In a verification pass, a block that can't be read counts, too: it is not read again.
         let reads = !cell.spec.issues(OpKind::Write);
         let (ops, bytes) =
             if reads { (Some(blocks), None) } else { (None, Some(blocks * block_bytes)) };
         return within(ops, bytes);
     }
     let of = |total: Option<u64>, among| total.map(|n| share_of(n, among));
-    // Passes go over whole blocks of the largest size.
+    // Passes cover whole blocks of the largest size.
     let kinds = cell.spec.kinds().flat_map(|(kind, _)| cell.spec.blocks(kind));
     let block_bytes = kinds.map(|block| u64::from(block.bytes)).max().unwrap_or(1).max(1);
     let pass_bytes = shared.active_bytes().1 / block_bytes * block_bytes;
@@ -273,12 +273,12 @@ pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
     within(of(limits.ops, of_all), bytes)
 }
 
-/// An empty map of the active range, where it is to be proven what is written.
+/// An empty map of the active range; None unless coverage must be proven.
 pub(crate) fn coverage(plan: &CellPlan, target: usize, shared: &Shared) -> Option<Box<Coverage>> {
     let cell = plan.cell_on(target);
     cell.fill_passes?;
     let (start_bytes, _) = shared.active_bytes();
-    // A rest that is shorter than a block is never written, and shall be seen to be missing.
+    // A remainder shorter than a block is never written, and must show as missing.
     let (_, end_bytes) = active_range(&cell.spec, plan.targets[target].medium.capacity_bytes());
     let block_bytes = u64::from(cell.spec.max_data_bytes()).max(1);
     Some(Box::new(Coverage::new(start_bytes, end_bytes, block_bytes)))
@@ -288,10 +288,10 @@ pub(crate) fn is_open(spec: &Spec) -> bool {
     matches!(spec.arrivals(), ArrivalKind::Open { .. })
 }
 
-/// Inputs of a worker's thread beside the worker: its target, and its channels.
+/// Inputs of a worker's thread apart from the worker: its target, and its channels.
 struct WorkerSetup {
     index: usize,
-    /// The worker's number on its target.
+    /// Number of the worker on its target.
     number: u32,
     target: TargetPlan,
     options: EngineOptions,
@@ -301,8 +301,7 @@ struct WorkerSetup {
 }
 
 impl WorkerSetup {
-    /// Starts the thread of the worker that issues what `source` gives, recorded where the plan says so. The thread stores
-    /// its ID.
+    /// Starts the thread of a worker with this source, recorded if the plan requests it. The thread stores its ID.
     fn spawn<S: Source + 'static>(
         self,
         of_thread: Arc<AtomicI32>,
@@ -332,8 +331,8 @@ impl WorkerSetup {
         })
     }
 
-    /// Works until the worker is done. A worker always reports its end, also when it panics:
-    /// otherwise the coordinator would wait for ever.
+    /// Works until the worker is done. A worker always reports its end, even if it panics: otherwise the coordinator
+    /// would wait for ever.
     fn work<S: Source>(self, worker: Worker<S>) {
         let control = Arc::clone(&worker.control);
         let work = AssertUnwindSafe(|| self.set_up_and_run(worker));
@@ -367,7 +366,7 @@ impl WorkerSetup {
     ) {
         let (target, number) = (self.index, self.number);
         let done = Done { target, number, report, facts, kernel_workers };
-        // A send error means that the coordinator has given this worker up.
+        // A send error means that the coordinator has given up this worker.
         let _ = self.messages.send(WorkerMessage::Done(Box::new(done)));
     }
 
@@ -466,7 +465,7 @@ impl WorkerSetup {
             let bytes = unsafe { buffers.bytes(slot, self.block_bytes_max as usize) };
             match &worker.filler {
                 Some(filler) if self.fills => filler.prepare(bytes),
-                // Touched, so that no page fault occurs in the measurement.
+                // Touch the memory, so that no page fault occurs in the measurement.
                 _ => bytes.fill(0),
             }
         }
@@ -486,7 +485,8 @@ impl WorkerSetup {
             Ok(report) => WorkerReport { map_sync: engine.map_sync(), ..report },
             Err(panic) => {
                 self.report_panic(&control, panic.as_ref(), 1);
-                // The number in flight is unknown: the engine and the buffers stay as long as the process.
+                // The number of operations in flight is unknown: keep the engine and the buffers for the life of the
+                // process.
                 keep_until_exit();
             }
         };
@@ -504,8 +504,8 @@ fn keep_until_exit() -> ! {
     }
 }
 
-/// Keeps a given-up engine and its buffers until the kernel has returned all that is in flight, or the
-/// process ends: dropping them would wait for the kernel, or free memory that the kernel still writes to.
+/// Keeps a given-up engine and its buffers until the kernel has returned all operations in flight, or the process
+/// ends: dropping them would wait for the kernel, or free memory to which the kernel still writes.
 fn linger<E: Engine>(engine: &mut E, mut left: usize) {
     while left > 0 {
         if engine.turn(Wait::One).is_err() {
@@ -516,7 +516,7 @@ fn linger<E: Engine>(engine: &mut E, mut left: usize) {
 }
 
 impl WorkerThreads {
-    /// Whether a worker has a processor or waits for one: then it is late, not stuck.
+    /// Whether a worker runs or waits for a processor: then it is late, not stuck.
     pub(crate) fn is_any_running(&self) -> bool {
         self.numbers.iter().zip(&self.threads).filter(|(_, thread)| !thread.is_finished()).any(
             |(number, _)| {
@@ -528,8 +528,8 @@ impl WorkerThreads {
         )
     }
 
-    /// Makes workers that wait for a completion look whether they shall end. Those of engines that wait in the
-    /// operation itself are left alone: it could fail by that.
+    /// Wakes workers that wait for a completion, so that they check whether to end. Engines that wait in the
+    /// operation itself are excluded: the signal could make the operation fail.
     pub(crate) fn wake(&self, plan: &CellPlan) {
         let signal = wake_signal();
         let of_target =
@@ -552,8 +552,8 @@ fn wake_signal() -> libc::c_int {
     static INSTALLED: OnceLock<libc::c_int> = OnceLock::new();
     *INSTALLED.get_or_init(|| {
         let signal = libc::SIGRTMIN() + 3;
-        // SAFETY: a zeroed action is a valid one, and its handler does nothing. Without SA_RESTART, so that
-        // the system call returns.
+        // SAFETY: a zeroed action is valid, and its handler does nothing. Without SA_RESTART, so that the system call
+        // returns.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = nothing as *const () as libc::sighandler_t;
@@ -573,7 +573,7 @@ fn panicked(panic: &(dyn Any + Send)) -> io::Error {
     ))
 }
 
-/// Waits until every worker is set up; false: the cell was stopped before.
+/// Waits until every worker is set up. False if the cell was stopped before.
 pub(crate) fn wait_until_ready(plan: &CellPlan, team: &WorkerThreads) -> Result<bool, DriveError> {
     let mut ready = 0;
     while ready < team.threads.len() {
@@ -582,19 +582,19 @@ pub(crate) fn wait_until_ready(plan: &CellPlan, team: &WorkerThreads) -> Result<
                 ready += 1;
                 continue;
             }
-            // It was ready, and obeyed the stop.
+            // The worker was ready, and obeyed the stop.
             Ok(WorkerMessage::Done(done)) if done.report.ended == Ended::Interrupted => {
                 return Ok(false);
             }
             Ok(WorkerMessage::SetUpFailed { target, source }) => (target, source),
-            // It panicked before it was ready.
+            // The worker panicked before it was ready.
             Ok(WorkerMessage::Done(done)) => {
                 let why = || io::Error::other("a worker ended before it began");
                 (done.target, done.report.engine_error.unwrap_or_else(why))
             }
             Err(_) => return Ok(false),
         };
-        // The others wait for a start that won't come.
+        // The others wait for a start that will not come.
         team.control.stop.store(true, Ordering::Relaxed);
         return Err(set_up_error(plan, target, source));
     }

@@ -1,5 +1,5 @@
-//! Every engine on real targets: reads return what was written, failures are counted by kind and
-//! never as completed, and the sums agree.
+//! Every engine on real targets: reads return what was written, failures are counted by kind and never as completed,
+//! and the sums agree.
 
 use iodyno_drive::clock::Clock;
 use iodyno_drive::memory::Region;

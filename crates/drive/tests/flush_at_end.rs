@@ -1,4 +1,4 @@
-//! Flushes behind the last operation of a worker: how long one may take, and what ends a worker whose flush hangs.
+//! Final flushes of a worker: their timeout, and the end of a worker whose flush hangs.
 
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::nbd::NbdMedium;

@@ -1,6 +1,6 @@
-//! Cells in virtual time against closed forms, through the whole path: sources, machine, recorders,
-//! assembly. The device is the simplest possible: one I/O at a time takes as long as any other,
-//! which the tests measure first; from that they calculate the rest.
+//! Cells in virtual time compared with closed forms, through the whole path: sources, machine,
+//! recorders, assembly. The device is the simplest possible: every I/O takes the same time, one at
+//! a time. The tests measure this time first, and calculate the rest from it.
 
 use iodyno_drive::{
     CellPlan, DriveError, Medium, Modelled, Observer, Progress, TargetPlan, Unobserved, Walks,

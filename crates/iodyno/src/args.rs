@@ -1,5 +1,5 @@
-//! The command line: every command and flag, with the words that `--help`, the man pages and the
-//! shell completions show. One definition makes them all.
+//! The command line: every command and flag, with the texts of `--help`, the man pages and the shell completions. One
+//! definition produces all of them.
 
 mod log;
 mod log_bench;

@@ -1,11 +1,11 @@
-//! `run --with`: workloads at once on the same targets. Each is measured alone, then all of them together.
+//! `run --with`: simultaneous workloads on the same targets. Each is measured alone, then all of them together.
 
 use crate::failure::Failure;
 use iodyno_run::{ListedCell, find_work};
 use iodyno_workload::{Block, OfferedRate, Percent, Spec};
 use std::str::FromStr;
 
-/// A workload of `--with`: its name or its file, and what differs from it.
+/// A workload of `--with`: its name or its file, and changes to it.
 #[derive(Clone, Debug)]
 pub struct Neighbour {
     workload: String,
@@ -24,7 +24,7 @@ enum Change {
 impl FromStr for Neighbour {
     type Err = String;
 
-    /// `seq-write`, or `seq-write,threads=2,depth=4,block=64KiB,read=30%,rate=100MB/s`.
+    /// Parses `seq-write`, or `seq-write,threads=2,depth=4,block=64KiB,read=30%,rate=100MB/s`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split(',');
         let workload = parts.next().unwrap_or_default().trim().to_owned();
@@ -56,7 +56,7 @@ impl FromStr for Neighbour {
 }
 
 impl Neighbour {
-    /// Its workload, for as long as another one; and its name with what differs from it.
+    /// The neighbour's workload, with the ramp and time of `other`; and its name with the changes.
     fn beside(&self, other: &Spec) -> Result<(ListedCell, String), Failure> {
         let (name, mut members) = find_work::members(&self.workload)?;
         let (1, Some((_, mut spec))) = (members.len(), members.pop()) else {
@@ -89,8 +89,8 @@ impl Neighbour {
     }
 }
 
-/// The cells of a list with neighbours: each member alone, each neighbour alone, and each member with all of them. And
-/// the neighbours in words.
+/// The cells of a list with neighbours: each member alone, each neighbour alone, and each member with all of them;
+/// and a description of the neighbours.
 pub(crate) fn with_neighbours(
     members: Vec<ListedCell>,
     neighbours: &[Neighbour],
@@ -101,7 +101,7 @@ pub(crate) fn with_neighbours(
         let (mut beside, named): (Vec<ListedCell>, Vec<String>) =
             beside.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
         words = named.into_iter().map(|neighbour| format!("with {neighbour}")).collect();
-        // The same one twice is another each time.
+        // Number duplicate names.
         for at in 0..beside.len() {
             let name = beside[at].name.clone();
             let before = beside[..at].iter().filter(|other| other.name == name).count();

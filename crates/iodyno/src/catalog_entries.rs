@@ -1,4 +1,4 @@
-//! `catalog`: lists the catalog's entries, with a line about each, and prints their files.
+//! `catalog`: lists the catalog's entries, each with a one-line description, and prints their files.
 
 use crate::failure::Failure;
 use crate::{method, print, print_json};
@@ -32,7 +32,8 @@ fn one(name: &str, as_json: bool) -> Result<ExitCode, Failure> {
     print(&clean_lines(&format!("# {}\n{}\n", file.origin, file.text.trim_end())))
 }
 
-/// A workload, a device, a system or a study, and one line about it. A name exists in one kind only.
+/// Finds a workload, device, system or study, with its one-line description. A name exists in one
+/// kind only.
 fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
     for kind in [Kind::Device, Kind::System] {
         if list(kind).any(|(n, _)| n == name) {
@@ -58,7 +59,7 @@ fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
         )));
     }
     if is_path && let Ok(file) = find(Kind::System, name) {
-        // A file of these kinds says so; it is printed as it is, as those of the catalog are.
+        // A file of these kinds states its kind; it is printed unchanged, like those of the catalog.
         if let Some(kind @ (Kind::Device | Kind::System)) = file.kind() {
             let about = file.get("summary").unwrap_or_default().trim_matches('"').to_owned();
             return Ok((file, kind, about));

@@ -62,7 +62,7 @@ pub(crate) fn command(flags: &Check, style: Style) -> Result<ExitCode, Failure> 
     Ok(code)
 }
 
-/// The emulated system under a name. It has no content that could be destroyed.
+/// Reports on the emulated system of a name, which has no content that could be destroyed.
 fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode, Failure> {
     check_confirmed(&[], &Confirm(flags.destroy.clone()))?;
     if flags.json {
@@ -108,7 +108,7 @@ fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode
     print(&text.text)
 }
 
-/// The report on a target, in lines.
+/// The report on a target, as lines.
 struct Lines {
     style: Style,
     text: String,
@@ -119,7 +119,7 @@ impl Lines {
         Self { style, text: clean(&target.to_string(), usize::MAX, style) + "\n" }
     }
 
-    /// Values may quote servers and devices.
+    /// Values may contain text from servers and devices.
     fn line(&mut self, label: &str, value: &str) {
         self.text += &labelled(label, 16, value, self.style);
     }

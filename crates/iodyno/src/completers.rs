@@ -13,11 +13,11 @@ use iodyno_drive::EngineKind;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-/// Set by the shell's script, to the shell's name.
+/// Environment variable that the shell's script sets to the shell's name.
 const VARIABLE: &str = "IODYNO_COMPLETE";
-/// The latest runs are suggested, no more than this.
+/// Maximum number of runs to suggest, the latest first.
 const RUNS_MAX: usize = 50;
-/// Beginnings of targets that are not paths.
+/// Prefixes of targets that are not paths.
 const SCHEMES: [&str; 9] = [
     "scratch:",
     "ram:",
@@ -30,8 +30,8 @@ const SCHEMES: [&str; 9] = [
     "nbds+unix://",
 ];
 
-/// Bash splits words at `:` and `=`, which targets and flags contain. Here words end at blanks; what Bash holds to be an
-/// earlier word is taken off the replies.
+/// Bash splits words at `:` and `=`, which targets and flags contain. This script splits at blanks only, and removes
+/// from the replies what Bash considers an earlier word.
 const BASH_WORDS: &str = r#"
 _iodyno() {
     local line="${COMP_LINE:0:COMP_POINT}" COMP_WORDS COMP_CWORD before i
@@ -52,16 +52,16 @@ else
 fi
 "#;
 
-/// Answers a shell that asks for completions. Does not return then.
+/// Answers a shell that asks for completions, and exits; otherwise returns.
 pub(crate) fn answer_shell() {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
-/// The script that a shell reads.
+/// The completion script for a shell.
 pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
     let mut text = Vec::new();
     if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {
-        // Writing into memory doesn't fail.
+        // Writing into memory can't fail.
         let _ = completer.write_registration(VARIABLE, "iodyno", "iodyno", "iodyno", &mut text);
     }
     if shell == clap_complete::Shell::Bash {
@@ -70,7 +70,7 @@ pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
     text
 }
 
-/// The command line, with completers of its values.
+/// The command line, with completers for its values.
 fn command() -> Command {
     with_completers(Cli::command())
 }
@@ -84,7 +84,7 @@ fn with_completers(command: Command) -> Command {
     command.mut_subcommands(with_completers)
 }
 
-/// By command and argument.
+/// The completer for an argument of a command; None if its values can't be completed.
 fn completer(command: &str, arg: &Arg) -> Option<ArgValueCompleter> {
     let of = |complete: fn(&OsStr) -> Vec<CompletionCandidate>| ArgValueCompleter::new(complete);
     Some(match (command, arg.get_id().as_str()) {
@@ -114,7 +114,7 @@ fn engines() -> impl Iterator<Item = &'static str> {
     EngineKind::ALL.into_iter().filter(|engine| !engine.comes_with_target()).map(EngineKind::name)
 }
 
-/// Those of the words that begin with what was typed.
+/// The words that begin with the current input.
 fn beginning(
     current: &OsStr,
     words: impl IntoIterator<Item = impl Into<String>>,
@@ -124,7 +124,7 @@ fn beginning(
     words.map(CompletionCandidate::new).collect()
 }
 
-/// Names of the catalog; where none fits, paths.
+/// Names of the catalog that fit the input, or paths if none fits.
 fn entry_or_path(current: &OsStr, kinds: &[Kind]) -> Vec<CompletionCandidate> {
     let names = kinds.iter().flat_map(|kind| list(*kind).map(|(name, _)| name));
     let names = beginning(current, names);
@@ -135,13 +135,13 @@ fn work(current: &OsStr) -> Vec<CompletionCandidate> {
     entry_or_path(current, &[Kind::Workload, Kind::Method])
 }
 
-/// An emulated device, with or without `model:`.
+/// Names of emulated devices, with or without `model:`.
 fn device(current: &OsStr) -> Vec<CompletionCandidate> {
     let emulated = emulated(current);
     if emulated.is_empty() { entry_or_path(current, &[Kind::Device]) } else { emulated }
 }
 
-/// Devices after `model:` or `live:`.
+/// Names of emulated devices after `model:` or `live:`.
 fn emulated(current: &OsStr) -> Vec<CompletionCandidate> {
     let current_words = current.to_string_lossy();
     let Some(scheme) = ["model:", "live:"].into_iter().find(|s| current_words.starts_with(s))
@@ -160,8 +160,8 @@ fn target(current: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
-/// Names of runs, `last`, and ids: the latest runs of the default notebook, or of that which the environment names. The
-/// last of several with commas.
+/// Names of runs, `last`, and ids: the latest runs of the default notebook, or of the one that the environment names.
+/// In a list with commas, completes the last item.
 fn run(current: &OsStr) -> Vec<CompletionCandidate> {
     let named = std::env::var_os(NOTEBOOK_VARIABLE).filter(|name| !name.is_empty());
     let notebook = show::open(named.as_deref().map(std::path::Path::new)).ok().flatten();

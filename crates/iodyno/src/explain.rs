@@ -1,5 +1,5 @@
 //! `explain`: the parameters and predictions of an emulated device, and for a workload the latency breakdown
-//! and the limit. The figures are `run::explain`'s; `render` writes them for people.
+//! and the limit. `run::explain` computes the figures; `render` formats them for people.
 
 mod render;
 
@@ -30,7 +30,7 @@ pub(crate) fn command(flags: &Explain, style: Style) -> Result<ExitCode, Failure
     alone(flags, &devices, &emulated, style)
 }
 
-/// The device under workloads.
+/// Explains the device under workloads.
 fn with_workload(
     flags: &Explain,
     workload: &str,
@@ -55,7 +55,7 @@ fn with_workload(
     print(&format!("{}{}", render::heading(&heading, style), parts.join("\n")))
 }
 
-/// A workload with the range and the pattern of the flags.
+/// A workload with the range and the pattern given by flags.
 fn with_addresses(spec: Spec, flags: &Explain) -> Result<Spec, String> {
     let spec = match flags.active {
         Some(active) => spec.with_active(active)?,
@@ -67,7 +67,7 @@ fn with_addresses(spec: Spec, flags: &Explain) -> Result<Spec, String> {
     }
 }
 
-/// The device by itself, and a few predictions.
+/// Explains the device without a workload, with a few predictions.
 fn alone(
     flags: &Explain,
     devices: &[Described],

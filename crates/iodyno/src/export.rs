@@ -1,4 +1,4 @@
-//! `export`: prints a run in another form, or writes it into the files of a folder.
+//! `export`: prints a run in another format, or writes it as files in a folder.
 
 use crate::args::{Export, Format};
 use crate::failure::Failure;

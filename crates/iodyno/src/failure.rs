@@ -1,5 +1,5 @@
-//! Failures by kind, each kind with its exit code. The text, from the component that detected the
-//! failure, states the problem, its place and the remedy.
+//! Failures by kind, each with its exit code. The text comes from the component that detected the
+//! failure, and states the problem, its place and the remedy.
 
 use iodyno_catalog::Problem;
 use iodyno_run::{NotKept, RunError};
@@ -11,17 +11,16 @@ use iodyno_units::text::clean_lines;
 pub(crate) struct Failure {
     kind: Kind,
     text: String,
-    /// A problem in a file, which is rendered with its position.
+    /// A problem in a file, which is shown with its position.
     problem: Option<Box<Problem>>,
 }
 
-/// Exit code where a threshold was not met: the work was done, and its result is not the required
-/// one.
+/// Exit code if a threshold was not met: the work was done, but its result is not the required one.
 pub(crate) const NOT_HELD: u8 = 6;
-/// Exit code of a comparison in which something is slower.
+/// Exit code of a comparison in which some figure is slower.
 pub(crate) const SLOWER: u8 = 7;
 /// Exit code of a comparison in which nothing is shown to be slower, but some figures could not be
-/// decided; and of a replay whose events can't be compared, since the record was cut off.
+/// decided; and of a replay whose events can't be compared, because the record was cut off.
 pub(crate) const OPEN: u8 = 8;
 /// Exit code of a run whose method failed: its steady state was not reached, or a stage measured nothing.
 pub(crate) const METHOD_FAILED: u8 = 9;
@@ -60,7 +59,7 @@ impl Kind {
 const HEADING: &str = "error: ";
 
 impl Failure {
-    /// `text` may be what another process or component printed, with a heading.
+    /// `text` may come from another process or component, and may already have a heading.
     fn new(kind: Kind, mut text: String) -> Self {
         while let Some(words) = text.strip_prefix(HEADING) {
             text = words.to_owned();
@@ -68,22 +67,22 @@ impl Failure {
         Self { kind, text, problem: None }
     }
 
-    /// Bad input.
+    /// A failure because of invalid input.
     pub(crate) fn input(text: impl Into<String>) -> Self {
         Self::new(Kind::Input, text.into())
     }
 
-    /// Stopped by the user, and nothing is kept.
+    /// A failure because the user stopped the command, and nothing was stored.
     pub(crate) fn interrupted(text: impl Into<String>) -> Self {
         Self::new(Kind::Interrupted, text.into())
     }
 
-    /// The target of a measurement failed.
+    /// A failure of the measured target.
     pub(crate) fn target(text: impl Into<String>) -> Self {
         Self::new(Kind::Target, text.into())
     }
 
-    /// A run was measured and printed, but its notebook could not store it.
+    /// A failure to store a run that was measured and printed.
     pub(crate) fn not_kept(run: &NotKept) -> Self {
         let where_it_is = match &run.instead {
             Ok(path) => format!(
@@ -95,18 +94,18 @@ impl Failure {
         Self::new(Kind::Notebook, format!("{}; {where_it_is}", run.why))
     }
 
-    /// Another process's failure, by its exit code.
+    /// Another process's failure, classified by its exit code.
     pub(crate) fn of_code(exit_code: u8, text: String) -> Self {
         Self::new(Kind::of_code(exit_code), text)
     }
 
-    /// The same with more words behind it.
+    /// Appends words to the failure.
     pub(crate) fn with(mut self, words: &str) -> Self {
         self.text += words;
         self
     }
 
-    /// What is wrong, without a heading.
+    /// The text without a heading.
     pub(crate) fn words(&self) -> String {
         match &self.problem {
             Some(problem) => problem.render(false).trim_end().to_owned(),
@@ -114,17 +113,17 @@ impl Failure {
         }
     }
 
-    /// The notebook is unusable.
+    /// A failure because the notebook is unusable.
     pub(crate) fn notebook(text: impl Into<String>) -> Self {
         Self::new(Kind::Notebook, text.into())
     }
 
-    /// An output could not be written.
+    /// A failure to write an output.
     pub(crate) fn output(what: &str, e: &std::io::Error) -> Self {
         Self::new(Kind::Target, format!("{what}: {e}"))
     }
 
-    /// See the `--help` of the command.
+    /// Exit code; the `--help` of the command lists all codes.
     pub(crate) fn exit_code(&self) -> u8 {
         self.kind.exit_code()
     }
@@ -133,7 +132,7 @@ impl Failure {
     pub(crate) fn render(&self, color: bool) -> String {
         match &self.problem {
             Some(problem) => format!("{}\n", problem.render(color).trim_end()),
-            // It may quote a file, a server or a device.
+            // The text may quote a file, a server or a device.
             None if color => format!("\x1b[1;31merror\x1b[0m: {}\n", clean_lines(&self.text)),
             None => format!("{HEADING}{}\n", clean_lines(&self.text)),
         }
@@ -172,7 +171,7 @@ impl From<RunError> for Failure {
 mod tests {
     use super::*;
 
-    /// What another process, a server or a component says may have a heading of its own.
+    /// Text from another process, a server or a component may have a heading of its own.
     #[test]
     fn a_failure_has_one_heading() {
         for text in ["no such thing", "error: no such thing", "error: error: no such thing"] {

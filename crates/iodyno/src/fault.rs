@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// `iodyno fault`.
+/// Executes `iodyno fault`.
 pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     let path = serve::socket(&flags.control);
     let line = flags.fault.join(" ");
@@ -20,7 +20,7 @@ pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     }
 }
 
-/// `iodyno status`.
+/// Executes `iodyno status`.
 pub(crate) fn status(flags: &Status) -> Result<ExitCode, Failure> {
     let path = serve::socket(&flags.control);
     if flags.metrics {
@@ -158,13 +158,13 @@ fn in_words(status: &Value) -> String {
     text
 }
 
-/// RAID adapters: their cache, and what is wrong with them.
-/// Completions of a volume, failures included.
+/// Number of completions of a volume, including failures.
 fn completions(volume: &Value) -> u64 {
     let kinds = volume["operations"].as_object().into_iter().flatten();
     kinds.flat_map(|(_, of)| [&of["operations"], &of["errors"]]).filter_map(Value::as_u64).sum()
 }
 
+/// The state of RAID adapters: their caches and faults.
 fn adapters_in_words(state: &Value) -> String {
     let mut text = String::new();
     if state["has_cache"] == true {
@@ -215,13 +215,13 @@ fn adapters_in_words(state: &Value) -> String {
     if text.is_empty() { text } else { format!("adapters\n{text}") }
 }
 
-/// `0, 2, 4`.
+/// Numbers as a list: `0, 2, 4`.
 fn numbers(of: &Value) -> String {
     let numbers = of.as_array().into_iter().flatten().map(ToString::to_string);
     numbers.collect::<Vec<_>>().join(", ")
 }
 
-/// The members of an array, where not all are there, and its rebuild.
+/// The members of an array that are not present, and the array's rebuild.
 fn array_in_words(array: &Value) -> String {
     let mut text = String::new();
     let members = array["members"].as_array().into_iter().flatten();

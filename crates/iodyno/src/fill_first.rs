@@ -1,4 +1,5 @@
-//! `--fill`: how often the targets are written before they are measured, and the cell that does it before a list.
+//! `--fill`: the number of passes that fill the targets before the measurement, and the cell that does it before
+//! a list.
 
 use crate::args::Run;
 use crate::failure::Failure;
@@ -6,7 +7,7 @@ use iodyno_run::{FillShape, ListedCell, fill};
 use iodyno_target::{TargetName, inspect};
 use iodyno_workload::ActiveRange;
 
-/// How often `--fill` writes the targets before they are measured; 0 without it.
+/// Number of passes of `--fill`; 0 without it.
 pub(crate) fn passes(flags: &Run) -> Result<u8, Failure> {
     let Some(passes) = flags.fill else { return Ok(0) };
     match flags.on.iter().find(|target| matches!(target, TargetName::Model(_))) {
@@ -17,7 +18,7 @@ pub(crate) fn passes(flags: &Run) -> Result<u8, Failure> {
     }
 }
 
-/// The cell that `--fill` puts before a list.
+/// The cell that `--fill` puts before a list; None without it.
 pub(crate) fn cell(flags: &Run) -> Result<Option<ListedCell>, Failure> {
     let passes = passes(flags)?;
     if passes == 0 {

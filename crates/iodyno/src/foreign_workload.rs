@@ -1,5 +1,5 @@
-//! Foreign workloads (job files of fio, command lines of sysbench, diskspd and `amps_bio_perf_test`, parameter files of
-//! vdbench): `convert`, and the request of `run` for one.
+//! Foreign workloads (job files of fio, command lines of sysbench, diskspd and `amps_bio_perf_test`, parameter files
+//! of vdbench): `convert`, and the request of `run` for one.
 
 use crate::args::{Convert, Run};
 use crate::beside::with_neighbours;
@@ -17,10 +17,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// How many failures a run bears where --max-errors says nothing.
+/// Default of --max-errors.
 const MAX_ERRORS: u64 = 100;
 
-/// What is around a job file that is run: options that are flags of the run are honoured by them.
+/// Environment of a job file that is run: options that correspond to given flags of the run are covered by them.
 #[derive(Debug)]
 pub(crate) struct OfRun<'a>(pub(crate) &'a Run);
 
@@ -51,7 +51,7 @@ impl Surroundings for OfRun<'_> {
     }
 }
 
-/// What is around a job file that is converted: flags of the run are given later.
+/// Environment of a job file that is converted: the flags of the run are not known yet.
 #[derive(Debug)]
 struct OfConvert;
 
@@ -73,8 +73,7 @@ impl Surroundings for OfConvert {
     }
 }
 
-/// The words of iodyno's command line with those of fio's in one: what follows `fio` in `iodyno run fio --name=a
-/// --rw=read`.
+/// Joins the words of a fio command line into one: those after `fio` in `iodyno run fio --name=a --rw=read`.
 pub(crate) fn joined(words: Vec<OsString>) -> Vec<OsString> {
     let command = words.iter().position(|word| word == "run" || word == "convert");
     let Some(command) = command else { return words };
@@ -130,13 +129,13 @@ pub(crate) fn convert(flags: &Convert) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The target's option for the page cache; None: it is bypassed, which is the default.
+/// The target's option for the page cache; None: the cache is bypassed, the default.
 fn page_cache(job: &Job) -> Option<&'static str> {
     let option = if job.uncached { "uncached=yes" } else { "direct=no" };
     (!job.direct).then_some(option)
 }
 
-/// A job's workload with what belongs to the run, and what was noted, as comments.
+/// A job's workload as text, with the settings of the run and the notes as comments.
 fn workload_file(job: &Job) -> String {
     let mut text = String::new();
     let mut flags = String::new();
@@ -158,7 +157,7 @@ fn workload_file(job: &Job) -> String {
     for note in &job.notes {
         let _ = writeln!(text, "# {}: {}", note.at, note.words);
     }
-    // Values of options may hold characters that a comment must not.
+    // Option values may contain characters that are not allowed in a comment.
     let text: String =
         text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect();
     text + &job.toml
@@ -169,14 +168,14 @@ fn each_once<'a>(jobs: &[&'a Job], of: impl Fn(&'a Job) -> &'a Vec<Note>) -> Vec
     jobs.iter().flat_map(|job| of(job)).filter(|note| seen.insert(*note)).collect()
 }
 
-/// What the jobs may not do as their writer expects, unless the run itself finds that out.
+/// Prints where the jobs may behave differently from their author's expectation, unless the run's verdicts cover it.
 fn show_traps(jobs: &[&Job]) {
     for trap in each_once(jobs, |job| &job.traps).into_iter().filter(|trap| !trap.is_judged) {
         remark("note", &format!("{}: {}", trap.at, trap.words));
     }
 }
 
-/// The jobs of a foreign workload that is varied, which run one after the other.
+/// Reads the jobs of a foreign workload for a sweep; they must run one after the other.
 pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
     let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
     if let Some(group) = file.groups.iter().find(|group| group.len() > 1) {
@@ -193,8 +192,8 @@ pub(crate) fn one_by_one(flags: &Run) -> Result<JobFile, Failure> {
     Ok(file)
 }
 
-/// What `run` makes of a job file: the file, a cell for each group, whose other jobs run beside the first, and what
-/// flags changed, in words.
+/// Converts a job file for `run`: the file, one cell per group with simultaneous jobs, and the changes by flags, in
+/// words.
 pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String>), Failure> {
     let file = iodyno_exchange::read(&flags.workload, &flags.section, &OfRun(flags))?;
     let jobs: Vec<&Job> = file.jobs().collect();
@@ -231,7 +230,7 @@ pub(crate) fn cells(flags: &Run) -> Result<(JobFile, Vec<ListedCell>, Vec<String
     Ok((file, cells, changes))
 }
 
-/// A cell of jobs that run at the same time, each with what became of its workload.
+/// A cell of jobs that run at the same time, each with its changed workload.
 fn at_once<'a>(jobs: impl IntoIterator<Item = (&'a Job, Spec)>) -> Option<ListedCell> {
     let mut members = jobs.into_iter().map(|(job, spec)| ListedCell {
         engine: job.engine.map(str::to_owned),
@@ -242,13 +241,13 @@ fn at_once<'a>(jobs: impl IntoIterator<Item = (&'a Job, Spec)>) -> Option<Listed
     Some(ListedCell { beside: members.collect(), ..first })
 }
 
-/// The job that reads back what another one wrote with `spec`, where it can.
+/// The job that reads back what another one wrote with `spec`; None if it has none, or can't.
 fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
     let check = job.check.as_deref().filter(|_| flags.on.iter().any(keeps_content))?;
     if job.spec == *spec && flags.with.is_empty() {
         return Some(check);
     }
-    // It may not have written all.
+    // The job may not have written everything.
     let words = format!(
         "what `{}` writes is not read back, since flags change it: `iodyno run --verify-only` does",
         job.name
@@ -257,17 +256,17 @@ fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
     None
 }
 
-/// Whether reads of a target return what was written.
+/// Whether reads of a target return what was written to it.
 const fn keeps_content(target: &TargetName) -> bool {
     !matches!(target, TargetName::Null { .. } | TargetName::Model(_))
 }
 
-/// The end of what the jobs address, bytes, where they say it: as large a scratch file holds them.
+/// End of the range that the jobs address, bytes, and thus the size of a scratch file; 0 if no job states it.
 fn end_bytes(file: &JobFile) -> u64 {
     let end = |job: &Job| {
         let step = job.spec.worker_step_bytes().unwrap_or(0);
         let moved = step.saturating_mul(u64::from(job.spec.threads()) - 1);
-        // On a target without end nothing is rounded away.
+        // On an unlimited target nothing is rounded away.
         job.spec
             .active()
             .is_in_bytes()
@@ -276,8 +275,8 @@ fn end_bytes(file: &JobFile) -> u64 {
     file.jobs().filter_map(end).max().unwrap_or(0)
 }
 
-/// A job that makes its file anew does so where the run makes it too, and where no job before it has written it: fio overwrites
-/// a file that is there.
+/// Lets jobs create their files anew only if the run creates the files, and if there is a single job: fio overwrites
+/// an existing file.
 fn keep_written(file: &JobFile, request: &mut RunRequest) -> Result<(), Failure> {
     let is_new = |target: &TargetName| match target {
         TargetName::Scratch { .. } => true,
@@ -300,7 +299,8 @@ fn keep_written(file: &JobFile, request: &mut RunRequest) -> Result<(), Failure>
     Ok(())
 }
 
-/// What jobs say of engine and page cache, for targets that have them, and how large a scratch file is that has no size.
+/// Applies the jobs' engine and page cache to targets that support them, and sets the size of scratch files without
+/// one.
 pub(crate) fn on_targets(
     file: &JobFile,
     flags: &Run,
@@ -338,7 +338,7 @@ pub(crate) fn on_targets(
     if let (Some(engine), Work::Cells(cells)) = (request.engine, &mut request.work)
         && !engine.queues()
     {
-        // A fill before the jobs goes through their engine.
+        // A fill before the jobs uses their engine.
         for fill in cells.iter_mut().filter(|cell| cell.fill_passes.is_some()) {
             fill.spec = fill.spec.clone().with_depth(1).map_err(Failure::input)?;
         }

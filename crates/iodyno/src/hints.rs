@@ -1,5 +1,5 @@
-//! Hints at the most likely intention: fio's names for workloads and for flags, and targets given
-//! where a workload or a method is expected.
+//! Hints at the most likely intention: fio's names for workloads and flags, and targets given where a workload
+//! or a method is expected.
 
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -9,7 +9,7 @@ use iodyno_units::nearest;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-/// Names in fio and SNIA for a workload or a method, and iodyno's.
+/// Names of workloads or methods in fio and SNIA, with iodyno's equivalents.
 const WORKLOADS: [(&[&str], &str); 12] = [
     (&["randread", "rand-read", "rread"], "`random-read`"),
     (&["randwrite", "rand-write", "rwrite"], "`random-write`"),
@@ -34,7 +34,7 @@ const WORKLOADS: [(&[&str], &str); 12] = [
     (&["steady-state", "steady"], "`pts-iops`, which goes on until the steady state"),
 ];
 
-/// fio's flags, and iodyno's equivalents.
+/// Flags of fio, with iodyno's equivalents.
 const FLAGS: [(&[&str], &str); 25] = [
     (
         &["rw", "readwrite"],
@@ -99,7 +99,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     ),
 ];
 
-/// clap's words for a number that is out of range, such as `0 is not in 1..=65536`, as a sentence.
+/// Turns clap's message about a number out of range, such as `0 is not in 1..=65536`, into a sentence.
 pub(crate) fn of_range(error: &clap::Error, color: bool) -> Option<String> {
     const IS_NOT_IN: &str = " is not in ";
     let rendered = error.render();
@@ -112,7 +112,7 @@ pub(crate) fn of_range(error: &clap::Error, color: bool) -> Option<String> {
     Some(format!("{}must be from {least} to {most}{}", &before[..number], &range[end..]))
 }
 
-/// A hint for an unexpected argument: iodyno's equivalent of the other tool's flag, and where targets are given.
+/// A hint for an unexpected argument: iodyno's equivalent of another tool's flag, and how targets are given.
 pub(crate) fn of_flag(error: &clap::Error, takes_targets: bool) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -130,10 +130,10 @@ pub(crate) fn of_flag(error: &clap::Error, takes_targets: bool) -> Option<String
     ))
 }
 
-/// Refuses a path that is not there, has no size and is called as an emulated device: `model:` is missing.
+/// Refuses a path that does not exist, has no size and has the name of an emulated device: `model:` is missing.
 ///
 /// # Errors
-/// With the whole name.
+/// The error suggests the full name.
 pub(crate) fn check_target(target: &TargetName) -> Result<(), Failure> {
     let TargetName::Path { path, size_bytes: None, .. } = target else { return Ok(()) };
     let Some(name) = path.to_str() else { return Ok(()) };
@@ -147,11 +147,11 @@ pub(crate) fn check_target(target: &TargetName) -> Result<(), Failure> {
     )))
 }
 
-/// Refuses a name that can be neither a workload nor a method, and states its kind, or the most
-/// likely intended name. A path of a file that may be one is left to its reader.
+/// Refuses a name that can be neither a workload nor a method, and states its kind or the most likely intended
+/// name. The path of a possible workload file is left to its reader.
 ///
 /// # Errors
-/// The name of a target, and a name that is not in the catalog.
+/// The name is a target's, or not in the catalog.
 pub(crate) fn check_workload(name: &str) -> Result<(), Failure> {
     if iodyno_exchange::is_foreign(name) {
         return Ok(());
@@ -198,8 +198,8 @@ fn meant(name: &str) -> Option<String> {
     (!lower.is_empty() && !begun.is_empty()).then(|| begun.join(", "))
 }
 
-/// Whether a word names a measurable target: by its form, or because it is a device or a file too
-/// large for a workload.
+/// Whether a word names a measurable target: by its form, or because it is a device, or a file too large for a
+/// workload.
 fn is_target(word: &str) -> bool {
     let schemes = [
         "scratch:",
@@ -233,8 +233,8 @@ mod tests {
     use crate::args::Cli;
     use clap::{CommandFactory as _, Parser as _};
 
-    /// The hints are valid: no flag of fio's is one of iodyno's, and each `--flag` and catalog name
-    /// in a hint exists.
+    /// The hints are valid: no flag of fio's is also iodyno's, and each `--flag` and catalog name in a hint
+    /// exists.
     #[test]
     fn hints_name_existing_flags_and_entries() {
         let run = Cli::command().find_subcommand("run").unwrap().clone();

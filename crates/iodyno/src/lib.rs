@@ -1,8 +1,8 @@
 //! The command: arguments in, exit code out. Results go to standard output; progress, remarks and
 //! errors go to standard error.
 //!
-//! **Invariant:** no logic worth a unit test lives here but `explain`'s. Commands translate words
-//! into requests to the crates below, and pass the results to `report`.
+//! **Invariant:** only `explain` has logic worth a unit test. Commands translate words into requests
+//! to the crates below, and pass the results to `report`.
 
 pub mod args;
 mod beside;
@@ -55,13 +55,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 pub use terminals::Terminals;
 
-/// Runs one command line as one of several ranks: see the crate `iodyno-ranks`.
+/// Runs one command line as one of several ranks: see the crate `iodyno-ranks`. `arguments` starts
+/// with the program's name.
 pub fn main_of_rank(ranks: Arc<Ranks>, arguments: impl Iterator<Item = OsString>) -> ExitCode {
     ranks::set(ranks);
     main(arguments)
 }
 
-/// The flag that signals set, and that ends a run in order.
+/// The stop flag that signals set, and that ends a run in an orderly way.
 pub fn stop_flag() -> Arc<AtomicBool> {
     signals::stop_flag()
 }
@@ -72,7 +73,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let words = foreign_workload::joined(arguments.collect());
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli.with_notebook_of_environment(),
-        // The first rank says what is wrong with the words that all have.
+        // Only the first rank reports an invalid command line, which is the same on all ranks.
         Err(_) if !ranks::of_process().is_first() => return ExitCode::from(2),
         Err(e) => {
             let takes_targets = words.get(1).is_some_and(|word| word == "run" || word == "replay");
@@ -137,7 +138,7 @@ fn dispatch(cli: &Cli, words: &[OsString]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Writes a result to standard output. A reader that is gone (`| head`) is no fault.
+/// Writes a result to standard output. A closed pipe (`| head`) is not an error.
 fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -147,14 +148,14 @@ fn print_bytes(bytes: &[u8]) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Writes to standard error. Its reader may be gone, and must not end a measurement,
-/// as it would with `eprint!`, which panics then.
+/// Writes to standard error. A closed pipe must not end a measurement, as it would with `eprint!`,
+/// which panics.
 fn complain(text: &str) {
     let mut err = std::io::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
-/// A path for a line of text.
+/// A path as one line of text.
 fn shown(path: &Path) -> String {
     clean(&path.to_string_lossy()).into_owned()
 }
@@ -168,10 +169,10 @@ fn print(text: &str) -> Result<ExitCode, Failure> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints a JSON document, indented, with a line end. Hidden characters are escaped as JSON defines.
+/// Prints an indented JSON document with a line end. Hidden characters are escaped as JSON defines.
 fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failure> {
     let mut out = Escaping(BufWriter::new(std::io::stdout().lock()));
-    // In pieces: the text is as large as the document.
+    // In pieces: the text may be large.
     let written = serde_json::to_writer_pretty(&mut out, document).map_err(std::io::Error::from);
     match written.and_then(|()| out.0.write_all(b"\n")).and_then(|()| out.0.flush()) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -180,7 +181,7 @@ fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Escapes hidden characters of JSON in the stream; texts come in pieces of whole characters.
+/// Escapes hidden characters in a JSON stream; each piece has whole characters only.
 struct Escaping<W>(W);
 
 impl<W: std::io::Write> std::io::Write for Escaping<W> {
@@ -210,7 +211,7 @@ impl<W: std::io::Write> std::io::Write for Escaping<W> {
 
 fn man(folder: &std::path::Path) -> Result<ExitCode, Failure> {
     let folder = Folder::make(folder)?;
-    // As `clap_mangen::generate_to` does, but through the guard of outputs.
+    // Like `clap_mangen::generate_to`, but through the guard of outputs.
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     let mut commands = vec![command];

@@ -1,5 +1,5 @@
-//! Progress on standard error during a run: on a terminal one line that is redrawn, elsewhere (a log of CI) a line a
-//! minute.
+//! Progress on standard error during a run: on a terminal a single line that is redrawn, elsewhere (such as a CI
+//! log) one line per minute.
 
 use crate::scrape::RunMetrics;
 use crate::terminals::Terminals;
@@ -13,7 +13,7 @@ use iodyno_units::human;
 use iodyno_units::text::clean;
 use std::time::{Duration, Instant};
 
-/// A line that changes more often than this is hard to read.
+/// Minimum time between redraws: a line that changes more often is hard to read.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 /// Time between lines of a log.
 const LOG_EVERY: Duration = Duration::from_secs(60);
@@ -21,16 +21,16 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 /// Progress in one line on standard error.
 pub(crate) struct LiveLine {
     form: Form,
-    /// When it was last written.
+    /// Time of the last output.
     written: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Off,
-    /// One line, redrawn.
+    /// A single line, redrawn.
     Redrawn,
-    /// A line at each interval; the first after one interval.
+    /// One line per interval; the first after one interval.
     Log {
         every: Duration,
     },
@@ -50,18 +50,18 @@ impl LiveLine {
         Self { form, written }
     }
 
-    /// Draws the line, unless it was drawn just before.
+    /// Draws the line, unless it has just been drawn.
     pub(crate) fn draw(&mut self, text: &str) {
         if let Some(text) = self.next(text) {
             complain(&text);
         }
     }
 
-    /// What is written of a line now.
+    /// The output for a line now; None if it is too early.
     fn next(&mut self, text: &str) -> Option<String> {
         let (every, line) = match self.form {
             Form::Off => return None,
-            // Return, clear to the end, and no line end: the next one overwrites it.
+            // Carriage return, clear to the end, and no line end: the next output overwrites the line.
             Form::Redrawn => (REDRAW_EVERY, format!("\r\x1b[K{text}")),
             Form::Log { every } => (every, format!("progress: {}\n", text.trim())),
         };
@@ -72,14 +72,14 @@ impl LiveLine {
         Some(line)
     }
 
-    /// Draws the next line at once, where it is redrawn.
+    /// Makes a redrawn line appear at once with the next output.
     fn renew(&mut self) {
         if self.form == Form::Redrawn {
             self.written = None;
         }
     }
 
-    /// Removes the line; results follow.
+    /// Removes the line before results are printed.
     pub(crate) fn clear(&mut self) {
         if self.form == Form::Redrawn && self.written.take().is_some() {
             complain("\r\x1b[K");
@@ -87,16 +87,16 @@ impl LiveLine {
     }
 }
 
-/// See the module.
+/// Progress and remarks of a run on standard error.
 pub(crate) struct Live {
     line: LiveLine,
     quiet: bool,
     style: Style,
-    /// The last warning.
+    /// The last warning that was printed.
     warned: String,
     cell: String,
     position: (usize, usize),
-    /// Contains the duration of the cells to come.
+    /// The plan, with the duration of the remaining cells.
     plan: Plan,
     metrics: Option<RunMetrics>,
 }
@@ -115,14 +115,14 @@ impl Live {
         }
     }
 
-    /// Estimated remaining time of the run, ns. For a single cell the line shows it already.
+    /// Estimated remaining time of the run, ns. None for a single cell, whose line shows it already.
     fn left_ns(&self, progress: &Progress<'_>) -> Option<u64> {
         let (index, count) = self.position;
         let cell_left_ns = progress.total_ns?.saturating_sub(progress.elapsed_ns);
         self.plan.left_ns(index, cell_left_ns).filter(|_| count > 1)
     }
 
-    /// Removes the progress line; results follow.
+    /// Removes the progress line before results are printed.
     pub(crate) fn clear(&mut self) {
         self.line.clear();
     }
@@ -160,7 +160,7 @@ impl Watch for Live {
     }
 
     fn warn(&mut self, words: &str) {
-        // A recurring warning is printed once.
+        // A repeated warning is printed once.
         if self.warned == words {
             return;
         }
@@ -194,7 +194,7 @@ impl Watch for Live {
     }
 
     fn begun(&mut self, cells: usize, ranks: u32) {
-        // How many there will be is not known where results decide.
+        // The number of cells is unknown if results decide it.
         let is_known =
             |plan: &Plan| plan.budget.as_ref().is_some_and(|b| b.cells_min == b.cells_max);
         let of =
@@ -226,7 +226,7 @@ impl Watch for Live {
     }
 }
 
-/// What the line says of several ranks.
+/// The comparison of several ranks, for the line.
 fn ranks_words(of: &OverRanks) -> String {
     if of.heard < of.ranks {
         return format!("{} of {} ranks", of.heard, of.ranks);
@@ -245,8 +245,8 @@ mod tests {
 
     const STYLE: Style = Style { color: false, width: 80, unicode: true };
 
-    /// Cells of unequal length, twice over: at every moment the remaining time is the rest of this
-    /// cell and all cells after it, whatever the time so far; at the end it is zero.
+    /// Cells of unequal length, repeated twice: at every moment the remaining time is the rest of this cell and all
+    /// later cells, whatever the time so far; at the end it is zero.
     #[test]
     fn remaining_time_is_this_cells_and_all_later_ones() {
         let times_s = [2_u64, 30, 5];
@@ -270,13 +270,13 @@ mod tests {
                 assert_eq!(left_s, 74 - gone_s - elapsed_s, "cell {index}");
                 assert!(left_s >= total_s - elapsed_s);
             }
-            // A cell that takes longer than it should.
+            // A cell that takes longer than planned.
             let over = progress((total_s + 9) * second_ns, total_s * second_ns);
             gone_s += total_s;
             assert_eq!(live.left_ns(&over), Some((74 - gone_s) * second_ns));
         }
         assert_eq!(gone_s, 74);
-        // The end of these is unknown.
+        // The end of these plans is unknown.
         let whole = progress(0, second_ns);
         for plan in [
             Plan { virtual_time: true, ..plan.clone() },
@@ -286,13 +286,13 @@ mod tests {
             live.planned(&plan);
             assert_eq!(live.left_ns(&whole), None);
         }
-        // The line of a single cell has its own time.
+        // The line of a single cell shows its own time.
         live.planned(&Plan { cells: 1, ..plan });
         live.cell(0, 1, &Cell::default());
         assert_eq!(live.left_ns(&whole), None);
     }
 
-    /// A log gets whole lines, without control characters, one an interval; a terminal one line that is redrawn.
+    /// A log gets whole lines without control characters, one per interval; a terminal gets a single redrawn line.
     #[test]
     fn a_log_gets_a_line_an_interval() {
         let mut line = LiveLine::of(Form::Log { every: Duration::from_hours(1) });

@@ -1,4 +1,4 @@
-//! `iodyno log`: makes, checks and serves message logs, and is a client of their servers.
+//! `iodyno log`: creates, checks and serves message logs, and acts as a client of their servers.
 
 mod check;
 mod client;
@@ -18,10 +18,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The longest token, bytes.
+/// Maximum size of a token, bytes.
 const TOKEN_BYTES_MAX: u64 = 1024;
 
-/// `iodyno log`.
+/// Executes `iodyno log`.
 pub(crate) fn command(
     flags: &Log,
     cli: &Cli,
@@ -44,7 +44,7 @@ pub(crate) fn command(
     }
 }
 
-/// The token in a file, without the end of its line.
+/// The token in a file, without the line end.
 fn token(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
     let Some(path) = file else { return Ok(Vec::new()) };
     let wrong = |why: &dyn core::fmt::Display| {

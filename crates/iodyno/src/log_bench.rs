@@ -1,4 +1,4 @@
-//! `log bench`: the load of a message log on targets, as a run with a cell for each level of durability.
+//! `log bench`: the load of a message log on targets, as a run with one cell per level of durability.
 
 use crate::args::{Cli, LogBench};
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use iodyno_workload::{LogDurability, LogLoad, Spec, WhenFull};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Failed operations after which a run stops: a log stops at its first.
+/// Failed operations after which a run stops; a log stops at its first.
 const MAX_ERRORS: u64 = 100;
 
 pub(crate) fn command(
@@ -71,7 +71,7 @@ fn request(flags: &LogBench) -> Result<RunRequest, Failure> {
     })
 }
 
-/// The workload: what a file with a table `[log]` gives.
+/// The workload, equal to one from a file with a table `[log]`.
 fn spec(flags: &LogBench, durability: LogDurability) -> Result<Spec, Failure> {
     let load = LogLoad {
         message_bytes: u32::try_from(flags.size).unwrap_or(u32::MAX),

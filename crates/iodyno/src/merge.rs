@@ -1,4 +1,4 @@
-//! `merge`: puts the shards of a run together.
+//! `merge`: merges the shards of a run.
 
 use crate::args::Cli;
 use crate::failure::Failure;

@@ -10,17 +10,17 @@ use iodyno_method::{Axis, AxisKind, Choice, MethodSource, Sweep, Value};
 use iodyno_run::{find_work, volumes};
 use iodyno_target::TargetName;
 
-/// A method that a command line asks for.
+/// A method that a command line requests.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) source: MethodSource,
-    /// What the flags changed of the workload that is varied, in words.
+    /// The changes that flags made to the varied workload, in words.
     pub(crate) changes: Vec<String>,
-    /// The foreign workload that is varied: its jobs say what the engine and the page cache are.
+    /// The foreign workload that is varied, whose jobs determine the engine and the page cache.
     pub(crate) jobs: Option<JobFile>,
 }
 
-/// The requested method, if there is one: by a name, by a file, or by `--vary` over a workload.
+/// The requested method, if any: by a name, by a file, or by `--vary` over a workload.
 pub(crate) fn source(flags: &Run) -> Result<Option<Asked>, Failure> {
     let choice = Choice {
         setting: flags.setting.clone(),
@@ -53,7 +53,7 @@ pub(crate) fn source(flags: &Run) -> Result<Option<Asked>, Failure> {
     swept(flags).map(Some)
 }
 
-/// A sweep over a workload. The workloads' texts include the flags' changes.
+/// A sweep over a workload. The workloads' texts include the changes by flags.
 fn swept(flags: &Run) -> Result<Asked, Failure> {
     let jobs = iodyno_exchange::is_foreign(&flags.workload)
         .then(|| foreign_workload::one_by_one(flags))
@@ -114,7 +114,7 @@ fn swept(flags: &Run) -> Result<Asked, Failure> {
     Ok(Asked { source, changes, jobs })
 }
 
-/// Why an axis would change nothing on these targets.
+/// Refuses an axis that would change nothing on these targets.
 fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
     let targets: u32 = if flags.each { 1 } else { flags.on.iter().map(volumes).sum() };
     let counts = axis.values.iter().filter_map(|value| match value {
@@ -138,7 +138,7 @@ fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
     }
 }
 
-/// A line about a method of the catalog.
+/// A one-line description of a method in the catalog.
 pub(crate) fn about(name: &str) -> Result<String, Failure> {
     let file = find(Kind::Method, name)?;
     Ok(find_work::method(find_work::method_source(file, Choice::default())?)?.about)

@@ -1,15 +1,15 @@
-//! The flags of `run` that have an effect with a method. A flag without effect is refused: otherwise its request
-//! would be ignored, and the run would look as if it was not.
+//! The flags of `run` that have an effect with a method. A flag without effect is refused: otherwise it would be
+//! ignored silently.
 
 use crate::args::Run;
 use crate::failure::Failure;
 use iodyno_method::{Choice, Method, MethodSource};
 use iodyno_target::TargetName;
 
-/// Refuses flags of workloads, with a method from the catalog or a file.
+/// Refuses flags for workloads, given with a method from the catalog or a file.
 ///
 /// # Errors
-/// The first of them.
+/// The first such flag.
 pub(crate) fn refuse_of_workloads(flags: &Run) -> Result<(), Failure> {
     let alone = [
         ("--record-trace", "records one cell of a workload", flags.record_trace.is_some()),
@@ -41,18 +41,18 @@ pub(crate) fn refuse_of_workloads(flags: &Run) -> Result<(), Failure> {
     Err(no_effect(flag, flags, "for each of its cells", ", or use --scale for shorter times"))
 }
 
-/// Refuses choices that the method's file does not leave open: the method is the same without them,
-/// and with any other value.
+/// Refuses choices that the method's file does not leave open: the method is the same without them, and with any
+/// other value.
 ///
 /// # Errors
-/// The first of them.
+/// The first such flag.
 pub(crate) fn refuse_closed_choices(source: &MethodSource, flags: &Run) -> Result<(), Failure> {
     let stages = |choice: Choice| {
         Method::new(MethodSource { choice, ..source.clone() }).ok().map(|m| (m.stages, m.setting))
     };
     let mine = &source.choice;
     let mut others: Vec<(&str, Choice)> = Vec::new();
-    // Another value that is as good.
+    // Another valid value.
     let next = |n: u32| if n < 512 { n + 1 } else { n - 1 };
     if let Some(n) = mine.threads {
         others.push(("--threads", Choice { threads: Some(next(n)), ..mine.clone() }));
@@ -90,10 +90,10 @@ pub(crate) fn refuse_closed_choices(source: &MethodSource, flags: &Run) -> Resul
     Ok(())
 }
 
-/// Refuses flags of methods with a sweep by `--vary`, which has no settings and no preparation.
+/// Refuses flags for methods, given with a sweep by `--vary`, which has no settings and no preparation.
 ///
 /// # Errors
-/// The first of them.
+/// The first such flag.
 pub(crate) fn refuse_of_files(flags: &Run) -> Result<(), Failure> {
     let given = [("--setting", flags.setting.is_some()), ("--reuse", flags.reuse)];
     let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
@@ -109,10 +109,10 @@ fn no_effect(flag: &str, flags: &Run, how: &str, or: &str) -> Failure {
     ))
 }
 
-/// Refuses flags of methods with a workload.
+/// Refuses flags for methods, given with a workload.
 ///
 /// # Errors
-/// The first of them.
+/// The first such flag.
 pub(crate) fn refuse_of_methods(flags: &Run) -> Result<(), Failure> {
     let given = [
         ("--setting", flags.setting.is_some()),
@@ -140,9 +140,9 @@ mod tests {
     enum Means {
         /// It applies to the run, the targets or the output, with any work.
         Always,
-        /// It applies to the cells of a workload; a method's file defines them.
+        /// It applies to the cells of a workload; with a method, the file defines them.
         NotOfMethods,
-        /// It applies to sweeps by `--vary` alone.
+        /// It applies only to sweeps by `--vary`.
         OfSweeps,
         /// It replaces a workload or method.
         Instead,
@@ -224,7 +224,7 @@ mod tests {
         refused.map(|failure| failure.render(false))
     }
 
-    /// A new flag has to be classified, and those that no method takes are refused.
+    /// A new flag must be classified here, and flags that no method accepts are refused.
     #[test]
     fn each_flag_is_known_to_mean_something_or_is_refused() {
         let mut cli = Cli::command();
@@ -255,7 +255,7 @@ mod tests {
             other => panic!("--{other} has no value here"),
         };
         for (flag, means) in FLAGS {
-            // These need another flag beside them, which is refused.
+            // These require another flag, which is refused.
             if ["constant", "order", "ceiling"].contains(&flag) {
                 continue;
             }
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A choice is refused where the file makes it, and accepted where the file leaves it open.
+    /// A choice is refused if the file makes it, and accepted if the file leaves it open.
     #[test]
     fn a_choice_is_taken_where_it_is_open() {
         for (flag, method, refused) in [

@@ -4,8 +4,8 @@ use crate::args::Run;
 use crate::failure::Failure;
 use iodyno_workload::{Block, Percent, Process, Spec};
 
-/// Puts the flags' values in place of those of a workload's members. Returns in words what differs, each once, with
-/// the `shape` or without.
+/// Replaces values of the members' workloads by those of flags. Returns the distinct changes in words, with or
+/// without the `shape`.
 pub(crate) fn override_all(
     members: &mut [(String, Spec)],
     flags: &Run,
@@ -25,7 +25,7 @@ pub(crate) fn override_all(
     Ok(changes)
 }
 
-/// The workload with the flags' values in place of its own.
+/// A workload with its values replaced by those of flags.
 pub(crate) fn overridden(spec: Spec, flags: &Run) -> Result<Spec, String> {
     let mut spec = with_shape(spec, flags.threads, flags.depth, flags.block.as_deref())?;
     if let Some(share) = flags.read {
@@ -34,7 +34,7 @@ pub(crate) fn overridden(spec: Spec, flags: &Run) -> Result<Spec, String> {
     if let Some(pattern) = flags.pattern.as_ref().or(flags.zipf.as_ref()).or(flags.hot.as_ref()) {
         spec = spec.with_pattern(pattern.clone())?;
     }
-    // After the blocks and the mix, which it needs; before what concerns writes, which it may add.
+    // After blocks and mix, on which it depends; before the settings of writes, which it may add.
     if let Some(rate) = &flags.rate {
         spec = spec.with_offered(rate, flags.constant.then_some(Process::Constant))?;
     }
@@ -61,13 +61,13 @@ pub(crate) fn overridden(spec: Spec, flags: &Run) -> Result<Spec, String> {
     }
     match flags.time {
         Some(ns) => spec.with_time(ns),
-        // A number of operations is a request for all of them, not for those of the file's time.
+        // A number of operations requests all of them, not only those within the file's time.
         None if flags.ops.is_some() || flags.bytes.is_some() => spec.without_time(),
         None => Ok(spec),
     }
 }
 
-/// The workload with so many threads, so many outstanding I/Os of each, and blocks of these sizes, where given.
+/// A workload with these threads, outstanding I/Os per thread and block sizes, where given.
 pub(crate) fn with_shape(
     mut spec: Spec,
     threads: Option<u32>,

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 
 /// Exit code for a target that was not purged.
 const NOT_PURGED: u8 = 4;
-/// The exit code of a refusal.
+/// Exit code of a refusal.
 const REFUSED: u8 = 3;
 
 pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode, Failure> {
@@ -32,7 +32,7 @@ pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode
     let mut shown = 0;
     let mut progress = |share: Option<f64>| {
         let percent = (share.unwrap_or(0.0) * 100.0) as u32;
-        // A line every tenth: few enough for a log.
+        // One line per 10 %: few enough for a log.
         if percent >= shown + 10 && percent < 100 {
             shown = percent - percent % 10;
             complain(&format!("  {shown} %\n"));
@@ -44,7 +44,7 @@ pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode
         }
     };
     let record = purge(inspection, &options, &mut progress);
-    // A purge that failed half-way changed the target too; a refused one did not.
+    // A purge that failed half-way has changed the target, too; a refused one has not.
     if record.as_ref().err().is_none_or(|e| e.exit_code() != REFUSED) {
         forget_written(key.as_deref(), cli)?;
     }
@@ -57,12 +57,12 @@ pub(crate) fn command(flags: &Purge, cli: &Cli, style: Style) -> Result<ExitCode
     Ok(if record.is_purged() { ExitCode::SUCCESS } else { ExitCode::from(NOT_PURGED) })
 }
 
-/// Earlier runs' writes are no longer expected there by verification.
+/// Removes the expectation that verification finds the writes of earlier runs.
 fn forget_written(key: Option<&str>, cli: &Cli) -> Result<(), Failure> {
     let Some(key) = key else { return Ok(()) };
     match show::path(cli.notebook.as_deref()) {
         Ok(path) if path.exists() => Ok(Notebook::open(&path)?.forget_written(key)?),
-        // Without a notebook, no run expects anything.
+        // Without a notebook, no run expects any content.
         _ => Ok(()),
     }
 }

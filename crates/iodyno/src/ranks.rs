@@ -1,4 +1,4 @@
-//! The ranks of this process, where `iodyno-mpi` started it, and where those beside the first keep what they measure.
+//! The ranks of this process, if `iodyno-mpi` started it, and the notebooks of ranks other than the first.
 
 use crate::failure::Failure;
 use crate::show;
@@ -11,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// The name of the notebook of a rank beside the first.
+/// File name of the notebook of a rank other than the first.
 const NOTEBOOK: &str = "notebook.sqlite";
 
 static RANKS: OnceLock<Arc<Ranks>> = OnceLock::new();
@@ -21,19 +21,20 @@ pub(crate) fn set(ranks: Arc<Ranks>) {
     let _ = RANKS.set(ranks);
 }
 
-/// The ranks of this process: itself alone, unless others were set.
+/// The ranks of this process: only itself, unless others were set.
 pub(crate) fn of_process() -> Arc<Ranks> {
     Arc::clone(RANKS.get_or_init(|| Arc::new(Ranks::alone())))
 }
 
-/// Why a rank failed, as the others hear of it: its exit code and its words.
+/// A rank's failure as sent to the others: exit code and error message.
 type Why = (u8, String);
 
 fn why(failure: &Failure) -> Why {
     (failure.exit_code(), failure.words())
 }
 
-/// What the first rank makes, at all ranks: what it reads need not be on every host, and is the same for all.
+/// Runs `make` on the first rank, and returns its result on all ranks: files that it reads need not exist on every
+/// host.
 pub(crate) fn of_first<T: Clone + Serialize + DeserializeOwned>(
     make: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
@@ -47,7 +48,8 @@ pub(crate) fn of_first<T: Clone + Serialize + DeserializeOwned>(
     own.unwrap_or_else(|| taken.map_err(|(code, words)| Failure::of_code(code, words)))
 }
 
-/// What this rank has, if every rank has something; otherwise the failure of the first that has nothing, at all of them.
+/// Returns this rank's value if every rank succeeds; otherwise the failure of the first one that failed, on all
+/// ranks.
 pub(crate) fn agreed<T>(own: Result<T, Failure>) -> Result<T, Failure> {
     let ranks = of_process();
     if ranks.is_alone() {
@@ -71,8 +73,8 @@ fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("iodyno-rank-{rank}-{}", std::process::id()))
 }
 
-/// The notebook of this rank: the first one's is the user's, every other has one of its own, which is there until the run
-/// has ended well.
+/// The notebook of this rank: for the first rank the user's, for every other one its own, which exists until the run
+/// has ended successfully.
 pub(crate) fn notebook(named: Option<&Path>) -> Result<PathBuf, Failure> {
     if of_process().is_first() {
         return show::path(named);
@@ -83,7 +85,7 @@ pub(crate) fn notebook(named: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(folder.join(NOTEBOOK))
 }
 
-/// Removes the notebook of a rank beside the first: what it holds is in the first one's.
+/// Removes the notebook of a rank other than the first, whose notebook has the same content.
 pub(crate) fn forget_notebook() {
     let folder = folder();
     for suffix in ["", "-wal", "-shm"] {
@@ -92,8 +94,8 @@ pub(crate) fn forget_notebook() {
     let _ = std::fs::remove_dir(folder);
 }
 
-/// What a rank says when its command fails: the first why; any other where it keeps what it measured, and why only if it is
-/// the first that is lost.
+/// Error message of a failed command. The first rank states the reason. Any other rank names the notebook in which it
+/// keeps its measurements, and states the reason only if the first rank is lost.
 pub(crate) fn failed(failure: &Failure) -> String {
     let ranks = of_process();
     if ranks.is_first() {

@@ -1,4 +1,5 @@
-//! `replay`: a trace on targets, as a run; a record of served storage on its own system; or what a trace does.
+//! `replay`: runs a trace on targets; replays a record of served storage on its own system; or summarises a
+//! trace.
 
 mod record;
 mod summary;
@@ -61,7 +62,7 @@ fn selection(flags: &Replay) -> Selection {
     }
 }
 
-/// A record runs again on its own system; a trace is described.
+/// Replays a record on its own system, or summarises a trace.
 fn without_target(flags: &Replay) -> Result<ExitCode, Failure> {
     let named = flags.file.display().to_string();
     let failed = |e: std::io::Error| Failure::input(format!("{named}: {e}"));

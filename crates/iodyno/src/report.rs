@@ -1,4 +1,4 @@
-//! `report` and `import`: exports runs as a page, and reads them back out of it.
+//! `report` and `import`: export runs as a page, and read them back from it.
 
 use crate::args::{Import, Report};
 use crate::failure::Failure;
@@ -16,16 +16,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Intervals of a run that a report uses; longer series are coarsened as they are read.
+/// Maximum number of intervals of a run that a report uses; longer series are coarsened when read.
 const INTERVALS_MAX: u64 = 100_000;
-/// Names of standard output for `-o`.
+/// Names of standard output, as values of `-o`.
 const STDOUT: [&str; 3] = ["-", "/dev/stdout", "/dev/fd/1"];
-/// Largest file that is searched for runs, bytes.
+/// Maximum size of a file that is searched for runs, bytes.
 const IMPORT_BYTES_MAX: u64 = 96 << 20;
-/// Most runs that are read from a file.
+/// Maximum number of runs in a file.
 const IMPORT_RUNS_MAX: usize = 1000;
 
-/// Program and version, for the foot of a page.
+/// Program and version, for the footer of a page.
 pub(crate) fn made_by() -> String {
     format!("iodyno {}", env!("CARGO_PKG_VERSION"))
 }
@@ -119,23 +119,23 @@ fn written(document: &Document, flags: &Report, name: &str) -> Result<ExitCode, 
     }
 }
 
-/// The page of a run that was just made.
+/// Writes the page of a run that has just ended.
 pub(crate) fn of_run(run: &Run, out: Output) -> Result<(), Failure> {
     let options = Options { made_by: made_by(), ..Options::default() };
     write(&page::document(run, &options), out)
 }
 
-/// Destination of a page, checked before the work starts: the given file, or one in this folder
-/// whose name is known when the work is done.
+/// Destination of a page, checked before the work starts: the given file, or a file in this folder
+/// whose name is known only after the work.
 pub(crate) enum Place {
-    /// This file.
+    /// The given file.
     Named(Output),
     /// A file in this folder.
     Here(Folder),
 }
 
 impl Place {
-    /// The place for `--report[=FILE]`.
+    /// Checks the destination of `--report[=FILE]`.
     pub(crate) fn check(file: Option<&Path>) -> Result<Self, Failure> {
         Ok(match file {
             Some(path) => Self::Named(Output::at(path)?),
@@ -143,7 +143,7 @@ impl Place {
         })
     }
 
-    /// The file, with this name if none was given.
+    /// The output file, with this name if none was given.
     pub(crate) fn output(self, name: &str) -> Result<Output, Failure> {
         Ok(match self {
             Self::Named(output) => output,
@@ -161,7 +161,7 @@ pub(crate) fn write(document: &Document, out: Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a file's path; standard output is reserved for the requested document.
+/// Prints a file's path on standard error; standard output is reserved for the requested document.
 fn print_path(path: &Path, bytes: usize) {
     complain(&format!("{} ({} KB)\n", path.display(), bytes.div_ceil(1000)));
 }
@@ -186,7 +186,7 @@ pub(crate) fn import(flags: &Import, notebook_flag: Option<&Path>) -> Result<Exi
     if found.len() > IMPORT_RUNS_MAX {
         return Err(wrong(&format!("holds more than {IMPORT_RUNS_MAX} runs, and no report does")));
     }
-    // One at a time, so that only one is in memory; and all of them before any is kept.
+    // One at a time, so that only one is in memory, and all before any is stored.
     if found.len() > 1 {
         for text in &found {
             portable::from_text(text, &flags.file)?;

@@ -1,4 +1,4 @@
-//! `resume`: continues a run of a method that was cut short.
+//! `resume`: continues an interrupted run of a method.
 
 use crate::args::Cli;
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ fn find(cli: &Cli, selector: &str, destroy: &[String]) -> Result<Found, Failure>
     Ok((request, finished, command))
 }
 
-/// Continues a run.
+/// Continues an interrupted run.
 pub(crate) fn command(
     cli: &Cli,
     selector: &str,

@@ -1,4 +1,4 @@
-//! `run`: translates words into a request, and prints the outcome.
+//! `run`: translates the command line into a request, and prints the outcome.
 
 use crate::args::{Cli, DEFAULT_TARGET, Run};
 use crate::beside::with_neighbours;
@@ -23,9 +23,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit code of a run that too many failed operations stopped, and of one that read wrong content.
+/// Exit code of a run that was stopped by too many failed operations, and of one that read wrong content.
 const TARGET_FAILED: u8 = 4;
-/// Exit code of a run that a signal stopped.
+/// Exit code of a run that was stopped by a signal.
 const INTERRUPTED: u8 = 130;
 
 pub(crate) fn command(
@@ -39,7 +39,7 @@ pub(crate) fn command(
     let notebook = ranks::agreed(notebook.transpose())?;
     let resolved = |request| ResolvedRun::new(request, process(words.clone(), notebook.clone()));
     let mut run = None;
-    // With the texts of all files: those beside the first rank need none.
+    // With the texts of all files: the other ranks need no files.
     let request = ranks::of_first(|| {
         let resolved = run.insert(resolved(request(flags)?)?);
         Ok(resolved.request.clone())
@@ -60,7 +60,7 @@ pub(crate) fn command(
     carry_out(&run, cli, &output, style)
 }
 
-/// Serves metrics where that is asked for.
+/// Starts serving metrics, if requested.
 fn metrics(flags: &Run) -> Result<Option<RunMetrics>, Failure> {
     let at = scrape::address(flags.metrics, flags.insist_on_plain)?;
     if at.is_some() && !ranks::of_process().is_alone() {
@@ -71,7 +71,7 @@ fn metrics(flags: &Run) -> Result<Option<RunMetrics>, Failure> {
     at.map(|at| RunMetrics::serve(at, flags.quiet)).transpose()
 }
 
-/// Remarks about possible mistakes in the workloads, each once.
+/// Distinct remarks on possible mistakes in the workloads.
 fn remarks(run: &ResolvedRun) -> Vec<String> {
     let mut all: Vec<String> = run.cells.iter().flat_map(|cell| cell.spec.remarks()).collect();
     let mut seen = std::collections::BTreeSet::new();
@@ -79,7 +79,7 @@ fn remarks(run: &ResolvedRun) -> Vec<String> {
     all
 }
 
-/// The output of a run, and its form.
+/// The destinations and formats of a run's results.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     pub(crate) json: bool,
@@ -88,7 +88,7 @@ pub(crate) struct Output {
     pub(crate) detail: terminal::Detail,
     /// The page to draw.
     pub(crate) report: Option<Page>,
-    /// Metrics that are served during the run.
+    /// Metrics that are served during the run; None if not requested.
     pub(crate) metrics: Option<RunMetrics>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Output {
 pub(crate) enum Page {
     /// A file named by the run's id.
     ById,
-    /// This file.
+    /// The given file.
     At(PathBuf),
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn carry_out(
     output: &Output,
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    // An unwritable page is better reported before the run.
+    // Detect an unwritable page before the run.
     let page = match &output.report {
         Some(Page::At(file)) => Some(Some(file.as_path())),
         Some(Page::ById) => Some(None),
@@ -137,7 +137,7 @@ pub(crate) fn carry_out(
         ranks::forget_notebook();
         return Ok(ExitCode::SUCCESS);
     }
-    // Each of these is done even if others fail; the first failure gives the exit code.
+    // Each of these is attempted even if others fail; the first failure determines the exit code.
     let mut failures = Vec::new();
     let printed = if output.json {
         print_json(&json::document(&outcome.run, json::Options { series: output.series }))
@@ -164,12 +164,12 @@ pub(crate) fn carry_out(
         ExitCode::from(INTERRUPTED)
     } else if outcome.too_many_errors
         || outcome.wrong_content()
-        // A pass of verification continues to its end despite failures, and has failed then.
+        // A verification pass continues to its end despite failures, but counts as failed.
         || run.request.errors_max == u64::MAX && outcome.has_failed_operations()
     {
         ExitCode::from(TARGET_FAILED)
     } else if RunVerdict::of(&outcome.run).has_failed() {
-        // Before thresholds: the figures of a failed method meet none.
+        // Before thresholds: the figures of a failed method can't meet any.
         ExitCode::from(METHOD_FAILED)
     } else if !thresholds::are_held(&outcome.run, &run.thresholds) {
         ExitCode::from(NOT_HELD)
@@ -178,7 +178,7 @@ pub(crate) fn carry_out(
     })
 }
 
-/// What belongs to this process, for a run that begins.
+/// The properties of this process, for a new run.
 pub(crate) fn process(command: Vec<String>, notebook: Option<PathBuf>) -> Process {
     Process {
         command,
@@ -198,7 +198,7 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
     if let Some(method::Asked { source, changes, jobs }) = method::source(flags)? {
         let name = source.name.clone();
         let work = Work::Method { source: Box::new(source), each: flags.each, reuse: flags.reuse };
-        // Those of a sweep are in its method.
+        // The repeats of a sweep are part of its method.
         let mut request = RunRequest { repeats: 1, ..with_work(flags, name, work, &changes)? };
         if let Some(file) = jobs {
             foreign_workload::on_targets(&file, flags, &mut request)?;
@@ -233,7 +233,7 @@ fn request(flags: &Run) -> Result<RunRequest, Failure> {
     with_work(flags, name, Work::Cells(cells), &changes)
 }
 
-/// What the flags say of a run over several ranks.
+/// The settings of a run over several ranks, from flags.
 fn ranks(flags: &Run) -> Result<RanksRequest, Failure> {
     if ranks::of_process().is_alone() {
         let given = [
@@ -251,7 +251,7 @@ fn ranks(flags: &Run) -> Result<RanksRequest, Failure> {
     for (host, target) in &flags.on_host {
         targets_by_host.entry(host.clone()).or_default().push(target.clone());
     }
-    // Without --on its default says nothing about the hosts that are not named.
+    // The default of --on does not apply to hosts that are not named.
     let is_default = matches!(flags.on.as_slice(), [one] if one.to_string() == DEFAULT_TARGET);
     if !targets_by_host.is_empty() && !is_default {
         targets_by_host.insert("*".to_owned(), flags.on.clone());
@@ -259,7 +259,8 @@ fn ranks(flags: &Run) -> Result<RanksRequest, Failure> {
     Ok(RanksRequest { targets_by_host, shared: flags.shared, overlap: flags.overlap })
 }
 
-/// A pass of verification over the targets: it writes nothing, and continues to the end despite failures.
+/// The request for a verification pass over the targets: it writes nothing, and continues to the end despite
+/// failures.
 fn verify_only(flags: &Run) -> Result<RunRequest, Failure> {
     let mut cell = iodyno_run::verify_only(&flags.on)?;
     if flags.engine.is_some_and(|engine| !engine.queues()) {
@@ -270,7 +271,7 @@ fn verify_only(flags: &Run) -> Result<RunRequest, Failure> {
     Ok(RunRequest { read_only: true, errors_max: u64::MAX, ..request })
 }
 
-/// The request for a work, with all that the flags say beside it. `changes` are what they changed of it, in words.
+/// The request for a work with all settings from flags. `changes` describes how they changed the work.
 fn with_work(
     flags: &Run,
     name: String,

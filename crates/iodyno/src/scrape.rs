@@ -1,4 +1,4 @@
-//! Metrics over HTTP: where they may be served, and those of a run.
+//! Metrics over HTTP: the permitted addresses, and the metrics of a run.
 
 use crate::failure::Failure;
 use crate::remark;
@@ -8,10 +8,11 @@ use iodyno_report::openmetrics::{CONTENT_TYPE, SoFar};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Metrics have no TLS: every client that reaches the port can read them, and keep the server busy.
+/// Checks the address for metrics. They have no TLS: every client that reaches the port can read them, and
+/// keep the server busy.
 ///
 /// # Errors
-/// The address is open to other machines, and nothing insists on that.
+/// The address is open to other machines, without --insist-on-plain.
 pub(crate) fn address(
     asked: Option<SocketAddr>,
     insist_on_plain: bool,
@@ -26,26 +27,26 @@ pub(crate) fn address(
     }
 }
 
-/// A failure to listen at an address.
+/// The failure to listen at an address.
 pub(crate) fn failed(address: SocketAddr, e: &std::io::Error) -> Failure {
     Failure::target(format!("--metrics {address}: {e}"))
 }
 
-/// Metrics of a run while it is measured. The coordinating thread adds to them; workers know nothing of them.
+/// Metrics of a run in progress. Only the coordinating thread adds to them, not the workers.
 #[derive(Clone, Debug)]
 pub(crate) struct RunMetrics {
     so_far: Arc<Mutex<SoFar>>,
 }
 
 impl RunMetrics {
-    /// Serves metrics at this address.
+    /// Starts serving metrics at this address.
     ///
     /// # Errors
     /// The address is not available.
     pub(crate) fn serve(at: SocketAddr, quiet: bool) -> Result<Self, Failure> {
         let metrics = Self { so_far: Arc::default() };
         let served = metrics.clone();
-        // Formatted outside of the lock: the coordinating thread doesn't wait for it.
+        // Formatted outside the lock, so that the coordinating thread does not wait for it.
         let text = move || {
             let so_far = served.lock().clone();
             so_far.text()

@@ -1,8 +1,8 @@
 //! `iodyno serve`: emulated storage for other programs, over NBD and the frontends of the build.
 //!
-//! The device is named as in `run --on model:…`. Its volumes are exports: the first one is also the
-//! export without a name. Two speeds: `model` (each completion at the model's time) and `native` (as
-//! fast as this machine can; acknowledged writes survive the server). `ram:4GiB` is plain memory.
+//! The device is named as in `run --on model:…`. Its volumes are exports; the first one is also the export without a
+//! name. There are two speeds: `model` (each completion at the model's time) and `native` (as fast as this machine
+//! can; acknowledged writes survive the server). `ram:4GiB` is plain memory.
 
 mod adapters;
 mod apply_fault;
@@ -48,16 +48,17 @@ use std::time::Duration;
 use volumes::Volumes;
 pub(crate) use volumes::enlarge;
 
-/// Block size of the preconditioning, where the device's name does not give one.
+/// Default block size of the preconditioning, bytes.
 const BLOCK_BYTES: u32 = 4096;
-/// What a server prints when its clients can connect.
+/// Line that a server prints once clients can connect.
 const READY: &str = "ready\n";
-/// The server checks its stop flag 20 ms apart. Once in this many checks it looks for warnings, and flushes the record.
+/// The server checks its stop flag every 20 ms. Number of these checks between looks for warnings and flushes of the
+/// record.
 const CHECKS_PER_WARNING: u32 = 10;
-/// NBD socket by default.
+/// Default path of the NBD socket.
 const SOCKET: &str = "iodyno.sock";
 
-/// `iodyno serve`.
+/// Executes `iodyno serve`.
 pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     if let TargetName::Ram { size_bytes } = flags.device {
         return plain::serve(flags, size_bytes);
@@ -185,24 +186,24 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How clients write, which decides the state of devices whose name gives none.
+/// Access pattern of clients, which decides the state of devices whose name does not specify one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// In order: a log.
+    /// Sequential: a log.
     Sequential,
-    /// It is not known.
+    /// Unknown.
     Any,
 }
 
-/// The system that a name stands for. The emulated host's own generator costs nothing here, and has
-/// no core there: clients are real programs, and take their own time.
+/// The system that a name stands for. The emulated host's own generator has no cost and no core here: clients are
+/// real programs, which take their own time.
 pub(crate) fn system(name: &TargetName, access: Access) -> Result<System, Failure> {
     let emulated = iodyno_run::emulated(std::slice::from_ref(name), &mut Files::default())?;
     let emulated = emulated.ok_or_else(|| Failure::input(format!("`{name}` is not emulated")))?;
     let mut system = emulated.system;
     system.host.generator_ns = 0;
     system.host.wake_ns = 0;
-    // Every possible connection has a worker: they must not compete with the driver's threads.
+    // Every possible connection has a worker, which must not compete with the driver's threads.
     system.host.cores_per_socket += WORKERS * system.volumes.len() as u32;
     for (volume, asked) in system.volumes.iter_mut().zip(&emulated.volumes) {
         let how = Written::of(asked.state, access == Access::Sequential, BLOCK_BYTES);
@@ -220,7 +221,8 @@ pub(crate) fn system(name: &TargetName, access: Access) -> Result<System, Failur
     Ok(system)
 }
 
-/// Removes the files of a server that could not start, and its record, whose existence would refuse the next server.
+/// Removes the files of a server that could not start, and its record, which would make the next server refuse to
+/// start.
 fn clean_up(flags: &Serve, live: &Served) {
     live.abandon();
     if let Some(path) = &flags.record {
@@ -228,7 +230,7 @@ fn clean_up(flags: &Serve, live: &Served) {
     }
 }
 
-/// The names of the exports: the device's, with a number where there are several equal ones.
+/// The names of the exports: the device's name, numbered if several are equal.
 fn names(system: &System) -> Vec<String> {
     let alike = |n: &String| system.volumes.iter().filter(|v| v.name == *n).count();
     let mut numbers = std::collections::BTreeMap::new();
@@ -251,7 +253,7 @@ fn insert(exports: &Exports, name: &str, is_first: bool, export: Arc<dyn Export>
     exports.insert(name, export);
 }
 
-/// NBD's addresses: each `unix:PATH` or `HOST:PORT`.
+/// Addresses of NBD, each `unix:PATH` or `HOST:PORT`.
 fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
     let read = |text: &String| match text.strip_prefix("unix:") {
         Some("") => Err(Failure::input("--nbd unix: needs the path of a socket behind it")),
@@ -283,7 +285,7 @@ fn config(flags: &Serve) -> Result<ServerConfig, Failure> {
     Ok(ServerConfig { tls, insist_on_plain: flags.insist_on_plain, ..ServerConfig::default() })
 }
 
-/// A server's certificates; warns of a key that others can read.
+/// Loads a server's certificates; warns about a key that others can read.
 pub(crate) fn server_tls(
     chain: &Path,
     key: &Path,
@@ -317,7 +319,7 @@ fn control(
     Ok(Some(listen))
 }
 
-/// Native speed has no machine.
+/// Refuses flags that require a machine, which native speed does not have.
 fn native_only(flags: &Serve) -> Result<(), Failure> {
     if flags.speed != Some(Speed::Native) {
         return Ok(());
@@ -330,7 +332,7 @@ fn native_only(flags: &Serve) -> Result<(), Failure> {
     }
 }
 
-/// Arrays have no flags that are about the content or the size of one device.
+/// Refuses, for arrays, flags for the content or the size of a single device.
 fn single_devices_only(flags: &Serve, system: &System) -> Result<(), Failure> {
     let given = [
         ("--image", !flags.image.is_empty()),
@@ -348,7 +350,7 @@ fn single_devices_only(flags: &Serve, system: &System) -> Result<(), Failure> {
     }
 }
 
-/// The first given flag that has an effect only where a model is served.
+/// The first given flag that has an effect only with a model.
 fn of_the_model(flags: &Serve) -> Option<&'static str> {
     let given = [
         ("--dilate", flags.dilate.is_some()),
@@ -390,7 +392,7 @@ fn announce(
     complain(&text);
 }
 
-/// The URI for clients.
+/// The URI for clients of an endpoint.
 fn uri(endpoint: &Endpoint, plain: bool) -> String {
     let address = match endpoint {
         Endpoint::Unix(path) => Address::Unix(path.clone()),
@@ -400,7 +402,7 @@ fn uri(endpoint: &Endpoint, plain: bool) -> String {
     Uri { address, tls: !plain, export: String::new(), tls_certificates, tls_hostname }.to_string()
 }
 
-/// Waits until the server is to stop, and prints the warnings of `troubles` meanwhile, which is called every 200 ms.
+/// Waits for the stop flag. Prints the warnings of `troubles`, which is called every 200 ms.
 fn wait(stop: &AtomicBool, troubles: impl Fn() -> Vec<String>) {
     let mut said: Vec<String> = Vec::new();
     let mut checks = 0_u32;
@@ -418,15 +420,15 @@ fn wait(stop: &AtomicBool, troubles: impl Fn() -> Vec<String>) {
     }
 }
 
-/// The path of a control socket as a user gives it: `unix:PATH` or `PATH`.
+/// The path of a control socket as given by a user: `unix:PATH` or `PATH`.
 pub(crate) fn socket(text: &str) -> &Path {
     Path::new(text.strip_prefix("unix:").unwrap_or(text))
 }
 
-/// Time limit of a server to end, s.
+/// Timeout for a server to end, s.
 const STOP_TIMEOUT_S: u64 = 60;
 
-/// Has a server end, and waits for it.
+/// Tells a server to end, and waits for it.
 pub(crate) fn stop(path: &Path) -> Result<Value, Failure> {
     let (mut said, has_ended) =
         iodyno_live::control::stop(path, Duration::from_secs(STOP_TIMEOUT_S))
@@ -445,7 +447,7 @@ pub(crate) fn stop(path: &Path) -> Result<Value, Failure> {
     Ok(said)
 }
 
-/// Sends a line to a control socket.
+/// Sends a line to a control socket, and returns the answer.
 pub(crate) fn say(path: &Path, line: &str) -> Result<Value, Failure> {
     let said = iodyno_live::control::say(path, line).map_err(|e| no_answer(path, line, &e))?;
     match said["error"].as_str() {

@@ -11,8 +11,8 @@ use iodyno_target::output::notebook_path;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The notebook's path: the flag's (or the variable's), or the default. Anything but a regular file
-/// is refused before SQLite opens it.
+/// The notebook's path: from the flag (or the variable), or the default. Anything but a regular file is
+/// refused before SQLite opens it.
 pub(crate) fn path(flag: Option<&Path>) -> Result<PathBuf, Failure> {
     if flag.is_some_and(|path| path.as_os_str().is_empty()) {
         return Err(Failure::input("--notebook needs the name of a file"));
@@ -21,7 +21,7 @@ pub(crate) fn path(flag: Option<&Path>) -> Result<PathBuf, Failure> {
     notebook_path(&path).map_err(|e| Failure::notebook(e.to_string()))
 }
 
-/// The notebook, or None where none has been made yet.
+/// Opens the notebook; None if none has been created yet.
 pub(crate) fn open(flag: Option<&Path>) -> Result<Option<Notebook>, Failure> {
     let path = path(flag)?;
     if !path.exists() && flag.is_none() {
@@ -45,7 +45,7 @@ pub(crate) fn list(flag: Option<&Path>, json: bool, style: Style) -> Result<Exit
     let mut runs = Vec::new();
     if let Some(notebook) = open(flag)? {
         for run in notebook.list()? {
-            // Only the whole run has the result of its method. One that can't be read is listed without.
+            // Only the whole run has its method's result. A run that can't be read is listed without it.
             let whole = if run.has_method { notebook.load(&run.id).ok() } else { None };
             runs.push((run, whole.as_ref().map(Standing::of)));
         }

@@ -1,11 +1,13 @@
-//! Signal handling: Ctrl-C and SIGTERM stop a run in order; a second one ends the process at once.
+//! Signal handling: Ctrl-C and SIGTERM stop a run in an orderly way; a second signal ends the process at
+//! once.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-/// Whether a signal arrived. The flag above does not show it: too many failed operations raise it as well.
+/// Whether a signal arrived. The stop flag does not show this, because too many failed operations set it
+/// as well.
 static CAME: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn on_signal(signal: libc::c_int) {
@@ -21,11 +23,11 @@ extern "C" fn on_signal(signal: libc::c_int) {
     }
 }
 
-/// The flag that a signal sets; handlers are installed at the first call.
+/// The stop flag that signals set; handlers are installed on the first call.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = STOP.get_or_init(|| Arc::new(AtomicBool::new(false)));
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler does only what is safe in a handler.
+        // SAFETY: the handler only makes calls that are safe in a handler.
         unsafe { libc::signal(signal, on_signal as *const () as libc::sighandler_t) };
     }
     Arc::clone(stop)

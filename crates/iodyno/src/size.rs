@@ -1,4 +1,4 @@
-//! `size`: how many devices and adapters of which kind meet a demand.
+//! `size`: the number of devices and adapters, of each kind, that meet a demand.
 
 use crate::args::Size;
 use crate::failure::{Failure, NOT_HELD};
@@ -52,13 +52,13 @@ pub(crate) fn command(
     };
     let prices = flags.price.as_deref().map(prices).transpose()?;
     let candidates = candidates(&choice)?;
-    // A page that can't be written is better reported before the work.
+    // Detect an unwritable page before the work.
     let page_at = flags.report.as_ref().map(|file| report::Place::check(file.as_deref()));
     let page_at = page_at.transpose()?;
     let stop = signals::stop_flag();
     let (live, started) = (Mutex::new(LiveLine::new(flags.quiet)), Instant::now());
     let sizing = size(demand, candidates, prices, &stop, &|cells| {
-        // Another thread is drawing already.
+        // Skip if another thread is drawing.
         if let Ok(mut live) = live.try_lock() {
             let took = human::duration_ns(started.elapsed().as_nanos() as u64);
             live.draw(&format!("{cells} cells simulated  {took}"));
@@ -83,7 +83,7 @@ pub(crate) fn command(
     Ok(if sizing.rows.is_empty() { ExitCode::from(NOT_HELD) } else { code })
 }
 
-/// `--saturate`.
+/// Handles `--saturate`.
 fn saturated(
     flags: &Size,
     host: &str,
@@ -122,7 +122,7 @@ fn of_word(level: &str) -> Option<Level> {
     })
 }
 
-/// The limits beside that of --p99.
+/// The limits in addition to that of --p99.
 fn limits(flags: &Size) -> Vec<Limit> {
     let all = [
         (None, Tail::P999, flags.p999),
@@ -147,7 +147,7 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     let capacity_bytes = flags.capacity.unwrap_or(0);
     if let Some(messages_per_s) = flags.log_rate {
         let share = flags.read_share.unwrap_or(0.0);
-        // Reads are that share of reads and writes.
+        // `share` is relative to reads and writes together.
         let replayed_per_s = flags.replay_rate.unwrap_or(messages_per_s * share / (1.0 - share));
         let room = flags.backlog.map(|messages| messages.saturating_mul(flags.message));
         let log = LogDemand {
@@ -193,17 +193,17 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     })
 }
 
-/// What a run of the notebook demanded.
+/// The demand of a run in the notebook.
 struct Like {
     demand: Demand,
     rate_iops: Option<f64>,
     p99_ns: Option<u64>,
 }
 
-/// The last cell of a run that measured, over all its targets.
+/// The demand of a run's last measured cell, over all its targets.
 fn like(selector: &str, notebook: Option<&Path>) -> Result<Like, Failure> {
     let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
-    // A name may be that of several runs: the last of them.
+    // Several runs may have the name: use the last one.
     let mut runs = notebook.load_several(selector)?;
     let run: Run = runs.pop().ok_or_else(|| Failure::input(format!("no run `{selector}`")))?;
     let measured = |cell: &&Cell| {

@@ -1,4 +1,4 @@
-//! `study`: repeats a published study, with its figures beside the printed ones.
+//! `study`: repeats a published study, and compares its figures with the printed ones.
 
 use crate::args::Study;
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ pub(crate) fn command(
     notebook: Option<&Path>,
     style: Style,
 ) -> Result<ExitCode, Failure> {
-    // A missing run is better reported before the minutes that a study takes.
+    // Detect a missing run before the minutes that a study takes.
     let ranks = ranks::of_process();
     let printed = || {
         let overlays = overlays(&flags.with, notebook)?;
@@ -44,7 +44,7 @@ pub(crate) fn command(
     let (live, started) =
         (Mutex::new(LiveLine::new(flags.quiet || !ranks.is_first())), Instant::now());
     let outcome = run(&study, &options, &ranks, &stop, &|progress| {
-        // Another thread is drawing already.
+        // Skip if another thread is drawing.
         if let Ok(mut live) = live.try_lock() {
             live.draw(&live_line(progress, started));
         }
@@ -99,7 +99,7 @@ fn overlay(run: &Run) -> Overlay {
         let of = |kind| summary.kinds.iter().find(|k| k.kind == kind).map_or(0, |k| k.ops) as f64;
         let (reads, writes) = (of(OpKind::Read), of(OpKind::Write));
         (reads + writes > 0.0).then(|| Measured {
-            // A mix is drawn at random: the requested share lies within a hundredth of it.
+            // A mix is drawn at random, so round it: the requested share is within a hundredth.
             read: (reads / (reads + writes) * 100.0).round() / 100.0,
             random: is_random(&cell.key.workload),
             block_bytes: cell.key.block_bytes(),

@@ -24,7 +24,7 @@ pub(crate) fn for_stdout(when: When) -> Style {
     Style { color: colors(when, out), width: columns.into(), unicode: speaks_unicode() }
 }
 
-/// What of a run is shown.
+/// The parts of a run that are shown.
 pub(crate) const fn detail(shown: Shown) -> Detail {
     Detail { notes: shown.notes || shown.verbose, all: shown.verbose }
 }

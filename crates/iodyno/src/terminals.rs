@@ -1,40 +1,40 @@
-//! Which of the outputs are a terminal, and how wide it is. A launcher of ranks stands between them and the terminal: Open
-//! MPI gives a pseudo-terminal for standard output, wherever that goes, and a pipe for standard error.
+//! Which outputs are a terminal, and its width. A launcher of ranks stands between this process and the terminal:
+//! Open MPI provides a pseudo-terminal as standard output, whatever its destination, and a pipe as standard error.
 
 use std::fmt;
 use std::io::IsTerminal as _;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// Width where none is known: for files, pipes and logs.
+/// Default width, for files, pipes and logs, columns.
 const WIDTH: u16 = 100;
 
 static TERMINALS: OnceLock<Terminals> = OnceLock::new();
 
-/// See the module.
+/// The outputs that are a terminal, and its width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminals {
-    /// Standard output is one.
+    /// Whether standard output is a terminal.
     pub(crate) out: bool,
-    /// Standard error is one.
+    /// Whether standard error is a terminal.
     pub(crate) err: bool,
-    /// Its columns, or those that output is to have.
+    /// Columns of the terminal, or the requested width of the output.
     pub(crate) columns: u16,
 }
 
 impl Terminals {
-    /// Those of this process.
+    /// The terminals of this process.
     pub fn own() -> Self {
         let (out, err) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
         Self { out, err, columns: columns() }
     }
 
-    /// Those that output reaches in the end: this process's, unless others were set.
+    /// The terminals that the output finally reaches: this process's, unless others were set.
     pub(crate) fn of_process() -> Self {
         *TERMINALS.get_or_init(Self::own)
     }
 
-    /// Sets those that output reaches in the end, before the command begins.
+    /// Sets the terminals that the output finally reaches, before the command begins.
     pub fn set(self) {
         let _ = TERMINALS.set(self);
     }
@@ -57,7 +57,7 @@ fn columns() -> u16 {
     std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(WIDTH)
 }
 
-/// `out,err,120`: the outputs that are a terminal, and its columns.
+/// Format: the outputs that are a terminal, and the columns, such as `out,err,120`.
 impl fmt::Display for Terminals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, is_one) in [("out", self.out), ("err", self.err)] {

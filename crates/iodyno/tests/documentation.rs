@@ -1,9 +1,9 @@
-//! Commands and links of the documentation: each command of the README and of the pages in `docs/`
-//! works, and each relative link leads to an existing file, and to a heading where it names one.
+//! Commands and links in the documentation: each command in the README and in `docs/` works, and
+//! each relative link leads to an existing file, and to an existing heading if it names one.
 //!
 //! A block marked `sh` is run, one marked `sh root` is run as root, and one marked `sh manual` is
-//! not run: it takes long, or requires something that a test does not have. The commands of a page
-//! share a new folder and a new notebook.
+//! not run, because it takes long or requires something that a test does not have. The commands of
+//! a page share a new folder and a new notebook.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! Rules of the workspace that no compiler checks: crates import lower layers only, modules of a crate do not
-//! import each other in a circle, only `target` writes files, and no code but one reads a fact by its key.
+//! Rules of the workspace that no compiler checks: crates import only lower layers, modules of a crate do not
+//! import each other in a circle, only `target` writes files, and a single place reads facts by key.
 
 #[path = "workspace/sentences.rs"]
 mod sentences;

@@ -1,4 +1,4 @@
-//! Runs as CSV (RFC 4180 with line feeds), tidy: one row for each observation, one column for each figure, the
+//! Runs as CSV (RFC 4180 with line feeds), in tidy form: one row per observation, one column per figure, the
 //! unit in the column's name. Fields that are unknown, or not supported by the samples, are empty.
 
 use iodyno_measure::{
@@ -21,8 +21,8 @@ const CELL_COLUMNS: [&str; 10] = [
     "repeat",
 ];
 
-/// One row for each cell and kind of operation that occurred in it. A cell without operations has one row
-/// without a kind.
+/// One row per cell and kind of operation that occurred in it. A cell without operations has one row without a
+/// kind.
 pub fn cells(run: &Run) -> String {
     let mut columns: Vec<String> = CELL_COLUMNS.map(str::to_owned).to_vec();
     let fixed = ["seconds", "ended", "kind", "ops", "iops", "bytes", "bytes_per_s", "errors"];
@@ -49,7 +49,7 @@ pub fn cells(run: &Run) -> String {
     out.text
 }
 
-/// One row for each cell, interval and kind of operation that occurred in the cell. Intervals without such
+/// One row per cell, interval and kind of operation that occurred in the cell. Intervals without such
 /// operations have zeroes.
 pub fn series(run: &Run) -> String {
     let mut columns: Vec<String> = CELL_COLUMNS.map(str::to_owned).to_vec();
@@ -155,7 +155,7 @@ fn latency_fields(out: &mut Rows, latency: Option<&Latency>) {
     out.number(latency.max_ns);
 }
 
-/// Rows of fields.
+/// Builder of CSV rows.
 struct Rows {
     text: String,
     at_start: bool,
@@ -180,7 +180,7 @@ impl Rows {
 
     fn text(&mut self, field: &str) {
         self.separate();
-        // Names are foreign text: none may move a cursor or become a spreadsheet's formula.
+        // Names are untrusted text: they must not move a cursor or become a spreadsheet formula.
         let field = iodyno_page::csv::safe(field);
         if field.contains(['"', ',', '\n', '\r']) {
             let _ = write!(self.text, "\"{}\"", field.replace('"', "\"\""));

@@ -1,9 +1,9 @@
-//! Runs in the output formats of fio 3, for the many tools that read them: JSON with and without bins, terse
-//! lines, log files. What a job is, and which options it would have had, is in `job`.
+//! Runs in the output formats of fio 3, for the many tools that read them: JSON with and without bins, terse lines,
+//! log files. `job` defines which cells are jobs, and their options.
 //!
-//! fio's *clat* is our service time (submission to completion), *lat* is our response time (from the intended
-//! start in open loop; in closed loop both are the same). *slat* is empty, as with fio's `disable_slat`: submission
-//! is timed for a sample of operations only, and not by direction.
+//! fio's *clat* is our service time (submission to completion), *lat* is our response time (from the intended start
+//! in open loop; in closed loop both are the same). *slat* is empty, as with fio's `disable_slat`: only a sample of
+//! operations has its submission timed, and not by direction.
 
 mod bins;
 mod job;
@@ -14,5 +14,5 @@ pub mod terse;
 
 pub use bins::COARSENESS_MAX;
 
-/// The version of fio whose formats these are.
+/// The version of fio that the formats follow.
 const VERSION: &str = "fio-3.36";

@@ -8,20 +8,20 @@ use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_notebook::{CellSummary, Run, RunSummary};
 use iodyno_units::human;
 
-/// Results of a method that a list shows.
+/// Maximum number of a method's results in a list.
 const METHOD_HEADLINES_MAX: usize = 3;
 
-/// What only the whole run has, for a list of runs.
+/// Verdict and headline of a whole run, for a list of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// The verdict on it.
+    /// The verdict on the run.
     pub verdict: RunVerdict,
-    /// The results of its method in a few words; None for a list of cells.
+    /// The results of the run's method in a few words; None for a list of cells.
     pub headline: Option<String>,
 }
 
 impl Standing {
-    /// That of a stored run.
+    /// Derives the standing of a stored run.
     pub fn of(run: &Run) -> Self {
         let findings = crate::method::findings_of(run);
         let headline = findings.as_ref().map(|findings| {
@@ -35,21 +35,21 @@ impl Standing {
     }
 }
 
-/// The level of a run in a list: that of its standing, or, without one, the gravest of its cells.
+/// The level of a run in a list: from its standing, or, without one, the most severe level of its cells.
 pub(crate) fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
     let of_cells = run.cells.iter().filter_map(|c| c.level).max();
     of_cells.max(standing.and_then(|s| s.verdict.level))
 }
 
-/// A run's result in a few words: `random-read 92.3 k IOPS, seq-read 2.10 GB/s`; of a method, its results. With
-/// several targets it is that of the merged cells; empty without results.
+/// A run's result in a few words, such as `random-read 92.3 k IOPS, seq-read 2.10 GB/s`, or the results of its
+/// method. With several targets these are of the merged cells. Empty without results.
 pub fn headline(run: &RunSummary, standing: Option<&Standing>) -> String {
     if let Some(headline) = standing.and_then(|s| s.headline.clone()) {
         return headline;
     }
     let merged: Vec<_> = run.cells.iter().filter(|c| c.target.starts_with("all (")).collect();
     let cells: Vec<_> = if merged.is_empty() { run.cells.iter().collect() } else { merged };
-    // Repeats have one name and one target; their mean is shown.
+    // Repeats have the same name and target; their mean is shown.
     let mut groups: Vec<Vec<&CellSummary>> = Vec::new();
     for cell in cells {
         let same =
@@ -81,12 +81,12 @@ pub fn headline(run: &RunSummary, standing: Option<&Standing>) -> String {
     words.join(", ")
 }
 
-/// ` and 5.1 k flushes/s (p99 48 µs)`: the operations of repeats that their IOPS do not count.
+/// The operations of repeats that do not count as IOPS: ` and 5.1 k flushes/s (p99 48 µs)`.
 fn beside(repeats: &[&CellSummary]) -> String {
     let each = repeats[0].beside.iter().map(|of| {
         let rates = repeats.iter().flat_map(|cell| &cell.beside).filter(|o| o.kind == of.kind);
         let per_s = rates.map(|of| of.per_s).sum::<f64>() / repeats.len() as f64;
-        // Percentiles are not averaged.
+        // Percentiles can't be averaged.
         let p99 = of.p99_ns.filter(|_| repeats.len() == 1);
         let p99 = p99.map_or(String::new(), |ns| format!(" (p99 {})", human::time_ns(ns as f64)));
         format!(" and {} {}/s{p99}", human::count(per_s), kinds::plural(of.kind))

@@ -1,8 +1,8 @@
-//! HdrHistogram's text format of percentile distributions: for each cell and kind of operation the columns
-//! Value, Percentile, TotalCount and 1/(1-Percentile).
+//! HdrHistogram's text format of percentile distributions: per cell and kind of operation the columns Value,
+//! Percentile, TotalCount and 1/(1-Percentile).
 //!
-//! The levels are HdrHistogram's own: five ticks to each halving of the distance to 100 %. Values are in
-//! microseconds with three decimals, so they are exact to the nanosecond; each is the same number that the
+//! The levels are HdrHistogram's own: five ticks per halving of the distance to 100 %. Values are in
+//! microseconds with three decimals, so they are exact to the nanosecond; each equals the number that the
 //! other formats give for that percentile.
 
 use iodyno_measure::Histogram;
@@ -10,11 +10,11 @@ use iodyno_notebook::Run;
 use iodyno_units::text::clean;
 use std::fmt::Write as _;
 
-/// Ticks to each halving of the distance to 100 %.
+/// Ticks per halving of the distance to 100 %.
 const TICKS: f64 = 5.0;
 
-/// Every cell and kind of operation of a run, in sequence. In open loop the response times come first and the
-/// service times after them.
+/// Every cell and kind of operation of a run, in sequence. In open loop, the service times follow the
+/// response times.
 pub fn text(run: &Run) -> String {
     let mut out = String::new();
     for cell in &run.cells {
@@ -56,7 +56,7 @@ fn distribution(out: &mut String, histogram: &Histogram) {
     let mut seen = 0;
     for bucket in histogram.buckets() {
         seen += bucket.count;
-        // This is the first bucket that `level` of the samples lie in or below.
+        // This is the first bucket at or below which the share `level` of the samples lies.
         while seen as f64 / total as f64 >= level {
             let value = us(histogram.quantile_ns(level).unwrap_or(0) as f64);
             let _ = writeln!(

@@ -1,8 +1,8 @@
-//! Runs as JSON, by the schemas in `docs/schema/`, which are part of the product's contract:
-//! within a version keys are added and never changed or removed.
+//! Runs as JSON, by the schemas in `docs/schema/`, which are part of the product's contract: within a version,
+//! keys may be added, but not changed or removed.
 //!
-//! Times are UTC in RFC 3339, latencies integers of nanoseconds (means are not integers), sizes
-//! bytes, durations seconds. `null` is "unknown" or "not supported by the samples"; it is never 0.
+//! Times are UTC in RFC 3339, latencies integers of nanoseconds (means are not integers), sizes bytes,
+//! durations seconds. `null` means "unknown" or "not supported by the samples", never 0.
 
 use crate::headline::{Standing, headline, level_of};
 use crate::repeats::{self, Repeated};
@@ -18,25 +18,25 @@ use iodyno_notebook::{Run, RunSummary, Status};
 use iodyno_units::OpKind;
 use serde_json::{Map, Value, json};
 
-/// The schema of [`document`], draft 2020-12.
+/// JSON Schema of [`document`], draft 2020-12.
 pub const SCHEMA_RUN: &str = include_str!("../../../docs/schema/run-v1.schema.json");
 
-/// The schema of [`list`], draft 2020-12.
+/// JSON Schema of [`list`], draft 2020-12.
 pub const SCHEMA_LIST: &str = include_str!("../../../docs/schema/list-v1.schema.json");
 
 /// Optional content of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The series of each cell, interval by interval.
+    /// Whether to include the series of each cell, interval by interval.
     pub series: bool,
 }
 
-/// A run as one document, judged by the thresholds stored with it.
+/// A run as one JSON document, judged by the thresholds stored with it.
 pub fn document(run: &Run, options: Options) -> Value {
     document_against(run, &thresholds::own(run), options)
 }
 
-/// As [`document`], judged by these thresholds.
+/// Like [`document`], but judged by these thresholds.
 pub fn document_against(run: &Run, thresholds: &[Threshold], options: Options) -> Value {
     let standing = RunVerdict::of(run);
     let mut document = json!({
@@ -87,8 +87,8 @@ fn outcome(of: &Outcome) -> Value {
     })
 }
 
-/// Runs as a list, in the order given (the notebook's is oldest first), each with its standing where known,
-/// else with the gravest verdict of its cells.
+/// Runs as a JSON list, in the order given (the notebook lists the oldest first), each with its standing if
+/// known, otherwise with the most severe verdict of its cells.
 pub fn list(runs: &[(RunSummary, Option<Standing>)]) -> Value {
     let runs: Vec<Value> = runs
         .iter()
@@ -104,7 +104,7 @@ pub fn list(runs: &[(RunSummary, Option<Standing>)]) -> Value {
                 "targets": run.targets,
                 "cells": run.cells.len(),
                 "level": level.map(Level::name),
-                // Of its cells, as ever: programs may have parsed it.
+                // The headline of its cells, as always: programs may parse it.
                 "headline": headline(run, None),
                 "verdicts": standing.as_ref().map_or(&[][..], |s| &s.verdict.verdicts),
             })
@@ -137,7 +137,7 @@ fn head(run: &Run, standing: &RunVerdict) -> Value {
     let workloads: Vec<Value> =
         head.workloads.iter().map(|w| json!({ "name": w.name, "spec": w.spec })).collect();
     json!({
-        // A run that was not kept has none.
+        // A run that was not stored has no id.
         "id": (!run.id.is_empty()).then_some(&run.id),
         "started": format!("{:.3}", run.started),
         "ended": run.ended.map(|t| format!("{t:.3}")),
@@ -250,7 +250,7 @@ fn message_log(cell: &Cell, log: &MessageLog, options: Options) -> Value {
     object
 }
 
-/// What is known of how even the rate was: its interval, stalls, a change of the level, a swing.
+/// Stationarity of the rate: its interval, stalls, a level shift, and a periodic swing.
 fn stationarity(cell: &Cell) -> Value {
     let of = Stationarity::of(cell);
     let kinds = cell.io_kinds();
@@ -332,8 +332,8 @@ fn latency(latency: &Latency) -> Value {
     object
 }
 
-/// The series, interval by interval, of the kinds that occurred in the cell: an interval without operations of
-/// one of them has zeroes for it.
+/// The series, interval by interval, for the kinds that occurred in the cell. A kind without operations in an
+/// interval has zeroes.
 fn series(cell: &Cell, figures: &Summary) -> Value {
     let interval = |(interval, length_ns): (&Interval, u64)| {
         let mut object = Map::new();

@@ -2,12 +2,12 @@
 //! HdrHistogram's percentile text, fio's JSON, OpenMetrics.
 //!
 //! Every figure is computed in one place (`measure/src/summary.rs`) from merged histograms, so the same
-//! percentile is the same number in every format. Figures that the samples can't support are absent from
-//! tables, JSON and CSV; the two foreign formats, HdrHistogram's and fio's, have everything that their readers
-//! expect, with the counts beside it.
+//! percentile is the same number in every format. Tables, JSON and CSV omit figures that the samples can't
+//! support. The two foreign formats, HdrHistogram's and fio's, have everything that their readers expect, with
+//! the counts.
 //!
-//! **Invariant:** everything here is a pure function of stored runs. No clock, no file, no environment: an old
-//! run is always shown the same, and judged by the verdicts stored with it.
+//! **Invariant:** everything here is a pure function of stored runs, without a clock, files or the
+//! environment: an old run always looks the same, and is judged by the verdicts stored with it.
 
 pub mod compare;
 pub mod csv;

@@ -1,11 +1,11 @@
-//! The findings of a run's method, computed from the stored run alone. Showing them is up to the formats.
+//! The findings of a run's method, computed from the stored run alone. Formats present them.
 
 use iodyno_measure::Verdict;
 use iodyno_method::{Findings, Method, MethodSource, findings};
 use iodyno_notebook::{Run, Status};
 
-/// The method of a run, for its number of targets, and its number of subjects; None if the run is a list of
-/// cells, or its method can no longer be read.
+/// The method of a run, adapted to its number of targets, and its number of subjects. None if the run is a
+/// list of cells, or if its method can no longer be read.
 fn method_of(run: &Run) -> Option<(Method, u32)> {
     let source: MethodSource = serde_json::from_value(run.head.plan.get("method")?.clone()).ok()?;
     let method = Method::new(source).ok()?;
@@ -15,7 +15,7 @@ fn method_of(run: &Run) -> Option<(Method, u32)> {
     Some((method.with_targets(targets), subjects))
 }
 
-/// The findings of a run; None if it is a list of cells, or its method can no longer be read.
+/// The findings of a run; None if it is a list of cells, or if its method can no longer be read.
 pub fn findings_of(run: &Run) -> Option<Findings> {
     let (method, subjects) = method_of(run)?;
     let mut findings = findings(&method, run.head.seed, subjects, &run.cells);
@@ -23,7 +23,7 @@ pub fn findings_of(run: &Run) -> Option<Findings> {
     Some(findings)
 }
 
-/// The verdicts on the method of a run, the gravest first; none where it is a list of cells.
+/// The verdicts on a run's method, the most severe first; none for a list of cells.
 pub(crate) fn verdicts_of(run: &Run) -> Vec<Verdict> {
     let Some((method, subjects)) = method_of(run) else { return Vec::new() };
     let mut verdicts =
@@ -32,14 +32,14 @@ pub(crate) fn verdicts_of(run: &Run) -> Vec<Verdict> {
     verdicts
 }
 
-/// Adds the remedy to verdicts on unfinished work.
+/// Adds the remedy to verdicts on unfinished methods.
 fn mended(run: &Run, verdicts: &mut [Verdict]) {
     for verdict in verdicts.iter_mut().filter(|v| v.code == "UNFINISHED") {
         verdict.text = format!("{}: {}", verdict.text, how_to_finish(run));
     }
 }
 
-/// How a run of a method that is not complete can be completed, or why not.
+/// How an incomplete run of a method can be completed, or why it can't.
 pub(crate) fn how_to_finish(run: &Run) -> String {
     if run.status == Status::Running {
         return "it is still running".to_owned();

@@ -1,5 +1,5 @@
-//! The results of a method in a few numbers, which the first screen of a page, the list of runs and the terminal
-//! share; and what of a method's findings counts as its result.
+//! The results of a method in a few numbers, shared by the first screen of a page, the list of runs and the
+//! terminal; and the choice of the findings that count as results.
 
 use crate::kinds;
 use crate::verdict_groups::tone;
@@ -15,7 +15,7 @@ use iodyno_units::human;
 use std::cmp::Ordering;
 use std::mem::discriminant;
 
-/// Headlines that fit a first screen.
+/// Maximum number of headlines on a first screen.
 pub(crate) const HEADLINES_MAX: usize = 12;
 
 /// The results of a method, in a few numbers.
@@ -24,12 +24,12 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
     let mut all = Vec::new();
     for subject in &findings.subjects {
         let on = if several { format!(" on {}", subject.target) } else { String::new() };
-        // In the order of their sections: the method's main stages go before those that prepare them.
+        // In the order of the sections: main stages come before those that prepare them.
         let mut stages: Vec<&StageFinding> = subject.stages.iter().collect();
         stages.sort_by_key(|s| std::cmp::Reverse(weight(s)));
         for stage in stages {
             let Some(showed) = &stage.showed else { continue };
-            // Of several stages with the same kind of result, each has its name.
+            // If several stages have the same kind of result, each headline has the stage's name.
             let alike = |s: &&StageFinding| matches!((&s.showed, showed), (Some(a), b) if discriminant(a) == discriminant(b));
             let is_one_of_several = subject.stages.iter().filter(alike).count() > 1;
             // A stage that prepares another is not the result.
@@ -61,7 +61,7 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
                         all.push(headline);
                         all.extend(lowest());
                     } else if let Some(curve) = curve.filter(|_| is_open(table)) {
-                        // Each rate is just met, so the latency at both ends is the result.
+                        // Each rate is just achieved, so the latency at both ends is the result.
                         let mut ends: Vec<&Row> = curve
                             .rows
                             .iter()
@@ -74,7 +74,7 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
                             all.push(headline(last, "most load"));
                         }
                     } else if is_over_workloads(&table.axes) {
-                        // Of several targets they are side by side in a figure.
+                        // Several targets are compared in a figure.
                         let each = table.rows.iter().filter(|r| !several && r.iops.is_some());
                         all.extend(each.map(|r| of_row(r, &[], name(&r.at[0]))));
                     } else if sweep.scaling.is_none() {
@@ -108,7 +108,7 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
                     let (value, tone) = match progress {
                         Some(Progress::Reached) => ("steady state".to_owned(), Tone::Good),
                         Some(Progress::NotReached) => ("NOT REACHED".to_owned(), Tone::Bad),
-                        // Cut short: a steady state that was not awaited was not missed either.
+                        // Cut short: the run did not miss the steady state, but did not wait for it.
                         _ => ("no steady state yet".to_owned(), Tone::Warning),
                     };
                     let window = if rounds.rounds == 0 {
@@ -127,7 +127,7 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
                     let most = most(rows).map(|r| of_row(r, &rounds.table.axes, name("most")));
                     let quickest = quickest(rows)
                         .map(|r| of_mean(r, of_row(r, &rounds.table.axes, name("lowest latency"))));
-                    // The tracked quantity goes first.
+                    // The tracked quantity comes first.
                     let about_latency = rounds
                         .variables
                         .first()
@@ -136,7 +136,7 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
                     all.extend(both.into_iter().flatten());
                 }
                 Showed::Series(series) => {
-                    // Of several in sequence, the start of one is the end of another.
+                    // In a sequence of series, the start of each is the end of the one before.
                     if !is_one_of_several || series.samples.len() == 1 {
                         all.push(of_row(&series.first, &[], name("at first")));
                     }
@@ -168,7 +168,7 @@ pub(crate) fn of_method(findings: &Findings) -> Vec<Headline> {
 }
 
 fn of_rate_search(found: &RateSearchFinding, name: String) -> Headline {
-    // A rate that was divided among targets comes back rounded.
+    // A rate that was divided among targets has rounding errors.
     let is_answer = |offered_iops: f64| {
         found.holds_iops.is_some_and(|rate| (offered_iops / rate - 1.0).abs() < 1e-9)
     };
@@ -236,7 +236,7 @@ fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
     let p50 = row.nines_ns.first().copied().flatten();
     let p99 = row.nines_ns.get(1).copied().flatten();
     if row.kinds.len() > 1 {
-        // One percentile over kinds of different latencies is that of none of them.
+        // One percentile over kinds of different latencies describes none of them.
         let nines = [0.99, 0.5].map(|q| kinds::latencies(&row.kinds, Quantity::Quantile(q)));
         beside.extend(nines.into_iter().flatten());
         beside.extend(kinds::beside(&row.kinds));
@@ -261,8 +261,7 @@ fn of_row(row: &Row, axes: &[String], name: String) -> Headline {
     }
 }
 
-/// How relevant a stage is to its method: a load curve the more the longer it is, and preparation of a steady
-/// state the least.
+/// Relevance of a stage to its method: highest for long load curves, lowest for preparation of a steady state.
 pub(crate) fn weight(finding: &StageFinding) -> usize {
     match &finding.showed {
         Some(Showed::Sweep(sweep)) => 1 + sweep.load.as_ref().map_or(0, |l| l.rows.len()),
@@ -272,12 +271,13 @@ pub(crate) fn weight(finding: &StageFinding) -> usize {
     }
 }
 
-/// Whether the load is offered as a rate, whatever is outstanding.
+/// Whether the load is an offered rate, independent of the number of outstanding I/Os.
 pub(crate) fn is_open(table: &Table) -> bool {
     table.axes.last().is_some_and(|a| a == "rate")
 }
 
-/// The row of the best point. There is one under a ceiling only: without one the most is no optimum.
+/// Index of the best point. Only a load with a ceiling has one: without a ceiling, the maximum is not an
+/// optimum.
 pub(crate) fn best(load: &Load) -> Option<usize> {
     match load.optimum {
         Optimum::Found { chosen, .. } if !load.ceilings.is_empty() => {
@@ -287,8 +287,8 @@ pub(crate) fn best(load: &Load) -> Option<usize> {
     }
 }
 
-/// Whether its operations are so large that bytes are more relevant than operations; points of different block
-/// sizes are compared by operations.
+/// Whether operations are so large that throughput is more relevant than IOPS. Points of different block sizes
+/// are compared by IOPS.
 pub(crate) fn is_large(row: &Row, axes: &[String]) -> bool {
     let block = row.bytes_per_s.zip(row.iops).map(|(bytes, ops)| bytes / ops);
     !axes.iter().any(|a| a == "block")
@@ -306,7 +306,7 @@ pub(crate) fn quantity(name: &str) -> Shown {
     }
 }
 
-/// Whether a grid is over workloads alone: its points differ in all things, and have names of their own.
+/// Whether a grid varies workloads alone: its points then differ in everything, and have names of their own.
 pub(crate) fn is_over_workloads(axes: &[String]) -> bool {
     matches!(axes, [axis] if axis == "workload")
 }

@@ -1,14 +1,15 @@
-//! What workloads at once cost each other: the cell of each beside the cell in which it ran alone.
+//! The mutual effect of simultaneous workloads: each cell is compared with the cell in which its
+//! workload ran alone.
 
 use iodyno_measure::Cell;
 use iodyno_measure::summary::{KindSummary, PERCENTILES, Summary};
 use iodyno_notebook::Run;
 use iodyno_units::human;
 
-/// The percentile that is compared: p99.
+/// Index of the percentile to compare: p99.
 const P99: usize = 2;
 
-/// Cells that ran with others, each with the cell of the same workload alone on the same target.
+/// Cells that ran with others, each after the cell of the same workload alone on the same target.
 fn pairs(run: &Run) -> impl Iterator<Item = (&Cell, &Cell)> {
     let load = |cell: &Cell| {
         let key = &cell.key;
@@ -22,14 +23,14 @@ fn pairs(run: &Run) -> impl Iterator<Item = (&Cell, &Cell)> {
     })
 }
 
-/// A sentence for each cell that ran with others; empty for a run without.
+/// One sentence per cell that ran with others; empty without such cells.
 pub(crate) fn sentences(run: &Run) -> Vec<String> {
     let several = run.head.targets.len() > 1;
     let sentence = |(alone, together): (&Cell, &Cell)| {
         let (before, after) = (Summary::of(alone), Summary::of(together));
         let on = if several { format!(" on {}", together.key.target) } else { String::new() };
         let mut words = Vec::new();
-        // An offered rate is the same beside others; what completed of it differs by chance.
+        // An offered rate is the same in both cells; the completed rate differs only by chance.
         if together.key.offered_iops.is_none() {
             words.push(format!(
                 "{} of its IOPS alone ({} of {})",
@@ -48,7 +49,8 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
     pairs(run).filter(|(alone, _)| alone.total().ops() > 0).map(sentence).collect()
 }
 
-/// `read p99 from 4.21 ms to 9.60 ms`; the mean where the samples support no p99.
+/// The change of a latency: `read p99 from 4.21 ms to 9.60 ms`; of the mean if the samples don't
+/// support p99.
 fn slower(was: &KindSummary, is: &KindSummary) -> Option<String> {
     let p99 = |of: &KindSummary| of.response_time.percentiles_ns[P99].map(|ns| ns as f64);
     let (name, before, after) = match (p99(was), p99(is)) {

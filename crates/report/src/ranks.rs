@@ -8,46 +8,46 @@ use iodyno_units::human;
 /// The ranks of one host in a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HostFigures<'a> {
-    /// Its name.
+    /// Name of the host.
     pub(crate) name: &'a str,
-    /// Its ranks.
+    /// Ranks on the host.
     pub(crate) ranks: Vec<&'a RankFigures>,
-    /// Those of its ranks, each code once.
+    /// Verdicts on the host's ranks, without duplicate codes.
     pub(crate) verdicts: Vec<Verdict>,
-    /// No other host has a lower rate for each of its ranks, and some have a higher one.
+    /// Whether the host has the lowest rate per rank, and some other host a higher one.
     pub(crate) is_slowest: bool,
 }
 
 impl HostFigures<'_> {
-    /// Operations a second of all its ranks.
+    /// Operations per second of all ranks on the host.
     pub(crate) fn iops(&self) -> f64 {
         self.ranks.iter().map(|rank| rank.iops()).sum()
     }
 
-    /// Operations a second of one of its ranks, on average: hosts may have different numbers of them.
+    /// Mean operations per second of one rank: hosts may have different numbers of ranks.
     pub(crate) fn iops_of_rank(&self) -> f64 {
         self.iops() / self.ranks.len().max(1) as f64
     }
 
-    /// Bytes a second of all its ranks.
+    /// Bytes per second of all ranks on the host.
     pub(crate) fn bytes_per_s(&self) -> f64 {
         let of = |rank: &&RankFigures| rank.bytes as f64 * 1e9 / rank.window_ns.max(1) as f64;
         self.ranks.iter().map(of).sum()
     }
 
-    /// What is to be said of it in a table: its verdicts, and whether it is the slowest.
+    /// The remark in a table: whether the host is the slowest, and its verdicts.
     pub(crate) fn mark(&self) -> String {
         let slowest = self.is_slowest.then_some("slowest");
         let codes = self.verdicts.iter().map(|verdict| verdict.code.as_str());
         slowest.into_iter().chain(codes).collect::<Vec<_>>().join(", ")
     }
 
-    /// The largest of its ranks' values.
+    /// The maximum of a value over the host's ranks.
     pub(crate) fn max<T: Ord>(&self, of: impl Fn(&RankFigures) -> T) -> Option<T> {
         self.ranks.iter().map(|rank| of(rank)).max()
     }
 
-    /// The largest share of the processors that a rank could use.
+    /// The largest share of the available processors that a rank used.
     pub(crate) fn cpu_share(&self) -> f64 {
         self.ranks.iter().map(|rank| rank.cpu_share).fold(0.0, f64::max)
     }
@@ -78,12 +78,12 @@ pub(crate) fn hosts(cell: &Cell) -> Vec<HostFigures<'_>> {
     hosts
 }
 
-/// The cells that several ranks measured: merged ones.
+/// The merged cells that several ranks measured.
 pub(crate) fn cells(run: &Run) -> impl Iterator<Item = &Cell> {
     run.cells.iter().filter(|cell| cell.evidence.ranks.len() > 1)
 }
 
-/// How many ranks measured, and how far apart they started, in a sentence; None for a run of one process.
+/// A sentence on the number of ranks, and how far apart they started; None for a run of one process.
 pub(crate) fn sentence(run: &Run) -> Option<String> {
     let first = cells(run).next()?;
     let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });

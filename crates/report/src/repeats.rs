@@ -1,6 +1,6 @@
-//! Figures of a cell's repeats together: the mean of their rates and latencies with its interval, and
-//! percentiles of all their operations. The interval covers repeats of the cell within one run, and no
-//! differences between runs or devices.
+//! Figures of a cell's repeats: the mean of their rates and latencies with its interval, and
+//! percentiles of all their operations. The interval covers repeats of the cell within one run, but
+//! not differences between runs or devices.
 
 use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::repeats::{self, MeanOfRuns};
@@ -9,7 +9,7 @@ use iodyno_measure::threshold::{unusable, with_repeats};
 use iodyno_measure::{Cell, CellKey, Metric, Quantity};
 use iodyno_notebook::Run;
 
-/// The words for the coverage of an interval of repeats.
+/// Coverage of an interval of repeats, in words.
 pub(crate) const COVERS: &str = "repeats of the cell within this run, not other runs or devices";
 
 /// Confidence of the intervals.
@@ -17,21 +17,22 @@ const LEVEL: f64 = 0.95;
 
 /// One figure of a repeated cell.
 pub(crate) struct Repeated<'a> {
-    /// The first of the repeats.
+    /// Key of the first repeat.
     pub key: &'a CellKey,
     /// The figure.
     pub metric: Metric,
-    /// The number of repeats, without those that are INVALID or were cut short.
+    /// Number of repeats, without those that are INVALID or were cut short.
     pub count: usize,
-    /// For rates and means the mean over the repeats, for percentiles that of all operations together.
+    /// For rates and means, the mean over the repeats; for percentiles, the percentile of all
+    /// operations together.
     pub value: f64,
-    /// The mean of repeats; None for percentiles, which are not averaged.
+    /// The mean of the repeats; None for percentiles, which can't be averaged.
     pub mean: Option<MeanOfRuns>,
-    /// The smallest and the largest value of a repeat.
+    /// The smallest and the largest value of any repeat.
     pub range: (f64, f64),
 }
 
-/// The figures of all cells that were repeated.
+/// The figures of all repeated cells.
 pub(crate) fn of(run: &Run) -> Vec<Repeated<'_>> {
     let mut all = Vec::new();
     for group in with_repeats(&run.cells).into_iter().filter(|group| group.len() > 1) {

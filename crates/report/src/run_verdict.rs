@@ -1,5 +1,5 @@
-//! The verdict on a run as a whole, which the exit code, the list of runs, the terminal, pages and JSON share:
-//! the verdicts on its method, and the gravest level of these and of the verdicts on its cells.
+//! The verdict on a run as a whole, shared by the exit code, the list of runs, the terminal, pages and JSON:
+//! the verdicts on its method, and the most severe level of these and of the verdicts on its cells.
 
 use crate::method;
 use iodyno_measure::{Cell, Level, Verdict};
@@ -8,9 +8,10 @@ use iodyno_notebook::{Run, Status};
 /// The verdict on a run as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunVerdict {
-    /// Verdicts on the whole run, the gravest first: those of its method. Empty for a list of cells.
+    /// Verdicts on the whole run, which are those on its method, the most severe first. Empty for a list of
+    /// cells.
     pub verdicts: Vec<Verdict>,
-    /// The gravest level of these and of those of the cells; None while none is known.
+    /// The most severe level of these and of the cells' verdicts; None if there are no verdicts yet.
     pub level: Option<Level>,
 }
 
@@ -20,9 +21,9 @@ impl RunVerdict {
         Self::with(run, method::verdicts_of(run))
     }
 
-    /// That of a run on whose method these are the verdicts.
+    /// The verdict on a run, given the verdicts on its method.
     pub(crate) fn with(run: &Run, mut verdicts: Vec<Verdict>) -> Self {
-        // A run that still goes on is not unfinished.
+        // A run in progress is not unfinished.
         verdicts.retain(|v| run.status != Status::Running || v.code != "UNFINISHED");
         let of_run = verdicts.iter().map(|v| v.level);
         let level = run.cells.iter().filter_map(Cell::level).chain(of_run).max();

@@ -1,8 +1,9 @@
-//! Runs in the text that `sysbench fileio … run` of sysbench 1.0 prints, for programs that read it: a report for each cell.
+//! Runs in the text that `sysbench fileio … run` of sysbench 1.0 prints, for programs that read it: one report per
+//! cell.
 //!
-//! sysbench's latency is that of all events together, reads, writes and flushes, and with a rate it counts from the
-//! intended start: so it is here. Its percentile is that of the upper bound of one of 1024 buckets; here it is exact to the
-//! width of the histogram's buckets. What is not kept is left out: of several threads, how the events were spread over them.
+//! As in sysbench, the latency is that of all events together (reads, writes and flushes), and with a rate it counts
+//! from the intended start. sysbench's percentile is the upper bound of one of 1024 buckets; here it is exact to the
+//! width of the histogram's buckets. The distribution of events over threads is omitted, since it is not stored.
 
 use iodyno_measure::{Cell, ClassStats, Histogram};
 use iodyno_notebook::Run;
@@ -10,14 +11,14 @@ use iodyno_units::OpKind;
 use iodyno_units::text::clean;
 use std::fmt::Write as _;
 
-/// The version of sysbench whose text this is.
+/// The version of sysbench that the text follows.
 const SYSBENCH_VERSION: &str = "1.0.20";
-/// The percentile that sysbench shows unless it is given another.
+/// Default percentile of sysbench.
 const PERCENTILE: u32 = 95;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// A run as sysbench would have printed it. Fills, which are what its `prepare` does, steps of a method that issued nothing,
-/// and the merged cell of several targets have no report.
+/// A run as sysbench would print it. Fills (sysbench's `prepare`), steps of a method without I/O, and the merged cell
+/// of several targets have no report.
 pub fn text(run: &Run) -> String {
     let mut out = String::new();
     for cell in run.cells.iter().filter(|cell| !cell.key.is_of_all_targets()) {
@@ -95,7 +96,7 @@ fn report(out: &mut String, run: &Run, cell: &Cell) {
     }
 }
 
-/// A size in the largest unit in which it is a whole number, as sysbench prints it.
+/// A size in the largest unit that divides it, as sysbench prints it.
 fn size(bytes: u32) -> String {
     match bytes {
         bytes if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}Mi", bytes >> 20),

@@ -1,16 +1,16 @@
-//! The thresholds of a run and their check. They are stored in the run's plan, and checked each time against
-//! the run's own cells: the check is a pure function of both.
+//! The thresholds of a run and their evaluation. They are stored in the run's plan, and evaluated each time
+//! against the run's cells: a pure function of both.
 
 use iodyno_measure::Threshold;
 use iodyno_measure::threshold::{Outcome, judge};
 use iodyno_notebook::Run;
 
-/// The thresholds stored with the run; none if there are none, or if their newer format can't be read.
+/// The thresholds stored with the run; empty if there are none, or if they have a newer format.
 pub fn own(run: &Run) -> Vec<Threshold> {
     serde_json::from_value(run.head.plan["thresholds"].clone()).unwrap_or_default()
 }
 
-/// Whether all of them are met.
+/// Whether all thresholds are met.
 pub fn are_held(run: &Run, thresholds: &[Threshold]) -> bool {
     judge(thresholds, &run.cells).iter().all(|outcome| outcome.held)
 }

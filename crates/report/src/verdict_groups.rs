@@ -1,28 +1,28 @@
-//! Verdicts of many cells grouped into few lines: a verdict on several cells is one line, counted once a cell.
-//! The terminal and pages use these counts.
+//! Groups of equal verdicts on many cells: a verdict on several cells is one line, counted once per cell. The
+//! terminal and pages use these counts.
 
 use iodyno_measure::{Cell, Level, Verdict};
 use iodyno_page::Tone;
 
-/// Number of groups of one code, differing only by their numbers, from which on they are merged.
+/// Minimum number of groups of one code that are merged if they differ only by their numbers.
 const ALIKE_MIN: usize = 4;
 
-/// A verdict, and its cells.
+/// A verdict, and the cells that have it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Group<'a> {
-    /// That of the first cell.
+    /// The verdict of the first cell.
     pub verdict: &'a Verdict,
-    /// Indices of the cells, ascending, each once: a code may occur for reads and for writes of one cell.
+    /// Indices of the cells, ascending and distinct: a code may occur for reads and for writes of one cell.
     pub cells: Vec<usize>,
-    /// The number of verdicts.
+    /// Number of verdicts.
     pub count: usize,
-    /// All of them have it with the same text.
+    /// Whether all cells have the verdict with the same text.
     pub same_text: bool,
 }
 
-/// The verdicts of `cells`, the gravest first. Verdicts of one text are a group; so are four texts or more of
-/// one code that differ only by their numbers; and, `by_code`, all of one code. Cells that only prepare are
-/// then left out.
+/// The verdicts of `cells` in groups, the most severe first. Verdicts with the same text form a group; so do
+/// four or more texts of one code that differ only by numbers; and with `by_code`, all verdicts of one code,
+/// without cells that only prepare.
 pub(crate) fn groups(cells: &[Cell], by_code: bool) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (i, cell) in cells.iter().enumerate() {
@@ -51,7 +51,7 @@ pub(crate) fn groups(cells: &[Cell], by_code: bool) -> Vec<Group<'_>> {
     groups
 }
 
-/// The cells that the groups cover: all, or, `by_code`, those that do more than prepare.
+/// Number of cells that the groups cover: all, or with `by_code` those that do more than prepare.
 pub(crate) fn count(cells: &[Cell], by_code: bool) -> usize {
     let prepares = |c: &Cell| c.verdicts.iter().all(|v| v.code == "PREPARATION");
     cells.iter().filter(|c| !by_code || c.verdicts.is_empty() || !prepares(c)).count()
@@ -84,7 +84,7 @@ fn joined(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     out
 }
 
-/// A text with each number, and the unit after it, replaced by a sign.
+/// A text in which each number with its unit is replaced by a sign.
 pub(crate) fn without_numbers(text: &str) -> String {
     const UNITS: [&str; 22] = [
         "ns",
@@ -122,7 +122,7 @@ pub(crate) fn without_numbers(text: &str) -> String {
     words.join(" ")
 }
 
-/// The gravest first, and notes after VALID.
+/// Sort key of a level: the most severe first, and notes after VALID.
 pub(crate) const fn rank(level: Level) -> u8 {
     match level {
         Level::Invalid => 0,
@@ -155,7 +155,7 @@ mod tests {
         Cell { verdicts: verdicts.iter().map(verdict).collect(), ..Cell::default() }
     }
 
-    /// Reads and writes of one cell are one cell; cells that only prepare are not counted.
+    /// Reads and writes of one cell count as one cell; cells that only prepare don't count.
     #[test]
     fn a_cell_is_counted_once() {
         let both = cell(&[("FEW", "5 reads"), ("FEW", "7 writes")]);
@@ -168,8 +168,8 @@ mod tests {
         assert_eq!(count(&cells, true), 2);
     }
 
-    /// Many cells of one code whose texts differ by numbers and units are one line; few keep their own numbers,
-    /// and other words are another line.
+    /// Many cells of one code whose texts differ by numbers and units form one line; a few keep their own
+    /// numbers, and texts with other words form another line.
     #[test]
     fn cells_that_differ_by_numbers_are_one_line() {
         let of = |n: u32| {

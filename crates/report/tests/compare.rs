@@ -1,5 +1,5 @@
-//! Comparisons of simulated runs: what is not different is not called so, what is is found, nothing is
-//! left out in silence, and each document follows the schema.
+//! Comparisons of simulated runs: equal figures are not called different, differences are found, nothing is omitted
+//! silently, and each document follows the schema.
 
 mod samples;
 

@@ -1,5 +1,5 @@
-//! Several workloads on several devices: what is drawn side by side is what was counted, whether one run measured
-//! all devices or each has a run of its own.
+//! Several workloads on several devices: the figures of a comparison equal the counts, whether one run measured
+//! all devices or each has its own run.
 
 mod samples;
 

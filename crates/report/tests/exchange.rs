@@ -1,4 +1,4 @@
-//! The forms that other tools read: CSV, HdrHistogram's text, fio's JSON.
+//! The formats that other tools read: CSV, HdrHistogram's text, fio's JSON.
 
 #![expect(clippy::float_cmp, reason = "the same figure must be the same number in every form")]
 

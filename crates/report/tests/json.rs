@@ -1,4 +1,4 @@
-//! The documents that programs read: by the published schemas, with the keys that were promised,
+//! The documents that programs read: they follow the published schemas, and have the promised keys
 //! and the numbers of the cells.
 
 mod samples;

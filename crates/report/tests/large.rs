@@ -1,6 +1,6 @@
-//! A large run as a page: a thousand cells of an hour each, in seconds, when it is asked for by
-//! `IODYNO_LARGE=1000x3600 cargo test --release -p iodyno-report --test large -- --ignored --nocapture`;
-//! a smaller one otherwise. How long each part took is printed, and not judged here.
+//! A large run as a page. With `IODYNO_LARGE=1000x3600 cargo test --release -p iodyno-report --test
+//! large -- --ignored --nocapture` it has a thousand cells of an hour each, in one-second intervals;
+//! otherwise a smaller run. The duration of each part is printed, but not judged.
 
 use iodyno_measure::{Cell, CellKey, Histogram, Interval, verdict};
 use iodyno_notebook::{Notebook, Outcome, RunHead, TargetRecord};

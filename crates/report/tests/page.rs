@@ -1,4 +1,4 @@
-//! Reports of runs made by hand: what must stand in each, whatever the run.
+//! Reports of hand-made runs: the parts that each must have, whatever the run.
 
 mod samples;
 

@@ -1,4 +1,4 @@
-//! What people see.
+//! Terminal text of hand-made runs.
 
 mod samples;
 

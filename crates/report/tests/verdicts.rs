@@ -1,4 +1,5 @@
-//! `docs/verdicts.md` and the source of the verdicts, and of a comparison's remarks, name the same codes, at the same levels.
+//! `docs/verdicts.md` and the source of verdicts, and of a comparison's remarks, have the same codes at the same
+//! levels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

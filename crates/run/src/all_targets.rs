@@ -2,10 +2,10 @@
 
 use iodyno_measure::{Cell, Ended, Storage};
 
-/// How the name of the merged cell's target begins.
+/// Prefix of the target name of a merged cell.
 pub(crate) const ALL_TARGETS: &str = "all";
 
-/// The cells of all targets as one.
+/// Merges the cells of all targets into one.
 pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
     let mut all = cells[0].clone();
     for cell in &cells[1..] {
@@ -65,13 +65,13 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
             all.ended = cell.ended;
         }
     }
-    // Each target's cell has its own device's.
+    // Device counters are per target.
     all.evidence.disk_use = None;
-    // Known of all that went through the page cache, or not at all.
+    // Known only if it is known for every cell that used the page cache.
     let is_known = |c: &Cell| c.evidence.direct != Some(false) || c.evidence.uncached.is_some();
     let uncached = cells.iter().filter_map(|c| c.evidence.uncached).reduce(|a, b| a.with(&b));
     all.evidence.uncached = uncached.filter(|_| cells.iter().all(is_known));
-    // A fact of one target alone stays in its own cell.
+    // Keep only the facts on which all targets agree.
     all.facts.retain(|key, value| cells.iter().all(|c| c.facts.get(key) == Some(value)));
     all.facts.extend(all.evidence.failure.clone().map(|why| ("failure".to_owned(), why)));
     all.key.target = format!("{ALL_TARGETS} ({} targets)", cells.len());

@@ -12,7 +12,7 @@ use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::{ArrivalKind, Content, Spec};
 use std::sync::Arc;
 
-/// The plan of a task.
+/// Builds the plan of a task.
 pub(crate) fn cell_plan(
     run: &ResolvedRun,
     task: &Task,
@@ -29,7 +29,7 @@ pub(crate) fn cell_plan(
         options: run.request.options,
         walks,
         flow: Arc::default(),
-        // Fills are no part of what is measured.
+        // Fills are not recorded: they are not part of the measurement.
         events: events.filter(|_| task.cell.fill_passes.is_none()).cloned(),
         start: None,
         warm_up_events_max: warms_up.then_some(CellPlan::WARM_UP_EVENTS_MAX),
@@ -37,8 +37,8 @@ pub(crate) fn cell_plan(
     }
 }
 
-/// Whether a cell starts in the state that its workload reaches in the long run: not where devices are fresh, or are as the
-/// cell before left them, on purpose.
+/// Whether a cell needs a warm-up: it starts in the steady state of its workload. False for fresh devices, and for
+/// devices that carry the state of the previous cell.
 fn warms_up(task: &Task, targets: &[TargetPlan]) -> bool {
     let is_used = |target: &TargetPlan| match &target.medium {
         Medium::Model { system, volume } => {
@@ -49,8 +49,8 @@ fn warms_up(task: &Task, targets: &[TargetPlan]) -> bool {
     task.cell.emulation.precondition != Precondition::Carried && targets.iter().all(is_used)
 }
 
-/// A cell's targets as they are to be driven, once for each of its workloads, and the reason for each engine: volumes of an emulated system, or of a
-/// served one (`media`), or open targets.
+/// The plans of a cell's targets, one for each of its workloads, and the reason for each engine. The targets are
+/// open, or volumes of an emulated system, or of a served one (`media`).
 pub(crate) fn targets_of(
     task: &Task,
     open_targets: &[OpenTarget],
@@ -68,7 +68,7 @@ pub(crate) fn targets_of(
         let beside = cell.beside.iter().enumerate().map(|(n, cell)| (Some(n), cell));
         for (beside, cell) in core::iter::once((None, cell)).chain(beside) {
             let spec = &cell.spec;
-            // Other media bring their engine.
+            // Other media have only one engine.
             let own = cell.engine.as_deref().filter(|_| matches!(medium, Medium::File(_)));
             let own = own.and_then(|name| name.parse().ok());
             let asked = task.engine.or(own);
@@ -98,7 +98,7 @@ pub(crate) fn targets_of(
     all
 }
 
-/// The engine for one target, and the reason for the choice.
+/// Chooses the engine for one target, and states the reason.
 fn engine_for(
     asked: Option<EngineKind>,
     spec: &Spec,
@@ -106,13 +106,13 @@ fn engine_for(
     align_bytes: u32,
 ) -> (EngineKind, String) {
     let block_bytes = spec.align_bytes().max(align_bytes);
-    // An open loop needs a queue, whatever its cap is.
+    // An open loop needs a queue, even if its cap is 1.
     let open = matches!(spec.arrivals(), ArrivalKind::Open { .. });
     let depth = if open { spec.depth().max(2) } else { spec.depth() };
     if let Some(asked) = asked {
         return (asked, "asked for".to_owned());
     }
-    // An open loop keeps its queue short where the target sustains the rate.
+    // An open loop has a short queue if the target sustains the rate.
     let outstanding = if open { 1 } else { depth.saturating_mul(spec.threads()) };
     let writes = spec.issues(OpKind::Write);
     let range = iodyno_drive::active_range(spec, medium.capacity_bytes());
@@ -128,7 +128,7 @@ mod tests {
     use iodyno_target::{TargetName, inspect};
     use iodyno_workload::CellSpec;
 
-    /// Each workload of a volume has workers of its own in the machine, one after the other.
+    /// Each workload of a volume has its own workers in the machine; their numbers follow one another.
     #[test]
     fn workloads_at_once_share_no_worker_of_a_live_machine() {
         let cell = |threads| {

@@ -4,16 +4,16 @@ use iodyno_measure::{Cell, Effect, LayerEffect, Reached, Storage, StorageEnd, St
 use iodyno_target::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
 use iodyno_units::OpKind;
 
-/// Below this much own I/O, foreign I/O is not compared with it.
+/// Minimum of own I/O for a comparison with foreign I/O, bytes.
 const MOVED_BYTES_MIN: u64 = 64 << 20;
 
 /// File systems that write each block to a new place, and record that place in a tree or a table.
 const COPY_ON_WRITE: [&str; 5] = ["btrfs", "f2fs", "bcachefs", "nilfs2", "zfs"];
 
-/// By target, the bytes that its device moved beyond those of this run, as a share of the run's. A device may carry
-/// other targets of the run too, directly or at the bottom of their stacks. None where these can't be kept apart:
-/// a page cache writes its bytes later, a server's I/O is unknown, and a copy-on-write file system reads
-/// and writes metadata of its own with each small I/O.
+/// Foreign I/O by target: the bytes that its device moved beyond those of this run, as a share of the run's. Other
+/// targets of the run may use the same device, directly or at the bottom of their stacks. None where the two can't be
+/// told apart: a page cache writes its bytes later, a server's I/O is unknown, and a copy-on-write file system reads
+/// and writes its own metadata with each small I/O.
 pub(crate) fn foreign_shares(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -46,7 +46,7 @@ pub(crate) fn foreign_shares(
             {
                 return None;
             }
-            // The counters of its own device include the additions of its file system.
+            // The device's counters include the overhead of its file system.
             ours += moved[j].as_ref().map_or(bytes, |stats| all_bytes(stats).max(bytes));
         }
         // The one-time I/O of the file system dominates short cells.
@@ -56,18 +56,18 @@ pub(crate) fn foreign_shares(
     cells.iter().enumerate().map(one).collect()
 }
 
-/// Whether a layer of a stack is such a file system: its name begins with the type.
+/// Whether a layer of a stack is a copy-on-write file system: its name begins with the type.
 fn is_copy_on_write(layer: &Layer) -> bool {
     let fs_type = layer.name.split(' ').next().unwrap_or_default();
     layer.kind == LayerKind::FileSystem && COPY_ON_WRITE.contains(&fs_type)
 }
 
-/// Whether I/O through this stack may be I/O of the device.
+/// Whether I/O through this stack may reach the device.
 fn may_pass(stack: &Stack, dev: DevNo) -> bool {
     stack.anywhere || stack.passes(dev)
 }
 
-/// By target, the storage of its bytes, and how many of its cell's bytes reached that storage.
+/// The storage behind each target, and the number of its cell's bytes that reached it.
 pub(crate) fn storage(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -98,7 +98,7 @@ pub(crate) fn storage(
     (0..stacks.len()).map(one).collect()
 }
 
-/// A stack in the form of evidence.
+/// Converts a stack into evidence.
 pub fn storage_of(stack: &Stack) -> Storage {
     let word = |kind: LayerKind| {
         let word = serde_json::to_value(kind).ok();
@@ -129,7 +129,7 @@ pub fn storage_of(stack: &Stack) -> Storage {
         reached: None,
         device_bytes: sizes.sum::<Option<u64>>().filter(|bytes| *bytes > 0),
         device_written_bytes: None,
-        // One rotating disk decides; otherwise all must be known not to rotate.
+        // One rotating disk makes the storage rotational; it is non-rotational only if all are known to be.
         rotational: turns
             .reduce(|a, b| match (a, b) {
                 (Some(true), _) | (_, Some(true)) => Some(true),
@@ -159,8 +159,8 @@ const fn same_effect(effect: iodyno_target::Effect) -> Effect {
     }
 }
 
-/// The bytes of a cell's reads and writes, from its first operation to its last: all moved bytes, divided
-/// between the two as in the window.
+/// The bytes of a cell's reads and writes, from its first operation to its last: all moved bytes, in the window's
+/// ratio of reads to writes.
 fn issued(cell: &Cell) -> Counted {
     let total = cell.total();
     let of = |kind| total.class(kind).map_or(0, |class| class.bytes);
@@ -172,8 +172,8 @@ fn issued(cell: &Cell) -> Counted {
     Counted { read_bytes: scaled(of(OpKind::Read)), written_bytes: scaled(of(OpKind::Write)) }
 }
 
-/// The bytes that a target's own I/O certainly moved at the bottom of its stack: none where a page cache, a server
-/// or an emulated device may have answered, and no more than were counted there. None: unknown.
+/// The bytes that a target's own I/O certainly moved at the bottom of its stack, at most the bytes counted there.
+/// None where they are unknown: a page cache, a server or an emulated device may have answered.
 fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) -> Option<Counted> {
     if cell.evidence.direct == Some(false) || !stack.page_cache.is_empty() {
         return None;
@@ -183,15 +183,15 @@ fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) ->
             read_bytes: issued.read_bytes.min(moved?.read_bytes),
             written_bytes: issued.written_bytes.min(moved?.written_bytes),
         }),
-        // All of it comes over the network, which is counted with the disks.
+        // All bytes come over the network, which is counted with the disks.
         End::Remote => Some(issued),
         _ => None,
     }
 }
 
-/// The bytes at the bottom of target `i` that can be its own: all but those that the run's other targets with
-/// simpler stacks certainly moved. Foreign I/O there counts for the target: it may hide that memory
-/// answered, and never makes an honest target a doubtful one.
+/// The bytes at the bottom of target `i` that may be its own: all except those that the run's other targets with
+/// simpler stacks certainly moved. Foreign I/O counts for the target: it may hide that memory answered, but never
+/// casts doubt on an honest target.
 fn share_of(
     i: usize,
     stacks: &[Option<&Stack>],
@@ -214,11 +214,11 @@ fn share_of(
     Some(left)
 }
 
-/// Whether all bytes that `other` moves at its bottom are among those counted for `mine`.
+/// Whether all bytes that `other` moves at its bottom are included in the count of `mine`.
 fn is_counted_for(mine: &Stack, other: &Stack) -> bool {
     match other.lowest.as_slice() {
         _ if mine.anywhere => true,
-        // A partition's bytes are its disk's, too.
+        // A disk's counters include those of its partitions.
         [_] => mine.lowest.iter().any(|lowest| other.passes(lowest.dev)),
         [] => false,
         all => all.iter().all(|theirs| mine.lowest.iter().any(|lowest| lowest.dev == theirs.dev)),

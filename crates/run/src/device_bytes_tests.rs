@@ -11,7 +11,7 @@ fn dev(text: &str) -> DevNo {
     text.parse().unwrap()
 }
 
-/// A target on the device `own`, whose stack has so many layers and stands on the disk 8:0.
+/// A target on the device `own`, whose stack has `layers` layers on the disk 8:0.
 fn target(own: &str, layers: usize) -> Inspection {
     let mut found = inspect(&TargetName::Null { size_bytes: 1 << 20 }).unwrap();
     let device: BlockDevice = serde_json::from_value(json!({
@@ -36,7 +36,7 @@ fn target(own: &str, layers: usize) -> Inspection {
     found
 }
 
-/// A direct cell that moved so many MiB, two thirds of them in its window; a quarter was written.
+/// A direct cell that moved `moved_mib` MiB, two thirds of them in its window; a quarter was written.
 fn cell(moved_mib: u64) -> Cell {
     let mut interval = Interval::default();
     interval.class_mut(OpKind::Read).bytes = moved_mib * MIB / 2;
@@ -55,7 +55,7 @@ fn rounded(shares: &[Option<f64>]) -> Vec<Option<u64>> {
     shares.iter().map(|share| share.map(|share| (share * 100.0).round() as u64)).collect()
 }
 
-/// A loop device on a file of a disk that is measured too: its I/O on the disk is not foreign.
+/// A loop device on a file of a disk that is also measured: its I/O on the disk is not foreign.
 #[test]
 fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
     let all = [target("8:0", 2), target("7:0", 3)];
@@ -78,7 +78,7 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
     let shares = foreign_shares(&all[..1], &cells[..1], &[Some(stats(150))]);
     assert_eq!(rounded(&shares), [Some(50)]);
     assert_eq!(foreign_shares(&all[..1], &[cell(60)], &[Some(stats(150))]), [None], "too little");
-    // Later writes of a page cache or a server are indistinguishable from foreign I/O.
+    // Late writes of a page cache or a server are indistinguishable from foreign I/O.
     for change in [
         |stack: &mut Stack| stack.page_cache.push("loop0".to_owned()),
         |stack: &mut Stack| stack.anywhere = true,
@@ -98,7 +98,8 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
         let shares = foreign_shares(&above, &[cell(100), buffered], &moved);
         assert_eq!(shares[0].is_none(), direct == Some(false), "{direct:?}");
     }
-    // So are the metadata writes of a copy-on-write file system, for a file on it and for its device.
+    // The same holds for the metadata writes of a copy-on-write file system, for a file on it and for its
+    // device.
     let mut all = [target("8:0", 2), target("7:0", 3)];
     let layer = |name: &str| Layer { kind: LayerKind::FileSystem, name: name.to_owned() };
     all[1].stack.as_mut().unwrap().layers[1] = layer("btrfs at /b");
@@ -123,7 +124,8 @@ fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
         let at = |n: u64| Some(Counted { read_bytes: n * MIB, written_bytes: n * MIB });
         (at(0), at(mib))
     };
-    // Of 120 MiB, 90 are read; the first of two has the simpler stack, and the device moved those of the second.
+    // Of 120 MiB, 90 are read. The first target has the simpler stack, and the device moved the bytes of the
+    // second.
     let second = |change: Change, own: &Inspection| {
         let mut first = target("8:0", 2);
         let mut cells = [cell(120), cell(120)];
@@ -149,24 +151,24 @@ fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
         assert_eq!(second(change, &file), 90, "{what}");
         assert_eq!(second(change, &served), 90, "{what}, beside a server");
     }
-    // Network bytes are counted with a server's bytes, and not with a disk's.
+    // Network bytes are counted with a server's bytes, not with a disk's.
     let remote = |stack: &mut Stack, _: &mut Cell| {
         stack.end = End::Remote;
         stack.lowest.clear();
     };
     assert_eq!((second(remote, &served), second(remote, &file)), (0, 90));
-    // Of two members of a set, one is not the other target's.
+    // A set with two members, one of which the other target does not use.
     let two = |stack: &mut Stack, _: &mut Cell| {
         stack.lowest.push(Lowest { dev: dev("8:16"), ..stack.lowest[0].clone() });
     };
     assert_eq!(second(two, &target("8:0", 3)), 90);
-    // No more bytes than the target moved itself.
+    // At most the bytes that the target moved itself.
     let cells = [cell(120), cell(120)];
     let found = storage(&[file, served], &cells, &[counted(10), counted(95)]);
     assert_eq!(found[1].as_ref().unwrap().reached.unwrap().device_read_bytes, 85 * MIB);
 }
 
-/// Bytes moved outside the window count as well; and simple stacks take their bytes first.
+/// Bytes moved outside the window count too, and simple stacks take their bytes first.
 #[test]
 fn what_reached_a_device_is_shared_out() {
     let counted = |before: u64, mib: u64| {
@@ -185,7 +187,7 @@ fn what_reached_a_device_is_shared_out() {
     let both = reached(&all, &cells, &[counted(0, 91), counted(0, 91)]);
     assert_eq!(both[0].unwrap().device_read_bytes, MIB);
     assert_eq!(both[1].unwrap().device_read_bytes, 91 * MIB);
-    // Another disk's bytes are.
+    // Bytes of another disk are the loop device's.
     let mut other = target("8:16", 3);
     other.stack.as_mut().unwrap().lowest[0].dev = dev("8:16");
     other.stack.as_mut().unwrap().passes = vec![dev("8:16")];

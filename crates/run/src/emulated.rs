@@ -1,11 +1,9 @@
-//! Emulated targets of a run: their system, and the state of its devices when a cell
-//! starts.
+//! Emulated targets of a run: their system, and the state of its devices when a cell starts.
 //!
-//! Every cell has a new machine, so the state is that cell's own. Where the user leaves it
-//! to the workload, it is the state that the workload itself would produce after a long time: the
-//! workload-dependent preconditioning of the SNIA Solid State Storage Performance Test
-//! Specification. The cell's writes decide it, or its reads where it writes
-//! nothing; if half of these operations or more are plainly sequential, so is the device's state.
+//! Every cell has a new machine, so each cell has its own device state. By default it is the state that the
+//! workload itself would produce after a long time: the workload-dependent preconditioning of the SNIA Solid
+//! State Storage Performance Test Specification. It follows from the cell's writes, or from its reads where it
+//! writes nothing. If at least half of these operations are plainly sequential, the state is sequential, too.
 
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
@@ -19,39 +17,38 @@ use iodyno_workload::{CellSpec, Content, EmulationOptions, Pattern, Spec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The block of random writes where a workload gives none: the unit of most mapping tables.
+/// Default block size of random writes: the unit of most mapping tables.
 const BLOCK_BYTES_DEFAULT: u32 = 4096;
-/// Most memory for the bytes of one device in real time.
+/// Upper bound of the memory for the bytes of one device in real time.
 const LIVE_BYTES_MAX: u64 = 4 << 30;
 
 /// The emulated system that all targets of a run are volumes of.
 #[derive(Clone, Debug)]
 pub struct Emulated {
-    /// The system; each target is one of its volumes, in order. The states in it are nominal: each cell
-    /// decides its own.
+    /// The system; each target is one of its volumes, in order. Its states are nominal: each cell sets its own.
     pub system: System,
-    /// The properties of each volume beside the system.
+    /// The properties of each volume that are not in `system`.
     pub volumes: Vec<EmulatedVolume>,
-    /// In real time, rather than in virtual time.
+    /// Whether it runs in real time, rather than in virtual time.
     pub live: bool,
 }
 
-/// One emulated target.
+/// An emulated target and its preconditioning.
 #[derive(Clone, Debug)]
 pub struct EmulatedVolume {
-    /// The name that the user gave, for the record: this volume or many like it.
+    /// The name that the user gave, for the record; it may stand for many volumes.
     pub asked: TargetName,
-    /// Its name in results.
+    /// The volume's name in results.
     pub name: String,
-    /// Its preconditioning.
+    /// The volume's preconditioning.
     pub state: Precondition,
-    /// The share of its capacity that the preconditioning wrote, above 0, at most 1.
+    /// The share of the volume's capacity that the preconditioning wrote, above 0, at most 1.
     pub fill: f64,
 }
 
 impl EmulatedVolume {
-    /// Its state when a cell with this workload starts: as requested by the cell, otherwise as in the volume's
-    /// name.
+    /// The volume's state when a cell with this workload starts: as requested by the cell, otherwise as in the
+    /// volume's name.
     fn before(&self, spec: &Spec, asked: &EmulationOptions, capacity_bytes: u64) -> Preconditioned {
         let fill = asked.fill.unwrap_or(self.fill);
         let how = match asked.precondition {
@@ -70,7 +67,7 @@ impl EmulatedVolume {
 }
 
 impl Emulated {
-    /// The system as a cell with this workload finds it.
+    /// The system with the state in which a cell with this workload finds it.
     pub fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Arc<System> {
         let mut system = self.system.clone();
         for (number, of) in (0..).zip(&self.volumes) {
@@ -80,7 +77,7 @@ impl Emulated {
         Arc::new(system)
     }
 
-    /// The state that such a cell finds each volume in, in words.
+    /// The state in which a cell finds each volume, in words.
     pub(crate) fn states_for(&self, spec: &Spec, asked: &EmulationOptions) -> Vec<String> {
         let before = |(number, volume): (u32, &EmulatedVolume)| {
             volume.before(spec, asked, self.system.capacity_bytes(number)).to_string()
@@ -119,11 +116,11 @@ impl Emulated {
         volumes.map(|volume| Medium::Model { system: Arc::clone(&system), volume }).collect()
     }
 
-    /// The targets of a cell in real time: one machine against the clock, that carries them all. It stores
-    /// bytes where the workload verifies them.
+    /// The targets of a cell in real time: one machine that carries all of them. It stores bytes where the
+    /// workload verifies them.
     ///
     /// # Errors
-    /// The rule that the system breaks, where it can't be built.
+    /// The violated rule, where the system can't be built.
     pub(crate) fn served(
         system: &System,
         cell: &CellSpec,
@@ -151,7 +148,7 @@ impl Emulated {
         Ok((Arc::clone(&live), volumes.map(medium).collect()))
     }
 
-    /// The properties of a volume, for the record and for people.
+    /// The properties of a volume, as stored with the run and shown to people.
     pub fn facts(&self, volume: usize) -> Value {
         let System { name, host, .. } = &self.system;
         let of = self.system.devices_of(volume as u32).next();
@@ -171,11 +168,11 @@ impl Emulated {
     }
 }
 
-/// Below this share of what is written, the part that a workload writes to makes a difference.
+/// Share of the written capacity below which the range of a workload's writes makes a difference.
 const PART_MAX: f64 = 0.99;
 
-/// The state of a device of which uniformly random writes use only a part; None where the writes are others, or use all of
-/// what is written.
+/// The state of a device with uniformly random writes in a part of it. `None` where writes have other patterns or use the
+/// whole written capacity.
 fn rewritten_part(
     spec: &Spec,
     block_bytes: u32,
@@ -200,14 +197,14 @@ fn has_skewed_writes(spec: &Spec) -> bool {
     spec.issues(OpKind::Write) && patterns.any(Pattern::is_skewed)
 }
 
-/// The kinds of operation that decide the state of a device, with their shares.
+/// The kinds of operation that decide a device's state, with their shares: writes, or reads where there are none.
 fn decisive(spec: &Spec) -> Vec<(OpKind, f64)> {
     let shares = |kind| spec.kinds().filter(move |k| k.0 == kind);
     let writes: Vec<_> = shares(OpKind::Write).collect();
     if writes.is_empty() { shares(OpKind::Read).collect() } else { writes }
 }
 
-/// Whether half of the decisive operations or more start where the previous one ended: those of a message log do.
+/// Whether at least half of the decisive operations start where the previous one ended. True for a message log.
 fn is_sequential(spec: &Spec) -> bool {
     if spec.log().is_some() {
         return true;
@@ -224,7 +221,7 @@ fn is_sequential(spec: &Spec) -> bool {
     all > 0.0 && 2.0 * sequential >= all
 }
 
-/// The block of the decisive operations with the largest share, bytes.
+/// The block size with the largest share among the decisive operations, bytes.
 fn block_bytes(spec: &Spec) -> u32 {
     let decisive = decisive(spec);
     let own = decisive.iter().flat_map(|(kind, _)| spec.blocks(*kind));

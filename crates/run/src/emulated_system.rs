@@ -1,5 +1,5 @@
-//! Resolution of emulated targets' names to the one system of which they are volumes: finds the devices
-//! and the host, places each device, and refuses combinations that are not one system.
+//! Resolution of emulated targets' names to the one system of which they are volumes: finds the devices and the host,
+//! places each device, and refuses targets that do not form one system.
 
 mod look_up;
 
@@ -18,11 +18,11 @@ use look_up::{Found, look_up};
 pub use look_up::{catalog_entries, device as described_device, system as described_system};
 use std::collections::BTreeMap;
 
-/// The system that a run's targets are volumes of; None where they are real.
-/// Files given by path are read and added to `files`, unless they are there.
+/// The system of which a run's targets are volumes; None where they are real. Files given by path are read and added
+/// to `files`, unless `files` has them already.
 ///
 /// # Errors
-/// An unknown name, a wrong file, and targets that are not volumes of one system.
+/// An unknown name, an invalid file, and targets that are not volumes of one system.
 pub fn emulated(targets: &[TargetName], files: &mut Files) -> Result<Option<Emulated>, RunError> {
     let mut names = Vec::new();
     let mut real = None;
@@ -55,10 +55,10 @@ pub fn emulated(targets: &[TargetName], files: &mut Files) -> Result<Option<Emul
     Ok(Some(emulated))
 }
 
-/// The devices that a name stands for, each once, with the descriptions in their files.
+/// The devices that a name stands for, without duplicates, with the descriptions in their files.
 ///
 /// # Errors
-/// An unknown name, and a wrong file.
+/// An unknown name, and an invalid file.
 pub fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, RunError> {
     let mut all: Vec<DescribedDevice> = Vec::new();
     let mut files = Files::default();
@@ -80,7 +80,7 @@ pub fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, RunError> {
     Ok(all)
 }
 
-/// A system that lists its own volumes; a run on it has no other targets.
+/// A system that lists its own volumes. A run on it can't have other targets.
 fn whole_system(
     described: &DescribedSystem,
     file: &File,
@@ -123,7 +123,7 @@ fn whole_system(
     populate(described, file, &wanted)
 }
 
-/// The device that caches the reads of an entry's volumes.
+/// The device that caches the reads of an entry's volumes; None where the entry names none.
 fn read_cache(
     of: &VolumesOf,
     system: &DescribedSystem,
@@ -164,16 +164,16 @@ fn listed(of: &VolumesOf, file: &File) -> Result<ModelName, RunError> {
     }
 }
 
-/// A volume that is wanted: a device, or several as an array, or as an array of arrays.
+/// A requested volume: a device, or several as an array, or as an array of arrays.
 struct Wanted<'a> {
     device: Device,
     arrays: Vec<ArrayName>,
-    /// The device that caches its reads, and how many bytes; 0: as many as it has.
+    /// The device that caches the volume's reads, and the cache size, bytes; 0: all of the device.
     read_cache: Option<(Device, u64)>,
     name: &'a ModelName,
 }
 
-/// Individually named devices, in the system that all of them name or are in by default.
+/// Places individually named devices in the system that all of them name, or that is their default.
 fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emulated, RunError> {
     let mut wanted = Vec::new();
     let mut host: Option<(String, &ModelName)> = None;
@@ -213,7 +213,7 @@ fn not_beside_others(name: &ModelName) -> RunError {
     ))
 }
 
-/// Places the devices in the server, if its rules allow it, and makes the arrays.
+/// Places the devices in the server, if its rules allow it, and builds the arrays.
 fn populate(
     described: &DescribedSystem,
     file: &File,
@@ -235,7 +235,7 @@ fn populate(
         devices.extend((0..members).map(|_| (device.clone(), state)));
         volumes.push(volume);
     }
-    // Behind all others: the number of the volume, the bytes.
+    // Read caches, after all volumes: the number of the cached volume, the device, the size in bytes.
     let mut caches = Vec::new();
     for (volume, of) in wanted.iter().enumerate() {
         let Some((device, bytes)) = &of.read_cache else { continue };
@@ -259,7 +259,7 @@ fn populate(
     }
     let depth = wanted.iter().map(|of| of.arrays.len()).max().unwrap_or(0);
     for level in 0..depth.max(1) {
-        // An array in adapters has their strip; an array of such volumes is the host's.
+        // An array behind adapters has their strip size; an array of such volumes is made by the host.
         let strip_bytes = if level == 0 { strip_bytes } else { STRIP_BYTES };
         let (mut groups, of) = groups(wanted, level, strip_bytes);
         let end = groups.last().map_or(0, |group| group.0.end);
@@ -272,8 +272,8 @@ fn populate(
     Ok(Emulated { system, volumes, live: false })
 }
 
-/// The groups that make the arrays of a level, from 0 for those of devices, out of the volumes that there are then; and
-/// for each the number of the volume that it becomes a part of.
+/// The groups of existing volumes that become the arrays of a level (0: arrays of devices), and for each group the
+/// number of the requested volume to which it belongs.
 fn groups(wanted: &[Wanted<'_>], level: usize, strip_bytes: u64) -> (Vec<Group>, Vec<usize>) {
     let (mut groups, mut of) = (Vec::<Group>::new(), Vec::new());
     for (number, Wanted { device, arrays, .. }) in wanted.iter().enumerate() {
@@ -301,7 +301,7 @@ fn groups(wanted: &[Wanted<'_>], level: usize, strip_bytes: u64) -> (Vec<Group>,
     (groups, of)
 }
 
-/// Whether the adapters' write cache is off, in which all names must agree.
+/// Whether the adapters' write cache is off. All names must agree.
 fn one_cache(wanted: &[Wanted<'_>]) -> Result<bool, RunError> {
     let off = wanted.first().is_some_and(|first| first.name.cache_off);
     if wanted.iter().any(|other| other.name.cache_off != off) {
@@ -313,7 +313,7 @@ fn one_cache(wanted: &[Wanted<'_>]) -> Result<bool, RunError> {
     Ok(off)
 }
 
-/// One volume as its name describes it.
+/// A volume with the options of its name, and a number where the name stands for several.
 fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
     EmulatedVolume {
         asked: TargetName::Model(name.clone()),
@@ -340,7 +340,7 @@ fn settle(device: &mut Device, name: &ModelName) -> Result<(), RunError> {
     )))
 }
 
-/// Where workers run, if any name gives it; all that do must agree.
+/// Where workers run, if any name specifies it. All names that do must agree.
 fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, RunError> {
     let mut given = names.iter().filter_map(|name| name.workers_near);
     let first = given.next();

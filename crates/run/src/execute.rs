@@ -23,7 +23,8 @@ use iodyno_notebook::{self as notebook, Notebook, RunHead, RunWriter, Timestamp}
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 
-/// Executes a run. Cells measured before an error are in the notebook, with the error as reason.
+/// Executes a run. Cells measured before an error are in the notebook, with the error as the reason for the
+/// end.
 pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     let ranks = &run.process.ranks;
     over_ranks::vote(run, possible(run))?;
@@ -47,7 +48,7 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     {
         head.targets = of_ranks.into_iter().flatten().collect();
     }
-    // Before anything is written: a run that can't be kept would be in vain.
+    // Before anything is written: measuring would be pointless if the run can't be stored.
     let resume = run.process.resume.as_ref();
     let (notebook, writer) = over_ranks::vote(run, begin(run, &head))?;
     let started = Timestamp::now();
@@ -72,7 +73,7 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
             let targets = (open_targets.as_mut_slice(), parts);
             run_cells(run, targets, kept, watch, &mut did, events.as_ref())
         });
-    // Its thread ends with the last sender.
+    // The writer thread ends when the last sender is dropped.
     drop(events);
     if let Some(recording) = recording
         && did.ended != Ended::Hung
@@ -80,11 +81,12 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
     {
         watch.warn(&why);
     }
-    // A target that hangs is not touched again: no last flush.
+    // Skip the final flush of a hung target.
     if did.ended != Ended::Hung
         && let Err(e) = verified::keep(run, &open_targets, notebook.as_ref())
     {
-        // The notebook still states that this run began to write: no wrong expectation follows from it.
+        // The notebook still states that this run began to write, so that no later run expects wrong
+        // content.
         watch.advise(&format!("what was written is not kept for later verification: {e}"));
     }
 
@@ -102,7 +104,7 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
         ),
         Ok(_) => notebook::Outcome::Finished,
     };
-    // Reading the condition of a device that hangs would block this thread.
+    // Reading the condition of a hung device would block this thread.
     let hangs = did.ended == Ended::Hung;
     let own_after: Vec<Option<Value>> = open_targets
         .iter()
@@ -123,7 +125,7 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
             (stored, None)
         }
         Err(why) => {
-            // Measured cells are shown, even where something else failed too.
+            // Show the measured cells, even if something else failed too.
             if cells.is_empty() {
                 result?;
                 return Err(why.into());
@@ -134,20 +136,20 @@ pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunE
         }
     };
     if hangs {
-        // Closing a file may wait for a device that hangs. The process ends soon, and the kernel closes all.
+        // Closing a file on a hung device may block. The process ends soon, and the kernel closes all files.
         std::mem::forget(open_targets);
     }
     Ok(Outcome { run: stored, interrupted, too_many_errors, not_kept })
 }
 
-/// Refuses what is impossible whatever the targets are.
+/// Refuses requests that are impossible on any target.
 fn possible(run: &ResolvedRun) -> Result<(), RunError> {
     refuse::impossible(run)?;
     shards::impossible(run).map_err(RunError::Impossible)?;
     over_ranks::impossible(run)
 }
 
-/// Opens the notebook of this rank, and begins the run in it or takes it up.
+/// Opens the notebook of this rank, and begins the run in it or resumes it.
 fn begin(
     run: &ResolvedRun,
     head: &RunHead,
@@ -165,18 +167,18 @@ fn begin(
 
 /// How a run ended.
 enum Ran {
-    /// As shown by its cells.
+    /// The cells show how it ended.
     AllCells,
-    /// A signal arrived between two cells, so that no cell shows it.
+    /// A signal arrived between two cells, so no cell shows it.
     CutShort,
 }
 
-/// The state of a run so far.
+/// Progress of a run.
 #[derive(Default)]
 struct Did {
-    /// The gravest end of a cell.
+    /// The most severe end of any cell so far.
     ended: Ended,
-    /// The cause of an engine's failure.
+    /// The cause of an engine failure.
     failure: Option<String>,
 }
 
@@ -195,7 +197,7 @@ fn run_cells(
     loop {
         schedule.pass_over_other_shards()?;
         let (next, stops) = (schedule.next(), run.process.stop.load(Ordering::Relaxed));
-        // Cells that another rank has measured already need no exchange.
+        // Cells that another rank has already measured need no exchange.
         let (next, stops) = if schedule.is_ahead() {
             (next?, stops)
         } else {

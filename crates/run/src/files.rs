@@ -1,21 +1,21 @@
-//! The files outside the catalog that a request names, as they were when it was made: a run that is resumed later
-//! reads these texts, not what the files contain by then.
+//! The files outside the catalog that a request names, with their texts at the time of the request. A resumed run
+//! uses these texts, even if the files have changed.
 
 use iodyno_catalog::{File, Kind, Problem, find};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Texts by the path that names each file.
+/// Texts, keyed by the path that names each file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Files(BTreeMap<String, String>);
 
 impl Files {
     /// Finds a file by its name in the catalog or by its path, relative to the working directory of the process.
-    /// A file that was found by its path once is not read again.
+    /// A file is read from its path only once.
     ///
     /// # Errors
-    /// Those of [`iodyno_catalog::find`].
+    /// The errors of [`iodyno_catalog::find`].
     pub fn find(&mut self, kind: Kind, name_or_path: &str) -> Result<File, Problem> {
         if let Some(text) = self.0.get(name_or_path) {
             return Ok(File::at_path(kind, name_or_path, text.as_str()));

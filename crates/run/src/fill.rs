@@ -2,10 +2,9 @@
 //! several times over, before anything is measured.
 //!
 //! All workers take their blocks from one cursor, so the target receives one sequential stream, each block once
-//! a pass, for any number and speed of workers; workers that each began at the same
-//! place would write the beginning several times and the end never. The cell ends when the
-//! passes are complete, and proves that by its completed operations
-//! ([`FillProof`](iodyno_measure::FillProof)).
+//! per pass, for any number and speed of workers. Workers that all began at the same place would write the
+//! beginning several times and the end never. The cell ends when the passes are complete, and proves that by
+//! its completed operations ([`FillProof`](iodyno_measure::FillProof)).
 
 use iodyno_measure::Coverage;
 use iodyno_units::OpKind;
@@ -13,7 +12,7 @@ use iodyno_workload::{ActiveRange, Block, CellSpec, Pattern, Spec};
 
 use crate::outcome::RunError;
 
-/// The common part of every fill.
+/// The workload file that all fills have in common.
 const WORKLOAD: &str = r#"
 schema = 1
 about = "The active range from end to end, in whole passes: workload-independent preconditioning"
@@ -37,31 +36,32 @@ bytes = "128KiB"
 /// The parameters of a fill.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FillShape {
-    /// Workers on each target.
+    /// Workers per target.
     pub threads: u32,
-    /// Outstanding writes of each worker.
+    /// Outstanding writes per worker.
     pub depth: u32,
-    /// Bytes of a write; the specification requires 128 KiB.
+    /// Bytes per write; the specification requires 128 KiB.
     pub block_bytes: u32,
-    /// The part of each target that is filled.
+    /// The part of each target to fill.
     pub active: ActiveRange,
-    /// How often every block is written, 1 to 3; the specification requires two.
+    /// Number of times that every block is written, 1 to 3; the specification requires two.
     pub passes: u8,
 }
 
 impl Default for FillShape {
-    /// The values of the specification: 128 KiB, twice, all of the target; one worker at depth 32.
+    /// The values of the specification: 128 KiB, two passes over the whole target; one worker at depth 32.
     fn default() -> Self {
         let block_bytes = 128 << 10;
         Self { threads: 1, depth: 32, block_bytes, active: ActiveRange::WHOLE, passes: 2 }
     }
 }
 
-/// The cell that fills targets of at most `capacity_bytes`. Smaller ones are written as often: the amount
-/// for each follows from its own capacity, and only the plan uses `capacity_bytes`.
+/// The cell that fills targets of at most `capacity_bytes`. Smaller targets get the same number of passes: the
+/// amount for each follows from its own capacity, and only the plan uses `capacity_bytes`.
 ///
 /// # Errors
-/// [`RunError::Impossible`] for passes that can't be counted, and for a shape that is no workload.
+/// [`RunError::Impossible`] for a number of passes that can't be tracked, and for a shape that is not a valid
+/// workload.
 pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellSpec, RunError> {
     let impossible = |why: String| RunError::Impossible(format!("{name}: {why}"));
     if !(1..=Coverage::TIMES_MAX).contains(&shape.passes) {
@@ -80,7 +80,7 @@ pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellSp
     Ok(CellSpec { fill_passes: Some(shape.passes), ..CellSpec::new(name, spec) })
 }
 
-/// Checks that a cell with a fill proof writes as a fill does.
+/// Checks that a cell with a fill proof writes like a fill.
 pub(crate) fn check(cell: &CellSpec) -> Result<(), RunError> {
     if cell.fill_passes.is_none() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Workloads and methods by their name in the catalog, or by the path of a file: a name becomes a list of
-//! workloads, or a method with all of its inputs.
+//! Lookup of workloads and methods by their name in the catalog, or by the path of a file. A name resolves
+//! to a list of workloads, or to a method with all of its inputs.
 
 use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
 use iodyno_exchange::{fio, is_foreign};
@@ -8,15 +8,16 @@ use iodyno_workload::{Spec, Workload};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Reads a workload file: from the catalog by name, or by path. A foreign workload with one job is one too.
+/// Reads a workload file: from the catalog by name, or by path. A file of another tool is accepted if it
+/// has a single job.
 ///
 /// # Errors
-/// At their positions in the file.
+/// Problems at their positions in the file.
 pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
     read_workload(name_or_path, NamedBy::User)
 }
 
-/// Who gave a name.
+/// Whether the user or a file gave a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NamedBy {
     User,
@@ -52,7 +53,7 @@ fn read_workload(name_or_path: &str, by: NamedBy) -> Result<(File, Workload), Pr
     Ok((file, workload))
 }
 
-/// The error where jobs that run at the same time are given in place of one workload.
+/// The error for a file of several simultaneous jobs where one workload is required.
 fn several_jobs(path: &str) -> Problem {
     let help = "give the file to `iodyno run` without other workloads, or make workload files of its jobs: `iodyno convert job.fio -o FOLDER`";
     Problem::new(path, "the file has several jobs, and one workload is needed here").with_help(help)
@@ -63,10 +64,10 @@ fn is_single(name: &str) -> bool {
     matches!(Workload::from_toml(&file.text), Ok(Workload::Single(_)))
 }
 
-/// The single workloads of a file, by name: itself, or its members.
+/// The single workloads of a file, by name: the file's own, or the members of a group.
 ///
 /// # Errors
-/// Those of [`workload`].
+/// The errors of [`workload`].
 pub fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>), Problem> {
     let (file, workload) = workload(name_or_path)?;
     match workload {
@@ -84,7 +85,7 @@ pub fn members(name_or_path: &str) -> Result<(String, Vec<(String, Spec)>), Prob
     }
 }
 
-/// The file of a method: from the catalog by name, or by path. None where the name is no method's.
+/// The file of a method: from the catalog by name, or by path. None if the name is not a method's.
 ///
 /// # Errors
 /// A path that can't be read.
@@ -100,10 +101,11 @@ pub fn method_file(name: &str) -> Result<Option<File>, Problem> {
     Ok(is_method(&file.text).then_some(file))
 }
 
-/// A method's file with the workload files that it names, members of groups included, and choices.
+/// A method's file with the workload files that it names, members of groups included, and the user's
+/// choices.
 ///
 /// # Errors
-/// A workload that is unknown or wrong.
+/// A workload that is unknown or invalid.
 pub fn method_source(file: File, choice: Choice) -> Result<MethodSource, Problem> {
     let mut workloads = BTreeMap::new();
     for name in Method::workloads_named(&file.text) {
@@ -124,10 +126,10 @@ fn add_workload(name: &str, all: &mut BTreeMap<String, String>) -> Result<(), Pr
     Ok(())
 }
 
-/// A method from all of its inputs.
+/// Builds a method from all of its inputs.
 ///
 /// # Errors
-/// The first error at its place; an error in a choice or a sweep has none.
+/// The first error at its position; an error in a choice or a sweep has none.
 pub fn method(source: MethodSource) -> Result<Method, Problem> {
     let file = File {
         origin: source.name.clone(),

@@ -1,6 +1,5 @@
-//! External influences on a cell: I/O of other programs on the same device, processor time
-//! stolen by the hypervisor, settings, heat, interrupts. Sampled before and after the cell; the verdicts
-//! interpret them.
+//! External influences on a cell: I/O of other programs on the same device, processor time stolen by the hypervisor,
+//! settings, heat, interrupts. They are sampled before and after the cell; verdicts interpret them.
 
 use crate::device_bytes::{self, device_number};
 use iodyno_measure::{Cell, Conditions, DiskUse, IoLimit};
@@ -15,17 +14,17 @@ use std::time::Instant;
 /// The state of the environment at one instant.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
-    /// When the devices' counters were read.
+    /// Time at which the devices' counters were read.
     counted: Option<Instant>,
     machine: MachineState,
     cpu: Option<CpuTimes>,
-    /// By target, the counters of the device that it is or lies on directly.
+    /// Counters of the device that each target is or lies on directly.
     disks: Vec<Option<DiskStats>>,
-    /// By target, the counters at the bottom of its stack.
+    /// Counters at the bottom of each target's stack.
     bottoms: Vec<Option<Counted>>,
-    /// By target, the device that carries it.
+    /// State of the device that carries each target.
     devices: Vec<Option<DeviceState>>,
-    /// By target, the background work of its RAID sets.
+    /// Background work of each target's RAID sets.
     raid: Vec<Vec<String>>,
 }
 
@@ -36,15 +35,16 @@ struct CpuTimes {
 }
 
 impl Surroundings {
-    /// Reads the counters and settings of the machine and of every target's device.
+    /// Reads the counters and settings of the machine and of every target's device before a cell.
     pub(crate) fn before(inspections: &[Inspection]) -> Self {
         let mut found = Self::state(inspections);
-        // The counters last, and after the cell first: this function's own reads are no I/O of the cell's.
+        // Counters are read last before the cell and first after it, so that this function's own reads are not
+        // counted as the cell's I/O.
         found.count(inspections);
         found
     }
 
-    /// The same, right after the cell.
+    /// Reads the counters and settings right after the cell.
     pub(crate) fn after(inspections: &[Inspection]) -> Self {
         let mut counted = Self::default();
         counted.count(inspections);
@@ -76,8 +76,9 @@ impl Surroundings {
         }
     }
 
-    /// Records the state, and its changes since `before`, in the evidence of these targets' cells. `companions` are cells
-    /// that other ranks measured on this machine meanwhile: what they moved is no I/O of other programs.
+    /// Records the state, and its changes since `before`, in the evidence of these targets' cells. `companions` are
+    /// cells that other ranks measured on this machine at the same time: their I/O does not count as I/O of other
+    /// programs.
     pub(crate) fn judge(
         &self,
         before: &Self,
@@ -98,7 +99,7 @@ impl Surroundings {
         let mut bottoms: Vec<_> = bottoms.collect();
         let (mut all_inspections, mut all_cells) = (inspections.to_vec(), cells.to_vec());
         for (inspection, cell) in companions {
-            // The same device has the same counters; those of others were not read here.
+            // A device that this rank uses, too, has known counters; devices of other ranks only were not read here.
             let device = device_number(inspection);
             let own =
                 inspections.iter().position(|i| device.is_some() && device_number(i) == device);
@@ -118,7 +119,7 @@ impl Surroundings {
             let is_first =
                 |dev| !inspections[..i].iter().any(|other| device_number(other) == Some(dev));
             cell.evidence.disk_use = match (&inspections[i].device, &moved[i]) {
-                // NVMe commands past the block layer are in no counter.
+                // NVMe passthrough commands bypass the block layer's counters.
                 (Some(device), Some(moved))
                     if is_first(device.dev) && inspections[i].generic.is_none() =>
                 {
@@ -147,7 +148,7 @@ impl Surroundings {
         }
     }
 
-    /// The share of the time since `before` in which a program waited for a processor.
+    /// Share of the time since `before` in which at least one program waited for a processor.
     fn processor_pressure(&self, before: &Self) -> Option<f64> {
         let elapsed = self.counted?.duration_since(before.counted?).as_micros() as f64;
         let waited_us = self.machine.cpu_waited_us?.saturating_sub(before.machine.cpu_waited_us?);
@@ -208,7 +209,7 @@ impl Surroundings {
     }
 }
 
-/// `8.0 GT/s PCIe x2, and could at 16.0 GT/s PCIe x4`.
+/// A link's speed and width, and its maximum: `8.0 GT/s PCIe x2, and could at 16.0 GT/s PCIe x4`.
 fn link_in_words(link: &PcieLink) -> String {
     let words = |speed: &Option<String>, width: Option<u64>| {
         let speed = speed.as_deref().unwrap_or("an unknown speed");
@@ -221,7 +222,7 @@ fn link_in_words(link: &PcieLink) -> String {
     )
 }
 
-/// Constants of a process's lifetime.
+/// Facts that stay constant during the process's lifetime.
 struct Facts {
     hypervisor: Option<bool>,
     mitigated: u32,
@@ -236,7 +237,7 @@ fn machine_facts() -> &'static Facts {
     })
 }
 
-/// The used share of the file system that holds a file; memory does not fragment.
+/// Used share of the file system that holds a file. None for memory, which does not fragment.
 fn file_system_used(inspection: &Inspection) -> Option<f64> {
     let file_system = inspection.file_system.as_ref()?;
     if inspection.kind != Kind::File || file_system.is_memory() {
@@ -245,7 +246,7 @@ fn file_system_used(inspection: &Inspection) -> Option<f64> {
     used_share(Path::new(inspection.canonical_path.as_deref()?))
 }
 
-/// `cpu  user nice system idle iowait irq softirq steal …` of /proc/stat.
+/// Parses the line `cpu  user nice system idle iowait irq softirq steal …` of /proc/stat.
 fn cpu_times(text: &str) -> Option<CpuTimes> {
     let fields: Vec<u64> =
         text.lines().next()?.split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();

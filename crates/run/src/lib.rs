@@ -1,11 +1,11 @@
-//! Execution of runs: resolves the names of a serializable request, inspects the targets, states the cost first, guards and opens them,
-//! lays files out, drives one cell after the other, gathers the evidence around each, judges it,
-//! and stores it in the notebook as the run proceeds. Emulated targets are neither inspected nor guarded,
-//! and nothing is calibrated for them: their time is not this machine's.
+//! Execution of runs: resolves the names of a serializable request, inspects the targets, states the cost, guards and
+//! opens them, lays files out, drives one cell after the other, gathers the evidence around each, judges it, and
+//! stores it in the notebook as the run proceeds. Emulated targets are neither inspected nor guarded, and nothing is
+//! calibrated for them: their time is not this machine's.
 //!
-//! [`explain`] runs a cell on an emulated system to show where its time goes; that is not kept.
+//! [`explain`] runs a cell on an emulated system to show where its time goes; nothing is stored.
 //!
-//! **Invariant:** the only crate that uses targets, engines and notebook together.
+//! **Invariant:** this is the only crate that uses targets, engines and notebook together.
 
 mod all_targets;
 mod cell_plan;

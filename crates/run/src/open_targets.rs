@@ -1,4 +1,4 @@
-//! The open targets of a run, with the known properties of each, ready for engines.
+//! The open targets of a run, with the known properties of each, ready for use by engines.
 
 use crate::all_targets::ALL_TARGETS;
 use crate::emulated::Emulated;
@@ -28,28 +28,28 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Memory of a `ram:` target is filled in pieces of this size.
+/// Size of the pieces in which the memory of a `ram:` target is filled, bytes.
 const RAM_PIECE_BYTES: usize = 1 << 20;
-/// Blocks that are sampled to check whether a target holds only zeroes.
+/// Number of blocks that are sampled to check whether a target holds only zeroes.
 const SAMPLES: u32 = 64;
-/// Length of a sample.
+/// Length of a sample, bytes.
 const SAMPLE_BYTES: u64 = 4096;
-/// A server that takes longer to answer a sample is left alone.
+/// Timeout for an NBD server's answer to a sample.
 const SAMPLE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// One open target.
 pub(crate) struct OpenTarget {
     /// Canonical name.
     pub(crate) name: String,
-    /// As inspected, or as opening it found.
+    /// The result of the inspection, updated when the target was opened.
     pub(crate) inspection: Inspection,
-    /// For engines.
+    /// The medium that engines use.
     pub(crate) medium: Medium,
     /// Offsets and lengths must be multiples of this.
     pub(crate) align_bytes: u32,
-    /// Share of it that was ever written, where known.
+    /// Share of the target that was ever written; None where unknown.
     pub(crate) written_share: Option<f64>,
-    /// Bytes that this run trimmed or zeroed since it last filled all of it.
+    /// Bytes that this run trimmed or zeroed since it last filled the whole target.
     pub(crate) trimmed_bytes: u64,
     /// The map and the stamp for verifiable content.
     pub(crate) verified: Verified,
@@ -59,12 +59,12 @@ pub(crate) struct OpenTarget {
     why_not_direct: Option<String>,
     lifted: Vec<String>,
     opened: Option<iodyno_target::Opened>,
-    /// The properties of an emulated target.
+    /// The properties of an emulated target; None for a real one.
     emulated: Option<Value>,
 }
 
 impl OpenTarget {
-    /// A target with only these properties known.
+    /// A target of which only the name and the inspection are known.
     pub(crate) fn new(name: String, inspection: Inspection) -> Self {
         Self {
             name,
@@ -83,7 +83,7 @@ impl OpenTarget {
         }
     }
 
-    /// For the record.
+    /// The target's properties, as stored with the run.
     pub(crate) fn facts(&self) -> Value {
         let direct = match &self.medium {
             Medium::File(file) => Some(file.direct),
@@ -107,23 +107,23 @@ impl OpenTarget {
     pub(crate) fn record_evidence(&self, spec: &Spec, evidence: &mut Evidence) {
         let capacity_bytes = self.medium.capacity_bytes();
         let is_whole = iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes);
-        // The share of the whole target decides for a part of it only if all or nothing was written.
+        // The share of the whole target holds for a part of it only if all or nothing was written.
         let says = |share: &f64| is_whole || *share <= 0.0 || *share >= 1.0;
         evidence.written_share = self.written_share.filter(says);
         evidence.why_not_direct.clone_from(&self.why_not_direct);
         if evidence.direct == Some(false) && !self.page_cache {
-            // Nothing is cached in front of /dev/zero and its kin.
+            // /dev/zero and similar devices have no cache.
             evidence.direct = None;
         }
-        // However the file was opened, a mapping of it is the page cache; unless it is one of the
-        // medium itself, which the kernel grants as MAP_SYNC.
+        // A mapping is the page cache, however the file was opened, except a mapping of the medium itself, which the
+        // kernel grants as MAP_SYNC.
         if evidence.map_sync == Some(false) {
             evidence.direct = Some(false);
             evidence.why_not_direct = Some("a mapping goes through it".to_owned());
         }
     }
 
-    /// Makes a file that this run made as a workload is to find it: empty, or with its space reserved.
+    /// Re-creates a file that this run created, as the workload expects it: empty, or with its space reserved.
     ///
     /// # Errors
     /// [`RunError::Target`].
@@ -135,13 +135,13 @@ impl OpenTarget {
         }
     }
 
-    /// Whether it is a file that this run made, and may make again.
+    /// Whether the target is a file that this run created, and may re-create.
     pub(crate) fn is_made_here(&self) -> bool {
         self.opened.as_ref().is_some_and(|opened| opened.made_here)
     }
 
-    /// Learns from a cell that wrote: a proven fill has written its range, and what other writes left is not known. The map of
-    /// what was ever written is read once, before the first cell.
+    /// Updates the written share after a cell that wrote: a proven fill has written its range; after other writes the
+    /// share is unknown. The map of written extents is read only once, before the first cell.
     pub(crate) fn note_writes(&mut self, spec: &Spec, done: &Cell) {
         if !spec.issues(OpKind::Write) || self.written_share.is_none_or(|share| share >= 1.0) {
             return;
@@ -149,14 +149,14 @@ impl OpenTarget {
         self.written_share = self.is_filled(spec, done).then_some(1.0);
     }
 
-    /// Whether a cell is a proven fill of all of the target.
+    /// Whether a cell is a proven fill of the whole target.
     fn is_filled(&self, spec: &Spec, done: &Cell) -> bool {
         let capacity_bytes = self.medium.capacity_bytes();
         iodyno_drive::active_range(spec, capacity_bytes) == (0, capacity_bytes)
             && done.evidence.fill.is_some_and(|fill| fill.once_share >= 1.0)
     }
 
-    /// Counts what a cell trimmed or zeroed. A fill of all of the target ends that.
+    /// Counts the bytes that a cell trimmed or zeroed. A fill of the whole target resets the count.
     pub(crate) fn note_trims(&mut self, spec: &Spec, done: &Cell) {
         if self.is_filled(spec, done) {
             self.trimmed_bytes = 0;
@@ -173,14 +173,14 @@ impl OpenTarget {
         self.opened.as_ref()
     }
 
-    /// The bytes ever written to it, by now. None where no counter exists, and where the page cache
-    /// may hold bytes that are not yet written.
+    /// A fingerprint of all writes to the target so far. None where no counter exists, and where the page cache may
+    /// hold dirty data.
     pub(crate) fn writes_seen(&self) -> Option<WritesSeen> {
         if self.page_cache || self.emulated.is_some() {
             return None;
         }
         if let Some(opened) = self.opened.as_ref().filter(|o| o.access == Access::ReadWrite) {
-            // A file's length and times may still be on their way.
+            // A file's length and times may not be updated yet.
             // SAFETY: the descriptor is open.
             if unsafe { libc::fsync(opened.fd.as_raw_fd()) } != 0 {
                 return None;
@@ -189,7 +189,7 @@ impl OpenTarget {
         writes_seen(&self.inspection)
     }
 
-    /// Reads some blocks of the active range and counts those that hold only zeroes.
+    /// Reads random blocks of the active range and counts those that hold only zeroes.
     pub(crate) fn sample(&self, seed: u64, spec: &Spec, evidence: &mut Evidence) {
         self.look_at_some(seed, spec, |block| {
             evidence.blocks_sampled += 1;
@@ -197,7 +197,7 @@ impl OpenTarget {
         });
     }
 
-    /// Reads some blocks of the active range at random, and passes each to `look`.
+    /// Reads random blocks of the active range, and passes each to `look`.
     pub(crate) fn look_at_some(&self, seed: u64, spec: &Spec, mut look: impl FnMut(&[u8])) {
         let step = SAMPLE_BYTES.max(u64::from(self.align_bytes));
         let range = iodyno_drive::active_range(spec, self.medium.capacity_bytes());
@@ -229,7 +229,7 @@ impl OpenTarget {
     }
 }
 
-/// Reads blocks as long as the buffer, at random, and passes each on. `read` returns the number of bytes that it read.
+/// Reads random blocks of the buffer's length, and passes each on. `read` returns the number of bytes that it read.
 fn read_some(
     (start, end): (u64, u64),
     buffer: &mut [u8],
@@ -287,7 +287,7 @@ pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, Ru
     Ok(open_targets)
 }
 
-/// The volumes of an emulated system: without inspection, guard or open.
+/// The volumes of an emulated system. They are not inspected, guarded or opened.
 fn emulated_props(emulated: &Emulated) -> Result<Vec<OpenTarget>, RunError> {
     let mut open_targets = Vec::new();
     for (i, (volume, medium)) in emulated.volumes.iter().zip(emulated.media()).enumerate() {
@@ -391,8 +391,8 @@ fn open_one(
     Ok(open_target)
 }
 
-/// Whether a file does not exist yet, was left incomplete by a run that was killed, or is shorter
-/// than requested: then even a workload that only reads writes to it first.
+/// Whether a file does not exist yet, was left incomplete by a run that was killed, or is shorter than requested.
+/// Even a read-only workload writes to such a file first.
 fn is_not_whole(inspection: &Inspection) -> bool {
     inspection.kind == Kind::File
         && (!inspection.exists
@@ -401,12 +401,13 @@ fn is_not_whole(inspection: &Inspection) -> bool {
             || inspection.size_bytes > inspection.whole_bytes)
 }
 
-/// Whether every workload of the run makes a target's file anew: it is not written for them.
+/// Whether every workload of the run creates the target's file itself, so that it needs no initial content.
 fn is_made_by_cells(run: &ResolvedRun, open_target: &OpenTarget) -> bool {
     open_target.is_made_here() && run.loads().all(|cell| cell.spec.new_file() != NewFile::Written)
 }
 
-/// Of workloads that begin with a new file, the targets that are not this run's to make: they are overwritten as they are.
+/// Warnings about targets that existed before, where a workload begins with a new file: they are overwritten in
+/// place.
 pub(crate) fn not_renewed(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec<String> {
     let Some(cell) = run.loads().find(|cell| cell.spec.new_file() != NewFile::Written) else {
         return Vec::new();
@@ -421,7 +422,7 @@ pub(crate) fn not_renewed(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec
     others.map(words).collect()
 }
 
-/// Bytes that laying out will write, by target.
+/// Bytes that laying out will write to each target.
 pub(crate) fn lay_out_bytes(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Vec<u64> {
     let of = |p: &OpenTarget| {
         let opened = p.opened.as_ref().filter(|_| !is_made_by_cells(run, p));
@@ -499,10 +500,10 @@ fn fill_ram(
     Ok(())
 }
 
-/// The content with which targets are laid out: the content of the run's workloads.
+/// The initial content of targets, the same as that of the run's workloads.
 struct Fill {
     filler: Filler,
-    /// Unit and writer, when every cell verifies in the same units.
+    /// Unit and stamp, if every cell verifies in the same unit.
     verifiable: Option<(u32, u64)>,
 }
 
@@ -513,7 +514,7 @@ impl Fill {
         let unit = first.verify_unit_bytes();
         let all_verify =
             specs().all(|s| s.content() == Content::Verifiable && s.verify_unit_bytes() == unit);
-        // A number that no worker has, so that no worker writes the same bytes.
+        // A worker number that no worker has, so that none writes the same bytes.
         let filler = Filler::new(writer, run.request.seed, u32::MAX);
         Self { filler, verifiable: all_verify.then_some((unit, stamp)) }
     }

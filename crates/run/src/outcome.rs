@@ -9,14 +9,14 @@ use std::path::PathBuf;
 /// The outcome of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The run, as it was stored (or would have been).
+    /// The run as stored, or as it would have been.
     pub run: notebook::Run,
-    /// Stopped by a signal.
+    /// Whether a signal stopped the run.
     pub interrupted: bool,
-    /// Stopped by too many failed operations, by an engine that could not continue, or by a target that
-    /// stopped answering.
+    /// Whether the run was stopped by too many failed operations, by an engine that could not continue,
+    /// or by a target that stopped answering.
     pub too_many_errors: bool,
-    /// The notebook does not store it, although this was requested.
+    /// Set if the notebook does not store the run, although this was requested.
     pub not_kept: Option<NotKept>,
 }
 
@@ -25,59 +25,59 @@ pub struct Outcome {
 pub struct NotKept {
     /// The notebook's error.
     pub why: notebook::Error,
-    /// Another notebook, made for this run alone, which stores it; or why there is none.
+    /// Another notebook, created for this run alone, which stores it; or the reason why there is none.
     pub instead: Result<PathBuf, String>,
 }
 
 impl Outcome {
-    /// Whether verification read content that differs from the written one.
+    /// Whether verification read content that differs from what was written.
     pub fn wrong_content(&self) -> bool {
         let mut verified = self.run.cells.iter().filter_map(|c| c.evidence.verification.as_ref());
         verified.any(|v| v.wrong_reads() > 0)
     }
 
-    /// Whether operations failed, however many the request allows.
+    /// Whether any operation failed, even if the request allows it.
     pub fn has_failed_operations(&self) -> bool {
         self.run.cells.iter().any(|cell| cell.total().errors().total() > 0)
     }
 }
 
-/// Why a run failed. Cells that were finished before are in the notebook.
+/// Why a run failed. Cells that finished before the failure are in the notebook.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// About a target.
+    /// An error of a target.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// About an engine.
+    /// An error of an engine.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// About the notebook.
+    /// An error of the notebook.
     #[error(transparent)]
     Notebook(#[from] notebook::Error),
-    /// About a file: of a workload, a method, a device or a system.
+    /// An error in a file of a workload, a method, a device or a system.
     #[error("{0}")]
     File(Box<Problem>),
     /// The request is an impossible combination.
     #[error("{0}")]
     Impossible(String),
-    /// The system refused a resource that always exists.
+    /// The operating system refused a resource.
     #[error("{what}: {source}")]
     System {
         /// The attempted action.
         what: String,
-        /// The system's error.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// Another rank of the run failed.
     #[error("rank {rank} on {host}: {why}")]
     OtherRank {
-        /// Its number.
+        /// Number of the rank that failed.
         rank: u32,
-        /// Its host.
+        /// Host of the rank that failed.
         host: String,
-        /// See [`RunError::exit_code`].
+        /// Exit code of the rank's own error; see [`RunError::exit_code`].
         exit_code: u8,
-        /// Its error.
+        /// Error message of the rank that failed.
         why: String,
     },
     /// A rank of the run is lost.
@@ -89,7 +89,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The exit code of a command that fails by it.
+    /// The exit code of a command that fails with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Target(e) => e.exit_code(),

@@ -1,9 +1,9 @@
-//! What a run does because several processes execute it: they refuse together, open together, start each cell together,
-//! and rank 0 gets the cells of all, merges them, and gives the merged ones to the others. With one process each of these
-//! is what it always was.
+//! Coordination of a run that several processes (ranks) execute. They refuse, open the targets and start each cell
+//! together; rank 0 collects the cells of all ranks, merges them, and distributes the merged ones. With one process
+//! these steps are no-ops.
 //!
-//! Every rank executes the same request and goes through the same steps: the next step follows from the merged cells,
-//! which are the same on all.
+//! Every rank executes the same request in the same steps: each next step follows from the merged cells, which are
+//! equal on all ranks.
 
 mod merge;
 mod progress;
@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A failure of one rank, as the others hear of it.
+/// A failure of one rank, as reported to the others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RankFailure {
     rank: u32,
@@ -44,7 +44,7 @@ impl RankFailure {
     }
 }
 
-/// What this rank gives if all ranks give something; otherwise the first failure, at all ranks.
+/// Returns this rank's value if all ranks succeed; otherwise the first failure, on all ranks.
 pub(crate) fn vote<T>(run: &ResolvedRun, own: Result<T, RunError>) -> Result<T, RunError> {
     let ranks = &run.process.ranks;
     if ranks.is_alone() {
@@ -54,13 +54,14 @@ pub(crate) fn vote<T>(run: &ResolvedRun, own: Result<T, RunError>) -> Result<T, 
     let failures: Vec<Option<RankFailure>> = ranks.all(&failure)?;
     match failures.into_iter().flatten().next() {
         None => own,
-        // Its own words may have more than the text: a position in a file.
+        // The rank's own error may have more than the text, such as a position in a file.
         Some(first) if first.rank == ranks.rank() => own,
         Some(first) => Err(first.error(ranks)),
     }
 }
 
-/// Each rank's value or failure at rank 0, and what rank 0 makes of all values, or the first failure, at all ranks.
+/// Gathers each rank's value or failure at rank 0. Returns, on all ranks, rank 0's result from all values, or the
+/// first failure.
 pub(crate) fn through_first<T, U>(
     ranks: &Ranks,
     own: Result<T, RunError>,
@@ -83,7 +84,7 @@ where
     })
 }
 
-/// Whether any rank is to stop. All ranks know it then.
+/// Whether any rank is to stop; the answer is the same on all ranks.
 pub(crate) fn any_stops(run: &ResolvedRun, stops: bool) -> Result<bool, RunError> {
     let ranks = &run.process.ranks;
     if ranks.is_alone() {
@@ -92,7 +93,7 @@ pub(crate) fn any_stops(run: &ResolvedRun, stops: bool) -> Result<bool, RunError
     Ok(ranks.all(&stops)?.contains(&true))
 }
 
-/// What one process does and several can't.
+/// Refuses work that one process can do, but several can't.
 pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     if run.process.ranks.is_alone() {
         return Ok(());
@@ -133,7 +134,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     Ok(())
 }
 
-/// What can't be done on a target that ranks share.
+/// Refuses work that is impossible on a target that ranks share.
 pub(crate) fn impossible_when_shared(run: &ResolvedRun, parts: Parts) -> Result<(), RunError> {
     if parts.of == 1 || parts.own_region {
         return Ok(());
@@ -154,7 +155,7 @@ pub(crate) fn impossible_when_shared(run: &ResolvedRun, parts: Parts) -> Result<
     Ok(())
 }
 
-/// The agreement of the ranks on the start of one cell. Each rank takes part exactly once, also one that failed before.
+/// The agreement of the ranks on the start of one cell. Each rank takes part exactly once, even if it failed before.
 #[derive(Debug)]
 pub(crate) struct StartOverRanks {
     ranks: Arc<Ranks>,
@@ -168,7 +169,8 @@ struct Agreed {
     gave_cells: bool,
 }
 
-/// The engines of a target that all ranks share are those that rank 0 chose: by itself, each would go by its own probe.
+/// Replaces the engines of a target that all ranks share with rank 0's choice: each rank's own probe might choose
+/// differently.
 pub(crate) fn agree_on_engines(
     run: &ResolvedRun,
     part: TargetPart,
@@ -192,7 +194,7 @@ pub(crate) fn agree_on_engines(
     Ok(())
 }
 
-/// A cell, and the machine and target that it was measured on, as other ranks need it.
+/// A cell, the kernel of its machine and its inspected target, as sent to other ranks.
 type Companion = (String, Inspection, Cell);
 
 impl StartOverRanks {
@@ -214,8 +216,8 @@ impl StartOverRanks {
         agreed.start
     }
 
-    /// The cells of this one's machine that other ranks measured meanwhile, for what they moved; gives the others this
-    /// rank's. Each rank takes part exactly once.
+    /// Exchanges cells with the other ranks, and returns those that they measured on this machine at the same time,
+    /// so that their I/O is not taken for foreign. Each rank takes part exactly once.
     pub(crate) fn companions(
         &self,
         inspections: &[Inspection],
@@ -235,7 +237,7 @@ impl StartOverRanks {
         Ok(here.map(|(_, inspection, cell)| (inspection, cell)).collect())
     }
 
-    /// After the cell: takes part in what this rank did not come to, and gives the evidence for its cells.
+    /// After the cell: takes part in the exchanges that this rank did not reach, and returns the rank's evidence.
     pub(crate) fn end(&self) -> RankEvidence {
         let start = self.take_part(false);
         if !self.agreed.lock().unwrap_or_else(PoisonError::into_inner).gave_cells {

@@ -1,5 +1,5 @@
-//! The page cache around a cell: dropped before it where the cell asks for that or its I/O is uncached, and then counted
-//! before and after it.
+//! The page cache around a cell. It is dropped before a cell that requests this, or whose I/O is uncached; for
+//! uncached I/O, cached pages are counted before and after the cell.
 
 use crate::open_targets::OpenTarget;
 use iodyno_drive::{Medium, active_range};
@@ -7,7 +7,7 @@ use iodyno_measure::{Cell, Uncached};
 use iodyno_workload::{DropCache, Spec};
 use std::os::fd::AsRawFd as _;
 
-/// `cachestat`, the same number on every architecture; Linux 6.5.
+/// System call number of `cachestat` (Linux 6.5), the same on every architecture.
 const SYS_CACHESTAT: libc::c_long = 451;
 
 /// The kernel's `struct cachestat_range`.
@@ -35,7 +35,7 @@ struct Cached {
     unwritten_bytes: u64,
 }
 
-/// Counts the cached pages of a range. None where the kernel can't.
+/// Counts the cached pages of a range. None where the kernel does not support it.
 fn count(fd: i32, (from, to): (u64, u64)) -> Option<Cached> {
     let range = Range { offset_bytes: from, len_bytes: to.saturating_sub(from) };
     let mut stat = CacheStat::default();
@@ -49,10 +49,10 @@ fn count(fd: i32, (from, to): (u64, u64)) -> Option<Cached> {
     Some(Cached { bytes: stat.cached * page_bytes, unwritten_bytes })
 }
 
-/// Drops a range of a file from the page cache; `all`: what was not written back is, before.
+/// Drops a range of a file from the page cache; `all`: writes dirty pages back first.
 fn drop_pages(fd: i32, range: (u64, u64), all: bool) {
     let (at, len) = (range.0 as libc::off_t, (range.1 - range.0) as libc::off_t);
-    // SAFETY: plain system calls on an open descriptor. Where they fail the pages stay.
+    // SAFETY: plain system calls on an open descriptor. If they fail, the pages stay cached.
     unsafe {
         if all {
             libc::fdatasync(fd);
@@ -61,7 +61,7 @@ fn drop_pages(fd: i32, range: (u64, u64), all: bool) {
     }
 }
 
-/// Drops what lies in the page cache of the range of a workload whose I/O goes through it.
+/// Drops the range of a workload from the page cache, if the workload's I/O goes through it.
 pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec, what: DropCache) {
     let Medium::File(file) = &target.medium else { return };
     if file.direct {
@@ -71,7 +71,7 @@ pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec, what: DropCache) {
     drop_pages(file.fd.as_raw_fd(), active_range(spec, file.capacity_bytes), all);
 }
 
-/// The state before a cell of one workload on one target.
+/// The page cache before a cell of one workload on one target.
 pub(crate) struct Before {
     fd: i32,
     range: (u64, u64),
@@ -79,7 +79,7 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// Writes the range back and drops it from the page cache: what lies there would stay, and answer. None where
+    /// Writes the range back and drops it from the page cache: cached pages would stay and answer reads. None where
     /// I/O is not uncached.
     pub(crate) fn drop_range(target: &OpenTarget, spec: &Spec) -> Option<Self> {
         let Medium::File(file) = &target.medium else { return None };
@@ -88,12 +88,12 @@ impl Before {
         }
         let range = active_range(spec, file.capacity_bytes);
         let fd = file.fd.as_raw_fd();
-        // Where that fails the count says so.
+        // If this fails, the count shows it.
         drop_pages(fd, range, true);
         Some(Self { fd, range, cached: count(fd, range) })
     }
 
-    /// Counts again, and records both in the cell's evidence.
+    /// Counts again, and records both counts in the cell's evidence.
     pub(crate) fn record(&self, cell: &mut Cell) {
         let after = count(self.fd, self.range);
         cell.evidence.uncached = Some(Uncached {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileExt as _;
 
-    /// What is written is there and dirty, then clean, then dropped; a kernel without the call counts nothing.
+    /// Written pages are cached and dirty, then clean, then dropped. A kernel without the call counts nothing.
     #[test]
     fn pages_of_a_range_are_counted() {
         let file = tempfile::tempfile().unwrap();
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(count(fd, (1 << 19, 1 << 20)).unwrap().bytes, 1 << 19);
         file.sync_data().unwrap();
         assert_eq!(count(fd, (0, 1 << 20)).unwrap().unwritten_bytes, 0);
-        // (Not a part of it: the kernel drops whole folios.)
+        // (Drop the whole range: the kernel drops only whole folios.)
         drop_pages(fd, (0, 1 << 20), false);
         assert_eq!(count(fd, (0, 1 << 20)), Some(none));
         file.write_all_at(&vec![2; 1 << 20], 0).unwrap();

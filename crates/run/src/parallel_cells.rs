@@ -1,9 +1,9 @@
 //! Parallel execution of a round's cells in virtual time: each of them preconditions its device to the steady state
 //! of its own writes, so none depends on the result of an earlier one.
 //!
-//! While the observed cell runs on this thread, the next cells of its round run in parallel, one a processor, and
-//! wait for their turn to be stored. So the notebook stores whole cells in their order, and all figures equal those of
-//! sequential execution; a run that is killed loses the unfinished cells.
+//! While the observed cell runs on this thread, the next cells of its round run in parallel, one per processor, and
+//! wait for their turn to be stored. So the notebook stores whole cells in order, and all figures equal those of
+//! sequential execution. A run that is killed loses its unfinished cells.
 
 use crate::cell_plan::{cell_plan, targets_of};
 use crate::open_targets::OpenTarget;
@@ -19,8 +19,8 @@ use iodyno_measure::Cell;
 /// A cell that runs in parallel with another.
 pub(crate) type Beside = (Task, CellPlan);
 
-/// The cells that may run in parallel with this one: none where it already ran in parallel, or where cells pass
-/// state on.
+/// The cells that may run in parallel with this one. None if this cell itself ran in parallel, or if cells pass state
+/// on.
 pub(crate) fn beside(
     run: &ResolvedRun,
     task: &Task,
@@ -47,7 +47,7 @@ pub(crate) fn beside(
     Ok(all)
 }
 
-/// The cells of this plan: run earlier in parallel with another cell, or now, with others in parallel.
+/// The cells of this plan: run earlier in parallel with another cell, or run now, with others in parallel.
 pub(crate) fn drive(
     run: &ResolvedRun,
     task: &Task,
@@ -65,7 +65,7 @@ pub(crate) fn drive(
     let other = |(_, plan): &Beside| drive_cell(plan, &run.process.stop, &mut Unobserved);
     let own = || drive_cell(plan, &run.process.stop, writer);
     let (mine, others) = at_once(beside.len(), &beside, other, own);
-    // A failed one runs again in its turn, and fails there.
+    // A failed cell runs again in its turn, and reports its error then.
     for ((task, _), cells) in beside.into_iter().zip(others) {
         if let Some(Ok(cells)) = cells {
             schedule.put_ahead(task, cells);
@@ -74,11 +74,11 @@ pub(crate) fn drive(
     Ok(mine?)
 }
 
-/// Cells that one thread has of a batch, on average: then none waits long for the last ones of others.
+/// Mean number of cells per thread in a batch, enough to keep the wait for the last cells short.
 const CELLS_OF_THREAD: usize = 16;
 
-/// The cells of this plan and of those beside it, each at some rank. Rank 0 keeps them whole; of the others only the
-/// figures decide what comes next.
+/// Drives this plan's cells and those in parallel with it, each on some rank. Rank 0 keeps whole cells; other ranks
+/// need only their figures, which decide the next step.
 fn over_ranks(
     run: &ResolvedRun,
     plan: &CellPlan,
@@ -106,7 +106,7 @@ fn over_ranks(
     }
     match own {
         Some(Ok(cells)) => Ok(cells),
-        // It fails again here, with its error as it is.
+        // Run it again here, to get its error with its type.
         _ => Ok(drive_cell(plan, &run.process.stop, &mut Unobserved)?),
     }
 }

@@ -1,11 +1,11 @@
 //! Persistence of a run while it is measured: [`CellWriter`] stores the current cell and forwards progress to
 //! the watcher; [`Books`] stores finished cells, in memory where the notebook can't.
 //!
-//! The notebook may lie on the very storage that is measured. So finished intervals are gathered
-//! and written about once a second, in one transaction, by the coordinating thread.
+//! The notebook may lie on the measured storage. So finished intervals are collected and written about once a
+//! second, in one transaction, by the coordinating thread.
 //!
-//! A notebook that can't be written does not end the run: the measurement goes on, its cells stay in memory
-//! ([`SERIES_UNKEPT_MAX`] intervals of each), and after each cell the notebook is tried again.
+//! A notebook that can't be written does not end the run: the measurement goes on, its cells stay in memory (up
+//! to [`SERIES_UNKEPT_MAX`] intervals each), and the notebook is tried again after each cell.
 
 use crate::over_ranks;
 use crate::watch::Watch;
@@ -19,16 +19,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// Intervals of a cell that stay in memory where the notebook has the cell.
+/// Maximum number of intervals of a cell in memory if the notebook stores the cell.
 const SERIES_KEPT_MAX: usize = 8;
-/// Intervals of a cell that stay in memory while the notebook takes nothing.
+/// Maximum number of intervals of a cell in memory while the notebook can't be written.
 const SERIES_UNKEPT_MAX: usize = 2048;
 
-/// The finished cells of a run, in their order.
+/// The finished cells of a run, in order.
 pub(crate) struct Books {
     writer: Option<RunWriter>,
     cells: Vec<Cell>,
-    /// The number of them, from the first on, that the notebook stores.
+    /// Number of cells, from the first on, that the notebook stores.
     kept: usize,
     /// Why the notebook does not store the others.
     failure: Option<Error>,
@@ -81,8 +81,8 @@ impl Books {
         }
     }
 
-    /// Ends the run in the notebook. Returns the cells, thinned out where the notebook stores them,
-    /// and the reason if the notebook does not store all of the run.
+    /// Ends the run in the notebook. Returns the cells, thinned out if the notebook stores them, and the reason
+    /// if it does not store all of the run.
     pub(crate) fn finish(
         mut self,
         outcome: &Outcome,
@@ -99,8 +99,8 @@ impl Books {
     }
 }
 
-/// Writes a run that its notebook could not store into a notebook of its own, in a new folder among the temporary
-/// files. A run for which this fails has no id, and its notebook is the one that failed.
+/// Writes a run that its notebook could not store to a new notebook, in a new folder in the temporary directory.
+/// If this fails too, the run has no id, and its notebook is the one that failed.
 pub(crate) fn keep_elsewhere(
     run: &mut Run,
     id: &str,
@@ -114,7 +114,7 @@ pub(crate) fn keep_elsewhere(
     let kept = made.and_then(|()| {
         let written = Notebook::open(&path).and_then(|mut notebook| notebook.import(run));
         written.map(drop).map_err(|e| {
-            // Both belong to this process alone, and are useless.
+            // Both belong to this process alone, and are of no use.
             let _ = std::fs::remove_file(&path);
             let _ = std::fs::remove_dir(&folder);
             e.to_string()
@@ -129,12 +129,12 @@ pub(crate) fn keep_elsewhere(
     Ok(path)
 }
 
-/// The immediate warning where the notebook fails.
+/// The warning that is shown as soon as the notebook fails.
 fn unkept_words(e: &Error) -> String {
     format!("{e}; the run goes on, and its results stay in memory until its end")
 }
 
-/// Merges neighbouring intervals until there are no more than `most`.
+/// Merges neighbouring intervals until at most `most` are left.
 fn thin(cell: &mut Cell, most: usize) {
     let merge = cell.series.len().div_ceil(most.max(1));
     if merge > 1 {
@@ -147,12 +147,12 @@ pub(crate) struct CellWriter<'a> {
     writer: Option<&'a mut RunWriter>,
     watch: &'a mut dyn Watch,
     ranks: &'a Ranks,
-    /// Notebook index of the first target's cell.
+    /// Index in the notebook of the first target's cell.
     first_cell: usize,
     position: (usize, usize),
     pending: BTreeMap<(usize, usize), Interval>,
     written: Instant,
-    /// The notebook failed once; the measurement goes on without it.
+    /// Whether the notebook failed once; the measurement goes on without it.
     has_failed: bool,
 }
 
@@ -177,7 +177,7 @@ impl<'a> CellWriter<'a> {
         }
     }
 
-    /// So many cells of a batch that ranks share have begun, this one the first of them.
+    /// Reports that `cells` cells of a batch that ranks share have begun, starting with this one.
     pub(crate) fn begun(&mut self, cells: usize) {
         self.watch.begun(self.position.0 + cells, self.ranks.size());
     }

@@ -1,5 +1,5 @@
-//! The cost of a run, computed before its start: its duration, the bytes that it writes, and their
-//! share of a device's rated endurance.
+//! The cost of a run, computed before its start: its duration, the bytes that it writes, and their share of a
+//! device's rated endurance.
 
 use crate::resolved_run::{MethodRun, ResolvedRun};
 use iodyno_measure::Threshold;
@@ -9,48 +9,46 @@ use iodyno_units::{OpKind, human};
 use iodyno_workload::{ArrivalKind, CellSpec, Spec};
 use serde::Serialize;
 
-/// Approximate overhead of a method's step on real storage beside its own time, ns: starting threads, calibrating
-/// the generator, reading conditions, storing the cell. Between 30 and 60 ms on two cores.
+/// Approximate overhead of a method's step on real storage, ns: starting threads, calibrating the generator, reading
+/// conditions, storing the cell. Measured: 30 to 60 ms on two cores.
 const AROUND_STEP_NS: u64 = 50_000_000;
 
-/// The cost of a run, as far as it can be known before.
+/// The cost of a run, as far as it is known in advance.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Plan {
-    /// Cells, over all targets together; their repeats count.
+    /// Number of cells over all targets, repeats included.
     pub cells: usize,
-    /// How often the list of cells is run.
+    /// Number of times that the list of cells is run.
     pub repeats: u32,
-    /// The thresholds for its figures. A reader of the run judges by them.
+    /// Thresholds by which readers judge the run's figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
-    /// Ramps and measured times of the cells that time limits, ns. Laying out comes on top.
+    /// Ramps and measured times of the cells with a time limit, ns, without laying out.
     pub time_ns: u64,
-    /// Of each listed cell its ramp and measured time, ns; repeats go through them again. Empty for a method,
-    /// which decides as it goes.
+    /// Ramp and measured time of each listed cell, ns, without repeats. Empty for a method, which decides as it goes.
     #[serde(skip)]
     pub cell_times_ns: Vec<u64>,
-    /// That time is virtual.
+    /// Whether `time_ns` is virtual time.
     pub virtual_time: bool,
-    /// The targets are emulated: nothing real is written.
+    /// Whether the targets are emulated, so that nothing real is written.
     pub emulated: bool,
-    /// Some cell ends by operations or bytes, so its time isn't known.
+    /// Whether some cell ends by operations or bytes, so that its duration is unknown.
     pub open_ended: bool,
     /// Bytes written to lay files out.
     pub lay_out_bytes: u64,
     /// Bytes that cells will write on all targets together, where operations, bytes or a rate limit them.
     pub cell_write_bytes: u64,
-    /// Part of these follow from a rate, which is kept on average only.
+    /// Whether part of `cell_write_bytes` follows from a rate, which is kept only on average.
     #[serde(skip)]
     pub by_rate: bool,
-    /// Time during which cells write as fast as the target takes it, ns.
+    /// Time during which cells write as fast as the target accepts, ns.
     pub unlimited_write_ns: u64,
-    /// For each target whose device reports it: name, rated endurance (estimated) and bytes
-    /// written so far.
+    /// Endurance of each target whose device reports it.
     pub endurance: Vec<Endurance>,
-    /// The budget of a method, where the run is one.
+    /// The budget of a method; None for a list of cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// The meaning of the sum, in sentences.
+    /// The plan in sentences.
     pub words: Vec<String>,
 }
 
@@ -59,28 +57,28 @@ pub struct Plan {
 pub struct Endurance {
     /// Target name.
     pub target: String,
-    /// Bytes that its maker rates it for: estimated from written bytes and percentage used.
+    /// Rated endurance, bytes; estimated from written bytes and percentage used.
     pub rated_bytes: u64,
-    /// Bytes written in its life so far.
+    /// Bytes written in the device's life so far.
     pub written_bytes: u64,
-    /// Bytes that this run writes to it: by the limits, and, where cells write as fast as the target
-    /// accepts, the amount at 1 GB/s.
+    /// Bytes that this run writes to the device: by the cells' limits, or at 1 GB/s where cells write as fast as the
+    /// target accepts.
     pub run_bytes: u64,
 }
 
 /// The writes of a cell on one target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Writes {
-    /// At most so many bytes.
+    /// At most this number of bytes.
     AtMost(f64),
-    /// About so many bytes, by its rate.
+    /// About this number of bytes, by the rate.
     About(f64),
-    /// As fast as the target accepts them, for so long, ns.
+    /// As fast as the target accepts, for this time, ns.
     Unlimited(u64),
 }
 
 impl Writes {
-    /// Of a workload, its ramp included.
+    /// The writes of a workload on one target, ramp included.
     fn of(spec: &Spec, capacity_bytes: u64) -> Self {
         let limits = spec.limits();
         let (start, end) = iodyno_drive::active_range(spec, capacity_bytes);
@@ -113,8 +111,8 @@ fn mean_write_bytes(spec: &Spec) -> f64 {
     blocks.iter().map(|b| f64::from(b.bytes) * b.share).sum::<f64>() / shares.max(f64::MIN_POSITIVE)
 }
 
-/// The bytes written to each target's device: the sum over all targets on the same one. `devices` has the names of the
-/// disks at the bottom of each target; one without any is a device of its own.
+/// The bytes written to each target's device: the sum over all targets on the same one. `devices` has the names of
+/// the disks at the bottom of each target; a target without any is a device of its own.
 fn bytes_by_device(devices: &[Vec<&str>], bytes: &[u64]) -> Vec<u64> {
     let same = |i: usize, j: usize| i == j || !devices[i].is_empty() && devices[i] == devices[j];
     let of = |i| (0..bytes.len()).filter(|&j| same(i, j)).map(|j| bytes[j]).sum();
@@ -122,7 +120,7 @@ fn bytes_by_device(devices: &[Vec<&str>], bytes: &[u64]) -> Vec<u64> {
 }
 
 impl Plan {
-    /// Sums the request's cells over its targets.
+    /// Sums the cost of the request's cells over the targets.
     pub fn new(
         run: &ResolvedRun,
         inspections: &[Inspection],
@@ -197,7 +195,7 @@ impl Plan {
         plan
     }
 
-    /// Of each target whose device reports it.
+    /// The endurance of each target whose device reports it.
     fn endurances(
         &self,
         inspections: &[Inspection],
@@ -255,7 +253,7 @@ impl Plan {
         words.push(format!("{cells} {steps} for {time}{of_time}"));
         let (least, most) = (budget.cells_min, budget.cells_max);
         let around = |steps: u64| steps.saturating_mul(subjects).saturating_mul(AROUND_STEP_NS);
-        // Omitted where it is negligible beside the time of the cells.
+        // Omitted where it is small compared with the time of the cells.
         if !self.virtual_time && around(most) > budget.time_max_ns.saturating_mul(subjects) / 10 {
             let (least, most) =
                 (human::duration_ns(around(least)), human::duration_ns(around(most)));
@@ -271,9 +269,9 @@ impl Plan {
         words
     }
 
-    /// Approximate remaining time of the run, ns, when cell `index` (from 0, repeats count) has `cell_left_ns` to
-    /// go: that and the times of the cells after it, without the work between cells. None where it
-    /// is unknown: rounds end when they are steady, cells in virtual time when they are simulated.
+    /// Approximate remaining time of the run, ns, when cell `index` (from 0, counting repeats) has `cell_left_ns` to
+    /// go: that time and the times of the later cells, without the work between cells. None where it is unknown:
+    /// rounds end when they are steady, cells in virtual time when they are simulated.
     pub fn left_ns(&self, index: usize, cell_left_ns: u64) -> Option<u64> {
         if self.virtual_time || self.open_ended || self.cell_times_ns.is_empty() {
             return None;
@@ -340,7 +338,7 @@ impl Plan {
     }
 }
 
-/// The states in which cells find emulated devices; cells that find the same are named together.
+/// The states in which cells find emulated devices, with one sentence for cells that find the same.
 fn states(run: &ResolvedRun) -> Vec<String> {
     let Some(emulated) = &run.emulated else { return Vec::new() };
     let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
@@ -359,7 +357,7 @@ fn states(run: &ResolvedRun) -> Vec<String> {
     groups.into_iter().map(sentence).collect()
 }
 
-/// Bytes written in so many ns at 1 GB/s: one each ns.
+/// Bytes written in `ns` at 1 GB/s: one per ns.
 const fn bytes_at_1_gb_per_s(ns: u64) -> u64 {
     ns
 }
@@ -378,7 +376,7 @@ mod tests {
         Spec::from_toml(text).unwrap_or_else(|errors| panic!("{errors:?}"))
     }
 
-    /// 5000 operations a second for 6 s, 30 % writes of 8 KiB: 74 MB, not the target's maximum.
+    /// 5000 operations per second for 6 s, 30 % writes of 8 KiB: 74 MB, not the target's maximum.
     #[test]
     fn a_rate_limits_what_is_written() {
         let file = "schema = 1\nmix = { read = 70, write = 30 }\nblock = \"8KiB\"\nthreads = 1\ndepth = 1\n";
@@ -394,7 +392,7 @@ mod tests {
         assert_eq!(Writes::of(&few, 0), Writes::AtMost(1000.0 * 0.3 * 8192.0));
     }
 
-    /// Only the writes to a device's own targets wear it.
+    /// Only writes to a device's own targets wear it.
     #[test]
     fn a_device_takes_what_its_targets_write() {
         let devices = [vec!["nvme0n1"], vec!["nvme1n1"], vec!["nvme0n1"], vec![], vec![]];

@@ -1,4 +1,4 @@
-//! Preparation in a method: purges, fills, waits; and, for a resumed run, replays its finished cells to restore
+//! Preparation in a method: purges, fills and waits. For a resumed run, also repeats its finished cells to restore
 //! the state of emulated devices.
 
 use crate::fill::FillShape;
@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 /// Interval at which a wait checks the stop flag.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Prepares these of the run's targets, as other ranks do theirs; returns the record of it, or the cells of a fill.
+/// Prepares these targets of the run, as other ranks do theirs. Returns the record of the step, or the cells of a
+/// fill.
 pub(crate) fn prepare(
     on: StepContext<'_, '_>,
     place: Place,
@@ -32,7 +33,7 @@ pub(crate) fn prepare(
     targets: Range<usize>,
 ) -> Result<Vec<Cell>, RunError> {
     let run = on.run;
-    // A fill is a cell like others.
+    // A fill is an ordinary cell.
     if run.process.ranks.is_alone() || run.is_farmed() || matches!(how, Prepare::Fill { .. }) {
         return prepare_own(on, place, how, targets);
     }
@@ -92,8 +93,8 @@ fn prepare_own(
     Ok(vec![record(name, &target, place, evidence)])
 }
 
-/// Purges each purgeable target that the user named for it, reports the rest, and the method continues. Returns the
-/// actions in words, and how far they fall short of the request.
+/// Purges each purgeable target that the user named for this. Other targets are reported, and the method continues.
+/// Returns a description of the actions, and the deviation from the request.
 fn purge(
     run: &ResolvedRun,
     open_targets: &[OpenTarget],
@@ -125,7 +126,7 @@ fn purge(
         words.push(format!("{name}: not purged: {why}"));
         less.push(format!("{name} was not purged"));
     }
-    // A run leaves it as it is, and a specification sets it.
+    // A run does not change volatile write caches, although standards specify their setting.
     let of_standard = run.method.as_ref().is_some_and(|m| m.method.standard.is_some());
     if of_standard
         && open_targets.iter().any(|open_target| !open_target.inspection.physical.is_empty())
@@ -135,7 +136,7 @@ fn purge(
     Ok((words.join("; "), (!less.is_empty()).then(|| less.join("; "))))
 }
 
-/// The outer error ends the run, the inner one is the reason why the target is unchanged.
+/// The outer error ends the run; the inner one is the reason why the target is unchanged.
 fn purge_opened_target(
     run: &ResolvedRun,
     opened: &Opened,
@@ -150,8 +151,8 @@ fn purge_opened_target(
     };
     let record = match purge_opened(opened, &options, &mut progress) {
         Ok(record) => record,
-        // Not named for it: a method reports that and continues.
-        // The text is kept as a fact, which is one line.
+        // The user did not name it for a purge: the method reports that and continues.
+        // The text is stored as a fact, which is a single line.
         Err(e @ TargetError::Refused(_)) => {
             return Ok(Err(e.to_string().split_whitespace().collect::<Vec<_>>().join(" ")));
         }
@@ -173,7 +174,7 @@ fn purge_opened_target(
     })
 }
 
-/// Writes the active range from end to end, the given number of times, with a proof.
+/// Writes the active range from end to end, `passes` times, with a proof.
 fn fill(
     on: StepContext<'_, '_>,
     place: Place,
@@ -201,7 +202,7 @@ fn fill(
     run_cell(on, &task)
 }
 
-/// Waits: in virtual time where the devices are emulated.
+/// Waits; in virtual time if the devices are emulated.
 pub(crate) fn wait(run: &ResolvedRun, schedule: &mut Schedule<'_>, ns: u64, watch: &mut dyn Watch) {
     if run.emulated.as_ref().is_some_and(|e| !e.live) {
         schedule.idle(ns);
@@ -214,8 +215,8 @@ pub(crate) fn wait(run: &ResolvedRun, schedule: &mut Schedule<'_>, ns: u64, watc
     }
 }
 
-/// Records the work of an earlier process. For emulated devices with carried state, it repeats that work to restore
-/// the state at the end of those cells; the results are known.
+/// Records the finished steps of an earlier process. Emulated devices that carry state repeat this work, to restore
+/// their state; the results are already known.
 pub(crate) fn catch_up<'r>(
     run: &'r ResolvedRun,
     open_targets: &mut [OpenTarget],
@@ -278,7 +279,7 @@ pub(crate) fn catch_up<'r>(
     Ok(())
 }
 
-/// Refuses to continue on targets other than those the run began with.
+/// Refuses to continue on targets other than those with which the run began.
 fn same_targets(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     let Some(resume) = run.process.resume.as_ref() else {
         return Ok(());

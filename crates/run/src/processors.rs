@@ -1,4 +1,5 @@
-//! The processors that a run uses: a list of their numbers, and the threads of this process on them.
+//! The processors that a run uses: a set of their numbers, and the pinning of this process's threads to
+//! them.
 
 use crate::outcome::RunError;
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-/// Numbers of processors. As text and JSON it is a list of ranges: `0-3,8`.
+/// Numbers of processors. As text and in JSON, a list of ranges: `0-3,8`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Processors(BTreeSet<usize>);
@@ -68,14 +69,14 @@ impl TryFrom<String> for Processors {
     }
 }
 
-/// Size of the kernel's set in this program, processors.
+/// Size of the kernel's processor set in this program, processors.
 const SET_BITS: usize = 8 * size_of::<libc::cpu_set_t>();
 
 impl Processors {
     /// The processors of a NUMA node.
     ///
     /// # Errors
-    /// [`RunError::Impossible`] where the machine has no such node, or the node no processors.
+    /// [`RunError::Impossible`] if the machine has no such node, or the node has no processors.
     pub fn of_node(node: u32) -> Result<Self, RunError> {
         let path = format!("/sys/devices/system/node/node{node}/cpulist");
         let list = std::fs::read_to_string(&path).ok().and_then(|text| text.parse().ok());
@@ -87,7 +88,7 @@ impl Processors {
     }
 }
 
-/// The processors of this thread.
+/// The processors on which this thread may run.
 fn of_this_thread() -> io::Result<Processors> {
     // SAFETY: all zeroes is an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -99,7 +100,7 @@ fn of_this_thread() -> io::Result<Processors> {
     Ok(Processors((0..SET_BITS).filter(|n| unsafe { libc::CPU_ISSET(*n, &set) }).collect()))
 }
 
-/// Moves this thread.
+/// Pins this thread to the processors.
 fn apply(processors: &Processors) -> io::Result<()> {
     // SAFETY: all zeroes is an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -114,14 +115,14 @@ fn apply(processors: &Processors) -> io::Result<()> {
     }
 }
 
-/// This thread, and those that it starts, on some processors; on its earlier ones when this is dropped.
+/// Pins this thread, and the threads that it starts, to some processors until dropped.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     before: Processors,
 }
 
 impl Pinned {
-    /// Moves this thread.
+    /// Pins this thread.
     pub(crate) fn to(processors: &Processors) -> Result<Self, RunError> {
         let system = |source| RunError::System { what: "choosing processors".to_owned(), source };
         let before = of_this_thread().map_err(system)?;

@@ -1,7 +1,6 @@
 //! Checks for impossible combinations: engine and depth, engine and target, workload and target, workload and the
-//! capabilities of an NBD server. All of them run
-//! before a byte is written or the notebook is touched, so that a run fails then, and not after it laid out a file
-//! of 100 GiB.
+//! capabilities of an NBD server. All of them run before a byte is written or the notebook is touched, so that a run
+//! does not fail only after it laid out a file of 100 GiB.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
@@ -48,7 +47,7 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
     }
 }
 
-/// Workloads beside a cell's own that can't be measured with it.
+/// Refuses simultaneous workloads that can't be measured together.
 fn beside(cell: &CellSpec) -> Result<(), RunError> {
     let loads: Vec<&Spec> =
         core::iter::once(cell).chain(&cell.beside).map(|cell| &cell.spec).collect();
@@ -68,7 +67,7 @@ fn beside(cell: &CellSpec) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Whether one of two workloads verifies its content, and they are not on parts of a target that have nothing in common.
+/// Whether one of two workloads verifies content that the other may change: their parts of the target may overlap.
 fn meet_verified(a: &Spec, b: &Spec) -> bool {
     if core::ptr::eq(a, b) || [a, b].iter().all(|spec| spec.content() != Content::Verifiable) {
         return false;
@@ -76,7 +75,7 @@ fn meet_verified(a: &Spec, b: &Spec) -> bool {
     if [a, b].iter().all(|spec| !spec.changes_content()) {
         return false;
     }
-    // Ranges in bytes, or in shares of the target, are the same on any.
+    // Ranges that are all in bytes, or all in shares, compare the same on any target.
     let edges = [a, b].map(|spec| (spec.active().start, spec.active().end));
     let is_in_bytes = [a, b].iter().all(|spec| spec.active().is_in_bytes());
     let is_share = |edge: &Edge| matches!(edge, Edge::Share(_));
@@ -90,7 +89,7 @@ fn meet_verified(a: &Spec, b: &Spec) -> bool {
     a_at.1 > b_at.0 && b_at.1 > a_at.0
 }
 
-/// Why an engine can't keep a workload's depth; None if it can.
+/// Why an engine can't sustain a workload's depth; None if it can.
 fn one_at_a_time(engine: EngineKind, spec: &Spec) -> Option<String> {
     let closed = matches!(spec.arrivals(), ArrivalKind::Closed { .. });
     if engine.queues() || spec.depth() <= 1 || !closed {
@@ -109,7 +108,7 @@ fn one_at_a_time(engine: EngineKind, spec: &Spec) -> Option<String> {
     ))
 }
 
-/// A requested interval of the series that is impossible for the cells.
+/// Refuses an interval of the series that the cells can't have.
 fn interval(run: &ResolvedRun) -> Result<(), RunError> {
     let Some(ns) = run.request.interval_ns else { return Ok(()) };
     let words = human::duration_ns;
@@ -134,8 +133,8 @@ fn interval(run: &ResolvedRun) -> Result<(), RunError> {
     Ok(())
 }
 
-/// More cells than fit in the memory for reading the notebook back. A method that continues until a steady state is
-/// refused where its minimum is too much, and noted where its maximum is.
+/// Refuses more cells than fit in the memory for reading the notebook back. A method that continues until a steady
+/// state is refused if its minimum is too much; if only its maximum is, the run gets a note.
 pub(crate) fn too_many_cells(
     run: &ResolvedRun,
     plan: &Plan,
@@ -145,7 +144,7 @@ pub(crate) fn too_many_cells(
     if run.process.notebook.is_none() {
         return Ok(());
     }
-    // A step gives a cell of each target, and of several the merged one.
+    // A step yields one cell per target, and a merged one if there are several targets.
     let of_a_step = if targets > 1 { targets as u64 + 1 } else { 1 };
     let (least, most) = match (&run.method, &plan.budget) {
         (Some(of), Some(budget)) => {
@@ -171,7 +170,7 @@ pub(crate) fn too_many_cells(
     Ok(())
 }
 
-/// An exact duration, for one that is refused: `500 µs`.
+/// Formats a refused duration exactly: `500 µs`.
 fn exactly(ns: u64) -> String {
     match ns {
         ns if ns.is_multiple_of(1_000_000_000) => human::duration_ns(ns),
@@ -181,12 +180,12 @@ fn exactly(ns: u64) -> String {
     }
 }
 
-/// Cells that do not fit the inspected targets.
+/// Refuses cells that do not fit the inspected targets.
 pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     memory(run, open_targets)?;
     for open_target in open_targets {
         engine(run, open_target)?;
-        // A method leaves out cells that do not fit and shows so; it is an error if none fits.
+        // A method skips cells that do not fit, and records that; it fails only if none fits.
         if run.method.is_some()
             && run
                 .cells
@@ -212,7 +211,7 @@ pub(crate) fn misfits(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<
     Ok(())
 }
 
-/// A trace that goes beyond a target, or is finer than it.
+/// Refuses a trace that exceeds a target, or has a finer alignment.
 fn replay(cell: &CellSpec, open_target: &OpenTarget) -> Result<(), RunError> {
     let Some(replay) = &cell.replay else { return Ok(()) };
     let misfit = |why: String| DriveError::DoesNotFit { target: open_target.name.clone(), why };
@@ -228,7 +227,7 @@ fn replay(cell: &CellSpec, open_target: &OpenTarget) -> Result<(), RunError> {
     Ok(())
 }
 
-/// What is recorded as a trace is one cell.
+/// Refuses to record a trace of more than one cell.
 fn recording(run: &ResolvedRun) -> Result<(), RunError> {
     let cells = run.cells.iter().filter(|cell| cell.fill_passes.is_none()).count();
     let is_one = cells == 1 && run.method.is_none() && run.request.repeats == 1;
@@ -268,7 +267,7 @@ pub(crate) fn misfit(
     })
 }
 
-/// The buffers of a cell's workers on all real targets must fit the memory that is free now.
+/// Refuses cells whose workers' buffers, over all real targets, exceed the available memory.
 fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError> {
     let Some(available_bytes) = memory_available_bytes(&SysRoot::real()) else { return Ok(()) };
     let with_buffers =
@@ -294,7 +293,7 @@ fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError
     Ok(())
 }
 
-/// A requested engine that does not exist for this kind of target.
+/// Refuses a requested engine that does not work on this kind of target.
 fn engine(run: &ResolvedRun, open_target: &OpenTarget) -> Result<(), RunError> {
     if !matches!(open_target.medium, Medium::File(_))
         && (run.request.options.poll || run.request.options.plain)
@@ -311,9 +310,9 @@ fn engine(run: &ResolvedRun, open_target: &OpenTarget) -> Result<(), RunError> {
     }
 }
 
-/// Why an engine does not exist for a target; None if it does.
+/// Why an engine does not work on a target; None if it does.
 fn wrong_engine(asked: EngineKind, open_target: &OpenTarget) -> Option<String> {
-    // `ram:`, `null:` and `model:` bring their own engine, and no other works on them.
+    // `ram:`, `null:` and `model:` have their own engine, and no other works on them.
     let own = match &open_target.medium {
         Medium::File(_) => None,
         Medium::Ram(_) => Some(EngineKind::Ram),
@@ -332,8 +331,7 @@ fn wrong_engine(asked: EngineKind, open_target: &OpenTarget) -> Option<String> {
     ))
 }
 
-/// Features that a workload requires and an NBD server does not advertise. The protocol forbids
-/// their use.
+/// Refuses features that a workload requires and an NBD server does not advertise: the protocol forbids their use.
 fn nbd(name: &str, spec: &Spec, open_target: &OpenTarget) -> Result<(), RunError> {
     let Some(export) = &open_target.inspection.nbd else { return Ok(()) };
     let refused =

@@ -1,4 +1,4 @@
-//! A trace as the work of a run: reads the file that a request names, and makes the cell that issues it.
+//! Replay of a trace: reads the file that a request names, and builds the cell that issues it.
 
 use crate::outcome::RunError;
 use crate::request::TraceRequest;
@@ -12,31 +12,32 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Memory of an operation, bytes: in the trace, and of its think time.
+/// Memory per operation, bytes: for the trace, and for its think time.
 const OP_BYTES: u64 = 24;
 const WAIT_BYTES: u64 = 16;
-/// Operations that any machine holds.
+/// Number of operations that any machine can hold.
 const OPS_MIN: u64 = 1 << 16;
-/// Operations in flight by default, as fast as possible and otherwise; fewer where they are large.
+/// Default depths: `FAST_DEPTH` as fast as possible, `DEPTH` otherwise; less if buffers would exceed
+/// `BUFFERS_BYTES`.
 const FAST_DEPTH: u64 = 32;
 const DEPTH: u64 = 256;
 const BUFFERS_BYTES: u64 = 256 << 20;
-/// Intervals of a replay's series, about.
+/// Approximate number of intervals in a replay's series.
 const INTERVALS: u64 = 200;
-/// Digits of the file's hash that the words have.
+/// Digits of the file's hash in the description.
 const HASH_DIGITS: usize = 16;
 
-/// The most operations that the free memory holds, half of it at most.
+/// The maximum number of operations that fit in half of the available memory.
 pub fn trace_ops_max(thinks: bool) -> usize {
     let bytes = if thinks { OP_BYTES + WAIT_BYTES } else { OP_BYTES };
     let available_bytes = memory_available_bytes(&SysRoot::real()).unwrap_or(u64::MAX);
     (available_bytes / 2 / bytes).max(OPS_MIN) as usize
 }
 
-/// Reads a trace from a path. A pipe is possible.
+/// Reads a trace from a path, which may be a pipe.
 ///
 /// # Errors
-/// The file can't be read, or is no trace.
+/// The file can't be read, or is not a trace.
 pub fn read_trace(path: &Path, chosen: &Selection, thinks: bool) -> Result<TraceFile, Problem> {
     let origin = path.display().to_string();
     let file =
@@ -44,7 +45,7 @@ pub fn read_trace(path: &Path, chosen: &Selection, thinks: bool) -> Result<Trace
     trace::read(BufReader::with_capacity(1 << 20, file), &origin, chosen, trace_ops_max(thinks))
 }
 
-/// The cell of a request; the request gets the hash of the file, and how it is really issued.
+/// Builds the cell of a request. Fills in the request's file hash and effective issue parameters.
 pub(crate) fn cell(
     of: &mut TraceRequest,
     folder: &Path,
@@ -117,7 +118,7 @@ pub(crate) fn cell(
     Ok(CellSpec { interval_ns, replay: Some(Arc::new(replay)), ..CellSpec::new(name, spec) })
 }
 
-/// The trace and its replay in a few words; equal ones stand for equal operations.
+/// A short description of the trace and its replay; equal descriptions imply equal operations.
 fn words(of: &TraceRequest, sha256: &str) -> String {
     let mut words = vec![match of.timing {
         Timing::Time { speed } if speed.to_bits() == 1.0_f64.to_bits() => "by its times".to_owned(),

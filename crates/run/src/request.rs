@@ -1,5 +1,5 @@
-//! The request for a run, as data: all that decides what is measured, and how. It is stored with the run, so that
-//! another process can execute it again or resume it. [`ResolvedRun`](crate::ResolvedRun) is what is executed.
+//! The request for a run, as data: everything that decides what is measured, and how. It is stored with the run, so
+//! that another process can repeat or resume it. [`ResolvedRun`](crate::ResolvedRun) is its executable form.
 
 use crate::files::Files;
 use crate::processors::Processors;
@@ -15,59 +15,59 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The key of the request in a stored run's plan.
+/// Key of the request in a stored run's plan.
 pub(crate) const STORED_AS: &str = "request";
 
-/// The key of the number of ranks in a stored run's plan; absent for one process.
+/// Key of the number of ranks in a stored run's plan; absent for one process.
 pub(crate) const RANKS: &str = "ranks";
 
-/// A request.
+/// A request for a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRequest {
     /// The name of the work, such as `four-corners`.
     pub name: String,
-    /// The work with what flags changed of the one that its name stands for, for people; None where they changed
-    /// nothing: `random-read, sequential, fsync every 8`.
+    /// Description of the work with the changes that flags made, for people, such as `random-read, sequential, fsync
+    /// every 8`. None without changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<String>,
-    /// The work.
+    /// The work: cells, a method or a trace.
     pub work: Work,
-    /// How often a whole list of cells is run, 1 or more. Each time has streams of its own.
+    /// Number of times that the whole list of cells is run, 1 or more. Each repeat has its own random streams.
     pub repeats: u32,
-    /// The thresholds for the figures, beside those of a method's own.
+    /// Thresholds for the figures, in addition to those of a method.
     pub thresholds: Vec<Threshold>,
-    /// The targets, by the names that the results show.
+    /// The targets, named as in the results.
     pub targets: Vec<TargetName>,
-    /// The folder at which relative paths of targets begin.
+    /// The folder to which relative paths of targets refer.
     pub folder: PathBuf,
     /// The files of emulated devices and systems outside the catalog.
     pub files: Files,
-    /// Seed of all streams.
+    /// Seed of all random streams.
     pub seed: u64,
-    /// Engine; None chooses by the target.
+    /// The engine; None chooses by the target.
     pub engine: Option<EngineKind>,
-    /// Choices about the engine.
+    /// Options of the engine.
     pub options: EngineOptions,
-    /// The processors for all threads of the run; None for all that this process may use.
+    /// The processors for all threads of the run; None: all that this process may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<Processors>,
-    /// Stamps by the system's clock rather than by the processor's.
+    /// Whether timestamps come from the system's clock rather than the processor's.
     pub system_clock: bool,
     /// Length of the series' intervals, ns; None chooses by the length of the cell.
     pub interval_ns: Option<u64>,
-    /// Failed operations after which the run stops.
+    /// Number of failed operations after which the run stops.
     pub errors_max: u64,
-    /// Never open for writing.
+    /// Whether targets are never opened for writing.
     pub read_only: bool,
-    /// Names that confirm targets which hold data.
+    /// Names of targets that may be overwritten although they hold data.
     pub destroy: Vec<String>,
-    /// The part of the run's cells that is measured; None for all of them.
+    /// The shard of the run's cells to measure; None for all cells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// What several processes need to know of their targets; nothing for a run of one process.
+    /// Settings of a run of several processes; empty for one process.
     #[serde(default, skip_serializing_if = "RanksRequest::is_default")]
     pub ranks: RanksRequest,
-    /// Where the operations of its only cell are written as a trace.
+    /// File to which the operations of the run's only cell are written as a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_trace: Option<PathBuf>,
 }
@@ -76,11 +76,11 @@ pub struct RunRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RanksRequest {
-    /// The targets by host, where they are not the same on all; `*` stands for every other host. Empty where they are.
+    /// Targets by host, where these differ; `*` stands for every other host. Empty where all hosts have the same.
     pub targets_by_host: BTreeMap<String, Vec<TargetName>>,
-    /// Refused unless all ranks have one and the same target.
+    /// Whether to refuse the run unless all ranks have the same target.
     pub shared: bool,
-    /// Ranks that share a target all use the whole of it, rather than a region each.
+    /// Whether ranks that share a target all use the whole of it, rather than a region each.
     pub overlap: bool,
 }
 
@@ -91,7 +91,7 @@ impl RanksRequest {
 }
 
 impl RunRequest {
-    /// The request of a stored run; None where it is of a version that stored none, or can't be read.
+    /// The request of a stored run; None if the run's version stored none, or if it can't be read.
     pub fn stored_in(head: &RunHead) -> Option<Self> {
         serde_json::from_value(head.plan.get(STORED_AS)?.clone()).ok()
     }
@@ -105,11 +105,11 @@ pub enum Work {
     Cells(Vec<ListedCell>),
     /// A method, which decides as it goes.
     Method {
-        /// All of its inputs.
+        /// All inputs of the method.
         source: Box<MethodSource>,
-        /// On each target alone, one after the other, rather than on all at once.
+        /// Whether the method runs on each target alone, one after the other, rather than on all at once.
         each: bool,
-        /// Reuses the preconditioning of an earlier run, where it is proven to be intact.
+        /// Whether to reuse the preconditioning of an earlier run, if it is proven to be intact.
         reuse: bool,
     },
     /// A trace, on all targets at once.
@@ -119,34 +119,34 @@ pub enum Work {
 /// A trace, and how it is issued.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceRequest {
-    /// The file, from the request's folder.
+    /// The file, relative to the request's folder.
     pub path: PathBuf,
-    /// The hash of the file, SHA-256 in hexadecimal digits; a file with another one is refused. None takes the file as
-    /// it is, and its hash is filled in.
+    /// Expected SHA-256 of the file, in hexadecimal; a file with another hash is refused. None accepts any file, and
+    /// the hash is filled in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// The part of the file.
+    /// The part of the file to replay.
     pub selection: Selection,
     /// When operations are due.
     pub timing: Timing,
-    /// Where they go.
+    /// How the trace's addresses map to the target.
     pub fit: Fit,
-    /// Where in the target the trace begins, bytes.
+    /// Offset in the target at which the trace begins, bytes.
     pub offset_bytes: u64,
-    /// Workers of each target.
+    /// Workers per target.
     pub threads: u32,
-    /// Most operations of a worker in flight; None chooses by the timing and the largest operation.
+    /// Maximum number of operations in flight per worker; None chooses by the timing and the largest operation.
     pub depth: Option<u32>,
-    /// The content of writes, as a flag gives it.
+    /// The content of writes, as the flag gives it.
     pub content: String,
 }
 
-/// A cell of a list.
+/// A cell in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedCell {
     /// Name within the run.
     pub name: String,
-    /// The workload's own name, where the cell has another.
+    /// The workload's own name, if the cell has another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
     /// The workload, after all overrides.
@@ -166,14 +166,14 @@ pub struct ListedCell {
 }
 
 impl ListedCell {
-    /// A workload under its own name.
+    /// A cell named after its workload.
     pub fn new(name: impl Into<String>, spec: Spec) -> Self {
         let (workload, fill_passes, engine, drop_cache) = (None, None, None, None);
         let beside = Vec::new();
         Self { name: name.into(), workload, spec, fill_passes, engine, drop_cache, beside }
     }
 
-    /// As the driver takes it.
+    /// The cell in the driver's form.
     pub(crate) fn cell(&self) -> CellSpec {
         let cell = CellSpec::new(self.name.clone(), self.spec.clone());
         let beside = self.beside.iter().map(Self::cell).collect();

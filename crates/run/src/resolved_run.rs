@@ -1,4 +1,4 @@
-//! A request with its names resolved and its files read: what [`execute`](crate::execute()) takes.
+//! A request with its names resolved and its files read: the input of [`execute`](crate::execute()).
 
 use crate::emulated::Emulated;
 use crate::emulated_system::emulated;
@@ -19,8 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The shortest time of a measurable cell, ns: a few I/Os of a disk do not fit, tens of an
-/// SSD do.
+/// The minimum measured time of a cell, ns: too short for a few I/Os of a disk, but enough for tens of an SSD.
 const CELL_NS_MIN: u64 = 1_000_000;
 
 /// A run that can be executed.
@@ -28,60 +27,60 @@ const CELL_NS_MIN: u64 = 1_000_000;
 pub struct ResolvedRun {
     /// The request, with the texts of all files that it names.
     pub request: RunRequest,
-    /// The cells, in order; for a method all that it may issue.
+    /// The cells, in order; for a method all cells that it may issue.
     pub cells: Vec<CellSpec>,
-    /// The method, if it is one.
+    /// The method; None for a list of cells.
     pub method: Option<MethodRun>,
-    /// The thresholds for the figures, the method's own first; kept with the run.
+    /// The thresholds for the figures, the method's own first; stored with the run.
     pub thresholds: Vec<Threshold>,
-    /// The system that all targets are volumes of, where they are emulated.
+    /// The system of which all targets are volumes; None for real targets.
     pub emulated: Option<Emulated>,
-    /// The stamps' clock.
+    /// The clock of all timestamps.
     pub clock: Clock,
-    /// What belongs to this process alone.
+    /// The part that belongs to this process alone.
     pub process: Process,
-    /// Remarks about what was read, in sentences.
+    /// Remarks about the files that were read, in sentences.
     pub notes: Vec<String>,
 }
 
-/// A method to execute, rather than a list of cells.
+/// A method to execute.
 #[derive(Clone, Debug)]
 pub struct MethodRun {
-    /// The method, for the run's number of targets.
+    /// The method, adapted to the run's number of targets.
     pub method: Method,
     /// See [`Work::Method`].
     pub each: bool,
-    /// By the request, or by the method itself.
+    /// Whether the request or the method itself asks for reuse of preconditioning.
     pub reuse: bool,
 }
 
-/// What belongs to the process that executes a run, and not to the request.
+/// Properties of the process that executes a run, rather than of the request.
 #[derive(Debug)]
 pub struct Process {
-    /// The command line, for the record.
+    /// The command line, stored with the run.
     pub command: Vec<String>,
-    /// Version of the program, for the record.
+    /// Version of the program, stored with the run.
     pub version: String,
-    /// Where to keep the run; None keeps nothing.
+    /// The notebook that stores the run; None stores nothing.
     pub notebook: Option<PathBuf>,
-    /// The run to resume; None to begin one.
+    /// The run to resume; None begins a new one.
     pub resume: Option<Resume>,
-    /// Set by a signal, and when another rank is lost.
+    /// Stop flag, set by a signal, and when another rank is lost.
     pub stop: Arc<AtomicBool>,
-    /// The processes that execute the run; this one alone, mostly.
+    /// The processes that execute the run; usually this one alone.
     pub ranks: Arc<Ranks>,
 }
 
-/// The finished part of a run that is to be resumed.
+/// The finished part of a run to be resumed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resume {
-    /// Its id.
+    /// Id of the run.
     pub id: String,
-    /// Its finished cells, in order.
+    /// Finished cells of the run, in order.
     pub cells: Vec<Cell>,
-    /// The sizes of its targets, bytes; 0 where unknown. Of several ranks, those of the first rank's first.
+    /// Sizes of the run's targets, bytes; 0 where unknown. With several ranks, those of rank 0 come first.
     pub capacities_bytes: Vec<u64>,
-    /// The processes that began it.
+    /// Number of processes that began the run.
     pub ranks: u32,
 }
 
@@ -90,12 +89,12 @@ impl Resume {
         self.cells.iter().all(|cell| cell.evidence.virtual_time)
     }
 
-    /// What one of the ranks that continue it needs.
+    /// The part that one of the resuming ranks needs.
     ///
     /// # Errors
-    /// It was begun by another number of ranks.
+    /// The run was begun by another number of ranks.
     pub fn on_rank(mut self, rank: u32, size: u32) -> Result<Self, RunError> {
-        // Cells in virtual time are the same whichever process has them.
+        // Cells in virtual time are the same on every process.
         if self.ranks != size && !(self.ranks == 1 && self.is_virtual()) {
             let of = |n: u32| if n == 1 { "one process".to_owned() } else { format!("{n} ranks") };
             return Err(RunError::Impossible(format!(
@@ -120,10 +119,10 @@ impl Resume {
 }
 
 impl ResolvedRun {
-    /// Reads what the request names.
+    /// Resolves the names in the request, and reads the files.
     ///
     /// # Errors
-    /// An unknown name, a wrong file, and a combination that is impossible whatever the targets are.
+    /// An unknown name, an invalid file, and a combination that is impossible on any target.
     pub fn new(mut request: RunRequest, process: Process) -> Result<Self, RunError> {
         if !request.ranks.targets_by_host.is_empty() {
             request.targets = targets_on(&request, &process.ranks)?;
@@ -155,19 +154,19 @@ impl ResolvedRun {
         Ok(Self { request, cells, method, thresholds, emulated, clock, process, notes })
     }
 
-    /// Whether several ranks share its cells, rather than measure each together: in virtual time a cell has one
-    /// processor.
+    /// Whether several ranks distribute the cells among themselves, rather than measure each together. True in
+    /// virtual time, where a cell uses one processor.
     pub(crate) fn is_farmed(&self) -> bool {
         !self.process.ranks.is_alone() && self.emulated.as_ref().is_some_and(|of| !of.live)
     }
 
-    /// Every workload of its cells, those beside others included.
+    /// Every workload of the run's cells, including those that run at the same time as others.
     pub(crate) fn loads(&self) -> impl Iterator<Item = &CellSpec> {
         self.cells.iter().flat_map(|cell| core::iter::once(cell).chain(&cell.beside))
     }
 
-    /// The folder at which relative paths of targets begin; empty where it is this process's own, so that messages
-    /// show paths as they were given.
+    /// The folder to which relative paths of targets refer. Empty if it is this process's own, so that messages
+    /// show paths as given.
     pub(crate) fn folder(&self) -> &Path {
         match std::env::current_dir() {
             Ok(own) if own != self.request.folder => &self.request.folder,
@@ -187,7 +186,7 @@ fn targets_on(request: &RunRequest, ranks: &Ranks) -> Result<Vec<TargetName>, Ru
     })
 }
 
-/// How many targets a name stands for.
+/// The number of targets that a name stands for.
 pub fn volumes(name: &TargetName) -> u32 {
     match name {
         TargetName::Model(model) => model.count,
@@ -205,7 +204,7 @@ fn check_scale(source: &MethodSource) -> Result<(), RunError> {
     if shortest_ns as f64 * scale >= CELL_NS_MIN as f64 {
         return Ok(());
     }
-    // Rounded up to two digits, so that it can be typed.
+    // Rounded up to two digits, for a value that is easy to type.
     let least = CELL_NS_MIN as f64 / shortest_ns as f64;
     let step = 10_f64.powf(least.log10().floor() - 1.0);
     let least = (least / step).ceil() * step;

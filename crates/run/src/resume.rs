@@ -1,4 +1,4 @@
-//! What continues a run that was cut short: its request, and its finished cells.
+//! Resumption of a run that was cut short: its request, and its finished cells.
 
 use crate::outcome::RunError;
 use crate::request::{RANKS, RunRequest, Work};
@@ -8,12 +8,12 @@ use iodyno_notebook::{Run, Status};
 use iodyno_target::{MachineFacts, TargetName};
 use serde_json::Value;
 
-/// The request of a run of this version of the program that was cut short, and its finished part. `destroy` names what
-/// may be destroyed. Names that were given when the run began don't count: since then the target may have got other
-/// content, and the notebook may be a stranger's.
+/// The request of an interrupted run of this version of the program, and its finished part. `destroy` names the
+/// targets that may be overwritten. Names given when the run began don't count: the target may have new content
+/// since, and the notebook may come from another user.
 ///
 /// # Errors
-/// [`RunError::Impossible`] where it can't be resumed: it is finished, still running, imported, of another version,
+/// [`RunError::Impossible`] if the run can't be resumed: it is finished, still running, imported, of another version,
 /// not a method, or its target is gone.
 pub fn resume(
     run: Run,
@@ -56,7 +56,7 @@ pub fn resume(
             "was begun by iodyno {began}: take it up with that version, or begin a new run"
         ));
     }
-    // Cells of two machines are no one run; and a notebook of a stranger names targets that are not this machine's.
+    // Cells of two machines can't form one run, and a foreign notebook names targets of another machine.
     let machine = |value: &Value| ["product", "cpu_model"].map(|key| value[key].clone());
     let own = serde_json::to_value(MachineFacts::gather()).unwrap_or_default();
     if machine(&run.head.machine) != machine(&own) {
@@ -81,7 +81,7 @@ pub fn resume(
     cells.truncate(keep);
     let capacities_bytes =
         run.head.targets.iter().map(|t| t.description().opened_bytes.unwrap_or_default()).collect();
-    // Kept with the run, since a run that was cut short early has no cell of all ranks.
+    // Stored with the run, since a run that was interrupted early has no cell of all ranks.
     let ranks = run.head.plan[RANKS].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
     Ok((request, Resume { id: run.id, cells, capacities_bytes, ranks }))
 }

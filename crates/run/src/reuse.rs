@@ -1,16 +1,16 @@
-//! Reuse of an earlier run's preconditioning: the conditions that prove that it is still intact.
+//! Reuse of an earlier run's preconditioning, and the conditions that prove that it is still intact.
 //!
-//! A fill takes hours, and its result lasts until the next write. A later run may use that result instead
-//! of a new fill, if the notebook has a finished run that proves all of this:
+//! A fill takes hours, and its result lasts until the next write. A later run may use this result instead of a
+//! new fill if the notebook has a finished run that proves all of this:
 //!
-//! * it filled the same bytes of the same target, in blocks of the same size, at least as often, by its completed
-//!   operations ([`FillProof`]), without foreign I/O meanwhile;
-//! * where the method purges first, so did that run;
+//! * it filled the same bytes of the same target, in blocks of the same size, with at least as many passes, by
+//!   its completed operations ([`FillProof`]), without foreign I/O during the fill;
+//! * if the method purges first, that run did, too;
 //! * after its fill it only read;
-//! * no program wrote since, by the fingerprint that it kept ([`unwritten_since`]).
+//! * no program has written since, according to the stored fingerprint ([`unwritten_since`]).
 //!
-//! The unknown counts as no proof. A run reuses nothing unless the user requested it; the record of the step
-//! states each reuse, with its evidence.
+//! Whatever is unknown does not count as proof. A run reuses nothing unless the user requested it; the record of
+//! the step states each reuse, with its evidence.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
@@ -22,20 +22,20 @@ use iodyno_notebook::{Notebook, Run, RunSummary, Status};
 use iodyno_target::{WritesSeen, unwritten_since};
 use iodyno_units::{OpKind, human};
 
-/// The name of a fill's cells.
+/// Name of a fill's cells.
 pub(crate) const FILL_NAME: &str = "fill";
-/// The name of a purge's record.
+/// Name of a purge's record.
 pub(crate) const PURGE_NAME: &str = "purge";
-/// How many earlier runs are examined, the latest first: the latest fill of a target decides, and runs on
-/// other targets may lie between.
+/// Number of earlier runs to examine, the latest first. The latest fill of a target decides; runs on other
+/// targets may lie in between.
 const RUNS_MAX: usize = 8;
 
 /// The state that a method requires of its target before it measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wanted {
-    /// Purged before it was filled.
+    /// Whether the target must have been purged before it was filled.
     pub(crate) purged: bool,
-    /// How often every block was written, at least.
+    /// Minimum number of fill passes.
     pub(crate) passes: u8,
     /// Block size, bytes.
     pub(crate) block_bytes: u32,
@@ -45,15 +45,15 @@ pub(crate) struct Wanted {
     pub(crate) len_bytes: u64,
 }
 
-/// The proven state of a target, and its evidence.
+/// The proven state of a target, and the evidence for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Believed {
     words: String,
-    /// The deviation of the earlier run's own purge.
+    /// The deviation of the earlier run's purge, in words.
     deviation: Option<String>,
 }
 
-/// Whether a step can be omitted, because an earlier run did it. `evidence` names that run, or, where reuse was
+/// Whether a step can be skipped because an earlier run did it. Sets in `evidence` that run, or, if reuse was
 /// requested, the reason to repeat the step.
 pub(crate) fn reused(
     on: &mut StepContext<'_, '_>,
@@ -137,8 +137,8 @@ impl<'a> Past<'a> {
         Ok(Self { notebook, summaries, loaded: Vec::new() })
     }
 
-    /// The state of this target after the latest run that filled it. The inner error is the reason why it can't
-    /// be reused.
+    /// The state of a target after the latest run that filled it. The inner error is the reason why it can't be
+    /// reused.
     fn look(
         &mut self,
         open_target: &OpenTarget,
@@ -170,7 +170,7 @@ fn seen_after(run: &Run, target: usize) -> Option<WritesSeen> {
     serde_json::from_value(run.head.targets[target].writes_seen()?.clone()).ok()
 }
 
-/// Whether a run's target is this one, by name and identity.
+/// Whether a run's target is the same as the present one, by name and identity.
 fn is_same(run: &Run, target: usize, now: &WritesSeen) -> bool {
     let Some(then) = seen_after(run, target) else { return false };
     match (&then.file, &now.file, &then.device, &now.device) {
@@ -183,17 +183,17 @@ fn is_same(run: &Run, target: usize, now: &WritesSeen) -> bool {
     }
 }
 
-/// The position in the run's cells of a target's last fill, with its proof.
+/// Index of the last fill of a target among the run's cells, with its proof.
 fn fill_of(run: &Run, target: usize) -> Option<(usize, FillProof)> {
     let name = &run.head.targets[target].name;
     let mut cells = run.cells.iter().enumerate().rev().filter(|(_, cell)| cell.key.target == *name);
     cells.find_map(|(i, cell)| Some((i, cell.evidence.fill?)))
 }
 
-/// Compares the state in which a run left one of its targets with the required state.
+/// Compares the state in which a run left a target with the required state.
 ///
 /// # Errors
-/// Why it can't be reused, as the end of a sentence.
+/// The reason why the state can't be reused, as the end of a sentence.
 fn believe(
     run: &Run,
     target: usize,
@@ -261,11 +261,12 @@ fn believe(
     })
 }
 
-/// A purge that belongs to the fill at `at`: no cell lies between the two. Returns its deviation.
+/// Finds the purge that belongs to the fill at `at`, without a cell between the two. Returns the purge's
+/// deviation.
 fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, String> {
     let place = run.cells[at].key.place.as_ref();
     let before = run.cells[..at].iter().rev().filter(|cell| {
-        // The same fill of other targets is no step between.
+        // The same fill on other targets does not lie between the two.
         cell.key.place.as_ref() != place
     });
     let purge = before
@@ -282,7 +283,7 @@ fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, St
     }
 }
 
-/// After its fill the run only read this target.
+/// Checks that after its fill the run only read this target.
 fn untouched_after(run: &Run, at: usize, target: &str) -> Result<(), String> {
     for cell in &run.cells[at + 1..] {
         if cell.key.target != target && !cell.key.is_of_all_targets() {

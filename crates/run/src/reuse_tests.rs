@@ -1,4 +1,5 @@
-//! Tests of the conditions for the reuse of an earlier run's preconditioning: each condition broken alone.
+//! Tests of the conditions for the reuse of an earlier run's preconditioning, each condition violated on
+//! its own.
 
 use super::*;
 use iodyno_measure::{Cell, Ended, Interval, Role, Verdict};
@@ -98,10 +99,10 @@ fn a_proof_that_lacks_nothing_is_believed() {
     let believed = believe(&earlier(), 0, &WANTED, &seen(1000)).unwrap();
     assert!(believed.words.starts_with("run abc of 1970-01-01"), "{}", believed.words);
     assert_eq!(believed.deviation, None);
-    // More than required is enough, and a method that does not purge accepts a purged target.
+    // More passes than required are enough, and a method that does not purge accepts a purged target.
     let less = Wanted { purged: false, passes: 1, ..WANTED };
     assert!(believe(&earlier(), 0, &less, &seen(1000)).is_ok());
-    // A deviation of its purge is a deviation here.
+    // A deviation of the earlier purge carries over.
     let mut run = earlier();
     run.cells[0].evidence.deviation = Some("not purged".to_owned());
     let believed = believe(&run, 0, &WANTED, &seen(1000)).unwrap();
@@ -143,7 +144,7 @@ fn each_lack_is_a_reason_of_its_own() {
     }
 }
 
-/// An equal device number with another serial is another device; and a wait changes nothing.
+/// The same device number with another serial number is another device. A wait changes nothing.
 #[test]
 fn what_is_the_same_target_and_what_touches_it() {
     let mut other = seen(1000);

@@ -25,11 +25,11 @@ use iodyno_units::{OpKind, human};
 use iodyno_workload::{CellSpec, Content, NewFile, Spec};
 use std::sync::Arc;
 
-/// Length of the calibration on the null engine, ns.
+/// Duration of the calibration on the null engine, ns.
 const CALIBRATION_NS: u64 = 100_000_000;
 
-/// Measures one cell; returns each target's cell, and the merged one where there are several. A cell that
-/// does not fit its targets yields a record of that.
+/// Measures one cell. Returns each target's cell, and the merged one if there are several. A cell that does not
+/// fit its targets yields a record instead.
 pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>, RunError> {
     let run = on.run;
     let start = if run.is_farmed() { None } else { StartOverRanks::of(run) };
@@ -49,7 +49,7 @@ pub(crate) fn run_cell(on: StepContext<'_, '_>, task: &Task) -> Result<Vec<Cell>
     over_ranks::merged(run, own, loads)
 }
 
-/// The cells of this rank's targets, in their order, judged.
+/// The judged cells of this rank's targets, in their order.
 fn own_cells(
     on: StepContext<'_, '_>,
     task: &Task,
@@ -61,7 +61,7 @@ fn own_cells(
     let (cell, spec) = (&task.cell, &task.cell.spec);
     if let Some(place) = &task.place {
         let own = refuse::misfit(run, spec, task.engine, open_targets);
-        // What one rank can't issue, none does.
+        // If one rank can't issue it, no rank does.
         let of_all = if start.is_some() { run.process.ranks.all(&own)? } else { vec![own] };
         if let Some(why) = of_all.into_iter().flatten().next() {
             return Ok(vec![skipped(task, place, open_targets, why)]);
@@ -90,7 +90,7 @@ fn own_cells(
     let mut plan = cell_plan(run, task, targets, schedule.walks(task), on.events);
     plan.start = start.map(|start| Arc::clone(start) as Arc<dyn StartTogether>);
 
-    // A target is there once for each workload that it gets.
+    // One entry per target and workload.
     let loads: Vec<&CellSpec> = core::iter::once(cell).chain(&cell.beside).collect();
     let repeated = |p: &OpenTarget| core::iter::repeat_n(p.inspection.clone(), loads.len());
     let inspections: Vec<_> = open_targets.iter().flat_map(repeated).collect();
@@ -112,7 +112,7 @@ fn own_cells(
     };
     let hangs = cells.iter().any(|cell| cell.ended == Ended::Hung);
     match before {
-        // Reading a target that hangs would block this thread too.
+        // Reading a hung target would block this thread, too.
         Some(before) if !hangs => {
             let after = Surroundings::after(&inspections);
             let companions = start.map(|start| start.companions(&inspections, &cells));
@@ -135,7 +135,7 @@ fn own_cells(
         record_lateness(live, &mut cells);
     }
     if system.is_none() {
-        // Workloads that ran at once first: each may read what another trimmed.
+        // First note the trims of all simultaneous workloads: each may read what another trimmed.
         for (index, done) in cells.iter().enumerate() {
             let spec = &loads[index % loads.len()].spec;
             open_targets[index / loads.len()].note_trims(spec, done);
@@ -181,8 +181,8 @@ fn own_cells(
     Ok(judged(cells, calibration, is_null))
 }
 
-/// The generator's cost with this workload, ns an operation, and its maximum IOPS; None on the null
-/// engine, which measures it itself, and where devices are emulated.
+/// The generator's cost with this workload, in ns per operation, and its maximum IOPS. None on the null engine,
+/// which measures it itself, and for emulated devices.
 fn calibrated(
     run: &ResolvedRun,
     spec: &Spec,
@@ -199,7 +199,7 @@ fn calibrated(
     schedule.calibrated(spec, measure).map(Some)
 }
 
-/// The cells with their verdicts.
+/// Adds their verdicts to the cells.
 fn judged(mut cells: Vec<Cell>, calibration: Option<(f64, f64)>, is_null: bool) -> Vec<Cell> {
     for done in &mut cells {
         if let Some((ns_per_io, ceiling_iops)) = calibration {
@@ -214,7 +214,7 @@ fn judged(mut cells: Vec<Cell>, calibration: Option<(f64, f64)>, is_null: bool) 
     cells
 }
 
-/// The deviation of completions from the model's times, of each volume.
+/// Records, for each volume, how late completions were compared with the model's times.
 fn record_lateness(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
     let counts = live.look(|_, _, counts| counts.to_vec());
     for (counts, cell) in counts.iter().zip(cells) {
@@ -234,14 +234,13 @@ fn record_lateness(live: &Live<CompletionHandle>, cells: &mut [Cell]) {
     }
 }
 
-/// The facts of a replay: what it issued.
+/// Records the facts of a replay: which trace it issued.
 fn record_replay(cell: &mut Cell) {
     let words = cell.evidence.trace.clone();
     cell.facts.extend(words.map(|words| ("trace".to_owned(), words)));
 }
 
-/// Where content was to be verified, and none of the reads could be, the evidence contains an empty
-/// verification.
+/// Adds an empty verification to the evidence if content was to be verified, but no read could be.
 fn record_unverified(spec: &Spec, cell: &mut Cell) {
     let has_read = cell.total().class(OpKind::Read).is_some_and(|reads| reads.ops() > 0);
     if spec.content() == Content::Verifiable && has_read {
@@ -252,7 +251,7 @@ fn record_unverified(spec: &Spec, cell: &mut Cell) {
     }
 }
 
-/// A cell that can't be issued on its targets, as a record.
+/// The record of a cell that can't be issued on its targets.
 fn skipped(task: &Task, place: &Place, open_targets: &[OpenTarget], why: String) -> Cell {
     let evidence = Evidence { skipped: Some(why), ..Evidence::default() };
     let CellSpec { name, spec, .. } = &task.cell;

@@ -1,5 +1,5 @@
-//! The record of a run beside its cells: its head, the condition of its devices before and after, and the whole
-//! run as read back. The writes to the notebook during the measurement are in `persist`.
+//! The record of a run apart from its cells: its head, the condition of its devices before and after, and the whole
+//! run as read back. Writes to the notebook during the measurement are in `persist`.
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;
@@ -36,7 +36,7 @@ pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) 
             .loads()
             .map(|c| WorkloadRecord {
                 name: c.name.clone(),
-                // Its canonical TOML, as an object.
+                // The canonical TOML, as an object.
                 spec: toml::from_str(&c.spec.to_toml()).unwrap_or(Value::Null),
             })
             .collect(),
@@ -44,8 +44,8 @@ pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) 
     }
 }
 
-/// The plan with the request, from which the run can be executed again or resumed; and with the method, by which it
-/// can be judged again.
+/// The plan with the request, from which the run can be repeated or resumed, and with the method, by which it can
+/// be judged again.
 fn with_request(run: &ResolvedRun, mut plan: Value) -> Value {
     if let Value::Object(plan) = &mut plan {
         let request = serde_json::to_value(&run.request).unwrap_or(Value::Null);
@@ -65,8 +65,8 @@ fn with_request(run: &ResolvedRun, mut plan: Value) -> Value {
     plan
 }
 
-/// The device's own log, its temperature and its link, as they are now: recorded before and after, so
-/// that wear, heat and a degraded link are visible. None where nothing of it can be read.
+/// The device's own log, its temperature and its link at this moment. Recorded before and after, so that wear, heat
+/// and a degraded link are visible. None if none of them can be read.
 fn condition(open_target: &OpenTarget) -> Option<Value> {
     let device = open_target.inspection.physical.first()?;
     let device = BlockDevice::read(&SysRoot::real(), device.dev)?;
@@ -82,7 +82,7 @@ fn condition(open_target: &OpenTarget) -> Option<Value> {
     }))
 }
 
-/// The same after the run, with a fingerprint by which a later run detects writes of other programs.
+/// The device's condition after the run, with a fingerprint by which a later run detects writes of other programs.
 pub(crate) fn condition_after(open_target: &OpenTarget) -> Option<Value> {
     let condition = condition(open_target);
     let Some(seen) = open_target.writes_seen() else { return condition };
@@ -91,7 +91,7 @@ pub(crate) fn condition_after(open_target: &OpenTarget) -> Option<Value> {
     Some(condition)
 }
 
-/// A run that no notebook stores, in the form of a stored one.
+/// A run that no notebook stores, in the same form as a stored one.
 pub(crate) fn unkept(
     mut head: RunHead,
     started: Timestamp,
@@ -119,8 +119,8 @@ pub(crate) fn unkept(
     }
 }
 
-/// The run as stored in the notebook. Where the notebook stored all of it and can't read it, the copy in this
-/// process's memory: its series are coarser.
+/// The run as stored in the notebook. If the notebook stored all of it but can't read it back, the copy in memory,
+/// whose series are coarser.
 pub(crate) fn read_back(
     notebook: &Notebook,
     id: &str,

@@ -1,5 +1,5 @@
-//! The sequence of a run's tasks: a list of cells, or a method's steps. Records the finished
-//! tasks, and holds the emulated system that steps hand on to one another.
+//! The sequence of a run's tasks: a list of cells, or a method's steps. Records finished tasks, and holds the
+//! emulated system that successive steps share.
 
 use crate::outcome::RunError;
 use crate::resolved_run::{MethodRun, ResolvedRun};
@@ -20,15 +20,15 @@ use std::sync::Arc;
 pub(crate) struct Task {
     /// The cell.
     pub(crate) cell: CellSpec,
-    /// Its place in a method.
+    /// The cell's place in a method; None in a list.
     pub(crate) place: Option<Place>,
-    /// Which of the run's targets.
+    /// Indices of the run's targets that it uses.
     pub(crate) targets: Range<usize>,
     /// The engine; None chooses by the target.
     pub(crate) engine: Option<EngineKind>,
-    /// Idle time after it, ns.
+    /// Idle time after the cell, ns.
     pub(crate) then_wait_ns: u64,
-    /// Its place among the run's cells, and their number; 0 for unknown.
+    /// The cell's index among the run's cells, and their number; a number of 0 is unknown.
     pub(crate) position: (usize, usize),
 }
 
@@ -39,11 +39,11 @@ pub(crate) enum Next {
     Measure(Box<Task>),
     /// A preparation that brings the targets into a state.
     Prepare {
-        /// Its place in the method.
+        /// The preparation's place in the method.
         place: Place,
         /// The preparation.
         how: Prepare,
-        /// Which of the run's targets.
+        /// Indices of the run's targets to prepare.
         targets: Range<usize>,
     },
     /// All tasks are done.
@@ -63,23 +63,23 @@ pub(crate) enum Prepare {
 pub(crate) struct Schedule<'a> {
     run: &'a ResolvedRun,
     targets: usize,
-    /// This rank's part of its targets.
+    /// This rank's part of the targets.
     parts: TargetPart,
-    /// The finished steps of a method; for a list its length counts.
+    /// The finished steps of a method; for a list only their number counts.
     done: Vec<Done>,
     count: usize,
     /// Subjects whose targets this run may have changed.
     touched: BTreeSet<u32>,
-    /// Cells that ran in parallel with an earlier one and wait for their turn.
+    /// Cells that ran in parallel with an earlier one, and wait for their turn.
     ahead: VecDeque<(Task, Vec<Cell>)>,
-    /// By subject and stage.
+    /// Positions of sequential walks, by subject and stage.
     walks: BTreeMap<(u32, u32), Arc<Walks>>,
     /// The emulated system that carried cells share.
     carried: Option<(Arc<System>, Carried)>,
-    /// The state in which the next carried system is made.
+    /// The state in which the next carried system is created.
     made: Precondition,
-    /// The generator's cost on the null engine, by workload: a method's rounds issue the same
-    /// over and over.
+    /// The generator's cost on the null engine, by workload: the rounds of a method issue the same workloads
+    /// repeatedly.
     calibrations: Vec<(Spec, (f64, f64))>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Schedule<'a> {
         self.run.method.as_ref().map(|m| (m, &m.method))
     }
 
-    /// The next task.
+    /// Determines the next task.
     pub(crate) fn next(&self) -> Result<Next, RunError> {
         let Some((of, method)) = self.method() else {
             return Ok(self.listed());
@@ -134,7 +134,7 @@ impl<'a> Schedule<'a> {
     }
 
     fn listed(&self) -> Next {
-        // Fills once, then the others again and again as a whole, so that a drift is spread over all of them.
+        // Fills run once; then the other cells repeat as a whole list, so that a drift affects all of them alike.
         let fills = self.run.cells.iter().take_while(|cell| cell.fill_passes.is_some()).count();
         let (fills, cells) = self.run.cells.split_at(fills);
         let count = self.count.saturating_sub(fills.len());
@@ -155,12 +155,12 @@ impl<'a> Schedule<'a> {
         }))
     }
 
-    /// The cell with the request's values for all cells.
+    /// The cell with the request's values that apply to all cells.
     pub(crate) fn cell(&self, cell: CellSpec, seed: u64) -> CellSpec {
         let interval_ns = self.run.request.interval_ns.or(cell.interval_ns);
         let errors_max = self.run.request.errors_max;
         let beside = cell.beside.into_iter().zip(1..).map(|(cell, number)| {
-            // Equal streams would meet at the same blocks.
+            // Equal streams would hit the same blocks.
             let seed = rng::key(seed, "beside", number);
             self.on_part(CellSpec { seed, interval_ns, errors_max, ..cell })
         });
@@ -168,20 +168,20 @@ impl<'a> Schedule<'a> {
         self.on_part(CellSpec { seed, interval_ns, errors_max, beside, ..cell })
     }
 
-    /// The cell on this rank's part of the targets. A rank with a region of its own has streams of its own: equal ones
-    /// would go to the same places of all regions.
+    /// Restricts the cell to this rank's part of the targets. A rank with its own region gets its own random streams:
+    /// equal ones would hit the same places in all regions.
     fn on_part(&self, cell: CellSpec) -> CellSpec {
         if self.parts == TargetPart::WHOLE {
             return cell;
         }
-        // A fill goes through the target once, whoever uses the whole of it afterwards.
+        // A fill covers the target once, even if every rank then uses the whole of it.
         let own_region = self.parts.own_region || cell.fill_passes.is_some();
         let part = TargetPart { own_region, ..self.parts };
         if !part.own_region {
             return CellSpec { part, ..cell };
         }
         let spec = cell.spec.clone().with_active(part.region_of(cell.spec.active()));
-        // Only the ends of the range change, and they were checked to be of one kind.
+        // Only the ends of the range change, and their kinds were checked to agree.
         let spec = spec.unwrap_or_else(|_| cell.spec.clone());
         let seed = rng::key(cell.seed, "rank", part.index.into());
         CellSpec { part, spec, seed, ..cell }
@@ -213,7 +213,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// The generator's cost for this workload, measured once.
+    /// The generator's cost for a workload, measured on first use.
     pub(crate) fn calibrated(
         &mut self,
         spec: &Spec,
@@ -228,18 +228,18 @@ impl<'a> Schedule<'a> {
         Ok(measured)
     }
 
-    /// A purge or a fill of emulated devices: the next carried cell finds new ones in this state.
+    /// Notes a purge or a fill of emulated devices: the next carried cell gets new devices in this state.
     pub(crate) fn rewrite(&mut self, how: Precondition) {
         self.made = how;
         self.carried = None;
     }
 
-    /// Leaves emulated devices idle for so long; None where no system is carried.
+    /// Leaves emulated devices idle for `ns`. None if no system is carried.
     pub(crate) fn idle(&mut self, ns: u64) -> Option<()> {
         self.carried.as_mut().map(|(_, carried)| carried.idle(ns))
     }
 
-    /// The system that a cell finds, where devices are emulated.
+    /// The emulated system with the state that a cell finds; None for real targets.
     pub(crate) fn system(&self, cell: &CellSpec) -> Result<Option<Arc<System>>, RunError> {
         let Some(emulated) = &self.run.emulated else { return Ok(None) };
         if cell.emulation.precondition != Precondition::Carried {
@@ -257,7 +257,7 @@ impl<'a> Schedule<'a> {
         Ok(Some(emulated.before(&cell.spec, &new)))
     }
 
-    /// At most so many of the cells after this one in its round, as long as none hands anything on to another.
+    /// Up to `most` cells after this one in its round, as long as none passes state on.
     pub(crate) fn following(&mut self, task: &Task, most: usize) -> Vec<Task> {
         let mut all = Vec::new();
         let (Some((_, method)), Some(place)) = (self.method(), &task.place) else { return all };
@@ -301,7 +301,8 @@ impl<'a> Schedule<'a> {
         !self.ahead.is_empty()
     }
 
-    /// The cell, where it ran in parallel with an earlier one. Drops the others that did not come next.
+    /// Takes the cell's results if it ran in parallel with an earlier one. Drops results of other cells that did not
+    /// come next.
     pub(crate) fn take_ahead(&mut self, task: &Task) -> Option<Vec<Cell>> {
         if !self.has_ahead(task) {
             self.ahead.clear();
@@ -310,13 +311,13 @@ impl<'a> Schedule<'a> {
         self.ahead.pop_front().map(|(_, cells)| cells)
     }
 
-    /// Stores cells that ran in parallel with another, in their order.
+    /// Stores the results of a cell that ran in parallel with another, in order.
     pub(crate) fn put_ahead(&mut self, task: Task, cells: Vec<Cell>) {
         self.ahead.push_back((task, cells));
     }
 
-    /// The positions of the sequential walks of a series; None for a cell of no series. On real storage, samples of a
-    /// resumed series begin at the start of the range again: no record has its position.
+    /// The positions of the sequential walks of a series; None for a cell outside a series. On real storage, a
+    /// resumed series begins at the start of the range again: the positions are not stored.
     pub(crate) fn walks(&mut self, task: &Task) -> Option<Arc<Walks>> {
         let place = task.place.as_ref()?;
         let stage = self.method()?.1.stages.get(place.stage as usize)?;
@@ -324,8 +325,7 @@ impl<'a> Schedule<'a> {
             .then(|| Arc::clone(self.walks.entry((place.subject, place.stage)).or_default()))
     }
 
-    /// The machine on which a cell continues, created where there is none yet; None for a cell with one of
-    /// its own.
+    /// The machine on which a cell continues, created on first use; None for a cell with its own machine.
     pub(crate) fn carried_for(
         &mut self,
         task: &Task,
@@ -339,7 +339,7 @@ impl<'a> Schedule<'a> {
             && let Some(iodyno_drive::Medium::Model { system, .. }) =
                 plan.targets.first().map(|t| &t.medium)
         {
-            // Its own seed: that of the first cell would tie the devices to its streams.
+            // A separate seed: that of the first cell would correlate the devices with its streams.
             let seed = rng::key(self.run.request.seed, "carried machine", 0);
             let threads = self.run.cells.iter().map(|c| c.spec.threads()).max();
             let carried = Carried::of(system, seed, threads.unwrap_or(1))?;
@@ -368,7 +368,7 @@ impl<'a> Schedule<'a> {
         self.touched.contains(&subject)
     }
 
-    /// Records a finished step: its cells, the merged one last.
+    /// Records a finished step: its cells, with the merged one last.
     pub(crate) fn note(&mut self, cells: &[Cell]) {
         self.count += 1;
         let touching = cells.iter().filter(|cell| !touches_nothing(cell));
@@ -377,8 +377,8 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// The number of cells in whole steps, of a run that was cut short: each step's cells of all its targets,
-/// and the merged one where there are several.
+/// Number of cells in complete steps of a run that was cut short. A step consists of the cells of all its targets,
+/// and the merged one if there are several.
 pub(crate) fn whole_steps(cells: &[Cell]) -> usize {
     let (mut whole, mut start) = (0, 0);
     while start < cells.len() {
@@ -388,7 +388,7 @@ pub(crate) fn whole_steps(cells: &[Cell]) -> usize {
         let merged =
             step.last().is_some_and(|c| c.key.target.starts_with(crate::all_targets::ALL_TARGETS));
         let alone = step.len() == 1 && place.is_some();
-        // A step of several targets begins the cells of all of them, and ends with the merged one.
+        // A step of several targets begins with their cells, and ends with the merged one.
         if !(merged || alone) || step.iter().any(|c| !is_whole(c)) {
             break;
         }
@@ -410,14 +410,14 @@ fn is_whole(cell: &Cell) -> bool {
     )
 }
 
-/// Each cell of a method has streams of its own: otherwise every round would issue the same addresses.
+/// Seed of a step. Each has its own random streams: otherwise every round would issue the same addresses.
 fn seed_of(seed: u64, place: &Place) -> u64 {
     let Place { subject, stage, round, index, role, .. } = place;
     let name = format!("subject {subject} stage {stage} round {round} role {role:?}");
     rng::key(seed, &name, u64::from(*index))
 }
 
-/// The seed of a repeat. The first has the run's own, so that it equals the run without repeats.
+/// Seed of a repeat. The first has the run's own seed, so that it equals a run without repeats.
 fn seed_of_repeat(seed: u64, repeat: u32) -> u64 {
     if repeat == 0 { seed } else { rng::stream(seed, "repeat", repeat.into()).next_u64() }
 }
@@ -440,7 +440,7 @@ pub(crate) fn record(name: &str, target: &str, place: Place, evidence: Evidence)
     cell
 }
 
-/// Whether a step left its targets as they were.
+/// Whether a step left its targets unchanged.
 pub(crate) fn touches_nothing(cell: &Cell) -> bool {
     let is_preparation = cell.key.place.as_ref().is_some_and(|place| place.role == Role::Prepare);
     let did = &cell.evidence.preparation;

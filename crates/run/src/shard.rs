@@ -1,23 +1,23 @@
-//! One of the equal parts of a sweep, as `--shard` names it. What becomes of them is in `shards`.
+//! A shard of a sweep, as `--shard` names it. Execution and merging of shards is in `shards`.
 
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
-/// The most shards of a run.
+/// Maximum number of shards of a run.
 const SHARDS_MAX: u32 = 100_000;
 
-/// One of the equal parts of a run: `3/64` is the third of 64.
+/// Shard K of N of a run: `3/64` is the third of 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Stored")]
 pub struct Shard {
-    /// From 1.
+    /// K, from 1.
     pub number: u32,
-    /// The number of parts.
+    /// N, the number of shards.
     pub of: u32,
 }
 
-/// As it is stored, whatever the numbers are.
+/// The stored form, before validation.
 #[derive(Deserialize)]
 struct Stored {
     number: u32,
@@ -33,7 +33,7 @@ impl TryFrom<Stored> for Shard {
 }
 
 impl Shard {
-    /// Whether the step with this index, from 0, is of this shard.
+    /// Whether the step with this index, from 0, belongs to this shard.
     pub(crate) fn has(self, index: usize) -> bool {
         index % self.of as usize + 1 == self.number as usize
     }

@@ -1,5 +1,5 @@
-//! Shards of a run: each process measures every n-th cell of a sweep in virtual time, with a notebook of its own, without
-//! speaking to the others; and their runs put together as the run that one process would have made.
+//! Shards of a run: each process measures every n-th cell of a sweep in virtual time, with its own notebook and
+//! without communication. The shards are then merged into the run that one process would have made.
 
 use crate::find_work;
 use crate::request::{RunRequest, STORED_AS, Work};
@@ -12,7 +12,7 @@ use iodyno_target::TargetName;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Why a run has no shards.
+/// Refuses shards of a run whose cells can't be measured independently.
 pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), String> {
     let Some(shard) = run.request.shard else { return Ok(()) };
     let refused = |why: &str| Err(format!("--shard {shard}: {why}"));
@@ -40,11 +40,11 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// Takes the shards of one run from these notebooks: of the run that the last shard in the first of them belongs to.
-    /// A notebook may be a stranger's: its cells must be those that the run's method asks for, in its order.
+    /// Collects the shards of one run from these notebooks: the run to which the last shard in the first notebook
+    /// belongs. Notebooks are not trusted: their cells must be those of the run's method, in its order.
     ///
     /// # Errors
-    /// Which notebook can't be read; what is missing, there twice, unfinished, or of another run, in words.
+    /// A notebook that can't be read, and a shard that is missing, duplicated, unfinished or of another run.
     pub fn find(notebooks: &[Notebook]) -> Result<Self, ShardError> {
         let mut found: BTreeMap<u32, Run> = BTreeMap::new();
         let mut wanted: Option<(RunRequest, u32, String)> = None;
@@ -59,7 +59,7 @@ impl Shards {
                 let key = (whole, shard.of, version);
                 let wanted = wanted.get_or_insert_with(|| key.clone());
                 if *wanted == key {
-                    // The latest of each number, should one have been run again.
+                    // The latest run of each shard, in case one was repeated.
                     let kept = found.entry(shard.number).or_insert_with(|| run.clone());
                     if kept.notebook != run.notebook && kept.id != run.id {
                         return Err(twice(shard, kept, &run));
@@ -98,10 +98,10 @@ impl Shards {
         Ok(Self { runs })
     }
 
-    /// Writes the whole run into a notebook, and gives its id.
+    /// Writes the merged run into a notebook, and returns its id.
     ///
     /// # Errors
-    /// Those of the notebook.
+    /// The errors of the notebook.
     pub fn put_into(self, notebook: &Notebook) -> Result<String, Error> {
         let Some(first) = self.runs.first() else { return Ok(String::new()) };
         let mut head = first.head.clone();
@@ -120,18 +120,18 @@ impl Shards {
     }
 }
 
-/// Why shards are no run.
+/// Why shards can't be merged into a run.
 #[derive(Debug, thiserror::Error)]
 pub enum ShardError {
     /// A notebook can't be read.
     #[error(transparent)]
     Notebook(#[from] Error),
-    /// What is there is not all of a run.
+    /// The shards do not form a whole run.
     #[error("{0}")]
     Wrong(String),
 }
 
-/// The error of two runs of one shard.
+/// The error for two runs of the same shard.
 fn twice(shard: Shard, a: &Run, b: &Run) -> ShardError {
     let [first, second] = [a, b].map(|run| format!("{} in {}", run.id, run.notebook.display()));
     ShardError::Wrong(format!(
@@ -139,7 +139,7 @@ fn twice(shard: Shard, a: &Run, b: &Run) -> ShardError {
     ))
 }
 
-/// Checks that the cells of all shards are those of the run's method, each in the shard that it belongs to.
+/// Checks that the cells of all shards are those of the run's method, each in its shard.
 fn check_cells(whole: RunRequest, runs: &[Run]) -> Result<(), String> {
     let Work::Method { source, .. } = whole.work else {
         return Err("the run is not one of a method, and has no shards".to_owned());
@@ -180,16 +180,16 @@ fn check_cells(whole: RunRequest, runs: &[Run]) -> Result<(), String> {
     Ok(())
 }
 
-/// The request of the whole run, and which shard of it this is.
+/// The request of the whole run, and the shard that this run is; None if it is not a shard.
 fn shard_of(run: &Run) -> Option<(RunRequest, Shard)> {
     let mut request = RunRequest::stored_in(&run.head)?;
     let shard = request.shard.take()?;
-    // Where each shard ran makes no difference to what it ran.
+    // The working folder does not matter.
     request.folder = std::path::PathBuf::new();
     Some((request, shard))
 }
 
-/// The cells of all shards in the order of the whole run: steps go round the shards.
+/// The cells of all shards in the order of the whole run: steps alternate between shards.
 fn in_turn(runs: &[Run]) -> Vec<&Cell> {
     let steps: Vec<Vec<&[Cell]>> = runs
         .iter()

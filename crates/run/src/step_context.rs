@@ -1,4 +1,5 @@
-//! The context of one step of a run: its targets, its place among the steps, and where its cells are kept.
+//! The context of one step of a run: its targets, its position among the steps, and where its cells are
+//! stored.
 
 use crate::open_targets::OpenTarget;
 use crate::resolved_run::ResolvedRun;
@@ -13,13 +14,13 @@ pub(crate) struct StepContext<'a, 'r> {
     /// All targets of the run.
     pub(crate) open_targets: &'a mut [OpenTarget],
     pub(crate) schedule: &'a mut Schedule<'r>,
-    /// Stores the measured cells; None where nothing is kept.
+    /// Stores the measured cells; None if nothing is stored.
     pub(crate) writer: Option<&'a mut RunWriter>,
-    /// Holds earlier runs; None without a notebook.
+    /// The notebook with earlier runs; None without a notebook.
     pub(crate) notebook: Option<&'a Notebook>,
-    /// The place of the step's first cell among the run's.
+    /// Index of the step's first cell among the run's cells.
     pub(crate) first_index: usize,
     pub(crate) watch: &'a mut dyn Watch,
-    /// Takes the operations of cells that measure; None where they are not recorded.
+    /// Receives the operations of measured cells; None if they are not recorded.
     pub(crate) events: Option<&'a TraceEvents>,
 }

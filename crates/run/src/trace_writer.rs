@@ -1,5 +1,5 @@
-//! The file of `--record-trace`: a thread writes what the workers of a cell hand over. A run that fails leaves the
-//! operations until then, without the last line that a whole trace has.
+//! The file of `--record-trace`, written by a thread that receives operations from the workers of a cell. A failed
+//! run leaves a file without the end line of a whole trace.
 
 use crate::outcome::RunError;
 use iodyno_drive::{TraceEvent, TraceEvents};
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-/// Batches of events that wait for the file: about 50 MB.
+/// Maximum number of batches of events waiting to be written: about 50 MB.
 const BATCHES: usize = 256;
 
-/// A trace that is being written.
+/// Handle of the thread that writes a trace.
 pub(crate) struct TraceWriter {
     thread: JoinHandle<io::Result<()>>,
     file: NewFile,
@@ -22,7 +22,7 @@ pub(crate) struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Begins a new file; what is sent to the other value is written to it.
+    /// Creates a new file. Events sent to the second value are written to it.
     pub(crate) fn create(path: &Path, targets: &[String]) -> Result<(Self, TraceEvents), RunError> {
         let file = NewFile::create(path)?;
         let name = path.display().to_string();
@@ -37,7 +37,8 @@ impl TraceWriter {
         Ok((Self { thread, file, name }, sender))
     }
 
-    /// Waits until all is written; the sender is gone. Returns why the trace is cut off, where it is.
+    /// Waits until everything is written; the sender must be dropped. Fails with the reason if the trace is
+    /// incomplete.
     pub(crate) fn finish(self) -> Result<(), String> {
         let result =
             self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread failed")));

@@ -1,10 +1,10 @@
-//! Verified content over the cells of a run and over runs: the stamp of a target's writes, the map that an earlier
-//! run left there, and the map that this one leaves for the next.
+//! Verified content across the cells of a run and across runs: the stamp of a target's writes, the map that an
+//! earlier run left, and the map that this run leaves for the next.
 //!
-//! The notebook keeps one map a target ([`Written`]). Before a run writes, it stores its stamp there as that of
-//! an unfinished run: if the machine dies, content with that stamp is known to be newer than the map. When the
-//! run ends it flushes the target and stores the map of its writes. A run that writes anything else
-//! removes the map first: then nothing is expected, rather than something wrong.
+//! The notebook keeps one map per target ([`Written`]). Before a run writes, it stores its stamp there as that of
+//! an unfinished run: if the machine crashes, content with that stamp is known to be newer than the map. When the
+//! run ends, it flushes the target and stores the map of its writes. A run that writes other content removes the
+//! map first, so that nothing is expected, rather than something wrong.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
@@ -22,18 +22,17 @@ use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Units of the largest target whose map is kept: 128 GiB in units of 4 KiB.
+/// Maximum number of units of a target whose map is kept: 128 GiB in units of 4 KiB.
 const UNITS_MAX: u64 = 1 << 25;
-/// Bytes of a kept map for each unit, and of the rest.
+/// Size of a stored map, bytes: per unit, and fixed.
 const MAP_BYTES: (usize, usize) = (10, 4096);
-/// An NBD server that takes longer for the last flush has not flushed.
+/// Timeout of an NBD server's final flush.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(60);
-/// The stamp of content that no target keeps beyond its cell.
+/// The stamp of content that does not outlive its cell.
 const FRESH_STAMP: u64 = 1;
 
-/// The notebook's key for the content of a target: for a device its identity after a
-/// reboot, for a file and an export their location. None for volatile targets, and for a device without any known
-/// identity that would distinguish it from others then.
+/// The notebook's key for the content of a target: for a device its identity across reboots, for a file and an
+/// export its location. None for volatile targets, and for a device without a lasting unique identity.
 pub fn written_key(inspection: &Inspection) -> Option<String> {
     if inspection.is_scratch() {
         return None;
@@ -47,7 +46,7 @@ pub fn written_key(inspection: &Inspection) -> Option<String> {
         Kind::Nbd => {
             let export = inspection.nbd.as_ref()?;
             let address = match &inspection.name {
-                // In another folder the same path names another socket.
+                // The same relative path in another folder names another socket.
                 TargetName::Nbd(Uri { address: Address::Unix(path), .. }) => {
                     std::path::absolute(path).ok()?.display().to_string()
                 }
@@ -76,7 +75,7 @@ fn writes_otherwise(run: &ResolvedRun, capacity_bytes: u64) -> bool {
         })
 }
 
-/// Assigns each target its stamp, and loads the map that an earlier run left there.
+/// Assigns each target its stamp, and loads the map that an earlier run left.
 pub(crate) fn begin(
     run: &ResolvedRun,
     open_targets: &mut [OpenTarget],
@@ -97,14 +96,14 @@ pub(crate) fn begin(
         if !run.cells.iter().any(|c| verifies(&c.spec)) {
             continue;
         }
-        // An earlier run may have used more of the target than this one.
+        // An earlier run may have used a larger part of the target.
         let whole_bytes = open_target.inspection.whole_bytes.unwrap_or(0).max(capacity_bytes);
         let units_max = (whole_bytes / verifiable::SECTOR_BYTES as u64).min(UNITS_MAX) as usize;
         let bytes = notebook.written(&key, units_max * MAP_BYTES.0 + MAP_BYTES.1)?;
         open_target.verified.before = bytes.and_then(|b| Written::from_bytes(&b)).map(Arc::new);
         latest = latest.max(open_target.verified.before.as_ref().map_or(0, |b| b.latest_stamp()));
     }
-    // Later than all known stamps, whatever the clock says.
+    // Later than all known stamps, even if the clock is wrong.
     let first = now.max(latest.saturating_add(1));
     for (open_target, i) in open_targets.iter_mut().zip(0..) {
         open_target.verified.stamp = first + i;
@@ -112,7 +111,7 @@ pub(crate) fn begin(
     Ok(())
 }
 
-/// Before the first cell: records in the notebook that this run is going to write.
+/// Before the first cell: records in the notebook that this run will write.
 pub(crate) fn announce(
     run: &ResolvedRun,
     open_targets: &mut [OpenTarget],
@@ -157,7 +156,7 @@ pub(crate) fn announce(
     Ok(())
 }
 
-/// Before a cell: makes the map that it is checked against, if it verifies.
+/// Before a cell that verifies: creates the map against which it is checked.
 pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTarget) {
     let has_bytes = !matches!(open_target.medium, Medium::Null(_) | Medium::Model { .. });
     if !verifies(&cell.spec) || !has_bytes {
@@ -172,7 +171,7 @@ pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTa
         return;
     }
     if verified.map.is_some() {
-        // Content written in other units is unknown in these.
+        // Content written in other units can't be checked.
         verified.before = None;
     }
     let flushes = |spec: &Spec| {
@@ -188,8 +187,8 @@ pub(crate) fn ready(run: &ResolvedRun, cell: &CellSpec, open_target: &mut OpenTa
         Some(Arc::new(VerifyMap::new(capacity_bytes, unit_bytes, verified.stamp, known)));
 }
 
-/// The units in which a cell verifies: those of its workload, or where nothing is written, those of the
-/// content there.
+/// The units in which a cell verifies: those of its workload, or, if nothing is written, those of the existing
+/// content.
 fn unit_bytes(run: &ResolvedRun, cell: &CellSpec, open_target: &OpenTarget) -> u32 {
     let own = cell.spec.verify_unit_bytes();
     if changes_content(run) {
@@ -205,7 +204,7 @@ fn unit_bytes(run: &ResolvedRun, cell: &CellSpec, open_target: &OpenTarget) -> u
     if own.is_multiple_of(there) { there } else { own }
 }
 
-/// The map for a target that is new in each cell, without content.
+/// The map for a target that is new and empty in each cell.
 pub(crate) fn fresh(spec: &Spec, capacity_bytes: u64) -> Option<Arc<VerifyMap>> {
     let known = (None, false, false);
     let unit_bytes = spec.verify_unit_bytes();
@@ -236,7 +235,7 @@ pub(crate) fn keep(
     Ok(())
 }
 
-/// Whether all writes are durable now.
+/// Makes all writes durable; false if that failed.
 fn flush(medium: &Medium) -> bool {
     match medium {
         // SAFETY: the descriptor is open.

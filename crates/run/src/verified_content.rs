@@ -10,20 +10,22 @@ use std::sync::Arc;
 pub(crate) struct Verified {
     /// The stamp of this run's writes.
     pub(crate) stamp: u64,
-    /// The unit in which the target was laid out with verifiable content, if it was.
+    /// The unit of the verifiable content with which the target was laid out, bytes; None if it was
+    /// not.
     pub(crate) laid_out: Option<u32>,
-    /// The target was laid out anew with other content: the content of an earlier run is gone.
+    /// Whether the target was newly laid out with other content, so that an earlier run's content
+    /// is gone.
     pub(crate) is_laid_out_otherwise: bool,
-    /// The map for verification; made before the first cell that verifies.
+    /// The map for verification, created before the first cell that verifies.
     pub(crate) map: Option<Arc<VerifyMap>>,
     /// The map that an earlier run left.
     pub(crate) before: Option<Arc<Written>>,
-    /// A failure occurred, so that a last flush proves nothing.
+    /// Whether a failure occurred, so that a final flush proves nothing.
     pub(crate) failed: bool,
 }
 
 impl Verified {
-    /// Records the result of a cell.
+    /// Updates the state with the result of a cell.
     pub(crate) fn note(&mut self, cell: &Cell) {
         let errors = cell.total().errors();
         self.failed |=
@@ -31,7 +33,7 @@ impl Verified {
         self.laid_out = None;
     }
 
-    /// Other content was written: nothing is known any more.
+    /// Forgets the map after other content was written.
     pub(crate) fn forget(&mut self) {
         (self.map, self.before, self.laid_out) = (None, None, None);
     }

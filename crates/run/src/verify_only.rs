@@ -10,11 +10,11 @@ use iodyno_units::{OpKind, human};
 use iodyno_workload::{Block, Content, Spec};
 use std::collections::BTreeMap;
 
-/// The name of the cell and of its workload.
+/// Name of the cell and of its workload.
 const NAME: &str = "verify";
-/// The largest read, bytes.
+/// Maximum size of a read, bytes.
 const BLOCK_BYTES_MAX: u32 = 128 << 10;
-/// The smallest read that contains every unit, bytes.
+/// Minimum size of a read that contains whole units of every size, bytes.
 const BLOCK_BYTES_MIN: u32 = 4096;
 
 const WORKLOAD: &str = r#"
@@ -38,12 +38,12 @@ ramp = "0s"
 bytes = "128KiB"
 "#;
 
-/// The cell that verifies these targets, each from end to end; the caller can narrow `active` of the
-/// workload.
+/// The cell that verifies these targets, each from end to end. The caller can narrow the workload's
+/// `active`.
 ///
 /// # Errors
-/// For a target that can't be inspected; [`RunError::Impossible`] for one without earlier content,
-/// and for one shorter than a block.
+/// A target that can't be inspected; [`RunError::Impossible`] for one without earlier content, and for one
+/// shorter than a block.
 pub fn verify_only(targets: &[TargetName]) -> Result<ListedCell, RunError> {
     let mut block_bytes = BLOCK_BYTES_MAX;
     for name in targets {
@@ -56,7 +56,7 @@ pub fn verify_only(targets: &[TargetName]) -> Result<ListedCell, RunError> {
                 human::size(size_bytes)
             )));
         }
-        // The largest of which the target is a whole number.
+        // The largest block size of which the target is a multiple.
         while block_bytes > BLOCK_BYTES_MIN && !size_bytes.is_multiple_of(block_bytes.into()) {
             block_bytes /= 2;
         }
@@ -81,12 +81,12 @@ fn lasts(name: &TargetName, inspection: &Inspection) -> Result<(), RunError> {
     )))
 }
 
-/// Whether a cell is such a pass.
+/// Whether a cell is a verification pass.
 pub(crate) fn is_pass(spec: &Spec) -> bool {
     spec.content() == Content::Verifiable && spec.kinds().all(|(kind, _)| kind == OpKind::Read)
 }
 
-/// The unit of most verifiable content in a sample; the workload's unit where the sample contains none.
+/// The most frequent unit of verifiable content in a sample; the workload's unit if the sample has none.
 pub(crate) fn unit_found(open_target: &OpenTarget, spec: &Spec) -> u32 {
     let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
     open_target.look_at_some(0, spec, |block| {

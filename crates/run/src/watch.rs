@@ -16,50 +16,50 @@ pub enum Phase<'a> {
         /// Bytes to do.
         total_bytes: u64,
     },
-    /// Emulated devices are restored to the state in which an earlier process left them.
+    /// Restoring emulated devices to the state in which an earlier process left them.
     Replaying,
-    /// An idle time that a method requires.
+    /// Idle for a time that a method requires.
     Waiting {
-        /// How long, ns.
+        /// Duration of the wait, ns.
         ns: u64,
     },
-    /// A short run on the null engine.
+    /// Calibrating the generator in a short run on the null engine.
     Calibrating,
-    /// An emulated system is built, with preconditioned devices.
+    /// Building an emulated system, with preconditioned devices.
     Preparing,
 }
 
-/// How fast a cell is going, over all targets and all ranks, by its latest interval.
+/// Rates of a cell in its latest interval, over all targets and ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Median response time, ns: the largest of all kinds of operation, and of all ranks.
+    /// Median response time, ns: the maximum over all kinds of operation, and over all ranks.
     pub p50_ns: Option<u64>,
-    /// 99th percentile, ns; likewise.
+    /// 99th percentile of the response time, ns: the maximum, as for the median.
     pub p99_ns: Option<u64>,
-    /// Failures so far.
+    /// Number of failed operations so far.
     pub errors: u64,
 }
 
-/// How ranks that measure a cell together differ.
+/// Differences between the ranks that measure a cell together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverRanks {
-    /// How many there are.
+    /// Number of ranks.
     pub ranks: u32,
-    /// Of how many the rates are known already.
+    /// Number of ranks that have reported their rates.
     pub heard: u32,
-    /// The one with the lowest rate.
+    /// The rank with the lowest rate.
     pub slowest: u32,
-    /// Its host.
+    /// Host of the slowest rank.
     pub slowest_host: String,
-    /// Its operations a second.
+    /// IOPS of the slowest rank.
     pub slowest_iops: f64,
 }
 
-/// Follows a run. Called from the coordinating thread.
+/// Observer of a run. Called from the coordinating thread.
 pub trait Watch {
     /// The cost, before anything is opened for writing.
     fn planned(&mut self, _plan: &Plan) {}
@@ -73,14 +73,16 @@ pub trait Watch {
     fn phase(&mut self, _phase: Phase<'_>) {}
     /// Cell `index` of `count` starts; a `count` of 0 is unknown.
     fn cell(&mut self, _index: usize, _count: usize, _cell: &Cell) {}
-    /// The workers of the next cells are ready: one cell for each target, still empty. The first one has this index in
-    /// the run.
+    /// The workers of the next cells are ready. `cells` has one cell per target, still empty; the first has this
+    /// index in the run.
     fn ready(&mut self, _first_index: usize, _cells: &[Cell]) {}
-    /// A worker of one of these cells has finished interval `index`. Several workers deliver the same index: they merge.
+    /// A worker of cell `target` has finished interval `index`. Several workers deliver the same index; their
+    /// intervals merge.
     fn interval(&mut self, _target: usize, _index: usize, _interval: &Interval) {}
     /// Cells are finished and judged; the first has this index in the run.
     fn finished(&mut self, _first_index: usize, _cells: &[Cell]) {}
-    /// About ten times a second while a cell runs; `ranks` are those that measure it, where there are several.
+    /// Called about ten times per second while a cell runs. `ranks` compares the ranks that measure it; None for one
+    /// process.
     fn tick(
         &mut self,
         _progress: &iodyno_drive::Progress<'_>,
@@ -88,6 +90,6 @@ pub trait Watch {
         _ranks: Option<&OverRanks>,
     ) {
     }
-    /// Some times a second while ranks share the run's cells: so many have begun, on so many ranks.
+    /// Called a few times per second while ranks share the run's cells: `cells` have begun so far, on `ranks` ranks.
     fn begun(&mut self, _cells: usize, _ranks: u32) {}
 }

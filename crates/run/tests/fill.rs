@@ -1,4 +1,5 @@
-//! A fill covers what it says it covers, however many workers share it, and says so when it does not.
+//! A fill covers the range that it claims, whatever the number of workers, and reports it if it does
+//! not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Runs of several ranks that are threads of this process: the same code as over MPI, with channels in its place.
+//! Runs of several ranks that are threads of this process: the same code as over MPI, with channels instead.
 
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
 use iodyno_ranks::{Ranks, Timing, Transport as _, in_threads, serve};

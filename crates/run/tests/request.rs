@@ -1,4 +1,5 @@
-//! A request is data: a run from its stored request is the same run, and a request can be written by hand.
+//! A request is data: a run from its stored request equals the original run, and a request can be written
+//! by hand.
 
 use iodyno_notebook::Run;
 use iodyno_run::{Outcome, Process, ResolvedRun, RunError, RunRequest, Watch, execute};

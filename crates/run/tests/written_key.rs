@@ -1,4 +1,4 @@
-//! By what name the notebook knows what was written to a target.
+//! The key under which the notebook stores the content written to a target.
 
 use iodyno_run::written_key;
 use iodyno_target::{Inspection, Kind, NbdExport, TargetName, inspect};

@@ -1,5 +1,5 @@
-//! The cost of the next operation, by pattern: ns an operation, the median of several passes, on
-//! one core. `cargo run --release -p iodyno-workload --example stream_cost`
+//! Cost of the next operation by pattern, in ns per operation: the median of several passes on one
+//! core. `cargo run --release -p iodyno-workload --example stream_cost`
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,11 +1,10 @@
-//! Due times of the operations of an open loop: a schedule that is fixed before the first one
-//! starts, independent of completions.
+//! Due times of the operations of an open loop: a schedule that is fixed in advance, independent of completions.
 
 use iodyno_units::rng::{self, Generator, unit_open_closed};
 
 use crate::spec::{ArrivalKind, Process, Spec};
 
-/// The arrivals of one worker. The workers of a target together keep the target's rate.
+/// The arrivals of one worker. The workers of a target keep the target's rate together.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     process: Gaps,
@@ -36,8 +35,7 @@ impl Arrivals {
         Some(Self { process })
     }
 
-    /// When the next operation is intended to start, in ns from the cell's start. Never earlier
-    /// than the one before.
+    /// Intended start of the next operation, ns from the cell's start. Never earlier than the previous one.
     #[inline]
     pub fn next_ns(&mut self) -> u64 {
         match &mut self.process {
@@ -47,8 +45,8 @@ impl Arrivals {
     }
 }
 
-/// Arrival k of worker w of W is due at ⌊(k W + w) 10⁹ / rate⌋ ns, exactly, however many preceded
-/// it: a rate is a fraction (every `f64` is), and the remainder is carried along.
+/// Arrival k of worker w of W is due at ⌊(k W + w) 10⁹ / rate⌋ ns, exactly, whatever the number of earlier arrivals:
+/// a rate is a fraction (every `f64` is), and the remainder is carried along.
 #[derive(Clone, Debug)]
 struct Constant {
     now_ns: u64,
@@ -59,7 +57,7 @@ struct Constant {
 }
 
 impl Constant {
-    /// `rate_iops` is from 0.001 to 10⁹.
+    /// `rate_iops` must be from 0.001 to 10⁹.
     fn new(rate_iops: f64, worker: u32, workers: u32) -> Self {
         let (numerator, divisor) = period_ns(rate_iops);
         let split = |periods: u32| {
@@ -85,8 +83,8 @@ impl Constant {
     }
 }
 
-/// 10⁹ / rate as a fraction of whole numbers, exactly. The divisor is at most 2⁵³; the numerator
-/// at most 10⁹ × 2⁶², as a rate is at least 0.001.
+/// 10⁹ / rate as an exact fraction of whole numbers. The divisor is at most 2⁵³; the numerator at most 10⁹ × 2⁶²,
+/// because a rate is at least 0.001.
 fn period_ns(rate_iops: f64) -> (u128, u64) {
     let bits = rate_iops.to_bits();
     let exponent = (bits >> 52) as i32 - 1075;
@@ -97,14 +95,14 @@ fn period_ns(rate_iops: f64) -> (u128, u64) {
     (1_000_000_000_u128 << denominator_bits, mantissa >> common)
 }
 
-/// Exponential gaps, summed in fixed point: no gap is rounded to a whole unit of time, which would
-/// make the schedule run fast, and no sum loses digits as it grows.
+/// Exponential gaps, summed in fixed point. Gaps are not rounded to whole units of time, which would make the
+/// schedule run fast, and the sum loses no digits as it grows.
 #[derive(Clone, Debug)]
 struct Poisson {
     rng: Generator,
-    /// The mean gap, in 2⁻³² ns.
+    /// Mean gap, in 2⁻³² ns.
     mean_gap: f64,
-    /// The last arrival, in 2⁻³² ns.
+    /// Time of the last arrival, in 2⁻³² ns.
     now: u128,
 }
 
@@ -114,7 +112,7 @@ impl Poisson {
     #[inline]
     fn next_ns(&mut self) -> u64 {
         let gap = -libm::log(unit_open_closed(&mut self.rng)) * self.mean_gap;
-        // Nearly every gap fits 64 bits (4 s), whose conversion is one instruction and not a call.
+        // Nearly every gap fits 64 bits (4 s), whose conversion is a single instruction rather than a call.
         let gap = gap + 0.5;
         self.now += if gap < 1.8e19 { u128::from(gap as u64) } else { gap as u128 };
         (self.now >> 32) as u64
@@ -135,7 +133,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compares with the formula in wide integers, at rates that are whole numbers and halves.
+        /// Compares with the formula in wide integers, at rates that are multiples of one half.
         #[test]
         fn constant_arrivals_are_exact(
             halves in 1_u64..4_000_000_000 / 2,
@@ -177,15 +175,15 @@ mod tests {
         assert!(numerator.leading_zeros() >= 10, "1024 workers fit");
     }
 
-    /// At a million arrivals a second over 10⁷ of them: the schedule is the sum of its gaps to
-    /// within a ns (gaps cut to whole ns would run 5 ms ahead, those cut to whole µs 5 s), its mean
-    /// gap is right within four standard errors, and so is the variance.
+    /// At a million arrivals per second, over 10⁷ of them, the schedule is the sum of its gaps to within a ns (gaps
+    /// cut to whole ns would run 5 ms ahead, those cut to whole µs 5 s), and its mean gap and variance are right
+    /// within four standard errors.
     #[test]
     fn poisson_arrivals_keep_their_rate() {
         const ARRIVALS: u32 = 10_000_000;
         let mut arrivals = Arrivals::new(&open("1M/s", "poisson"), 5, 0, 1).unwrap();
         let mut same = rng::stream(5, "arrival", 0);
-        // Kahan's sum of the gaps.
+        // Kahan summation of the gaps.
         let (mut sum_ns, mut lost_ns) = (0.0, 0.0);
         let (mut last_ns, mut squares) = (0, 0.0);
         for _ in 0..ARRIVALS {
@@ -219,13 +217,13 @@ mod tests {
         }
         let mean = counts.iter().sum::<u32>() as f64 / 2000.0;
         let variance = counts.iter().map(|&c| (f64::from(c) - mean).powi(2)).sum::<f64>() / 2000.0;
-        // 100 a ms; standard errors: 0.22 of the mean, 0.032 of the ratio.
+        // 100 per ms; standard errors: 0.22 of the mean, 0.032 of the ratio.
         assert!((mean - 100.0).abs() < 1.0, "{mean}");
         assert!((variance / mean - 1.0).abs() < 0.13, "{}", variance / mean);
     }
 
-    /// Kolmogorov and Smirnov's test of the schedule itself, at rates whose gaps are far above and near a ns, of one
-    /// worker and of the union of eight: gaps are exponential. 1.63 is the 1 % point.
+    /// The Kolmogorov-Smirnov test of the schedule itself, for one worker and for the union of eight, at rates with
+    /// gaps far above a ns and near a ns: gaps are exponential. 1.63 is the 1 % point.
     #[test]
     fn gaps_of_poisson_arrivals_are_exponential() {
         const GAPS: usize = 100_000;
@@ -239,14 +237,14 @@ mod tests {
                     })
                     .collect();
                 due.sort_unstable();
-                // Of all workers none has ended.
+                // Cut to the period in which all workers have arrivals.
                 due.truncate(GAPS);
                 let d = distance(&due, mean_ns);
                 let most = 1.63 / (GAPS as f64).sqrt();
                 assert!(d < most, "{rate}, {workers} workers: {d} of {most}");
             }
         }
-        // It tells even gaps, and a rate that is 2 % off.
+        // The test detects even gaps, and a rate that is 2 % off.
         let even: Vec<u64> = (0..GAPS as u64).map(|k| k * 100_000).collect();
         assert!(distance(&even, 1e5) > 0.3);
         let mut arrivals = Arrivals::new(&open("10k/s", "poisson"), 3, 0, 1).unwrap();

@@ -1,9 +1,9 @@
-//! The stored form of a specification: a workload file in which every key is written out (`mix_order` and `[flush]` only
-//! where they are used: stored forms of earlier versions lack them). This
-//! version and later ones can read it, and apply the rules again.
+//! The stored form of a specification: a workload file in which every key is written out (`mix_order` and `[flush]`
+//! only if used: stored forms of earlier versions lack them). This version and later ones can read it, and apply the
+//! rules again.
 //!
-//! Through serde a [`Spec`] is the same thing as a structure: the keys of the file. A format that
-//! rounds numbers (JSON, read by serde_json without its `float_roundtrip`) would change shares.
+//! With serde, a [`Spec`] is the same file as a structure of its keys. A format that rounds numbers (JSON, read by
+//! serde_json without its `float_roundtrip`) would change shares.
 
 use core::fmt::{self, Write as _};
 
@@ -42,8 +42,8 @@ impl<'de> Deserialize<'de> for Spec {
     }
 }
 
-/// Writes a specification. Shares and rates are written with the fewest digits that read back as
-/// the same number, times in ns, sizes in the largest unit that holds them exactly.
+/// Writes a specification. Shares and rates have the fewest digits that read back as the same number, times are in
+/// ns, sizes in the largest unit that is exact.
 struct Canonical<'a>(&'a Spec);
 
 impl fmt::Display for Canonical<'_> {

@@ -1,6 +1,6 @@
-//! The specification of one cell: a workload under a name, with its seed, its limits of failure and, for emulated
-//! devices, their initial state. A method or a list of cells creates it, and it reaches the
-//! driver unchanged; targets, engines and the place in a method are added on the way.
+//! The specification of one cell: a workload with a name, a seed, a limit of failures and, for emulated devices, an
+//! initial state. A method or a list of cells creates it, and it reaches the driver unchanged; targets, engines and
+//! the place in a method are added on the way.
 
 use crate::{ActiveRange, Edge, Percent, Replay, Spec};
 use iodyno_units::Precondition;
@@ -12,78 +12,77 @@ use std::sync::Arc;
 pub struct CellSpec {
     /// Name within the run.
     pub name: String,
-    /// The workload's name in the record.
+    /// Name of the workload, as stored with the run.
     pub workload: String,
     /// The workload, after all overrides.
     pub spec: Spec,
-    /// Seed of all streams.
+    /// Seed of all random streams.
     pub seed: u64,
-    /// Which repeat of the cell it is, from 0.
+    /// Number of the repeat of the cell, from 0.
     pub repeat: u32,
-    /// It is a fill, or a pass of verification: each target is written, or read, in so many whole passes over
-    /// its active range, whatever the workload's own limits are, and the completed operations prove it.
-    /// The workload writes, or reads, blocks of one size, one after the other by a shared cursor, and does
-    /// nothing else.
+    /// Number of passes of a fill, or of a verification pass: each target is written, or read, in whole passes over
+    /// its active range, whatever the workload's own limits are, and the completed operations prove it. The workload
+    /// only writes, or only reads, blocks of one size, sequentially by a shared cursor. None for other cells.
     pub fill_passes: Option<u8>,
     /// Length of one interval of the series, ns; None chooses by the length of the cell.
     pub interval_ns: Option<u64>,
-    /// The run stops when more operations than this have failed.
+    /// Number of failed operations above which the run stops.
     pub errors_max: u64,
-    /// The engine by its name, where the workload brings one: job files of fio do. None leaves it to the run.
+    /// Name of the engine, if the workload specifies one, as job files of fio do. None leaves the choice to the run.
     pub engine: Option<String>,
-    /// Which pages of its active range leave the page cache before it, where its I/O goes through the page cache.
+    /// Pages of the active range to drop from the page cache before the cell, if its I/O goes through the page cache.
     pub drop_cache: Option<DropCache>,
     /// Options for emulated devices alone.
     pub emulation: EmulationOptions,
-    /// Workloads on the same targets at the same time, with figures, workers and limits of their own; none has one beside
-    /// it.
+    /// Workloads on the same targets at the same time, with their own figures, workers and limits. They can't have
+    /// simultaneous workloads themselves.
     pub beside: Vec<CellSpec>,
-    /// The trace that it issues, whose mix, sizes and rate the workload describes; None for a cell that issues the
+    /// The trace to issue, whose mix, sizes and rate the workload describes; None for a cell that issues the
     /// workload's own stream.
     pub replay: Option<Arc<Replay>>,
-    /// Which of the processes that share its targets this one is.
+    /// The part of the targets that this process uses, if several processes share them.
     pub part: TargetPart,
 }
 
-/// Pages that leave the page cache before a cell.
+/// Pages to drop from the page cache before a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropCache {
-    /// Of a file those that are written back already; of a block device all, which are written back first.
+    /// Clean pages of a file; all pages of a block device, after writing them back.
     Clean,
-    /// All: they are written back first.
+    /// All pages, after writing them back.
     All,
 }
 
-/// The part of a target's workers that one process runs, where several processes share the target. Each of them runs
-/// the workload's `threads`. Workers are numbered over all of them: rates and limits of operations and bytes are those
-/// of all workers together.
+/// The part of a target's workers that one process runs, if several processes share the target. Each process runs the
+/// workload's `threads`. Workers are numbered across all processes; rates and limits of operations and bytes apply to
+/// all workers together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetPart {
-    /// The number of the process among those that share the target, from 0.
+    /// Number of the process among those that share the target, from 0.
     pub index: u32,
-    /// How many share it; 1 for a target of one process.
+    /// Number of processes that share the target; 1 for a target of one process.
     pub of: u32,
-    /// Each process has a region of its own, which the workload's active range already is: its workers divide that
-    /// region among themselves. Otherwise all workers of all processes divide the active range.
+    /// Whether each process has its own region, to which the workload's active range is already set, and which its
+    /// own workers divide. Otherwise all workers of all processes divide the active range.
     pub own_region: bool,
 }
 
 impl TargetPart {
-    /// A target that no other process uses.
+    /// The part of a process that has the target for itself.
     pub const WHOLE: Self = Self { index: 0, of: 1, own_region: false };
 
-    /// Worker `number` of a process, and the number of workers, over all processes.
+    /// Worker `number` of a process, and the number of workers, across all processes.
     pub const fn over_all(self, number: u32, threads: u32) -> (u32, u32) {
         (self.index * threads + number, self.of * threads)
     }
 
-    /// The same over those that divide the active range.
+    /// Worker `number` of a process, and the number of workers, among those that divide the active range.
     pub const fn over_range(self, number: u32, threads: u32) -> (u32, u32) {
         if self.own_region { (number, threads) } else { self.over_all(number, threads) }
     }
 
-    /// The part of an active range that belongs to this process, with a region of its own. Parts have nothing in common,
+    /// The part of an active range that belongs to this process, if each has its own region. The parts are disjoint,
     /// and together are the range.
     pub fn region_of(self, range: ActiveRange) -> ActiveRange {
         let between = |low: u64, high: u64, n: u32| {
@@ -98,14 +97,14 @@ impl TargetPart {
                 let high = high(low, end).min(u64::from(Percent::ALL.parts_per_billion()));
                 Edge::Share(Percent::from_fraction(between(low, high, n) as f64 / 1e9))
             }
-            // A range from bytes to a share has no part without a capacity: see `has_regions`.
+            // A range from bytes to a share can't be divided without a capacity: see `has_regions`.
             (start, _) if n == self.index => start,
             (_, end) => end,
         };
         ActiveRange::between(edge(self.index), edge(self.index + 1))
     }
 
-    /// Whether an active range can be divided into regions: both of its ends are bytes, or shares.
+    /// Whether an active range can be divided into regions: its ends must be both in bytes or both shares.
     pub fn has_regions(range: ActiveRange) -> bool {
         matches!(
             (range.start, range.end),
@@ -114,39 +113,37 @@ impl TargetPart {
     }
 }
 
-/// The initial state of emulated devices, and a cell's duration in virtual time. Real storage ignores it.
+/// The initial state of emulated devices, and the end condition in virtual time. Real storage ignores them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EmulationOptions {
-    /// The state of the devices; [`Precondition::Workload`] leaves it to the names of the targets.
+    /// State of the devices; with [`Precondition::Workload`], the targets' names decide.
     pub precondition: Precondition,
-    /// Which share of each device was written before; None leaves it to the names of the targets.
+    /// Share of each device that was written before; None: the targets' names decide.
     pub fill: Option<f64>,
-    /// When the cell may end before its limits, in virtual time; never, without it.
+    /// Condition under which the cell may end before its limits, in virtual time; None: it never does.
     pub settle: Option<Settle>,
 }
 
-/// The end condition of a cell in virtual time: its rate and its mean latency are known well enough
-/// and shown to be steady (by batch means, and without a trend or a break of the level). Its limits
-/// still apply.
+/// The end condition of a cell in virtual time: its rate and its mean latency are known precisely enough and shown to
+/// be steady (by batch means, and without a trend or a break of the level). The cell's limits still apply.
 ///
-/// The measured window is then 1, 1.5, 2, 3, 4, 6, … times the shortest: a whole number of intervals
-/// where `time_min_ns` is a multiple of two of them.
+/// The measured window is then 1, 1.5, 2, 3, 4, 6, … times the shortest one. It is a whole number of intervals if
+/// `time_min_ns` is a multiple of two intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settle {
-    /// Half of the width of the 95 % interval of the rate, and of the mean latency, may be this share of
-    /// it; above 0.
+    /// Maximum half width of the 95 % interval of the rate, and of the mean latency, as a share of the mean; above 0.
     pub half_width_share_max: f64,
-    /// The shortest measured window, ns; rounded up to a multiple of `batches_min`.
+    /// Shortest measured window, ns; rounded up to a multiple of `batches_min`.
     pub time_min_ns: u64,
     /// Number of batches in the shortest window: an even number from 20; [`Settle::BATCHES`]
     /// by default.
     pub batches_min: u32,
-    /// The fewest operations that are measured, over all targets.
+    /// Minimum number of measured operations, over all targets.
     pub ops_min: u64,
 }
 
 impl CellSpec {
-    /// The first repeat of a workload under a name that is the workload's too, with seed 1. No operation may fail.
+    /// The first repeat of a workload, named after the workload, with seed 1. No operation may fail.
     pub fn new(name: impl Into<String>, spec: Spec) -> Self {
         let name = name.into();
         Self {
@@ -167,8 +164,7 @@ impl CellSpec {
         }
     }
 
-    /// Length of one interval of the series, ns: by default one that gives a useful series of no more than some
-    /// thousand points.
+    /// Length of one interval of the series, ns: by default one that gives a series of up to some thousand points.
     pub fn interval_ns(&self) -> u64 {
         let time_ns = self.spec.limits().time_ns.unwrap_or(60_000_000_000);
         self.interval_ns.unwrap_or(match time_ns / 1_000_000_000 {
@@ -182,10 +178,10 @@ impl CellSpec {
 }
 
 impl Settle {
-    /// Enough to distinguish a trend from noise.
+    /// Default number of batches: enough to distinguish a trend from noise.
     pub const BATCHES: u32 = 64;
 
-    /// Rate and mean latency are known to 1 %, from so many operations or more.
+    /// Rate and mean latency must be known to 1 %, from at least `ops_min` operations.
     pub const fn to_1_percent(ops_min: u64) -> Self {
         Self {
             half_width_share_max: 0.01,
@@ -200,7 +196,7 @@ impl Settle {
 mod tests {
     use super::*;
 
-    /// The regions of all parts follow one another, from the start of the range to its end.
+    /// The regions of all parts follow each other, from the start of the range to its end.
     #[test]
     fn regions_are_the_range() {
         let share = |percent: f64| Edge::Share(Percent::from_fraction(percent / 100.0));
@@ -227,7 +223,7 @@ mod tests {
                     .collect();
                 let (start, end) = whole(range);
                 assert_eq!(regions[0].0, start);
-                // Shares are added in parts of 10⁹, bytes exactly.
+                // Shares are divided in parts of 10⁹, bytes exactly.
                 assert!(regions[of as usize - 1].1.abs_diff(end) <= 1, "{range:?} of {of}");
                 assert!(regions.windows(2).all(|two| two[0].1 == two[1].0), "{range:?} of {of}");
                 assert!(regions.iter().all(|(start, end)| start < end), "{range:?} of {of}");

@@ -1,13 +1,14 @@
-//! What differs between a workload and the one that it was made of by flags, in few words for the heading of a result.
+//! The differences between a workload and the one from which flags made it, in a few words for the heading of a
+//! result.
 
 use crate::flags::OfferedRate;
 use crate::spec::{Address, ArrivalKind, Block, Content, NewFile, Pattern, Percent, Spec};
 use iodyno_units::{OpKind, human};
 
 impl Spec {
-    /// What differs from `named`, the workload that a name stands for: `sequential`, `70 % reads`, `fsync every 8`.
-    /// `rate` is the offered rate in the units of the flag. Without `shape`, threads, depth, blocks and a rate in
-    /// operations a second are left out: each cell of a result has them.
+    /// The differences from `named`, the workload that a name stands for, such as `sequential`, `70 % reads`, `fsync
+    /// every 8`. `rate` is the offered rate in the units of the flag. Without `shape`, threads, depth, blocks and a
+    /// rate in operations per second are omitted: each cell of a result has them.
     pub fn changes_from(
         &self,
         named: &Self,
@@ -78,7 +79,7 @@ impl Spec {
         all
     }
 
-    /// The share of reads.
+    /// Share of reads among reads and writes.
     fn reads(&self) -> Percent {
         Percent::from_fraction(self.mix[OpKind::Read.index()] / self.mix.iter().sum::<f64>())
     }
@@ -122,7 +123,7 @@ impl Address {
 }
 
 impl OfferedRate {
-    /// In the units in which it was given; one in bytes also in operations a second.
+    /// The rate in its original units; a rate in bytes also in operations per second.
     fn words(&self, spec: &Spec) -> String {
         let words = self.amounts().join(", ");
         match spec.arrivals() {
@@ -134,7 +135,7 @@ impl OfferedRate {
     }
 }
 
-/// `80 %`.
+/// Formats a share as a percentage: `80 %`.
 fn percent(share: Percent) -> String {
     share.to_string().replace('%', " %")
 }
@@ -165,7 +166,7 @@ mod tests {
         let named = Spec::from_toml("schema = 1\n[mix]\nread = 1\nwrite = 1").unwrap();
         let words = |spec: &Spec| spec.changes_from(&named, None, false).join(", ");
         assert_eq!(words(&named), "");
-        // The same again, and what each cell of a result has.
+        // No change, and changes that each cell of a result shows anyway.
         let same = named.clone().with_pattern("random".parse().unwrap()).unwrap();
         assert_eq!(words(&same.with_depth(7).unwrap().with_threads(3).unwrap()), "");
         for (pattern, expected) in [
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(shaped.changes_from(&named, None, true), ["depth 7"]);
     }
 
-    /// A rate is echoed in the unit that was given.
+    /// A rate is shown in its original unit.
     #[test]
     fn a_rate_keeps_its_unit() {
         let named = Spec::from_toml("schema = 1\n[mix]\nread = 1\nwrite = 1").unwrap();

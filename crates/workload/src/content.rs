@@ -1,11 +1,10 @@
-//! Content of writes: the bytes of incompressible, compressible, dedupable, verifiable and zero
-//! content.
+//! Content of writes: incompressible, compressible, dedupable, verifiable and zero bytes.
 //!
 //! A buffer is prepared once and then only stamped: 16 bytes in each 4 KiB change with every write,
-//! so that no two blocks are ever equal, at the cost of one cache line. They are the mark by which
-//! a later run recognizes iodyno's blocks ([`iodyno_units::mark`]). Between writes from the same
-//! buffer the other bytes stay, so a compressor that works across several writes finds them again;
-//! within one write nothing repeats.
+//! so that no two blocks are ever equal, at the cost of one cache line. These bytes are the mark by
+//! which a later run recognizes iodyno's blocks ([`iodyno_units::mark`]). The other bytes stay the
+//! same between writes from one buffer, so a compressor that works across several writes can
+//! exploit them; within one write nothing repeats.
 
 mod fill;
 

@@ -2,10 +2,10 @@
 
 use iodyno_catalog::Fault;
 
-/// Shares beyond this are typing errors, and would lose digits against others.
+/// Maximum share: larger ones are typing errors, and would make others lose digits.
 pub(crate) const MAX_SHARE: f64 = 1e9;
 
-/// The rules that a specification breaks.
+/// Collected rule violations of a specification.
 #[derive(Default)]
 pub(crate) struct Faults(Vec<Fault>);
 
@@ -28,7 +28,7 @@ impl Faults {
         }
     }
 
-    /// All of them.
+    /// All violations.
     pub(crate) fn into_list(self) -> Vec<Fault> {
         self.0
     }

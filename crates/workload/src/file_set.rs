@@ -1,22 +1,22 @@
-//! The settings of a workload's file set: how many files, how large together, how fragmented. `stream/file_layout.rs`
-//! places them on a target.
+//! The settings of a workload's file set: number of files, total size, and fragmentation. `stream/file_layout.rs`
+//! places the files on a target.
 
 use crate::range::Edge;
 
-/// The longest extent of ext4 with blocks of 4 KiB.
+/// Longest extent of ext4 with blocks of 4 KiB, bytes.
 pub(crate) const MAX_EXTENT_BYTES: u64 = 128 << 20;
-/// A block of the file system.
+/// Block size of the file system, bytes.
 pub(crate) const FS_BLOCK_BYTES: u64 = 4096;
-/// The most files.
+/// Maximum number of files.
 pub(crate) const MAX_FILES: u32 = 1 << 20;
 
 /// Files of equal size on an ext4-like file system, whose bytes are the workload's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSet {
-    /// How many files.
+    /// Number of files.
     pub files: u32,
-    /// Bytes of all files together, or their share of the active range.
+    /// Total size of all files, in bytes or as a share of the active range.
     pub size: Edge,
-    /// Bytes of each extent, where they lie scattered; None: as a new file system places them, side by side.
+    /// Size of each extent of scattered files, bytes; None: contiguous files, as on a new file system.
     pub extent_bytes: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Values of a workload as flags on a command line give them: address patterns and offered rates.
+//! Values of a workload as given by command-line flags: address patterns and offered rates.
 
 use crate::spec::{Pattern, Percent, Spec, Spot};
 use core::str::FromStr;
@@ -12,9 +12,9 @@ const PATTERNS: &str = "random, once, sequential, shared, stride=64KiB, zipf=1.1
 impl FromStr for Pattern {
     type Err = String;
 
-    /// `random`, `once` (each block once per pass), `sequential` (each worker its own part), `shared` (all workers
-    /// one sequence), `stride=64KiB`, `zipf=1.1`, or `hot=80%/20%`: 80 % of the operations in the first 20 % of the
-    /// range.
+    /// Parses `random`, `once` (each block once per pass), `sequential` (each worker its own part), `shared` (all
+    /// workers one sequence), `stride=64KiB`, `zipf=1.1`, or `hot=80%/20%`: 80 % of the operations in the first 20 %
+    /// of the range.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) = text.split_once(['=', ':']).unwrap_or((text, ""));
         let unknown = || format!("`{text}` is not a pattern: write {PATTERNS}");
@@ -43,10 +43,10 @@ impl Pattern {
         )
     }
 
-    /// Zipf's law with the exponent in the text.
+    /// Zipf's law, with the exponent as text.
     ///
     /// # Errors
-    /// A text that is no number. The rules for files check the limits.
+    /// The text is not a number. The rules for files check the limits.
     pub fn zipf(theta: &str) -> Result<Self, String> {
         let theta = theta.parse().map_err(|_| {
             format!("`{theta}` is not an exponent of Zipf's law: write a number such as 1.1")
@@ -54,10 +54,10 @@ impl Pattern {
         Ok(Self::Zipf { theta })
     }
 
-    /// A share of the operations in a share of the range, its first part: `80%/20%` or `80/20`.
+    /// A share of the operations in the first share of the range: `80%/20%` or `80/20`.
     ///
     /// # Errors
-    /// A text without two shares above 0 and below 100 %.
+    /// The text does not have two shares above 0 and below 100 %.
     pub fn hot(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
@@ -77,11 +77,11 @@ impl Pattern {
     }
 }
 
-/// What an open loop offers one target: a rate of all operations together, or one for each kind.
+/// The rate that an open loop offers to one target: of all operations together, or of each kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfferedRate(Vec<(Option<OpKind>, Amount)>);
 
-/// A rate, in one of two units.
+/// A rate, in operations or in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Amount {
     OpsPerS(f64),
@@ -91,7 +91,7 @@ enum Amount {
 impl FromStr for OfferedRate {
     type Err = String;
 
-    /// `50k/s`, `200MB/s`, or a rate for each kind that is issued: `read=20k/s,write=50MB/s`.
+    /// Parses `50k/s`, `200MB/s`, or a rate for each issued kind: `read=20k/s,write=50MB/s`.
     fn from_str(text: &str) -> Result<Self, String> {
         let amount = |text: &str| {
             if text.trim_end().ends_with("B/s") {
@@ -122,7 +122,7 @@ impl FromStr for OfferedRate {
     }
 }
 
-/// The error of a rate that is written as an amount of bytes.
+/// The error for a rate that is written as an amount of bytes; None for other texts.
 fn without_time(text: &str) -> Option<String> {
     let rate = format!("{}/s", text.trim());
     parse_bandwidth_bytes_per_s(&rate).ok()?;
@@ -132,17 +132,17 @@ fn without_time(text: &str) -> Option<String> {
 }
 
 impl OfferedRate {
-    /// Whether each kind of operation has a rate of its own.
+    /// Whether each kind of operation has its own rate.
     pub(crate) fn is_by_kind(&self) -> bool {
         self.0.iter().all(|(kind, _)| kind.is_some())
     }
 
-    /// Whether it is one rate in operations a second.
+    /// Whether it is a single rate in operations per second.
     pub(crate) fn is_in_ops(&self) -> bool {
         matches!(self.0.as_slice(), [(None, Amount::OpsPerS(_))])
     }
 
-    /// Each rate in its unit, with its kind of operation.
+    /// Each rate as text in its unit, with its kind of operation.
     pub(crate) fn amounts(&self) -> Vec<String> {
         let one = |(kind, amount): &(Option<OpKind>, Amount)| {
             let amount = match amount {
@@ -154,7 +154,7 @@ impl OfferedRate {
         self.0.iter().map(one).collect()
     }
 
-    /// Of each kind with a rate of its own, or of all together: operations a second.
+    /// Operations per second of each kind with its own rate, or of all kinds together (None).
     pub(crate) fn rates_iops(&self, spec: &Spec) -> Result<Vec<(Option<OpKind>, f64)>, String> {
         let one = |(kind, amount): &(Option<OpKind>, Amount)| match amount {
             Amount::OpsPerS(rate_iops) => Ok((*kind, *rate_iops)),
@@ -174,7 +174,7 @@ impl OfferedRate {
     }
 }
 
-/// The mean size of the blocks of a kind; 0 for a flush.
+/// Mean block size of a kind, bytes; 0 for a flush.
 fn mean_block_bytes(spec: &Spec, kind: OpKind) -> f64 {
     if kind == OpKind::Flush {
         return 0.0;
@@ -193,7 +193,7 @@ mod tests {
         Spec::from_toml(&format!("schema = 1\n{text}")).unwrap()
     }
 
-    /// An amount of bytes is most likely a rate of bytes.
+    /// An amount of bytes is most likely meant as a rate of bytes.
     #[test]
     fn a_rate_without_its_time_names_the_likely_one() {
         for (text, likely) in [
@@ -209,7 +209,7 @@ mod tests {
         assert!("0MB/s".parse::<OfferedRate>().is_err());
     }
 
-    /// The flag is the file's pattern.
+    /// A flag's pattern is the same as the file's.
     #[test]
     fn a_pattern_of_a_flag_is_that_of_a_file() {
         for (flag, file) in [
@@ -230,7 +230,7 @@ mod tests {
             for kind in [OpKind::Read, OpKind::Write] {
                 assert_eq!(mine.addresses(kind), theirs.addresses(kind), "{flag}");
             }
-            // One cursor for both.
+            // One cursor for reads and writes.
             assert_eq!(mine.address_scope(OpKind::Read), mine.address_scope(OpKind::Write));
         }
         let durable = spec("[mix]\nwrite = 1").with_flush_every(8).unwrap().with_fua(Percent::ALL);
@@ -243,8 +243,8 @@ mod tests {
         assert!(spec("[mix]\nread = 1").with_pattern("zipf=9".parse().unwrap()).is_err());
     }
 
-    /// Rates by kind add up, and their relation is the mix: several Poisson processes together are one, whose events
-    /// are of each kind with the share of its rate.
+    /// Rates by kind add up, and their ratio is the mix: several Poisson processes together are one, whose events
+    /// belong to each kind with the share of its rate.
     #[test]
     fn rates_by_kind_are_one_rate_and_a_mix() {
         let base = spec("block = \"8KiB\"\n[mix]\nread = 1\nwrite = 1\n[write]\nblock = \"64KiB\"");

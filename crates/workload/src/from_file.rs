@@ -1,5 +1,5 @@
 //! Conversion of a file to a specification: fills in defaults, and then applies the rules. It finds all errors
-//! at once: an unreadable value is replaced by one that no rule refuses.
+//! at once: an unreadable value is replaced by one that passes all rules.
 
 use iodyno_catalog::{Entry, FileError, Reader, Record};
 use iodyno_units::OpKind;
@@ -15,7 +15,7 @@ use crate::spec::{
     saturated,
 };
 
-/// How many addresses a `recently-…` pattern remembers by default.
+/// Default number of addresses that a `recently-…` pattern remembers.
 const DEFAULT_WINDOW: u64 = 4096;
 
 impl Workload {
@@ -39,7 +39,7 @@ impl Spec {
     /// Reads the file of one workload.
     ///
     /// # Errors
-    /// All errors of the file; also that it is a group.
+    /// All errors of the file, including that it is a group.
     pub fn from_toml(text: &str) -> Result<Self, Vec<FileError>> {
         let mut reader = Reader::default();
         match reader.file(text, None, KEYS) {
@@ -48,10 +48,10 @@ impl Spec {
         }
     }
 
-    /// Converts a table that was read by [`KEYS`].
+    /// Converts a table that was read with [`KEYS`].
     ///
     /// # Errors
-    /// All errors of the table; also that it is a group.
+    /// All errors of the table, including that it is a group.
     pub fn from_record(record: &Record) -> Result<Self, Vec<FileError>> {
         read(Reader::default(), record)
     }
@@ -85,7 +85,7 @@ fn spec(reader: &mut Reader, record: &Record) -> Spec {
     let mut block = blocks(reader, record, "block");
     let log = log_load(reader, record);
     if block.is_empty() {
-        // A chunk of a log is 64 KiB.
+        // The default chunk of a log is 64 KiB.
         let bytes = if log.is_some() { 64 << 10 } else { 4096 };
         block.push(Block { bytes, share: 1.0 });
     }
@@ -200,8 +200,8 @@ fn blocks(reader: &mut Reader, record: &Record, path: &str) -> Vec<Block> {
     record.records(path).map(one).collect()
 }
 
-/// Shares by kind. A written share of 0 is not the same as none: the rules can't express
-/// it, so it is refused here.
+/// Shares by kind. An explicit share of 0 differs from a missing one: the rules can't express this, so it is
+/// refused here.
 fn mix(reader: &mut Reader, record: &Record) -> [f64; OpKind::COUNT] {
     let mut shares = [0.0; OpKind::COUNT];
     for kind in OpKind::ALL {

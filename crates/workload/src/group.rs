@@ -1,5 +1,4 @@
-//! The content of a workload file: one workload, or a group that names several to be run one after
-//! the other.
+//! The content of a workload file: one workload, or a group of several to be run in sequence.
 
 use core::ops::Range;
 
@@ -7,7 +6,7 @@ use iodyno_catalog::{FileError, Reader, Record};
 
 use crate::spec::Spec;
 
-/// The most members of a group.
+/// Maximum number of members in a group.
 const MAX_MEMBERS: usize = 64;
 
 /// A workload file.
@@ -15,12 +14,12 @@ const MAX_MEMBERS: usize = 64;
 pub enum Workload {
     /// One workload.
     Single(Box<Spec>),
-    /// Several, by their names.
+    /// A group of named workloads.
     Group(Group),
 }
 
 impl Workload {
-    /// A description of the workload, in a line; empty if the file has none.
+    /// One-line description of the workload; empty if the file has none.
     pub fn about(&self) -> &str {
         match self {
             Self::Single(spec) => spec.about(),
@@ -29,29 +28,29 @@ impl Workload {
     }
 }
 
-/// Workloads that are run one after the other, each as a cell of its own.
+/// Workloads that are run in sequence, each as a cell of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// A description of the group, in a line; empty if the file has none.
+    /// One-line description of the group; empty if the file has none.
     pub about: String,
-    /// Where it was published.
+    /// Where the group was published; None if unknown.
     pub source: Option<String>,
-    /// The members, in their order: at least one, none twice.
+    /// The members, in order: at least one, without duplicates.
     pub members: Vec<Member>,
 }
 
 /// One member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The name of a workload in the catalog.
+    /// Name of a workload in the catalog.
     pub name: String,
-    /// The position of the name in the group's text.
+    /// Position of the name in the group's text.
     pub span: Range<usize>,
 }
 
 impl Group {
-    /// Each member that is not among the single workloads in `is_known`, as an error at its
-    /// position. This crate can't look names up.
+    /// An error, at its position, for each member that `is_known` does not accept as a single
+    /// workload. This crate can't look up names.
     pub fn unknown_members(&self, is_known: impl Fn(&str) -> bool) -> Vec<FileError> {
         let help = "a group's members are names of single workloads; `iodyno catalog` lists them";
         let unknown = self.members.iter().filter(|member| !is_known(&member.name));

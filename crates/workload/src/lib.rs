@@ -1,16 +1,16 @@
-//! What to issue: a specification of a workload that can't be wrong, and the stream of operations,
-//! arrivals and content that a seed makes of it.
+//! Workloads: a specification that can't be invalid, and the stream of operations, arrivals and content that follows
+//! from it and a seed.
 //!
-//! A workload file becomes a [`Spec`] (or a [`Group`] of names); a [`Spec`], a seed and the
-//! [`Geometry`] of a target become, for each worker, a [`Stream`] of operations, the [`WorkloadSource`] that gives
-//! each at its time, and a [`Filler`] for what writes carry. A [`trace::Trace`] is the other origin of operations: [`Replay`] makes a [`TraceSource`] of it. A [`CellSpec`] is a [`Spec`] with all else that a cell is. A worker knows of it only what the trait [`Source`]
-//! says.
+//! A workload file becomes a [`Spec`] (or a [`Group`] of names). A [`Spec`], a seed and the [`Geometry`] of a target
+//! give each worker a [`Stream`] of operations, the [`WorkloadSource`] that provides each operation at its time, and
+//! a [`Filler`] for the content of writes. The other origin of operations is a [`trace::Trace`], from which
+//! [`Replay`] makes a [`TraceSource`]. A [`CellSpec`] is a [`Spec`] with the other properties of a cell. A worker
+//! accesses its operations only through the trait [`Source`].
 //!
-//! **Invariants:** reads no clock, does no I/O, starts no thread. From one seed every stream is
-//! the same on every machine, target and engine: logarithms and powers come from `libm` in pure
-//! Rust, random numbers from the named streams of `units`. A worker's stream depends on its number
-//! among all workers of the run, never on how many of them run in this process. Nothing on the way
-//! to the next operation allocates, locks, logs or formats.
+//! **Invariants:** the crate reads no clock, does no I/O, and starts no threads. From one seed every stream is the
+//! same on every machine, target and engine: logarithms and powers come from `libm` in pure Rust, random numbers from
+//! the named streams of `units`. A worker's stream depends on its number among all workers of the run, but not on how
+//! many of them run in this process. Nothing on the way to the next operation allocates, locks, logs or formats.
 
 mod arrivals;
 mod canonical;

@@ -1,5 +1,5 @@
-//! The load of a message log: `[log]` of a workload file. The log itself, and the source of its operations, are in
-//! crate `msglog`.
+//! The load of a message log: `[log]` in a workload file. The log itself, and the source of its operations, are in
+//! the crate `msglog`.
 
 use core::fmt;
 use iodyno_units::OpKind;
@@ -7,81 +7,82 @@ use iodyno_units::OpKind;
 /// When messages count as persisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogDurability {
-    /// When their write has completed.
+    /// Once their write has completed.
     None,
-    /// When a flush that many messages share has completed.
+    /// Once a flush that many messages share has completed.
     Batch,
-    /// When a flush of its own has completed.
+    /// Once a flush of their own has completed.
     Each,
 }
 
 impl LogDurability {
-    /// All of them, by their names.
+    /// All levels, with their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("none", Self::None), ("batch", Self::Batch), ("each", Self::Each)];
 
-    /// Its name.
+    /// Name of the level, as in files.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, it)| *it == self).map_or("", |(name, _)| name)
     }
 }
 
-/// What publishers do when they hold as many messages as they may.
+/// What publishers do when their backlog is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WhenFull {
-    /// They wait, and publish late.
+    /// Wait, and publish late.
     Block,
-    /// They drop messages.
+    /// Drop messages.
     Drop,
 }
 
-/// See the module. The block of the workload is a chunk, its depth the writes in flight, its threads the writer and the
-/// readers, its active range the log.
+/// The load of a message log. The workload's block is a chunk, its depth the number of writes in flight, its threads
+/// the writer and the readers, its active range the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogLoad {
-    /// Body of a message, bytes.
+    /// Size of a message body, bytes.
     pub message_bytes: u32,
-    /// Messages a second of all publishers; None: as many as the log takes.
+    /// Messages per second of all publishers; None: as fast as the log accepts them.
     pub rate_per_s: Option<f64>,
-    /// Publishers; each has a sequence of its own.
+    /// Number of publishers, each with its own sequence of messages.
     pub publishers: u32,
-    /// Messages that all publishers together hold until they are persisted.
+    /// Maximum number of messages that all publishers together hold until they are persisted; None: a number that
+    /// suits the log.
     pub backlog: Option<u64>,
-    /// What they do then.
+    /// What publishers do when the backlog is full.
     pub when_full: WhenFull,
-    /// When a message is persisted.
+    /// When a message counts as persisted.
     pub durability: LogDurability,
-    /// Writes are durable by themselves: no flush.
+    /// Whether writes have FUA, so that they need no flush.
     pub fua: bool,
-    /// Messages in a chunk, at most; None: as many as fit.
+    /// Maximum number of messages in a chunk; None: as many as fit.
     pub batch: Option<u32>,
-    /// Chunks between two flushes, at most.
+    /// Maximum number of chunks between two flushes.
     pub commit_chunks: u32,
-    /// Replays at the same time, each by a worker of its own.
+    /// Number of simultaneous replays, each by its own worker.
     pub readers: u32,
-    /// Chunks that a replay reads before the next begins elsewhere.
+    /// Number of chunks that a replay reads before the next begins elsewhere.
     pub replay_chunks: u32,
 }
 
 impl LogLoad {
-    /// Body of a message, bytes, where a file gives none.
+    /// Default size of a message body, bytes.
     pub(crate) const DEFAULT_MESSAGE_BYTES: u64 = 512;
-    /// Chunks of a replay, where a file gives none: as the catalog's `log-80-20`.
+    /// Default number of chunks of a replay, the same as in the catalog's `log-80-20`.
     pub(crate) const DEFAULT_REPLAY_CHUNKS: u32 = 256;
-    /// Messages that publishers hold by a rate, where nothing else is given.
+    /// Default backlog of publishers with a rate, messages.
     pub const DEFAULT_BACKLOG: u64 = 1 << 20;
 
-    /// The workers of a target: the writer, and a worker for each replay.
+    /// Number of workers per target: the writer, and one for each replay.
     pub fn threads(&self) -> u32 {
         1 + self.readers
     }
 
-    /// Whether flushes are issued.
+    /// Whether the load issues flushes.
     pub fn flushes(&self) -> bool {
         self.durability != LogDurability::None && !self.fua
     }
 
-    /// The kinds that are issued. Their shares follow from the load, and mean nothing.
+    /// The kinds that are issued. Their shares follow from the load; the values here have no meaning.
     pub fn mix(&self) -> [f64; OpKind::COUNT] {
         let mut mix = [0.0; OpKind::COUNT];
         mix[OpKind::Write.index()] = 1.0;
@@ -91,7 +92,7 @@ impl LogLoad {
     }
 }
 
-/// As a table of a workload file, each key written out.
+/// Writes a table of a workload file, with every key.
 impl fmt::Display for LogLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "[log]\nmessage = {}", self.message_bytes)?;

@@ -1,21 +1,21 @@
-//! The rules of a message log's load. Those of other workloads are in `rules.rs`.
+//! The rules for a message log's load. `rules.rs` has those for other workloads.
 
 use crate::faults::Faults;
 use crate::log_load::WhenFull;
 use crate::spec::{ArrivalKind, Content, MAX_THREADS, Percent, Spec};
 
-/// The longest message.
+/// Maximum size of a message, bytes.
 const MAX_MESSAGE_BYTES: u64 = 8 << 20;
-/// The most messages that publishers hold.
+/// Maximum backlog, messages.
 const MAX_BACKLOG: u64 = 1 << 32;
-/// The most chunks between two flushes.
+/// Maximum number of chunks between two flushes.
 const MAX_COMMIT_CHUNKS: u64 = 65_536;
-/// The most writes in flight.
+/// Maximum number of writes in flight.
 const MAX_DEPTH: u32 = 64;
-/// Bytes of a chunk that a single message does not have for its body.
+/// Overhead of a chunk with a single message, bytes.
 const RECORD_BYTES: u64 = 128;
 
-/// The rules of a log's load.
+/// Checks the rules for a log's load.
 pub(crate) fn check(spec: &Spec, faults: &mut Faults) {
     let Some(log) = &spec.log else { return };
     faults.whole("log.message", "a message's size", log.message_bytes.into(), MAX_MESSAGE_BYTES);

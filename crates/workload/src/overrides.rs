@@ -1,5 +1,5 @@
-//! Changes to a specification by flags on a command line. The rules for files apply to each
-//! change; the error is a sentence for the user who gave the flag.
+//! Changes to a specification by command-line flags. The rules for files apply to each change; the error is
+//! a sentence for the user who gave the flag.
 
 use crate::flags::OfferedRate;
 use crate::rules;
@@ -10,16 +10,16 @@ use crate::spec::{
 use iodyno_units::OpKind;
 
 impl Spec {
-    /// Worker threads of each target.
+    /// Sets the number of worker threads per target.
     ///
     /// # Errors
-    /// As for every function here: the rule that the changed specification would violate.
+    /// As for every function here: the rule that the changed specification would break.
     pub fn with_threads(mut self, threads: u32) -> Result<Self, String> {
         self.threads = threads;
         self.checked()
     }
 
-    /// Outstanding operations of each worker.
+    /// Sets the number of outstanding operations per worker.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -28,11 +28,11 @@ impl Spec {
         self.checked()
     }
 
-    /// The block sizes of every kind, also of those that had sizes of their own.
+    /// Sets the block sizes of every kind, replacing sizes by kind.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; with an explicit alignment, a size
-    /// that is no multiple of it.
+    /// The rule that the changed specification would break; with an explicit alignment, a size that is not a
+    /// multiple of it.
     pub fn with_block(mut self, block: Vec<Block>) -> Result<Self, String> {
         if block.is_empty() {
             return Err("no block size is given".to_owned());
@@ -44,8 +44,8 @@ impl Spec {
         self.checked()
     }
 
-    /// Reads with this share of the operations, writes with the rest; nothing else is issued. The
-    /// file's settings of an issued kind stay.
+    /// Sets the share of reads; the rest are writes, and nothing else is issued. The file's settings of an
+    /// issued kind stay.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -58,7 +58,7 @@ impl Spec {
         self.checked()
     }
 
-    /// Drops the settings of kinds that the mix lacks.
+    /// Drops the settings of kinds that are not in the mix.
     fn forget_unissued(&mut self) {
         for scope in [Scope::Read, Scope::Write, Scope::Trim, Scope::WriteZeroes] {
             let issued = scope.kind().is_some_and(|kind| self.mix[kind.index()] > 0.0);
@@ -78,7 +78,7 @@ impl Spec {
         }
     }
 
-    /// One pattern of addresses for every kind, with one cursor.
+    /// Sets one address pattern for every kind, with a single cursor.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -90,10 +90,11 @@ impl Spec {
         self.checked()
     }
 
-    /// A flush after so many writes of each worker, in addition to the mix; in place of bursts of flushes.
+    /// Sets the number of writes of each worker between flushes, which are issued in addition to the mix.
+    /// Replaces bursts of flushes.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; a workload without writes.
+    /// The rule that the changed specification would break; the workload has no writes.
     pub fn with_flush_every(mut self, writes: u32) -> Result<Self, String> {
         self.flush_every = writes;
         self.flush_again &= writes > 0;
@@ -101,10 +102,10 @@ impl Spec {
         self.checked_with_writes("a flush after writes")
     }
 
-    /// The share of writes with force unit access.
+    /// Sets the share of writes with force unit access.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; a workload without writes.
+    /// The rule that the changed specification would break; the workload has no writes.
     pub fn with_fua(mut self, share: Percent) -> Result<Self, String> {
         self.fua = share;
         self.checked_with_writes("durable writes")
@@ -118,10 +119,10 @@ impl Spec {
         self.checked()
     }
 
-    /// An open loop at these rates. Rates of kinds also replace the mix.
+    /// Makes an open loop with these rates. Rates by kind also replace the mix.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; a think time.
+    /// The rule that the changed specification would break; the workload has a think time.
     pub fn with_offered(
         mut self,
         rate: &OfferedRate,
@@ -157,7 +158,7 @@ impl Spec {
         self.checked()
     }
 
-    /// The part of the target that is used.
+    /// Sets the part of the target that is used.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -166,11 +167,11 @@ impl Spec {
         self.checked()
     }
 
-    /// An open loop at this rate, in operations a second of one target. Without a process, that of
-    /// the file, or Poisson if the file's loop was closed.
+    /// Makes an open loop with this rate, in operations per second of one target. Without a process, the
+    /// file's is kept, or Poisson used if the file's loop was closed.
     ///
     /// # Errors
-    /// The rule that the changed specification would break; a think time.
+    /// The rule that the changed specification would break; the workload has a think time.
     pub fn with_rate(mut self, rate_iops: f64, process: Option<Process>) -> Result<Self, String> {
         let before = match self.arrivals {
             ArrivalKind::Open { process, .. } => process,
@@ -185,7 +186,7 @@ impl Spec {
         self.checked()
     }
 
-    /// The content of writes.
+    /// Sets the content of writes.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -194,7 +195,7 @@ impl Spec {
         self.checked()
     }
 
-    /// The measured time, in ns; other limits stay.
+    /// Sets the measured time, ns; other limits stay.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -203,7 +204,7 @@ impl Spec {
         self.checked()
     }
 
-    /// An end after so many operations; other limits stay.
+    /// Sets the number of operations after which the workload ends; other limits stay.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -212,7 +213,7 @@ impl Spec {
         self.checked()
     }
 
-    /// An end after so many bytes; other limits stay.
+    /// Sets the number of bytes after which the workload ends; other limits stay.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -221,7 +222,7 @@ impl Spec {
         self.checked()
     }
 
-    /// The time before the measurement, in ns.
+    /// Sets the ramp before the measurement, ns.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -230,7 +231,7 @@ impl Spec {
         self.checked()
     }
 
-    /// The same on a file in another state at first.
+    /// Sets the initial state of a file that the run creates.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -239,10 +240,10 @@ impl Spec {
         self.checked()
     }
 
-    /// No limit of time, so that `ops` or `bytes` alone decides.
+    /// Removes the time limit, so that `ops` or `bytes` alone decides.
     ///
     /// # Errors
-    /// Returned if there is no other limit.
+    /// The workload has no other limit.
     pub fn without_time(mut self) -> Result<Self, String> {
         let Limits { ops, bytes, passes, .. } = self.limits;
         if (ops, bytes, passes) == (None, None, None) {
@@ -252,8 +253,8 @@ impl Spec {
         self.checked()
     }
 
-    /// The same operations as fast as they can be drawn, for `time_ns` after a quarter of that: the workload
-    /// for a generator's calibration.
+    /// The workload for calibrating the generator: the same operations as fast as they can be drawn, for
+    /// `time_ns` after a ramp of a quarter of it.
     #[must_use]
     pub fn for_calibration(&self, time_ns: u64) -> Self {
         let mut spec = self.clone();

@@ -6,7 +6,7 @@ use core::str::FromStr;
 use iodyno_units::{parse_percent, parse_size};
 use serde::{Deserialize, Serialize};
 
-/// A share in parts of 10⁹, from 0 to 1: exact in text and back, and the same on every machine. As JSON it is its
+/// A share from 0 to 1, in parts of 10⁹: exact as text and back, and the same on every machine. In JSON, a
 /// fraction.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
@@ -15,22 +15,22 @@ use serde::{Deserialize, Serialize};
 pub struct Percent(u32);
 
 impl Percent {
-    /// None of it.
+    /// Nothing.
     pub const ZERO: Self = Self(0);
-    /// All of it.
+    /// Everything.
     pub const ALL: Self = Self(1_000_000_000);
 
-    /// The share nearest to `fraction`, which is cut to 0 to 1.
+    /// The share nearest to `fraction`, clamped to 0 to 1.
     pub fn from_fraction(fraction: f64) -> Self {
         Self((fraction.clamp(0.0, 1.0) * 1e9 + 0.5) as u32)
     }
 
-    /// As a fraction from 0 to 1.
+    /// The share as a fraction from 0 to 1.
     pub fn fraction(self) -> f64 {
         f64::from(self.0) / 1e9
     }
 
-    /// As parts of 10⁹.
+    /// The share in parts of 10⁹.
     pub const fn parts_per_billion(self) -> u32 {
         self.0
     }
@@ -67,9 +67,9 @@ impl fmt::Display for Percent {
 /// One end of the active range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
-    /// That many bytes from the start of the target.
+    /// Number of bytes from the start of the target.
     Bytes(u64),
-    /// That share of the target's capacity.
+    /// Share of the target's capacity.
     Share(Percent),
 }
 
@@ -100,15 +100,15 @@ impl fmt::Display for Edge {
     }
 }
 
-/// The part of the target that operations go to. Its start is rounded up and its end down to the
-/// workload's alignment.
+/// The part of the target to which operations go. Its start is rounded up and its end down to the workload's
+/// alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveRange {
-    /// Where it starts.
+    /// Start of the range.
     pub start: Edge,
-    /// Where it ends, the first byte that is not in it; or its length.
+    /// End of the range (the first byte after it), or its length.
     pub end: Edge,
-    /// The end is a length, from the start.
+    /// Whether `end` is a length.
     pub is_length: bool,
 }
 
@@ -116,13 +116,13 @@ impl ActiveRange {
     /// The whole target.
     pub const WHOLE: Self = Self::between(Edge::Share(Percent::ZERO), Edge::Share(Percent::ALL));
 
-    /// From one place to another.
+    /// The range from `start` to `end`.
     pub const fn between(start: Edge, end: Edge) -> Self {
         Self { start, end, is_length: false }
     }
 
-    /// First byte, and the byte behind the last one, on a target of this capacity, where starts are multiples of
-    /// `align_bytes`. It may end beyond the target.
+    /// First byte, and the byte after the last one, on a target of this capacity, with the start rounded to a
+    /// multiple of `align_bytes`. The end may be beyond the target's.
     pub const fn on(self, capacity_bytes: u64, align_bytes: u64) -> (u64, u64) {
         let start_bytes = match self.start.on(capacity_bytes).checked_next_multiple_of(align_bytes)
         {
@@ -141,7 +141,7 @@ impl ActiveRange {
         !self.is_length && matches!(self.end, Edge::Share(_))
     }
 
-    /// Whether it is the same on targets of any capacity.
+    /// Whether the range is the same on targets of any capacity.
     pub const fn is_in_bytes(self) -> bool {
         matches!((self.start, self.end), (Edge::Bytes(_), Edge::Bytes(_)))
     }
@@ -150,7 +150,7 @@ impl ActiveRange {
 impl FromStr for ActiveRange {
     type Err = String;
 
-    /// `START..END` or `START..+LENGTH`, each a size or a percentage; one alone is the end.
+    /// Parses `START..END` or `START..+LENGTH`, each a size or a percentage; a single value is the end.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((start, end)) = text.split_once("..") else {
             return Ok(Self::between(Edge::Bytes(0), Edge::parse(text)?));
@@ -170,7 +170,7 @@ impl fmt::Display for ActiveRange {
     }
 }
 
-/// A size in the largest binary unit that it is a whole number of: exact, and read back the same.
+/// A size in the largest binary unit that divides it, so that it reads back exactly.
 pub(crate) fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let unit = if bytes == 0 { 0 } else { (bytes.trailing_zeros() / 10).min(5) as usize };
@@ -204,7 +204,7 @@ mod tests {
             assert_eq!(text.parse::<ActiveRange>().unwrap().to_string(), text);
         }
         assert_eq!("8GiB".parse::<ActiveRange>().unwrap().to_string(), "0B..8GiB");
-        // A length counts from the start as it is rounded.
+        // A length counts from the rounded start.
         assert_eq!(
             "25%..+1MiB".parse::<ActiveRange>().unwrap().on(4 << 20, 4096),
             (1 << 20, 2 << 20)

@@ -1,18 +1,18 @@
-//! Remarks about possible mistakes in a specification: it is valid, and the user should know of them.
+//! Remarks on possible mistakes in a valid specification, which the user should know.
 
 use iodyno_units::human::three_digits;
 use iodyno_units::{OpKind, human};
 
 use crate::spec::Spec;
 
-/// Sums of shares that look like percentages, and are none unless they are 100.
+/// Sums of shares that look like percentages; they are plausible only at 100.
 const LIKE_PERCENT: core::ops::RangeInclusive<f64> = 50.0..=200.0;
-/// The result of rounding thirds and the like.
+/// Sums of percentages with rounded thirds and the like.
 const ROUNDED: core::ops::RangeInclusive<f64> = 99.0..=101.0;
 
 impl Spec {
-    /// Sentences about shares that look like percentages and do not add up to 100. Shares are relative to
-    /// one another, so `90` and `30` are three quarters and one.
+    /// Sentences about shares that look like percentages but do not add up to 100. Shares are relative to
+    /// each other, so `90` and `30` are three quarters and one.
     pub fn remarks(&self) -> Vec<String> {
         let mut all = Vec::new();
         let kinds: Vec<_> = self.kinds().collect();

@@ -1,10 +1,10 @@
-//! A trace as a source of operations: when each is due, and where in a target it goes.
+//! A trace as a source of operations: the due time of each, and its place in a target.
 //!
-//! By time the loop is open: an operation is due at its time in the trace, whatever has completed, and the times are
-//! absolute, so that nothing drifts. As fast as possible it is closed. With think time each operation waits until as many
-//! operations have completed as had in the trace, and then as long as it waited there.
+//! Replay by time is an open loop: an operation is due at its time in the trace, whatever has completed, and the
+//! times are absolute, so that nothing drifts. Replay as fast as possible is a closed loop. With think time, each
+//! operation waits until as many operations have completed as in the trace, and then as long as it waited there.
 //!
-//! Operations are always issued in the trace's order. Of several workers each takes its turn, one operation in as many.
+//! Operations are always issued in the trace's order. Of n workers, each takes every n-th operation.
 
 use crate::source::{Issue, Next, Outcome, Source, SourceEnd};
 use crate::spec::{Content, MAX_DEPTH, MAX_THREADS, Percent, Spec};
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// The most sizes of a workload.
+/// Maximum number of sizes in a workload.
 const SIZES_MAX: usize = 64;
-/// The slowest and the fastest rate of a workload, in operations a second.
+/// Minimum and maximum rate of a workload, operations per second.
 const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 
 /// When operations are due.
@@ -26,47 +26,48 @@ const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 pub enum Timing {
     /// At their times in the trace, divided by `speed`.
     Time {
-        /// Above 0; 2 replays a minute in 30 s.
+        /// Speed factor, above 0; 2 replays a minute in 30 s.
         speed: f64,
     },
-    /// When one completes.
+    /// As soon as a slot is free.
     Fast,
-    /// After as many completions, and then after as long, as in the trace; by one worker.
+    /// After as many completions as in the trace, and then after the same think time; by one worker.
     Think {
-        /// Think times are divided by it; above 0.
+        /// Divisor of think times, above 0.
         speed: f64,
     },
 }
 
-/// Which place of the target stands for one of the trace.
+/// How addresses of the trace map to the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
-    /// The same; a trace that goes beyond the target's end is refused.
+    /// Unchanged; a trace that exceeds the target is refused.
     #[default]
     Exact,
-    /// Addresses are multiplied, so that the trace's range becomes the target's; lengths stay.
+    /// Scaled, so that the trace's range becomes the target's; lengths stay.
     Scale,
-    /// Modulo the target's size; what would cross its end is moved before it.
+    /// Modulo the target's size; an operation that would cross the end is moved before it.
     Wrap,
 }
 
 /// How a trace is issued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
-    /// The trace.
+    /// The trace to issue.
     pub trace: Arc<Trace>,
-    /// When.
+    /// When operations are due.
     pub timing: Timing,
-    /// Where.
+    /// How addresses map to the target.
     pub fit: Fit,
-    /// Where in the target the trace begins, bytes.
+    /// Offset in the target at which the trace begins, bytes.
     pub offset_bytes: u64,
-    /// The trace and the way of its replay in a few words, for the record: equal words stand for equal operations.
+    /// Short description of the trace and its replay, as stored with the run: equal descriptions imply equal
+    /// operations.
     pub words: String,
 }
 
-/// A trace that does not fit a target.
+/// The error of a trace that does not fit a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit(String);
 
@@ -78,23 +79,23 @@ impl fmt::Display for Misfit {
 
 impl core::error::Error for Misfit {}
 
-/// What a [`Replay`] needs beside the trace to be a cell.
+/// The properties, in addition to the trace, that make a [`Replay`] a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplayShape {
-    /// Workers of each target.
+    /// Workers per target.
     pub threads: u32,
-    /// Most operations of a worker in flight.
+    /// Maximum number of operations in flight per worker.
     pub depth: u32,
     /// Content of writes.
     pub content: Content,
 }
 
 impl Replay {
-    /// The workload with the trace's mix, sizes, range and rate. Targets are opened and guarded, engines chosen and
-    /// results shown by it, as by any workload.
+    /// The workload with the trace's mix, sizes, range and rate. As with any workload, targets are opened and
+    /// guarded, engines chosen and results shown according to it.
     ///
     /// # Errors
-    /// The trace can't be a workload: it only flushes.
+    /// The trace can't be a workload, because it only flushes.
     pub fn spec(&self, shape: &ReplayShape) -> Result<Spec, String> {
         let (trace, of) = (&self.trace, self.trace.summary());
         let mut text = String::from("schema = 1\n");
@@ -129,7 +130,7 @@ impl Replay {
                 "[arrivals]\nkind = \"open\"\nrate = {rate_iops}\nprocess = \"constant\""
             );
         }
-        // All of it is measured, and it ends with its last operation.
+        // All of it is measured, and the cell ends with its last operation.
         let _ = writeln!(text, "[limits]\nramp = \"0s\"\nops = {}", trace.len());
         let spec = Spec::from_toml(&text).map_err(|errors| {
             let words: Vec<&str> = errors.iter().map(|e| e.message.as_str()).collect();
@@ -138,7 +139,7 @@ impl Replay {
         spec.with_content(content)
     }
 
-    /// How long operations are issued at least, ns: until the last one is due. 0 where that is not known.
+    /// Minimum duration of the replay, ns: until the last operation is due. 0 if unknown.
     pub fn time_ns(&self) -> u64 {
         match self.timing {
             Timing::Time { speed } => divided(self.trace.summary().span_ns, speed),
@@ -146,7 +147,7 @@ impl Replay {
         }
     }
 
-    /// The mean rate at which operations are due; None in a closed loop, and where all are due at once.
+    /// Mean rate at which operations are due; None in a closed loop, and if all are due at once.
     fn rate_iops(&self) -> Option<f64> {
         let Timing::Time { speed } = self.timing else { return None };
         let span_s = self.trace.summary().span_ns as f64 / 1e9 / speed;
@@ -154,16 +155,16 @@ impl Replay {
         Some(rate.clamp(*RATES_IOPS.start(), *RATES_IOPS.end()))
     }
 
-    /// Every address in the target and every length is a multiple of this, bytes.
+    /// Alignment of every address in the target and of every length, bytes.
     fn align_bytes(&self) -> u32 {
         let offset = 1_u32 << self.offset_bytes.trailing_zeros().min(30);
         self.trace.summary().align_bytes.min(offset)
     }
 
-    /// Where the operations go in a target of this size.
+    /// Maps the operations to a target of this size.
     ///
     /// # Errors
-    /// The trace does not fit; with the remedy.
+    /// The trace does not fit; the message includes the remedy.
     pub fn placement(&self, capacity_bytes: u64) -> Result<Placement, Misfit> {
         let of = self.trace.summary();
         let (align_bytes, offset_bytes) = (u64::from(self.align_bytes()), self.offset_bytes);
@@ -203,27 +204,27 @@ fn sizes(all: &[TraceSize]) -> String {
         (largest, shown.last_mut().filter(|_| all.len() > SIZES_MAX))
         && !all[..SIZES_MAX].contains(largest)
     {
-        // Buffers are as large as the largest one.
+        // Buffers must be as large as the largest operation.
         *last = *largest;
     }
     let text = shown.iter().map(|s| format!("{{ size = {}, share = {} }}", s.bytes, s.ops));
     text.collect::<Vec<_>>().join(", ")
 }
 
-/// Where operations of a trace go in one target.
+/// The mapping of a trace's operations to one target.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     fit: Fit,
     offset_bytes: u64,
-    /// What the target has behind the offset.
+    /// Size of the target after the offset, bytes.
     space_bytes: u64,
-    /// What the trace addresses.
+    /// End of the trace's addresses, bytes.
     end_bytes: u64,
     align_bytes: u64,
 }
 
 impl Placement {
-    /// The operation in the target.
+    /// The operation, moved to its place in the target.
     #[inline]
     pub fn place(&self, op: Op) -> Op {
         if op.kind == OpKind::Flush {
@@ -254,15 +255,15 @@ pub struct TraceSource {
     placement: Placement,
     start_ns: u64,
     next: usize,
-    /// Workers of the target: each takes one in so many.
+    /// Number of workers of the target: each takes every `step`-th operation.
     step: usize,
-    /// With think time: completions so far, and the times of the last ones, a ring.
+    /// With think time: the number of completions so far, and a ring with the times of the last ones.
     completions: u64,
     ends_ns: Box<[u64]>,
 }
 
 impl TraceSource {
-    /// For worker `worker` of so many, with `slots` slots.
+    /// A source for worker `worker` of the target's workers, with `slots` slots.
     pub fn new(
         replay: &Replay,
         placement: Placement,
@@ -283,7 +284,7 @@ impl TraceSource {
         }
     }
 
-    /// When the next operation is due: at a time, or after a completion.
+    /// Due time of the next operation, ns; None if it waits for completions.
     #[inline]
     fn due(&self, at_ns: u64, now_ns: u64) -> Option<u64> {
         match self.timing {
@@ -294,7 +295,7 @@ impl TraceSource {
                 let since_ns = match wait.completions {
                     0 => self.start_ns,
                     count if count > self.completions => return None,
-                    // More operations were in flight in the trace than there are slots: this one is late.
+                    // The trace had more operations in flight than there are slots: this one is late.
                     count if self.completions - count >= self.ends_ns.len() as u64 => {
                         return Some(now_ns);
                     }

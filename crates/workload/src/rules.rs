@@ -1,5 +1,5 @@
-//! Validation rules of a specification from any origin: a file, a stored run or flags. One set of
-//! rules; a fault names its key, and a file's reader knows the key's position.
+//! Validation rules for a specification from any origin: a file, a stored run or flags. There is
+//! one set of rules; a fault names its key, and a file's reader knows the key's position.
 
 mod addresses;
 
@@ -16,27 +16,27 @@ use crate::spec::{
 };
 use addresses::{check_addresses, check_places, check_recent};
 
-/// Operations that carry data are at most this large: each outstanding one needs a buffer.
+/// Maximum size of operations that carry data, bytes: each outstanding one needs a buffer.
 const MAX_DATA_BYTES: u32 = 64 << 20;
-/// Operations without data are at most this large.
+/// Maximum size of operations without data, bytes.
 const MAX_RANGE_BYTES: u32 = 1 << 30;
-/// The most sizes of a distribution: a range of fio's from 1 KiB to 1 MiB.
+/// Maximum number of sizes in a distribution: enough for fio's range from 1 KiB to 1 MiB.
 const MAX_SIZES: usize = 1024;
-/// Addresses that a worker remembers; 8 MiB of memory.
+/// Maximum number of addresses that a worker remembers: 8 MiB of memory.
 const MAX_WINDOW: u32 = 1 << 20;
-/// Writes, or operations, between flushes.
+/// Maximum number of writes, or operations, between flushes.
 const MAX_FLUSH_EVERY: u32 = 1_000_000_000;
-/// Flushes of a burst.
+/// Maximum number of flushes in a burst.
 const MAX_FLUSH_BURST: u32 = 1_000_000;
-/// Passes over the range that end a workload.
+/// Maximum number of passes over the range that end a workload.
 const MAX_PASSES: f64 = 1e6;
 const SECOND_NS: u64 = 1_000_000_000;
-/// The longest think time: an hour.
+/// Maximum think time, ns: an hour.
 const MAX_THINK_NS: u64 = 3600 * SECOND_NS;
-/// The slowest and the fastest rate, in operations a second.
+/// Minimum and maximum rate, operations per second.
 const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 
-/// Every rule that `spec` breaks.
+/// Finds every rule that `spec` breaks.
 pub(crate) fn check(spec: &Spec) -> Vec<Fault> {
     let mut faults = Faults::default();
     faults.whole("threads", "the number of threads", spec.threads.into(), MAX_THREADS.into());
@@ -112,7 +112,7 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
     }
 }
 
-/// Rules of the keys whose counts all workers of a target share.
+/// Rules for keys whose counts all workers of a target share.
 fn check_counted(spec: &Spec, faults: &mut Faults) {
     let issues = |kind: OpKind| spec.mix[kind.index()] > 0.0;
     let kinds = OpKind::ALL.into_iter().filter(|kind| issues(*kind)).count();
@@ -171,7 +171,7 @@ fn check_block_list(
         faults.add(key, format!("a distribution has at most {MAX_SIZES} sizes"), "");
     }
     let most = if with_data { MAX_DATA_BYTES } else { MAX_RANGE_BYTES };
-    // Below a sector, which the page cache alone takes, only where that is asked for.
+    // Sizes below a sector, which only the page cache accepts, require an explicit alignment.
     let least = spec.align_bytes.map_or(512, |align| align.clamp(1, 512));
     for (i, block) in blocks.iter().enumerate() {
         let size_key = format!("{key}[{i}].size");
@@ -216,7 +216,7 @@ fn check_range(spec: &Spec, faults: &mut Faults) {
         let help = "write the start and then the end, such as `\"10%..90%\"` or `\"0..8GiB\"`";
         faults.add("active", "the active range is empty", help);
     } else if spec.active.is_in_bytes() {
-        // An alignment of 0 is refused elsewhere.
+        // Another rule refuses an alignment of 0.
         let align = u64::from(spec.align_bytes()).max(1);
         let (start, end) = spec.active.on(0, align);
         let holds_bytes = (end / align * align).saturating_sub(start);

@@ -1,10 +1,10 @@
 //! The keys of a workload file, with the form of each value. `docs/formats/workload.md` defines their
-//! meaning, `from_file.rs` builds a specification from them, and `rules.rs` has the limits, which hold for
-//! flags as well.
+//! meaning, `from_file.rs` builds a specification from them, and `rules.rs` has the limits, which apply to
+//! flags, too.
 
 use iodyno_catalog::{COUNT, Key, NUMBER, TIME, ValueType};
 
-/// A workload file; also a table of a method, without the header.
+/// Keys of a workload file, or, without the header, of a table of a method.
 pub const KEYS: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::optional("about", ValueType::Text),
@@ -89,13 +89,13 @@ const WRITE_ZEROES: &[Key] = &[block("write_zeroes.block"), addresses("write_zer
 const FLUSH: &[Key] =
     &[Key::required("flush.every", COUNT).such_as("100"), Key::optional("flush.burst", COUNT)];
 
-/// One size of a distribution.
+/// Keys of one size in a distribution.
 const BLOCKS: &[Key] = &[
     Key::required("size", ValueType::Bytes).such_as("\"4KiB\""),
     Key::required("share", NUMBER).such_as("60"),
 ];
 
-/// One pattern of addresses.
+/// Keys of one address pattern.
 const ADDRESSES: &[Key] = &[
     Key::required("pattern", ValueType::Kind(PATTERNS, "the pattern")),
     share("share"),

@@ -1,14 +1,13 @@
 //! The source of a worker's operations: the trait, and its implementation for a workload file.
 //!
-//! A source gives the next operation and its time, and is notified of each completion. It reads no clock and does no
-//! I/O: the worker passes it the time. So one source drives an engine in real time and a machine in virtual time.
+//! A source provides the next operation and its time, and is notified of each completion. It reads no clock and does
+//! no I/O: the worker passes it the time. So one source drives an engine in real time and a machine in virtual time.
 //!
-//! **Determinism.** A worker's own source may depend on its seed, its worker's number, the times that
-//! it gets and the completions that it receives, and on nothing else: not on how many workers there are
-//! in this process, nor on the order in which they run. Sources of several workers may share state (a
-//! sequential cursor, the tail of a log). Then the union of the operations is fixed as far as the state
-//! alone determines it, and the workers' timing determines which worker issues which. In virtual time
-//! that is fixed too: workers of equal time run in the order of their numbers.
+//! **Determinism.** A source may depend only on its seed, its worker's number, and the times and completions that it
+//! receives, but not on the number of workers in this process or the order in which they run. Sources of several
+//! workers may share state (a sequential cursor, the tail of a log). Then the union of their operations is determined
+//! as far as that state alone determines it, and the workers' timing determines which worker issues which operation.
+//! In virtual time that is fixed, too: workers with equal times run in the order of their numbers.
 
 use crate::pacing::{Flow, Pacing, Step};
 use crate::spec::Spec;
@@ -22,12 +21,12 @@ use std::sync::Arc;
 pub enum Next<T> {
     /// Issue this operation now.
     Issue(Issue<T>),
-    /// Query the source again at this time, or when one of the worker's operations has completed.
+    /// Query the source again at this time, ns, or when one of the worker's operations has completed.
     WaitUntil(u64),
-    /// Query the source again when an operation has completed: one of the worker's own, or, of a
-    /// source with [`Source::WAITS_FOR_OTHERS`], one of any worker.
+    /// Query the source again when an operation has completed: one of the worker's own, or, for a source with
+    /// [`Source::WAITS_FOR_OTHERS`], one of any worker.
     WaitCompletion,
-    /// There is no further operation; those in flight complete.
+    /// There is no further operation; operations in flight complete.
     Done,
 }
 
@@ -36,103 +35,104 @@ pub enum Next<T> {
 pub struct Issue<T> {
     /// The operation.
     pub op: Op,
-    /// When it was due, ns, on the clock of `now_ns`; response time counts from then. None: when it is submitted.
+    /// Due time, ns, on the clock of `now_ns`, from which response time counts. None: due at submission.
     pub due_ns: Option<u64>,
-    /// The source's identifier of it, returned at its completion.
+    /// The source's identifier of the operation, returned at its completion.
     pub token: T,
 }
 
 /// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All of it was executed.
+    /// The whole operation was executed.
     Succeeded,
-    /// It failed, was cut short, or gave wrong content.
+    /// It failed, was cut short, or returned wrong content.
     Failed,
 }
 
 /// Counters of a source at its worker's end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceEnd {
-    /// Operations that were due before the end and not issued.
+    /// Number of operations that were due before the end but not issued.
     pub backlog_ops: u64,
-    /// Draws of a recently used block before there was one.
+    /// Draws of a recently used block before any had been used.
     pub recent_misses: u64,
-    /// Positions of its sequential cursors, in units of the workload's alignment and in the workload's order.
+    /// Positions of the sequential cursors, in units of the workload's alignment and in the workload's order.
     pub walked: Vec<u64>,
 }
 
-/// See the module. The worker calls these on its hot path: they do not allocate, lock, log or format.
+/// A source of operations. The worker calls these functions on its hot path: they must not allocate, lock, log or
+/// format.
 pub trait Source: Debug + Send {
-    /// Identifies a completed operation to the source; `()` if it needs none.
+    /// Type that identifies a completed operation to the source; `()` if none is needed.
     type Token: Copy + Default + Debug + Send;
 
-    /// Its workers wait for completions of each other, not only for their own. They then query it
-    /// again after at most a tenth of a millisecond, and in virtual time at each completion.
+    /// Whether the workers wait for completions of each other, not only for their own. If so, they query the source
+    /// again after at most 100 µs, and in virtual time at each completion.
     const WAITS_FOR_OTHERS: bool = false;
 
-    /// The worker begins at this time, ns. Called once, before all others.
+    /// Notifies the source that the worker begins at this time, ns. Called once, before all others.
     fn start(&mut self, start_ns: u64);
 
-    /// The action at `now_ns`, with `free` slots idle. After [`Next::Issue`] the operation counts as in flight.
+    /// The action at `now_ns`, with `free` idle slots. After [`Next::Issue`] the operation counts as in flight.
     fn next(&mut self, now_ns: u64, free: usize) -> Next<Self::Token>;
 
-    /// Another operation in place of one that [`Source::next`] gave and that can't be issued now, since verified
-    /// content of the same blocks is in flight. None: it must be this one, and waits.
+    /// Returns a replacement for an operation from [`Source::next`] that can't be issued now, because verified
+    /// content of the same blocks is in flight. None: the operation can't be replaced, and waits.
     fn replace(&mut self, _op: &Op) -> Option<Op> {
         None
     }
 
-    /// Its writes have content of its own, and it checks what is read.
+    /// Whether the source generates the content of its writes, and checks what is read.
     const HAS_CONTENT: bool = false;
 
-    /// Bytes of the operations that it gave and that do not use up the worker's share of bytes. Asked for only where bytes
-    /// are limited.
+    /// Bytes of issued operations that do not count towards the worker's share of bytes. Called only if bytes are
+    /// limited.
     fn bytes_beyond_share(&self) -> u64 {
         0
     }
 
-    /// Writes the content of an operation that it gave. Called in the order of the operations, where
-    /// [`Source::HAS_CONTENT`] and bytes move.
+    /// Writes the content of an operation that the source provided. Called in the order of the operations, if
+    /// [`Source::HAS_CONTENT`] is set and bytes move.
     fn fill(&mut self, _op: &Op, _token: Self::Token, _bytes: &mut [u8]) {}
 
-    /// Whether a read that succeeded returned what it should. Called before [`Source::completed`], where
-    /// [`Source::HAS_CONTENT`] and bytes move.
+    /// Whether a successful read returned the expected content. Called before [`Source::completed`], if
+    /// [`Source::HAS_CONTENT`] is set and bytes move.
     fn check(&mut self, _op: &Op, _bytes: &[u8]) -> bool {
         true
     }
 
-    /// An operation has completed at `now_ns`.
+    /// Notifies the source of an operation that completed at `now_ns`.
     fn completed(&mut self, op: &Op, token: Self::Token, outcome: Outcome, now_ns: u64);
 
-    /// The time or the share of the worker is over at `now_ns`. True: what it issues from now on ends it, still belongs to
-    /// the measured window, and ends with [`Next::Done`].
+    /// Notifies the source that the worker's time or share is over at `now_ns`. True if the source then issues final
+    /// operations, which still belong to the measured window, up to [`Next::Done`].
     fn close(&mut self, _now_ns: u64) -> bool {
         false
     }
 
-    /// The worker has ended at `end_ns`.
+    /// Returns the final counters after the worker has ended at `end_ns`.
     fn end(&mut self, _end_ns: u64) -> SourceEnd {
         SourceEnd::default()
     }
 }
 
-/// The operations of a workload file for one worker: its stream, at the times that its pacing gives.
+/// The operations of a workload file for one worker: its stream, at the times of its pacing.
 #[derive(Debug)]
 pub struct WorkloadSource {
     pacing: Pacing,
     stream: Stream,
     slots: u32,
-    /// Flushes behind its last operation.
+    /// Number of flushes after the last operation.
     flush_at_end: u32,
-    /// Operations that were due and not issued when it was closed.
+    /// Number of operations that were due but not issued when the source was closed.
     backlog_ops: u64,
-    /// There are reads of what it wrote.
+    /// Whether the worker reads back its writes.
     reads_back: bool,
 }
 
 impl WorkloadSource {
-    /// For worker number `worker` of a target, with `slots` slots; the stream is of the same worker.
+    /// A source for worker number `worker` of a target, with `slots` slots and the stream of the same worker.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -185,7 +185,7 @@ impl Source for WorkloadSource {
     }
 
     fn replace(&mut self, op: &Op) -> Option<Op> {
-        // What is read back waits until it is written.
+        // The read of a block waits until the block is written.
         if self.reads_back && !self.stream.forgets(op) {
             return None;
         }

@@ -1,9 +1,9 @@
-//! The specification of a workload: the I/O to issue, as types that can't be wrong.
+//! The specification of a workload: the I/O to issue, as types that can't hold invalid values.
 //!
-//! A [`Spec`] comes from a file ([`Spec::from_toml`]) and is changed by the
-//! `with_…` functions, as flags on a command line do. Every constructor applies the same rules
-//! (`rules.rs`), so a holder of a `Spec` may rely on them. Conditions that depend on the
-//! target (does the range fit, does the alignment suffice) are checked when a stream is made.
+//! A [`Spec`] comes from a file ([`Spec::from_toml`]) and is changed by the `with_…` functions, like command-line
+//! flags. Every constructor applies the same rules (`rules.rs`), so users of a `Spec` may rely on them. Conditions
+//! that depend on the target (whether the range fits, whether the alignment suffices) are checked when a stream is
+//! created.
 
 mod addresses;
 mod limits;
@@ -18,24 +18,24 @@ pub use crate::range::{ActiveRange, Edge, Percent};
 pub use addresses::{Address, Pattern, Spot};
 pub use limits::{Limits, Steady, SteadyFigure};
 
-/// The most worker threads of one target.
+/// Maximum number of worker threads per target.
 pub const MAX_THREADS: u32 = 1024;
-/// The longest ramp and the longest measured time, ns: 365 days.
+/// Maximum ramp and maximum measured time, ns: 365 days.
 pub const MAX_TIME_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
-/// The most outstanding operations of one worker.
+/// Maximum number of outstanding operations per worker.
 pub const MAX_DEPTH: u32 = 65_536;
 
 /// One block size of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Block {
-    /// Bytes of an operation.
+    /// Size of an operation, bytes.
     pub bytes: u32,
-    /// Its share of the operations, relative to the other shares.
+    /// Share of the operations, relative to the other shares.
     pub share: f64,
 }
 
 impl Block {
-    /// Reads a distribution as a flag gives it: `4KiB`, or `4KiB:60,8KiB:40` with shares.
+    /// Parses a distribution as given by a flag: `4KiB`, or `4KiB:60,8KiB:40` with shares.
     ///
     /// # Errors
     /// The error in the text, as a sentence.
@@ -53,7 +53,7 @@ impl Block {
     }
 }
 
-/// A size in the type of a block; one that is too large stays too large, and the rules refuse it.
+/// A size in the type of a block; an excessive size saturates, so that the rules refuse it.
 pub(crate) fn saturated(bytes: u64) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
@@ -61,7 +61,7 @@ pub(crate) fn saturated(bytes: u64) -> u32 {
 /// The gaps between the arrivals of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
-    /// Exponential gaps, independent: the arrivals of many independent users.
+    /// Independent exponential gaps: the arrivals of many independent users.
     Poisson,
     /// Equal gaps.
     Constant,
@@ -72,49 +72,50 @@ pub enum Process {
 pub enum ArrivalKind {
     /// As soon as one of the worker's outstanding operations has completed.
     Closed {
-        /// How long the place of a completed operation stays empty, in ns.
+        /// Think time: how long the slot of a completed operation stays empty, ns.
         think_time_ns: u64,
-        /// Let all outstanding operations complete before thinking, as fio does.
+        /// Whether all outstanding operations complete before thinking, as in fio.
         think_drains: bool,
     },
     /// At times that do not depend on completions.
     Open {
-        /// Operations a second of one target, over all of its workers.
+        /// Operations per second of one target, over all of its workers.
         rate_iops: f64,
-        /// The gaps.
+        /// Distribution of the gaps.
         process: Process,
     },
 }
 
-/// How a cell of writes finds a file that its run made.
+/// Initial state of a file that the run creates, for a cell that writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NewFile {
     /// Written once before: writes overwrite.
     #[default]
     Written,
-    /// With its length and its space reserved, and never written: each first write also records that it was.
+    /// Space reserved at full length, but never written: each first write also marks its extent as written.
     Allocated,
-    /// Empty: writes beyond its end allocate space and make it longer, as an appended log does.
+    /// Empty: writes beyond its end allocate space and extend it, like an appended log.
     Empty,
 }
 
 /// How the kind of the next operation is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MixOrder {
-    /// Each operation's kind is drawn independently, by the shares.
+    /// Each operation's kind is drawn independently, with the shares as probabilities.
     #[default]
     Drawn,
-    /// A read, as long as (reads + 1) / (writes + 1) is below the ratio of their shares, else a write; of the
-    /// operations that all workers of the target have completed. The mix is of reads and writes.
+    /// A read, as long as (reads + 1) / (writes + 1) is below the ratio of their shares, otherwise a write, counting
+    /// the operations that all workers of the target have completed. The mix has only reads and writes.
     Ratio,
 }
 
 /// Bursts of flushes between the operations of all workers of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushBursts {
-    /// After so many operations of any kind, if a write was among those since the last burst; 1 to 10⁹.
+    /// Number of operations of any kind after which a burst is due, if a write was among those since the last burst;
+    /// 1 to 10⁹.
     pub every: u32,
-    /// Number of flushes, which the workers take in turn; 1 to 10⁶.
+    /// Number of flushes in a burst, which the workers take in turn; 1 to 10⁶.
     pub burst: u32,
 }
 
@@ -123,14 +124,14 @@ pub struct FlushBursts {
 pub enum Content {
     /// Random bytes; no two blocks alike.
     Incompressible,
-    /// Bytes of which a share compresses away, and blocks of which a share repeats.
+    /// Bytes of which a share is compressible, and blocks of which a share repeats.
     Compressible {
-        /// The share of each 4 KiB that compresses away.
+        /// Share of each 4 KiB that compresses away.
         compressible: Percent,
-        /// The share of 4 KiB blocks that are one of a small set.
+        /// Share of 4 KiB blocks that come from a small set.
         dedupable: Percent,
     },
-    /// Each unit contains the place and time of its write, and a checksum.
+    /// Each unit contains its address and the time of its write, and a checksum.
     Verifiable,
     /// Zeroes.
     Zeroes,
@@ -139,7 +140,7 @@ pub enum Content {
 impl FromStr for Content {
     type Err = String;
 
-    /// As a flag gives it: `incompressible`, `verifiable`, `zeroes`, or a list such as
+    /// Parses the value of a flag: `incompressible`, `verifiable`, `zeroes`, or a list such as
     /// `compressible=50%,dedupable=20%`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
@@ -189,8 +190,8 @@ pub struct Batches {
     pub flow: Option<u32>,
 }
 
-/// The table of a workload file that is the origin of settings by kind. A cursor or a pass belongs to the
-/// table in which it was written: under `[all]` reads and writes advance the same one.
+/// The table of a workload file from which settings by kind come. A cursor or a pass belongs to its table: under
+/// `[all]`, reads and writes advance the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
@@ -215,7 +216,7 @@ impl Scope {
         }
     }
 
-    /// The table of one kind; a flush has none.
+    /// The table of a kind; None for a flush.
     pub(crate) const fn of(kind: OpKind) -> Option<Self> {
         match kind {
             OpKind::Read => Some(Self::Read),
@@ -226,7 +227,7 @@ impl Scope {
         }
     }
 
-    /// The kind whose table this is; `[all]` belongs to none.
+    /// The kind of a table; None for `[all]`.
     pub(crate) const fn kind(self) -> Option<OpKind> {
         match self {
             Self::All => None,
@@ -238,8 +239,8 @@ impl Scope {
     }
 }
 
-/// The settings in a table of one kind; empty lists where it has none. `[all]` is always given, if
-/// only by its default.
+/// The settings in a table of one kind; empty lists if it has none. `[all]` always has settings, at least the
+/// default.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct Table {
     pub(crate) given: bool,
@@ -247,8 +248,7 @@ pub(crate) struct Table {
     pub(crate) addresses: Vec<Address>,
 }
 
-/// A workload that can be issued. See the module's text; `docs/formats/workload.md` describes the
-/// file.
+/// A valid workload. `docs/formats/workload.md` describes the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     pub(crate) about: String,
@@ -281,80 +281,80 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// A description of the workload, in a line; empty if the file has none.
+    /// One-line description of the workload; empty if the file has none.
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// Where the workload was published.
+    /// Where the workload was published; None if unknown.
     pub fn source(&self) -> Option<&str> {
         self.source.as_deref()
     }
 
-    /// Worker threads of each target, 1 to [`MAX_THREADS`].
+    /// Worker threads per target, 1 to [`MAX_THREADS`].
     pub fn threads(&self) -> u32 {
         self.threads
     }
 
-    /// Outstanding operations of each worker, 1 to [`MAX_DEPTH`]: exactly so many in a closed loop
-    /// without think time, at most so many in an open one.
+    /// Outstanding operations per worker, 1 to [`MAX_DEPTH`]: exact in a closed loop without think time, a maximum in
+    /// an open one.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Operations that a worker submits by one system call, at most, 1 to [`MAX_DEPTH`]; None where the worker decides by the
-    /// rate at which they complete.
+    /// Maximum number of operations that a worker submits by one system call, 1 to [`MAX_DEPTH`]; None: the worker
+    /// decides by the rate of completions.
     pub fn submit_batch(&self) -> Option<u32> {
         self.submit_batch
     }
 
-    /// Every address and length is a multiple of this many bytes: a power of two, 512 or above.
-    /// Where the file gives none, the largest one that divides every block size.
+    /// Alignment of every address and length, bytes: a power of two, 512 or more unless the file sets less. By
+    /// default, the largest one that divides every block size.
     pub fn align_bytes(&self) -> u32 {
         self.align_bytes.unwrap_or_else(|| {
             let all = self.kinds().flat_map(|(kind, _)| self.blocks(kind));
-            // A block of 0 bytes, which the rules refuse, has as many zeros as bits.
+            // A block of 0 bytes, which the rules refuse, has only zero bits.
             1 << all.map(|block| block.bytes.trailing_zeros().min(30)).min().unwrap_or(9)
         })
     }
 
-    /// Addresses that are drawn are multiples of this many bytes, also where blocks are smaller; None where the alignment
-    /// decides.
+    /// Alignment of drawn addresses, bytes, even if blocks are smaller; None: the alignment of the workload.
     pub fn address_align_bytes(&self) -> Option<u32> {
         self.address_align_bytes
     }
 
-    /// Worker w has the active range for itself, moved by w times this; None where the workers share the range.
+    /// Distance between the ranges of successive workers, bytes: worker w has the active range, moved by w times
+    /// this, for itself. None if the workers share the range.
     pub fn worker_step_bytes(&self) -> Option<u64> {
         self.worker_step_bytes
     }
 
-    /// Whether all workers of a target go through it by one cursor.
+    /// Whether all workers of a target share one cursor.
     pub fn has_shared_cursor(&self) -> bool {
         let shared =
             |address: &Address| matches!(address.pattern, Pattern::Sequential { shared: true, .. });
         self.kinds().any(|(kind, _)| self.addresses(kind).iter().any(shared))
     }
 
-    /// The part of the target that operations go to; with [`Spec::worker_step_bytes`], of the first worker.
+    /// The part of the target to which operations go; with [`Spec::worker_step_bytes`], that of the first worker.
     pub fn active(&self) -> ActiveRange {
         self.active
     }
 
-    /// First byte of the active range on a target of this capacity, as the alignment rounds it, and the byte behind its
+    /// First byte of the active range on a target of this capacity, rounded to the alignment, and the byte after its
     /// end, which may be beyond the target; with [`Spec::worker_step_bytes`], of the first worker.
     pub fn active_on(&self, capacity_bytes: u64) -> (u64, u64) {
-        // Drawn addresses are rounded down, and must not leave the range.
+        // Drawn addresses are rounded down, and must stay in the range.
         let align_bytes = self.address_align_bytes.unwrap_or_else(|| self.align_bytes()).max(1);
         self.active.on(capacity_bytes, align_bytes.into())
     }
 
-    /// The kinds that are issued, with their shares (relative to one another).
+    /// The issued kinds, with their shares (relative to each other).
     pub fn kinds(&self) -> impl Iterator<Item = (OpKind, f64)> + '_ {
         OpKind::ALL.into_iter().map(|kind| (kind, self.mix[kind.index()])).filter(|k| k.1 > 0.0)
     }
 
-    /// Whether a kind is issued; flushes after every so many writes or operations count too.
+    /// Whether a kind is issued, including flushes after a number of writes or operations.
     pub fn issues(&self, kind: OpKind) -> bool {
         let flushes = self.flush_every > 0 || self.flush_bursts.is_some() || self.flush_at_end > 0;
         self.mix[kind.index()] > 0.0
@@ -362,12 +362,12 @@ impl Spec {
             || (kind == OpKind::Read && self.read_back > 0)
     }
 
-    /// The files that it goes to, where it has such.
+    /// The file set to which the operations go; None without one.
     pub fn file_set(&self) -> Option<FileSet> {
         self.file_set
     }
 
-    /// The load of a message log, where the workload is one.
+    /// The load of a message log; None for other workloads.
     pub fn log(&self) -> Option<&LogLoad> {
         self.log.as_ref()
     }
@@ -377,7 +377,7 @@ impl Spec {
         self.mix_order
     }
 
-    /// Bursts of flushes after so many operations of all workers of the target.
+    /// Bursts of flushes between the operations of all workers of the target; None without bursts.
     pub fn flush_bursts(&self) -> Option<FlushBursts> {
         self.flush_bursts
     }
@@ -389,7 +389,7 @@ impl Spec {
 
     /// The block sizes of a kind; none for flushes.
     pub fn blocks(&self, kind: OpKind) -> &[Block] {
-        // What is read back has the sizes of writes.
+        // Reads that verify writes have the sizes of writes.
         let is_read_back =
             kind == OpKind::Read && self.mix[kind.index()] == 0.0 && self.read_back > 0;
         match Scope::of(if is_read_back { OpKind::Write } else { kind }) {
@@ -401,18 +401,18 @@ impl Spec {
         }
     }
 
-    /// The largest operation that carries data, in bytes: the size of a buffer. 0 if none does.
+    /// Size of the largest operation that carries data, bytes, which is the size of a buffer. 0 if none does.
     pub fn max_data_bytes(&self) -> u32 {
         let carrying = [OpKind::Read, OpKind::Write].into_iter().filter(|&kind| self.issues(kind));
         carrying.flat_map(|kind| self.blocks(kind)).map(|block| block.bytes).max().unwrap_or(0)
     }
 
-    /// How the addresses of a kind are chosen; none for flushes.
+    /// The address patterns of a kind; none for flushes.
     pub fn addresses(&self, kind: OpKind) -> &[Address] {
         self.address_scope(kind).map_or(&[], |scope| &self.tables[scope as usize].addresses)
     }
 
-    /// The table that a kind's addresses come from.
+    /// The table from which a kind's addresses come.
     pub(crate) fn address_scope(&self, kind: OpKind) -> Option<Scope> {
         let own = Scope::of(kind)?;
         let is_empty = self.tables[own as usize].addresses.is_empty();
@@ -424,32 +424,34 @@ impl Spec {
         self.fua
     }
 
-    /// The number of writes of a worker between flushes; 0 = never.
+    /// Number of writes of a worker between flushes; 0: no flushes.
     pub fn flush_every(&self) -> u32 {
         self.flush_every
     }
 
-    /// A flush after so many writes is issued again after each operation until the next write.
+    /// Whether a flush that is due after [`Spec::flush_every`] writes is repeated after each operation until the next
+    /// write.
     pub fn flush_again(&self) -> bool {
         self.flush_again
     }
 
-    /// Flushes of a worker, one after the other, behind its last operation; they belong to the measured time.
+    /// Number of flushes that each worker issues in sequence after its last operation; they belong to the measured
+    /// time.
     pub fn flush_at_end(&self) -> u32 {
         self.flush_at_end
     }
 
-    /// How a cell finds a file that its run made.
+    /// Initial state of a file that the run creates.
     pub fn new_file(&self) -> NewFile {
         self.new_file
     }
 
-    /// After so many writes a worker reads them back, in their order; 0 = never.
+    /// Number of writes after which a worker reads them back, in order; 0: never.
     pub fn read_back(&self) -> u32 {
         self.read_back
     }
 
-    /// How the slots of a closed loop are used again.
+    /// Pauses, queue marks and proportions that delay the operations of a worker.
     pub fn batches(&self) -> Batches {
         self.batches
     }
@@ -464,13 +466,13 @@ impl Spec {
         self.content
     }
 
-    /// Under [`Content::Verifiable`], the bytes of one unit with a header and a checksum of its
-    /// own: the alignment, but at most 4 KiB, so that damage is located closely.
+    /// With [`Content::Verifiable`], size of a unit with its own header and checksum, bytes: the alignment, but at
+    /// most 4 KiB, so that damage is located precisely.
     pub fn verify_unit_bytes(&self) -> u32 {
         self.align_bytes().min(4096)
     }
 
-    /// When the measurement ends.
+    /// The end conditions of the measurement.
     pub fn limits(&self) -> Limits {
         self.limits
     }

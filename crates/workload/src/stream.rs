@@ -1,11 +1,11 @@
 //! The sequence of operations of one worker.
 //!
-//! From one seed the stream depends on the specification, the target's geometry and the worker's
-//! number, and on nothing else, with one exception: of a cursor that workers share, only the union
-//! is fixed (exactly sequential); the workers' timing determines which worker takes which block.
+//! For a given seed, the stream depends only on the specification, the target's geometry and the worker's number,
+//! with one exception: if workers share a cursor, only the union of their operations is fixed (exactly sequential),
+//! and their timing determines which worker takes which block.
 //!
-//! The common case, uniform addresses of one size, has a path of its own that touches two
-//! generators and nothing else. Every other workload takes the general path.
+//! The common case, uniform addresses of one size, has its own path, which touches only two generators. Every other
+//! workload takes the general path.
 
 mod counted;
 mod file_layout;
@@ -31,10 +31,10 @@ use ring::Ring;
 use shared::{PatternPlan, Shared};
 use weighted::Weighted;
 
-/// How often the size of a block is drawn again that does not fit before the end of its range.
+/// Maximum number of redraws of a block size that does not fit before the end of its range.
 const MAX_REDRAWS: u32 = 100;
 
-/// The operations of one worker, without end.
+/// The endless operations of one worker.
 #[derive(Debug)]
 pub struct Stream {
     path: Path,
@@ -45,11 +45,11 @@ enum Path {
     One(Uniform, OpKind),
     Mix(MixedUniform),
     Any(Box<General>),
-    /// The last operations; counters and cursors are those of the stream before.
+    /// The final operations; counters and cursors are those of the previous path.
     Last(Option<Box<Last>>),
 }
 
-/// Flushes, then reads of what was written and not yet read back.
+/// Flushes, then reads of the writes that were not yet read back.
 #[derive(Debug)]
 struct Last {
     before: Path,
@@ -66,20 +66,20 @@ impl Last {
         self.reads.pop_front().map_or(Op::FLUSH, read_of)
     }
 
-    /// In words: an operation that comes back through memory would leave its registers in [`Stream::next_op`].
+    /// As words: an operation returned through memory would leave its registers in [`Stream::next_op`].
     #[cold]
     fn next_words(last: Option<&mut Self>) -> (u64, u64) {
         last.map_or(Op::FLUSH, Self::next).to_words()
     }
 }
 
-/// The read of what an operation wrote.
+/// The operation that reads back a write.
 fn read_of(written: Op) -> Op {
     Op { kind: OpKind::Read, fua: false, ..written }
 }
 
 impl Path {
-    /// The path before its stream was closed.
+    /// The path before the stream was closed.
     fn before(&self) -> &Self {
         match self {
             Self::Last(Some(last)) => &last.before,
@@ -99,7 +99,7 @@ impl Stream {
     /// The stream of worker number `worker`.
     ///
     /// # Panics
-    /// If the geometry has no such worker: they are counted from 0.
+    /// If the geometry has no such worker: numbers start from 0.
     pub fn new(shared: &Arc<Shared>, worker: u32) -> Self {
         assert!(worker < shared.workers, "worker {worker} of {}", shared.workers);
         let path = match MixedUniform::new(shared, worker) {
@@ -113,7 +113,7 @@ impl Stream {
     }
 
     /// The next operation.
-    // Inlined, so that the fields of an operation stay in registers: to load 16 bytes that were just stored in parts
+    // Inlined, so that the fields of an operation stay in registers: loading 16 bytes that were just stored in parts
     // waits for the store buffer, 5 ns of 15.
     #[expect(clippy::inline_always, reason = "an operation stays in registers")]
     #[inline(always)]
@@ -126,8 +126,8 @@ impl Stream {
         }
     }
 
-    /// From now on it gives this many flushes, and then reads what it wrote and has not read back. The number of these
-    /// operations; with none it goes on.
+    /// Limits the stream to this number of flushes, and then reads of the writes that it has not read back. Returns
+    /// the number of these operations; if it is 0, the stream goes on.
     pub(crate) fn close(&mut self, flushes: u32) -> u32 {
         debug_assert!(!matches!(self.path, Path::Last(_)), "a stream is closed once");
         let reads = self.path.read_back().map(|of| std::mem::take(&mut of.writes));
@@ -140,7 +140,8 @@ impl Stream {
         count
     }
 
-    /// The latest operation is not issued: a write is not read back then. False: it reads back a write, and must be issued.
+    /// Notes that the latest operation is not issued, so that a write will not be read back. False if the operation
+    /// itself reads back a write, and must be issued.
     pub(crate) fn forgets(&mut self, op: &Op) -> bool {
         let Some(read_back) = self.path.read_back() else {
             return !matches!(self.path, Path::Last(_));
@@ -151,7 +152,7 @@ impl Stream {
         !read_back.is_latest
     }
 
-    /// Bytes of the reads of what it wrote that it gave so far.
+    /// Bytes of all reads so far that read back writes.
     pub(crate) fn read_back_bytes(&self) -> u64 {
         match self.path.before() {
             Path::Any(general) => general.read_back.as_ref().map_or(0, |of| of.bytes),
@@ -159,7 +160,7 @@ impl Stream {
         }
     }
 
-    /// An operation of this stream has completed.
+    /// Notes that an operation of this stream has completed.
     #[inline]
     pub fn completed(&mut self, kind: OpKind) {
         if let Path::Any(general) = &mut self.path {
@@ -167,8 +168,8 @@ impl Stream {
         }
     }
 
-    /// Positions of its cursors (sequential and strided addresses), in the order of the
-    /// specification; empty where there are none.
+    /// Positions of the stream's cursors (sequential and strided addresses), in the order of the specification; empty
+    /// if it has none.
     pub fn walked(&self) -> Vec<u64> {
         match self.path.before() {
             Path::One(..) | Path::Mix(_) | Path::Last(_) => Vec::new(),
@@ -179,8 +180,8 @@ impl Stream {
         }
     }
 
-    /// Continues from the cursor positions of an earlier stream of the same specification, geometry
-    /// and worker's number. Random draws stay this stream's own.
+    /// Continues from the cursor positions of an earlier stream with the same specification, geometry and worker
+    /// number. Random draws remain this stream's own.
     pub fn go_on(&mut self, walked: &[u64]) {
         if let Path::Any(general) = &mut self.path {
             let patterns = general.tables.iter_mut().flat_map(|table| &mut table.patterns);
@@ -189,8 +190,8 @@ impl Stream {
         }
     }
 
-    /// The number of operations that were to repeat a recent address when there was none yet, and
-    /// went to a uniformly drawn one instead.
+    /// Number of operations that were to repeat a recent address when there was none yet, and went to a uniformly
+    /// drawn one instead.
     pub fn recent_misses(&self) -> u64 {
         match self.path.before() {
             Path::One(..) | Path::Mix(_) | Path::Last(_) => 0,
@@ -223,14 +224,14 @@ impl Uniform {
 struct MixedUniform {
     address: Uniform,
     rng: Generator,
-    /// Thresholds between the kinds; unused ones are never reached, but for one draw of 2⁶⁴, which
-    /// finds the last kind again.
+    /// Thresholds between the kinds; unused ones are never reached, except by one draw in 2⁶⁴, which then selects the
+    /// last kind, too.
     bounds: [u64; OpKind::COUNT - 1],
     kinds: [OpKind; OpKind::COUNT],
 }
 
 impl MixedUniform {
-    /// If the workload is so simple.
+    /// A path for simple workloads; None for others.
     fn new(shared: &Shared, worker: u32) -> Option<Self> {
         let [table] = shared.tables.as_slice() else { return None };
         let ([PatternPlan::Uniform], Some(first)) =
@@ -280,12 +281,12 @@ impl MixedUniform {
     }
 }
 
-/// Any workload.
+/// Path for any workload.
 #[derive(Debug)]
 struct General {
     start_bytes: u64,
     shift: u32,
-    /// Where addresses are those of files.
+    /// Layout of the file set; None if addresses are not those of files.
     files: Option<Arc<FileLayout>>,
     mix: Weighted,
     mix_rng: Generator,
@@ -293,18 +294,18 @@ struct General {
     fua_rng: Generator,
     kinds: Box<[OfKind]>,
     tables: Box<[Table]>,
-    /// Recently read and recently written addresses, where some pattern repeats them.
+    /// Recently read and recently written addresses; None if no pattern repeats them.
     rings: [Option<Ring>; 2],
-    /// Writes with a draw below this have FUA; `None` where no write has.
+    /// A write with a draw below this has FUA; `None` if no write has.
     fua_below: Option<u64>,
     flush_every: u32,
     /// Writes since the last multiple of `flush_every`.
     writes_since_flush: u32,
     flush_again: bool,
-    /// The flush after the last operation was issued.
+    /// Whether the flush after the last operation was issued.
     is_flushed: bool,
     read_back: Option<Box<ReadBack>>,
-    /// Addresses that are drawn are multiples of this; 1 where the alignment decides.
+    /// Alignment of drawn addresses, bytes; 1 if the workload's alignment decides.
     address_align_bytes: u64,
     counted: Counted,
     recent_misses: u64,
@@ -315,20 +316,20 @@ struct OfKind {
     kind: OpKind,
     sizes: Weighted,
     lens_bytes: Box<[u32]>,
-    /// Meaningless for a flush.
+    /// Index of the address table; unused for a flush.
     table: usize,
 }
 
 impl OfKind {
-    /// The size that was drawn for a sequential block where so many bytes are left before the end; one that fits where it
-    /// does not. Where none fits the block is at the start.
+    /// The size for a sequential block with `left_bytes` before the end: the drawn one if it fits, otherwise another
+    /// one that fits. If none fits, the block goes to the start.
     fn that_fits(&self, drawn_bytes: u32, left_bytes: u64, rng: &mut Generator) -> u32 {
         let fits = |bytes: u32| u64::from(bytes) <= left_bytes;
         if fits(drawn_bytes) || !self.lens_bytes.iter().any(|bytes| fits(*bytes)) {
             return drawn_bytes;
         }
         let again = (0..MAX_REDRAWS).map(|_| self.lens_bytes[self.sizes.draw(rng)]);
-        // Of sizes that are drawn so seldom the largest one ends the range soonest.
+        // If redraws find no fitting size, the largest one that fits ends the range soonest.
         let largest = || self.lens_bytes.iter().copied().filter(|bytes| fits(*bytes)).max();
         again.into_iter().find(|bytes| fits(*bytes)).or_else(largest).unwrap_or(drawn_bytes)
     }
@@ -391,8 +392,8 @@ impl General {
         }
     }
 
-    /// The next operation as two words, which a function returns in registers: where it returned an `Op` in memory,
-    /// the operations of the other paths went through that memory too.
+    /// The next operation as two words, which a function returns in registers: if it returned an `Op` in memory, the
+    /// operations of the other paths would go through that memory, too.
     #[inline(never)]
     fn next_words(&mut self) -> (u64, u64) {
         self.next().to_words()
@@ -410,7 +411,7 @@ impl General {
         {
             return op;
         }
-        // A ratio orders reads and writes, which stand in this order.
+        // A ratio applies to reads and writes, which are in this order.
         let kind = match self.counted.is_write_next() {
             Some(is_write) => &self.kinds[usize::from(is_write)],
             None => &self.kinds[self.mix.draw(&mut self.mix_rng)],
@@ -459,15 +460,15 @@ impl General {
     }
 }
 
-/// Writes that are read back in their order, so many at a time.
+/// Writes that are read back in order, in groups of a fixed number.
 #[derive(Debug)]
 struct ReadBack {
     writes: VecDeque<Op>,
     after: usize,
     reads: bool,
-    /// The latest operation reads back a write.
+    /// Whether the latest operation reads back a write.
     is_latest: bool,
-    /// Bytes of all reads.
+    /// Total bytes of these reads.
     bytes: u64,
 }
 

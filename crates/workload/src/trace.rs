@@ -1,10 +1,10 @@
 //! A trace: operations with the times at which they were issued, in memory. [`TraceBuilder`] takes them from a reader
-//! of a format, in any order; [`summary`](Trace::summary) says what a trace does, and [`Replay`](crate::Replay) issues
-//! it again.
+//! of a format, in any order; [`summary`](Trace::summary) has the figures of a trace, and [`Replay`](crate::Replay)
+//! issues it again.
 //!
-//! An operation takes 24 bytes: 2.4 GB for 100 million. A trace is held in memory rather than read while it is
-//! replayed: a reader beside the workers would take a processor from them, and cause I/O on what may be the very storage
-//! that is measured. [`TraceBuilder::new`] takes the most operations that fit.
+//! An operation takes 24 bytes: 2.4 GB for 100 million. A trace is held in memory rather than read during the replay:
+//! a reader would take a processor from the workers, and cause I/O on what may be the measured storage.
+//! [`TraceBuilder::new`] takes the maximum number of operations.
 
 mod summary;
 
@@ -15,24 +15,24 @@ use std::collections::{BinaryHeap, HashMap};
 
 pub use summary::{TracePart, TraceSize, TraceSummary};
 
-/// The smallest unit of an address or a length, bytes.
+/// Smallest unit of an address or a length, bytes.
 const UNIT_BYTES: u64 = 512;
-/// Reads and writes are at most this large, bytes: each that is in flight needs a buffer.
+/// Maximum size of reads and writes, bytes: each one in flight needs a buffer.
 const DATA_BYTES_MAX: u64 = 64 << 20;
-/// A longer trim, or write of zeroes, is divided into operations of this length, bytes.
+/// Maximum length of a trim or write of zeroes, bytes; longer ones are divided.
 const RANGE_BYTES_MAX: u64 = 1 << 30;
-/// Addresses end here, bytes: what 42 bits of units give.
+/// End of the address space, bytes: 42 bits of units.
 const END_BYTES_MAX: u64 = UNIT_BYTES << 42;
-/// The latest time, ns: what 56 bits give, two years.
+/// Latest time, ns: 56 bits, two years.
 const AT_NS_MAX: u64 = (1 << 56) - 1;
-/// No response time is known; the longest known one is a nanosecond shorter (78 hours).
+/// Value for an unknown response time; the longest known one is a nanosecond shorter (78 hours).
 const NO_RESPONSE: u64 = (1 << 48) - 1;
-/// The most files or devices of a trace.
+/// Maximum number of files or devices in a trace.
 const PARTS_MAX: usize = 1 << 16;
-/// Files and devices lie one after the other in a target, each from a multiple of this on, bytes.
+/// Alignment of files and devices, which follow each other in a target, bytes.
 const PART_ALIGN_BYTES: u64 = 1 << 20;
 
-/// An operation in three words: its time, kind and FUA; offset and length in units; its part and its response time.
+/// An operation in three words: time, kind and FUA; offset and length in units; part and response time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Row([u64; 3]);
 
@@ -76,24 +76,24 @@ impl Row {
 /// One operation of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceOp {
-    /// When it was issued, ns from the trace's start.
+    /// Time at which it was issued, ns from the trace's start.
     pub at_ns: u64,
     /// The operation.
     pub op: Op,
-    /// From its issue to its completion, ns; None where the trace does not say.
+    /// Time from issue to completion, ns; None if the trace does not have it.
     pub response_ns: Option<u64>,
 }
 
-/// When an operation begins that waits for completions: see [`Trace::add_waits`].
+/// The condition under which an operation that waits for completions begins: see [`Trace::add_waits`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wait {
-    /// After so many completions, ...
+    /// Number of completions to wait for.
     pub(crate) completions: u64,
-    /// ... and so long after the last of them, ns; after the start, where there are none.
+    /// Think time after the last of these completions, ns; after the start, if there are none.
     pub(crate) think_ns: u64,
 }
 
-/// See the module.
+/// The operations of a trace, in order.
 #[derive(Clone)]
 pub struct Trace {
     rows: Vec<Row>,
@@ -119,12 +119,12 @@ impl Trace {
         self.rows.len()
     }
 
-    /// Never: a trace has an operation.
+    /// Always false: a trace has at least one operation.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// What it does.
+    /// Figures of the trace.
     pub fn summary(&self) -> &TraceSummary {
         &self.summary
     }
@@ -138,13 +138,13 @@ impl Trace {
         })
     }
 
-    /// Operation `index` and its time; None behind the last.
+    /// Operation `index` and its time; None after the last.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<(u64, Op)> {
         self.rows.get(index).map(|row| (row.at_ns(), row.op()))
     }
 
-    /// How many operations are due before a time.
+    /// Number of operations that are due before a time.
     pub(crate) fn due_before(&self, at_ns: u64) -> usize {
         self.rows.partition_point(|row| row.at_ns() < at_ns)
     }
@@ -154,11 +154,11 @@ impl Trace {
         self.waits[index]
     }
 
-    /// Computes of each operation how many others had completed when it was issued, and how long before that the last of
-    /// them had: 16 bytes more for each operation.
+    /// Computes, for each operation, how many others had completed when it was issued, and the time since the last of
+    /// these completions. Uses 16 more bytes per operation.
     ///
     /// # Errors
-    /// Some operation has no response time.
+    /// An operation has no response time.
     pub fn add_waits(&mut self) -> Result<(), String> {
         if self.summary.responses.0 < self.rows.len() as u64 {
             return Err(format!(
@@ -167,7 +167,7 @@ impl Trace {
                 human::whole(self.rows.len() as u64)
             ));
         }
-        // The ends of those in flight, the first on top.
+        // End times of the operations in flight, the earliest on top.
         let mut in_flight: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
         let (mut completions, mut since_ns) = (0, 0);
         self.waits = Vec::with_capacity(self.rows.len());
@@ -187,14 +187,15 @@ impl Trace {
     }
 }
 
-/// Takes the operations of a trace.
+/// Builds a trace from operations in any order.
 #[derive(Debug)]
 pub struct TraceBuilder {
     rows: Vec<Row>,
     ops_max: usize,
     parts: Vec<TracePart>,
     numbers: HashMap<String, u16>,
-    /// The ends of all operations on each part, those outside of the trace included, bytes: places follow from them.
+    /// End of all operations on each part, including those outside the trace, bytes: the parts' places follow from
+    /// them.
     part_ends_bytes: Vec<u64>,
     align_bytes: Option<u64>,
     is_sorted: bool,
@@ -210,8 +211,8 @@ impl fmt::Debug for Row {
 }
 
 impl TraceBuilder {
-    /// For at most `ops_max` operations. With `align_bytes`, a power of two from 512, the range of each is enlarged to
-    /// multiples of it.
+    /// A builder for up to `ops_max` operations. With `align_bytes`, a power of two from 512, the range of each is
+    /// enlarged to multiples of it.
     pub fn new(ops_max: usize, align_bytes: Option<u32>) -> Self {
         Self {
             rows: Vec::new(),
@@ -232,10 +233,10 @@ impl TraceBuilder {
         self.parts.len()
     }
 
-    /// The number of a file or device; a new one if it is not known.
+    /// The number of a file or device; unknown ones get a new number.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are too many files or devices.
     pub fn part(&mut self, name: &str) -> Result<u16, String> {
         if let Some(known) = self.numbers.get(name) {
             return Ok(*known);
@@ -250,8 +251,8 @@ impl TraceBuilder {
         Ok(number)
     }
 
-    /// A part reaches to the end of an operation that is not in the trace, so that the trace's own operations have the
-    /// addresses that they have in a longer one.
+    /// Extends a part to the end of an operation that is not in the trace, so that the trace's own operations have
+    /// the same addresses as in a longer trace.
     pub fn reach(&mut self, part: u16, (offset_bytes, len_bytes): (u64, u64)) {
         let end = offset_bytes.saturating_add(len_bytes).min(END_BYTES_MAX);
         let end = end.next_multiple_of(self.align_bytes.unwrap_or(UNIT_BYTES));
@@ -259,20 +260,20 @@ impl TraceBuilder {
         *known = (*known).max(end);
     }
 
-    /// Operations so far.
+    /// Number of operations so far.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no operations yet.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Adds an operation of a part. Returns its number, for [`Self::completed`].
+    /// Adds an operation on a part. Returns its number, for [`Self::completed`].
     ///
     /// # Errors
-    /// It can't be issued to block storage, or does not fit.
+    /// The operation can't be issued to block storage, or does not fit.
     pub fn push(
         &mut self,
         part: u16,
@@ -336,7 +337,7 @@ impl TraceBuilder {
         Ok(index)
     }
 
-    /// Completes an operation at a time, ns on the clock of the operations. Ignored if it was issued later.
+    /// Sets the completion time of an operation, ns on the clock of the operations. Ignored if it was issued later.
     pub fn completed(&mut self, index: usize, end_ns: u64) {
         if let Some(row) = self.rows.get_mut(index)
             && let Some(response_ns) = end_ns.checked_sub(row.at_ns())
@@ -345,8 +346,8 @@ impl TraceBuilder {
         }
     }
 
-    /// Moves an operation to the time of its last issue, ns: it was put back into its queue in between. The parts of
-    /// a divided one move with it.
+    /// Moves an operation to the time of its last issue, ns, because it was put back into its queue in between. The
+    /// pieces of a divided operation move with it.
     pub fn reissued(&mut self, index: usize, at_ns: u64) {
         let Some(first) = self.rows.get(index).copied().filter(|_| at_ns <= AT_NS_MAX) else {
             return;
@@ -368,7 +369,7 @@ impl TraceBuilder {
         self.last_at_ns = self.last_at_ns.max(at_ns);
     }
 
-    /// The earliest time of an operation, ns; None without any.
+    /// The earliest time of an operation, ns; None if there are no operations.
     pub fn first_at_ns(&self) -> Option<u64> {
         if self.is_sorted {
             return self.rows.first().map(|row| row.at_ns());
@@ -376,14 +377,14 @@ impl TraceBuilder {
         self.rows.iter().map(|row| row.at_ns()).min()
     }
 
-    /// The trace. Times count from `start_ns`, or, without one, from the first operation.
+    /// Completes the trace. Times count from `start_ns`, or, without it, from the first operation.
     ///
     /// # Errors
-    /// There is no operation.
+    /// There are no operations.
     pub fn finish(mut self, start_ns: Option<u64>) -> Result<Trace, String> {
         let was_sorted = self.is_sorted;
         if !was_sorted {
-            // Stable: operations of one time stay in their order.
+            // Stable: operations at the same time keep their order.
             self.rows.sort_by_key(|row| row.at_ns());
         }
         let Some(first) = self.rows.first() else {

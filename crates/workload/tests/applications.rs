@@ -1,5 +1,5 @@
-//! The application workloads of the catalog against the study that names them: Lenovo Press REDP-5188, table 1. It
-//! prints qualities, no figures; those of each workload are counted in the operations that it issues.
+//! The application workloads of the catalog, compared with the study that names them: table 1 of Lenovo Press REDP-5188.
+//! It states qualities rather than figures; the tests count those of each workload in the issued operations.
 
 use iodyno_units::OpKind;
 use iodyno_workload::{ArrivalKind, Geometry, Shared, Spec, Stream};

@@ -1,4 +1,4 @@
-//! Errors of invalid workload files: every message with its line and column, and its remedy. The
+//! Errors of invalid workload files: every message with its line, its column and its remedy. The
 //! texts are part of the product.
 
 use std::fmt::Write as _;

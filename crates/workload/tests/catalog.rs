@@ -1,5 +1,5 @@
 //! The workloads of the catalog: each can be read, has a description, fits a target, and issues the
-//! stream that it issued when it was published. The stored form reads back as the same workload.
+//! same stream as when it was published. The stored form reads back as the same workload.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Bursts of flushes and reads and writes in a ratio, against the rules of sysbench's `fileio` written down a second
-//! time, with workers in any order and completions at any time.
+//! Bursts of flushes, and reads and writes in a ratio, compared with an independent implementation of the rules of
+//! sysbench's `fileio`, with workers in any order and completions at any time.
 
 use iodyno_units::OpKind;
 use iodyno_workload::{Geometry, Percent, Shared, Spec, Stream};

@@ -1,5 +1,5 @@
-//! Laws of the streams: each pattern against its definition, its exact probabilities or a direct
-//! count, on geometries that do not divide evenly.
+//! Laws of the streams: each pattern compared with its definition, its exact probabilities or a direct count, on
+//! geometries that do not divide evenly.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Linux native asynchronous I/O by raw system calls, for hosts and containers where io_uring is
-//! switched off, and for targets whose ring requests the kernel would hand to worker threads.
-//! Completions are taken from the ring that the kernel maps for the context, without a system call;
-//! its layout has been stable since 2.6 and its magic number is checked.
+//! disabled, and for targets whose io_uring requests the kernel would hand to worker threads. Completions
+//! are read, without a system call, from the ring that the kernel maps for the context; its layout has
+//! been stable since 2.6, and its magic number is checked.
 
 use super::{Engine, FileMedium, Wait, range_ops};
 use crate::memory::Buffers;
@@ -59,7 +59,7 @@ struct AioRing {
     header_length: u32,
 }
 
-/// See the module.
+/// The libaio engine of one worker.
 #[derive(Debug)]
 pub struct LibaioEngine<'a> {
     medium: FileMedium,
@@ -69,15 +69,15 @@ pub struct LibaioEngine<'a> {
     pending: Vec<*mut Iocb>,
     events: Box<[IoEvent]>,
     taken: usize,
-    /// Operations without an asynchronous form: the next turn executes them.
+    /// Operations without an asynchronous form, which the next turn executes.
     blocking: Vec<(u32, Op)>,
     at_once: Vec<(u32, i32)>,
-    /// Completions are read from the mapped ring.
+    /// Whether completions are read from the mapped ring.
     pub reaps_in_user_space: bool,
 }
 
 impl<'a> LibaioEngine<'a> {
-    /// A context for as many operations as the worker has slots. EAGAIN means that the system's
+    /// Creates a context for as many operations as the worker has slots. EAGAIN means that the system's
     /// limit (fs.aio-max-nr) is exhausted.
     pub fn new(medium: FileMedium, buffers: &'a Buffers) -> io::Result<Self> {
         let slots = buffers.slots() as usize;
@@ -177,9 +177,9 @@ impl<'a> LibaioEngine<'a> {
             let e = io::Error::last_os_error();
             match e.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // Out of resources for the moment: completions free some; the rest goes in the next turn.
+                // Temporarily out of resources: completions free some; submit the rest in the next turn.
                 Some(libc::EAGAIN) => break,
-                // The first one can't be submitted: it fails; the rest continues.
+                // The first one can't be submitted: fail it, and continue with the rest.
                 Some(errno) => {
                     // SAFETY: as above; the kernel did not take this one.
                     let slot = unsafe { (*self.pending[from]).data } as u32;

@@ -1,8 +1,8 @@
 //! Emulated storage in real time, in this process: `live:` targets. Workers of all targets share one
 //! machine; a worker that waits for a completion advances it itself, so no thread has to be woken.
 //!
-//! The emulated host's generator costs the time that the model says: an operation is handed over at
-//! the modelled time, and the worker's stamp comes after that.
+//! The emulated host's generator costs the time that the model states: an operation is handed over at the
+//! modelled time, and the worker's stamp follows.
 
 use super::{Engine, Wait};
 use crate::memory::Buffers;
@@ -14,22 +14,22 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Receives a worker's completions.
+/// Mailbox in which a worker receives its completions.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     count: AtomicUsize,
     done: Mutex<Vec<(u32, i32)>>,
-    /// What reads of an array have returned.
+    /// Bytes that reads of an array returned, by slot.
     read: Mutex<Vec<(u32, Vec<u8>)>>,
 }
 
-/// Identifies the worker and slot that wait for one operation.
+/// Identifies the worker and the slot that wait for an operation.
 #[derive(Debug)]
 pub struct CompletionHandle {
     to: Arc<Mailbox>,
     slot: u32,
     len_bytes: u32,
-    /// Of a read of an array whose bytes are kept: they come with the completion.
+    /// Bytes that a read of an array with stored content returns with its completion.
     bytes: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// See the module.
+/// The live engine of one worker.
 #[derive(Debug)]
 pub struct LiveEngine<'a> {
     live: Arc<Live<CompletionHandle>>,
@@ -64,12 +64,13 @@ pub struct LiveEngine<'a> {
     buffers: &'a Buffers,
     mailbox: Arc<Mailbox>,
     taken: Vec<(u32, i32)>,
-    /// The volume is an array whose bytes are kept.
+    /// Whether the volume is an array with stored content, so that the bytes of reads come with the
+    /// completion.
     reads_late: bool,
 }
 
 impl<'a> LiveEngine<'a> {
-    /// An engine on a volume, as a worker of the machine.
+    /// An engine on a volume, as worker number `worker` of the machine.
     pub fn new(
         live: Arc<Live<CompletionHandle>>,
         volume: u32,
@@ -144,7 +145,8 @@ impl Engine for LiveEngine<'_> {
         drop(mail);
         if self.reads_late {
             for (slot, bytes) in held(&self.mailbox.read).drain(..) {
-                // SAFETY: the slot is this engine's until its completion is drained, which is below, or next.
+                // SAFETY: the slot is this engine's until its completion is drained, in this call or the
+                // next.
                 unsafe { self.buffers.bytes(slot, bytes.len()) }.copy_from_slice(&bytes);
             }
         }

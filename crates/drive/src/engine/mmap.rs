@@ -54,7 +54,7 @@ fn install_handler() {
     });
 }
 
-/// See the module.
+/// The mmap engine of one worker.
 #[derive(Debug)]
 pub struct MmapEngine<'a> {
     medium: FileMedium,
@@ -111,8 +111,8 @@ impl<'a> MmapEngine<'a> {
         if r < 0 { negative_errno() } else { 0 }
     }
 
-    /// Maps the target's own pages again where the handler put zeroes, so that the next access
-    /// meets the same error.
+    /// Maps the target's own pages again where the handler put zeroes, so that the next access meets
+    /// the same error.
     #[cold]
     fn map_again(&self, offset: usize, len: usize) {
         let from = offset & !(PAGE - 1);

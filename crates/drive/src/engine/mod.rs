@@ -1,9 +1,9 @@
 //! The interface of an engine: takes operations and returns completions. The worker owns the loop
 //! and the stamps; an engine only moves bytes.
 //!
-//! One turn of the loop: `queue` each operation into its slot, `turn` once (submits them and waits
-//! as requested; now and then `submit` goes before it, to be stamped apart), `drain` what
-//! completed. An engine never allocates, locks, logs or formats in these.
+//! One turn of the loop: `queue` each operation into its slot, `turn` once (submits them and waits as requested;
+//! occasionally preceded by `submit`, to be stamped separately), `drain` the completions. An engine never allocates,
+//! locks, logs or formats in these calls.
 
 pub mod libaio;
 pub mod live;
@@ -28,64 +28,64 @@ use std::sync::Arc;
 
 use crate::memory::Region;
 
-/// Longest time that a turn may block.
+/// Maximum time for which a turn may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Not at all.
+    /// Don't block.
     No,
-    /// Until at least one completion is there.
+    /// Until at least one completion is available.
     One,
-    /// Until one is there, or this many ns have passed.
+    /// Until a completion is available, or this many ns have passed.
     AtMostNs(u64),
 }
 
 /// An engine, as the worker's loop sees it.
 pub trait Engine {
-    /// Whether a turn is a system call that hands what was queued to a device, which goes on by itself. Then the first
-    /// operations of a batch wait until the others are prepared.
+    /// Whether a turn is a system call that hands queued operations to a device, which works on by itself. If so, the
+    /// first operations of a batch wait until the others are prepared.
     const HANDS_OVER: bool = false;
 
-    /// Takes one operation; the slot's buffer is the engine's until its completion is drained.
+    /// Takes one operation. The slot's buffer belongs to the engine until the completion is drained.
     fn queue(&mut self, slot: u32, op: &Op);
 
-    /// Submits what was queued without waiting: the first part of the next turn. False where
-    /// submission and execution are one step; then nothing was done.
+    /// Submits queued operations without waiting, as the first part of the next turn. False, without any effect, if
+    /// submission and execution are a single step.
     fn submit(&mut self) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Submits what was queued and waits as requested. Being interrupted by a signal is success.
+    /// Submits queued operations and waits as requested. An interruption by a signal counts as success.
     fn turn(&mut self, wait: Wait) -> io::Result<()>;
 
-    /// Gives each completion: its slot, and bytes moved or the negative error number.
+    /// Passes each completion to `done`: its slot, and the bytes moved or the negative error number.
     fn drain(&mut self, done: impl FnMut(u32, i32));
 
-    /// The most operations that one turn handles well.
+    /// Maximum number of operations that one turn handles well.
     fn batch_max(&self) -> u32 {
         64
     }
 
-    /// Tries to cancel what is in flight on a target that does not answer. Cancelled operations complete.
+    /// Tries to cancel the operations in flight on a target that does not answer. Cancelled operations complete.
     fn cancel(&mut self) {}
 
-    /// Whether the kernel may still access the buffers of what is in flight once the engine is
-    /// dropped, or dropping it would wait for that.
+    /// Whether the kernel may still access the buffers of operations in flight after the engine is dropped, or
+    /// whether dropping it would wait for them.
     fn lends_buffers(&self) -> bool {
         true
     }
 
-    /// Whether the kernel granted MAP_SYNC; None where the engine maps nothing.
+    /// Whether the kernel granted MAP_SYNC; None if the engine maps nothing.
     fn map_sync(&self) -> Option<bool> {
         None
     }
 
-    /// Why it can't go on, where it showed that by failing what was in flight.
+    /// The error that ended the engine, if it showed this by failing the operations in flight.
     fn lost(&self) -> Option<io::Error> {
         None
     }
 }
 
-/// Engines, by the names in `--engine` and in results.
+/// Engines, named as in `--engine` and in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
@@ -97,15 +97,15 @@ pub enum EngineKind {
     Psync,
     /// Load and store on a mapping.
     Mmap,
-    /// Copies to and from memory of this process; what `ram:` targets use.
+    /// Copies to and from memory of this process; the engine of `ram:` targets.
     Ram,
-    /// Completes everything at once; what `null:` targets use.
+    /// Completes everything at once; the engine of `null:` targets.
     Null,
-    /// Emulated storage, in virtual time; what `model:` targets use.
+    /// Emulated storage in virtual time; the engine of `model:` targets.
     Model,
-    /// Emulated storage, in real time; what `live:` targets use.
+    /// Emulated storage in real time; the engine of `live:` targets.
     Live,
-    /// An export of an NBD server; what `nbd:` targets use.
+    /// An export of an NBD server; the engine of `nbd:` targets.
     Nbd,
 }
 
@@ -123,7 +123,7 @@ impl EngineKind {
         Self::Nbd,
     ];
 
-    /// The name on the command line.
+    /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Uring => "uring",
@@ -138,13 +138,13 @@ impl EngineKind {
         }
     }
 
-    /// Whether a worker can have more than one operation outstanding. psync and mmap do one at a time
-    /// by their nature; ram and null keep a queue, so that depth means the same on every engine.
+    /// Whether a worker can have several operations outstanding. psync and mmap execute one at a time by nature; ram
+    /// and null keep a queue, so that depth means the same on every engine.
     pub const fn queues(self) -> bool {
         !matches!(self, Self::Psync | Self::Mmap)
     }
 
-    /// Whether it moves data inside the process only: no kernel, no device.
+    /// Whether it moves data only within the process, without the kernel or a device.
     pub const fn in_process(self) -> bool {
         matches!(self, Self::Ram | Self::Null)
     }
@@ -159,7 +159,7 @@ impl std::str::FromStr for EngineKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Accepts fio's names too.
+        // Accepts fio's names, too.
         match text {
             "io_uring" => return Ok(Self::Uring),
             "sync" => return Ok(Self::Psync),
@@ -171,24 +171,25 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
-/// An open target, as engines need it. Crate `target` opened it; engines never do.
+/// An open target in the form that engines use. The crate `target` opens it; engines never do.
 #[derive(Clone, Debug)]
 pub struct FileMedium {
     /// Open descriptor.
     pub fd: Arc<OwnedFd>,
-    /// Length that may be addressed, bytes.
+    /// Addressable length, bytes.
     pub capacity_bytes: u64,
-    /// A block device (trim and write-zeroes use other calls than on files).
+    /// Whether it is a block device (trim and write-zeroes use other calls than on files).
     pub is_block_device: bool,
-    /// Buffers must start at a multiple of this, bytes.
+    /// Alignment of buffers in memory, bytes.
     pub memory_align_bytes: u32,
     /// Whether O_DIRECT is in effect.
     pub direct: bool,
-    /// Reads and writes go through the page cache and leave nothing there.
+    /// Whether reads and writes go through the page cache but leave nothing in it.
     pub uncached: bool,
-    /// Opened for writing too.
+    /// Whether it is also open for writing.
     pub writable: bool,
-    /// An NVMe namespace that commands are sent to past the block layer; `fd` is its block device.
+    /// The NVMe namespace to which commands bypass the block layer; `fd` is its block device. None without
+    /// passthrough.
     pub passthrough: Option<NvmeNamespace>,
 }
 
@@ -197,16 +198,16 @@ pub struct FileMedium {
 pub struct NvmeNamespace {
     /// The character device.
     pub fd: Arc<OwnedFd>,
-    /// Its number.
+    /// Namespace number.
     pub number: u32,
-    /// Its logical block, bytes.
+    /// Size of a logical block, bytes.
     pub block_bytes: u32,
-    /// The longest transfer of one command, bytes.
+    /// Maximum transfer of one command, bytes.
     pub transfer_bytes_max: u64,
 }
 
 impl FileMedium {
-    /// Flags of each read, and of each write beside its own.
+    /// Flags of each read, and of each write in addition to its own.
     pub(crate) const fn rw_flags(&self) -> i32 {
         if self.uncached { libc::RWF_DONTCACHE } else { 0 }
     }
@@ -219,23 +220,23 @@ pub enum Medium {
     File(FileMedium),
     /// Memory of this process.
     Ram(Arc<Region>),
-    /// Nothing, of a nominal size in bytes.
+    /// Nothing, with a nominal size in bytes.
     Null(u64),
-    /// A volume of an emulated system. All targets of a cell are volumes of the same system: one
-    /// machine carries them all, since they affect one another through what they share.
+    /// A volume of an emulated system. All targets of a cell are volumes of the same system: they affect each other
+    /// through shared parts, so one machine carries them all.
     Model {
         /// The system.
         system: Arc<System>,
-        /// Which of its volumes.
+        /// Number of the volume.
         volume: u32,
     },
     /// A volume of a real-time machine, which carries all targets of the cell.
     Live {
         /// The machine.
         live: Arc<Live<CompletionHandle>>,
-        /// Which of its volumes.
+        /// Number of the volume.
         volume: u32,
-        /// The number of the target's first worker in the machine.
+        /// Number of the target's first worker in the machine.
         first_worker: u32,
     },
     /// An export of an NBD server.
@@ -243,7 +244,7 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// Bytes that may be addressed.
+    /// Addressable bytes.
     pub fn capacity_bytes(&self) -> u64 {
         match self {
             Self::File(f) => f.capacity_bytes,
@@ -261,11 +262,11 @@ impl Medium {
 pub struct EngineOptions {
     /// io_uring: poll for completions (IORING_SETUP_IOPOLL) instead of waiting for interrupts.
     pub poll: bool,
-    /// io_uring: none of the optional flags, as a plain program would set it up.
+    /// io_uring: use no optional flags, as a simple program would.
     pub plain: bool,
 }
 
-/// The negative of the calling thread's errno, as completions carry it.
+/// The calling thread's errno, negated, as completions report it.
 pub(crate) fn negative_errno() -> i32 {
     -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }

@@ -1,8 +1,8 @@
-//! An export of an NBD server: each worker has a connection of its own, with as many requests on it
-//! as the worker's depth. It waits in the kernel, as the engines of files do.
+//! An export of an NBD server: each worker has its own connection, with as many requests on it as the
+//! worker's depth. The worker waits in the kernel, like the engines of files.
 //!
-//! A connection that breaks ends its target, but keeps the results: what was in flight fails as on
-//! a removed device, and only the next turn reports the error.
+//! A broken connection ends its target, but keeps the results: operations in flight fail as on a
+//! removed device, and only the next turn reports the error.
 
 use super::{Engine, Wait};
 use crate::memory::Buffers;
@@ -15,21 +15,21 @@ use std::time::Duration;
 /// Time limit from the first attempt to the negotiated export.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An export, as crate `target` inspected and accepted it.
+/// An export, as inspected and accepted by the crate `target`.
 #[derive(Clone, Debug)]
 pub struct NbdMedium {
-    /// Its address.
+    /// Address of the export.
     pub uri: Uri,
-    /// Length that may be addressed, bytes.
+    /// Addressable length, bytes.
     pub capacity_bytes: u64,
-    /// The export's whole size at inspection, bytes: the server that answers now must report the same.
+    /// The export's whole size at inspection, bytes. The server must still report the same.
     pub size_bytes: u64,
-    /// Whether it was read-only at inspection: that must not have changed.
+    /// Whether it was read-only at inspection, which must not have changed.
     pub read_only: bool,
 }
 
 impl NbdMedium {
-    /// Connects, and checks as far as possible that it is still the same export.
+    /// Connects, and checks as far as possible that the export is still the same.
     ///
     /// # Errors
     /// No connection, or another export.
@@ -53,24 +53,24 @@ impl NbdMedium {
     }
 }
 
-/// See the module.
+/// The NBD engine of one worker.
 #[derive(Debug)]
 pub struct NbdEngine<'a> {
     connection: Connection,
     buffers: &'a Buffers,
-    /// By slot: the bytes that the request in flight gives when it succeeds.
+    /// Number of bytes that the request in flight returns on success, by slot; None for an idle slot.
     in_flight: Box<[Option<u32>]>,
-    /// Why the connection was lost.
+    /// Why the connection was lost; None while it works.
     lost: Option<io::Error>,
-    /// The operations that were in flight then have been returned.
+    /// Whether the operations in flight at the loss have been returned.
     returned: bool,
 }
 
 impl<'a> NbdEngine<'a> {
-    /// A connection to the export, with as many slots as there are buffers.
+    /// Opens a connection to the export, with as many slots as there are buffers.
     ///
     /// # Errors
-    /// No connection, or it is another export by now.
+    /// No connection, or the export has changed.
     pub fn new(medium: &NbdMedium, buffers: &'a Buffers) -> io::Result<Self> {
         let slots = buffers.slots();
         let connection = medium.connect(slots)?;
@@ -131,7 +131,7 @@ impl Engine for NbdEngine<'_> {
     #[inline]
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         if let Some(lost) = &self.lost {
-            // First what was in flight is returned: the connection may have been lost in `submit`.
+            // First return the operations in flight: the connection may have been lost in `submit`.
             return if self.returned { Err(again(lost)) } else { Ok(()) };
         }
         let wait = match wait {
@@ -180,8 +180,8 @@ mod tests {
     use iodyno_nbd::{Endpoint, Exports, Server, ServerConfig};
     use std::sync::Arc;
 
-    /// Whichever call finds that the connection is lost: what was in flight is returned once, and
-    /// the turn after that gives the error.
+    /// Whichever call notices the lost connection, operations in flight are returned once, and the
+    /// next turn returns the error.
     #[test]
     fn in_flight_operations_are_returned_before_the_error() {
         for stamped in [false, true] {

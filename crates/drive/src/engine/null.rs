@@ -1,11 +1,11 @@
-//! The null engine: every operation completes at once and moves nothing. It serves to measure the
-//! generator itself.
+//! The null engine: every operation completes at once and moves nothing. It measures the generator
+//! itself.
 
 use super::{Engine, Wait};
 use iodyno_units::Op;
 use std::io;
 
-/// See the module.
+/// The null engine of one worker.
 #[derive(Debug)]
 pub struct NullEngine {
     done: Vec<(u32, i32)>,
@@ -21,7 +21,7 @@ impl NullEngine {
 impl Engine for NullEngine {
     #[inline]
     fn queue(&mut self, slot: u32, op: &Op) {
-        // Within the capacity: the worker never has more in flight than slots.
+        // Within the capacity: the worker never has more operations in flight than slots.
         self.done.push((slot, op.len_bytes as i32));
     }
 

@@ -1,5 +1,5 @@
-//! NVMe commands by io_uring (`IORING_OP_URING_CMD` on the character device of a namespace): no file system, no
-//! scheduler, no splitting and merging between the worker and the driver. Linux 5.19.
+//! NVMe commands by io_uring (`IORING_OP_URING_CMD` on the character device of a namespace), without a file
+//! system, a scheduler, or splitting and merging between the worker and the driver. Requires Linux 5.19.
 
 use super::uring::{NoRequest, Requests, UringEngine, register_buffers, set_up, yes_no};
 use super::{EngineOptions, NvmeNamespace};
@@ -23,7 +23,7 @@ const DATASET_MANAGEMENT: u8 = 0x09;
 const FUA: u32 = 1 << 30;
 /// Deallocate, in command word 11 of dataset management.
 const DEALLOCATE: u32 = 1 << 2;
-/// Blocks of one read, write or write-zeroes: its count has 16 bits.
+/// Maximum number of blocks of one read, write or write-zeroes: the count has 16 bits.
 const BLOCKS_MAX: u32 = 1 << 16;
 
 /// The kernel's `struct nvme_uring_cmd`.
@@ -51,7 +51,7 @@ struct Command {
 }
 
 impl Command {
-    /// As the ring takes it: the structure, and 8 bytes of nothing.
+    /// The command in the form of the ring's entry: the structure, and 8 bytes of padding.
     fn bytes(self) -> [u8; 80] {
         const { assert!(size_of::<Command>() == 72, "the kernel's layout") };
         let mut bytes = [0; 80];
@@ -72,7 +72,7 @@ struct Range {
     first_block: u64,
 }
 
-/// A ring of large entries with what was registered on it. Belongs to its worker's thread.
+/// A ring with large entries and its registered resources. Belongs to its worker's thread.
 pub struct NvmeSetup<'a> {
     ring: IoUring<squeue::Entry128, cqueue::Entry32>,
     namespace: NvmeNamespace,
@@ -82,10 +82,10 @@ pub struct NvmeSetup<'a> {
 }
 
 impl<'a> NvmeSetup<'a> {
-    /// Sets a ring up for one worker on one namespace.
+    /// Sets up a ring for one worker on one namespace.
     ///
     /// # Errors
-    /// Where the kernel has no such ring, and where a block is longer than a command's transfer.
+    /// The kernel does not support such rings, or a block is longer than a command's maximum transfer.
     pub fn new(
         namespace: NvmeNamespace,
         block_bytes_max: u32,
@@ -111,8 +111,8 @@ impl<'a> NvmeSetup<'a> {
             }
         })?;
         let fixed_buffers = !options.plain
-            // SAFETY: the region outlives the ring: both belong to this set-up, which borrows the
-            // buffers, and dropping it unregisters them.
+            // SAFETY: the region outlives the ring: both belong to this set-up, which borrows the buffers, and
+            // dropping it unregisters them.
             && unsafe { register_buffers(&ring.submitter(), buffers.region(), &mut facts) };
         facts.insert("uring.registered_buffers".to_owned(), yes_no(fixed_buffers));
         let number = namespace.number;
@@ -123,7 +123,7 @@ impl<'a> NvmeSetup<'a> {
         Ok(Self { ring, namespace, buffers, fixed_buffers, facts })
     }
 
-    /// The engine on this ring, and what took effect.
+    /// The engine on this ring, and the options in effect.
     pub fn engine(&mut self) -> (UringEngine<'_, NvmeRequests<'_>>, BTreeMap<String, String>) {
         let slots = self.buffers.slots();
         let (submitter, sq, cq) = self.ring.split();
@@ -140,7 +140,7 @@ impl<'a> NvmeSetup<'a> {
     }
 }
 
-/// As a plain ring, it is released some time after it was closed.
+/// Like a plain ring, it is released only some time after it was closed.
 impl Drop for NvmeSetup<'_> {
     fn drop(&mut self) {
         if self.fixed_buffers {
@@ -149,16 +149,16 @@ impl Drop for NvmeSetup<'_> {
     }
 }
 
-/// Commands of one namespace.
+/// Builder of commands for one namespace.
 pub struct NvmeRequests<'a> {
     namespace: &'a NvmeNamespace,
     fd: types::Fd,
     buffers: &'a Buffers,
     fixed_buffers: bool,
     block_shift: u32,
-    /// Bytes of the operation in each slot: a completion does not name them.
+    /// Length of the operation in each slot, bytes: a completion does not state it.
     lens_bytes: Box<[u32]>,
-    /// The range of a trim in each slot, which the command points to.
+    /// Range of a trim in each slot, to which the command points.
     ranges: Box<[Range]>,
 }
 
@@ -187,7 +187,7 @@ impl Requests for NvmeRequests<'_> {
                 command.opcode = DATASET_MANAGEMENT;
                 command.address = (&raw const *range) as u64;
                 command.data_bytes = size_of::<Range>() as u32;
-                // One range: the count is less one.
+                // One range: the count is zero-based.
                 (command.cdw10, command.cdw11) = (0, DEALLOCATE);
             }
         }
@@ -209,17 +209,17 @@ impl Requests for NvmeRequests<'_> {
     fn result(&self, slot: u32, result: i32) -> i32 {
         match result {
             0 => self.lens_bytes[slot as usize] as i32,
-            // A system's error is negative already.
+            // Errors of the system are already negative.
             ..0 => result,
             status => -errno_of(status),
         }
     }
 }
 
-/// The error number that the kernel's block layer has for a status of a command.
+/// The error number to which the kernel's block layer maps a command's status.
 #[cold]
 fn errno_of(status: i32) -> i32 {
-    // The type and the code, without the bits for more information and retries.
+    // Type and code, without the bits for more information and retries.
     match status & 0x7FF {
         0x01 => libc::EOPNOTSUPP,
         0x02 => libc::EINVAL,
@@ -272,7 +272,7 @@ mod tests {
         u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
     }
 
-    /// Bytes of commands by the words of the specification and the layout of linux/nvme_ioctl.h.
+    /// Command bytes according to the specification and the layout in linux/nvme_ioctl.h.
     #[test]
     fn commands_are_those_of_the_specification() {
         let op = |kind, fua| Op { offset_bytes: (1 << 42) + 1024, len_bytes: 4096, kind, fua };
@@ -286,7 +286,7 @@ mod tests {
                 let pointer = u64::from(word(bytes, 24)) | u64::from(word(bytes, 28)) << 32;
                 assert_eq!(pointer, if data_bytes > 0 { address } else { 0 });
                 assert_eq!(word(bytes, 36), data_bytes);
-                // The first block is 2^33 + 2, and blocks are counted from 0.
+                // The first block is 2^33 + 2, and the number of blocks is zero-based.
                 assert_eq!((word(bytes, 40), word(bytes, 44)), (2, 2));
                 assert_eq!(word(bytes, 48), 7 | u32::from(fua) << 30);
             });

@@ -1,5 +1,5 @@
-//! pread and pwrite: one system call an I/O, one I/O at a time. The leanest way to a target whose
-//! work is done in the caller (page cache, tmpfs, zram, pmem), and the reference for depth 1.
+//! pread and pwrite: one system call per I/O, one I/O at a time. The leanest engine for a target
+//! whose work is done in the caller (page cache, tmpfs, zram, pmem), and the reference for depth 1.
 
 use super::{Engine, FileMedium, Wait, negative_errno, range_ops};
 use crate::memory::Buffers;
@@ -7,7 +7,7 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// See the module.
+/// The psync engine of one worker.
 #[derive(Debug)]
 pub struct PsyncEngine<'a> {
     medium: FileMedium,
@@ -57,8 +57,8 @@ impl<'a> PsyncEngine<'a> {
     }
 }
 
-/// The system call itself. The C library's pread and pwrite are cancellation points, which costs
-/// some 30 ns a call in a process with threads.
+/// The raw system call. The C library's pread and pwrite are cancellation points, which costs some
+/// 30 ns per call in a process with threads.
 ///
 /// # Safety
 /// `buffer` is valid for `len` bytes.

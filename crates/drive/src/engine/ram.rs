@@ -1,6 +1,6 @@
-//! The in-process RAM disk: an operation is a copy between a region of memory and the slot's
-//! buffer, done by the submitter itself. It scales with threads; queue depth only gives the next
-//! address early, which is used to fetch its first cache lines while the present block is copied.
+//! The in-process RAM disk: an operation is a copy between a region of memory and the slot's buffer, done by the
+//! submitter itself. It scales with threads. Queue depth only makes the next address known early, so that its
+//! first cache lines are prefetched while the present block is copied.
 
 use super::{Engine, Wait};
 use crate::memory::{Buffers, Region};
@@ -8,16 +8,16 @@ use iodyno_units::{Op, OpKind};
 use std::io;
 use std::sync::Arc;
 
-/// Cache lines of the next block that are fetched before the present one is copied; the hardware's own prefetcher
-/// follows. On Zen 4, a loop that fetches 8 lines reads 4 KiB blocks about 1.3 × as fast as one that fetches none
-/// (`bench/runs/2026-11-23-ram`).
+/// Number of cache lines of the next block that are prefetched before the present one is copied; the hardware
+/// prefetcher continues from there. On Zen 4, a loop that prefetches 8 lines reads 4 KiB blocks about 1.3 × as
+/// fast as one without prefetch (`bench/runs/2026-11-23-ram`).
 const FETCHED_LINES: usize = 8;
 const LINE_BYTES: usize = 64;
 
-/// Copies `len` bytes, and begins to fetch the block at `next`.
+/// Copies `len` bytes, and starts to prefetch the block at `next`.
 ///
 /// # Safety
-/// Both ranges are valid for `len` bytes and do not overlap. `next` may be anything.
+/// Both ranges must be valid for `len` bytes and must not overlap. `next` may be any address.
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize, next: *const u8) {
     for i in 0..(len / LINE_BYTES).min(FETCHED_LINES) {
@@ -39,12 +39,12 @@ fn fetch(at: *const u8) {
     let _ = at;
 }
 
-/// See the module.
+/// The ram engine of one worker.
 #[derive(Debug)]
 pub struct RamEngine<'a> {
     region: Arc<Region>,
     buffers: &'a Buffers,
-    /// Queued operations, oldest at `head`: a ring of a power of two.
+    /// Ring of queued operations, oldest at `head`; its size is a power of two.
     ring: Box<[(u32, Op)]>,
     head: usize,
     tail: usize,
@@ -65,10 +65,9 @@ impl<'a> RamEngine<'a> {
         if offset.checked_add(len).is_none_or(|end| end > self.region.len()) {
             return -libc::EINVAL;
         }
-        // SAFETY: the range lies within the region (just checked); the buffer holds `len` bytes and
-        // is another mapping, so the two never overlap. Other workers may copy the same bytes at
-        // the same time, as on any shared storage: the copies are of plain bytes that nothing
-        // interprets.
+        // SAFETY: the range lies within the region (just checked); the buffer holds `len` bytes and is another
+        // mapping, so the two never overlap. Other workers may copy the same bytes at the same time, as on any
+        // shared storage: the copies are of plain bytes that nothing interprets.
         unsafe {
             let at = self.region.start().add(offset);
             match op.kind {
@@ -98,7 +97,7 @@ impl Engine for RamEngine<'_> {
         let mask = self.ring.len() - 1;
         let (slot, op) = self.ring[self.head & mask];
         self.head += 1;
-        // With nothing queued behind it, this block's own first lines are fetched.
+        // If the queue is empty, prefetch this block's own first lines.
         let after = if self.head == self.tail { op } else { self.ring[self.head & mask].1 };
         let next = self.region.start().wrapping_add(after.offset_bytes as usize);
         self.done = Some((slot, self.carry_out(slot, &op, next)));

@@ -1,6 +1,6 @@
-//! io_uring, set up as the fastest generators do (one ring a thread, registered file, buffers and
-//! ring, deferred task work, one system call that both submits and waits). Each optional part is
-//! dropped by itself where the kernel refuses it; the facts record what took effect.
+//! io_uring, set up like the fastest generators (one ring per thread, registered file, buffers and ring,
+//! deferred task work, one system call that both submits and waits). Each optional part is dropped
+//! individually if the kernel refuses it; the facts record those in effect.
 
 use super::{Engine, EngineOptions, FileMedium, Wait, range_ops};
 use crate::memory::{Buffers, Region};
@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Kernels take at most 1 GiB in one registered buffer.
+/// Maximum size of one registered buffer, a limit of the kernel, bytes.
 const REGISTERED_BUFFER_BYTES_MAX: usize = 1 << 30;
-/// The largest submission queue that is requested; deeper workers submit in several batches.
+/// Maximum size of the submission queue; deeper workers submit in several batches.
 const SQ_ENTRIES_MAX: u32 = 256;
 
-/// Cancelling may take this long, ns.
+/// Time limit for cancelling requests, ns.
 const CANCEL_NS: u32 = 50_000_000;
 
-/// A ring with what was registered on it. Belongs to its worker's thread.
+/// A ring with its registered resources. Belongs to its worker's thread.
 pub struct UringSetup<'a> {
     ring: IoUring,
     medium: FileMedium,
@@ -35,7 +35,7 @@ impl std::fmt::Debug for UringSetup<'_> {
     }
 }
 
-/// Optional set-up flags, newest first: the order in which they are dropped.
+/// Optional set-up flags, newest first, with their kernel versions: the order in which they are dropped.
 const FLAGS: [(&str, &str); 5] = [
     ("no_sqarray", "6.6"),
     ("defer_taskrun", "6.1"),
@@ -66,7 +66,7 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     builder.build(entries)
 }
 
-/// A ring with as many of the optional flags as the kernel takes, and the facts of that.
+/// Creates a ring with as many of the optional flags as the kernel accepts, and the facts about them.
 pub(super) fn set_up<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     depth: u32,
     options: EngineOptions,
@@ -92,10 +92,10 @@ pub(super) fn set_up<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     Ok((ring, facts))
 }
 
-/// Registers the buffers' memory; where it is not, the facts say why.
+/// Registers the buffers' memory; on failure, the facts state the reason.
 ///
 /// # Safety
-/// The region outlives the ring, or what is registered is dropped before it.
+/// The region must outlive the ring, or be unregistered before it is dropped.
 pub(super) unsafe fn register_buffers(
     submitter: &io_uring::Submitter<'_>,
     region: &Region,
@@ -124,7 +124,7 @@ pub(super) unsafe fn register_buffers(
 }
 
 impl<'a> UringSetup<'a> {
-    /// Sets a ring up for one worker on one file. Fails only where a plain ring fails too.
+    /// Sets up a ring for one worker on one file. Fails only if a plain ring fails, too.
     pub fn new(
         medium: FileMedium,
         buffers: &'a Buffers,
@@ -143,7 +143,7 @@ impl<'a> UringSetup<'a> {
         Ok(setup)
     }
 
-    /// Registers file and buffers, each dropped by itself where the kernel refuses it.
+    /// Registers file and buffers; each is dropped individually if the kernel refuses it.
     fn register(&mut self) {
         match self.ring.submitter().register_files(&[self.medium.fd.as_raw_fd()]) {
             Ok(()) => self.fixed_file = true,
@@ -158,12 +158,12 @@ impl<'a> UringSetup<'a> {
         };
     }
 
-    /// The engine on this ring, and what took effect.
+    /// The engine on this ring, and the options in effect.
     pub fn engine(&mut self) -> (UringEngine<'_, FileRequests<'_>>, BTreeMap<String, String>) {
         let mut facts = self.facts.clone();
         let (mut submitter, sq, cq) = self.ring.split();
         if self.fixed_file {
-            // Saves the look-up of the ring's descriptor in each system call; Linux 5.18.
+            // Saves the look-up of the ring's descriptor in each system call (Linux 5.18).
             let registered = submitter.register_ring_fd().is_ok();
             facts.insert("uring.registered_ring".to_owned(), yes_no(registered));
         }
@@ -180,8 +180,8 @@ impl<'a> UringSetup<'a> {
     }
 }
 
-/// The kernel releases a ring some time after it was closed, and until then it holds what was
-/// registered: a device opened exclusively would be busy for the next run.
+/// The kernel releases a ring some time after it was closed, and holds the registered resources until
+/// then: a device opened exclusively would be busy for the next run.
 impl Drop for UringSetup<'_> {
     fn drop(&mut self) {
         let submitter = self.ring.submitter();
@@ -202,8 +202,8 @@ fn join_or_none(names: &[&str]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(" ") }
 }
 
-/// Entries on a registered file, or on a plain descriptor: the crate has a type for each and no
-/// common one.
+/// Builds entries for a registered file or a plain descriptor: the crate has separate types for the two,
+/// and no common trait.
 trait OnFile {
     fn read(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry;
     fn read_fixed(self, buffer: *mut u8, len: u32, at: u64, flags: i32) -> squeue::Entry;
@@ -241,42 +241,43 @@ macro_rules! on_file {
 on_file!(types::Fixed);
 on_file!(types::Fd);
 
-/// Why an operation has no request.
+/// Why no request was built for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRequest {
-    /// It fails with this negative error number.
+    /// The operation fails with this negative error number.
     Failed(i32),
-    /// It has no asynchronous form: the next turn executes it.
+    /// The operation has no asynchronous form: the next turn executes it.
     Blocking,
 }
 
-/// The requests that a ring is given for operations.
+/// Builds the ring's requests for operations.
 pub trait Requests {
-    /// The form of a request.
+    /// Type of a submission queue entry.
     type Sqe: squeue::EntryMarker;
-    /// The form of a completion.
+    /// Type of a completion queue entry.
     type Cqe: cqueue::EntryMarker;
 
-    /// The request for an operation in a slot.
+    /// Builds the request for an operation in a slot.
     fn request(&mut self, slot: u32, op: &Op) -> Result<Self::Sqe, NoRequest>;
 
-    /// Executes an operation that has none; bytes covered, or the negative error number.
+    /// Executes an operation without an asynchronous form. Returns the bytes covered, or the negative
+    /// error number.
     fn carry_out(&self, _: &Op) -> i32 {
         -libc::EOPNOTSUPP
     }
 
-    /// Bytes moved, or the negative error number, of a completion.
+    /// Bytes moved, or the negative error number, from the result of a completion.
     fn result(&self, slot: u32, result: i32) -> i32;
 }
 
-/// Reads and writes of a file or a block device.
+/// Builds requests for a file or a block device.
 pub struct FileRequests<'a> {
     medium: &'a FileMedium,
     buffers: &'a Buffers,
     fd: i32,
     fixed_file: bool,
     fixed_buffers: bool,
-    /// Of each read and write.
+    /// Flags of each read and write.
     rw_flags: i32,
 }
 
@@ -323,18 +324,18 @@ impl Requests for FileRequests<'_> {
     }
 }
 
-/// See the module.
+/// The io_uring engine of one worker, with the requests of `R`.
 pub struct UringEngine<'a, R: Requests> {
     submitter: io_uring::Submitter<'a>,
     sq: io_uring::SubmissionQueue<'a, R::Sqe>,
     cq: io_uring::CompletionQueue<'a, R::Cqe>,
     requests: R,
-    /// Pushed and not yet taken by the kernel.
+    /// Entries that were pushed, but not yet taken by the kernel.
     queued: u32,
-    /// Completions taken from the ring, or immediate ones of operations that have no asynchronous
-    /// form. One list, so that they are recorded in one place.
+    /// Completions taken from the ring, or immediate ones of operations without an asynchronous form.
+    /// One list, so that they are recorded in one place.
     ready: Vec<(u32, i32)>,
-    /// Operations that have no asynchronous form: the next turn executes them.
+    /// Operations without an asynchronous form, which the next turn executes.
     blocking: Vec<(u32, Op)>,
 }
 
@@ -345,7 +346,7 @@ impl<R: Requests> std::fmt::Debug for UringEngine<'_, R> {
 }
 
 impl<'a, R: Requests> UringEngine<'a, R> {
-    /// An engine on a ring's parts, for this many slots.
+    /// An engine on a ring's parts, for `slots` operations in flight.
     pub(super) fn new(
         submitter: io_uring::Submitter<'a>,
         sq: io_uring::SubmissionQueue<'a, R::Sqe>,
@@ -359,7 +360,7 @@ impl<'a, R: Requests> UringEngine<'a, R> {
     }
 
     fn enter(&mut self, want: u32) -> io::Result<()> {
-        // GETEVENTS even when nothing is waited for: deferred task work runs only then.
+        // GETEVENTS even without waiting: deferred task work runs only then.
         let flags = EnterFlags::GETEVENTS.bits();
         // SAFETY: the entries were built from this worker's buffers and descriptor, which outlive
         // their completions: the worker drains every slot before it ends, and where it gives a target up
@@ -373,8 +374,8 @@ impl<'a, R: Requests> UringEngine<'a, R> {
     fn settle(&mut self, taken: io::Result<usize>) -> io::Result<()> {
         match taken {
             Ok(_) => {}
-            // Out of resources for the moment, or nothing within the time: completions first, then
-            // the next turn submits the rest.
+            // Temporarily out of resources, or nothing completed in time: process completions first,
+            // then submit the rest in the next turn.
             Err(e)
                 if matches!(
                     e.raw_os_error(),
@@ -382,7 +383,7 @@ impl<'a, R: Requests> UringEngine<'a, R> {
                 ) => {}
             Err(e) => return Err(e),
         }
-        // Reads the queue's head: without it the next entries would find the queue full.
+        // Updates the queue's head, which the next entries would otherwise find full.
         self.sq.sync();
         self.queued = self.sq.len() as u32;
         Ok(())
@@ -408,7 +409,7 @@ impl<R: Requests> Engine for UringEngine<'_, R> {
         entry.set_user_data(u64::from(slot));
         // SAFETY: buffer and descriptor stay valid until the completion is drained.
         while unsafe { self.sq.push(&entry) }.is_err() {
-            // Full: the kernel takes the queued entries first.
+            // Queue full: let the kernel take the queued entries first.
             self.sq.sync();
             if self.enter(0).is_err() {
                 self.ready.push((slot, -libc::EIO));
@@ -420,7 +421,7 @@ impl<R: Requests> Engine for UringEngine<'_, R> {
 
     fn submit(&mut self) -> io::Result<bool> {
         self.sq.sync();
-        // Without GETEVENTS: the turn that follows takes completions.
+        // Without GETEVENTS: the following turn takes completions.
         // SAFETY: as in `enter`.
         let taken = unsafe { self.submitter.enter::<libc::sigset_t>(self.queued, 0, 0, None) };
         self.settle(taken)?;
@@ -431,7 +432,7 @@ impl<R: Requests> Engine for UringEngine<'_, R> {
     fn turn(&mut self, wait: Wait) -> io::Result<()> {
         self.sq.sync();
         if !self.blocking.is_empty() {
-            // What was queued beside them does not wait for them.
+            // Other queued operations must not wait for these.
             self.enter(0)?;
             for (slot, op) in self.blocking.drain(..) {
                 self.ready.push((slot, self.requests.carry_out(&op)));
@@ -451,7 +452,7 @@ impl<R: Requests> Engine for UringEngine<'_, R> {
             }
         }
         self.cq.sync();
-        // Within the capacity: never more than one completion a slot.
+        // Within the capacity: never more than one completion per slot.
         for entry in self.cq.by_ref() {
             let entry: cqueue::Entry = entry.into();
             let slot = entry.user_data() as u32;
@@ -462,7 +463,7 @@ impl<R: Requests> Engine for UringEngine<'_, R> {
     }
 
     fn cancel(&mut self) {
-        // A request that waits for a device can't be cancelled; one in a kernel worker's queue can.
+        // A request that waits for a device can't be cancelled, but one in a kernel worker's queue can.
         let limit = types::Timespec::new().nsec(CANCEL_NS);
         let _ = self.submitter.register_sync_cancel(Some(limit), types::CancelBuilder::any());
     }

@@ -1,4 +1,5 @@
-//! A machine that continues from cell to cell: its devices are as the cell before left them.
+//! A machine that continues from cell to cell: its devices keep the state in which the previous
+//! cell left them.
 
 use super::one_system;
 use crate::engine::Medium;
@@ -6,13 +7,13 @@ use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
 use std::sync::Arc;
 
-/// A machine with its time and its workers, for a series of cells.
+/// A machine with its time and its workers, for a sequence of cells.
 #[derive(Debug)]
 pub struct Carried {
     pub(super) machine: Machine,
     /// The time at which the next cell starts, ns.
     pub(super) now_ns: u64,
-    /// The machine's worker numbers, by volume.
+    /// Worker numbers in the machine, by volume.
     workers: Vec<Vec<u32>>,
 }
 
@@ -20,7 +21,7 @@ impl Carried {
     /// A new machine for the plan's system, in the state that the system specifies.
     ///
     /// # Errors
-    /// As [`super::drive_model`].
+    /// The errors of [`super::drive_model`].
     pub fn new(plan: &CellPlan) -> Result<Self, DriveError> {
         let mut threads = vec![0; one_system(plan)?.volumes.len()];
         for (index, target) in plan.targets.iter().enumerate() {
@@ -31,11 +32,11 @@ impl Carried {
         Self::with_workers(&one_system(plan)?, plan.cell.seed, &threads)
     }
 
-    /// A new machine for this system, for cells of at most `threads_max` workers on each volume: a
-    /// machine has its workers before it has work.
+    /// A new machine for this system, for cells of up to `threads_max` workers on each volume: a
+    /// machine's workers are created in advance.
     ///
     /// # Errors
-    /// A system that can't be built.
+    /// The system can't be built.
     pub fn of(system: &Arc<System>, seed: u64, threads_max: u32) -> Result<Self, DriveError> {
         Self::with_workers(system, seed, &vec![threads_max; system.volumes.len()])
     }
@@ -51,7 +52,7 @@ impl Carried {
         Ok(Self { now_ns: machine.now_ns(), machine, workers })
     }
 
-    /// The number of the system's volumes.
+    /// Number of volumes in the system.
     pub(super) fn volumes(&self) -> usize {
         self.workers.len()
     }
@@ -65,8 +66,8 @@ impl Carried {
         })
     }
 
-    /// A cell ended at `end_ns` with `in_flight` operations in flight: they complete without being
-    /// counted.
+    /// Completes the `in_flight` operations of a cell that ended at `end_ns`, without counting
+    /// them.
     pub(super) fn rest(&mut self, mut in_flight: u64, end_ns: u64) {
         while in_flight > 0 && self.machine.next_completion(u64::MAX).is_some() {
             in_flight -= 1;
@@ -80,7 +81,7 @@ impl Carried {
         while self.machine.next_completion(self.now_ns).is_some() {}
     }
 
-    /// Virtual time since it was made, ns.
+    /// Virtual time since the machine was created, ns.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }

@@ -1,11 +1,11 @@
 //! The due time of each worker's next issue, and the earliest of all.
 //!
 //! A winner tree: the leaves are the workers, and each node above holds the earlier of its two
-//! children. Reading the first is one load; a change goes up one path and stops where nothing
-//! changes. Of workers that are due at the same time the one with the lowest number is first: the
-//! order is deterministic.
+//! children. Reading the first is one load; a change propagates up one path and stops where nothing
+//! changes. Among workers that are due at the same time the one with the lowest number is first, so
+//! the order is deterministic.
 
-/// A worker that waits for a completion is due at no time.
+/// Due time of a worker that waits for a completion.
 pub(super) const NEVER: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ struct Entry {
     worker: u32,
 }
 
-/// See the module.
+/// The due times of all workers.
 #[derive(Debug)]
 pub(super) struct DueQueue {
     /// The root is at 1, the children of `i` at `2 i` and `2 i + 1`, the leaves in the second half.
@@ -23,7 +23,7 @@ pub(super) struct DueQueue {
 }
 
 impl DueQueue {
-    /// None of `workers` is due at any time.
+    /// A queue of `workers` workers, none of which is due.
     pub(super) fn new(workers: usize) -> Self {
         let leaves = workers.max(1).next_power_of_two();
         let mut tree = vec![Entry { due_ns: NEVER, worker: 0 }; 2 * leaves].into_boxed_slice();
@@ -36,7 +36,7 @@ impl DueQueue {
         Self { tree, leaves }
     }
 
-    /// The first worker's due time and number.
+    /// Due time and number of the first worker.
     #[inline]
     pub(super) fn first(&self) -> (u64, usize) {
         let first = self.tree[1];

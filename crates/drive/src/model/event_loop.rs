@@ -1,8 +1,8 @@
-//! The event loop in virtual time: takes the next completion or the next due time of all workers of a cell, whichever
-//! is earlier.
+//! The event loop in virtual time: processes the next completion or the next due time of all workers of a cell,
+//! whichever is earlier.
 //!
-//! **Invariant:** between two checks of the outside (every thousand events) it touches nothing but
-//! the machine, the workers and the recorders; it does not allocate, lock or format.
+//! **Invariant:** between two checks of the outside (every thousand events), it touches only the machine, the workers
+//! and the recorders; it does not allocate, lock or format.
 
 use super::done;
 use super::due_queue::{DueQueue, NEVER};
@@ -28,52 +28,52 @@ use std::sync::mpsc::Receiver;
 /// Events between two checks of the stop flag and of the observer's clock.
 const EVENTS_PER_CHECK: u32 = 1024;
 
-/// What the machine's parts did.
+/// Activity of the machine's parts.
 pub(super) struct Used {
-    /// In the window.
+    /// Activity in the window.
     pub(super) window: Snapshot,
-    /// Of a message log: in each interval of it.
+    /// Activity in each interval of the window; empty unless the workload is a message log.
     pub(super) by_interval: Vec<Snapshot>,
-    /// Of every store: its fill at the start and at the end of the window, and whether it only rose or only fell.
+    /// Fill of every store at the start and at the end of the window, and whether it only rose or only fell.
     pub(super) stores: Vec<(Store, Store, bool)>,
 }
 
-/// See the module.
+/// The event loop of one cell.
 #[derive(Debug)]
 pub(super) struct EventLoop<'a, S: Source> {
     plan: &'a CellPlan,
     stop: &'a AtomicBool,
     machine: &'a mut Machine,
     workers: Vec<Worker<S>>,
-    /// One for each target.
+    /// Recorders, one per target.
     recorders: Vec<Recorder>,
     due_queue: DueQueue,
-    /// Counts failures as the threads of real targets do; its stop flag is this cell's own.
+    /// Counts failures like the threads of real targets; its stop flag is this cell's own.
     control: Control,
     working: usize,
     now_ns: u64,
     start_ns: u64,
-    /// When the next window of a workload begins; [`NEVER`] once all have.
+    /// Start of the next window of a workload, ns; [`NEVER`] once all have begun.
     next_window_ns: u64,
     early_end: EarlyEnd,
-    /// The last instant at which an event may take place: nothing that completes later is counted.
+    /// Last instant at which an event may take place, ns: later completions are not counted.
     last_ns: u64,
-    /// The next instant at which the loop must decide: the end, or that of a batch.
+    /// Next instant at which the loop must decide, ns: the end of the cell or of a batch.
     bound_ns: u64,
-    /// While it lasts, no window has a time.
+    /// The warm-up, before the times of windows are set; None afterwards.
     warm_up: Option<WarmUp>,
     pub(super) warmed: Option<Warmed>,
-    /// Fill of the stores in the window.
+    /// Fill levels of the stores in the window.
     levels: Levels,
     settling: Option<Settling>,
     /// The precision at the early end of a cell that settled.
     pub(super) settled: Option<Settled>,
     measuring: bool,
-    /// The counters of the machine's parts when the window began.
+    /// Counters of the machine's parts at the start of the window.
     before: Snapshot,
-    /// Of a message log: the same at the start of each interval of the window, to find what delayed its messages.
+    /// Counters at the start of each interval of the window of a message log, to find what delayed its messages.
     by_interval: Vec<Snapshot>,
-    /// When the next of those is taken, ns; [`NEVER`] where there are none.
+    /// Time of the next entry in `by_interval`, ns; [`NEVER`] if there is none.
     next_interval_ns: u64,
     completions: u64,
     check_after: u32,
@@ -124,7 +124,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         events
     }
 
-    /// Sets the times of all windows, counted from `start_ns`.
+    /// Sets the times of all windows, relative to `start_ns`.
     fn set_windows(&mut self) {
         let (plan, start_ns) = (self.plan, self.start_ns);
         for worker in &mut self.workers {
@@ -147,7 +147,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
             self.settling.as_ref().map_or(self.last_ns, |s| self.last_ns.min(s.edge_ns - 1));
     }
 
-    /// Ends the warm-up, if all stores are at rest: times count from now on.
+    /// Ends the warm-up if all stores are at rest: the cell's times start now.
     #[cold]
     fn check_warm_up(&mut self) {
         let Some(warm_up) = &mut self.warm_up else { return };
@@ -164,7 +164,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         self.pass(self.now_ns);
     }
 
-    /// The cell ends before its windows have times.
+    /// Ends the cell during its warm-up, before its windows have times.
     #[cold]
     fn give_up_warm_up(&mut self) {
         if self.warm_up.take().is_some() {
@@ -173,7 +173,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// Starts the sources of workers that begin after others.
+    /// Starts the sources of workers that begin later than others.
     fn start_later_workers(&mut self) {
         for (index, worker) in self.workers.iter_mut().enumerate() {
             let after_ns = self.plan.cell_on(worker.target).spec.limits().start_after_ns;
@@ -187,7 +187,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
     /// Runs until a limit or the stop.
     ///
     /// # Errors
-    /// When operations are in flight, no worker is due, and nothing will ever complete.
+    /// Operations are in flight, no worker is due, and nothing will ever complete.
     pub(super) fn run(
         &mut self,
         intervals: &Receiver<IntervalMessage>,
@@ -240,7 +240,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         Ok(())
     }
 
-    /// Advances the time; the window may begin.
+    /// Advances the time, and begins windows that are due.
     #[inline]
     fn pass(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
@@ -249,7 +249,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// Ends a batch, and perhaps the cell.
+    /// Ends a batch, and possibly the cell.
     #[cold]
     fn end_batch(&mut self) {
         if self.warm_up.is_some() {
@@ -297,7 +297,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         self.next_window_ns = later.min().unwrap_or(NEVER).min(self.next_interval_ns);
     }
 
-    /// A worker issues what is due, or ends.
+    /// Lets a worker issue the operations that are due, or ends it.
     #[inline]
     fn go_on(&mut self, index: usize) {
         let worker = &mut self.workers[index];
@@ -319,7 +319,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// A worker ends, and perhaps others with it.
+    /// Ends a worker, and possibly other workloads with it.
     #[cold]
     fn end(&mut self, index: usize, why: Ended) {
         let target = self.workers[index].target;
@@ -330,7 +330,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// All workers of some targets end.
+    /// Ends all workers of the targets that `is_over` selects.
     #[cold]
     fn end_workloads(&mut self, is_over: impl Fn(usize) -> bool) {
         for (index, worker) in self.workers.iter_mut().enumerate() {
@@ -356,7 +356,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         let index = (completion.token >> 32) as usize;
         let worker = &mut self.workers[index];
         if worker.ended.is_some() {
-            // Not counted: its worker had ended.
+            // Not counted, since its worker has ended.
             return;
         }
         if self.now_ns >= worker.until_ns && !worker.closes(self.now_ns, Ended::Time) {
@@ -400,7 +400,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         worker.failed();
         let recorder = &mut self.recorders[worker.target];
         note_failure(&self.control, recorder, &op, kind, errno, self.now_ns);
-        // Too many end the cell at once.
+        // Too many failures end the cell at once.
         self.check_after = 0;
     }
 
@@ -446,7 +446,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
         self.now_ns = end_ns;
     }
 
-    /// Hands the last intervals over.
+    /// Hands over the last intervals.
     pub(super) fn close(&mut self) {
         let mut until_ns = vec![0; self.recorders.len()];
         for worker in &self.workers {
@@ -461,14 +461,14 @@ impl<'a, S: Source> EventLoop<'a, S> {
         }
     }
 
-    /// Operations in flight at the end, and the end's time.
+    /// Number of operations in flight at the end, and the time of the end, ns.
     pub(super) fn left(&self) -> (u64, u64) {
         let in_flight = |worker: &Worker<S>| worker.in_flight().count() as u64;
         (self.workers.iter().map(in_flight).sum(), self.now_ns)
     }
 
-    /// The counters of the machine's parts over the window, each worker's report, and the number of
-    /// completed operations.
+    /// The activity of the machine's parts, each worker's report, the number of completed operations, and the early
+    /// ends.
     pub(super) fn into_parts(mut self) -> (Used, Vec<Done>, u64, EarlyEnd) {
         let after = self.machine.snapshot();
         if self.measuring {
@@ -488,7 +488,7 @@ impl<'a, S: Source> EventLoop<'a, S> {
             all.push(done(worker.target, number, worker.report()));
         }
         for (target, recorder) in self.recorders.iter_mut().enumerate() {
-            // One of the workers of a target reports what they share.
+            // The first worker of a target reports the figures that all of them share.
             if let Some(first) = all.iter_mut().find(|d| d.target == target) {
                 first.report.lateness = recorder.lateness.take().map(|h| *h);
             }
@@ -507,7 +507,7 @@ mod tests {
     use iodyno_workload::{Geometry, Shared, Spec, Stream, WorkloadSource};
     use std::sync::mpsc::channel;
 
-    /// The machine's completions are ignored: the test forges its own.
+    /// The machine's completions are ignored: the test fabricates its own.
     #[test]
     fn failures_are_counted_by_kind_and_too_many_end_the_cell() {
         let spec = "schema = 1\ndepth = 4\n[mix]\nread = 1\n[limits]\nramp = \"0s\"";

@@ -1,20 +1,19 @@
-//! A cell on emulated storage, in virtual time: one thread runs all workers of all targets on one
-//! machine. Nothing waits for a clock: time jumps to the next completion, or to the
-//! next time at which a worker is due, whichever is earlier.
+//! A cell on emulated storage, in virtual time: one thread runs all workers of all targets on one machine. Nothing
+//! waits for a clock: time jumps to the next completion, or to the next time at which a worker is due, whichever is
+//! earlier.
 //!
 //! Sources, recorders and the resulting cells are those of real targets. The differences:
 //!
 //! * Workers of a target share one recorder, since they never record at the same time.
-//! * The machine reports when an operation was handed over. That may be later than its submission,
-//!   for the generator's core is part of the emulated host and may be busy.
+//! * The machine reports when an operation was handed over. That may be later than its submission, because the
+//!   generator's core is part of the emulated host and may be busy.
 //! * Each completion is recorded when it occurs, so stamps are exact.
-//! * No bytes move, so nothing is verified; and the CPU time of the simulation is no figure of
-//!   the cell.
-//! * With several targets each has streams of its own, drawn from the run's seed: in virtual time
-//!   equal streams would meet at the same instant on every target, for ever.
-//! * Operations in flight at the end of the window belong to no cell; a machine that is carried on finishes them first.
-//! * A cell may end before its time, once its figures are shown to be steady (`settle.rs`): its
-//!   window then has the elapsed length, and a fact states so.
+//! * No bytes move, so nothing is verified; and the CPU time of the simulation is not a figure of the cell.
+//! * With several targets, each has its own random streams, derived from the run's seed: in virtual time, equal
+//!   streams would meet at the same instant on every target, for ever.
+//! * Operations in flight at the end of the window belong to no cell; a carried machine finishes them first.
+//! * A cell may end before its time, once its figures are shown to be steady (`settle.rs`): its window then has the
+//!   elapsed length, and a fact states this.
 
 mod carried;
 mod due_queue;
@@ -53,33 +52,33 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use worker::Worker;
 
-/// Operations in flight on an emulated system. A machine accepts somewhat more; at some hundred bytes each, these
-/// occupy a gigabyte.
+/// Maximum number of operations in flight on an emulated system. A machine accepts somewhat more; at some hundred
+/// bytes each, these occupy a gigabyte.
 const SLOTS_MAX: u64 = 1 << 22;
 
 /// The result of a cell on emulated storage.
 #[derive(Debug)]
 pub struct Modelled {
-    /// One cell for each target, in the plan's order. Equal for equal plans.
+    /// One cell per target, in the plan's order. Equal plans give equal cells.
     pub cells: Vec<Cell>,
     /// The machine in its state at the cell's end.
     pub machine: Machine,
-    /// The usage of its parts in the measured window.
+    /// Activity of the machine's parts in the measured window.
     pub usage: Snapshot,
-    /// Completions, those of the ramp and failures included.
+    /// Number of completions, including those of the ramp and failures.
     pub completions: u64,
-    /// CPU time that the simulation took, without building the machine, ns.
+    /// CPU time of the simulation, without building the machine, ns.
     pub cpu_ns: u64,
 }
 
-/// Runs one cell, all of whose targets are volumes of one emulated system, on a machine of its own.
-/// Does nothing outside this thread, so any number of cells may run at once, each in a thread.
-/// `stop` ends it early; operations counted until then are kept.
+/// Runs one cell, all of whose targets are volumes of one emulated system, on a new machine. It has no effect outside
+/// this thread, so cells may run in parallel, each in its own thread. `stop` ends it early; operations counted until
+/// then are kept.
 ///
 /// # Errors
-/// [`DriveError::DoesNotFit`] for a workload that does not fit a target, for targets that are not
-/// volumes of one system, and for a system that can't be built; [`DriveError::Engine`] when the
-/// machine stands still with operations in it.
+/// [`DriveError::DoesNotFit`] for a workload that does not fit a target, for targets that are not volumes of one
+/// system, and for a system that can't be built; [`DriveError::Engine`] if the machine stands still with operations
+/// in flight.
 pub fn drive_model(
     plan: &CellPlan,
     stop: &AtomicBool,
@@ -88,13 +87,13 @@ pub fn drive_model(
     drive_failing_model(plan, &[], stop, observer)
 }
 
-/// The same of a system on which these faults happen at the start, in their order.
+/// Runs one cell like [`drive_model`], on a system with faults that happen at the start, in their order.
 ///
 /// # Errors
-/// As [`drive_model`].
+/// The errors of [`drive_model`].
 ///
 /// # Panics
-/// If a fault concerns a device that is not there.
+/// If a fault concerns a device that does not exist.
 pub fn drive_failing_model(
     plan: &CellPlan,
     faults: &[Fault],
@@ -115,7 +114,7 @@ pub fn drive_failing_model(
     })
 }
 
-/// The result of [`drive_on`] beside the machine.
+/// The result of [`drive_on`], apart from the machine.
 struct Ran {
     cells: Vec<Cell>,
     usage: Used,
@@ -157,7 +156,7 @@ fn drive_on(
     Ok(ran)
 }
 
-/// With the sources that `source` makes, from a seed, for each worker; recorded where the plan says so.
+/// Drives a cell with the sources that `source` makes for each worker from a seed, recorded if the plan requests it.
 fn drive_recorded<S: Source>(
     plan: &CellPlan,
     carried: &mut Carried,
@@ -173,7 +172,7 @@ fn drive_recorded<S: Source>(
     }
 }
 
-/// The same with the sources that `source` makes, from a seed, for each worker.
+/// Drives a cell with the sources that `source` makes for each worker from a seed.
 fn drive_with<S: Source>(
     plan: &CellPlan,
     carried: &mut Carried,
@@ -233,7 +232,7 @@ fn drive_with<S: Source>(
     for (index, (target, cell)) in plan.targets.iter().zip(&mut cells).enumerate() {
         warm_up::record(warmed.as_ref(), &levels, cell);
         record_evidence(&plan.cell_on(index).spec, &target.medium, cell);
-        // The machine counts by volume: it can't separate the times of several workloads on one.
+        // The machine counts per volume: it can't separate the times of several workloads on one.
         if let (Medium::Model { volume, .. }, true) = (&target.medium, plan.cell.beside.is_empty())
         {
             let volume = *volume;
@@ -250,7 +249,7 @@ fn drive_with<S: Source>(
     Ok(Ran { cells, usage, completions, cpu_ns })
 }
 
-/// The same for callers that need only the cells; their facts contain the simulation's speed.
+/// Runs one cell for callers that need only the cells; their facts include the simulation's speed.
 pub(crate) fn drive_cell(
     plan: &CellPlan,
     stop: &Arc<AtomicBool>,
@@ -260,11 +259,11 @@ pub(crate) fn drive_cell(
     drive_carried(plan, &mut carried, stop, observer)
 }
 
-/// Runs one cell on a machine that earlier cells have used, at its own time: the devices are in the state in which
-/// those cells left them. All cells of one machine name the same system.
+/// Runs one cell on a machine that earlier cells have used, from the machine's time on: the devices are in the state
+/// in which those cells left them. All cells of one machine must name the same system.
 ///
 /// # Errors
-/// As [`drive_model`]; then the machine is of no further use.
+/// The errors of [`drive_model`]; the machine is then unusable.
 pub fn drive_carried(
     plan: &CellPlan,
     carried: &mut Carried,
@@ -282,7 +281,7 @@ pub fn drive_carried(
     Ok(ran.cells)
 }
 
-/// A machine numbers its operations with 24 bits, internal ones included.
+/// Checks the number of operations in flight: a machine numbers its operations with 24 bits, internal ones included.
 fn check_slots(plan: &CellPlan) -> Result<(), DriveError> {
     let of = |spec: &Spec| u64::from(spec.threads()) * u64::from(spec.depth());
     let slots: u64 = (0..plan.targets.len()).map(|target| of(&plan.cell_on(target).spec)).sum();
@@ -297,7 +296,7 @@ fn check_slots(plan: &CellPlan) -> Result<(), DriveError> {
     })
 }
 
-/// The system that all targets are volumes of.
+/// The system of which all targets are volumes.
 fn one_system(plan: &CellPlan) -> Result<Arc<System>, DriveError> {
     let mut one: Option<&Arc<System>> = None;
     for target in &plan.targets {
@@ -325,20 +324,20 @@ fn one_system(plan: &CellPlan) -> Result<Arc<System>, DriveError> {
     })
 }
 
-/// The seed of one target's streams. The first has the run's own, so that a workload on one
-/// emulated device is the same as on a real one.
+/// The seed of one target's streams. The first target has the run's own seed, so that a workload on one emulated
+/// device is the same as on a real one.
 fn seed_of(seed: u64, target: usize) -> u64 {
     if target == 0 { seed } else { rng::key(seed, "target", target as u64) }
 }
 
-/// Completions that would never come: an error of the machine.
+/// The error for completions that will never come.
 #[cold]
 fn stood_still(plan: &CellPlan, source: io::Error) -> DriveError {
     let target = plan.targets.first().map_or(String::new(), |t| t.name.clone());
     DriveError::Engine { target, engine: EngineKind::Model.name(), source }
 }
 
-/// The evidence that is known of an emulated volume without measuring it.
+/// Records the evidence that is known about an emulated volume without measuring it.
 fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     cell.facts.insert("time".to_owned(), "virtual".to_owned());
     if spec.content() == Content::Verifiable {
@@ -357,14 +356,14 @@ fn record_evidence(spec: &Spec, medium: &Medium, cell: &mut Cell) {
     let state = &system.volumes[*volume as usize].state;
     let written = if state.how == Written::Fresh { 0.0 } else { state.fill };
     let (start, end) = crate::plan::active_range(spec, medium.capacity_bytes());
-    // The written part lies at the start.
+    // The written part is at the start.
     let end_written = (written * medium.capacity_bytes() as f64) as u64;
     let active_bytes = end.saturating_sub(start).max(1);
     let written_bytes = end_written.clamp(start, end.max(start)) - start;
     cell.evidence.written_share = Some(written_bytes as f64 / active_bytes as f64);
 }
 
-/// The reason why a cell ended before its time.
+/// Why a cell ended before its time, in words.
 fn settled_in_words(plan: &CellPlan, settled: &Settled, window_ns: u64) -> String {
     let of = match plan.cell.spec.limits().time_ns {
         Some(time_ns) => format!(" of {}", human::duration_ns(time_ns)),
@@ -379,7 +378,7 @@ fn settled_in_words(plan: &CellPlan, settled: &Settled, window_ns: u64) -> Strin
     )
 }
 
-/// The final report of a target's workers, in the form in which worker threads report it.
+/// The final report of a target's worker, in the form that worker threads use.
 fn done(target: usize, number: u32, report: crate::worker::WorkerReport) -> Done {
     Done { target, number, report, facts: BTreeMap::new(), kernel_workers: (0, 0) }
 }

@@ -1,13 +1,13 @@
-//! Phase times of the I/Os and utilization of the parts: converts the machine's snapshots of a
-//! volume into what is kept with its cell.
+//! Phase times of the I/Os and utilization of the parts: converts the machine's usage of a volume
+//! into the form that is stored with its cell.
 
 use iodyno_emulate::usage::{Of, Snapshot};
 use iodyno_measure::{Busy, Cell, Spent, SpentOf};
 
-/// Below this share a part counts as idle and is not shown.
+/// Minimum busy share of a part: below it, the part counts as idle and is omitted.
 const BUSY_SHARE_MIN: f64 = 0.001;
 
-/// Keeps with the cell of `volume` what the machine did between two snapshots.
+/// Stores the machine's usage in the cell of `volume`.
 pub(super) fn keep(usage: &Snapshot, volume: u32, cell: &mut Cell) {
     let Some(of_volume) = usage.volumes.get(volume as usize) else { return };
     let spent = of_volume.phases.iter().filter(|p| p.count > 0 && p.total_ns > 0);

@@ -1,23 +1,23 @@
 //! Early end of a cell in virtual time: it may end before its time limit once its measurements are
 //! shown to be steady and precise enough.
 //!
-//! The window is cut into batches of equal length, each with its operations and the sum of their
-//! latencies, over all targets. The first check is at `batches_min` batches, the second at half as
-//! many more, the third at twice as many; there neighbours are merged in pairs and the count starts
-//! again. So the checks are at windows of 1, 1.5, 2, 3, 4, 6, … times the shortest, however long
-//! the limit, and cost next to nothing. (Checking a random walk at every step would find a moment
-//! at which it seems precise; few checks keep that risk small. The tests measure what is left of
-//! it.)
+//! The window is divided into batches of equal length, each with its number of operations and the sum
+//! of their latencies, over all targets. The first check is at `batches_min` batches, the second at
+//! 1.5 times and the third at twice that number, where neighbours are merged in pairs and the count
+//! starts again. So the checks are at windows of 1, 1.5, 2, 3, 4, 6, … times the shortest, however
+//! long the limit is, and cost next to nothing. (Checking a random walk at every step would find an
+//! instant at which it seems precise; few checks keep that risk small. The tests measure the remaining
+//! risk.)
 //!
-//! The cell may end where, for the rate and for the mean latency alike:
+//! The cell may end if, for the rate and for the mean latency alike:
 //!
 //! * the interval of the mean by batch means ([`batch`]) is narrow enough at 95 % confidence, and the
 //!   batch means are independent;
 //! * the trend over the whole window ([`drift`]) is shown to be within [`TREND_MAX`] times that share,
 //!   the level has no break, and a swing has been seen ten times;
 //!
-//! and where a batch mean covers at least the time that an operation takes: otherwise all of them
-//! would still depend on the start.
+//! and if a batch mean covers at least the duration of an operation: otherwise all of them would still
+//! depend on the start.
 
 use iodyno_measure::statistics::drift::{self, DriftLimits, Steadiness};
 use iodyno_measure::statistics::{BadInput, batch};
@@ -25,18 +25,18 @@ use iodyno_workload::Settle;
 
 /// Confidence of all intervals.
 const LEVEL: f64 = 0.95;
-/// The rate and the latency may rise or fall by this multiple of the requested half width, from the
-/// start of the window to its end. The interval of a trend is 3.5 times as wide as that of the mean
-/// where neighbours are independent.
+/// Maximum rise or fall of the rate and the latency over the window, as a multiple of the requested
+/// half width. The interval of a trend is 3.5 times as wide as that of the mean if neighbours are
+/// independent.
 const TREND_MAX: f64 = 4.0;
-/// The window holds at least this many periods of a swing.
+/// Minimum number of periods of a swing in the window.
 const PERIODS_MIN: f64 = 10.0;
 
 /// Operations that completed in one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Batch {
     ops: u64,
-    /// Sum of their latencies.
+    /// Sum of the operations' latencies, ns.
     sum_ns: u64,
 }
 
@@ -47,16 +47,16 @@ pub(super) struct Settled {
     pub(super) latency: f64,
 }
 
-/// See the module.
+/// Decides when a cell has settled.
 #[derive(Debug)]
 pub(super) struct Settling {
     asked: Settle,
-    /// For the trend's interval.
+    /// Seed for the interval of the trend.
     seed: u64,
     batch_ns: u64,
     batches: Vec<Batch>,
     current: Batch,
-    /// The first instant that is not in the current batch.
+    /// First instant after the current batch, ns.
     pub(super) edge_ns: u64,
 }
 
@@ -74,14 +74,14 @@ impl Settling {
         }
     }
 
-    /// An operation of the current batch completed.
+    /// Counts a completed operation of the current batch.
     #[inline]
     pub(super) fn completed(&mut self, latency_ns: u64) {
         self.current.ops += 1;
         self.current.sum_ns += latency_ns;
     }
 
-    /// Ends the current batch; gives the precision, if it is sufficient.
+    /// Ends the current batch. Returns the precision if it is sufficient.
     #[cold]
     pub(super) fn next_batch(&mut self) -> Option<Settled> {
         self.batches.push(core::mem::take(&mut self.current));
@@ -109,7 +109,7 @@ impl Settling {
         let mean_ops = ops as f64 / n;
         let mean_ns = self.batches.iter().map(|b| b.sum_ns as f64).sum::<f64>() / ops as f64;
         let rates: Vec<f64> = self.batches.iter().map(|b| b.ops as f64).collect();
-        // A batch's part in the mean over all operations: of a ratio of two sums, to first order.
+        // A batch's contribution to the mean over all operations, a ratio of two sums, to first order.
         let part = |b: &Batch| mean_ns + (b.sum_ns as f64 - mean_ns * b.ops as f64) / mean_ops;
         let latencies: Vec<f64> = self.batches.iter().map(part).collect();
         Some(Settled {
@@ -118,8 +118,8 @@ impl Settling {
         })
     }
 
-    /// Half the width of the mean's interval as a share of it, where that is narrow enough and the
-    /// series has no trend.
+    /// Half the width of the mean's interval as a share of the mean. None unless it is narrow enough
+    /// and the series has no trend.
     fn known(&self, series: &[f64], operation_ns: f64) -> Option<f64> {
         let window_ns = series.len() as f64 * self.batch_ns as f64;
         let mean = batch::mean(series, LEVEL).ok()?;
@@ -154,12 +154,12 @@ mod tests {
     const ASKED: Settle =
         Settle { half_width_share_max: 0.01, time_min_ns: 64_000_000, batches_min: 64, ops_min: 1 };
 
-    /// Trials of each kind of noise.
+    /// Number of trials of each kind of noise.
     const TRIALS: u64 = 16;
 
-    /// Sums up batches of 1000 operations of about 1000 ns, to which `shift` adds at each batch, until
-    /// it is settled or 4096 batches of the first length have passed. Gives how many they were, the
-    /// precision, and the mean latency.
+    /// Adds batches of 1000 operations of about 1000 ns, changed by `shift` at each batch, until the
+    /// cell is settled or 4096 batches of the first length have passed. Returns the number of batches,
+    /// the precision, and the mean latency.
     fn search(mut shift: impl FnMut(u64) -> f64) -> (u64, Option<Settled>, f64) {
         let mut settling = Settling::new(&ASKED, 1, 0);
         let (mut time, mut sum) = (0, 0.0);
@@ -185,7 +185,7 @@ mod tests {
         (0..12).map(|_| unit_open_closed(rng)).sum::<f64>() - 6.0
     }
 
-    /// Noise, of which each unit depends on the one before by `rho`.
+    /// Noise in which each unit depends on the previous one by `rho`.
     fn noise(trial: u64, spread: f64, rho: f64) -> impl FnMut(u64) -> f64 {
         let mut rng = stream(1, "settling", trial);
         let mut state = normal(&mut rng);
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// A constant settles at the first check; noise as soon as its interval is narrow: after about
+    /// A constant settles at the first check; noise settles once its interval is narrow, after about
     /// (1.96 σ / 1 %)² independent values.
     #[test]
     fn it_ends_when_the_interval_is_narrow() {
@@ -208,8 +208,8 @@ mod tests {
         assert_eq!(search(noise(1, 1.0, 0.0)).1, None, "too noisy for the time that there is");
     }
 
-    /// Despite the repeated checks, the truth is in the interval nearly as often as if the length
-    /// had been chosen before (a run of 160 trials gave 92 %).
+    /// Despite repeated checks, the true mean is in the interval nearly as often as with a length
+    /// fixed in advance (a run of 160 trials gave 92 %).
     #[test]
     fn the_truth_is_within_the_interval() {
         let (mut ended, mut held) = (0, 0);
@@ -228,8 +228,8 @@ mod tests {
         assert!(ended > 3 * TRIALS && share >= 0.85, "{ended} ended, {share} held");
     }
 
-    /// A changing series continues: a trend, a step, a warm-up whose effect fades late, a swing
-    /// that has been seen too seldom.
+    /// A changing series continues: a trend, a step, a warm-up whose effect fades late, a swing seen
+    /// too few times.
     #[test]
     fn an_unsteady_series_continues() {
         let noisy = |trial, rule: fn(f64) -> f64| {
@@ -237,12 +237,12 @@ mod tests {
             move |unit: u64| noise(unit) + rule(unit as f64)
         };
         for trial in 0..6 {
-            // 10 % within the longest window: at each check there is a trend or too much noise.
+            // 10 % over the longest window: each check finds a trend or too much noise.
             assert_eq!(search(noisy(trial, |t| 0.1 * t / 64.0)).1, None);
             // A trend that noise hides from batch means: at 64 batches they would pass.
             let mut hiding = noise(trial, 0.03, 0.0);
             assert_eq!(search(|unit| hiding(unit) + 0.048 * unit as f64 / 64.0).1, None);
-            // Ten % at the start are 1 % of the mean over 400 batches.
+            // 10 % at the start is 1 % of the mean over 400 batches.
             let (time, ..) = search(noisy(trial, |t| if t < 40.0 { 0.1 } else { 0.0 }));
             assert!(time >= 400, "{time}");
             let (time, settled, _) = search(noisy(trial, |t| 0.2 * (t / 40.0).sin()));

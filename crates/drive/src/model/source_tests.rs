@@ -1,5 +1,5 @@
-//! Sources of other kinds than a workload's stream, run by threads in real time and by the event loop in virtual
-//! time: a trace, a job that thinks and flushes, kinds of operation with rates of their own, a log with group commit.
+//! Sources other than a workload's stream, run by threads in real time and by the event loop in virtual time: a
+//! trace, a job that thinks and flushes, kinds of operation with different rates, a log with group commit.
 
 use super::event_loop::EventLoop;
 use super::test_system::{plan, system};
@@ -21,14 +21,14 @@ use std::sync::{Arc, Mutex};
 
 const ENDLESS: Share = Share { ops_max: u64::MAX, bytes_max: u64::MAX };
 
-/// The operations in order, each issued at and completed at, ns.
+/// The operations in order, each with its issue and completion time, ns.
 type Log = Arc<Mutex<Vec<(Op, u64, u64)>>>;
 
 fn write(block: u64) -> Op {
     Op { offset_bytes: block * 4096, len_bytes: 4096, kind: OpKind::Write, fua: false }
 }
 
-/// Each source on a worker of its own, in virtual time, until all are done; gives the reports and the end, ns.
+/// Runs each source on its own worker, in virtual time, until all are done. Returns the reports and the end, ns.
 fn in_virtual_time<S: Source>(sources: Vec<S>, slots: u32) -> (Vec<WorkerReport>, u64) {
     let spec = Spec::from_toml("schema = 1\n[mix]\nread = 1\n[limits]\nramp = \"0s\"").unwrap();
     let plan = plan(&spec, 1_000_000_000, 0);
@@ -50,7 +50,7 @@ fn in_virtual_time<S: Source>(sources: Vec<S>, slots: u32) -> (Vec<WorkerReport>
     (events.into_parts().1.into_iter().map(|done| done.report).collect(), end_ns)
 }
 
-/// Each source on a thread of its own, in real time, until all are done.
+/// Runs each source on its own thread, in real time, until all are done.
 fn in_real_time<S: Source + 'static>(sources: Vec<S>, slots: u32) -> Vec<WorkerReport> {
     let clock = Clock::new();
     let control = Arc::new(Control::new(Arc::new(AtomicBool::new(false)), 0, 0));
@@ -76,7 +76,7 @@ fn in_real_time<S: Source + 'static>(sources: Vec<S>, slots: u32) -> Vec<WorkerR
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-/// Operations at times of their own, from the start on.
+/// Operations at given times, relative to the start.
 #[derive(Debug)]
 struct Trace {
     ops: Vec<(u64, Op)>,
@@ -135,8 +135,7 @@ fn a_trace_keeps_its_times_and_ends() {
     assert_eq!(reports[0].ended, Ended::Ops);
 }
 
-/// Writes one after the other with a pause after each, and flushes after every third, as fio's `thinktime` and
-/// `fsync=3` have it.
+/// Sequential writes with a pause after each, and a flush after every third, like fio's `thinktime` and `fsync=3`.
 #[derive(Debug)]
 struct Job {
     writes: u64,
@@ -211,10 +210,10 @@ fn a_job_thinks_after_each_operation_and_flushes_after_some_writes() {
     check(&log, false);
 }
 
-/// Reads and writes, each kind at a rate of its own.
+/// Reads and writes, each kind at its own rate.
 #[derive(Debug)]
 struct Rates {
-    /// Gap, next due time, and how many are left, by kind.
+    /// Gap, next due time, and number of remaining operations, by kind.
     kinds: [(OpKind, u64, u64, u64); 2],
     start_ns: u64,
 }
@@ -255,8 +254,8 @@ fn kinds_have_rates_of_their_own() {
     assert_eq!(reports[0].moved_bytes, 110 * 4096);
 }
 
-/// A log with group commit. Each client appends a record and waits until it is durable. The first
-/// that finds no write in flight writes all waiting records in one operation.
+/// A log with group commit. Each client appends a record and waits until it is durable. The first client that finds
+/// no write in flight writes all waiting records in one operation.
 #[derive(Debug, Default)]
 struct GroupLog {
     tail_bytes: u64,

@@ -1,4 +1,4 @@
-//! The smallest emulated system, and a plan of a cell on it, for tests: memory whose I/Os take a microsecond each.
+//! The smallest emulated system, memory with I/Os of one microsecond, and a cell plan on it, for tests.
 
 use crate::plan::CellPlan;
 use iodyno_emulate::System;

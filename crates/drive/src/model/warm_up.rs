@@ -1,10 +1,11 @@
-//! Warm-up of a cell in virtual time: the workload runs until what buffers and caches hold has stopped to rise or fall. Only
-//! then the ramp begins.
+//! Warm-up of a cell in virtual time: the workload runs until the fill of buffers and caches has stopped rising or
+//! falling. Only then does the ramp begin.
 //!
-//! A store is at rest if it gained less than [`NET_SHARE_MAX`] of what it took in, over the second half of the time so far.
-//! That is checked at times that double, so a store that takes minutes to fill is followed for minutes, and an SSD's
-//! buffer for some hundredths of a second. The caches of disks, which may take hours, are filled instead, where writes are
-//! uniformly random. Events bound the effort, not time: the result is the same on every machine.
+//! A store is at rest if its net gain is less than [`NET_SHARE_MAX`] of the bytes that it took in, over the second
+//! half of the time so far. Checks are at doubling times, so a store that takes minutes to fill is followed for
+//! minutes, and an SSD's buffer for some hundredths of a second. The caches of disks, which may take hours, are
+//! filled directly if writes are uniformly random. Events limit the effort, rather than time, so the result is the
+//! same on every machine.
 
 use crate::plan::{CellPlan, active_range};
 use iodyno_emulate::spec::Kind;
@@ -13,34 +14,34 @@ use iodyno_measure::{Cell, StoreLevel};
 use iodyno_units::{OpKind, human};
 use iodyno_workload::{Pattern, Spec};
 
-/// Net gain of a store at rest, as a share of what it took in.
+/// Maximum net gain of a store at rest, as a share of the bytes that it took in.
 const NET_SHARE_MAX: f64 = 0.01;
 /// Time until the first check, ns.
 const FIRST_CHECK_NS: u64 = 10_000_000;
-/// Completions until the first check: fewer show no trend.
+/// Minimum number of completions before the first check: fewer show no trend.
 const COMPLETIONS_MIN: u64 = 512;
-/// The kind of store that can be filled.
+/// Name of the store that can be filled directly.
 const DISK: &str = "disk's write cache";
-/// The fill from which on a disk's writes to the medium are urgent.
+/// Fill of a disk's cache from which writes to the medium are urgent.
 const URGENT_SHARE: f64 = 0.75;
-/// Completions after which the trend of a fill is known.
+/// Number of completions after which the trend of the fill is known.
 const FILL_COMPLETIONS: u64 = 4096;
-/// A disk's cache is at rest after it has written its choice of sectors this many times over.
+/// A disk's cache is at rest after it has written back its choice of sectors this many times.
 const TURNS_MIN: f64 = 1.5;
-/// Events of an SSD that cost as much as one of a disk.
+/// Events of an SSD that cost as much as one event of a disk.
 const DISK_EVENT_COST: u64 = 8;
-/// Virtual time after which it gives up, ns: 30 days.
+/// Virtual time limit of a warm-up, ns: 30 days.
 const TIME_MAX_NS: u64 = 30 * 86_400_000_000_000;
-/// A cache of copies has an effect of up to 5 % on uniform reads of a range that is so many times as large: it is not waited
-/// for.
+/// Ratio of active range to cache size from which the warm-up ignores a cache of copies: its effect on uniform reads
+/// is at most 5 %.
 const RANGE_PER_CACHE_MAX: u64 = 20;
 
 /// How a warm-up ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Warmed {
-    /// Its length, ns.
+    /// Duration of the warm-up, ns.
     pub(super) took_ns: u64,
-    /// The store that was not at rest when it gave up; None: all were.
+    /// The store that was not at rest when the warm-up gave up; None if all were.
     pub(super) unsteady: Option<Unsteady>,
 }
 
@@ -48,35 +49,35 @@ pub(super) struct Warmed {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unsteady {
     pub(super) name: &'static str,
-    /// Gain since the check before, as a share of what the store took in.
+    /// Gain since the previous check, as a share of the bytes that the store took in.
     pub(super) net_share: f64,
 }
 
-/// See the module.
+/// The warm-up in progress.
 #[derive(Debug)]
 pub(super) struct WarmUp {
     start_ns: u64,
-    /// The first instant after the next check.
+    /// First instant after the next check, ns.
     pub(super) check_ns: u64,
-    /// Time from the check before to the next one.
+    /// Time from the previous check to the next, ns.
     step_ns: u64,
-    /// At the check before.
+    /// The stores at the previous check.
     before: Vec<Store>,
-    /// Completions at the check before.
+    /// Number of completions at the previous check.
     completions: u64,
-    /// At the start, or when a store was last filled.
+    /// The stores at the start, or after the last direct fill.
     since: Vec<Store>,
     events_end: u64,
     relevance: Relevance,
 }
 
 impl WarmUp {
-    /// Starts at `start_ns`. None for a plan without one, and where no store has an effect.
+    /// Begins a warm-up at `start_ns`. None if the plan has none, or if no store has an effect.
     pub(super) fn of(plan: &CellPlan, machine: &Machine, start_ns: u64) -> Option<Self> {
         let events_max = plan.warm_up_events_max.filter(|_| can_go_on(plan))?;
         let relevance = Relevance::of(plan, machine);
         let before = machine.stores();
-        // An event of a disk costs as much as many of an SSD: it looks for the shortest way.
+        // An event of a disk costs as much as many of an SSD, because a disk searches for the shortest way.
         let mut devices = machine.system().devices();
         let has_disks = devices.any(|device| matches!(device.device.kind, Kind::Disk(_)));
         let events_max = if has_disks { events_max / DISK_EVENT_COST } else { events_max };
@@ -92,7 +93,7 @@ impl WarmUp {
         })
     }
 
-    /// Checks the stores after `completions` in all. None: the warm-up continues until [`Self::check_ns`].
+    /// Checks the stores after a total of `completions`. None: the warm-up continues until [`Self::check_ns`].
     #[cold]
     pub(super) fn check(&mut self, machine: &mut Machine, completions: u64) -> Option<Warmed> {
         let took_ns = self.check_ns - self.start_ns;
@@ -130,9 +131,9 @@ impl WarmUp {
         })
     }
 
-    /// The share up to which the caches of disks are to be filled, where their fill rises so slowly that a third of the
-    /// rest takes longer than the time so far: first to the mark from which on writes to the medium are urgent, then to
-    /// the top.
+    /// The share to which the caches of disks are to be filled; None if they need not. They are filled if their fill
+    /// rises so slowly that a third of the rest would take longer than the time so far: first to the mark from which
+    /// writes to the medium are urgent, then completely.
     fn fill_share(&self, now: &[Store]) -> Option<f64> {
         let before = self.before.iter().find(|store| store.name == DISK)?;
         let store = now.iter().find(|store| store.name == DISK)?;
@@ -149,7 +150,7 @@ impl WarmUp {
         })
     }
 
-    /// The store that is the farthest from rest.
+    /// The store that is farthest from rest; None if all are at rest.
     fn unsteady(&self, now: &[Store]) -> Option<Unsteady> {
         let of_one = |store: &Store| {
             let before = self.before.iter().find(|before| before.name == store.name)?;
@@ -162,7 +163,8 @@ impl WarmUp {
     }
 }
 
-/// Whether the operations of all workloads never end. (A log measures from its start on, and a replay is what it is.)
+/// Whether all workloads can run indefinitely before the window. (A message log measures from its start, and a replay
+/// is fixed.)
 fn can_go_on(plan: &CellPlan) -> bool {
     let is_endless = |spec: &Spec| {
         let ends = |kind| {
@@ -170,19 +172,19 @@ fn can_go_on(plan: &CellPlan) -> bool {
             addresses.any(|address| matches!(address.pattern, Pattern::ToEnd))
         };
         let limits = spec.limits();
-        // A number of operations or bytes is a sequence with a beginning.
+        // A limited number of operations or bytes is a sequence with a beginning.
         let is_counted = limits.ops.is_some() || limits.bytes.is_some() || limits.passes.is_some();
         !is_counted && spec.log().is_none() && !spec.kinds().any(|(kind, _)| ends(kind))
     };
-    // A trace is of the cell alone.
+    // A trace must record only the cell.
     plan.events.is_none()
         && plan.cell.replay.is_none()
         && plan.cell.fill_passes.is_none()
         && (0..plan.targets.len()).all(|target| is_endless(&plan.cell_on(target).spec))
 }
 
-/// Gain of a store as a share of what it took in meanwhile, or of its size where it took in nothing; negative for one that
-/// empties.
+/// Gain of a store as a share of the bytes that it took in over the same period, or of its size if it took in
+/// nothing; negative for a store that empties.
 fn net_share(before: &Store, after: &Store) -> f64 {
     let gain = after.held_bytes as f64 - before.held_bytes as f64;
     let passed = after.passed_bytes.saturating_sub(before.passed_bytes) as f64;
@@ -190,18 +192,18 @@ fn net_share(before: &Store, after: &Store) -> f64 {
     if gain == 0.0 { 0.0 } else { gain / of.max(gain.abs()) }
 }
 
-/// Which stores have an effect on the workloads of a cell.
+/// The relevance of stores to the workloads of a cell.
 #[derive(Clone, Debug)]
 pub(super) struct Relevance {
     reads: bool,
     writes: bool,
-    /// All writes are uniformly random.
+    /// Whether all writes are uniformly random.
     writes_uniformly: bool,
-    /// All writes are in order.
+    /// Whether all writes are sequential.
     writes_in_order: bool,
-    /// Some addresses are used more often than others.
+    /// Whether some addresses are used more often than others.
     is_skewed: bool,
-    /// Bytes that the workloads address, over all targets, and the capacity of these.
+    /// Bytes that the workloads address, over all targets, and the targets' capacity.
     active_bytes: u64,
     capacity_bytes: u64,
 }
@@ -226,7 +228,7 @@ impl Relevance {
         }
     }
 
-    /// Whether a store has an effect.
+    /// Whether a store has an effect on the workloads.
     pub(super) fn has(&self, store: &Store) -> bool {
         match store.keeps {
             Keeps::Dirty => self.writes,
@@ -249,7 +251,7 @@ fn is_in_order(pattern: &Pattern) -> bool {
     matches!(pattern, Pattern::Sequential { run: None, .. } | Pattern::ToEnd)
 }
 
-/// Whether the addresses of all writes are of such patterns.
+/// Whether the addresses of all writes have patterns that match `is`.
 fn writes_by(spec: &Spec, is: fn(&Pattern) -> bool) -> bool {
     let all = |kind| spec.addresses(kind).iter().all(|address| is(&address.pattern));
     spec.kinds().filter(|(kind, _)| kind.changes_content()).all(|(kind, _)| all(kind))
@@ -260,23 +262,23 @@ fn is_skewed(spec: &Spec) -> bool {
     spec.kinds().any(|(kind, _)| is(kind))
 }
 
-/// Levels of the stores during the window, at times that follow from the number of events.
+/// Fill levels of the stores during the window, sampled at times that follow from the number of events.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
-    /// At the start of the window, at some times in it, at its end.
+    /// Samples at the start of the window, at some times in it, and at its end.
     samples: Vec<Vec<Store>>,
-    /// When the last one was taken, ns.
+    /// Time of the last sample, ns.
     at_ns: u64,
-    /// Calls of [`Self::look`] per sample, and until the next one.
+    /// Calls of [`Self::look`] per sample, and until the next sample.
     stride: u32,
     left: u32,
 }
 
-/// More samples than this are thinned out.
+/// Maximum number of samples; more are thinned out.
 const SAMPLES_MAX: usize = 64;
 
 impl Levels {
-    /// Called now and then during the window.
+    /// Called occasionally during the window; takes a sample every `stride` calls.
     #[cold]
     pub(super) fn look(&mut self, machine: &Machine) {
         if self.left > 0 {
@@ -295,7 +297,7 @@ impl Levels {
         self.left = self.stride.max(1) - 1;
     }
 
-    /// Takes a sample.
+    /// Takes a sample, unless the time has not advanced since the last.
     pub(super) fn take(&mut self, machine: &Machine) {
         if self.samples.is_empty() || machine.now_ns() > self.at_ns {
             self.at_ns = machine.now_ns();
@@ -303,7 +305,8 @@ impl Levels {
         }
     }
 
-    /// Of every store: its level at the start and at the end, and whether it only rose or only fell. Empty without a window.
+    /// For every store, its level at the start and at the end, and whether it only rose or only fell. Empty without a
+    /// window.
     pub(super) fn of_window(&self) -> Vec<(Store, Store, bool)> {
         let (Some(first), Some(last)) = (self.samples.first(), self.samples.last()) else {
             return Vec::new();
@@ -313,7 +316,8 @@ impl Levels {
         first.iter().zip(last).enumerate().map(of_one).collect()
     }
 
-    /// Whether its level rose, or fell, in each eighth of the window. (Around a constant level that is a matter of 1 in 128.)
+    /// Whether a store's level rose in every eighth of the window, or fell in every one. (For a constant level with
+    /// noise, the probability is 1 in 128.)
     fn goes_one_way(&self, at: usize) -> bool {
         const PARTS: usize = 8;
         let last = self.samples.len() - 1;
@@ -326,7 +330,7 @@ impl Levels {
     }
 }
 
-/// The levels of the stores that have an effect and took something in, or changed.
+/// The levels of the relevant stores that took something in, or changed.
 pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> Vec<StoreLevel> {
     let of_one = |(first, last, one_way): &(Store, Store, bool)| StoreLevel {
         store: first.name.to_owned(),
@@ -334,7 +338,7 @@ pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> 
         end_bytes: last.held_bytes,
         capacity_bytes: first.capacity_bytes,
         taken_bytes: last.passed_bytes.saturating_sub(first.passed_bytes),
-        // In order there is nothing to choose.
+        // Sequential writes leave nothing to choose.
         choice_bytes: if relevance.writes_in_order { 0 } else { first.choice_bytes },
         one_way: *one_way,
     };
@@ -344,7 +348,7 @@ pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> 
     relevant.map(of_one).filter(is_used).collect()
 }
 
-/// Records warm-up and levels as evidence of a cell.
+/// Records the warm-up and the levels as evidence of a cell.
 pub(super) fn record(warmed: Option<&Warmed>, levels: &[StoreLevel], cell: &mut Cell) {
     cell.evidence.stores = levels.to_vec();
     let Some(Warmed { took_ns, unsteady }) = warmed else { return };

@@ -1,5 +1,5 @@
-//! One worker in virtual time: its source, its operations in flight, and their sums. It has no
-//! thread, clock or buffers of its own; the event loop runs many of them on one machine.
+//! One worker in virtual time: its source, its operations in flight, and their sums. It has no thread, clock or
+//! buffers; the event loop runs many workers on one machine.
 
 use super::due_queue::NEVER;
 use crate::in_flight::{InFlight, Share, Slot};
@@ -9,40 +9,39 @@ use iodyno_measure::{Coverage, Ended};
 use iodyno_units::Op;
 use iodyno_workload::{Next, Outcome, Source};
 
-/// See the module.
+/// One worker in virtual time.
 #[derive(Debug)]
 pub(super) struct Worker<S: Source> {
-    /// The target whose cell it counts into.
+    /// Index of the target to whose cell its operations count.
     pub(super) target: usize,
     volume: u32,
-    /// Its number in the machine.
+    /// Number of the worker in the machine.
     machine_number: u32,
-    /// The upper half of its operations' tokens; the lower half is the slot.
+    /// Upper half of its operations' tokens; the lower half is the slot.
     token: u64,
     pub(super) source: S,
     in_flight: InFlight<S::Token>,
     is_source_done: bool,
     share: Share,
-    /// Completed or failed in the window.
+    /// Operations that completed or failed in the window.
     ops: u64,
-    /// Completed in the window.
+    /// Bytes of operations that completed in the window.
     bytes: u64,
     moved_bytes: u64,
-    /// The integral of operations in flight over the window: a completion adds its time, a
-    /// submission subtracts it.
+    /// Integral of operations in flight over the window: a completion adds its time, a submission subtracts it.
     area: i128,
     carried_in_ns: i128,
     carried_out_ns: i128,
     coverage: Option<Box<Coverage>>,
-    /// Its window has begun.
+    /// Whether its window has begun.
     pub(super) measured: bool,
-    /// When its window begins, ns.
+    /// Start of its window, ns.
     pub(super) window_start_ns: u64,
-    /// The first instant after its window; `u64::MAX` where time does not end it.
+    /// First instant after its window, ns; `u64::MAX` if time does not end it.
     pub(super) until_ns: u64,
-    /// Its time or share is over, for this reason, and its source gives what ends it.
+    /// Reason why its time or share is over, while its source issues its final operations; None before.
     closing: Option<Ended>,
-    /// When its window ended, and why; None while it works.
+    /// End of its window, ns, and the reason; None while it works.
     pub(super) ended: Option<(u64, Ended)>,
 }
 
@@ -83,7 +82,7 @@ impl<S: Source> Worker<S> {
         self.in_flight.iter()
     }
 
-    /// Submits what is due at `now_ns`; gives the next due time.
+    /// Submits the operations that are due at `now_ns`. Returns the next due time.
     #[inline]
     pub(super) fn issue(&mut self, machine: &mut Machine, now_ns: u64) -> u64 {
         loop {
@@ -113,7 +112,7 @@ impl<S: Source> Worker<S> {
         NEVER
     }
 
-    /// Takes an operation back from the machine; its slot is free.
+    /// Takes an operation back from the machine, which frees its slot.
     #[inline]
     pub(super) fn take(&mut self, slot: u32, outcome: Outcome, now_ns: u64) -> Slot<S::Token> {
         let taken = self.in_flight.end(slot);
@@ -143,13 +142,13 @@ impl<S: Source> Worker<S> {
         self.ops += u64::from(self.measured);
     }
 
-    /// Whether the source has no more, and nothing is in flight.
+    /// Whether the source is exhausted and nothing is in flight.
     #[inline]
     pub(super) fn is_source_at_end(&self) -> bool {
         self.is_source_done && self.in_flight.len() == 0
     }
 
-    /// Why this worker ends: its share is complete, or its source has no more.
+    /// Why this worker ends: its share is complete, or its source is exhausted. None if neither.
     #[inline]
     pub(super) fn is_complete(&self) -> Option<Ended> {
         if self.is_source_at_end() {
@@ -158,7 +157,8 @@ impl<S: Source> Worker<S> {
         self.share.is_done(self.ops, self.bytes, &self.source)
     }
 
-    /// Its time or share is over: whether its source has operations behind its last one, which the window still has.
+    /// Called when its time or share is over. Returns whether the source has final operations, such as a flush,
+    /// which extend the window.
     #[cold]
     pub(super) fn closes(&mut self, now_ns: u64, why: Ended) -> bool {
         if self.closing.is_some() || !self.measured || !self.source.close(now_ns) {
@@ -170,7 +170,7 @@ impl<S: Source> Worker<S> {
         true
     }
 
-    /// The measured window begins: what is in flight was carried into it.
+    /// Begins the measured window: operations in flight are carried into it.
     #[cold]
     pub(super) fn begin_window(&mut self) {
         let start_ns = self.window_start_ns;
@@ -181,7 +181,8 @@ impl<S: Source> Worker<S> {
         self.area = -self.in_flight.iter().map(from).sum::<i128>();
     }
 
-    /// The worker's window ends: what is in flight is carried out of it. Never after its own time.
+    /// Ends the worker's window, at the latest at the end of its own time: operations in flight are carried out of
+    /// it.
     #[cold]
     pub(super) fn end(&mut self, end_ns: u64, why: Ended) {
         let why = if end_ns >= self.until_ns { Ended::Time } else { why };
@@ -189,13 +190,13 @@ impl<S: Source> Worker<S> {
         let end_ns = end_ns.min(self.until_ns);
         let within = |s: &Slot<S::Token>| i128::from(end_ns.saturating_sub(s.submitted_ns));
         self.carried_out_ns = self.in_flight.iter().map(within).sum();
-        // An operation that is handed over only later was in flight for no time.
+        // An operation that is handed over later was in flight for no time.
         let until = |s: &Slot<S::Token>| i128::from(s.submitted_ns.max(end_ns));
         self.area += self.in_flight.iter().map(until).sum::<i128>();
         self.ended = Some((end_ns, why));
     }
 
-    /// Its report, when it has ended.
+    /// The worker's report; valid after its end.
     pub(super) fn report(&mut self) -> WorkerReport {
         let window_start_ns = self.window_start_ns;
         let (end_ns, ended) = self.ended.unwrap_or((window_start_ns, Ended::Time));

@@ -1,4 +1,4 @@
-//! Classifies a unit that was read, by its mark and by what is known of it.
+//! Classification of a unit that was read, by its mark and by its known content.
 
 use super::{UNSURE, VerifyMap};
 use core::fmt;
@@ -6,7 +6,7 @@ use iodyno_measure::{Finding, Verification};
 use iodyno_units::verifiable::{self, Flaw, Mark};
 use std::sync::atomic::Ordering;
 
-/// A unit that does not hold what was written.
+/// A unit whose content differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     offset_bytes: u64,
@@ -16,7 +16,7 @@ pub struct Wrong {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     Flaw(Flaw),
-    /// Whole, and of an earlier write: its mark, and writer and generation of the latest.
+    /// Intact, but from an earlier write: its mark, and writer and generation of the latest.
     Stale(Mark, (u64, u32)),
 }
 
@@ -41,11 +41,11 @@ impl fmt::Display for Wrong {
 
 /// Classification of a unit that was read.
 enum Judged {
-    /// Of the latest known write.
+    /// The content of the latest known write.
     Current(Mark),
-    /// Whole; whether it is of the latest write is not known.
+    /// Intact; unknown whether it is from the latest write.
     Whole(Mark),
-    /// Holds nothing verifiable, and nothing was expected.
+    /// Not verifiable content, and none was expected.
     Unverified {
         zeroes: bool,
     },
@@ -94,7 +94,7 @@ impl VerifyMap {
         let Some(before) = self.before.as_deref() else { return unknown(read) };
         let Some(latest) = before.latest(unit) else {
             return match read {
-                // A write of a run that did not finish may have been in flight then.
+                // A write of a run that did not finish may have been in flight.
                 Err(flaw @ Flaw::Torn { head, tail, .. })
                     if before.unfinished.is_some()
                         && head.max(tail).map(|(writer, _)| writer) >= before.unfinished =>
@@ -106,12 +106,13 @@ impl VerifyMap {
         };
         let durable = before.durable(unit);
         match read {
-            // A run that did not finish may have written there since.
+            // A run that did not finish may have written to the unit since.
             Ok(mark) if is_of(&mark, latest) && before.unfinished > Some(latest.0) => {
                 Judged::Whole(mark)
             }
             Ok(mark) if is_of(&mark, latest) => Judged::Current(mark),
-            // By a run that is not kept here, or that did not finish, or in flight at a crash.
+            // Written by a run unknown to the notebook, by one that did not finish, or in flight at
+            // a crash.
             Ok(mark) if rank(&mark) > latest => Judged::Whole(mark),
             Ok(mark) => {
                 let is_kept = durable.is_some_and(|durable| rank(&mark) < durable);
@@ -126,7 +127,7 @@ impl VerifyMap {
                 let finding = if is_kept { Finding::Stale } else { Finding::Unflushed };
                 Judged::Found(finding, What::Flaw(flaw))
             }
-            // A crash may tear what was in flight, and take what had not been flushed.
+            // A crash may tear writes in flight, and lose unflushed ones.
             Err(flaw @ Flaw::Torn { head, tail, .. })
                 if durable != Some(latest) || head.max(tail) > Some(latest) =>
             {
@@ -138,9 +139,9 @@ impl VerifyMap {
     }
 }
 
-/// Writer and generation, which ascend in time: stamps do.
+/// Writer and generation, which ascend in time, because stamps do.
 fn rank(mark: &Mark) -> (u64, u32) {
-    // The writer of version 1 is a seed, and older than any stamp.
+    // The writer of version 1 is a seed, and counts as older than any stamp.
     (if mark.version == 1 { 0 } else { mark.writer }, mark.generation)
 }
 
@@ -148,7 +149,7 @@ fn is_of(mark: &Mark, write: (u64, u32)) -> bool {
     mark.version != 1 && (mark.writer, mark.generation) == write
 }
 
-/// A unit to which a write failed, or that was trimmed.
+/// Classifies a unit to which a write failed, or that was trimmed.
 fn unsure(read: Result<Mark, Flaw>) -> Judged {
     match read {
         Ok(mark) => Judged::Whole(mark),
@@ -159,7 +160,8 @@ fn unsure(read: Result<Mark, Flaw>) -> Judged {
     }
 }
 
-/// A unit of which nothing is known: if it bears marks of verifiable content, it must be whole.
+/// Classifies a unit about which nothing is known: if it has marks of verifiable content, it must
+/// be intact.
 fn unknown(read: Result<Mark, Flaw>) -> Judged {
     match read {
         Ok(mark) => Judged::Whole(mark),
@@ -178,7 +180,7 @@ fn wrong(flaw: Flaw) -> Judged {
         Flaw::Misdirected { .. } => Finding::Misdirected,
         Flaw::Torn { .. } => Finding::Torn,
         Flaw::Damaged { .. } => Finding::Damaged,
-        // The unit was written since in this length: it holds another write.
+        // The unit was later written with this length, so it holds another write.
         Flaw::OtherLength { .. } => Finding::Stale,
     };
     Judged::Found(finding, What::Flaw(flaw))

@@ -1,4 +1,4 @@
-//! Claims, and the known content of each unit over writes, flushes, failures and runs.
+//! Claims, and the known content of each unit after writes, flushes, failures and runs.
 
 use super::*;
 use iodyno_measure::Finding;
@@ -17,7 +17,7 @@ fn complete(map: &VerifyMap, op: &Op, succeeded: bool, buffer: &[u8]) -> Result<
     map.complete(op, succeeded, buffer, &mut map.tally())
 }
 
-/// Writes a unit; gives its bytes.
+/// Writes a unit, and returns its bytes.
 fn write(map: &VerifyMap, unit: u64) -> Vec<u8> {
     let (op, mut buffer) = (op(OpKind::Write, unit, 1), vec![0; UNIT]);
     assert!(map.claim(&op));
@@ -80,12 +80,13 @@ fn within_a_run_the_latest_write_is_known() {
     }
     assert_eq!(called(&map, 5, &[0; UNIT]), "zeroed");
     assert_eq!(called(&map, 5, &[0xEE; UNIT]), "foreign");
-    // A unit not written in this run may hold anything but half of something.
+    // A unit not written in this run may hold anything but partial content.
     assert_eq!(called(&map, 9, &[0; UNIT]), "unverified");
     assert_eq!(called(&map, 9, &[0xEE; UNIT]), "unverified");
     assert_eq!(called(&map, 9, &write(&other, 9)), "whole");
     assert_eq!(called(&map, 9, &elsewhere), "misdirected");
-    // After a failed write nothing is known, and the count continues: an old write is not taken for a new one.
+    // After a failed write nothing is known. The count continues, so that an old write is not taken for a new
+    // one.
     let failing = op(OpKind::Write, 5, 1);
     assert!(map.claim(&failing));
     complete(&map, &failing, false, &[]).unwrap();
@@ -94,7 +95,7 @@ fn within_a_run_the_latest_write_is_known() {
     assert_eq!([called(&map, 5, &third), called(&map, 5, &second)], ["current", "stale"]);
 }
 
-/// Old content in longer units where this run, or the map, knows of a write in shorter ones: that write was lost.
+/// Old content in longer units, where this run or the map knows of a write in shorter ones: that write was lost.
 #[test]
 fn a_longer_unit_where_a_shorter_one_was_written_is_stale() {
     let short = |writer, before: Option<Written>| {
@@ -120,7 +121,7 @@ fn a_longer_unit_where_a_shorter_one_was_written_is_stale() {
     assert_eq!([called(&later, &old), called(&later, &new)], ["stale", "unverified"]);
 }
 
-/// The first run on a target was cut off: what it had in flight may be torn.
+/// The first run on a target was interrupted: its writes in flight may be torn.
 #[test]
 fn writes_in_flight_of_an_unfinished_first_run_may_be_torn() {
     let first = map(200, None);
@@ -129,7 +130,7 @@ fn writes_in_flight_of_an_unfinished_first_run_may_be_torn() {
     let mut kept = Written::nothing(4096, 16);
     kept.unfinished = Some(200);
     assert_eq!(called(&map(300, Some(kept.clone())), 0, &torn), "unflushed");
-    // If that run had finished, the torn unit is corrupt.
+    // If that run had finished, the torn unit would be corrupt.
     kept.unfinished = Some(250);
     assert_eq!(called(&map(300, Some(kept)), 0, &torn), "torn");
 }
@@ -147,8 +148,8 @@ fn units_that_an_unfinished_run_left_uncertain_stay_so() {
     assert_eq!([called(&third, 0, &old[0]), called(&third, 1, &new)], ["whole", "current"]);
 }
 
-/// A run passes its map on as bytes: the next one knows the latest write of each unit, and which
-/// writes a power cut may lose.
+/// A run passes its map on as bytes: the next run knows the latest write of each unit, and which writes a power
+/// cut may lose.
 #[test]
 fn the_next_run_knows_which_writes_were_flushed() {
     let first = map(100, None);
@@ -159,7 +160,7 @@ fn the_next_run_knows_which_writes_were_flushed() {
     let second = map(200, Some(kept));
     let flushed = write(&second, 0);
     let epoch = second.flush_begins();
-    // Completed after the flush had been submitted: that flush does not hold for it.
+    // Completed after the flush was submitted: the flush does not cover it.
     let late = write(&second, 1);
     second.flushed(epoch, true);
     let rewritten = write(&second, 0);
@@ -169,7 +170,7 @@ fn the_next_run_knows_which_writes_were_flushed() {
     second.fill(&fua, &mut durable);
     complete(&second, &fua, true, &durable).unwrap();
     let never_before = write(&second, 4);
-    // A flush that failed, and one after it, prove nothing.
+    // A failed flush, and one after it, prove nothing.
     second.flushed(second.flush_begins(), false);
     second.flushed(second.flush_begins(), true);
 
@@ -207,7 +208,7 @@ fn the_next_run_knows_which_writes_were_flushed() {
     assert_eq!([called(&third, 0, &rewritten), called(&third, 0, &flushed)], ["whole", "stale"]);
     assert_eq!([called(&third, 0, &torn), called(&third, 0, &zeroes)], ["unflushed", "zeroed"]);
 
-    // The same with a last flush that succeeded: nothing may be lost.
+    // With a successful final flush, nothing may be lost.
     let kept = second.written(true);
     let third = map(300, Some(kept));
     for (unit, bytes) in [(0, &flushed), (1, &old[1])] {
@@ -229,7 +230,7 @@ fn a_run_on_a_part_of_the_target_keeps_what_is_known_of_the_rest() {
     assert_eq!(called(&third, 2, &[0; UNIT]), "zeroed");
 }
 
-/// Bytes of a notebook that was damaged are no map, and never a panic.
+/// Bytes of a damaged notebook are not accepted as a map, and never cause a panic.
 #[test]
 fn damaged_bytes_are_no_map() {
     let first = map(100, None);

@@ -1,37 +1,39 @@
-//! The write that each unit of a target holds, as one run passes it on to the next: plain data, and
-//! its bytes. `docs/formats/verifiable.md` describes them.
+//! The write that each unit of a target holds, as one run passes it on to the next: plain data, and its
+//! encoding as bytes. `docs/formats/verifiable.md` describes the format.
 
 /// Magic number of the format; the last character is the version.
 const MAGIC: [u8; 8] = *b"iodynoW1";
-/// Magic number, unit, number of units, unfinished writer, number of writers, whether the durable differ.
+/// Magic number, unit, number of units, unfinished writer, number of writers, and whether durable writes
+/// differ.
 const HEADER_BYTES: usize = 8 + 4 + 8 + 8 + 1 + 1;
-/// The most writers that are distinguished; older ones are forgotten.
+/// Maximum number of distinct writers; older ones are forgotten.
 const WRITERS_MAX: usize = 255;
 
-/// The write that each unit holds: the number of its writer, from 1, and the generation.
+/// The write that each unit holds, as the number of its writer, from 1, and its generation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
-    /// 0 where nothing is known.
+    /// Number of the writer by unit; 0 where unknown.
     writer: Vec<u8>,
     generation: Vec<u32>,
 }
 
-/// See the module.
+/// The known write of each unit of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Length of a unit, bytes.
     pub unit_bytes: u32,
-    /// The stamp of a run that did not finish: a unit whose writer is older may hold what that run wrote.
+    /// Stamp of a run that did not finish; None without one. A unit with an older writer may hold a write
+    /// of that run.
     pub unfinished: Option<u64>,
-    /// Stamps, ascending.
+    /// Stamps of the writers, ascending.
     writers: Vec<u64>,
     acknowledged: Column,
-    /// None where all acknowledged writes are durable.
+    /// The latest durable writes; None if all acknowledged writes are durable.
     durable: Option<Column>,
 }
 
 impl Written {
-    /// Of a target of which nothing is known.
+    /// A map of a target about which nothing is known.
     pub fn nothing(unit_bytes: u32, units: usize) -> Self {
         let acknowledged = Column { writer: vec![0; units], generation: vec![0; units] };
         Self { unit_bytes, unfinished: None, writers: Vec::new(), acknowledged, durable: None }
@@ -42,18 +44,18 @@ impl Written {
         self.acknowledged.writer.len()
     }
 
-    /// The latest stamp in it; 0 where there is none.
+    /// The latest stamp in the map; 0 if there is none.
     pub fn latest_stamp(&self) -> u64 {
         self.writers.last().copied().unwrap_or(0).max(self.unfinished.unwrap_or(0))
     }
 
-    /// Writer and generation of the latest acknowledged write of a unit, where it is known.
+    /// Writer and generation of the latest acknowledged write of a unit; None if unknown.
     #[inline]
     pub fn latest(&self, unit: usize) -> Option<(u64, u32)> {
         self.at(&self.acknowledged, unit)
     }
 
-    /// The same of the latest durable write.
+    /// Writer and generation of the latest durable write of a unit; None if unknown.
     pub fn durable(&self, unit: usize) -> Option<(u64, u32)> {
         self.at(self.durable.as_ref().unwrap_or(&self.acknowledged), unit)
     }
@@ -63,7 +65,7 @@ impl Written {
         Some((*self.writers.get(writer)?, column.generation[unit]))
     }
 
-    /// The known write of each of `units` units.
+    /// Builds a map of `units` units from the known latest and durable write of each.
     pub(super) fn of(
         unit_bytes: u32,
         units: usize,
@@ -94,8 +96,8 @@ impl Written {
         Self { unit_bytes, unfinished: None, writers, acknowledged, durable }
     }
 
-    /// As bytes that [`Self::from_bytes`] reads. Generations are stored byte by byte, the low bytes
-    /// of all units first: most of the others are zero and compress well.
+    /// Encodes the map for [`Self::from_bytes`]. Generations are stored byte by byte, the low bytes of
+    /// all units first: most of the others are zero and compress well.
     pub fn to_bytes(&self) -> Vec<u8> {
         let units = self.units();
         let columns = 1 + usize::from(self.durable.is_some());
@@ -117,7 +119,7 @@ impl Written {
         out
     }
 
-    /// Reads [`Self::to_bytes`]. None for anything else: the bytes may come from a damaged file.
+    /// Decodes [`Self::to_bytes`]. None for anything else: the bytes may come from a damaged file.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         let mut take = |n: usize| rest.split_off(..n);

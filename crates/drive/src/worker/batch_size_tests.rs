@@ -1,5 +1,5 @@
-//! How many operations a worker submits together: on a device that it waits for, on one that keeps it busy, and where the
-//! workload says.
+//! The number of operations that a worker submits together: on a device that it waits for, on one that keeps it busy,
+//! and as the workload specifies.
 
 use crate::clock::Clock;
 use crate::engine::{Engine, Wait};
@@ -42,7 +42,7 @@ impl Source for Reads {
     fn completed(&mut self, _: &Op, (): (), _: Outcome, _: u64) {}
 }
 
-/// A device that completes all of its queue at once, after `service_ns` for each operation.
+/// A device that completes its whole queue at once, after `service_ns` per operation.
 #[derive(Debug)]
 struct Device {
     clock: Clock,
@@ -50,9 +50,9 @@ struct Device {
     queued: Vec<u32>,
     in_flight: Vec<u32>,
     done: Vec<u32>,
-    /// Operations of each submission.
+    /// Number of operations in each submission.
     batches: Vec<usize>,
-    /// Operations in flight at each wait.
+    /// Number of operations in flight at each wait.
     waited_with: Vec<usize>,
 }
 
@@ -84,7 +84,7 @@ impl Engine for Device {
     }
 }
 
-/// The batches of a closed loop.
+/// The batch sizes of a closed loop.
 fn batches(service_ns: u64, submit_batch: Option<u32>) -> Vec<usize> {
     let clock = Clock::new();
     let control = Arc::new(Control::new(Arc::new(AtomicBool::new(false)), 0, 0));
@@ -115,7 +115,7 @@ fn batches(service_ns: u64, submit_batch: Option<u32>) -> Vec<usize> {
     };
     worker.run(&mut device, None);
     assert_eq!(device.batches.iter().sum::<usize>() as u64, OPS);
-    // Batches fill the queue without waiting for one another.
+    // Batches fill the queue without waiting for each other.
     assert!(device.waited_with.iter().all(|ops| *ops == DEPTH as usize), "{device:?}");
     device.batches
 }
@@ -123,7 +123,7 @@ fn batches(service_ns: u64, submit_batch: Option<u32>) -> Vec<usize> {
 #[test]
 fn a_worker_that_waits_for_its_device_submits_each_operation_by_itself() {
     let batches = batches(10_000, None);
-    // Decided for the first time after four times the depth.
+    // First decision after four times the depth.
     let first = batches.iter().position(|batch| *batch == 1).unwrap();
     assert_eq!(batches[..first], [DEPTH as usize; 4]);
     assert!(batches[first..].iter().all(|batch| *batch == 1), "{batches:?}");

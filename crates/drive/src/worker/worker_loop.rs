@@ -1,5 +1,5 @@
-//! The loop of a worker in real time. Each turn queues what its source gives, stamps and submits it, and waits; then
-//! it stamps, checks and counts what has completed.
+//! The loop of a worker in real time. Each turn queues the operations that its source provides, stamps and submits
+//! them, and waits; then it stamps, checks and counts the completions.
 
 use super::batch_size::BatchSize;
 use super::{
@@ -18,49 +18,48 @@ use iodyno_workload::{Issue, Next, Outcome, Source};
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// Sleeping is this late at its worst percent; the rest of a wait is spun (`baselines`: timers are
-/// 14 to 32 µs late at the median, 20 to 70 µs at p99).
+/// Lateness of sleeps at their worst percent, ns; the rest of a wait is spun (`baselines`: timers are 14 to 32 µs
+/// late at the median, 20 to 70 µs at p99).
 const SPIN_BEFORE_NS: u64 = 60_000;
-/// The worker gives up a target that completes nothing for this long after the end, ns: what is in flight hangs.
+/// Timeout for a target that completes nothing after the end, ns: operations in flight then count as hung.
 const GIVE_UP_NS: u64 = 4_000_000_000;
-/// It gives up a flush behind the last operation later by this much for each byte that the cell moved, ns: what was written
-/// may lie in the page cache, or in that of a server, and goes to its medium at 10 MB/s at least, ...
+/// Extra timeout for the final flush, in ns per byte that the cell moved: dirty data may lie in the page cache, or in
+/// a server's, and goes to its medium at 10 MB/s at least.
 const FLUSH_NS_PER_BYTE: u64 = 100;
-/// ... up to this many.
+/// Maximum number of bytes that extend this timeout.
 const FLUSH_BYTES_MAX: u64 = 16 << 30;
-/// While the worker waits for what is in flight at the end, it checks this often whether to give
-/// up, ns.
+/// Interval at which a worker that waits for operations in flight at the end checks whether to give up, ns.
 const DRAIN_CHECK_NS: u64 = 50_000_000;
-/// Operations that a verifying worker tries before it waits for a completion.
+/// Number of operations that a verifying worker tries before it waits for a completion.
 const CLAIM_TRIES: u32 = 64;
-/// A worker that waits for completions of others queries its source this often, ns.
+/// Interval at which a worker that waits for completions of others queries its source, ns.
 const REQUERY_NS: u64 = 100_000;
 
-/// The flushes in flight, where content is verified.
+/// The flushes in flight, if content is verified.
 #[derive(Debug, Default)]
 struct Flushes {
     count: u32,
-    /// The epoch of the first of them: a flush proves at least that epoch.
+    /// Epoch of the first flush in flight: a flush proves at least that epoch.
     epoch: u32,
 }
 
-/// The loop's own state.
+/// State of the loop.
 pub(super) struct WorkerLoop<S: Source> {
     in_flight: InFlight<S::Token>,
-    /// Slots queued since the last turn; they get one submission stamp.
+    /// Slots queued since the last turn, which share a submission stamp.
     batch: Vec<u32>,
     batch_size: BatchSize,
-    /// An operation from the source whose blocks are in flight: it waits for a completion.
+    /// An operation from the source whose blocks are in flight, so that it waits for a completion.
     held: Option<Issue<S::Token>>,
-    /// The source is exhausted.
+    /// Whether the source is exhausted.
     is_source_done: bool,
     moved_bytes: u64,
     now_ns: u64,
     window_start_ns: u64,
     window_end_ns: u64,
-    /// When the loop looks next whether the worker's time is over; 0: each time.
+    /// Time at which the loop next checks whether the worker's time is over, ns; 0: in each turn.
     look_ns: u64,
-    /// The integral of operations in flight, up to `area_until_ns`.
+    /// Integral of operations in flight, up to `area_until_ns`.
     area: u128,
     area_until_ns: u64,
     carried_in_ns: i128,
@@ -70,21 +69,21 @@ pub(super) struct WorkerLoop<S: Source> {
     cpu_end: Option<CpuTime>,
     overlaps_skipped: u64,
     first_corruption: Option<String>,
-    /// Findings of verification; None where content is not verified.
+    /// Verification counts; None if content is not verified.
     tally: Option<Box<Verification>>,
     flushes: Flushes,
-    /// The worker's time or share is over, and its source gives what ends it.
+    /// Set when the worker's time or share is over and its source issues its final operations.
     closing: Option<Closing>,
     pub(super) ended: Ended,
     hung: Option<Hung>,
 }
 
-/// The flushes behind a worker's last operation.
+/// Progress of a worker's final operations, such as a flush.
 #[derive(Clone, Copy, Debug)]
 struct Closing {
-    /// Why it ends.
+    /// Why the worker ends.
     why: Ended,
-    /// Operations that had ended when one last did, and when that was, ns.
+    /// Number of finished operations when one last finished, and that time, ns.
     done: u64,
     since_ns: u64,
 }
@@ -142,7 +141,7 @@ impl<S: Source> WorkerLoop<S> {
     /// Integrates up to `at_ns` with `count` operations in flight.
     #[inline]
     fn integrate(&mut self, count: usize, at_ns: u64) {
-        // A turn may end beyond the window; what is in flight then does not count.
+        // A turn may end beyond the window; operations in flight after the window don't count.
         let at_ns = at_ns.min(self.window_end_ns);
         let passed = at_ns.saturating_sub(self.area_until_ns);
         self.area += u128::from(passed * count as u64);
@@ -201,7 +200,8 @@ impl<S: Source> WorkerLoop<S> {
         result
     }
 
-    /// Whether the source has operations behind its last one: the window goes on until these have completed.
+    /// Called when the worker's time or share is over. Returns whether the source has final operations, such as a
+    /// flush, which extend the window until they have completed.
     #[cold]
     fn closes(&mut self, w: &mut Worker<S>, why: Ended) -> bool {
         if self.closing.is_some() || !w.recorder.measuring() || !w.source.close(self.now_ns) {
@@ -210,7 +210,7 @@ impl<S: Source> WorkerLoop<S> {
         let done = w.recorder.ops + w.recorder.errors;
         self.closing = Some(Closing { why, done, since_ns: self.now_ns });
         w.control.closing_bytes.fetch_add(self.moved_bytes, Ordering::Relaxed);
-        // Before it is counted: the coordinator must not take the time of another for its own.
+        // Before the count: the coordinator must not take another worker's time for this one's.
         w.control.closing_until_ns.fetch_max(self.now_ns, Ordering::Relaxed);
         w.control.closing.fetch_add(1, Ordering::Release);
         self.held = None;
@@ -219,7 +219,7 @@ impl<S: Source> WorkerLoop<S> {
         true
     }
 
-    /// Whether the worker's time is over: that of its window, or that in which something of what ends it must complete.
+    /// Whether the worker's time is over: that of its window, or the timeout of its final operations.
     #[cold]
     fn is_over(&mut self, w: &mut Worker<S>) -> bool {
         if self.closing.is_none() && !self.closes(w, Ended::Time) {
@@ -230,7 +230,7 @@ impl<S: Source> WorkerLoop<S> {
         if done > closing.done {
             (closing.done, closing.since_ns) = (done, self.now_ns);
         }
-        // A flush takes as long as what it flushes; what is still in flight before it does not.
+        // A flush takes as long as writing its data; operations in flight before it don't.
         let is_flush = self.in_flight.iter().all(|slot| slot.op.kind == OpKind::Flush);
         let patience_ns = if is_flush {
             let bytes = w.control.closing_bytes.load(Ordering::Relaxed).min(FLUSH_BYTES_MAX);
@@ -239,7 +239,7 @@ impl<S: Source> WorkerLoop<S> {
             GIVE_UP_NS
         };
         let until_ns = closing.since_ns.saturating_add(patience_ns);
-        // A worker that waits in the flush itself can't look: the coordinator does.
+        // A worker that waits in the flush itself can't check; the coordinator does.
         w.control.closing_since_ns.fetch_max(closing.since_ns, Ordering::Relaxed);
         w.control.closing_until_ns.fetch_max(until_ns, Ordering::Relaxed);
         if self.now_ns < until_ns {
@@ -249,7 +249,7 @@ impl<S: Source> WorkerLoop<S> {
         true
     }
 
-    /// What is in flight is given up.
+    /// Gives up the operations in flight.
     fn hangs(&mut self) {
         let submitted_ns = self.in_flight.iter().map(|slot| slot.submitted_ns);
         let oldest_ns = self.now_ns.saturating_sub(submitted_ns.min().unwrap_or(self.now_ns));
@@ -258,8 +258,8 @@ impl<S: Source> WorkerLoop<S> {
         self.ended = Ended::Hung;
     }
 
-    /// Waits for what is still in flight: it belongs to no window, but the kernel holds its
-    /// buffers. Gives up a target that completes none of it.
+    /// Waits for the remaining operations in flight: they belong to no window, but the kernel holds their buffers.
+    /// Gives up a target that completes none of them.
     #[cold]
     fn drain<E: Engine>(
         &mut self,
@@ -267,7 +267,7 @@ impl<S: Source> WorkerLoop<S> {
         engine: &mut E,
         buffers: Option<&Buffers>,
     ) -> io::Result<()> {
-        // What hangs at its end already has had its time.
+        // A worker that already hangs at its end has used up its time.
         let patience_ns = if self.hung.is_some() { 0 } else { GIVE_UP_NS };
         let mut give_up_ns = w.clock.now_ns() + patience_ns;
         let mut has_checked = false;
@@ -343,7 +343,7 @@ impl<S: Source> WorkerLoop<S> {
         }
     }
 
-    /// Whether this worker's share is complete, or its source is exhausted.
+    /// Why this worker ends: its share is complete, or its source is exhausted. None if neither.
     #[inline]
     fn is_complete(&self, w: &Worker<S>) -> Option<Ended> {
         if self.is_source_done && self.in_flight.len() == 0 {
@@ -360,7 +360,7 @@ impl<S: Source> WorkerLoop<S> {
         w.limits.share.is_issued(done, w.recorder.bytes, &w.source, &self.in_flight)
     }
 
-    /// Queues what is due; gives the time that the turn may wait.
+    /// Queues the operations that are due. Returns the time for which the turn may wait.
     #[inline]
     fn fill<E: Engine>(
         &mut self,
@@ -396,7 +396,7 @@ impl<S: Source> WorkerLoop<S> {
             if op.kind == OpKind::Write
                 && let Some(buffers) = buffers
             {
-                // SAFETY: the slot was free, so nothing of it is in flight.
+                // SAFETY: the slot was free, so no operation uses its buffer.
                 let bytes = unsafe { buffers.bytes(slot, op.len_bytes as usize) };
                 if S::HAS_CONTENT {
                     w.source.fill(&op, issue.token, bytes);
@@ -410,14 +410,14 @@ impl<S: Source> WorkerLoop<S> {
             engine.queue(slot, &op);
             self.batch.push(slot);
         }
-        // Batches fill the queue without waiting for one another.
+        // Batches fill the queue without waiting for each other.
         let goes_on = self.batch.len() == self.batch_size.now() && self.in_flight.free() > 0;
         if goes_on { Wait::No } else { Wait::One }
     }
 
-    /// The held operation, or another in its place whose blocks no operation has in flight, for
-    /// content is verified. None: it waits for a completion.
-    // Passed by `held`, so that the operation in `fill` stays in registers where nothing is verified.
+    /// The held operation, or a replacement whose blocks no operation has in flight, because content is verified.
+    /// None: it waits for a completion.
+    // Passed through `held`, so that the operation in `fill` stays in registers when nothing is verified.
     fn claim_held(&mut self, w: &mut Worker<S>) -> Option<Issue<S::Token>> {
         let (Some(map), Some(issue)) = (&w.verify, &mut self.held) else { return None };
         for _ in 0..CLAIM_TRIES {
@@ -433,7 +433,7 @@ impl<S: Source> WorkerLoop<S> {
         None
     }
 
-    /// Nothing is due before `due_ns`: the kind of wait for the turn.
+    /// The kind of wait for a turn in which nothing is due before `due_ns`.
     fn wait_until(&mut self, w: &Worker<S>, due_ns: u64) -> Wait {
         let until_ns = due_ns.min(self.window_end_ns);
         let left_ns = until_ns.saturating_sub(self.now_ns);
@@ -441,7 +441,7 @@ impl<S: Source> WorkerLoop<S> {
             if left_ns > SPIN_BEFORE_NS {
                 sleep_ns(left_ns - SPIN_BEFORE_NS);
             }
-            // The loop, not this function, notices the ramp's end or the stop during a wait.
+            // The loop, not this function, notices the end of the ramp or a stop during a wait.
             let look_ns = until_ns.min(self.now_ns + SLEEP_MAX_NS);
             while w.clock.now_ns() < look_ns {
                 std::hint::spin_loop();
@@ -497,8 +497,7 @@ impl<S: Source> WorkerLoop<S> {
         let first_corruption = &mut self.first_corruption;
         let (tally, flushes) = (&mut self.tally, &mut self.flushes);
         let window_end_ns = self.window_end_ns;
-        // The window ended while this turn waited: its completions are not counted, but were in
-        // flight until then.
+        // The window ended while this turn waited: its completions are not counted, but were in flight until then.
         let too_late = w.recorder.measuring() && !counts;
         let carried_out_ns = &mut self.carried_out_ns;
         let (mut reaped, mut moved_bytes) = (0, 0);
@@ -526,7 +525,7 @@ impl<S: Source> WorkerLoop<S> {
                 flushes.completed(map, &slot.op, succeeded);
                 let checked = map.complete(&slot.op, succeeded, bytes.unwrap_or_default(), tally);
                 if let Err(what) = checked {
-                    // It was read nevertheless.
+                    // The block was read nevertheless.
                     if let Some(coverage) = &mut w.coverage {
                         cover(coverage, &slot.op);
                     }
@@ -548,11 +547,11 @@ impl<S: Source> WorkerLoop<S> {
             let outcome = if failure.is_none() { Outcome::Succeeded } else { Outcome::Failed };
             source.completed(&slot.op, slot.token, outcome, now_ns);
             if let Some((kind, errno)) = failure {
-                // Those of the ramp too: they are as real, and the reader must see them.
+                // Failures in the ramp count, too: they are as real, and the reader must see them.
                 let at_ns = now_ns.min(window_end_ns.saturating_sub(1));
                 note_failure(&w.control, &mut w.recorder, &slot.op, kind, errno, at_ns);
             } else {
-                // Those of the ramp too: they were written as well.
+                // Writes in the ramp count, too.
                 if let Some(coverage) = &mut w.coverage {
                     cover(coverage, &slot.op);
                 }
@@ -582,8 +581,8 @@ impl<S: Source> WorkerLoop<S> {
             self.batch_size.completed(reaped, now_ns);
         }
         if reaped > 0 && counts {
-            // A completion that comes alone is stamped on arrival: either it was waited for, or the
-            // engine executed it in this turn.
+            // A single completion is stamped on arrival: either it was waited for, or the engine executed it in this
+            // turn.
             let span_ns = if reaped > 1 { now_ns - looked_ns } else { 0 };
             w.recorder.stamps.add(reaped, span_ns);
         }

@@ -1,4 +1,4 @@
-//! The flags of `iodyno log`.
+//! Flags of `log`.
 
 use super::log_bench::{self, LogBench, LogDurability};
 use super::{socket, target};

@@ -11,10 +11,10 @@ use iodyno_run::Emulated;
 use iodyno_run::explain::{Described, ExplainedCell, KindAccount, PhaseAccount, Share, percent};
 use iodyno_units::human;
 
-/// Columns of a full bar.
+/// Columns of a full utilization bar.
 const BAR: usize = 24;
 
-/// Text in lines, prepared for the terminal.
+/// Builder of text in lines, prepared for the terminal.
 struct Page {
     style: Style,
     text: String,
@@ -25,7 +25,7 @@ impl Page {
         Self { style, text: String::new() }
     }
 
-    /// A line; symbols that the terminal can't show are written in ASCII.
+    /// Adds a line; symbols that the terminal can't show become ASCII.
     fn line(&mut self, line: &str) {
         self.text.push_str(&shown(line.trim_end(), self.style));
         self.text.push('\n');
@@ -35,7 +35,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Words under a label, wrapped.
+    /// Adds wrapped words after a label.
     fn labelled(&mut self, label: &str, columns: usize, words: &str) {
         let label = paint(&pad(label, columns, false), Role::Dim, self.style);
         for line in hanging(&format!("  {label}  "), 2 + columns + 2, words, self.style) {
@@ -44,7 +44,7 @@ impl Page {
     }
 }
 
-/// `exflash-400g in x3850-x6`, `4 × exflash-400g in x3850-x6`.
+/// Short description of a system: `exflash-400g in x3850-x6`, `4 × exflash-400g in x3850-x6`.
 pub(super) fn what(system: &System) -> String {
     let mut groups: Vec<(&str, usize)> = Vec::new();
     for volume in &system.volumes {
@@ -68,7 +68,7 @@ pub(super) fn what(system: &System) -> String {
     format!("{} in {}{threads}", words.join(" and "), system.name)
 }
 
-/// The first line.
+/// The first line of an explanation.
 pub(super) fn heading(what: &str, style: Style) -> String {
     let mut page = Page::new(style);
     let what = paint(&clean(what, usize::MAX, Style { unicode: true, ..style }), Role::Bold, style);
@@ -93,7 +93,7 @@ pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -
     page.text
 }
 
-/// Every parameter with its value and its source.
+/// Adds every parameter with its value and its source.
 fn parameters(page: &mut Page, parameters: &[Parameter]) {
     let style = page.style;
     let counts: Vec<String> = count_by_source(parameters)
@@ -129,7 +129,7 @@ fn parameters(page: &mut Page, parameters: &[Parameter]) {
     page.blank();
 }
 
-/// A few cells as a table.
+/// A table of predicted cells.
 pub(super) fn predictions(cells: &[ExplainedCell], style: Style) -> String {
     let mut page = Page::new(style);
     let volumes = cells.first().map_or(1, |c| c.volumes);
@@ -179,7 +179,7 @@ pub(super) fn predictions(cells: &[ExplainedCell], style: Style) -> String {
     page.text
 }
 
-/// Operations a second, or bytes where these are more informative.
+/// Operations per second, or bytes per second if these are more informative.
 fn rate(cell: &ExplainedCell, iops: f64, bytes_per_s: f64) -> String {
     if is_about_bandwidth(cell.block_bytes) {
         return human::throughput(bytes_per_s);
@@ -187,7 +187,7 @@ fn rate(cell: &ExplainedCell, iops: f64, bytes_per_s: f64) -> String {
     format!("{} IOPS", human::count(iops))
 }
 
-/// The same of one kind; IOPS do not count flushes.
+/// The rate of one kind of operation; IOPS do not count flushes.
 fn rate_of_kind(cell: &ExplainedCell, of: &KindSummary) -> String {
     if IoKinds::DATA.count(of.kind) {
         return rate(cell, of.iops, of.bytes_per_s);
@@ -195,7 +195,7 @@ fn rate_of_kind(cell: &ExplainedCell, of: &KindSummary) -> String {
     format!("{}/s", human::count(of.iops))
 }
 
-/// One cell: phases, shares, and the limit.
+/// The explanation of one cell: phases, utilization, and the limit.
 pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     let mut page = Page::new(style);
     let size = human::size(cell.block_bytes.into());
@@ -275,7 +275,7 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     page.text
 }
 
-/// The time of one kind by phase.
+/// Adds the time of one kind of operation by phase.
 fn phases(page: &mut Page, cell: &ExplainedCell, kind: &KindAccount) {
     page.blank();
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
@@ -293,7 +293,7 @@ fn phases(page: &mut Page, cell: &ExplainedCell, kind: &KindAccount) {
     phase_rows(page, &kind.phases, kind.pages, beyond_ns, whole_ns);
 }
 
-/// A row for each phase, and one for the time beyond them.
+/// Adds a row per phase, and one for the time outside all phases.
 fn phase_rows(
     page: &mut Page,
     phases: &[PhaseAccount],
@@ -325,7 +325,7 @@ fn phase_rows(
     }
 }
 
-/// The busy share of every resource.
+/// Adds the busy share of every resource.
 fn resources(page: &mut Page, cell: &ExplainedCell) {
     let style = page.style;
     let average = if cell.volumes == 1 { "" } else { ", average of all volumes" };
@@ -344,7 +344,7 @@ fn resources(page: &mut Page, cell: &ExplainedCell) {
     }
 }
 
-/// A share as a bar, in eighths of a column where the terminal has them.
+/// A share as a bar, in eighths of a column if the terminal can show them.
 fn bar(share: f64, style: Style) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let share = share.clamp(0.0, 1.0);

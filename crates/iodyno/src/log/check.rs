@@ -1,4 +1,4 @@
-//! `log check`.
+//! `log check`: checks a log on a target, and reports damage.
 
 use super::create::words;
 use crate::args::LogCheck;
@@ -13,7 +13,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Exit code of a log that is damaged.
+/// Exit code for a damaged log.
 pub(super) const DAMAGED: u8 = 4;
 
 pub(super) fn command(flags: &LogCheck) -> Result<ExitCode, Failure> {
@@ -32,7 +32,7 @@ pub(super) fn command(flags: &LogCheck) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Why there is no log to be read.
+/// The failure if there is no readable log.
 pub(super) fn cannot_open(target: &TargetName, error: &OpenError) -> Failure {
     let text = format!("{target}: {error}");
     match error {
@@ -45,7 +45,7 @@ pub(super) fn cannot_open(target: &TargetName, error: &OpenError) -> Failure {
     }
 }
 
-/// What was found, in lines.
+/// Adds the findings, as lines.
 pub(super) fn describe(text: &mut String, found: &Found) {
     let recovered = &found.recovered;
     let tail = &recovered.tail;

@@ -1,4 +1,4 @@
-//! How the commands that are clients reach a server.
+//! Connections of client commands to a server.
 
 use crate::args::LogClient;
 use crate::failure::Failure;
@@ -13,15 +13,15 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Time limit of an attempt to connect.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server's address, with what is needed to connect.
+/// A server's address, with the options for connecting.
 #[derive(Debug)]
 pub(super) struct Dialer {
     at: String,
     tls: Option<(ClientTls, String)>,
-    /// A token goes to other machines without TLS too.
+    /// Whether the token may be sent to other machines without TLS.
     insist_on_plain: bool,
     pub(super) token: Vec<u8>,
 }
@@ -55,7 +55,7 @@ impl Dialer {
                 flags.at
             )));
         }
-        // A name that is unknown now may be known when it is dialled.
+        // A name that can't be resolved now may be resolvable when it is dialled.
         if let Ok(addresses) = dialer.addresses()
             && addresses.iter().any(|address| !dialer.may_send_token_to(*address))
         {
@@ -85,7 +85,7 @@ impl Dialer {
         )
     }
 
-    /// Connects.
+    /// Connects to the server.
     pub(super) fn dial(&self) -> io::Result<Stream> {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.at));
         let tls = self.tls.as_ref().map(|(tls, name)| (tls, &**name));
@@ -107,14 +107,14 @@ impl Dialer {
     }
 }
 
-/// Connects, and says hello.
+/// Connects, and performs the handshake.
 pub(super) fn connect(flags: &LogClient) -> Result<Connection<Stream>, Failure> {
     let dialer = Dialer::new(flags)?;
     let stream = dialer.dial().map_err(|e| failure(e.into()))?;
     Connection::begin(stream, &dialer.token).map_err(failure)
 }
 
-/// A client's error as a command's.
+/// Converts a client's error into a command's failure.
 pub(super) fn failure(error: ClientError) -> Failure {
     let text = error.to_string();
     match error {

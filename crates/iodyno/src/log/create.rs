@@ -1,4 +1,4 @@
-//! `log create`.
+//! `log create`: writes a new, empty log to a target.
 
 use crate::args::LogCreate;
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
     print(&format!("{}\n", words(&target, &layout)))
 }
 
-/// The sizes of a new log on a target.
+/// The layout of a new log on a target.
 pub(super) fn layout(
     opened: &OpenStorage,
     segment: Option<u64>,
@@ -51,13 +51,13 @@ pub(super) fn layout(
         .map_err(|e| wrong(&e))
 }
 
-/// A number that no other log has.
+/// A unique number for a new log.
 fn log_id() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish().max(1)
 }
 
-/// A log's sizes, for people.
+/// A description of a log's sizes.
 pub(super) fn words(target: &TargetName, layout: &Layout) -> String {
     format!(
         "log {:016x} on {}: {} in {} segments of {}, chunks of {} in blocks of {}",

@@ -1,14 +1,14 @@
-//! Lines of messages on standard output.
+//! Printing of messages as lines on standard output.
 
 use crate::args::LogOutput;
 use crate::failure::Failure;
 use iodyno_msglog::lines::{LineForm, Lines};
 use std::io::{self, Write as _};
 
-/// See the file.
+/// Prints messages as lines on standard output.
 pub(super) struct Printer {
     pub(super) lines: Lines,
-    /// The reader of the output has closed it.
+    /// Whether the reader of the output has closed it.
     pub(super) is_gone: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `log publish`.
+//! `log publish`: publishes messages from arguments, or the lines of standard input.
 
 use super::client::{Dialer, failure};
 use crate::args::LogPublish;
@@ -15,7 +15,7 @@ use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The longest line, bytes: no chunk holds more.
+/// Maximum size of a line, bytes: chunks hold no more.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
@@ -28,7 +28,7 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         patience: Duration::from_nanos(flags.patience),
         on_retry: |error| remark("note", &format!("{error}; trying again")),
     };
-    // What is tried again for so long is over with its last reason.
+    // The reason of a failure that persists after long retries.
     let failure = |error: ClientError| {
         let was_patient = error.may_pass();
         let failure = failure(error);
@@ -87,7 +87,8 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The lines of standard input, without their ends. What was published is sent before this waits for more.
+/// Publishes the lines of standard input, without line ends. Published messages are sent before it waits
+/// for more input.
 fn lines<P>(
     publisher: &mut P,
     publish: impl Fn(&mut P, &[u8]) -> Result<(), Failure>,

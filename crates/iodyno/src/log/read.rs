@@ -1,4 +1,4 @@
-//! `log subscribe`, `log replay` and `log query`: what a server has persisted, printed.
+//! `log subscribe`, `log replay` and `log query`: print the messages that a server has persisted.
 
 use super::client::{connect, failure};
 use super::print::Printer;

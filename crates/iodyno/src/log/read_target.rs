@@ -1,4 +1,4 @@
-//! `log replay --on`: the messages of a target's log, read without a server.
+//! `log replay --on`: prints the messages of a target's log, without a server.
 
 use super::check::{DAMAGED, cannot_open};
 use super::print::Printer;

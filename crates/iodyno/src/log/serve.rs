@@ -1,4 +1,4 @@
-//! `log serve`.
+//! `log serve`: serves a log to clients over the network.
 
 use super::check::{cannot_open, describe};
 use super::create;
@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Chunk of a log in memory.
+/// Chunk size of a log in memory, bytes.
 const MEMORY_CHUNK_BYTES: u64 = 64 << 10;
-/// Seed of an emulated device.
+/// Seed of emulated devices.
 const SEED: u64 = 1;
-/// Where the server listens by default.
+/// Default path of the server's socket.
 const SOCKET: &str = "iodyno-log.sock";
 
 pub(super) fn command(flags: &LogServe) -> Result<ExitCode, Failure> {
@@ -65,7 +65,7 @@ pub(super) fn command(flags: &LogServe) -> Result<ExitCode, Failure> {
     })
 }
 
-/// A new log in memory, or one that is there.
+/// Opens a new log in memory, or an existing one.
 fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
     let target = &flags.target;
     let in_memory = match target {
@@ -87,7 +87,7 @@ fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
             .map_err(|e| Failure::target(format!("{target}: {e}")))?;
         return Ok((opened, Found::of_new(layout)));
     }
-    // Before anything is opened for writing: is there a log at all?
+    // Check that there is a log before anything is opened for writing.
     let opened = storage::open(target, &Purpose::Read)?;
     recovery::describe(&*opened.storage).map_err(|e| cannot_open(target, &e))?;
     drop(opened);
@@ -117,7 +117,7 @@ fn open(flags: &LogServe) -> Result<(OpenStorage, Found), Failure> {
     Ok((opened, found))
 }
 
-/// The first bytes of an emulated device in real time: as many as there is memory for.
+/// Storage on an emulated device in real time: its first bytes, as far as memory suffices.
 fn emulated(flags: &LogServe) -> Result<OpenStorage, Failure> {
     let system = crate::serve::system(&flags.target, Access::Sequential)?;
     if system.volumes.len() > 1 {

@@ -13,12 +13,12 @@ use std::io::BufReader;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Exit code where the events differ from those that were recorded.
+/// Exit code if the events differ from the recorded ones.
 const DIFFERS: u8 = 4;
-/// The most workers of a volume that a record may name.
+/// Maximum number of workers of a volume in a record.
 const WORKERS_MAX: u64 = 4096;
 
-/// Runs a record again; exits with 4 where the events differ, and with 8 where the record was cut off.
+/// Replays a record. Exits with 4 if the events differ, and with 8 if the record was cut off.
 pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
     let named = path.display().to_string();
     let wrong = |why: String| Failure::input(format!("{named}: {why}"));
@@ -43,7 +43,7 @@ pub(super) fn replay(path: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         )));
     }
     let mut system = serve::system(&device, serve::Access::Any)?;
-    // Records of earlier versions have no sizes: those of the devices.
+    // Records of earlier versions have no sizes; those of the devices apply.
     let sizes = head["sizes_bytes"].as_array().into_iter().flatten().map(Value::as_u64);
     let sizes: Option<Vec<u64>> = sizes.collect();
     serve::enlarge(&mut system, &sizes.ok_or_else(|| field("sizes_bytes"))?)

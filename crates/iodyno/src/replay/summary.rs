@@ -1,4 +1,4 @@
-//! What a trace does, for a terminal and as JSON.
+//! The summary of a trace, for a terminal and as JSON.
 
 use crate::failure::Failure;
 use crate::{print as print_text, print_json};
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Sizes of a kind that the text shows.
+/// Maximum number of sizes per kind in the text.
 const SIZES: usize = 4;
-/// Files or devices that the text shows.
+/// Maximum number of files or devices in the text.
 const PARTS: usize = 16;
 
 /// The trace in one line.
@@ -38,7 +38,7 @@ fn words(kind: OpKind) -> &'static str {
     }
 }
 
-/// Prints it.
+/// Prints the summary of a trace.
 pub(super) fn print(named: &str, file: &TraceFile, as_json: bool) -> Result<ExitCode, Failure> {
     if as_json { print_json(&document(named, file)) } else { print_text(&text(named, file)) }
 }

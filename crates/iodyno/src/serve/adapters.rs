@@ -1,21 +1,22 @@
-//! Fault commands for RAID adapters: which ones they can name, what clears all, and what is in effect after one.
+//! Fault commands for RAID adapters: their valid names, the faults that clear all others, and a description of
+//! those in effect.
 
 use iodyno_emulate::{AdapterFault, AdaptersState, System};
 use iodyno_live::frontend::Served;
 use iodyno_units::human;
 
-/// The adapters of a system, as far as faults name them.
+/// Numbers of the adapters, links and volumes that faults can name.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Named {
     adapters: u32,
     links: u32,
     has_cache: bool,
-    /// Volumes that they present.
+    /// Number of volumes behind the adapters.
     volumes: u32,
 }
 
 impl Named {
-    /// Those of a system; none where it has none.
+    /// The numbers of a system's adapters; zeroes without any.
     pub(super) fn of(system: &System) -> Self {
         let Some(adapters) = &system.adapters else { return Self::default() };
         let links = if adapters.count > 1 { adapters.aa_links } else { 0 };
@@ -27,7 +28,7 @@ impl Named {
         }
     }
 
-    /// Checks that a fault is about an existing adapter, link or cache.
+    /// Checks that a fault names an existing adapter, link or cache.
     pub(super) fn check(self, fault: AdapterFault) -> Result<(), String> {
         let Self { adapters, links, has_cache, volumes } = self;
         if adapters == 0 {
@@ -61,7 +62,7 @@ impl Named {
     }
 }
 
-/// What clears the faults of all adapters.
+/// The faults that clear all faults of adapters and links.
 pub(super) fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
     let Some(state) = live.look(|machine, _, _| machine.adapters()) else { return Vec::new() };
     let adapters = (0..state.adapters.len() as u32).map(|adapter| AdapterFault::Clear { adapter });
@@ -69,7 +70,7 @@ pub(super) fn clear_adapters(live: &Served) -> Vec<AdapterFault> {
     adapters.chain(links).collect()
 }
 
-/// The state of the adapters.
+/// The state of the adapters, in words.
 pub(super) fn adapters_in_words(state: &AdaptersState) -> String {
     let mut lines = Vec::new();
     for (number, adapter) in state.adapters.iter().enumerate() {
@@ -107,7 +108,7 @@ pub(super) fn adapters_in_words(state: &AdaptersState) -> String {
     lines.join("\n")
 }
 
-/// `0, 2, 4`.
+/// Numbers as a list: `0, 2, 4`.
 fn numbers_in_words(numbers: &[u32]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

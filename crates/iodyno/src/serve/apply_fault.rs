@@ -1,5 +1,5 @@
-//! The control socket's answers for a served machine: carries out fault commands, and says what is in effect from
-//! then on and what a loss of power took.
+//! The control socket's answers for a served machine: executes fault commands, and describes the faults in effect
+//! afterwards and the data lost by a power cut.
 
 use super::adapters::{Named, adapters_in_words, clear_adapters};
 use super::fault_effect::{self, Effect};
@@ -36,29 +36,29 @@ pub(super) fn answers(live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) -> 
     })
 }
 
-/// What `stop` is answered.
+/// Answer to `stop`.
 pub(super) const STOPS: &str = "the server flushes, and ends";
 
-/// What a power failure means for clients.
+/// Consequence of a power failure for clients.
 const HOST_IS_CUT: &str = "connections and open files ended with it";
 
-/// The answer to a command that was carried out.
+/// The answer to a command that was executed.
 pub(super) fn done(text: &str) -> Value {
     json!({ "ok": true, "text": text })
 }
 
-/// What the numbers in fault commands name: a device, or, of commands that are no faults of a device, a volume. Where
-/// every volume is one device, they are the same.
+/// The meaning of numbers in fault commands: devices, or volumes for commands that are not faults of a device. If
+/// every volume is one device, the numbers are the same.
 pub(super) struct Numbered {
     devices_bytes: Vec<u64>,
     volumes_bytes: Vec<u64>,
     adapters: Named,
-    /// What a device is called.
+    /// The word for a device: `device` or `volume`.
     pub(super) device: &'static str,
 }
 
 impl Numbered {
-    /// Of a system whose volumes have these sizes.
+    /// Numbering for a system whose volumes have these sizes.
     pub(super) fn of(system: &System, volumes_bytes: Vec<u64>) -> Self {
         let adapters = Named::of(system);
         if !system.numbers_devices() {
@@ -68,7 +68,7 @@ impl Numbered {
         Self { devices_bytes, volumes_bytes, adapters, device: "device" }
     }
 
-    /// Of volumes that are one device each.
+    /// Numbering for volumes that are one device each.
     pub(super) fn alone(sizes_bytes: Vec<u64>) -> Self {
         Self {
             devices_bytes: sizes_bytes.clone(),
@@ -78,7 +78,7 @@ impl Numbered {
         }
     }
 
-    /// Checks that a request concerns an existing device or volume, and lies within it.
+    /// Checks that a request names an existing device or volume, and a range within it.
     pub(super) fn check(&self, ask: &Ask) -> Result<(), String> {
         use Fault::{Block, Latent, Page};
         if let Ask::Fault(Fault::Adapters(fault)) = ask {
@@ -118,7 +118,7 @@ impl Numbered {
     }
 }
 
-/// Applies a request to a served system; gives the answer.
+/// Applies a request to a served system, and returns the answer.
 pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String> {
     let (numbered, is_off, devices, fixed) = live.look(|machine, _, _| {
         let numbered = Numbered::of(machine.system(), live.capacities_bytes().to_vec());
@@ -219,7 +219,7 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         matches!(fault, Fault::PowerCut | Fault::PowerOff | Fault::Lose { .. }) && !is_off
     };
     if matches!(ask, Ask::Fault(fault) if loses(fault)) {
-        // (What a member of an array loses, the others have.)
+        // (The other members of an array have the data that one member loses.)
         if array.is_none() {
             let mut text = format!("{text}\n{}", losses(&taken));
             let is_alive = matches!(ask, Ask::Fault(Fault::Lose { .. }));
@@ -242,7 +242,7 @@ pub(super) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     Ok(answer)
 }
 
-/// The state of the array that a device is a member of, and of those above it.
+/// The state of the array of which a device is a member, and of the arrays above it.
 fn array_in_words(live: &Served, device: PartId) -> Option<String> {
     live.look(|machine, _, _| {
         let system = machine.system();
@@ -277,12 +277,12 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
     })
 }
 
-/// `0, 1, 2`.
+/// Numbers as a list: `0, 1, 2`.
 fn numbers(devices: impl Iterator<Item = PartId>) -> String {
     devices.map(|device| device.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The arrays that lack devices, each in words with the first of these.
+/// The arrays that lack devices, each in words with the first missing one.
 fn incomplete_arrays(live: &Served) -> Vec<String> {
     let lacking = live.look(|machine, _, _| {
         let system = machine.system();
@@ -309,7 +309,7 @@ fn incomplete_arrays(live: &Served) -> Vec<String> {
     lacking.into_iter().filter_map(words).collect()
 }
 
-/// What holds after a command. `device`: what a device is called.
+/// The state after a command, in words. `device`: the word for a device.
 pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> String {
     let named = || match *ask {
         Ask::Fault(fault) => {
@@ -333,10 +333,10 @@ pub(super) fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect)
     }
 }
 
-/// How the effect of a damaged range ends.
+/// How a damaged range is repaired.
 const UNTIL_WRITTEN: &str = " until written again, or clear";
 
-/// What holds after a command that has its usual effect, without the name of what it is about.
+/// The state after a command with its usual effect, without the name of its subject.
 fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
     let of = |kind: Option<OpKind>| {
         let word = KINDS.iter().find(|k| Some(k.0) == kind).map(|k| k.1);
@@ -352,7 +352,7 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                 }
                 Fault::PowerOn => "the power is on".to_owned(),
                 Fault::Lose { .. } if was_off => "gone until clear; the power is off".to_owned(),
-                // (An array does not take it back.)
+                // (An array does not take the device back.)
                 Fault::Lose { .. } if device == "device" => "gone until replace".to_owned(),
                 Fault::Lose { .. } => "gone until clear: everything fails".to_owned(),
                 Fault::Replace { .. } => "another device, which holds nothing".to_owned(),
@@ -395,7 +395,7 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
     }
 }
 
-/// What a loss of power took, a line for each volume that lost something.
+/// The data lost by a power cut: failed operations, then one line per volume with a loss.
 fn losses(taken: &[Taken]) -> String {
     let failed = taken.iter().map(|taken| taken.failed).sum();
     let mut lines = vec![format!("in flight: {} failed", counted(failed, "operation"))];
@@ -439,7 +439,7 @@ mod tests {
         );
     }
 
-    /// Every command has words for what it does, with its volume and its figures.
+    /// Every command has a description of its effect, with its volume and its figures.
     #[test]
     fn a_command_says_what_is_in_effect() {
         for (command, says) in [

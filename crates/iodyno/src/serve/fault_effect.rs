@@ -1,5 +1,5 @@
-//! Whether a fault can have an effect where it is injected: found before it is applied, so that no test passes because
-//! its fault met nothing.
+//! Whether a fault can have an effect where it is injected. Checked before it is applied, so that no test passes
+//! because its fault hit nothing.
 
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, Held, Machine, PartId};
@@ -8,16 +8,16 @@ use iodyno_live::frontend::Served;
 use iodyno_live::store::{Store, UNIT_BYTES};
 use std::ops::Range;
 
-/// What readers see of a fault.
+/// Effect of a fault on readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// As its reply says.
+    /// The effect that the reply states.
     Usual,
-    /// The data is rebuilt, by the named: no read fails.
+    /// The named part rebuilds the data: no read fails.
     Rebuilt(&'static str),
-    /// The first read that meets it fails, then the data is rebuilt.
+    /// The first read of the range fails; then the named part rebuilds the data.
     FirstFails(&'static str),
-    /// None, and why.
+    /// No effect, with the reason.
     None(String),
 }
 
@@ -37,7 +37,7 @@ pub(super) fn of(live: &Served, ask: &Ask) -> Effect {
                     let device = PartId(device);
                     let is_volume = machine.system().volumes.iter().any(|v| v.root == device);
                     match rebuilt(machine, device, offset_bytes, len_bytes) {
-                        // What an array reads of a member goes to its client at once.
+                        // Reads of an array's member go to its client at once.
                         Effect::Rebuilt(by) if !is_volume => Effect::FirstFails(by),
                         effect => effect,
                     }
@@ -60,7 +60,7 @@ pub(super) fn of(live: &Served, ask: &Ask) -> Effect {
     })
 }
 
-/// The same at native speed, of damage to stored bytes.
+/// The effect of damage to stored bytes, at native speed.
 pub(super) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
     match store.held(range_bytes) {
         Held::OnMedium => Effect::Usual,
@@ -69,7 +69,7 @@ pub(super) fn of_corruption(store: &Store, range_bytes: &Range<u64>) -> Effect {
     }
 }
 
-/// Whether there is no hole in a volume. Its end shows most of those, without a look at the rest.
+/// Whether a volume has no holes. Checking its end first finds most holes without reading the rest.
 fn is_all_data(store: &Store, size_bytes: u64) -> bool {
     let is_data = |from: u64, len_bytes: u64| {
         let extents = store.extents(from, len_bytes, 1).unwrap_or_default();
@@ -114,7 +114,7 @@ fn of_medium(machine: &Machine, part: PartId, offset_bytes: u64, len_bytes: u64)
     }
 }
 
-/// Who rebuilds what a device can't read.
+/// The part that rebuilds data that a device can't read.
 fn rebuilt(machine: &Machine, device: PartId, offset_bytes: u64, len_bytes: u64) -> Effect {
     let system = machine.system();
     for array in system.arrays_above(device) {

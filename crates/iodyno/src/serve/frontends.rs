@@ -1,4 +1,5 @@
-//! Optional frontends besides NBD, each a feature of the build; the flag of a missing one is an error.
+//! Optional frontends in addition to NBD, each a feature of the build; the flag of a missing one is an
+//! error.
 
 use crate::args::Serve;
 use crate::failure::Failure;
@@ -6,14 +7,14 @@ use iodyno_emulate::System;
 use iodyno_live::frontend::Served;
 use std::sync::Arc;
 
-/// Frontends that are open; they close when this is dropped.
+/// Open frontends, which close when dropped.
 #[derive(Default)]
 pub(super) struct Frontends {
     #[cfg(feature = "fuse")]
     folder: Option<iodyno_live::frontend::fuse::Mounted>,
     #[cfg(feature = "ublk")]
     blocks: Vec<iodyno_live::frontend::ublk::Block>,
-    /// Their addresses, a line each.
+    /// Addresses of the frontends, one per line.
     pub(super) words: String,
 }
 
@@ -58,7 +59,7 @@ impl Frontends {
         let mounted = iodyno_live::frontend::fuse::mount(live, names, folder, flags.read_only);
         self.folder = Some(mounted.map_err(|e| {
             let at = folder.display();
-            // What a server has mounted there needs no further remedy.
+            // If a server already has a mount there, no further remedy is needed.
             let help = match e.kind() {
                 ErrorKind::NotConnected | ErrorKind::ResourceBusy => "",
                 _ => ": it requires an existing folder, /dev/fuse, and fusermount3 (package fuse3) for users other than root",
@@ -95,7 +96,7 @@ impl Frontends {
     }
 }
 
-/// The error of a build without a frontend.
+/// The error of a build that lacks a frontend.
 #[cfg(not(all(feature = "fuse", feature = "ublk")))]
 fn without(feature: &str) -> Failure {
     Failure::input(format!(

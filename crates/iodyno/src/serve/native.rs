@@ -1,5 +1,5 @@
-//! `--speed native`: the store without a machine. Acknowledged writes are in the base, as in a
-//! device with a protected buffer: killing the server loses none.
+//! `--speed native`: the store without a machine. Acknowledged writes are in the backing store, as
+//! in a device with a protected buffer: killing the server loses none.
 
 use super::apply_fault::{Numbered, STOPS, done, in_effect};
 use super::fault_effect::{Effect, of_corruption};
@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Capacity that a connection's buffer keeps from one read to the next, bytes.
+/// Maximum capacity that a connection's buffer keeps between reads, bytes.
 const KEEP_BYTES: usize = 256 << 10;
 
 struct Native {
@@ -23,7 +23,7 @@ struct Native {
     info: Info,
 }
 
-/// A volume at native speed.
+/// The export of a volume at native speed.
 pub(super) fn export(
     store: &Arc<Store>,
     (system, volume): (&System, u32),
@@ -62,7 +62,7 @@ impl Session for Client {
                     Ok(()) => io.answer(&Answer::Data(&self.buffer)),
                     Err(e) => io.answer(&failed(IoError::from(&e))),
                 }
-                // One large read must not keep its memory for the connection's life.
+                // A large read must not occupy its memory for the life of the connection.
                 if self.buffer.capacity() > KEEP_BYTES {
                     self.buffer = Vec::new();
                 }

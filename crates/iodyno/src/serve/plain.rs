@@ -39,12 +39,12 @@ pub(super) fn serve(flags: &Serve, size_bytes: u64) -> Result<ExitCode, Failure>
     complain(&(text + READY));
     wait(&stop, Vec::new);
     drop(control);
-    // The last one stops it.
+    // Dropping the last reference stops the server.
     drop(server);
     Ok(ExitCode::SUCCESS)
 }
 
-/// The requests that the server received so far.
+/// The number of requests that the server has received so far, as JSON.
 fn status(size_bytes: u64, server: Option<&Weak<Server>>) -> Value {
     let server = server.and_then(Weak::upgrade);
     let seen = server.map(|server| server.counters()).unwrap_or_default();
@@ -72,7 +72,7 @@ fn answer(line: &str, stop: &AtomicBool, status: impl Fn() -> Value) -> Value {
     }
 }
 
-/// Only the flags of NBD's frontends have an effect here.
+/// Refuses all flags except those of NBD's frontends.
 fn nothing_more(flags: &Serve) -> Result<(), Failure> {
     let of_a_device = [
         ("--backing", !flags.backing.is_empty()),

@@ -1,4 +1,5 @@
-//! The format and the execution of a scenario: faults at given times, one a line; `#` begins a comment.
+//! The format and the execution of a scenario: faults at given times, one per line; `#` begins a
+//! comment.
 //!
 //! ```text
 //! 2s     slow x10
@@ -19,12 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The longest line, bytes, as the control socket takes it.
+/// Maximum length of a line, bytes, as for the control socket.
 const LINE_BYTES_MAX: usize = 4096;
-/// The most faults.
+/// Maximum number of faults.
 const FAULTS_MAX: usize = 100_000;
 
-/// The faults and their times, with their line numbers.
+/// The faults in order: line number, time (ns) and request.
 pub(super) type Plan = Vec<(u32, u64, Ask)>;
 
 /// Reads a scenario.
@@ -56,13 +57,13 @@ pub(super) fn read(path: &Path) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// A line with an impossible request.
+/// The failure for a line with an impossible request.
 pub(super) fn wrong(flags: &Serve, number: u32, why: &str) -> Failure {
     let path = flags.scenario.as_deref().unwrap_or(Path::new(""));
     Failure::input(format!("{}:{number}: {why}", path.display()))
 }
 
-/// Applies it, in a thread of its own.
+/// Executes the scenario in its own thread.
 pub(super) fn play(plan: Plan, live: &Arc<Served>, seed: u64, stop: &Arc<AtomicBool>) {
     let (live, stop) = (Arc::clone(live), Arc::clone(stop));
     std::thread::spawn(move || {

@@ -1,6 +1,6 @@
-//! Transport time of this machine: how much longer than in the model an isolated 4 KiB read takes over
-//! a Unix socket, one after the other; and the additional time where the server's threads have gone to
-//! sleep between them. Waking takes longer than all the rest, on virtual machines by several times.
+//! Transport time of this machine: the time by which isolated sequential 4 KiB reads over a Unix socket
+//! take longer than in the model, and the additional time if the server's threads have gone to sleep
+//! between them. Waking takes longer than everything else, on virtual machines several times as long.
 
 use iodyno_drive::clock::Clock;
 use iodyno_emulate::Machine;
@@ -19,26 +19,27 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Reads one after the other; and reads after a pause.
+/// Number of sequential reads, and of reads after a pause.
 const ROUNDS: usize = 500;
 const PAUSED_ROUNDS: usize = 100;
-/// After this time no thread polls any more.
+/// Pause after which no thread polls any more.
 const PAUSE: Duration = Duration::from_micros(500);
-/// Some 120 µs a read: about the time in which a processor enters an idle state.
+/// About 120 µs per read: roughly the time after which a processor enters an idle state.
 const DEVICE: &str = "model:exflash-200g";
 
-/// None where it can't be measured.
+/// Measures the transport time. None if it can't be measured.
 pub(super) fn measure() -> Option<Transport> {
     rounds().ok()
 }
 
 fn rounds() -> Result<Transport, Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("iodyno-floor-{}", std::process::id()));
-    // An existing folder of that name belongs to another process, or was left by a server that was killed.
+    // An existing folder with that name belongs to another process, or was left by a server that was
+    // killed.
     DirBuilder::new().mode(0o700).create(&folder)?;
     let socket = folder.join("s");
     let result = over(&socket);
-    // The server removed its socket. Any other content stays.
+    // The server has removed its socket. Any other content stays.
     let _ = std::fs::remove_dir(&folder);
     result
 }
@@ -51,7 +52,7 @@ fn over(socket: &std::path::Path) -> Result<Transport, Box<dyn Error>> {
         machine.add_worker(0);
     }
     let now = || Clock::new().now_ns();
-    // Nothing is subtracted, but the client's receiving time is tracked.
+    // Nothing is subtracted, but the client's receiving time is measured.
     let options = Options { transport: Some(Transport::default()), ..Options::default() };
     let live = Arc::new(Live::new(machine, Vec::new(), &options, now));
     let poller = Poller::start(&live)?;
@@ -76,7 +77,7 @@ fn over(socket: &std::path::Path) -> Result<Transport, Box<dyn Error>> {
     let model_ns = live.look(|_, _, counts| counts[0].latency[OpKind::Read.index()].mean_ns());
     let (awake_ns, paused_ns) = (median(&mut awake), median(&mut paused));
     let fixed_ns = awake_ns.saturating_sub(model_ns.unwrap_or(0.0) as u64);
-    // Where polling is not allowed, every request wakes a thread, and the round trip includes it.
+    // If polling is not allowed, every request wakes a thread, and the round trip includes this time.
     let waking_ns =
         if Lead::<Waiter>::is_possible() { paused_ns.saturating_sub(awake_ns) } else { 0 };
     Ok(Transport {
@@ -86,7 +87,7 @@ fn over(socket: &std::path::Path) -> Result<Transport, Box<dyn Error>> {
     })
 }
 
-/// Duration of a read, ns.
+/// Duration of one read, ns.
 fn read(client: &mut Blocking, round: usize) -> std::io::Result<u64> {
     let mut buffer = [0; 4096];
     let started = Instant::now();

@@ -1,5 +1,5 @@
-//! The volumes of a server: their sizes, the existing images that they begin with, and the memory or the files that hold
-//! their bytes.
+//! The volumes of a server: their sizes, the existing images on which they are based, and the memory or the files
+//! that store their bytes.
 
 use super::apply_fault::Numbered;
 use crate::args::Serve;
@@ -20,21 +20,21 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The least memory for the bytes of a volume: the map of written units alone takes some of it.
+/// Minimum memory for the bytes of a volume: the map of written units alone takes some of it.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 
-/// The volumes that a server begins with.
+/// The initial volumes of a server.
 pub(super) struct Volumes {
-    /// Bytes of each.
+    /// Size of each volume, bytes.
     pub(super) sizes_bytes: Vec<u64>,
-    /// Beneath each; none where there is none.
+    /// Base image of each volume; empty without images.
     images: Vec<Image>,
-    /// A line for each image.
+    /// Description of the images, one line each.
     pub(super) words: String,
 }
 
 impl Volumes {
-    /// Opens the images, and makes devices as large as their volumes.
+    /// Opens the images, and enlarges devices to the size of their volumes.
     pub(super) fn open(flags: &Serve, system: &mut System) -> Result<Self, Failure> {
         one_for_each(system, "--image", flags.image.len())?;
         let (mut images, mut sizes_bytes, mut words) = (Vec::new(), Vec::new(), String::new());
@@ -71,7 +71,7 @@ impl Volumes {
         Ok(Self { sizes_bytes, images, words })
     }
 
-    /// The bytes of each device, and the folders of arrays.
+    /// Opens the stores of all devices, and the folders of arrays.
     pub(super) fn stores(&mut self, flags: &Serve, system: &System) -> Result<Opened, Failure> {
         let backing = backing(flags, system)?;
         let in_place: Vec<PathBuf> = flags.image.iter().map(PathBuf::from).collect();
@@ -107,12 +107,12 @@ impl Volumes {
                 return Err(Failure::target(why));
             }
         }
-        // Devices come first, and then the caches of adapters.
+        // Devices come first, then the caches of adapters.
         stores.sort_by_key(|of| of.0);
         Ok((stores.into_iter().map(|of| of.1).collect(), folders))
     }
 
-    /// Stores in memory, each of so many bytes at most.
+    /// Creates stores in memory, each of at most `share` bytes.
     fn in_memory(&mut self, system: &System, share: u64) -> Vec<Store> {
         let mut images = self.images.drain(..);
         let mut stores = Vec::new();
@@ -138,16 +138,16 @@ impl Volumes {
         stores.into_iter().map(|of| of.1).chain(caches).collect()
     }
 
-    /// The address spaces that fault commands number: volumes, and devices.
+    /// The numbering of volumes and devices in fault commands.
     pub(super) fn numbered(&self, system: &System) -> Numbered {
         Numbered::of(system, self.sizes_bytes.clone())
     }
 }
 
-/// The bytes of each device and of the adapters' caches, and the folders of arrays.
+/// The stores of each device and of the adapters' caches, and the folders of arrays.
 pub(super) type Opened = (Vec<Store>, Vec<(PartId, ArrayFolder)>);
 
-/// A file or a folder for each volume. Behind adapters, one folder that is given holds one for each.
+/// A file or a folder for each volume. Behind adapters, a single given folder holds one for each.
 fn backing(flags: &Serve, system: &System) -> Result<Vec<PathBuf>, Failure> {
     let volumes = system.volumes.len();
     if let [folder] = flags.backing.as_slice()
@@ -161,7 +161,7 @@ fn backing(flags: &Serve, system: &System) -> Result<Vec<PathBuf>, Failure> {
     Ok(flags.backing.clone())
 }
 
-/// What was found in an array's folder.
+/// The findings in an array's folder, in words.
 fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     let mut words = String::new();
     let path = shown(folder.path());
@@ -191,10 +191,10 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     words
 }
 
-/// Makes devices that are volumes large enough for these sizes.
+/// Enlarges volumes that are single devices to these sizes.
 ///
 /// # Errors
-/// The device that can't be.
+/// The device that can't be enlarged.
 pub(crate) fn enlarge(system: &mut System, sizes_bytes: &[u64]) -> Result<(), String> {
     let System { volumes, parts, .. } = system;
     for (volume, &size) in volumes.iter().zip(sizes_bytes) {
@@ -220,12 +220,12 @@ fn one_for_each(system: &System, flag: &str, given: usize) -> Result<(), Failure
     )))
 }
 
-/// An image that is only read.
+/// Opens an image for reading.
 fn image(text: &str) -> Result<Image, Failure> {
     if text.contains("://") {
         let uri: Uri = text.parse().map_err(|e| Failure::input(format!("--image {text}: {e}")))?;
         let image = Image::export(&uri).map_err(|e| Failure::target(format!("--image: {e}")))?;
-        // By this connection: some servers take no second one.
+        // Through this connection: some servers accept only one.
         let mut read = |offset_bytes, into: &mut [u8]| {
             image.read(offset_bytes, into).map_err(|e| std::io::Error::other(e.to_string()))
         };
@@ -242,7 +242,7 @@ fn image(text: &str) -> Result<Image, Failure> {
     Ok(image)
 }
 
-/// Bytes of an image that clients write to; refused where something else uses it.
+/// Size of an image that clients may write to, bytes. Refuses an image that something else uses.
 fn writable_bytes(text: &str) -> Result<u64, Failure> {
     if text.contains("://") {
         return Err(Failure::input(format!(
@@ -260,7 +260,7 @@ fn writable_bytes(text: &str) -> Result<u64, Failure> {
     }
 }
 
-/// Refuses an image in another format than raw: clients would see the file's own bytes, and writing them would
+/// Refuses an image in a format other than raw: clients would see the file's own bytes, and writing them would
 /// destroy the image.
 fn check_raw(text: &str, content: Option<&Content>) -> Result<(), Failure> {
     let container = content.and_then(Content::container);
@@ -276,8 +276,8 @@ fn check_raw(text: &str, content: Option<&Content>) -> Result<(), Failure> {
     )))
 }
 
-/// Why another program may read or write a file meanwhile. (That it holds data is what it is for.) Refuses a file that
-/// is not a raw image.
+/// Reasons why another program may use a file at the same time. (That it holds data is its purpose.) Refuses a file
+/// that is not a raw image.
 fn in_use(path: &str) -> Result<Vec<String>, Failure> {
     use RefusalCode::{ForeignFile, HoldsData, PartitionTable, Signature, UnknownContent};
     let name = TargetName::Path { path: path.into(), size_bytes: None, direct: Direct::default() };
@@ -299,7 +299,7 @@ fn options(system: &System, volume: u32) -> store::Options {
     }
 }
 
-/// Refuses memory that is too small for writes, and warns if it exceeds the machine's free memory.
+/// Refuses memory that is too small for writes, and warns if it exceeds the machine's available memory.
 fn check_memory(memory_bytes: u64, volumes: u64) -> Result<(), Failure> {
     let least = volumes * MEMORY_BYTES_MIN;
     if memory_bytes < least {
@@ -321,7 +321,7 @@ fn check_memory(memory_bytes: u64, volumes: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// This machine's memory that is free or reclaimable.
+/// Memory of this machine that is free or reclaimable, bytes.
 fn free_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));

@@ -1,4 +1,4 @@
-//! Closed loops against simulated targets, with evidence as it was read on real ones.
+//! Closed loops against simulated targets, with evidence recorded on real ones.
 
 use crate::simulated::{MS, Service, Simulated, exponential, stall};
 use crate::{SetUp, judged};

@@ -1,14 +1,14 @@
-//! Verdicts as a detector: set-ups in which a figure is not the device's, and honest ones, judged by the same code as any
-//! run. Misses and false alarms are counted in one test.
+//! Verdicts as a detector: set-ups in which a figure is not the device's, and honest ones, are judged by the same
+//! code as any run. One test counts misses and false alarms.
 //!
-//! | module | how its set-ups are made |
+//! | module | source of its set-ups |
 //! |---|---|
 //! | `stacks` | recorded trees of `/proc` and `/sys`: inspection, evidence, verdicts |
-//! | `cells` | closed loops against simulated targets, with evidence as it was read on real ones |
+//! | `cells` | closed loops against simulated targets, with evidence recorded on real ones |
 //! | `programs` | runs of the program on this machine, and on emulated devices |
 //!
-//! The same traps for real, where this machine has what they are made of: `it`'s modules `traps` and `disturbed`, and
-//! `guest`'s module `traps`. `docs/verdicts.md` lists the classes.
+//! Real versions of these traps, where this machine has the parts for them: `it`'s modules `traps` and `disturbed`,
+//! and `guest`'s module `traps`. `docs/verdicts.md` lists the classes.
 
 mod cells;
 #[allow(dead_code, reason = "the other test crate uses all of it")]

@@ -1,4 +1,4 @@
-//! Runs of the program: on this machine, where a busy one can't change the verdict in question, and on emulated devices.
+//! Runs of the program: on this machine, if load on it can't change the verdict in question, and on emulated devices.
 
 use crate::place::{Place, cells};
 use crate::{Found, SetUp};

@@ -1,5 +1,5 @@
-//! Stacks as recorded trees of `/proc` and `/sys`. A cell of reads and writes runs on each: all of its bytes reach the devices,
-//! or none where memory answers and only the count can tell.
+//! Stacks as recorded trees of `/proc` and `/sys`. A cell of reads and writes runs on each: all of its bytes reach
+//! the devices, or none if memory answers and only the byte count can tell.
 
 use crate::{Found, SetUp, cells, judged};
 use iodyno_measure::Reached;

@@ -1,5 +1,6 @@
-//! The guest: a QEMU that resumes from the kept state, with volumes of a server as its disks, and
-//! executes commands from a serial line. One whose devices can't be kept in a state boots instead.
+//! The guest: a QEMU that resumes from a kept state, with volumes of a server as its disks, and
+//! executes commands from a serial line. A guest whose devices can't be kept in a state boots
+//! instead.
 
 use crate::served::Served;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,11 +1,11 @@
 //! A real Linux kernel as the client of `iodyno serve`: its block layer, md, ext4, and SQLite on top.
 //!
-//! The kernel runs in QEMU without hardware help, from a state that `make-guest` keeps once it has
-//! booted, so that a guest starts within a second and can be killed as often as power is cut. Its
-//! disks are QEMU's NBD client; only `purge` and `passthrough` boot one of their own, with NVMe and SATA devices.
-//! Nothing here asserts speed: that transport alone takes 200 to 1000 µs an I/O.
+//! The kernel runs in QEMU without hardware virtualization, from a state that `make-guest` keeps after it has
+//! booted, so that a guest starts within a second and can be killed as often as power is cut. Its disks use
+//! QEMU's NBD client; only `purge` and `passthrough` boot their own guest, with NVMe and SATA devices. The tests
+//! do not assert speed: this transport alone takes 200 to 1000 µs per I/O.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | `served`, `machine` | the server, the guest |
 //! | `raid` | four modules as one RAID 0; whether times keep their ratio when they are dilated |

@@ -1,6 +1,6 @@
 //! Comparisons, thresholds and repeats from the command line, in virtual time: a device against
-//! itself, against a slower one, against too few runs; the thresholds decide the exit code and are
-//! kept with the run, and new ones can be applied to an old run.
+//! itself, against a slower one, and with too few runs. Thresholds decide the exit code and are
+//! stored with the run, and new ones can be applied to an old run.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::place::{Place, cells, number, whole};

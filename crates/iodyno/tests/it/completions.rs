@@ -1,4 +1,4 @@
-//! Completion of values, asked as a shell asks.
+//! Completion of values, requested the way a shell does.
 
 use crate::place::Place;
 use std::path::Path;

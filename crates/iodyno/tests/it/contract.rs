@@ -1,6 +1,6 @@
-//! The contract for programs: one JSON document on standard output and nothing else there, by the
-//! published schema, with the promised keys and consistent figures; runs listed oldest first and
-//! found again by id, prefix and `last`.
+//! The contract for programs: standard output has exactly one JSON document, which follows the
+//! published schema and has the promised keys and consistent figures; runs are listed oldest first
+//! and found by id, prefix and `last`.
 
 use crate::place::{Place, RunOutput, Running, SHORT, cells, codes, number, whole};
 use iodyno_notebook::{Notebook, Outcome, RunHead};

@@ -1,7 +1,7 @@
-//! Block devices and file systems of their own: refusals, measurements, and failures of the device.
+//! Block devices and dedicated file systems: refusals, measurements, and failures of the device.
 //! Faults come from the layers below a loop device: a truncated backing file answers with EIO, a
-//! full file system below it with ENOSPC, and a file system that is shut down during a run acts as
-//! a removed device. All of it requires root and loop devices.
+//! full file system below it with ENOSPC, and a file system that is shut down during a run acts
+//! like a removed device. All tests require root and loop devices.
 
 use crate::disks::{Loop, MIB, Mount, alone, blank, full, run};
 use crate::faults::{assert_failures, assert_stopped};

@@ -1,4 +1,4 @@
-//! Loop devices and mounts that are removed when a test ends, in any way.
+//! Loop devices and mounts that are removed when a test ends, even if it panics.
 
 use crate::place::A_MOMENT;
 use std::fs::File;

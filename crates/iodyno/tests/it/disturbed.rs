@@ -1,5 +1,5 @@
-//! Figures that are not the device's, because something was in the way: a stall, a limit, a lack of processors. Each is made
-//! for real, and its verdict must be found. What this machine does besides may add others.
+//! Figures that are not the device's because of a disturbance: a stall, a limit, a lack of processors. Each
+//! disturbance is real, and its verdict must be found. Other activity on this machine may add verdicts.
 
 use crate::disks::alone;
 use crate::place::{Place, cells, codes};

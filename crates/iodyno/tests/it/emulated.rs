@@ -1,6 +1,5 @@
-//! Emulated storage from the command line: runs in virtual time are kept, shown and distinguished
-//! from measurements, many devices are one system, and devices that can't be one system are
-//! refused.
+//! Emulated storage from the command line: runs in virtual time are stored, shown and distinguished from
+//! measurements, many devices form one system, and devices that can't form one system are refused.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::place::{Place, cells, codes, number, whole};

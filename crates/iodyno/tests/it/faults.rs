@@ -1,6 +1,6 @@
 //! Targets that fail while they are measured: every failure is counted by its kind, none as
-//! completed I/O, and beyond a limit the run stops with an exit code of its own. These tests need
-//! only files; those with loop devices and file systems are in `devices`.
+//! completed I/O, and above a limit the run stops with its own exit code. These tests need only
+//! files; those with loop devices and file systems are in `devices`.
 
 use crate::place::{Place, RunOutput, cells, codes, engines, number, whole};
 use serde_json::Value;

@@ -1,7 +1,7 @@
-//! Plots compared with measurements: the points of the figures of real runs equal those that the
-//! run's own cells give, computed here from `show --json` without the plotting code.
+//! Plots compared with measurements: the points in the figures of real runs equal the values from the run's own
+//! cells, computed here from `show --json` without the plotting code.
 //!
-//! Crate `page` tests how points become pixels, crate `report` the required content of a figure.
+//! The crate `page` tests how points become pixels, the crate `report` the required content of a figure.
 
 use crate::place::{Place, cells, number, whole};
 use iodyno_notebook::Notebook;

@@ -1,5 +1,5 @@
-//! Exports in fio's formats beside those of the real fio, and read by the programs that come with it (Debian's
-//! package fio; one that is missing fails its tests). What the numbers are is tested in `report`.
+//! Exports in fio's formats, compared with those of the real fio, and read by the programs that come with it
+//! (Debian's package fio; a missing program fails its tests). `report` tests the numbers.
 //!
 //! Not run here are fiologparser_hist.py (which needs pandas) and fio-plot: last tried on 2026-11-23, fio-plot
 //! 1.1.21 drew bars over depths and the histogram of `export -o`, and the series of fio-logs; fiologparser_hist.py

@@ -1,4 +1,4 @@
-//! Job files of fio on the command line: `run` and `convert`. What an option becomes is tested in `exchange`.
+//! Job files of fio on the command line: `run` and `convert`. `exchange` tests the conversion of options.
 
 use crate::place::{Place, cells, engines};
 use std::path::Path;

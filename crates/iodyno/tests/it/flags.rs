@@ -1,4 +1,4 @@
-//! Flags override a workload: the document shows the effect of each.
+//! Flags override a workload: the JSON document shows the effect of each.
 
 use crate::place::{Place, cells, codes, number, whole};
 use serde_json::{Value, json};

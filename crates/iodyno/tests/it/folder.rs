@@ -1,4 +1,4 @@
-//! `serve --fuse`: volumes as files, and block devices of a real kernel over them.
+//! `serve --fuse`: volumes as files, and block devices of a real kernel on top of them.
 #![cfg(feature = "fuse")]
 
 use crate::disks::{Loop, MIB, Mount, alone, run};

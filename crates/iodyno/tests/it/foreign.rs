@@ -1,5 +1,5 @@
-//! Untrusted and impossible input: texts of servers and files are cleaned before they are printed;
-//! numbers have ranges, and a flag that would have no effect is refused.
+//! Untrusted and impossible input: texts from servers and files are cleaned before they are
+//! printed, numbers have ranges, and a flag without effect is refused.
 
 use crate::place::{Place, SHORT};
 use iodyno_units::text::is_hidden;

@@ -1,5 +1,5 @@
 //! Invalid input: the error, its position, and its remedy; exit code 2, nothing on standard output,
-//! nothing measured, created or kept.
+//! and nothing measured, created or stored.
 
 use crate::place::{Place, SHORT};
 

@@ -1,4 +1,4 @@
-//! Runs that are ended early: by Ctrl-C, by SIGTERM, by SIGKILL. Earlier measurements are kept, and
+//! Runs that are ended early by Ctrl-C, SIGTERM or SIGKILL. Earlier measurements are kept, and
 //! marked as interrupted or crashed.
 
 use crate::place::{A_MOMENT, Place, Running, SHORT, cells, codes, whole};

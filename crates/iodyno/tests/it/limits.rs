@@ -1,5 +1,5 @@
 //! Exhausted resources and unresponsive peers: the notebook's disk, standard output, a target, a server's
-//! descriptors. Measured results are printed, the exit code gives the kind of failure, and nothing waits for ever.
+//! descriptors. Measured results are printed, the exit code states the kind of failure, and nothing hangs.
 
 use crate::disks::{Mount, alone, run};
 use crate::place::{A_MOMENT, Place, RunOutput, Running, cells, codes, whole};

@@ -1,5 +1,5 @@
-//! Emulated storage in real time (`live:`): a run's report on it, and the verdict where this
-//! machine did not keep the model's times. Nothing here asserts that the machine does.
+//! Emulated storage in real time (`live:`): a run's report on it, and the verdict if this machine
+//! did not keep the model's times. The tests do not assert that the machine does.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::place::{Place, cells, codes, number, whole};

@@ -1,4 +1,4 @@
-//! `log bench`: on a file, in memory and in virtual time; and what it prints.
+//! `log bench` on a file, in memory and in virtual time, and its output.
 
 use crate::place::{Place, cells, codes, number, whole};
 use serde_json::Value;

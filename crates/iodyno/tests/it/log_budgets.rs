@@ -1,4 +1,5 @@
-//! What clients of a message log's server may hold of it: connections, handshakes, memory, and the time of its threads.
+//! Limits on the resources of a message log's server that clients may hold: connections, handshakes, memory, and the
+//! time of its threads.
 
 use crate::log_server::{LogServer, code, connect, dial, publisher, socket, take};
 use crate::place::{A_MOMENT, Place};

@@ -1,4 +1,4 @@
-//! Clients that stall, flood or lie: each loses its own connection at most, and holds up no other one.
+//! Clients that stall, flood or lie: each loses at most its own connection, and delays no other client.
 
 use crate::log_server::{LogServer, code, connect, dial, publisher, replay, socket, take};
 use crate::place::Place;

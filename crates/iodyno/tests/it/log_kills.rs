@@ -1,10 +1,10 @@
-//! A server of a message log that is killed at random moments, while publishers and subscribers go on: every persisted message is
-//! there once and in order, nothing else is, and the current values equal those of a rebuild.
+//! A message log's server that is killed at random moments while publishers and subscribers go on. Every persisted
+//! message exists exactly once and in order, nothing else exists, and the current values equal those of a rebuild.
 //!
-//! More of them: `IODYNO_LOG_KILLS=1000 cargo test -p iodyno --test it log_kills::kills`. The last such run, on 2026-11-26: 1,000
-//! kills, 500,081 messages, in 565 s of a busy machine. A server that acknowledges before it has written fails it within 15 kills. One
-//! that does not flush passes, for the kernel keeps what a killed process has written; the power cuts of
-//! `msglog/tests/power_cuts.rs` find that.
+//! For more kills: `IODYNO_LOG_KILLS=1000 cargo test -p iodyno --test it log_kills::kills`. The last such run, on
+//! 2026-11-26: 1,000 kills, 500,081 messages, in 565 s on a busy machine. A server that acknowledges before it has
+//! written fails within 15 kills. A server that does not flush passes, because the kernel keeps what a killed process
+//! has written; the power cuts of `msglog/tests/power_cuts.rs` find that.
 
 use crate::log_server::{
     Got, LogServer, Values, connect, dial, publisher, query, replay, socket, take,

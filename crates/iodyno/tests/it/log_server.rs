@@ -1,4 +1,4 @@
-//! Fixtures for tests of the message log: a server of the real binary, and clients of the library.
+//! Fixtures for tests of the message log: a server from the real binary, and clients from the library.
 
 use crate::place::{A_MOMENT, Place, Running};
 use iodyno_msglog::MessageKind;

@@ -1,5 +1,5 @@
-//! The message log end to end: commands, streams and snapshots while it is written, a full log, damage, tokens and TLS, and
-//! the client in Python.
+//! The message log end to end: commands, streams and snapshots while the log is written, a full log, damage, tokens
+//! and TLS, and the client in Python.
 
 use crate::log_server::{
     Got, LogServer, Values, code, connect, dial, publisher, query, replay, socket, take,

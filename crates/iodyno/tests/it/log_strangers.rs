@@ -1,9 +1,10 @@
-//! A message log's server among clients that misbehave, in [`WAYS`], over TLS and Unix sockets, with the token and without:
-//! beside them an honest publisher and an honest reader lose nothing, the server's memory stays within its documented bound, all
-//! descriptors come back, and it ends when it is told to. How long honest messages took is printed.
+//! A message log's server with clients that misbehave in [`WAYS`], over TLS and Unix sockets, with and without the
+//! token. At the same time an honest publisher and an honest reader lose nothing, the server's memory stays within
+//! its documented bound, all descriptors are returned, and the server ends when told to. The latency of honest
+//! messages is printed.
 //!
-//! More of it: `IODYNO_LOG_STRANGERS=200 IODYNO_LOG_STRANGERS_SECONDS=600 cargo test -p iodyno --test it
-//! log_strangers -- --nocapture`. Without these, it is 40 clients for 4 s.
+//! For more clients: `IODYNO_LOG_STRANGERS=200 IODYNO_LOG_STRANGERS_SECONDS=600 cargo test -p iodyno --test it
+//! log_strangers -- --nocapture`. The default is 40 clients for 4 s.
 
 use crate::log_server::{LogServer, socket};
 use crate::log_ways::{Dial, WAYS, Way};

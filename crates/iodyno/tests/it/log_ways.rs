@@ -1,5 +1,5 @@
-//! Ways in which clients of a message log misbehave. Each connects, does something that no honest client does, and leaves within
-//! some seconds. What the server answers is an error of the way, and no matter.
+//! Ways in which clients of a message log misbehave. Each connects, does something that no honest client does, and
+//! leaves within some seconds. The server's answer may be an error, and is ignored.
 
 use iodyno_msglog::MessageKind;
 use iodyno_msglog::protocol::{End, Published, Request, Start, VERSION};

@@ -1,9 +1,9 @@
-//! The program as its users run it: the real binary, in a folder of its own, with a notebook of its
-//! own, tested by its output, its exit code and the files that it leaves.
+//! The program as its users run it: the real binary, in its own folder and with its own notebook,
+//! tested by its output, its exit code and the files that it leaves.
 //!
-//! Every module opens with its content. One crate, so that the tests are linked once. Tests that
-//! require root and loop devices are ignored by default (`--include-ignored`, as in `./test`).
-//! Nothing here asserts speed: a busy machine must not fail a test.
+//! Every module states its content at the top. All are in one crate, so that the tests are linked
+//! once. Tests that require root and loop devices are ignored by default (`--include-ignored`, as
+//! in `./test`). The tests do not assert speed: a busy machine must not fail a test.
 
 #[path = "../../../page/tests/browser/mod.rs"]
 mod browser;

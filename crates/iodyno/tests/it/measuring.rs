@@ -1,5 +1,5 @@
-//! The measurement itself: counters agree with every engine; several targets are the sum of each;
-//! the default engine is the one that suits the target.
+//! The measurement itself: counters are right with every engine, several targets are the sum of their cells, and the
+//! default engine suits the target.
 
 use crate::disks::{Loop, alone};
 use crate::place::{Place, SHORT, cells, codes, engines, number, whole};

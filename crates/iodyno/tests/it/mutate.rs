@@ -1,5 +1,5 @@
-//! Mutations of a notebook, of a report and of a record that follow their structure. Each is
-//! determined by a number alone, so that any of them can be repeated.
+//! Structure-aware mutations of a notebook, of a report and of a record. Each is determined by a
+//! number alone, so that it can be repeated.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -1,8 +1,8 @@
-//! Untrusted notebooks, reports and records: whatever is in them, the program reads them or reports
-//! the error. It never panics, never hangs, takes no more than 512 MiB, and prints nothing that
-//! moves a cursor.
+//! Untrusted notebooks, reports and records: whatever they contain, the program reads them or reports the
+//! error. It never panics or hangs, uses no more than 512 MiB, and prints nothing that moves a cursor.
 //!
-//! `IODYNO_MUTATIONS=2000` makes that many of each instead of a few, `IODYNO_MUTATIONS=1@537` the 537th alone.
+//! `IODYNO_MUTATIONS=2000` makes 2000 mutations of each instead of a few, `IODYNO_MUTATIONS=1@537` only number
+//! 537.
 
 use crate::mutate;
 use crate::place::Place;

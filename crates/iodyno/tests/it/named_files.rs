@@ -1,5 +1,5 @@
-//! Every file that a user names is read with a limit, from a regular file or a pipe, and a pipe that nothing writes to
-//! is not waited for. Of a file that another file names nothing is printed, and secrets go nowhere unasked.
+//! Every file that a user names is read with a limit, from a regular file or a pipe, without waiting for a pipe that
+//! no program writes to. Nothing is printed of a file that another file names, and secrets are never sent unasked.
 
 use crate::disks::run;
 use crate::place::{Place, Running};

@@ -1,8 +1,8 @@
 //! Exports of NBD servers as targets: nbdkit's, QEMU's and iodyno's. Served content is verified,
 //! exports that hold data are refused without confirmation, missing features of a server are
-//! reported before any data are sent, and a server that dies destroys no measured result.
+//! reported before any data is sent, and results survive the death of a server.
 //!
-//! Sockets are in a folder of their own, since their paths must be short.
+//! Sockets have their own folder, since their paths must be short.
 
 #[allow(dead_code, reason = "certificates for those that show none are another crate's test")]
 use crate::contract::{RUN_SCHEMA, assert_valid};

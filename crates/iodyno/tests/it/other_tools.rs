@@ -1,5 +1,5 @@
-//! Command lines of sysbench, diskspd and `amps_bio_perf_test` and parameter files of vdbench on the command line: `run`, `convert` and
-//! `export --format sysbench`. What an option becomes is tested in `exchange`.
+//! Command lines of sysbench, diskspd and `amps_bio_perf_test`, and parameter files of vdbench: `run`, `convert` and
+//! `export --format sysbench`. `exchange` tests the conversion of options.
 
 use crate::place::{Place, RunOutput, Running, SHORT, cells, engines};
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! Outputs beside targets, and the names given to `--destroy`: checked before the run, written
-//! whole or not at all, and never to anything but a regular file.
+//! Outputs other than targets, and the names given to `--destroy`: checked before the run, written whole or
+//! not at all, and only to regular files.
 
 use crate::disks::{Loop, MIB, Mount, alone, blank, run};
 use crate::place::Place;

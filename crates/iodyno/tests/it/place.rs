@@ -1,7 +1,7 @@
 //! A test folder in which the program runs, and the result of a run.
 //!
-//! Each place has a work folder, which is the program's current one and holds only the files that
-//! the test put there, and a notebook beside it. The environment is the same on every machine.
+//! Each place has a work folder, which is the program's current one and holds only the files of the
+//! test, and next to it a notebook. The environment is the same on every machine.
 
 use serde_json::Value;
 use std::fmt;

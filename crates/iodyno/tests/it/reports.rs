@@ -1,5 +1,5 @@
-//! Reports from the command line: the page of a run, of a comparison, of a study; their other
-//! forms; and the run read back out of a page. `in_a_browser` tests real ones in a browser.
+//! Reports from the command line: the page of a run, of a comparison, of a study; their other formats;
+//! and reading a run back from a page. `in_a_browser` tests real pages in a browser.
 
 use crate::place::{Place, SHORT};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Preconditioning of an earlier run is reused only on request, and only if the target was not
-//! written since: on loop devices, whose writes the kernel counts.
+//! Preconditioning of an earlier run is reused only on request, and only if the target has not been
+//! written since. Uses loop devices, whose writes the kernel counts.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
 use crate::disks::{Loop, MIB, Mount, alone, blank, run};

@@ -1,4 +1,4 @@
-//! OpenMetrics of a run: served over HTTP while it is measured, and exported afterwards. A strict parser reads both.
+//! OpenMetrics of a run: served over HTTP during the run, and exported afterwards. A strict parser reads both.
 
 use crate::place::{Place, cells, number, whole};
 use std::collections::{BTreeMap, BTreeSet};

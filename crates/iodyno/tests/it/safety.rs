@@ -1,6 +1,6 @@
-//! Nothing is destroyed unexpectedly: files that iodyno did not make are refused and left as they
-//! are, `--destroy` accepts the target's own name and no other, reading never writes, files that
-//! iodyno makes are reused or leave no trace.
+//! Nothing is destroyed unexpectedly: files that iodyno did not create are refused and left unchanged, `--destroy`
+//! accepts only the target's own name, reading never writes, and files that iodyno creates are reused or leave no
+//! trace.
 
 use crate::place::{Place, Running, SHORT, cells};
 use serde_json::json;

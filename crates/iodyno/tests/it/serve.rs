@@ -1,9 +1,9 @@
-//! Fixtures for tests of served storage: a server of the real binary with its clients, and small devices.
+//! Fixtures for tests of served storage: a server from the real binary with its clients, and small devices.
 //!
-//! The judges are independent programs: libnbd's, QEMU's, fio. One that is missing fails its tests:
-//! `./test` installs them where it may, or Debian's packages libnbd-bin, python3-libnbd, qemu-utils
-//! and fio contain them. Where a test requires a feature that only iodyno's client has (many stamps
-//! in flight, exact figures), its own crate has tested that client against the others.
+//! The judges are independent programs: libnbd's, QEMU's, fio. A missing program fails its tests: `./test` installs
+//! them if permitted; Debian's packages are libnbd-bin, python3-libnbd, qemu-utils and fio. If a test requires a
+//! feature that only iodyno's client has (many stamps in flight, exact figures), that client's own crate has tested
+//! it against the others.
 
 use crate::place::{A_MOMENT, Place, RunOutput, Running};
 use iodyno_nbd::client::{Blocking, Config, Connection, Uri, Wait};

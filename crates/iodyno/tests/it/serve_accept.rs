@@ -1,5 +1,5 @@
-//! Acceptance tests of an NBD server by independent programs, of a served device at the model's
-//! speed and of one at native speed with a backing file.
+//! Acceptance tests of the NBD server by independent programs, with a device at the model's speed and
+//! one at native speed with a backing file.
 
 use crate::place::Place;
 use crate::serve::{MIB, SIZE, Served, URI, flash, judge};

@@ -1,5 +1,5 @@
-//! Systems with RAID adapters that are served: adapters, links and batteries that fail while clients read and write, and
-//! what their caches hold over stops and kills of the server.
+//! Served systems with RAID adapters: adapters, links and batteries that fail while clients read and write, and the
+//! content of their caches across stops and kills of the server.
 
 use crate::place::Place;
 use crate::serve::{SIZE, Served, flash};

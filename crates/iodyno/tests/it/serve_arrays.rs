@@ -1,5 +1,5 @@
-//! Arrays that are served: members that are lost and replaced while clients read and write, and their bytes in a folder
-//! over stops and kills of the server.
+//! Served arrays: members that are lost and replaced while clients read and write, and their bytes in a folder across
+//! stops and kills of the server.
 
 use crate::place::{A_MOMENT, Place, whole};
 use crate::serve::{MIB, SIZE, Served, URI, flash, judge};

@@ -1,5 +1,5 @@
-//! Arrays of arrays, hosts' arrays of volumes behind adapters, and volumes with a read cache that are served: losses,
-//! kills and stops of the server, and what their folders keep.
+//! Served arrays of arrays, hosts' arrays of volumes behind adapters, and volumes with a read cache: losses, kills
+//! and stops of the server, and the content of their folders.
 
 use crate::place::Place;
 use crate::serve::{SIZE, Served, flash};

@@ -1,8 +1,9 @@
-//! Power cuts and servers that die in mid-write: the data that must survive are there, on a device
-//! with a protected buffer, on one with a volatile one, and at native speed.
+//! Power cuts, and servers that die during a write: the data that must survive does, on a device with a protected
+//! buffer, on one with a volatile buffer, and at native speed.
 //!
-//! More of them: `IODYNO_SERVE_KILLS=1000 IODYNO_SERVE_CUTS=1000 cargo test --release -p iodyno --test it serve_cuts::`, with another
-//! history by `IODYNO_SERVE_SEED=7`. Each of the four set-ups is killed, and each of the two devices is cut, that often.
+//! For more of them: `IODYNO_SERVE_KILLS=1000 IODYNO_SERVE_CUTS=1000 cargo test --release -p iodyno --test it
+//! serve_cuts::`; `IODYNO_SERVE_SEED=7` selects another history. Each of the four set-ups is killed, and each of the
+//! two devices is cut, that often.
 
 use crate::place::{Place, whole};
 use crate::serve::{SIZE, Served, flash};

@@ -1,5 +1,5 @@
-//! The reply to a fault says what readers see of it: for each fault of the medium, on each kind of device, in a place
-//! that holds data and in one that holds none.
+//! The reply to a fault states its effect on readers: for each fault of the medium, on each kind of device, at a
+//! place with data and at one without.
 
 use crate::place::{A_MOMENT, Place};
 use crate::serve::{MIB, Served, flash};

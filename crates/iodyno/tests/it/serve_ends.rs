@@ -1,4 +1,5 @@
-//! The start of a server, which says when it is ready; its end, which `fault stop` waits for; and what a killed one leaves.
+//! The start of a server, with its ready line; its end, for which `fault stop` waits; and the remains of a killed
+//! server.
 
 use crate::place::Place;
 use crate::serve::{Served, flash};

@@ -1,5 +1,5 @@
-//! Injected faults while programs use the served storage: the effect of each on its clients, its
-//! end, and the refusal of invalid commands.
+//! Injected faults while programs use the served storage: the effect of each on its clients, the end of the
+//! effect, and the refusal of invalid commands.
 
 use crate::place::{A_MOMENT, Place, number, whole};
 use crate::serve::{MIB, SIZE, Served, URI, flash, judge, try_judge};

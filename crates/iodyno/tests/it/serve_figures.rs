@@ -1,5 +1,5 @@
-//! Figures of a server: metrics that a strict parser accepts, which agree with the status and with
-//! the clients' operations, to the operation and byte; and dilated time.
+//! Figures of a server: metrics that a strict parser accepts, and that agree exactly with the
+//! status and with the clients' operations and bytes; and dilated time.
 
 use crate::place::{Place, number, whole};
 use crate::serve::{Served, URI, flash, judge};

@@ -1,5 +1,5 @@
-//! Access to a server: sockets of its owner, TLS with certificates, loopback; and the files that it
-//! leaves or finds.
+//! Access to a server: sockets with owner-only access, TLS with certificates, loopback; and the
+//! files that it leaves or finds.
 
 use crate::place::Place;
 use crate::serve::{Served, URI, flash, judge, try_judge};

@@ -1,5 +1,5 @@
-//! Existing images served through a model: their bytes and their size as other programs see them, what becomes of them,
-//! volumes of another size than the device, and what is refused.
+//! Existing images served through a model: their bytes and size as seen by other programs, changes to them, volumes
+//! of another size than the device, and refusals.
 
 use crate::place::{Place, whole};
 use crate::serve::{MIB, Served, URI, flash, judge};

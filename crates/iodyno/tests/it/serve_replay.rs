@@ -1,5 +1,5 @@
-//! `--record`, `--scenario` and `replay`: live input, faults included, gives the same events in
-//! virtual time; and a record of another run is detected.
+//! `--record`, `--scenario` and `replay`: live input, including faults, gives the same events in virtual
+//! time; and a record of another run is detected.
 
 use crate::place::{Place, whole};
 use crate::serve::{Served, URI, flash, judge};

@@ -1,9 +1,9 @@
-//! A writer that can determine afterwards which data may be lost. Each unit of 4 KiB that it writes is full of
-//! one stamp: the number of the write and that of the unit. For every unit it records the write that was sent
-//! last, the one acknowledged last, and the one that must survive a power cut: on a device with a protected
-//! buffer the acknowledged one, on others one that was forced, or acknowledged before a flush began that ended.
+//! A writer that can determine afterwards which data may be lost. It fills each 4 KiB unit with one stamp: the
+//! number of the write and that of the unit. For every unit it records the last write sent, the last one
+//! acknowledged, and the one that must survive a power cut: on a device with a protected buffer the last
+//! acknowledged one, otherwise one with FUA, or one acknowledged before the start of a flush that completed.
 //!
-//! No unit is written to by two requests at once, so their order is always known.
+//! No two simultaneous requests write to the same unit, so their order is always known.
 
 use crate::serve::{Crowd, Served};
 use iodyno_nbd::{CmdFlags, Errno, Kind};

@@ -1,4 +1,4 @@
-//! `--shard` and `merge`: a sweep that processes which know nothing of each other measured is the run of one.
+//! `--shard` and `merge`: a sweep measured by independent processes equals the run of a single process.
 
 use crate::place::{Place, cells};
 use serde_json::Value;

@@ -1,5 +1,4 @@
-//! `size` from the command line: its documents, its exit codes, and what it refuses. The search itself is tested in
-//! `sizing`.
+//! `size` from the command line: its documents, its exit codes, and its refusals. `sizing` tests the search itself.
 
 use crate::place::{Place, number};
 use serde_json::Value;

@@ -1,6 +1,6 @@
-//! The issued operations, as far as a file shows afterwards: the same bytes from the same seed by
-//! every engine, addresses by the workload, content by the options, verified content that detects
-//! damage.
+//! The issued operations, as far as a file shows them afterwards: the same bytes from the same seed
+//! with every engine, addresses as in the workload, content as in the options, and verified content
+//! that detects damage.
 
 use crate::place::{Place, cells, codes, engines, whole};
 use iodyno_units::verifiable::Mark;

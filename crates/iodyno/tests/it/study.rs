@@ -1,5 +1,5 @@
-//! Published studies from the command line. The study here is of a RAM disk and takes a moment;
-//! that of the catalog is read, and stopped once it has started.
+//! Published studies from the command line. The study used here is of a RAM disk and takes a
+//! moment; the catalog's study is read, and stopped once it has started.
 
 use crate::place::{Place, number};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! `replay` of traces and `run --record-trace`: what is issued is what the trace says, in order, at its times, at its
-//! places; fio as a peer.
+//! `replay` of traces and `run --record-trace`: the issued operations are the trace's, in its order, at its times and
+//! addresses; with fio as a peer.
 
 use crate::place::{Place, cells, whole};
 use serde_json::Value;

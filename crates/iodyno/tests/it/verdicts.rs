@@ -1,4 +1,5 @@
-//! A number carries its verdict: a misleading one has its code, and a sound one no other.
+//! Every number carries its verdict: a misleading one has its code, and a sound one has no other
+//! code.
 
 use crate::place::{Place, cells, codes, number, whole};
 use serde_json::Value;

@@ -13,20 +13,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A condition that both sides should have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Its name: `kernel`, `depth`, `state of the device`, `workload: mix.read`.
+    /// Name of the condition: `kernel`, `depth`, `state of the device`, `workload: mix.read`.
     pub what: String,
-    /// The values of A's runs, each once.
+    /// Distinct values in A's runs.
     pub a: Vec<String>,
-    /// The values of B's runs.
+    /// Distinct values in B's runs.
     pub b: Vec<String>,
-    /// Names of the cells in which it differs; empty if it belongs to the whole run.
+    /// Names of the cells in which the condition differs; empty for a condition of the whole run.
     pub cells: Vec<String>,
 }
 
 /// Conditions by name, with their values.
 type Values = BTreeMap<String, BTreeSet<String>>;
 
-/// The conditions that differ between the sides, or within one: first those of whole runs, then those of cells.
+/// The conditions that differ between or within the sides: first those of whole runs, then those of cells.
 pub(super) fn conditions(runs: &[&[Run]; 2], pairs: &[[Entry; 2]]) -> Vec<Condition> {
     let real = !all_virtual(pairs);
     let sides = runs.map(|runs| {
@@ -95,7 +95,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// The conditions of a whole run. For cells in virtual time only, the machine is no condition.
+/// The conditions of a whole run. If all its cells are in virtual time, the machine is not a condition.
 fn of_run(run: &Run, real: bool, values: &mut Values) {
     put(values, "version of iodyno", Some(run.head.iodyno_version.clone()));
     if !real {
@@ -162,7 +162,7 @@ fn of_cell(run: &Run, cell: &Cell, values: &mut Values) {
     }
 }
 
-/// The values of a specification by their paths, without those that [`of_cell`] takes and mere descriptions.
+/// The values of a specification by their paths, without descriptions and without those that [`of_cell`] adds.
 fn leaves(value: &Value, path: &str, values: &mut Values) {
     const TOLD: [&str; 7] = ["about", "source", "schema", "depth", "threads", "block", "rate"];
     match value {
@@ -173,7 +173,7 @@ fn leaves(value: &Value, path: &str, values: &mut Values) {
             }
         }
         Value::Array(items) => {
-            // A list as a whole: its items belong together.
+            // A list is one value: its items belong together.
             let text = serde_json::to_string(items).unwrap_or_default();
             put(values, path, Some(text));
         }
@@ -181,7 +181,7 @@ fn leaves(value: &Value, path: &str, values: &mut Values) {
     }
 }
 
-/// Times are kept in nanoseconds.
+/// Formats a condition's value for display; times are stored in nanoseconds.
 fn in_words(text: &str) -> String {
     let ns = text.strip_suffix("ns").and_then(|n| n.parse::<u64>().ok());
     ns.map_or_else(|| text.to_owned(), |ns| human::time_ns(ns as f64))
@@ -191,7 +191,7 @@ fn all_virtual(pairs: &[[Entry; 2]]) -> bool {
     pairs.iter().flatten().flat_map(Entry::cells).all(|c| c.evidence.virtual_time)
 }
 
-/// Remarks that conditions differ, and that the sides were not interleaved in time.
+/// Remarks on differing conditions, and on sides that were not interleaved in time.
 pub(super) fn remarks(
     runs: &[&[Run]; 2],
     pairs: &[[Entry; 2]],

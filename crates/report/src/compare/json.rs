@@ -1,15 +1,15 @@
-//! A comparison as JSON, by `docs/schema/compare-v1.schema.json`: within the version keys are added
-//! and never changed or removed.
+//! A comparison as JSON, by `docs/schema/compare-v1.schema.json`: within a version, keys may be
+//! added, but not changed or removed.
 
 use super::{Compared, Covers, Finding, Omission, Row};
 use iodyno_measure::statistics::compare::{Better, Difference};
 use iodyno_measure::{CellKey, Metric};
 use serde_json::{Value, json};
 
-/// The schema of [`document`], draft 2020-12.
+/// JSON Schema of [`document`], draft 2020-12.
 pub const SCHEMA: &str = include_str!("../../../../docs/schema/compare-v1.schema.json");
 
-/// A comparison as one document.
+/// The comparison as one JSON document.
 pub fn document(compared: &Compared) -> Value {
     let side = |i: usize| {
         let side = &compared.sides[i];

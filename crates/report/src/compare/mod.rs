@@ -1,5 +1,5 @@
-//! Comparison of runs with runs, cell by cell: which of B's figures are better than A's, which are worse, which
-//! are the same, and which the runs can't decide.
+//! Comparison of runs, cell by cell: which of B's figures are better than A's, worse or the same, and which the runs
+//! can't decide.
 //!
 //! `pairing.rs` pairs the cells, `values.rs` computes the values and `conditions.rs` lists the conditions;
 //! [`iodyno_measure::statistics::compare`] judges. The unit of inference is the run. If each side is one run
@@ -28,25 +28,25 @@ use iodyno_units::human;
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// Its name on the command line.
+    /// Name of the side on the command line.
     pub asked: &'a str,
-    /// Its runs.
+    /// Runs of the side.
     pub runs: &'a [Run],
 }
 
 /// Options of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The figures.
+    /// The figures to compare.
     pub metrics: Vec<Metric>,
-    /// A shift smaller than this share of A does not matter; above 0.
+    /// Smallest shift that matters, as a share of A; above 0.
     pub threshold_share: f64,
-    /// For runs on several targets: compare the cells of each target too, not only the merged ones.
+    /// For runs on several targets: whether to compare each target's cells, too, not only the merged ones.
     pub each_target: bool,
 }
 
 impl Default for Options {
-    /// The rate and the 99th percentile, shifts of 2 % and more.
+    /// The rate and the 99th percentile; shifts of 2 % and more matter.
     fn default() -> Self {
         Self {
             metrics: [Quantity::Iops, Quantity::Quantile(0.99)].map(Metric::of_all).to_vec(),
@@ -59,30 +59,30 @@ impl Default for Options {
 /// The kind of the values of a comparison, which determines the coverage of its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Covers {
-    /// One value a run: the interval covers variation between runs on these targets.
+    /// One value per run: the interval covers variation between runs on these targets.
     Runs,
-    /// One value a repeat of the cell within one run: no variation between runs is covered.
+    /// One value per repeat of the cell within one run: variation between runs is not covered.
     Repeats,
-    /// One value a side: no variation is covered.
+    /// One value per side: no variation is covered.
     Nothing,
 }
 
-/// One figure of one cell, compared.
+/// The comparison of one figure of one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The cell as A has it.
+    /// Key of the cell in A.
     pub a_key: CellKey,
-    /// The cell as B has it.
+    /// Key of the cell in B.
     pub b_key: CellKey,
     /// The figure, with its kind of operation.
     pub metric: Metric,
-    /// The kind of the values.
+    /// The kind of the values, which determines what the interval covers.
     pub covers: Covers,
     /// The values of A, in the unit of the metric.
     pub a: Vec<f64>,
     /// The values of B.
     pub b: Vec<f64>,
-    /// The judgement.
+    /// The statistical result.
     pub comparison: Comparison,
 }
 
@@ -91,13 +91,13 @@ pub struct Row {
 pub struct Omission {
     /// Name of the cell.
     pub cell: String,
-    /// The cell's coordinates, if the name does not identify it.
+    /// Coordinates of the cell, if its name does not identify it.
     pub key: CellKey,
-    /// `a`, `b`, or `both`.
+    /// Side without the value: `a`, `b`, or `both`.
     pub side: &'static str,
     /// The figure; None for the whole cell.
     pub metric: Option<Metric>,
-    /// The reason.
+    /// Reason for the omission.
     pub why: String,
     /// Whether the omission loses information. It does not for cells of single targets, which merged cells
     /// represent, or for kinds of operation that neither side did.
@@ -115,16 +115,16 @@ pub enum Finding {
     Clear,
 }
 
-/// Runs, compared.
+/// A comparison of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared<'a> {
-    /// The sides.
+    /// Summaries of A and B.
     pub sides: [SideFacts<'a>; 2],
     /// The significance level and threshold behind the verdicts.
     pub criteria: Criteria,
-    /// The figures, by cell.
+    /// The compared figures, by cell.
     pub rows: Vec<Row>,
-    /// The omissions.
+    /// Cells and figures that were not compared.
     pub omissions: Vec<Omission>,
     /// The conditions that differ, other than the target.
     pub conditions: Vec<Condition>,
@@ -135,15 +135,15 @@ pub struct Compared<'a> {
 /// A summary of a side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SideFacts<'a> {
-    /// Its name on the command line.
+    /// Name of the side on the command line.
     pub asked: &'a str,
-    /// Ids of its runs.
+    /// Ids of the side's runs.
     pub runs: Vec<&'a str>,
-    /// Names of its runs, each once.
+    /// Distinct names of the side's runs.
     pub names: Vec<&'a str>,
-    /// The same with what flags changed of their work.
+    /// Distinct names of the side's runs, with the changes that flags made to their work.
     pub headings: Vec<String>,
-    /// Names of its targets, each once.
+    /// Distinct names of the side's targets.
     pub targets: Vec<&'a str>,
 }
 
@@ -185,7 +185,7 @@ impl Compared<'_> {
         }
     }
 
-    /// How many rows have a verdict: slower, faster, same, inconclusive.
+    /// Number of rows per verdict: slower, faster, same, inconclusive.
     pub fn counts(&self) -> [usize; 4] {
         let mut counts = [0; 4];
         for row in &self.rows {
@@ -200,7 +200,7 @@ impl Compared<'_> {
     }
 }
 
-/// Compares B's runs with A's. The error gives the reason if nothing can be compared.
+/// Compares B's runs with A's. Fails with the reason if nothing can be compared.
 pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compared<'a>, String> {
     if let Some(run) = a.runs.iter().find(|run| b.runs.iter().any(|other| other.id == run.id)) {
         return Err(format!(
@@ -236,8 +236,8 @@ pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compar
     Ok(Compared { sides, criteria, rows, omissions, conditions, remarks })
 }
 
-/// Lists a requested figure that no cell has as lost, even if neither side did any such operation: while other
-/// figures are judged, nothing else would report it.
+/// Marks a requested figure as lost if no cell has it, even if neither side issued any such operation: otherwise
+/// nothing would report it while other figures are judged.
 fn never_judged(metrics: &[Metric], drafts: &[values::Draft], omissions: &mut [Omission]) {
     for metric in metrics {
         if drafts.iter().any(|draft| draft.is_of(*metric)) {
@@ -249,8 +249,7 @@ fn never_judged(metrics: &[Metric], drafts: &[values::Draft], omissions: &mut [O
     }
 }
 
-/// Remarks on runs whose method failed: their cells may be sound, but are not of the state that the method is
-/// for.
+/// Remarks on runs whose method failed: their cells may be sound, but not in the state that the method requires.
 fn failed_methods(sides: &[&[Run]; 2], remarks: &mut Vec<Verdict>) {
     let failed = sides.iter().flat_map(|runs| runs.iter());
     let failed: Vec<&str> =
@@ -268,8 +267,8 @@ fn remark(code: &str, level: Level, text: String) -> Verdict {
     Verdict { code: code.to_owned(), level, text }
 }
 
-/// A row that is inconclusive and would be so with any values of its own: beside the other figures even its smallest p is
-/// corrected to more than the level.
+/// Finds a row that is inconclusive whatever its values: with the correction for the other figures, even its smallest
+/// possible p exceeds the significance level.
 fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<&'r Row> {
     let judged = |row: &Row| row.comparison.p_adjusted.map(|_| row.comparison.test.p);
     let is_hidden = |(i, row): &(usize, &Row)| {
@@ -281,12 +280,12 @@ fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<&'r Row> {
     rows.iter().enumerate().find(is_hidden).map(|(_, row)| row)
 }
 
-/// `random-read p99`
+/// Name of a row's figure: `random-read p99`.
 fn figure_name(row: &Row) -> String {
     format!("{} {}", row.a_key.name, row.metric)
 }
 
-/// Values of each side: `3 runs a side`, `1 against 2 repeats`.
+/// Number of values per side: `3 runs a side`, `1 against 2 repeats`.
 pub(crate) fn values_words(row: &Row) -> String {
     let what = if row.covers == Covers::Repeats { "repeat" } else { "run" };
     match (row.a.len(), row.b.len()) {
@@ -296,7 +295,7 @@ pub(crate) fn values_words(row: &Row) -> String {
     }
 }
 
-/// Remarks on the little that few runs can show, and on how many would suffice.
+/// Remarks on comparisons with too few runs to show much, and on the number of runs that would suffice.
 fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut Vec<Verdict>) {
     let fewest = sides.iter().map(|s| s.runs.len()).min().unwrap_or(0);
     let too_few = rows.iter().find_map(|row| match row.comparison.difference {

@@ -11,25 +11,25 @@ use iodyno_measure::threshold::{unusable, with_repeats};
 use iodyno_measure::{Cell, CellKey};
 use iodyno_notebook::Run;
 
-/// A cell in all the runs of a side.
+/// A cell over all runs of a side.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
-    /// Its coordinates. The target is empty for the cell that represents its run, and named for a cell of one
-    /// of several targets.
+    /// Coordinates of the cell. The target is empty for the cell that represents its run, and named for a cell
+    /// of one of several targets.
     pub(super) key: CellKey,
-    /// For each run with a usable cell: the run, and the cell with its repeats.
+    /// The runs with a usable cell, each with the cell's repeats.
     pub(super) runs: Vec<(&'a Run, Vec<&'a Cell>)>,
-    /// Runs and repeats in which it must not be used, with the reason.
+    /// Runs whose cell or repeat must not be used, with the reason.
     pub(super) unusable: Vec<(&'a Run, String)>,
 }
 
 impl<'a> Entry<'a> {
-    /// Any of its cells.
+    /// Any usable cell.
     pub(super) fn first(&self) -> Option<&'a Cell> {
         self.runs.first().and_then(|r| r.1.first()).copied()
     }
 
-    /// All of its cells.
+    /// All usable cells.
     pub(super) fn cells(&self) -> impl Iterator<Item = &'a Cell> {
         self.runs.iter().flat_map(|r| r.1.iter().copied())
     }
@@ -50,7 +50,7 @@ pub(super) fn entries(runs: &[Run]) -> Vec<Entry<'_>> {
             if !has_merged || key.is_of_all_targets() {
                 key.target.clear();
             }
-            // A list that names a cell twice has two of them; the first represents both.
+            // A list that names a cell twice has two cells of that name; the first represents both.
             if of_run.contains(&key) {
                 continue;
             }
@@ -74,7 +74,7 @@ pub(super) fn entries(runs: &[Run]) -> Vec<Entry<'_>> {
     entries
 }
 
-/// Pairs the sides' cells, in A's order, and lists those without a counterpart.
+/// Pairs the cells of both sides, in A's order, and lists cells without a counterpart.
 pub(super) fn pair<'a>(
     [a, b]: [Vec<Entry<'a>>; 2],
     each_target: bool,

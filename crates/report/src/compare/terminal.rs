@@ -1,4 +1,4 @@
-//! A comparison as terminal text: the two sides, a line for each figure with its verdict, the counts, the
+//! A comparison as terminal text: the two sides, one line per figure with its verdict, the counts, the
 //! omissions, and the remarks.
 
 use super::{Compared, Covers, Omission, Row, values_words};
@@ -12,12 +12,12 @@ use iodyno_page::terminal::text::{
 };
 use iodyno_units::{OpKind, human};
 
-/// Columns for any text of a run.
+/// Maximum number of columns for free text of a run.
 const WORDS_COLUMNS_MAX: usize = 400;
-/// Names in a list before it ends with the number of the others.
+/// Maximum number of names in a list; the number of the others follows.
 const NAMES_MAX: usize = 3;
 
-/// A comparison as text. Lines end with a line feed and have no trailing blanks.
+/// The comparison as text. Lines end with a line feed and have no trailing blanks.
 pub fn show(compared: &Compared, style: Style) -> String {
     let mut lines = head(compared, style);
     lines.push(String::new());
@@ -38,7 +38,7 @@ pub fn show(compared: &Compared, style: Style) -> String {
     lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// The two sides.
+/// Heading: the two sides.
 fn head(compared: &Compared, style: Style) -> Vec<String> {
     let asked: Vec<String> =
         compared.sides.iter().map(|s| clean(s.asked, style.columns() / 3, style)).collect();
@@ -69,7 +69,7 @@ fn head(compared: &Compared, style: Style) -> Vec<String> {
     lines
 }
 
-/// `a, b, c and 5 more`
+/// A list of names, cut after [`NAMES_MAX`]: `a, b, c and 5 more`.
 fn some(names: &[String]) -> String {
     let shown = if names.len() > NAMES_MAX + 1 { NAMES_MAX } else { names.len() };
     let mut words = names[..shown].to_vec();
@@ -83,7 +83,7 @@ fn some(names: &[String]) -> String {
     }
 }
 
-/// `read p99`, `IOPS`.
+/// Name of a row's metric: `read p99`, `IOPS`.
 fn metric_words(row: &Row) -> String {
     let quantity = match row.metric.quantity {
         Quantity::Iops if row.metric.kind.is_some_and(|kind| !IoKinds::DATA.count(kind)) => {
@@ -100,18 +100,19 @@ fn metric_words(row: &Row) -> String {
     }
 }
 
-/// How a table is laid out, the widest first.
+/// The layouts of a table, the widest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
-    /// The cell stands beside its first figure.
+    /// The cell is on the line of its first figure.
     Beside,
-    /// The cell stands on a line of its own above its figures.
+    /// The cell is on a line of its own above its figures.
     Above,
-    /// Likewise, and verdicts are single words.
+    /// The cell is above its figures, and verdicts are single words.
     AboveInWords,
 }
 
-/// The table in the widest layout that shows all columns; where none does, without those of the highest ranks.
+/// The table in the widest layout that shows all columns. If none does, the least important columns are
+/// hidden.
 fn rows(compared: &Compared, style: Style) -> Vec<String> {
     let fits = |layout: &Layout| {
         table::total_width(&figure_columns(compared, *layout, style)) <= style.columns()
@@ -138,7 +139,7 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
     lines
 }
 
-/// Whether cells of single targets are listed beside their merged cell.
+/// Whether cells of single targets are listed in addition to their merged cell.
 fn has_targets(compared: &Compared) -> bool {
     compared.rows.iter().any(|row| {
         let other = |o: &Row| o.a_key.name == row.a_key.name && o.a_key.target != row.a_key.target;
@@ -146,11 +147,11 @@ fn has_targets(compared: &Compared) -> bool {
     })
 }
 
-/// The cell of a row: its name, its target where several are listed, and its load.
+/// The cell of a row: its name, its target if several are listed, and its load.
 fn cell_words(row: &Row, style: Style) -> [String; 3] {
     let [(depth_a, block_a), (depth_b, block_b)] = [&row.a_key, &row.b_key].map(conditions);
     let both = |a: String, b: String| if a == b { a } else { format!("{a} to {b}") };
-    // The same blocks at two rates are named once.
+    // Blocks that are equal but for the offered rate are named once.
     let blocks = match (block_a.split_once(" at "), block_b.split_once(" at ")) {
         (Some((a, _)), Some((b, rate_b))) if a == b && block_a != block_b => {
             format!("{block_a} to {rate_b}")
@@ -232,7 +233,7 @@ fn figure_columns(compared: &Compared, layout: Layout, style: Style) -> Vec<Colu
     columns
 }
 
-/// A share in percent with its sign.
+/// A share in percent, with its sign.
 fn percent(share: f64, style: Style) -> String {
     let percent = share * 100.0;
     let digits =
@@ -250,7 +251,7 @@ fn p_words(p: f64) -> String {
     if p < 0.0001 { "<0.0001".to_owned() } else { human::three_digits(p) }
 }
 
-/// The verdict in a word, and the rest of it, which a narrow table leaves out.
+/// The verdict in one word, the rest of it (omitted in a narrow table), and its colour.
 fn verdict_words(row: &Row, compared: &Compared, style: Style) -> (String, String, Role) {
     let (unicode, ascii, word, role) = match row.comparison.difference {
         Difference::Slower => ("✗", "x", "slower", Role::Red),
@@ -274,7 +275,7 @@ fn verdict_words(row: &Row, compared: &Compared, style: Style) -> (String, Strin
     (format!("{mark} {word}"), rest, role)
 }
 
-/// `2 slower, 1 same`, in the colour of the gravest.
+/// Number of rows per verdict, in the colour of the most severe: `2 slower, 1 same`.
 fn sum(compared: &Compared, style: Style) -> String {
     let counts = compared.counts();
     let words = ["slower", "faster", "same", "inconclusive"];
@@ -311,7 +312,7 @@ fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     paragraph(&text, Role::Dim, style)
 }
 
-/// A line for each reason for omissions.
+/// One line per reason for omissions.
 fn omissions(compared: &Compared, style: Style) -> Vec<String> {
     let mut groups: Vec<(&str, &str, bool, Vec<String>)> = Vec::new();
     for of in &compared.omissions {
@@ -381,7 +382,7 @@ fn conditions_lines(compared: &Compared, style: Style) -> Vec<String> {
     lines
 }
 
-/// `4 or 8 or 16`
+/// Distinct values of a condition: `4 or 8 or 16`.
 fn some_values(values: &[&str]) -> String {
     if values.len() > NAMES_MAX + 1 {
         return format!(
@@ -393,7 +394,7 @@ fn some_values(values: &[&str]) -> String {
     values.join(" or ")
 }
 
-/// A word, and a text that is wrapped beside it.
+/// A word, and a text that is wrapped to the right of it.
 fn item(word: &str, role: Role, text: &str, style: Style) -> Vec<String> {
     let indent = 14;
     hanging(&paint(&pad(word, indent, false), role, style), indent, text, style)

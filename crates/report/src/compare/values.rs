@@ -1,6 +1,6 @@
-//! The values to compare: one a run; or, if each side is a single run, one a repeat of the cell in it. Repeats
-//! within a run share much that differs between runs, so the two are never mixed as equals: with several runs
-//! the repeats of a run make one value, from their merged histograms and the sum of their times.
+//! The values to compare: one per run, or, if each side is a single run, one per repeat of the cell in it.
+//! Repeats within a run share much that differs between runs, so the two are never mixed as equals: with
+//! several runs, the repeats of a run make one value, from their merged histograms and the sum of their times.
 
 use super::pairing::{Entry, omission};
 use super::{Covers, Omission, Row, remark};
@@ -8,7 +8,7 @@ use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::compare::{Comparison, Pair};
 use iodyno_measure::{Cell, CellKey, Level, Metric, Verdict};
 
-/// A row before its judgement.
+/// A row before its statistical judgement.
 pub(super) struct Draft {
     keys: [CellKey; 2],
     metric: Metric,
@@ -27,13 +27,13 @@ impl Draft {
         }
     }
 
-    /// Whether it is one of the figures that `metric` stands for.
+    /// Whether the row's figure is one of those that `metric` stands for.
     pub(super) fn is_of(&self, metric: Metric) -> bool {
         self.metric.quantity == metric.quantity
             && (metric.kind.is_none() || self.metric.kind == metric.kind)
     }
 
-    /// With its judgement.
+    /// Completes the row with its judgement.
     pub(super) fn row(self, comparison: Comparison) -> Row {
         let ([a_key, b_key], [a, b]) = (self.keys, self.values);
         Row { a_key, b_key, metric: self.metric, covers: self.covers, a, b, comparison }
@@ -93,7 +93,7 @@ pub(super) fn drafts(
     drafts
 }
 
-/// The single figures of either side that a metric stands for.
+/// The individual figures of either side that a metric stands for.
 fn figures(counted: &[Vec<Counted>; 2], metric: Metric) -> Vec<Metric> {
     let mut figures: Vec<Metric> = Vec::new();
     for figure in counted.iter().flatten().flat_map(|c| c.figures_apart(metric)) {
@@ -105,7 +105,7 @@ fn figures(counted: &[Vec<Counted>; 2], metric: Metric) -> Vec<Metric> {
     figures
 }
 
-/// The cells of each run, without copies.
+/// The cells of each run, without duplicates of virtual time.
 fn groups<'a>(entry: &Entry<'a>) -> Vec<Vec<&'a Cell>> {
     let mut seen: Vec<&Cell> = Vec::new();
     let mut groups = Vec::new();
@@ -130,7 +130,7 @@ fn is_copy(one: &Cell, other: &Cell) -> bool {
         && one.series == other.series
 }
 
-/// Remarks on the copies that were left out.
+/// Remarks on copies that were omitted.
 pub(super) fn copies(pairs: &[[Entry; 2]], remarks: &mut Vec<Verdict>) {
     let copies: usize = pairs
         .iter()

@@ -1,23 +1,23 @@
-//! fio's bins of latency: 64 to each power of two, up to 2^34 ns. Ours are twice as fine and nest in them, so
+//! fio's latency bins: 64 per power of two, up to 2^34 ns. Our buckets are twice as fine and nest in them, so
 //! that counts carry over exactly.
 
 use iodyno_measure::Histogram;
 
-/// Bits of a value's mantissa that are kept.
+/// Number of mantissa bits of a value that determine its bin.
 const BITS: u32 = 6;
-/// Bins of fio since 2019: 29 groups of 64.
+/// Number of bins in fio since 2019: 29 groups of 64.
 const COUNT: usize = 29 << BITS;
-/// The coarsest histogram log: 2^6 bins in a column, which is one column to each power of two.
+/// Coarsest histogram log: 2^6 bins per column, that is one column per power of two.
 pub const COARSENESS_MAX: u8 = 6;
 
-/// The bin of a value. The last one holds all that is longer.
+/// Index of the bin of a value. Longer values are in the last bin.
 fn index(ns: u64) -> usize {
     // Below 128 the shift is 0 and the bin is the value itself.
     let shift = (ns | ((2 << BITS) - 1)).ilog2() - BITS;
     (((shift as usize) << BITS) + (ns >> shift) as usize).min(COUNT - 1)
 }
 
-/// The counts by column of a histogram log, 2^`coarseness` bins in each.
+/// The counts per column of a histogram log, each of 2^`coarseness` bins.
 pub(super) fn columns(histogram: &Histogram, coarseness: u8) -> Vec<u64> {
     let coarseness = coarseness.min(COARSENESS_MAX);
     let mut counts = vec![0; COUNT >> coarseness];
@@ -31,8 +31,8 @@ pub(super) fn columns(histogram: &Histogram, coarseness: u8) -> Vec<u64> {
 mod tests {
     use super::*;
 
-    /// Bounds of a bin by the words of fio's manual: the first 128 are the values themselves; then groups of 64,
-    /// each with bins twice as wide as the group before.
+    /// Bounds of a bin as in fio's manual: the first 128 bins are the values themselves; then come groups of 64,
+    /// whose bins are twice as wide as in the group before.
     fn bounds(bin: usize) -> (u64, u64) {
         if bin < 128 {
             return (bin as u64, bin as u64 + 1);

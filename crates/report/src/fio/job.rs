@@ -1,5 +1,5 @@
-//! The jobs of a run, as fio would name and describe them: which cells are jobs, the options of an equivalent
-//! fio job, and file names that tools for fio's output recognize.
+//! The jobs of a run, as fio would name and describe them: the cells that are jobs, the options of an equivalent fio
+//! job, and file names that tools for fio's output recognize.
 
 use super::steady::Rule;
 use iodyno_measure::{Cell, ClassStats, Ended, Interval};
@@ -7,23 +7,23 @@ use iodyno_notebook::Run;
 use iodyno_units::{OpKind, parse_duration_ns, parse_percent, parse_size};
 use serde_json::{Map, Value};
 
-/// A cell that is a job of a group of its own.
+/// A cell as a fio job, in a group of its own.
 pub(super) struct Job<'a> {
-    /// Its number in the run, from 1, as in the names of fio's log files.
+    /// Number of the job in the run, from 1, as in the names of fio's log files.
     pub(super) number: usize,
     pub(super) cell: &'a Cell,
-    /// The cell's place among those of the run, from 0.
+    /// Index of the cell among the run's cells, from 0.
     pub(super) at: usize,
-    /// All intervals as one.
+    /// All intervals, merged.
     pub(super) total: Interval,
-    /// The options of an equivalent fio job, as text, as in fio's output.
+    /// The options of an equivalent fio job, as strings, as in fio's output.
     pub(super) options: Map<String, Value>,
-    /// The steady state that may end it.
+    /// The steady state rule that may end the job.
     pub(super) rule: Option<Rule>,
 }
 
 impl Job<'_> {
-    /// `randread-iodepth-8-numjobs-1`: fio-plot finds files by such names.
+    /// File name prefix by which fio-plot finds files: `randread-iodepth-8-numjobs-1`.
     pub(super) fn file_name(&self) -> String {
         let key = &self.cell.key;
         let pattern = self.options["rw"].as_str().unwrap_or_default();
@@ -31,8 +31,8 @@ impl Job<'_> {
     }
 }
 
-/// The jobs of a run: its cells, except steps of a method that issued nothing (fio has no job for them) and the
-/// merged cell of several targets, whose operations are in the targets' jobs.
+/// The jobs of a run: its cells, except steps of a method without I/O (fio has no job for them) and the merged cell
+/// of several targets, whose operations are in the targets' jobs.
 pub(super) fn of(run: &Run) -> impl Iterator<Item = Job<'_>> {
     let cells = run.cells.iter().enumerate();
     let cells = cells.filter(|(_, cell)| !cell.key.is_of_all_targets());
@@ -47,7 +47,7 @@ pub(super) fn of(run: &Run) -> impl Iterator<Item = Job<'_>> {
     })
 }
 
-/// The options of an equivalent fio job, as text, as in fio's output.
+/// The options of an equivalent fio job, as strings, as in fio's output.
 fn options(run: &Run, cell: &Cell, total: &Interval, rule: Option<&Rule>) -> Map<String, Value> {
     let key = &cell.key;
     let engine = match key.engine.as_str() {
@@ -99,13 +99,13 @@ fn options(run: &Run, cell: &Cell, total: &Interval, rule: Option<&Rule>) -> Map
     out
 }
 
-/// The most sizes of fio's `bssplit`.
+/// Maximum number of sizes in fio's `bssplit`.
 const SPLIT_MAX: usize = 64;
 
 /// A block size, bytes, with its share.
 type Size = (u64, f64);
 
-/// `bs`, by kind of operation where these differ, and beside it `bssplit` or `bsrange` where one has several sizes.
+/// `bs`, per kind of operation if these differ; and `bssplit` or `bsrange` if a kind has several sizes.
 fn block_options(run: &Run, cell: &Cell, total: &Interval) -> Vec<(&'static str, String)> {
     let one = vec![("bs", cell.key.block_bytes().to_string())];
     if varied(cell, "block").is_some() {
@@ -128,7 +128,8 @@ fn block_options(run: &Run, cell: &Cell, total: &Interval) -> Vec<(&'static str,
     }
 }
 
-/// One text for all kinds where they are alike; a kind that is not issued has no sizes, and an empty text.
+/// One text if all kinds have the same, otherwise one per kind. A kind that is not issued has no sizes, and an empty
+/// text.
 fn by_kind(all: &[Vec<Size>], word: fn(&[Size]) -> String) -> String {
     let mut used = all.iter().filter(|sizes| !sizes.is_empty());
     match used.next() {
@@ -141,13 +142,13 @@ fn first(sizes: &[Size]) -> String {
     sizes.first().map_or(String::new(), |(bytes, _)| bytes.to_string())
 }
 
-/// Sizes as `bsrange` has them.
+/// Block sizes in the form of `bsrange`.
 fn range(sizes: &[Size]) -> String {
     let bytes = || sizes.iter().map(|(bytes, _)| *bytes);
     bytes().min().zip(bytes().max()).map_or(String::new(), |(a, b)| format!("{a}-{b}"))
 }
 
-/// Sizes as `bssplit` has them: in whole percent, of which the last size has the rest.
+/// Block sizes in the form of `bssplit`: in whole percent, the last size with the remainder.
 fn split(sizes: &[Size]) -> String {
     let all: f64 = sizes.iter().map(|(_, share)| share).sum();
     let percent = |share: f64| format!("/{:.0}", share * 100.0 / all.max(f64::MIN_POSITIVE));
@@ -158,7 +159,7 @@ fn split(sizes: &[Size]) -> String {
     sizes.iter().enumerate().map(word).collect::<Vec<_>>().join(":")
 }
 
-/// The block sizes of one kind of operation, each with its share: its own, or those of all.
+/// The block sizes of one kind of operation, each with its share: its own, or those of all kinds.
 fn blocks_of(spec: &Value, kind: OpKind) -> Option<Vec<Size>> {
     let tables = [&spec[kind.name()]["block"], &spec["all"]["block"], &spec["block"]];
     let block = tables.into_iter().find(|block| !block.is_null())?;
@@ -171,8 +172,8 @@ fn blocks_of(spec: &Value, kind: OpKind) -> Option<Vec<Size>> {
     }
 }
 
-/// A value of the cell's workload: of the one that has the cell's own name, or else of those that go by the workload's;
-/// None if these differ in it.
+/// A value of the cell's workload: from the workload with the cell's own name, or else from those with the cell's
+/// workload name. None if these disagree.
 fn said<T: PartialEq>(run: &Run, cell: &Cell, what: impl Fn(&Value) -> Option<T>) -> Option<T> {
     let all = &run.head.workloads;
     let is_own = all.iter().any(|w| w.name == cell.key.name);
@@ -182,7 +183,7 @@ fn said<T: PartialEq>(run: &Run, cell: &Cell, what: impl Fn(&Value) -> Option<T>
     all.all(|w| what(&w.spec).as_ref() == Some(&first)).then_some(first)
 }
 
-/// The job's share of reads, 0 to 1; None where it is not known.
+/// Share of reads in the job, 0 to 1; None if unknown.
 fn read_share(run: &Run, cell: &Cell) -> Option<f64> {
     if let Some(share) = varied(cell, "read") {
         return parse_percent(share).ok();
@@ -194,13 +195,13 @@ fn read_share(run: &Run, cell: &Cell) -> Option<f64> {
     })
 }
 
-/// The value of an axis that a method varied, in words.
+/// The value of an axis that a method varied, as text; None if it did not.
 fn varied<'a>(cell: &'a Cell, axis: &str) -> Option<&'a str> {
     let at = &cell.key.place.as_ref()?.at;
     at.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
 }
 
-/// Writes of a job up to each of its flushes; 0: it has none, None: it is not known.
+/// Number of writes per flush of a job; 0: no flushes; None: unknown.
 fn flush_every(run: &Run, cell: &Cell) -> Option<u64> {
     match varied(cell, "fsync") {
         Some(every) => every.parse().ok(),
@@ -208,8 +209,8 @@ fn flush_every(run: &Run, cell: &Cell) -> Option<u64> {
     }
 }
 
-/// The rate of each of fio's jobs: one number for a job of one kind, otherwise that of each kind in fio's order, with
-/// nothing for a kind that it does not have. fio takes whole numbers.
+/// The rate of each of fio's jobs: one number for a job of one kind, otherwise one per kind in fio's order, empty for
+/// a kind that the job does not have. fio accepts whole numbers only.
 fn rates(run: &Run, cell: &Cell, total: &Interval, rate: f64) -> String {
     let rate = rate / f64::from(cell.key.threads.max(1));
     let in_words = |rate: f64| if rate < 1.0 { rate } else { rate.round() }.to_string();
@@ -234,14 +235,14 @@ fn rates(run: &Run, cell: &Cell, total: &Interval, rate: f64) -> String {
     kinds.iter().map(word).collect::<Vec<_>>().join(",")
 }
 
-/// The job's time limit if that ended it, else the measured time, in whole ms.
+/// The job's time limit if it ended the job, otherwise the measured time, rounded to ms; ns.
 fn time_ns(run: &Run, cell: &Cell) -> u64 {
     let asked = said(run, cell, |spec| parse_duration_ns(spec["limits"]["time"].as_str()?).ok());
     let measured_ns = (cell.window_ns + 500_000) / 1_000_000 * 1_000_000;
     asked.filter(|_| cell.ended == Ended::Time).unwrap_or(measured_ns)
 }
 
-/// A time as an option of fio: whole seconds without a unit, shorter ones with it.
+/// A duration as an option of fio: whole seconds without a unit, others with one.
 fn runtime(ns: u64) -> String {
     match ns {
         ns if ns.is_multiple_of(1_000_000_000) => (ns / 1_000_000_000).to_string(),
@@ -250,7 +251,7 @@ fn runtime(ns: u64) -> String {
     }
 }
 
-/// fio's word for the mix and the addresses. Without another pattern it is sequential.
+/// fio's word for the mix and the address pattern; sequential by default.
 fn pattern(run: &Run, cell: &Cell, total: &Interval) -> String {
     let issued = |kind: &OpKind| total.class(*kind).map_or(0, ClassStats::ops) > 0;
     let kinds = [OpKind::Read, OpKind::Write, OpKind::Trim].into_iter().filter(issued);
@@ -268,7 +269,7 @@ fn pattern(run: &Run, cell: &Cell, total: &Interval) -> String {
     if sequential == Some(true) { word.to_owned() } else { format!("rand{word}") }
 }
 
-/// The address patterns of one kind of operation: its own, or those of the specification for all kinds.
+/// The address patterns of one kind of operation: its own, or those that the specification has for all kinds.
 fn patterns(spec: &Value, kind: OpKind) -> impl Iterator<Item = &str> {
     let of = |scope: &str| spec[scope]["addresses"].as_array().filter(|list| !list.is_empty());
     let list = of(kind.name()).or_else(|| of("all"));

@@ -1,9 +1,9 @@
 //! Runs in the format of fio's `--output-format=json` and `json+`.
 //!
 //! Counters that iodyno does not keep (`iodepth_submit`, `iodepth_complete`, `drop_ios`) are 0; `iodepth_level`
-//! has all submissions in the bucket of the mean depth. All of fio's percentiles are there, as its parsers
-//! expect; those that the samples don't support are named under `iodyno`, with the verdicts and all else that fio
-//! has no key for.
+//! has all submissions in the bucket of the mean depth. All of fio's percentiles are present, as its parsers
+//! expect. Those that the samples don't support are listed under `iodyno`, with the verdicts and everything else
+//! for which fio has no key.
 
 use super::job::{self, Job};
 use super::{VERSION, steady};
@@ -28,18 +28,18 @@ pub(super) const DIRECTIONS: [OpKind; 3] = [OpKind::Read, OpKind::Write, OpKind:
 /// The form of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// `json`.
+    /// `json`: latencies without the counts of their histograms.
     Json,
-    /// `json+`: each latency with the counts of its histogram, by the middles of its buckets.
+    /// `json+`: each latency also has the counts of its histogram, keyed by the middles of the buckets.
     JsonPlus,
 }
 
-/// A run as fio would have written it.
+/// A run as fio would write it.
 pub fn document(run: &Run, form: Form) -> Value {
     of_jobs(run, form, &job::of(run).collect::<Vec<_>>(), &steady::of_method(run))
 }
 
-/// The same as a document for each job, with its file name: tools such as fio-plot read one job a file.
+/// One document per job, with its file name: tools such as fio-plot read one job per file.
 pub fn documents(run: &Run, form: Form) -> impl Iterator<Item = (String, Value)> {
     let steady = steady::of_method(run);
     job::of(run).map(move |job| {
@@ -48,7 +48,7 @@ pub fn documents(run: &Run, form: Form) -> impl Iterator<Item = (String, Value)>
     })
 }
 
-/// `steady` is of the run's method, by the cells' places in it.
+/// `steady` has the `steadystate` objects of the run's method, by index of the cell.
 fn of_jobs(run: &Run, form: Form, jobs: &[Job], steady: &[(usize, Value)]) -> Value {
     let end = run.ended.unwrap_or(run.started);
     let standing = RunVerdict::of(run);
@@ -67,7 +67,7 @@ fn of_jobs(run: &Run, form: Form, jobs: &[Job], steady: &[(usize, Value)]) -> Va
             "verdicts": standing.verdicts,
         },
     });
-    // Not in each job, as in fio's client mode: parsers would look for several clients.
+    // Not in each job, as in fio's client mode: parsers would expect several clients.
     if let Some(host) = run.head.machine_description().host_name {
         out["hostname"] = json!(host);
     }
@@ -78,7 +78,7 @@ fn of_jobs(run: &Run, form: Form, jobs: &[Job], steady: &[(usize, Value)]) -> Va
     out
 }
 
-/// The options that all jobs share. Each job has them too: parsers look here or there.
+/// The options that all jobs share. Each job has them, too: parsers look in either place.
 fn global_options(jobs: &[Job]) -> Map<String, Value> {
     let Some((first, others)) = jobs.split_first() else { return Map::new() };
     let is_shared = |name: &str, value: &Value| {
@@ -144,7 +144,7 @@ fn of_job(run: &Run, form: Form, job: &Job, steady: &[(usize, Value)]) -> Value 
     out
 }
 
-/// What fio has no key for.
+/// Data for which fio has no key.
 fn beside(cell: &Cell, total: &Interval, form: Form) -> Value {
     let unsupported = |kind: OpKind| {
         let service = &total.class(kind).filter(|stats| stats.ops() > 0)?.service;
@@ -202,7 +202,7 @@ fn direction(cell: &Cell, total: &Interval, kind: OpKind, form: Form) -> Value {
     })
 }
 
-/// Bytes a second and operations a second of each interval.
+/// Bytes per second and operations per second of each interval.
 struct Samples(Vec<(f64, f64)>);
 
 #[derive(Default)]
@@ -214,7 +214,7 @@ struct Spread {
 }
 
 impl Samples {
-    /// None for a kind that did not occur in the cell.
+    /// The samples of one kind of operation; empty if it did not occur in the cell.
     fn of(cell: &Cell, kind: OpKind) -> Self {
         if cell.series.iter().all(|i| i.class(kind).is_none()) {
             return Self(Vec::new());
@@ -259,15 +259,15 @@ fn latency(histogram: Option<&Histogram>, form: Form) -> Value {
         "percentile": PERCENTILES.iter().filter_map(percentile).collect::<Map<_, _>>(),
     });
     if form == Form::JsonPlus {
-        // The same middles as those of percentiles.
+        // The same bucket middles as for percentiles.
         let bins = h.buckets().map(|b| ((b.low_ns + b.width_ns / 2).to_string(), json!(b.count)));
         out["bins"] = Value::Object(bins.collect());
     }
     out
 }
 
-/// Percent of the reads, writes and trims in each of fio's buckets of one unit; the buckets of all
-/// three units together hold all of them.
+/// Percentages of the reads, writes and trims in each of fio's buckets of one unit. The buckets of all three
+/// units add up to 100 %.
 fn latency_buckets(total: &Interval, unit_ns: u64, is_last: bool) -> Value {
     let issued = DIRECTIONS.into_iter().filter_map(|kind| total.class(kind));
     let histograms: Vec<&Histogram> = issued.map(|stats| &stats.service).collect();
@@ -279,7 +279,7 @@ fn latency_buckets(total: &Interval, unit_ns: u64, is_last: bool) -> Value {
         json!(n as f64 * 100.0 / all.max(1) as f64)
     };
     let mut out = Map::new();
-    // Faster operations belong to the smaller unit.
+    // Faster operations are in the buckets of the smaller unit.
     let mut from_ns = if unit_ns == 1 { 0 } else { unit_ns };
     for bound in LATENCY_BOUNDS {
         out.insert(bound.to_string(), share(from_ns, bound * unit_ns));
@@ -292,7 +292,7 @@ fn latency_buckets(total: &Interval, unit_ns: u64, is_last: bool) -> Value {
     Value::Object(out)
 }
 
-/// What the disks did, summed over the jobs; util is the percentage of time with an I/O in flight.
+/// The disks' I/O, summed over the jobs; `util` is the percentage of time with an I/O in flight.
 fn disk_util(jobs: &[Job]) -> Vec<Value> {
     let mut disks: Vec<DiskUse> = Vec::new();
     for used in jobs.iter().filter_map(|job| job.cell.evidence.disk_use.as_ref()) {
@@ -320,7 +320,7 @@ fn disk_util(jobs: &[Job]) -> Vec<Value> {
     disks.iter().map(of).collect()
 }
 
-/// fio counts the depth at each submission. Only the mean is known here: all submissions go into its bucket.
+/// fio counts the depth at each submission. Only the mean is known here, so all submissions are in its bucket.
 fn depth_level(in_flight: f64) -> Value {
     let names = ["1", "2", "4", "8", "16", "32", ">=64"];
     let mut out = zeroes(&names);

@@ -1,10 +1,10 @@
 //! The series of a run as fio's log files: bandwidth, IOPS and latency as `log_avg_msec` averages them, and
-//! histograms as `log_hist_msec` writes them, with a window for each interval.
+//! histograms as `log_hist_msec` writes them, with one window per interval.
 //!
-//! A row is `ms, value, direction, 0, 0`: the end of its window since the cell's measured time began; KiB/s,
-//! operations a second or the mean latency in ns; 0 for reads, 1 for writes, 2 for trims. A direction that the
-//! cell has and the window lacks has rows of 0 in the logs of bandwidth and IOPS, so that a stall is visible; fio
-//! leaves them out. A row of a histogram log is `ms, direction, block size, counts…`.
+//! A row is `ms, value, direction, 0, 0`: the end of its window since the start of the cell's measured time;
+//! KiB/s, operations per second or the mean latency in ns; 0 for reads, 1 for writes, 2 for trims. If a direction
+//! of the cell does not occur in a window, its rows in the logs of bandwidth and IOPS are 0, so that a stall is
+//! visible; fio omits them. A row of a histogram log is `ms, direction, block size, counts…`.
 
 use super::bins;
 use super::job::{self, Job};
@@ -13,7 +13,7 @@ use iodyno_measure::{ClassStats, Histogram};
 use iodyno_notebook::Run;
 use std::fmt::Write as _;
 
-/// The log files of one kind of a job: what stands in the name, and the value of a window, None for no row.
+/// One kind of log file: its part of the file name, and the value of a window (None: no row).
 type Log = (&'static str, fn(Option<&ClassStats>, f64) -> Option<f64>);
 
 const LOGS: [Log; 4] = [
@@ -23,7 +23,7 @@ const LOGS: [Log; 4] = [
     ("lat", |of, _| of?.response_time().mean_ns()),
 ];
 
-/// The log files of all jobs, by name. Columns of the histogram logs hold 2^`coarseness` of fio's bins, at most
+/// The log files of all jobs, by name. Columns of the histogram logs have 2^`coarseness` of fio's bins, at most
 /// 2^[`COARSENESS_MAX`](super::COARSENESS_MAX).
 pub fn files(run: &Run, coarseness: u8) -> impl Iterator<Item = (String, String)> {
     job::of(run).flat_map(move |job| {
@@ -34,7 +34,7 @@ pub fn files(run: &Run, coarseness: u8) -> impl Iterator<Item = (String, String)
     })
 }
 
-/// The windows of a job: the end of each, ms, its length in seconds, and its figures by direction.
+/// The windows of a job: for each its end, ms, its length, s, and its figures by direction.
 fn windows<'a>(
     job: &'a Job,
 ) -> impl Iterator<Item = (u64, f64, usize, Option<&'a ClassStats>)> + 'a {

@@ -1,8 +1,8 @@
-//! The `steadystate` of a job in fio's JSON: of a job that such a rule may end, from the seconds of its last window; of a
-//! tracking variable of a method, from the rounds of the measurement window.
+//! The `steadystate` of a job in fio's JSON. For a job that such a rule may end, it comes from the seconds of the
+//! last window; for a tracking variable of a method, from the rounds of the measurement window.
 //!
-//! The keys and units are fio's. Its arrays are filled up with zeroes, and its means are over these too, where a window is
-//! not complete; ours hold what was measured.
+//! The keys and units are fio's. If a window is incomplete, fio pads its arrays with zeroes and includes these in the
+//! means; ours have measured values only.
 
 use crate::method;
 use iodyno_measure::statistics::steady::SteadyLimits;
@@ -13,7 +13,7 @@ use iodyno_notebook::Run;
 use iodyno_units::{parse_duration_ns, parse_percent};
 use serde_json::{Map, Value, json};
 
-/// What a rule looks at, as fio names it.
+/// The figure that a rule tracks, with fio's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figure {
     Iops,
@@ -39,7 +39,7 @@ impl Figure {
     }
 }
 
-/// A rule, and the values that it looked at last.
+/// A rule, with the values in its last window.
 struct Window {
     figure: Figure,
     by_slope: bool,
@@ -55,7 +55,7 @@ impl Window {
         self.steps.iter().map(|step| self.figure.of(step)).collect()
     }
 
-    /// As fio writes it; `criterion` is the share of the mean that is below the limit in a steady state.
+    /// fio's JSON; `criterion` is the share of the mean that is compared with the limit.
     fn json(&self, criterion: f64, deviation: f64, slope: f64) -> Value {
         let mean = |of: fn(&Step) -> f64| {
             self.steps.iter().map(of).sum::<f64>() / self.steps.len().max(1) as f64
@@ -86,20 +86,20 @@ impl Window {
     }
 }
 
-/// A rule that may end a job.
+/// A steady state rule that may end a job.
 pub(super) struct Rule {
     figure: Figure,
     by_slope: bool,
-    /// The limit, in % of the mean, as the workload has it.
+    /// The limit, in % of the mean, as written in the workload.
     within: String,
-    /// The window's length.
+    /// Length of the window, ns.
     pub(super) window_ns: u64,
-    /// The time before the first one.
+    /// Time before the first window, ns.
     pub(super) after_ns: u64,
 }
 
 impl Rule {
-    /// From a workload's `limits.steady`.
+    /// Reads a rule from a workload's `limits.steady`.
     pub(super) fn of(rule: &Value) -> Option<Self> {
         let text = |key: &str| rule[key].as_str();
         let duration_ns = |key: &str| text(key).and_then(|text| parse_duration_ns(text).ok());
@@ -116,14 +116,14 @@ impl Rule {
         })
     }
 
-    /// fio's option of the limit.
+    /// The value of fio's option `steadystate`: figure and limit.
     pub(super) fn limit(&self) -> String {
         let by = if self.by_slope { "_slope" } else { "" };
         format!("{}{by}:{}", self.figure.name(), self.within)
     }
 }
 
-/// The `steadystate` of a job that such a rule may end.
+/// The `steadystate` of a job that a steady state rule may end.
 pub(super) fn of_cell(cell: &Cell, rule: &Rule) -> Option<Value> {
     let within = parse_percent(&rule.within).ok()?;
     let steps = Steps::new(cell.interval_ns, rule.after_ns);
@@ -136,7 +136,7 @@ pub(super) fn of_cell(cell: &Cell, rule: &Rule) -> Option<Value> {
         is_attained: false,
         steps: steps.last(&cell.series, steps.complete(cell.window_ns), count),
     };
-    // Before a window is complete fio has judged nothing.
+    // fio does not judge before a window is complete.
     let found = Excursion::of(&window.values()).filter(|_| window.steps.len() == count);
     let (deviation, slope, mean) = match found {
         None => (0.0, 0.0, 1.0),
@@ -144,14 +144,14 @@ pub(super) fn of_cell(cell: &Cell, rule: &Rule) -> Option<Value> {
         Some(found) => (found.deviation, 0.0, found.mean),
     };
     let criterion = if window.by_slope { slope } else { deviation } / mean;
-    // A job may also have ended with another one.
+    // The job may have ended for another reason.
     window.is_attained =
         cell.ended == Ended::Settled && found.is_some() && criterion.abs() < within;
     Some(window.json(criterion, deviation, slope))
 }
 
-/// The `steadystate` of the cells of a run that tracking variables are figures of, by the cells' places in the run: those
-/// of the last round. Their values are of rounds.
+/// The `steadystate` of a method's tracked cells, in the last round of each stage, by index of the cell. The values
+/// are those of rounds.
 pub(super) fn of_method(run: &Run) -> Vec<(usize, Value)> {
     let Some(findings) = method::findings_of(run) else { return Vec::new() };
     let mut all = Vec::new();
@@ -197,7 +197,7 @@ fn of_rounds(run: &Run, at: (u32, u32), rounds: &RoundsFinding) -> Vec<(usize, V
     all
 }
 
-/// Of one cell a round.
+/// The `steadystate` of a tracking variable from one cell per round.
 fn of_window(
     cells: &[&Cell],
     quantity: Quantity,

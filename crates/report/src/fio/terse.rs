@@ -1,4 +1,4 @@
-//! Runs in version 3 of fio's terse format (`--minimal`): a line of fields for each job, separated by `;`. Reads
+//! Runs in version 3 of fio's terse format (`--minimal`): one line of fields per job, separated by `;`. Reads
 //! and writes only; times in microseconds. The values are those of the JSON.
 
 use super::json::{self, Form, LATENCY_BOUNDS, PERCENTILES};
@@ -7,10 +7,10 @@ use iodyno_units::text::clean;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Percentiles in a line; those that are not there are `0%=0`.
+/// Number of percentiles in a line; absent ones are `0%=0`.
 const PERCENTILES_MAX: usize = 20;
 
-/// A line for each job.
+/// One line per job.
 pub fn text(run: &Run) -> String {
     let document = json::document(run, Form::Json);
     let jobs = document["jobs"].as_array().into_iter().flatten();
@@ -39,7 +39,7 @@ fn line(document: &Value, job: &Value) -> String {
     for name in ["1", "2", "4", "8", "16", "32", ">=64"] {
         let _ = write!(out, ";{:.1}%", float(&job["iodepth_level"][name]));
     }
-    // All that took less than a microsecond belongs to the first bucket.
+    // Everything below a microsecond belongs to the first bucket.
     let below: f64 = LATENCY_BOUNDS.iter().map(|b| float(&job["latency_ns"][b.to_string()])).sum();
     for (i, bound) in LATENCY_BOUNDS.iter().enumerate() {
         let first = if i == 0 { below } else { 0.0 };

@@ -1,15 +1,15 @@
-//! Metric families as text. The names of families are without the suffixes of their samples.
+//! Metric families as text. Names of families do not have the suffixes of their samples.
 
 use super::Sample;
 use iodyno_measure::Histogram;
 use std::fmt::Write as _;
 
-/// Upper bounds of a histogram's buckets in each decade.
+/// Upper bounds of a histogram's buckets in each decade, in tenths of the decade's start.
 const BOUNDS: [u64; 6] = [10, 15, 20, 30, 50, 70];
-/// The first decade of bounds begins at 100 ns, the last ends below 10 s.
+/// Decades of the bounds, as powers of ten in ns: from 100 ns to below 10 s.
 const DECADES: std::ops::RangeInclusive<i32> = 2..=9;
 
-/// Text in the making. Families without samples are left out.
+/// Builder of the text. Families without samples are omitted.
 #[derive(Default)]
 pub(super) struct Exposition {
     text: String,
@@ -57,8 +57,8 @@ impl Exposition {
         }
     }
 
-    /// Histograms of nanoseconds, as seconds. A bucket of ours counts below a bound if its middle does, which is
-    /// within 0.4 % of each of its values.
+    /// Histograms of nanoseconds, as seconds. One of our buckets counts below a bound if its middle does, which
+    /// is within 0.4 % of each of its values.
     pub(super) fn histogram(
         &mut self,
         name: &str,
@@ -101,7 +101,7 @@ impl Exposition {
     }
 }
 
-/// Upper bounds in ns, and in seconds as text in the canonical form of numbers.
+/// Upper bounds in ns, and in seconds as text in canonical number form.
 fn bounds() -> impl Iterator<Item = (u64, String)> {
     DECADES.flat_map(|decade| {
         BOUNDS.iter().map(move |tenths| {
@@ -110,7 +110,7 @@ fn bounds() -> impl Iterator<Item = (u64, String)> {
     })
 }
 
-/// `tenths` / 10 × 10^`exponent`.
+/// Canonical number form of `tenths` / 10 × 10^`exponent`.
 fn canonical(tenths: u64, exponent: i32) -> String {
     let mantissa = tenths as f64 / 10.0;
     if exponent < -4 {

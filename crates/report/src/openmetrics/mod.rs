@@ -1,7 +1,7 @@
-//! Runs in the OpenMetrics text format, version 1.0: finished ones (`export`), and those that are being measured
-//! (`run --metrics`). Base units only: seconds and bytes.
+//! Runs in the OpenMetrics text format, version 1.0: finished ones (`export`), and those in progress (`run
+//! --metrics`). Base units only: seconds and bytes.
 //!
-//! Merged cells of several targets are left out: sums over targets would count them twice.
+//! Merged cells of several targets are omitted: sums over targets would count them twice.
 
 mod exposition;
 mod so_far;
@@ -13,14 +13,14 @@ use iodyno_measure::{Cell, CellKey, ClassStats, Histogram, Interval, Level};
 use iodyno_notebook::Run;
 use iodyno_units::OpKind;
 
-/// Media type of the text.
+/// Media type of the OpenMetrics text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Quantiles of the latency, where the samples support them.
+/// Quantiles of the latency, exported if the samples support them.
 const QUANTILES: [(f64, &str); 5] =
     [(0.5, "0.5"), (0.9, "0.9"), (0.99, "0.99"), (0.999, "0.999"), (0.9999, "0.9999")];
 
-/// A stored run.
+/// A stored run as OpenMetrics text.
 pub fn text(run: &Run) -> String {
     let of = RunLabels {
         id: run.id.clone(),
@@ -35,7 +35,7 @@ pub fn text(run: &Run) -> String {
 /// Identity of a run.
 #[derive(Clone, Debug, Default)]
 struct RunLabels {
-    /// Empty for a run without a notebook.
+    /// Id of the run; empty without a notebook.
     id: String,
     name: String,
     version: String,
@@ -48,7 +48,7 @@ impl RunLabels {
     }
 }
 
-/// Counts of a cell, of one target or merged.
+/// Counts of a cell, merged or of one target.
 #[derive(Clone, Debug, Default)]
 struct CellCounts {
     key: CellKey,
@@ -56,9 +56,9 @@ struct CellCounts {
     /// Measured part of the window, ns.
     measured_ns: u64,
     total: Interval,
-    /// Operations and bytes a second, by [`OpKind::index`].
+    /// Operations and bytes per second, by [`OpKind::index`].
     rates: [Option<(f64, f64)>; OpKind::COUNT],
-    /// None while the cell is measured.
+    /// Verdict on the cell; None while it is measured.
     judged: Option<Judged>,
 }
 
@@ -66,12 +66,12 @@ struct CellCounts {
 #[derive(Clone, Debug)]
 struct Judged {
     level: Option<Level>,
-    /// Codes, separated by blanks.
+    /// Codes of the verdicts, separated by blanks.
     codes: String,
 }
 
 impl CellCounts {
-    /// A finished cell. Its rates are those of the whole window.
+    /// Counts of a finished cell. The rates are those of the whole window.
     fn of(cell: &Cell) -> Self {
         let total = cell.total();
         let rates = OpKind::ALL.map(|kind| {
@@ -89,13 +89,13 @@ impl CellCounts {
         }
     }
 
-    /// A cell that begins.
+    /// Empty counts of a cell that begins.
     fn empty(cell: &Cell) -> Self {
         let is_virtual = cell.evidence.virtual_time;
         Self { key: cell.key.clone(), is_virtual, ..Self::default() }
     }
 
-    /// The kinds of operation that occurred.
+    /// The kinds of operation that occurred, with their statistics.
     fn kinds(&self) -> impl Iterator<Item = (OpKind, &ClassStats)> {
         self.total.iter().filter(|(_, stats)| !stats.is_empty())
     }
@@ -104,7 +104,7 @@ impl CellCounts {
 /// A labelled value.
 type Sample = (String, f64);
 
-/// The text of cells with their index in the run.
+/// The text of several cells, each with its index in the run.
 fn exposition<'a>(run: &RunLabels, cells: impl Iterator<Item = (usize, &'a CellCounts)>) -> String {
     let cells: Vec<(String, &CellCounts)> = cells
         .filter(|(_, cell)| !cell.key.is_of_all_targets())

@@ -6,37 +6,38 @@ use iodyno_units::OpKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Finished cells that are kept beside those being measured.
+/// Number of finished cells that are kept in addition to those being measured.
 const FINISHED_MAX: usize = 64;
 
-/// Counts of a run's current cells, and of the latest 64 finished ones. Cheap to clone.
+/// Counts of a run's current cells, and of the latest 64 finished ones. Cheap to
+/// clone.
 #[derive(Clone, Debug, Default)]
 pub struct SoFar {
     run: RunLabels,
-    /// By index in the run.
+    /// Counts by index of the cell in the run.
     cells: BTreeMap<usize, Arc<Counting>>,
     /// Index of the first cell being measured.
     first: usize,
 }
 
-/// A cell, with its latest intervals.
+/// Counts of a cell, with its latest intervals.
 #[derive(Clone, Debug, Default)]
 struct Counting {
     counts: CellCounts,
     interval_ns: u64,
-    /// Number of the interval that workers deliver now.
+    /// Index of the interval that workers currently deliver.
     index: usize,
     growing: Interval,
 }
 
 impl SoFar {
-    /// A run begins. `id` is empty without a notebook.
+    /// Empty counts of a new run. `id` is empty without a notebook.
     pub fn new(id: &str, name: &str, version: &str) -> Self {
         let [id, name, version] = [id, name, version].map(str::to_owned);
         Self { run: RunLabels { id, name, version }, ..Self::default() }
     }
 
-    /// The next cells begin, one for each target; the first has this index in the run.
+    /// Begins the next cells, one per target; `first` is the index of the first one in the run.
     pub fn begin(&mut self, first: usize, cells: &[Cell]) {
         self.first = first;
         for (at, cell) in cells.iter().enumerate() {
@@ -47,27 +48,28 @@ impl SoFar {
         }
     }
 
-    /// A worker of the target with this number has delivered interval `index`.
+    /// Adds interval `index`, delivered by a worker of this target.
     pub fn add(&mut self, target: usize, index: usize, interval: &Interval) {
         if let Some(cell) = self.cells.get_mut(&(self.first + target)) {
             Arc::make_mut(cell).add(index, interval);
         }
     }
 
-    /// Cells are finished and judged; the first has this index in the run.
+    /// Replaces the counts of cells that are finished and judged; `first` is the index of the first
+    /// one in the run.
     pub fn finish(&mut self, first: usize, cells: &[Cell]) {
         for (at, cell) in cells.iter().enumerate() {
             let counts = CellCounts::of(cell);
             self.cells.insert(first + at, Arc::new(Counting { counts, ..Counting::default() }));
         }
-        // The next ones come after these.
+        // The next cells come after these.
         self.first = first + cells.len();
         while self.cells.len() > FINISHED_MAX.max(cells.len()) {
             self.cells.pop_first();
         }
     }
 
-    /// The OpenMetrics text.
+    /// The counts as OpenMetrics text.
     pub fn text(&self) -> String {
         exposition(&self.run, self.cells.iter().map(|(index, cell)| (*index, &cell.counts)))
     }
@@ -76,7 +78,7 @@ impl SoFar {
 impl Counting {
     fn add(&mut self, index: usize, interval: &Interval) {
         if index > self.index {
-            // Nearly all workers have delivered the one before.
+            // Nearly all workers have delivered the previous interval.
             self.counts.rates = rates(&self.growing, self.interval_ns);
             self.growing = Interval::default();
             self.index = index;

@@ -1,5 +1,5 @@
-//! Sections for cells that belong to no method: their curves, course over time and repeats. And the table of
-//! all cells, which every report has.
+//! Sections for cells without a method: their curves, course over time and repeats; and the table of all cells,
+//! which every report has.
 
 use super::distribution::{self, of_cells};
 use super::stage::Stage;
@@ -16,12 +16,12 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// Cells whose course is drawn; the table has them all.
+/// Maximum number of cells whose course is drawn; the table has all.
 const DRAWN_MAX: usize = 12;
-/// Rows of the table of all cells.
+/// Maximum number of rows in the table of all cells.
 const ROWS_MAX: usize = 5000;
 
-/// The representative cells: of several targets the merged ones.
+/// The representative cells: with several targets, the merged ones.
 pub(super) fn speaking(run: &Run) -> Vec<&Cell> {
     let merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
     let measures = |c: &&Cell| c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure);
@@ -39,7 +39,7 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     let mut shape: Vec<Figure> = Vec::new();
     shape.extend(spectrum);
     shape.extend(histogram);
-    // For one cell its course shows more than its distribution.
+    // For a single cell the course is more informative than the distribution.
     let of_time = figures("time", "Over time", over_time);
     let of_shape = figures("distribution", "Distribution of latencies", shape);
     let ordered = if cells.len() == 1 { [of_time, of_shape] } else { [of_shape, of_time] };
@@ -55,7 +55,7 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     sections
 }
 
-/// The courses of some cells of a stage.
+/// The course over time of some cells of a stage.
 pub(super) fn courses_of(stage: &Stage<'_>, cells: &[&Cell]) -> Vec<Block> {
     let with_id = |figure: Figure| {
         let id = format!("{}-{}", stage.id, figure.id);
@@ -64,8 +64,8 @@ pub(super) fn courses_of(stage: &Stage<'_>, cells: &[&Cell]) -> Vec<Block> {
     course(stage.run, cells).into_iter().map(with_id).collect()
 }
 
-/// The course of each cell; those of one unit share the axes of latency and of the rate, where all can be read.
-/// Cells of one name, such as samples, are numbered.
+/// The course over time of each cell. Cells of one unit share the axes of latency and of rate if all are
+/// readable on them. Cells with the same name, such as samples, are numbered.
 fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     let drawn = &cells[..cells.len().min(DRAWN_MAX)];
     let name = |cell: &Cell| labels::name(run, &cell.key);
@@ -87,7 +87,7 @@ fn course(run: &Run, cells: &[&Cell]) -> Vec<Figure> {
     figures
 }
 
-/// One dot for each repeat, with the mean and its interval.
+/// One dot per repeat, with the mean and its interval.
 fn run_dots(run: &Run) -> Vec<Figure> {
     let groups: Vec<Vec<&Cell>> =
         with_repeats(&run.cells).into_iter().filter(|g| g.len() > 1).collect();
@@ -174,7 +174,7 @@ fn run_dots(run: &Run) -> Vec<Figure> {
         .collect()
 }
 
-/// Every cell with its figures, by kind of operation.
+/// The table of every cell with its figures, by kind of operation.
 pub(super) fn all(run: &Run) -> Section {
     let mut table = Table {
         caption: "All cells, by kind of operation".to_owned(),

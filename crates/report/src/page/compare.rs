@@ -1,4 +1,4 @@
-//! Sections of a comparison: its result, the shifts of all figures, and the curves of both sides in the same
+//! Sections of a comparison: its result, the shifts of all figures, and the curves of both sides on the same
 //! axes. The comparison itself is in `compare/`.
 
 use super::distribution::{Curve, spectrum};
@@ -19,9 +19,9 @@ use iodyno_page::{
 use iodyno_units::{OpKind, human};
 use std::collections::BTreeMap;
 
-/// Rows of one forest plot: more are unreadable.
+/// Maximum number of rows in a forest plot: more are unreadable.
 const FOREST_MAX: usize = 40;
-/// Cells whose distributions are drawn.
+/// Maximum number of cells whose distributions are drawn.
 const DRAWN_MAX: usize = 6;
 
 /// The sections of a comparison.
@@ -65,7 +65,7 @@ pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Secti
     sections
 }
 
-/// Makes a section's title and ids unique among those of several sides.
+/// Makes a section's title and ids unique where a report compares several sides.
 pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
     section.id = format!("{}-{number}", section.id);
     section.title = format!("{}: {asked}", section.title);
@@ -76,11 +76,11 @@ pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
     }
 }
 
-/// Runs whose load curves are drawn.
+/// Maximum number of runs whose load curves are drawn.
 const LOADS_MAX: usize = 8;
 
-/// The load curves of all runs that have one, in the same axes: their median latency, and p99 dashed; of a
-/// mix p99 of each kind of operation.
+/// The load curves of all runs that have one, on the same axes: median latency, and p99 dashed; for a mix,
+/// p99 of each kind of operation.
 pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
     let (mut series, mut drawn) = (Vec::new(), 0);
     for run in runs {
@@ -145,7 +145,7 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
     }]
 }
 
-/// The result, in a sentence.
+/// The result in one sentence.
 fn said(compared: &Compared<'_>) -> String {
     let words = match compared.finding() {
         Finding::Slower => "Something is slower.",
@@ -207,12 +207,12 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
     all
 }
 
-/// A row's name.
+/// Name of a row.
 fn name(row: &Shifted) -> String {
     format!("{} {}", row.b_key.name, row.metric)
 }
 
-/// The verdict in a word, and its tone.
+/// The verdict in one word, and its tone.
 fn verdict(row: &Shifted) -> (&'static str, Tone) {
     match row.comparison.difference {
         Difference::Slower => ("slower", Tone::Bad),
@@ -290,13 +290,13 @@ fn sides_line(compared: &Compared<'_>) -> String {
     format!("A: {} · B: {}", side(0), side(1))
 }
 
-/// The ends of an axis of dots between these values. No figure is below 0.
+/// The ends of a dot plot's axis for values from `low` to `high`, at least 0.
 fn ends(low: f64, high: f64) -> (f64, f64) {
     let margin = ((high - low) * 0.1).max(high.abs() * 0.001);
     ((low - margin).max(0.0), high + margin)
 }
 
-/// What a dot is, and whether the axis is cut off; it begins at `from`.
+/// The meaning of a dot, with a note if the axis, which begins at `from`, is cut off.
 fn dot_in_words(covers: Covers, from: f64) -> String {
     let dot = match covers {
         Covers::Runs => "One dot per run.",
@@ -307,7 +307,7 @@ fn dot_in_words(covers: Covers, from: f64) -> String {
     format!("{dot}{cut}")
 }
 
-/// One dot for each value behind a verdict, by side.
+/// One dot per value behind a verdict, by side.
 fn dots(compared: &Compared<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
     let rows = compared.rows.iter().filter(|r| r.a.len() + r.b.len() > 2).take(DRAWN_MAX * 2);
@@ -361,7 +361,7 @@ fn dots(compared: &Compared<'_>) -> Vec<Figure> {
     figures
 }
 
-/// The percentiles of both sides, for each pair of cells that was compared.
+/// The percentile curves of both sides, for each pair of compared cells.
 fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
     let mut seen: Vec<CellKey> = Vec::new();
     let mut figures = Vec::new();
@@ -399,7 +399,7 @@ fn overlays(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Figure> {
     figures
 }
 
-/// Every figure that was compared.
+/// The table of all compared figures.
 fn shifts(compared: &Compared<'_>) -> Table {
     let rows = compared.rows.iter().map(|row| {
         let of = &row.comparison;
@@ -491,7 +491,7 @@ fn conditions(compared: &Compared<'_>) -> Block {
 mod tests {
     use super::*;
 
-    /// The note is under axes that don't show 0, and under no others.
+    /// The note appears only with axes that don't show 0.
     #[test]
     fn an_axis_of_dots_is_said_to_be_cut_off_where_it_is() {
         for (low, high, is_cut) in [(1.0, 100.0, false), (90.0, 100.0, true), (5.0, 5.0, true)] {

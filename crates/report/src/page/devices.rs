@@ -1,5 +1,5 @@
-//! Devices side by side: what each gives to the workloads that all of them ran, one method on several targets or
-//! in several runs. Shifts with their verdicts are in `compare`.
+//! Comparison of devices: their figures for the workloads that all of them ran, by one method on several targets
+//! or in several runs. Shifts with their verdicts are in `compare`.
 
 use super::stage::{kind_nine, nine, tone};
 use super::{grid, labels};
@@ -13,18 +13,18 @@ use iodyno_page::{
 };
 use std::collections::BTreeSet;
 
-/// Devices of a figure: more are indistinguishable.
+/// Maximum number of devices in a figure: more are indistinguishable.
 const DEVICES_MAX: usize = 8;
 
-/// The name of a device, and the rows of its sweep over workloads.
+/// Name of a device, and the rows of its sweep over workloads.
 type OfDevice<'a> = (String, &'a [Row]);
 
-/// The section of one run on several targets, each alone.
+/// The section for one run on several targets, each measured alone.
 pub(super) fn of_targets(run: &Run, findings: &Findings) -> Option<Section> {
     section(&labels::line_of(run, findings.level(), run.cells.iter()), &sweeps(&[(run, findings)]))
 }
 
-/// The section of several runs.
+/// The section for several runs.
 pub(super) fn of_runs(runs: &[&Run]) -> Option<Section> {
     let found = runs.iter().map(|&run| (run, crate::method::findings_of(run)));
     let found: Vec<(&Run, Option<Findings>)> = found.collect();
@@ -33,8 +33,7 @@ pub(super) fn of_runs(runs: &[&Run]) -> Option<Section> {
     section(&ids.collect::<Vec<_>>().join(" · "), &sweeps(&each))
 }
 
-/// The sweeps over workloads, by the names of their targets; where one target was measured by several runs, the
-/// names of the runs go before.
+/// The sweeps over workloads, by target name, prefixed with the run's name if several runs measured the target.
 fn sweeps<'a>(runs: &[(&'a Run, &'a Findings)]) -> Vec<OfDevice<'a>> {
     let mut all: Vec<(&str, OfDevice<'a>)> = Vec::new();
     for (run, findings) in runs {
@@ -76,10 +75,10 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
         return None;
     }
     let figure = |what: &str, quantity: Quantity, of: &dyn Fn(&Row) -> Option<f64>| {
-        // Some workloads have no operation of a kind.
+        // Some workloads don't have every kind of operation.
         let has = |workload: &&String| of_workload(all, workload).any(|(_, row)| of(row).is_some());
         let workloads: Vec<String> = workloads.iter().filter(has).cloned().collect();
-        // Several runs of one device have one colour and one entry of the legend.
+        // Several runs of one device share a colour and an entry in the legend.
         let series = all.iter().filter_map(|(device, rows)| {
             let color = devices.iter().position(|d| *d == device).filter(|&n| n < DEVICES_MAX)?;
             let points = workloads.iter().enumerate().filter_map(|(y, workload)| {
@@ -123,7 +122,7 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
         let p99 = figure(&what, Quantity::LatencyNs, &|row| kind_nine(row, kind, 1));
         blocks.push(Block::Figure(p99));
     }
-    // A table for each workload, so that colours compare devices, joined.
+    // Join one table per workload, so that colours compare devices.
     let names = ["workload", "device"].map(str::to_owned);
     let tables = workloads.iter().map(|workload| {
         let named = of_workload(all, workload)
@@ -151,7 +150,7 @@ fn of_workload<'a>(
     rows.filter(move |(_, row)| row.at[0] == workload)
 }
 
-/// The extremes of each workload over the devices, in words.
+/// The best and the worst device for each workload, in words.
 fn summary(
     all: &[OfDevice<'_>],
     workloads: &[String],

@@ -7,13 +7,13 @@ use iodyno_notebook::Run;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape};
 use iodyno_units::{OpKind, human};
 
-/// Curves in one figure: more are indistinguishable.
+/// Maximum number of curves in a figure: more are indistinguishable.
 const CURVES_MAX: usize = 8;
-/// Points of a spectrum a nine.
+/// Points of a spectrum per nine.
 const POINTS_A_NINE: u32 = 10;
-/// The median's position among them: between 1 - 10^-0.3 and 1 - 10^-0.4.
+/// Position of the median among these points: between 1 - 10^-0.3 and 1 - 10^-0.4.
 const MEDIAN_AT: u32 = 4;
-/// Bars of a histogram a factor of two.
+/// Bars of a histogram per factor of two.
 const BARS_AN_OCTAVE: f64 = 8.0;
 /// Confidence of the band around a single curve.
 const LEVEL: f64 = 0.95;
@@ -22,11 +22,11 @@ const LEVEL: f64 = 0.95;
 pub(super) struct Curve<'a> {
     pub(super) name: String,
     pub(super) histogram: Histogram,
-    /// The histograms of its intervals, from which the confidence of the percentiles follows.
+    /// Histograms of the intervals, from which the confidence of the percentiles follows.
     pub(super) parts: Vec<Vec<&'a Histogram>>,
 }
 
-/// One curve for each kind of operation of a cell.
+/// One curve per kind of operation of a cell.
 pub(super) fn curves<'a>(name: &str, cell: &'a Cell) -> Vec<Curve<'a>> {
     let total = cell.total();
     let kinds: Vec<_> = total.iter().filter(|(_, stats)| stats.ops() > 0).collect();
@@ -51,7 +51,7 @@ const fn words_of(kind: OpKind) -> &'static str {
     kind.name()
 }
 
-/// The percentiles on an axis of nines. A curve is dashed where fewer than ten samples lie beyond.
+/// Percentiles on an axis of nines. A curve is dashed where fewer than ten samples lie beyond the point.
 pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>) -> Option<Figure> {
     curves.retain(|c| c.histogram.count() > 0);
     let left_out = curves.len().saturating_sub(CURVES_MAX);
@@ -61,7 +61,7 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
         let h = &curve.histogram;
         let at = |q: f64| h.quantile_ns(q).map_or(f64::NAN, |ns| ns as f64);
         let all = quantiles(h.count());
-        // Up to the median there are more samples beyond a quantile than before it.
+        // Up to the median, more samples lie beyond a quantile than before it.
         let supported = |q: &&f64| {
             if **q > 0.5 { h.supports(**q) } else { (1.0 - **q) * h.count() as f64 >= 10.0 }
         };
@@ -125,7 +125,8 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
     })
 }
 
-/// The interval of each percentile, corrected for the uneven distribution of slow operations over time.
+/// The confidence interval of each percentile, corrected for the uneven distribution of slow operations over
+/// time.
 fn band(curve: &Curve<'_>, color: usize, all: &[f64]) -> Series {
     let known = within(&curve.histogram, &curve.parts, all, LEVEL);
     let points = all.iter().zip(known).filter_map(|(&q, known)| {
@@ -167,7 +168,7 @@ pub(super) fn histogram(
         let bars = bars(&curve.histogram);
         let found = peaks(&bars);
         modes.push((curve.name.clone(), found.clone()));
-        // From an empty bar to an empty one, so that both ends are visible.
+        // From empty bar to empty bar, so that both ends are visible.
         let before = bars.first().map(|&(ns, _)| Point::at(ns, 0.0));
         let points = before.into_iter().chain(bars.iter().map(|&(ns, n)| Point::at(ns, n as f64)));
         series.push(Series {
@@ -216,8 +217,7 @@ fn left_out_note(n: usize) -> String {
     format!("{n} more curves are left out; the table of cells has them.")
 }
 
-/// Lower edge and count of bars of equal factors from the smallest to the largest value, and a last one that is
-/// empty.
+/// Lower edge and count of bars of equal ratio, from the smallest to the largest value, and a final empty bar.
 fn bars(h: &Histogram) -> Vec<(f64, u64)> {
     let place = |ns: f64| (ns.max(1.0).log2() * BARS_AN_OCTAVE).floor() as i64;
     let edge = |i: i64| 2_f64.powf(i as f64 / BARS_AN_OCTAVE);
@@ -231,8 +231,8 @@ fn bars(h: &Histogram) -> Vec<(f64, u64)> {
     (first..).map(edge).zip(counts).collect()
 }
 
-/// Bars that stand out: higher than all within half an octave, at least a thousandth of the highest, and twice
-/// the lowest bar between them and the next such bar.
+/// Prominent bars: higher than all others within half an octave, at least a thousandth of the highest, and
+/// twice the lowest bar between them and the next prominent one.
 fn peaks(bars: &[(f64, u64)]) -> Vec<(f64, u64)> {
     let reach = (BARS_AN_OCTAVE / 2.0) as usize;
     let highest = bars.iter().map(|b| b.1).max().unwrap_or(0);
@@ -261,7 +261,7 @@ fn peaks(bars: &[(f64, u64)]) -> Vec<(f64, u64)> {
     found.into_iter().map(|i| (bars[i].0 * middle, bars[i].1)).collect()
 }
 
-/// Curves of these cells, named.
+/// The named curves of these cells.
 pub(super) fn of_cells<'a>(run: &Run, cells: impl Iterator<Item = &'a Cell>) -> Vec<Curve<'a>> {
     cells.flat_map(|cell| curves(&labels::name(run, &cell.key), cell)).collect()
 }
@@ -284,9 +284,8 @@ mod tests {
         assert!((0.08..0.11).contains(&found[0]) && (3.8..4.6).contains(&found[1]), "{found:?}");
     }
 
-    /// Every point that is drawn solid has ten samples above it, counted one by one; all others are dashed, and
-    /// the dashes begin where the line ends. Nothing is drawn beyond the last sample, and no unknown percentile
-    /// is shown.
+    /// Every solid point has ten samples above it, counted one by one; all others are dashed, and the dashes
+    /// begin where the line ends. Nothing is drawn beyond the last sample, and no unknown percentile is shown.
     #[test]
     fn lines_are_solid_as_far_as_samples_go() {
         for count in [1_u64, 7, 10, 12, 19, 20, 100, 999, 1000, 5000, 100_000] {
@@ -303,14 +302,15 @@ mod tests {
                 mine.flat_map(|s| s.points.clone()).collect::<Vec<Point>>()
             };
             let (solid, dashed) = (of(Mark::Line), of(Mark::Dashed));
-            // Samples whose rank is above that of the quantile.
+            // Number of samples whose rank is above that of the quantile.
             let above = |p: &Point| count - ((p.x * count as f64 - 1e-6).ceil() as u64);
             assert!(solid.iter().all(|p| above(p) >= 10), "{count}: {solid:?}");
             let joint = usize::from(!solid.is_empty() && !dashed.is_empty());
             if joint == 1 {
                 assert_eq!(solid.last(), dashed.first(), "{count}");
             }
-            // Dashed points have fewer than ten, or ten within the sample that the quantile cuts.
+            // Dashed points have fewer than ten samples beyond, or ten including the one that the quantile
+            // cuts.
             let beyond = |p: &Point| (1.0 - p.x) * count as f64;
             assert!(dashed[joint..].iter().all(|p| beyond(p) < 10.0 - 1e-6), "{count}: {dashed:?}");
             let drawn = solid.iter().chain(&dashed[joint.min(dashed.len())..]);

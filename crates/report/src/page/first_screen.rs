@@ -20,12 +20,12 @@ use iodyno_page::{Block, Quantity as Shown, Section, Tone};
 use iodyno_units::human;
 use std::collections::BTreeMap;
 
-/// Names of cells beside a verdict.
+/// Maximum number of cell names with a verdict.
 const NAMES_MAX: usize = 6;
 /// Confidence of intervals.
 const LEVEL: f64 = 0.95;
 
-/// Puts the first section before the others, and moves their first figure into it.
+/// Adds the first section, and moves the first figure of the others into it.
 pub(super) fn with(
     run: &Run,
     findings: Option<&Findings>,
@@ -56,7 +56,7 @@ pub(super) fn with(
     sections
 }
 
-/// The run's status, where it limits the results.
+/// The run's status, if it limits the results.
 fn standing(run: &Run) -> Option<String> {
     match &run.status {
         Status::Finished => None,
@@ -71,7 +71,7 @@ fn standing(run: &Run) -> Option<String> {
     }
 }
 
-/// The method, with the standard and all deviations from it: never one without the other.
+/// The method, with the standard and all deviations from it, which are never shown apart.
 fn what(run: &Run, findings: &Findings) -> String {
     let mut words = vec![format!("{}.", sentence(&findings.about))];
     if let Some(standard) = &findings.standard {
@@ -89,14 +89,14 @@ fn what(run: &Run, findings: &Findings) -> String {
     words.join(" ")
 }
 
-/// With a capital, and without a full stop.
+/// Capitalizes a sentence, and removes its full stop.
 pub(super) fn sentence(text: &str) -> String {
     let text = text.trim().trim_end_matches('.');
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
 }
 
-/// One headline for each cell, or for each group of repeats.
+/// One headline per cell, or per group of repeats.
 fn of_cells(run: &Run) -> Vec<Headline> {
     let merged = run.cells.iter().any(|c| c.key.is_of_all_targets());
     let repeated = repeats::of(run);
@@ -114,7 +114,7 @@ fn of_cells(run: &Run) -> Vec<Headline> {
         });
         let mut headline = headline(cell);
         if let Some(of) = of.filter(|_| cell.log.is_none()) {
-            // Its figures are of all repeats; so is its name.
+            // Its figures are those of all repeats, and so is its name.
             let key = CellKey { repeat: 0, ..cell.key.clone() };
             let every = |c: &&Cell| CellKey { repeat: 0, ..c.key.clone() } == key;
             headline.beside = beside(&run.cells.iter().filter(every).collect::<Vec<_>>());
@@ -137,7 +137,7 @@ fn of_cells(run: &Run) -> Vec<Headline> {
     each.collect()
 }
 
-/// A rate in the most relevant unit for the cell.
+/// A rate in the unit that is most relevant for the cell.
 fn rate(cell: &Cell, per_s: f64) -> String {
     if is_about_bandwidth(cell.key.block_bytes()) {
         human::throughput(per_s)
@@ -146,7 +146,7 @@ fn rate(cell: &Cell, per_s: f64) -> String {
     }
 }
 
-/// Of a message log: messages a second, and the time to persist one.
+/// Headline of a message log: messages per second, and the time to persist one.
 fn of_messages(cell: &Cell, log: &MessageLog) -> (String, String, String) {
     let per_s = |n: f64| format!("{} messages/s", human::count(n));
     let seconds = cell.interval_ns as f64 / 1e9;
@@ -186,7 +186,7 @@ fn headline(cell: &Cell) -> Headline {
     }
 }
 
-/// Conditions, percentiles and number of I/Os of one cell, or of its repeats together.
+/// Conditions, percentiles and number of I/Os of one cell, or of all its repeats.
 fn beside(cells: &[&Cell]) -> Vec<String> {
     let mut beside: Vec<String> =
         cells.first().map(|c| labels::conditions(&c.key)).into_iter().collect();
@@ -219,7 +219,7 @@ fn beside(cells: &[&Cell]) -> Vec<String> {
     beside
 }
 
-/// The interval of a cell's mean rate from its own intervals, as batches; or the reason for its absence.
+/// The interval of a cell's mean rate, from its intervals as batches; or the reason why there is none.
 fn within(cell: &Cell, about_bandwidth: bool) -> String {
     let of = cell.io_kinds();
     let amount = |i: &Interval| if about_bandwidth { i.bytes() } else { i.ios(of) };
@@ -230,20 +230,20 @@ fn within(cell: &Cell, about_bandwidth: bool) -> String {
         return format!("no confidence interval: {whole} complete {intervals}, {needed} needed");
     };
     let (low, high) = (rate(cell, mean.interval.low), rate(cell, mean.interval.high));
-    // Slow swings make the interval wider by an amount that so short a series can't tell.
+    // Slow variation widens the interval by an amount that a short series can't determine.
     let (at_least, why) =
         if mean.independent { ("", "") } else { ("at least ", ", whose rate moves slowly") };
     format!("{at_least}{low} to {high} (95 %, within this run{why})")
 }
 
-/// Verdicts, the gravest first; a verdict on several cells is listed once. Thresholds go before.
+/// Outcomes of thresholds, then verdicts, the most severe first; a verdict on several cells is listed once.
 pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
     let standing = RunVerdict::of(run);
     let own = thresholds::own(run);
     let required = thresholds::outcomes(run, &own);
     let mut all: Vec<Verdict> = Vec::new();
     for outcome in &required {
-        // A figure that the samples don't support has not failed.
+        // A figure that the samples don't support is not a failure.
         let (word, tone) = match (outcome.held, outcome.value) {
             (true, _) => ("held", Tone::Good),
             (false, Some(_)) => ("not held", Tone::Bad),
@@ -283,7 +283,7 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
             } else if same_text {
                 verdict.text.clone()
             } else {
-                // Its numbers are those of one cell, and the table of cells has all.
+                // Its numbers are those of one cell; the table of cells has all.
                 format!(
                     "{} (value for {}; other cells differ)",
                     verdict.text,
@@ -296,7 +296,7 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
     all
 }
 
-/// The cell and the figure that a threshold was judged by: `oltp, read p99: 412 µs`
+/// The cell and the figure by which a threshold was judged: `oltp, read p99: 412 µs`.
 fn judged(run: &Run, outcome: &iodyno_measure::threshold::Outcome<'_>) -> String {
     let metric = outcome.metric;
     let mut words = Vec::new();
@@ -316,8 +316,8 @@ fn judged(run: &Run, outcome: &iodyno_measure::threshold::Outcome<'_>) -> String
     format!("{}: {found}", words.join(", "))
 }
 
-/// The cells of a verdict in few words: their number out of `count`, then some of their names. Cells of several
-/// rounds share a name.
+/// The cells of a verdict in a few words: their number out of `count`, then some names. Cells of several rounds
+/// share a name.
 fn of_cells_named(run: &Run, cells: &[usize], count: usize) -> Vec<String> {
     if run.cells.len() == 1 {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Sections of a grid: the load curve for a load axis, scaling for an axis of concurrency, a heat table over
-//! two axes, bars over one; and the table of its points.
+//! Sections of a grid: the load curve for a load axis, scaling for an axis of concurrency, a heat table for
+//! two axes, bars for one; and the table of its points.
 
 use super::distribution::{Curve, histogram, spectrum};
 use super::load::{of_load, of_scaling};
@@ -17,12 +17,12 @@ use iodyno_page::{
 };
 use iodyno_units::{OpKind, human, parse_size};
 
-/// Points of a sweep whose courses are drawn.
+/// Maximum number of points whose courses are drawn.
 const COURSES_MAX: usize = 6;
-/// Curves of a load figure: more outer values are indistinguishable.
+/// Maximum number of curves in a load figure: more outer values are indistinguishable.
 const LINES_MAX: usize = 8;
 
-/// A measured grid.
+/// The blocks for a measured grid.
 pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     let mut figures = Vec::new();
     if let Some(scaling) = &sweep.scaling {
@@ -42,7 +42,7 @@ pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     figures.extend(latency_breakdown::figure(stage.run, &id, &points));
     let mut blocks: Vec<Block> = figures.into_iter().map(Block::Figure).collect();
     blocks.push(Block::Table(table(&sweep.table)));
-    // Of a point's repeats the first.
+    // The first repeat of each point.
     let firsts: Vec<&Cell> =
         points.iter().filter_map(|(_, cells)| cells.first().copied()).collect();
     if firsts.len() <= COURSES_MAX {
@@ -51,7 +51,7 @@ pub(super) fn sweep(stage: &Stage<'_>, sweep: &SweepFinding) -> Vec<Block> {
     blocks
 }
 
-/// The cells of each point under its name, which is shorter than that of a cell.
+/// The cells of each point with the point's name, which is shorter than a cell's.
 fn by_point<'a>(stage: &Stage<'a>, table: &Grid) -> Vec<(String, Vec<&'a Cell>)> {
     let each = table.rows.iter().enumerate().map(|(index, row)| {
         let mine = |c: &&Cell| c.key.place.as_ref().is_some_and(|p| p.index as usize == index);
@@ -60,8 +60,8 @@ fn by_point<'a>(stage: &Stage<'a>, table: &Grid) -> Vec<(String, Vec<&'a Cell>)>
     each.collect()
 }
 
-/// The plots of a table of points: of two axes as heat tables, else as bars and lines. `lead` is the quantity
-/// that the points were measured for: it comes first.
+/// The plots of a table of points: heat tables for two axes, otherwise bars and lines. `lead`, the quantity
+/// for which the points were measured, comes first.
 pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<Figure> {
     let mut figures = Vec::new();
     let is_load = |axis: &str| matches!(axis, "depth" | "threads" | "rate");
@@ -91,7 +91,7 @@ pub(super) fn of_table(stage: &Stage<'_>, table: &Grid, lead: Quantity) -> Vec<F
     figures
 }
 
-/// One heat table for each relevant figure of the points. `outer` are the values of the axes before.
+/// One heat table per relevant figure of the points. `outer` has the values of the preceding axes.
 fn matrices(
     stage: &Stage<'_>,
     table: &Grid,
@@ -132,11 +132,11 @@ fn matrices(
             let known = values.iter().flatten().flatten();
             let (low, high) =
                 known.clone().fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(*x), h.max(*x)));
-            // A table that is mostly empty shows less than the table of the points.
+            // A mostly empty table shows less than the table of points.
             if high <= 0.0 || known.count() * 2 < measured {
                 return;
             }
-            // Tables side by side have the same colours for the same values.
+            // Adjacent tables use the same colours for the same values.
             let every = table.rows.iter().filter_map(get).filter(|x| *x > 0.0);
             let range = (!outer.is_empty())
                 .then(|| every.fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(x), h.max(x))));
@@ -195,7 +195,7 @@ fn matrices(
     figures
 }
 
-/// The note on a point.
+/// The remark in a point's cell.
 fn note(row: &Row) -> String {
     if let Some(why) = &row.skipped {
         return format!("n/a: {why}");
@@ -246,7 +246,7 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     let lines = nine_lines(&table.kinds_apart()).into_iter().map(|line| {
         let at = table.rows.iter().enumerate();
         let points = at.map(|(at, row)| Point::at(at as f64, line.of(row).unwrap_or(f64::NAN)));
-        // The bars have the first colour.
+        // The bars use the first colour.
         Series { points: points.collect(), color: line.series.color + 1, ..line.series }
     });
     let mut lines: Vec<Series> = lines.collect();
@@ -274,7 +274,7 @@ fn of_one_axis(stage: &Stage<'_>, table: &Grid) -> Option<Figure> {
     })
 }
 
-/// The distributions of the points, those of `cells` of one point merged.
+/// The distributions of the points, each merged from the `cells` of the point.
 pub(super) fn of_distribution<'a>(
     stage: &Stage<'_>,
     cells: &[&'a Cell],
@@ -324,13 +324,13 @@ pub(super) fn of_distribution<'a>(
     all
 }
 
-/// The points as a table.
+/// The table of points.
 pub(super) fn table(grid: &Grid) -> Table {
     let rows: Vec<(Vec<String>, &Row)> = grid.rows.iter().map(|r| (r.at.clone(), r)).collect();
     table_of(&grid.axes, &rows, &grid.kinds_apart())
 }
 
-/// Rows of figures under names, with columns for each of these kinds of operation.
+/// A table of rows with names, and with columns of their own for the kinds in `apart`.
 pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)], apart: &[OpKind]) -> Table {
     let mut columns: Vec<Column> = names.iter().map(Column::words).collect();
     columns.extend([

@@ -8,10 +8,10 @@ use iodyno_notebook::Run;
 use iodyno_page::Cell as Field;
 use iodyno_units::{OpKind, human};
 
-/// Targets that are described below the title.
+/// Maximum number of targets that are described below the title.
 const TARGETS_MAX: usize = 4;
 
-/// Lines below the title.
+/// The lines below a run's title.
 pub(super) fn about(run: &Run) -> Vec<String> {
     let mut lines = described(&[run]);
     lines.push(format!("{} UTC", run.started.strftime("%Y-%m-%d %H:%M:%S")));
@@ -26,7 +26,7 @@ pub(super) fn about(run: &Run) -> Vec<String> {
     lines
 }
 
-/// Lines below the title of a comparison.
+/// The lines below a comparison's title.
 pub(super) fn about_several(runs: &[&Run]) -> Vec<String> {
     runs.iter()
         .take(12)
@@ -39,8 +39,8 @@ pub(super) fn about_several(runs: &[&Run]) -> Vec<String> {
         .collect()
 }
 
-/// Each target of the runs once, with its device, size, file system and engine; and the kernels, where real I/O
-/// went through them.
+/// Descriptions of the distinct targets of the runs: device, size, file system and engine; and the kernels of
+/// runs with real I/O.
 fn described(runs: &[&Run]) -> Vec<String> {
     let (mut lines, mut kernels) = (Vec::<String>::new(), Vec::new());
     for run in runs {
@@ -65,7 +65,7 @@ fn described(runs: &[&Run]) -> Vec<String> {
     lines
 }
 
-/// A side of a comparison: the name of its runs, and its name on the command line where that is another.
+/// A side of a comparison: the name of its runs, and its name on the command line if that differs.
 pub(super) fn side(of: &SideFacts<'_>) -> String {
     match of.headings.as_slice() {
         [name] if *name != of.asked => format!("{name} ({})", of.asked),
@@ -73,7 +73,7 @@ pub(super) fn side(of: &SideFacts<'_>) -> String {
     }
 }
 
-/// The targets in few words.
+/// The targets in a few words.
 pub(super) fn targets(run: &Run) -> String {
     match run.head.targets.as_slice() {
         [] => "no target".to_owned(),
@@ -82,7 +82,7 @@ pub(super) fn targets(run: &Run) -> String {
     }
 }
 
-/// A cell's name with its distinguishing coordinates in the run: its repeat, its target, its place.
+/// A cell's name with the coordinates that distinguish it in the run: repeat, target, place.
 pub(super) fn name(run: &Run, key: &CellKey) -> String {
     let mut name = key.name.clone();
     if run.cells.iter().any(|c| c.key.repeat > 0) {
@@ -94,13 +94,13 @@ pub(super) fn name(run: &Run, key: &CellKey) -> String {
     name
 }
 
-/// `T1Q32 4 KiB`.
+/// Threads, depth and block size: `T1Q32 4 KiB`.
 pub(super) fn conditions(key: &CellKey) -> String {
     let (oio, block) = of_key(key);
     format!("{oio} {block}")
 }
 
-/// The conditions of a figure of one cell, in a line.
+/// The conditions of a figure of one cell, in one line.
 pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
     let (ops, of) = (cell.total().ops(), cell.io_kinds());
     let is_io = |interval: &Interval| interval.kinds().all(|kind| of.count(kind));
@@ -116,15 +116,15 @@ pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
     join(&parts)
 }
 
-/// The conditions of a figure of several cells, in a line. If `run_level` of the run as a whole is a warning or
-/// worse, its cells are not called VALID.
+/// The conditions of a figure of several cells, in one line. If `run_level` is a warning or worse, the cells
+/// are not called VALID.
 pub(super) fn line_of<'a>(
     run: &Run,
     run_level: Option<Level>,
     cells: impl Iterator<Item = &'a Cell> + Clone,
 ) -> String {
     let n = cells.clone().count();
-    // A purge or a wait is stored as a cell, without an engine.
+    // A purge or a wait is stored as a cell without an engine.
     let engine = cells.clone().map(|c| &c.key.engine).find(|e| !e.is_empty());
     let engine = engine.cloned().unwrap_or_default();
     let count = if n == 1 { "1 cell".to_owned() } else { format!("{n} cells") };
@@ -147,7 +147,7 @@ fn join(parts: &[String]) -> String {
     parts.join(" · ")
 }
 
-/// The verdict on the run as a whole, where that limits its cells.
+/// The verdict on the run as a whole, if it limits its cells.
 fn of_run(level: Option<Level>) -> String {
     match level {
         Some(Level::Invalid) => "run INVALID".to_owned(),
@@ -156,7 +156,7 @@ fn of_run(level: Option<Level>) -> String {
     }
 }
 
-/// The verdicts of some cells in few words: `VALID`, or the number of warnings.
+/// The verdicts on some cells in a few words: `VALID`, or the number of warnings.
 fn judged<'a>(cells: impl Iterator<Item = &'a Cell>, run_level: Option<Level>) -> String {
     let (mut warnings, mut invalid, mut judged) = (0, 0, false);
     for verdict in cells.flat_map(|c| &c.verdicts) {
@@ -175,7 +175,7 @@ fn judged<'a>(cells: impl Iterator<Item = &'a Cell>, run_level: Option<Level>) -
     }
 }
 
-/// The label of an axis of a grid: `read 70%` names a point, `read` alone names no axis.
+/// The label of a grid axis: `read 70%` is clear as a point's name, but `read` alone as an axis label is not.
 pub(super) fn axis(name: &str) -> &str {
     match name {
         "read" => "share of reads",
@@ -207,22 +207,22 @@ pub(super) fn slug(text: &str) -> String {
     if slug.is_empty() { "x".to_owned() } else { slug.to_owned() }
 }
 
-/// A latency in a table.
+/// A latency as a table field.
 pub(super) fn time(ns: Option<f64>) -> Field {
     ns.map_or_else(Field::none, |ns| Field::number(human::time_ns(ns), ns))
 }
 
-/// A rate in a table.
+/// IOPS as a table field.
 pub(super) fn iops(rate: Option<f64>) -> Field {
     rate.map_or_else(Field::none, |x| Field::number(human::count(x), x))
 }
 
-/// The rate of a kind of operation in a table.
+/// The rate of a kind of operation as a table field.
 pub(super) fn rate(kind: OpKind, per_s: f64) -> Field {
     Field::number(crate::kinds::rate(kind, per_s), per_s)
 }
 
-/// A throughput in a table.
+/// A throughput as a table field.
 pub(super) fn throughput(rate: Option<f64>) -> Field {
     rate.map_or_else(Field::none, |x| Field::number(human::throughput(x), x))
 }

@@ -1,6 +1,7 @@
 //! The breakdown of I/O latency into phases. For emulated storage the machine reports each phase; for real
-//! storage the workers' timestamps separate submission and reaping from the device and all waiting. If
-//! submission is the I/O itself (pread, a mapping, memory), processor time is separated from the rest.
+//! storage the workers' timestamps separate submission and reaping from the time in the device and all
+//! waiting. If submission is the I/O itself (pread, a mapping, memory), processor time is separated from the
+//! rest.
 
 use super::labels;
 use iodyno_measure::{Cell, Spent, SpentOf};
@@ -8,23 +9,23 @@ use iodyno_notebook::Run;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape};
 use iodyno_units::human;
 
-/// Cells in one figure.
+/// Maximum number of cells in a figure.
 const CELLS_MAX: usize = 16;
-/// Phases of a figure: as many as there are colours, one of which is for all others.
+/// Maximum number of phases in a figure: the number of colours, one of which is for all other phases.
 const PHASES_MAX: usize = 8;
 
-/// Bars of which one phase takes more than this share are drawn low.
+/// Share of one phase above which bars are drawn low.
 const PLAIN_SHARE: f64 = 0.97;
 
-/// The part of the latency that the workers' timestamps separate.
+/// Phase from the workers' timestamps: the submission of the I/O.
 const SUBMISSION: &str = "submission";
 /// The workers' own processor time.
 const USER: &str = "iodyno: make, submit and reap";
 
-/// A bar: its name, and its parts with their times, ns.
+/// A bar: its name, and its phases with their times, ns.
 type Bar = (String, Vec<(String, f64)>);
 
-/// One bar for each group of cells and kind of operation: the cells of a group are of the same point.
+/// One bar per group of cells and kind of operation; the cells of a group belong to the same point.
 pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Option<Figure> {
     let groups: Vec<&(String, Vec<&Cell>)> = groups
         .iter()
@@ -63,12 +64,12 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
             None => phases.push((name.clone(), *ns)),
         }
     }
-    // The longest phases have a colour of their own; the order is that of the I/O path.
+    // The longest phases have colours of their own, in the order of the I/O path.
     let mut by_size: Vec<usize> = (0..phases.len()).collect();
     by_size.sort_by(|a, b| phases[*b].1.total_cmp(&phases[*a].1));
     let keep = if phases.len() > PHASES_MAX { PHASES_MAX - 1 } else { PHASES_MAX };
     let kept = &by_size[..by_size.len().min(keep)];
-    // Cells differ by orders of magnitude: shares are comparable side by side, and the mean is in the name.
+    // Cells differ by orders of magnitude: shares are comparable, and the name states the mean.
     let total = |bar: &Bar| bar.1.iter().map(|p| p.1).sum::<f64>();
     let of = |bar: &Bar, name: &str| {
         bar.1.iter().filter(|p| p.0 == name).map(|p| p.1).sum::<f64>() / total(bar)
@@ -77,7 +78,7 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
     for (i, (name, _)) in phases.iter().enumerate().filter(|(i, _)| kept.contains(i)) {
         let points = bars.iter().enumerate().map(|(x, bar)| Point::at(x as f64, of(bar, name)));
         let rank = kept.iter().position(|k| *k == i).unwrap_or(0);
-        // With a colour for each phase, it is that of the phase's place on the I/O path, in every report.
+        // If every phase has a colour, it follows from the phase's place on the I/O path, in every report.
         let color = if phases.len() > PHASES_MAX { rank } else { i };
         series.push(Series {
             name: name.clone(),
@@ -133,7 +134,7 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
     })
 }
 
-/// The reads and the writes of an emulated cell.
+/// The bars of an emulated point: reads and writes.
 fn emulated(name: &str, cells: &[&Cell]) -> Vec<Bar> {
     let parts = |wanted: &[SpentOf]| -> Vec<(String, f64)> {
         let mine = |s: &&Spent| wanted.contains(&s.of) && s.count > 0 && s.total_ns > 0;
@@ -157,7 +158,7 @@ fn emulated(name: &str, cells: &[&Cell]) -> Vec<Bar> {
         .collect()
 }
 
-/// The mean latency over all operations of the cells, ns, and the number of operations.
+/// Mean latency over all operations of the cells, ns, and the number of operations.
 fn mean_ns(cells: &[&Cell]) -> (f64, f64) {
     let (mut ops, mut sum_ns) = (0.0, 0.0);
     for cell in cells {
@@ -168,7 +169,7 @@ fn mean_ns(cells: &[&Cell]) -> (f64, f64) {
     (sum_ns / ops, ops)
 }
 
-/// A real cell whose engine only submits operations: by the workers' timestamps.
+/// The bar of real cells whose engine only submits operations, from the workers' timestamps.
 fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
     let mean_of = |phase: &str| {
         let spent = cells.iter().flat_map(|c| &c.evidence.spent);
@@ -188,8 +189,8 @@ fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
     Some((name.to_owned(), parts))
 }
 
-/// A real cell whose calls perform the I/O: processor time in user mode and in the kernel, and the rest of the
-/// mean latency.
+/// The bar of real cells whose calls perform the I/O: processor time in user mode and in the kernel, and the
+/// rest of the mean latency.
 fn charged(name: &str, cells: &[&Cell]) -> Option<Bar> {
     let sum = |of: &dyn Fn(&Cell) -> f64| cells.iter().map(|c| of(c)).sum::<f64>();
     let (mean_ns, ops) = mean_ns(cells);
@@ -214,7 +215,7 @@ mod tests {
     use iodyno_measure::{Evidence, Interval};
     use iodyno_units::OpKind;
 
-    /// Two cells of one point, of 100 operations of 10 µs and of 300 of 30 µs: 25 µs on average.
+    /// Two cells of one point: 100 operations of 10 µs, and 300 of 30 µs; 25 µs on average.
     fn cells(spent: [&[(&str, u64, u64)]; 2]) -> Vec<Cell> {
         let each = [(100, 10_000), (300, 30_000)].into_iter().zip(spent);
         each.map(|((ops, latency_ns), spent)| {

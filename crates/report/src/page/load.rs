@@ -9,11 +9,11 @@ use iodyno_page::figure::Rule;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
 use iodyno_units::human;
 
-/// Curves of a load figure: more outer values are indistinguishable.
+/// Maximum number of curves in a load figure: more outer values are indistinguishable.
 const LINES_MAX: usize = 8;
 
-/// The hockey stick: latency over the achieved rate. Over one axis its percentiles; over two, a curve of the
-/// mean for each value of the first.
+/// The hockey stick curve: latency over the achieved rate. For one axis, its percentiles; for two, a curve
+/// of the mean per value of the first axis.
 pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> Option<Figure> {
     let best = load.and_then(best);
     let is_open = is_open(table);
@@ -114,7 +114,7 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
     })
 }
 
-/// Throughput over concurrency, beside the ideal.
+/// Throughput over concurrency, with the ideal line.
 pub(super) fn of_scaling(stage: &Stage<'_>, scaling: &Scaling) -> Figure {
     let points = &scaling.points;
     let first = points.iter().map(|p| p.n).min().unwrap_or(1);

@@ -1,5 +1,5 @@
-//! The section of messages, for workloads that are a message log: messages a second, times to be persisted, and what
-//! publishers hold, over time. All cells have the same axes, that of the times is logarithmic.
+//! The section of messages, for workloads that are a message log: messages per second, times until persisted, and
+//! the publishers' backlog, over time. All cells have the same axes; that of the times is logarithmic.
 
 use super::time::{P50, P99};
 use super::{figures, labels};
@@ -8,10 +8,10 @@ use iodyno_notebook::Run;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Section, Series, Shape};
 use iodyno_units::human;
 
-/// Cells that are drawn.
+/// Maximum number of cells that are drawn.
 const DRAWN_MAX: usize = 6;
 
-/// The section; none where no cell is a log.
+/// The section; None if no cell is a log.
 pub(super) fn section(run: &Run, cells: &[&Cell]) -> Option<Section> {
     let logs: Vec<(&Cell, &MessageLog)> =
         cells.iter().filter_map(|cell| cell.log.as_deref().map(|log| (*cell, log))).collect();

@@ -10,7 +10,7 @@ use iodyno_notebook::Run;
 use iodyno_page::{Block, Section};
 use std::cmp::Reverse;
 
-/// A section for each stage.
+/// One section per stage.
 pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Section> {
     let mut all = Vec::new();
     let several = findings.subjects.len() > 1;
@@ -49,8 +49,8 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
             }
         }
     }
-    // Preparations are described in words; measurements come first, and of several load curves the longest: a
-    // short one only searched for the largest rate, from which the other's loads follow.
+    // Measurements come before preparations, which have words only. Of several load curves the longest comes
+    // first: a short one only searches for the maximum rate, from which the other's loads follow.
     all.sort_by_key(|(weight, s)| {
         (!s.blocks.iter().any(|b| matches!(b, Block::Figure(_))), Reverse(*weight))
     });
@@ -66,7 +66,7 @@ fn cells(run: &Run, subject: u32, stage: u32) -> Vec<&Cell> {
     };
     let mut all: Vec<&Cell> = Vec::new();
     for cell in run.cells.iter().filter(mine) {
-        // Of several targets the merged cell comes last and represents them.
+        // With several targets the merged cell comes last and represents them.
         match all.last_mut() {
             Some(last) if last.key.place == cell.key.place => *last = cell,
             _ => all.push(cell),

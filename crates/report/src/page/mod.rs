@@ -1,8 +1,8 @@
-//! Stored runs as a document: the content of each page, the plots of the figures, and the disclosure. Writing a
-//! document (as HTML, Markdown, SVG) is in the crate `page`.
+//! Stored runs as a document: the content of each page, the plots of the figures, and the disclosure. The crate
+//! `page` writes documents as HTML, Markdown or SVG.
 //!
-//! One run gives its own report; several give a comparison in which their curves overlay. The first section
-//! suffices by itself: target and workload, the headline numbers with their intervals, the verdicts in plain
+//! One run gives its own report; several give a comparison with overlaid curves. The first section is
+//! sufficient by itself: target and workload, the headline numbers with their intervals, the verdicts in plain
 //! words, and the most relevant plot.
 
 mod cells;
@@ -34,17 +34,17 @@ use iodyno_page::{Block, Document, Embedded, Figure, Section};
 /// Optional content of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Program and version, for the foot.
+    /// Program and version, for the footer.
     pub made_by: String,
-    /// Grids of two axes also as columns on a plane, as SNIA's test specification draws them.
+    /// Whether to draw grids of two axes as columns on a plane, too, as in SNIA's test specification.
     pub columns: bool,
-    /// Omit the runs themselves: they can't be read back from it.
+    /// Whether to omit the embedded runs, so that they can't be read back from the page.
     pub without_data: bool,
-    /// The document becomes Markdown or CSV, which hold no runs.
+    /// Whether the document becomes Markdown or CSV, which can't embed runs.
     pub is_text: bool,
 }
 
-/// Intervals of a run embedded in a page, all cells together: some hundred bytes each.
+/// Maximum number of intervals of a run embedded in a page, over all cells: some hundred bytes each.
 const CARRIED_INTERVALS_MAX: usize = 4_000;
 
 /// The report on a run.
@@ -74,8 +74,8 @@ pub fn document(run: &Run, options: &Options) -> Document {
     document
 }
 
-/// The report on several runs: each side's comparison with the first, and their curves in the same axes.
-/// `sides` are the runs that were compared, the first ones first.
+/// The report on several runs: each side's comparison with the first, and their curves on the same axes.
+/// `sides` has the compared runs, the first side first.
 pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -> Document {
     let runs: Vec<&Run> = sides.iter().copied().flatten().collect();
     let mut others: Vec<String> = parts.iter().map(|p| labels::side(&p.sides[1])).collect();
@@ -96,7 +96,7 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
         }
         document.sections.extend(sections);
     }
-    // Curves in the same axes show at a glance the numbers of the tables.
+    // Curves on the same axes show the tables' numbers at a glance.
     let after = document.sections.len().min(1);
     let loads = figures("load", "Under load", compare::loads(&runs));
     document.sections.splice(after..after, loads);
@@ -162,7 +162,7 @@ fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
     }
 }
 
-/// The run as embedded in a page, with long series made coarser, and the factor by which.
+/// The run as embedded in a page, with long series made coarser, and the factor of coarsening.
 fn carried(run: &Run) -> (Cow<'_, Run>, usize) {
     let all: usize = run.cells.iter().map(|c| c.series.len()).sum();
     let merge = all.div_ceil(CARRIED_INTERVALS_MAX).max(1);

@@ -1,4 +1,4 @@
-//! Sections of operating points: their confidence levels, alone and beside those of other targets, and the
+//! Sections of operating points: their confidence levels, alone and compared with other targets, and the
 //! distributions of their response times.
 
 use super::distribution::{self, of_cells};
@@ -44,7 +44,7 @@ pub(super) fn blocks(stage: &Stage<'_>, points: &[PointFinding]) -> Vec<Block> {
     blocks
 }
 
-/// The confidence level plot compare: each kind of point of every target, side by side.
+/// The plot of confidence levels: every kind of point of all targets, side by side.
 pub(super) fn side_by_side(run: &Run, findings: &Findings) -> Option<Section> {
     if findings.subjects.len() < 2 {
         return None;
@@ -85,8 +85,7 @@ pub(super) fn side_by_side(run: &Run, findings: &Findings) -> Option<Section> {
     })
 }
 
-/// The mean, the percentiles and the longest latency of a row, ns, under its name; of each kind of operation, where
-/// it has several.
+/// Mean, percentiles and maximum latency of a row, ns, with its name; per kind of operation, if it has several.
 fn level_lines((name, row): &(String, &Row)) -> Vec<(String, Vec<Option<f64>>)> {
     let levels = |mean_ns, nine: &dyn Fn(usize) -> Option<f64>, max_ns: Option<u64>| {
         let nines = (0..NINES.len()).map(nine);
@@ -105,8 +104,7 @@ fn level_lines((name, row): &(String, &Row)) -> Vec<(String, Vec<Option<f64>>)> 
     row.kinds.iter().map(of_kind).collect()
 }
 
-/// Percentiles as dots, one line for each row. Bars would suit a linear axis; over decades only dots are
-/// honest.
+/// Percentiles as dots, one line per row. Bars would suit a linear axis; over decades only dots are honest.
 fn levels(id: &str, title: &str, conditions: String, rows: &[(String, &Row)]) -> Option<Figure> {
     let mut names: Vec<String> = vec!["mean".to_owned()];
     names.extend(NINES.iter().map(|(_, label)| (*label).to_owned()));

@@ -1,5 +1,5 @@
-//! The section of ranks, for runs that several processes measured: a table of hosts, and a heat map of rank by time for each
-//! cell, in which one that lags behind is seen.
+//! The section of ranks, for runs that several processes measured: a table of hosts, and for each cell a heat map of
+//! rank by time, which shows stragglers.
 
 use super::labels;
 use crate::ranks::{self, HostFigures};
@@ -10,16 +10,16 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// Cells that are drawn.
+/// Maximum number of cells that are drawn.
 const DRAWN_MAX: usize = 8;
-/// Columns of a map: more have no space for their numbers.
+/// Maximum number of columns in a map: more have no space for their numbers.
 const COLUMNS_MAX: usize = 16;
-/// Rows of a map: the slowest ranks, where there are more.
+/// Maximum number of rows in a map; with more ranks, the slowest are shown.
 const ROWS_MAX: usize = 64;
-/// Rows of the table.
+/// Maximum number of rows in the table.
 const TABLE_ROWS_MAX: usize = 1000;
 
-/// The section; none for a run of one process.
+/// The section; None for a run of one process.
 pub(super) fn section(run: &Run) -> Option<Section> {
     let drawn = ranks::cells(run).take(DRAWN_MAX).enumerate();
     let figures = drawn.filter_map(|(i, cell)| figure(run, cell, i)).map(Block::Figure);
@@ -88,7 +88,7 @@ fn row(cell: &str, host: &HostFigures<'_>) -> Vec<Field> {
     ]
 }
 
-/// The cells of the ranks of a merged one.
+/// The ranks' own cells behind a merged cell.
 fn of_ranks<'a>(run: &'a Run, merged: &Cell) -> Vec<&'a Cell> {
     let same = |cell: &&Cell| {
         cell.evidence.rank.is_some()

@@ -1,4 +1,5 @@
-//! The section of a search for the highest rate under a latency: the answer, the latency by offered rate, and a table.
+//! The section of a search for the highest rate that meets a latency limit: the answer, the latency by offered rate,
+//! and a table.
 
 use super::first_screen::sentence;
 use super::labels;
@@ -15,7 +16,7 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
     blocks.extend(found.limited().map(|limited| Block::Text(format!("{}.", sentence(&limited)))));
     let offered = || found.probes.iter().filter_map(|probe| Some((probe.offered_iops?, probe)));
     let name = found.limit.split(' ').next().unwrap_or_default();
-    // Where the limit is about several kinds of operation, each beside them.
+    // If the limit covers several kinds of operation, each has columns of its own.
     let apart = if found.covers.len() > 1 { found.covers.as_slice() } else { &[] };
     let limited = format!("{} of {}", found.metric.quantity, together(&found.covers));
     let points = offered().map(|(rate_iops, probe)| Point {

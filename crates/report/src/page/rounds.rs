@@ -1,5 +1,5 @@
 //! Sections of rounds until the steady state: the convergence of the tracking variables, the measurement
-//! window, and the table over it.
+//! window, and its table.
 
 use super::grid;
 use super::stage::Stage;
@@ -14,12 +14,12 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// Panels of the convergence figure.
+/// Maximum number of panels in the convergence figure.
 const PANELS_MAX: usize = 8;
 
 /// The blocks for rounds.
 pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
-    // The method is about the quantity that the rounds track first.
+    // The first tracked quantity is the one that the method is about.
     let lead = rounds.variables.first().map_or(Quantity::Iops, |v| quantity(&v.name));
     let mut blocks: Vec<Block> =
         grid::of_table(stage, &rounds.table, lead).into_iter().map(Block::Figure).collect();
@@ -32,7 +32,7 @@ pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     if let Some(trouble) = &rounds.trouble {
         blocks.push(Block::Text(trouble.clone()));
     }
-    // As in the table: rounds before the window are no part of the result.
+    // As in the table: rounds before the window are not part of the result.
     let first = rounds.window_first.saturating_sub(1);
     let in_window = |c: &&Cell| c.key.place.as_ref().is_some_and(|p| p.round >= first);
     let cells: Vec<&Cell> = stage.cells.iter().copied().filter(in_window).collect();
@@ -50,7 +50,7 @@ pub(super) fn blocks(stage: &Stage<'_>, rounds: &RoundsFinding) -> Vec<Block> {
     blocks
 }
 
-/// The tracking variables from round to round, with the window, its mean, its limits and its line.
+/// The tracking variables from round to round, with the window, its mean, its limits and its trend line.
 fn convergence(stage: &Stage<'_>, rounds: &RoundsFinding) -> Option<Figure> {
     if rounds.rounds == 0 || rounds.variables.is_empty() {
         return None;
@@ -83,7 +83,7 @@ fn convergence(stage: &Stage<'_>, rounds: &RoundsFinding) -> Option<Figure> {
                 rules.push(Rule { at, upright: false, name, tone: Tone::Dim });
             };
             rule(window.mean, "mean".to_owned());
-            // The rule is on the range; half of it to either side is how SNIA's pages draw it.
+            // The rule limits the range; like SNIA's reports, draw half of it on either side.
             if let Some(range) = range {
                 let half = range / 2.0;
                 rule(window.mean * (1.0 + half), format!("{:.0} %", (1.0 + half) * 100.0));

@@ -16,7 +16,7 @@ use iodyno_page::{
 };
 use iodyno_units::human;
 
-/// Samples from which on their own course is drawn, rather than that of the intervals within them.
+/// Number of samples from which their own course is drawn, rather than that of the intervals within them.
 const SAMPLES_MIN: usize = 5;
 
 /// The blocks for a series.
@@ -59,8 +59,8 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     blocks
 }
 
-/// The series of a subject in sequence, if there are several: such a method is about the transition from each
-/// to the next.
+/// The series of a subject in sequence, if there are several: such a method measures the transitions between
+/// them.
 pub(super) fn one_after_the_other(
     run: &Run,
     run_level: Option<Level>,
@@ -142,17 +142,17 @@ pub(super) fn one_after_the_other(
     })
 }
 
-/// The number of samples at the end: the last fifth, ten at least, as in the findings.
+/// Number of samples at the end: the last fifth, at least ten, as in the findings.
 fn tail(series: &SeriesFinding) -> usize {
     let all = series.samples.len();
     (all / 5).max(10).min(all)
 }
 
-/// Throughput and latency over bytes written, or over time where those are not known.
+/// Throughput and latency over bytes written, or over time where these are unknown.
 fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     let samples = &series.samples;
     let last = samples.last()?;
-    // Over bytes written where a specification waits for saturation; any other course is over time.
+    // Over bytes written if a specification waits for saturation; otherwise over time.
     let by_fills = series.steady.is_some() && last.fills.is_some_and(|f| f > 0.0);
     let x =
         |i: usize| if by_fills { samples[i].fills.unwrap_or(f64::NAN) } else { samples[i].at_s };
@@ -162,7 +162,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         color,
         points: (0..samples.len()).map(|i| Point::at(x(i), of(i).unwrap_or(f64::NAN))).collect(),
     };
-    // For large operations bytes are more relevant.
+    // For large operations throughput is more relevant.
     let is_large = method_headlines::is_large(&series.first, &[]);
     let (label, quantity) =
         if is_large { ("throughput", Quantity::Throughput) } else { ("IOPS", Quantity::Iops) };
@@ -174,7 +174,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         latencies.insert(0, line("mean", 4, &|i| samples[i].mean_ns));
         latencies.insert(1, line("p99.999", 5, &|i| samples[i].p99_999_ns));
     }
-    // All I/Os of each sample, where every sample has its cell: lines do not show rare ones.
+    // A heat map of all I/Os of each sample, if every sample has its cell: lines hide rare I/Os.
     let histograms: Vec<Histogram> =
         stage.cells.iter().map(|cell| cell.total().response_time()).collect();
     let has_all = histograms.len() == samples.len();
@@ -209,7 +209,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     } else {
         Axis::from_zero("time", Quantity::Seconds)
     };
-    // A sample is drawn at its end: the span of the last ones begins at the end of the one before them.
+    // A sample is drawn at its end, so the last samples begin at the end of the one before them.
     let tail = tail(series);
     let before = samples.len() - tail;
     let end = Span {
@@ -219,7 +219,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         tone: Tone::Good,
     };
     let mut latency = Panel::new(Axis::log("latency", Quantity::LatencyNs), latencies);
-    // The map has whole rows, so the axis has too.
+    // The map has whole rows, so the axis must, too.
     latency.y.range = heat.as_ref().and_then(|m| Some((*m.y_edges.first()?, *m.y_edges.last()?)));
     let is_mapped = heat.is_some();
     latency.heat = heat;
@@ -252,7 +252,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
     })
 }
 
-/// Our own verdict on the rate, and stalls.
+/// Our own verdict on the rate, and on stalls.
 fn said(series: &SeriesFinding) -> String {
     let mut words: Vec<String> = Vec::new();
     if let Some(steady) = &series.steady {

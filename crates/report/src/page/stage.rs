@@ -1,4 +1,4 @@
-//! One stage of a method as input of its plots, and access to the rows of its table.
+//! One stage of a method as the input of plots, and access to the rows of its table.
 
 use super::labels;
 use crate::kinds::plural;
@@ -12,33 +12,33 @@ use iodyno_units::OpKind;
 /// One stage of one subject, with the cells that it measured.
 pub(super) struct Stage<'a> {
     pub(super) run: &'a Run,
-    /// The gravest verdict on the run as a whole.
+    /// The most severe verdict on the run as a whole.
     pub(super) run_level: Option<Level>,
-    /// The subject's target, where there are several subjects; else empty.
+    /// The subject's target, if there are several subjects; otherwise empty.
     pub(super) of: String,
     /// A name for links, unique in the report.
     pub(super) id: String,
-    /// Its name.
+    /// Name of the stage.
     pub(super) name: &'a str,
-    /// Its cells; of several targets the merged ones.
+    /// Cells of the stage; with several targets, the merged ones.
     pub(super) cells: Vec<&'a Cell>,
-    /// Whether to draw grids also as columns.
+    /// Whether to draw grids as columns, too.
     pub(super) columns: bool,
 }
 
 impl Stage<'_> {
-    /// The line below a figure.
+    /// The line of conditions below a figure.
     pub(super) fn line(&self) -> String {
         labels::line_of(self.run, self.run_level, self.cells.iter().copied())
     }
 
-    /// A title, with the subject where there are several.
+    /// The title, with the subject if there are several.
     pub(super) fn titled(&self, title: &str) -> String {
         if self.of.is_empty() { title.to_owned() } else { format!("{title}, {}", self.of) }
     }
 }
 
-/// The values of an axis, in their order.
+/// The distinct values of an axis, in order.
 pub(super) fn values(table: &Grid, axis: usize) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for row in &table.rows {
@@ -49,7 +49,7 @@ pub(super) fn values(table: &Grid, axis: usize) -> Vec<String> {
     all
 }
 
-/// `depth 4, block 4KiB`; of a grid over workloads the workload's name, of one without axes the stage's.
+/// Name of a point: `depth 4, block 4KiB`; for a grid over workloads the workload's name, without axes the stage's.
 pub(super) fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
     if is_over_workloads(&table.axes) {
         return row.at[0].clone();
@@ -59,36 +59,36 @@ pub(super) fn point_name(stage: &Stage<'_>, table: &Grid, row: &Row) -> String {
     if name.is_empty() { stage.name.to_owned() } else { name }
 }
 
-/// One of `NINES`, ns.
+/// Percentile `NINES[i]` of a row, ns.
 pub(super) fn nine(row: &Row, i: usize) -> Option<f64> {
     row.nines_ns.get(i).copied().flatten().map(|ns| ns as f64)
 }
 
-/// Marks of the kinds of operation in a figure whose colours tell something else.
+/// Marks of kinds of operation, for figures that use colours for something else.
 pub(super) const KIND_MARKS: [Mark; 3] = [Mark::Line, Mark::Dashed, Mark::Dots];
 
-/// The mean latency of one kind of operation, ns.
+/// Mean latency of one kind of operation, ns.
 pub(super) fn kind_mean(row: &Row, kind: OpKind) -> Option<f64> {
     row.of_kind(kind)?.response_time.mean_ns
 }
 
-/// One of `NINES` of one kind of operation, ns.
+/// Percentile `NINES[i]` of one kind of operation, ns.
 pub(super) fn kind_nine(row: &Row, kind: OpKind, i: usize) -> Option<f64> {
     row.of_kind(kind)?.response_time.get(Quantity::Quantile(NINES[i].0))
 }
 
-/// One percentile of a point, over all kinds of operation or of one.
+/// The line of one percentile, over all kinds of operation or of one.
 pub(super) struct NineLine {
-    /// Its name, mark and colour, without points.
+    /// The line's name, mark and colour, without points.
     pub(super) series: Series,
-    /// Its points have labels.
+    /// Whether its points have labels.
     pub(super) is_labelled: bool,
     kind: Option<OpKind>,
     nine: usize,
 }
 
 impl NineLine {
-    /// Its value at a point, ns.
+    /// The line's value at a point, ns.
     pub(super) fn of(&self, row: &Row) -> Option<f64> {
         match self.kind {
             Some(kind) => kind_nine(row, kind, self.nine),
@@ -97,8 +97,8 @@ impl NineLine {
     }
 }
 
-/// The lines of latency of a figure: p50, p99 and p99.9 of all operations; or, of kinds that are apart, p99 and p50
-/// of each in its colour.
+/// The latency lines of a figure: p50, p99 and p99.9 of all operations; or p99 and p50 of each kind in `apart`, in
+/// its own colour.
 pub(super) fn nine_lines(apart: &[OpKind]) -> Vec<NineLine> {
     let line = |kind: Option<OpKind>, nine: usize, mark, color, is_labelled| {
         let of = kind.map_or(String::new(), |kind| format!(" of {}", plural(kind)));
@@ -110,7 +110,7 @@ pub(super) fn nine_lines(apart: &[OpKind]) -> Vec<NineLine> {
         return (0..3).map(|i| line(None, i, Mark::Line, i, i == 1)).collect();
     }
     let of_kind = |(color, &kind): (usize, &OpKind)| {
-        // Points of several lines lie above one another: one line has the labels.
+        // Points of several lines lie above one another: only one line has labels.
         let p99 = line(Some(kind), 1, Mark::Line, color, color == 0);
         [p99, line(Some(kind), 0, Mark::Dashed, color, false)]
     };

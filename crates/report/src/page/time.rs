@@ -1,4 +1,4 @@
-//! Figures of a cell over time: throughput, and latencies as a heat map with percentiles over it.
+//! Figures of a cell over time: throughput, and latencies as a heat map overlaid with percentiles.
 
 use super::labels;
 use iodyno_measure::stationarity::{Stall, Stationarity};
@@ -9,23 +9,23 @@ use iodyno_page::figure::{HeatMap, Rule, Span};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
 use iodyno_units::{OpKind, human};
 
-/// Columns of a heat map: more are too narrow to see.
+/// Maximum number of columns in a heat map: more are too narrow to see.
 const HEAT_COLUMNS_MAX: usize = 240;
-/// Rows of a heat map a factor of two.
+/// Rows of a heat map per factor of two.
 const ROWS_AN_OCTAVE: f64 = 4.0;
-/// Colours of the percentiles: the map below them has blue, green and yellow.
+/// Colours of the percentiles, distinct from the map's blue, green and yellow.
 pub(super) const P50: usize = 1;
 /// See [`P50`].
 pub(super) const P99: usize = 3;
-/// Colours of the kinds of operation, different from those.
+/// Colours of the kinds of operation, distinct from the percentiles'.
 const KINDS: [usize; 5] = [0, 2, 4, 5, 7];
-/// Rates further apart than this do not share an axis: the lower one would use less than half of its panel.
+/// Maximum ratio of rates on one axis: a lower rate would use less than half of its panel.
 const RATE_FACTOR_MAX: f64 = 2.0;
-/// Stalls that are marked one by one.
+/// Maximum number of stalls that are marked individually.
 const STALLS_MAX: usize = 40;
 
-/// The figure of one cell. `latency` are the ends of the axis that compared figures share
-/// ([`shared_range`]); for their rates see [`share_rates`].
+/// The figure of one cell. `latency` has the ends of the axis that compared figures share ([`shared_range`]); for
+/// their rates see [`share_rates`].
 pub(super) fn figure(
     run: &Run,
     cell: &Cell,
@@ -74,8 +74,8 @@ pub(super) fn figure(
     })
 }
 
-/// The ends of the axis of latency that a cell shares with those of `cells` that are judged by the same unit, ns.
-/// None where one of them would leave more than half of it empty.
+/// The ends of the latency axis that a cell shares with those of `cells` that are judged by the same unit, ns.
+/// None if any of them would leave more than half of it empty.
 pub(super) fn shared_range(cell: &Cell, cells: &[&Cell]) -> Option<(f64, f64)> {
     let unit = |cell: &Cell| is_about_bandwidth(cell.key.block_bytes());
     let alike: Vec<&Cell> = cells.iter().copied().filter(|c| unit(c) == unit(cell)).collect();
@@ -86,7 +86,7 @@ pub(super) fn shared_range(cell: &Cell, cells: &[&Cell]) -> Option<(f64, f64)> {
     alike.iter().all(|c| is_filled(c)).then_some(shared)
 }
 
-/// The ends of an axis of latency that holds all of these cells, ns; None without operations.
+/// The ends of a latency axis that fits all of these cells, ns; None without operations.
 fn latency_range(cells: &[&Cell]) -> Option<(f64, f64)> {
     let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
     for (_, stats) in cells.iter().flat_map(|c| &c.series).flat_map(Interval::iter) {
@@ -99,7 +99,7 @@ fn latency_range(cells: &[&Cell]) -> Option<(f64, f64)> {
     (high > 0.0).then_some((low, high.max(low * 2.0)))
 }
 
-/// Ends of the intervals, s, one more than there are intervals.
+/// Edges of the intervals, s: one more than there are intervals.
 fn edges(cell: &Cell) -> Vec<f64> {
     let mut at_ns = 0;
     let mut edges = vec![0.0];
@@ -110,8 +110,8 @@ fn edges(cell: &Cell) -> Vec<f64> {
     edges
 }
 
-/// Gives the figures' axes of rate a common range for each unit, unless one rate is so far above another that
-/// the other would be unreadable on its axis.
+/// Gives the figures' rate axes a common range per unit, unless one rate is so high that another would be
+/// unreadable.
 pub(super) fn share_rates(figures: &mut [Figure]) {
     for quantity in [Quantity::Iops, Quantity::Throughput] {
         let mut axes: Vec<(f64, &mut Axis)> = Vec::new();
@@ -180,8 +180,9 @@ fn rate_panel(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: boo
     panel
 }
 
-/// Where intervals were merged: from the slowest to the fastest of those in each. For one kind of operation,
-/// and for throughput of one size, since only operations are known of them.
+/// A band from the slowest to the fastest of the intervals that were merged into each. Only for a single kind of
+/// operation, and for throughput only with a single block size, since merged intervals keep only their number of
+/// operations.
 fn extremes(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: bool) -> Option<Series> {
     let recorded = cell.recorded.as_ref()?;
     let (length_ns, rates) = cell.rates_iops();
@@ -224,7 +225,7 @@ fn latency_panel(
     let histograms: Vec<Option<&Histogram>> =
         cell.series.iter().map(|i| i.class(kind).map(ClassStats::response_time)).collect();
     let map = heat_map(&histograms, edges);
-    // The map has whole rows, so the axis has too.
+    // The map has whole rows, so the axis must, too.
     y.range = range
         .or_else(|| map.as_ref().and_then(|m| Some((*m.y_edges.first()?, *m.y_edges.last()?))));
     let mut series =
@@ -235,8 +236,7 @@ fn latency_panel(
     panel
 }
 
-/// Counts by time and latency, one histogram between each two neighbouring `edges`; None where all counts are
-/// 0.
+/// Counts by time and latency, one histogram per pair of neighbouring `edges`; None if all counts are 0.
 pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Option<HeatMap> {
     let known = || histograms.iter().flatten();
     let (low, high) =
@@ -261,7 +261,7 @@ pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Opti
     Some(HeatMap { x_edges, y_edges, counts, of: "I/Os".to_owned() })
 }
 
-/// The stalls that the verdict names.
+/// The spans of the stalls that the verdict names.
 fn stalled(cell: &Cell) -> Vec<Span> {
     let span = |stall: &Stall| Span {
         from: stall.from_ns as f64 / 1e9,
@@ -294,7 +294,7 @@ fn summary(cell: &Cell, stalls: usize) -> String {
 mod tests {
     use super::*;
 
-    /// Two hours of seconds of 1 000 reads, except for two seconds in the second hour.
+    /// Two hours of one-second intervals with 1 000 reads each, except for two seconds in the second hour.
     fn hours() -> Cell {
         let mut cell = Cell {
             window_ns: 7_200_500_000_000,
@@ -311,7 +311,7 @@ mod tests {
             };
             interval.class_mut(OpKind::Read).service.record_n(90_000, ops);
         }
-        // What the stall held up.
+        // The operation that the stall delayed.
         cell.series[4_002].class_mut(OpKind::Read).service.record(1_990_000_000);
         cell
     }
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// No cell's latencies fill less than half of an axis, and cells that are alike have the same axis.
+    /// Every cell's latencies fill at least half of the axis, and similar cells share an axis.
     #[test]
     fn latencies_share_an_axis_that_each_fills_by_half() {
         let cell = |low_ns: u64, high_ns: u64| {
@@ -389,7 +389,7 @@ mod tests {
         let low_of = |interval: usize| band.points[2 * interval].interval.unwrap();
         assert_eq!((low_of(39), low_of(40), low_of(41)), ((1e3, 1e3), (7.0, 1e3), (1e3, 1e3)));
         assert_eq!((band.points[80].x, band.points[81].x), (4_000.0, 4_100.0));
-        // It is drawn, and under the line.
+        // The band is drawn, below the line.
         let panel = rate_panel(&cell, &[OpKind::Read], &edges(&cell), false);
         assert_eq!(panel.series[0].points, band.points);
         assert_eq!(panel.series[1].mark, Mark::Step);

@@ -1,4 +1,4 @@
-//! Bars of the latencies of all rows on one logarithmic scale: from the shortest to the longest, with marks at
+//! Bars of the latencies of all rows on one logarithmic scale: from the minimum to the maximum, with marks at
 //! the median and at the 99th and 99.9th percentiles. Only for terminals that show more than ASCII.
 
 use super::short_label_of;
@@ -8,15 +8,15 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, pad, paint, width, wrap};
 use iodyno_units::human;
 
-/// More rows than this are unreadable.
+/// Maximum number of rows: more are unreadable.
 const ROWS_MAX: usize = 16;
-/// Columns of the scale: fewer show too little, and more add nothing.
+/// Minimum and maximum columns of the scale: fewer show too little, and more add nothing.
 const SCALE_COLUMNS: (usize, usize) = (30, 72);
 
-/// The legend of the strokes.
+/// Legend of the strokes.
 const KEY: &str = "─ min to p50 · ● p50 · ━ to p99 · ┅ to p99.9 · ┄ to max";
 
-/// The bars under a scale; none for a single row, whose table suffices, and for too many.
+/// The bars below a scale; empty for a single row, whose table suffices, and for too many rows.
 pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     let mut rows: Vec<(String, Latency)> = Vec::new();
     for cell in cells {
@@ -50,7 +50,7 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     for (name, latency) in rows {
         lines.push(format!("{}  {}", pad(&name, names, false), scale.bar(&latency, style)));
     }
-    // Under the bars where it fits there in one line.
+    // Below the bars, indented as they are if it fits in one line.
     let free = style.columns().saturating_sub(width(KEY));
     let indent = " ".repeat((names + 2).min(free));
     for line in wrap(KEY, style.columns() - indent.len()) {
@@ -59,7 +59,7 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     lines
 }
 
-/// Decades over columns.
+/// A logarithmic scale: decades over columns.
 struct Scale {
     low: f64,
     high: f64,
@@ -72,7 +72,7 @@ impl Scale {
         (share * (self.columns - 1) as f64).round().clamp(0.0, (self.columns - 1) as f64) as usize
     }
 
-    /// Powers of ten, or, without any, the ends.
+    /// Tick marks at powers of ten, or at the ends if the scale has none.
     fn ticks(&self) -> String {
         let decades: Vec<u64> = (self.low.ceil() as i32..=self.high.floor() as i32)
             .map(|p| 10_f64.powi(p).round() as u64)
@@ -83,7 +83,7 @@ impl Scale {
         for ns in marks {
             let text = format!("╵{}", human::time_ns(ns as f64));
             let at = self.place(ns);
-            // A mark that would touch the one before, or leave the scale, is left out.
+            // Omit a mark that would touch the one before, or exceed the scale.
             let used = width(&line);
             if (used == 0 || at > used) && at + width(&text) <= self.columns + 1 {
                 line.push_str(&" ".repeat(at - used.min(at)));

@@ -1,4 +1,4 @@
-//! Notes that earlier runs on the same machine had already.
+//! Notes that earlier runs on the same machine already had.
 
 use crate::verdict_groups::without_numbers;
 use iodyno_measure::Verdict;
@@ -6,9 +6,9 @@ use iodyno_notebook::{EarlierNotes, Run};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Notes about the machine: the same in all of its runs.
+/// Codes of notes about the machine, which are the same in all of its runs.
 const OF_MACHINE: [&str; 4] = ["VIRTUAL_MACHINE", "GOVERNOR", "CLOCK_SOURCE", "MITIGATIONS"];
-/// What identifies a machine and its kernel.
+/// Keys of the machine's description that identify it and its kernel.
 const IDENTITY: [&str; 7] =
     ["host_name", "kernel", "architecture", "cpu_model", "cores_online", "ram_bytes", "product"];
 
@@ -17,12 +17,12 @@ const IDENTITY: [&str; 7] =
 pub struct Before {
     /// Codes and texts of notes about the machine.
     machine: BTreeSet<(String, String)>,
-    /// Codes and texts, without their numbers, of notes on the run's targets.
+    /// Codes and texts, with numbers removed, of notes on the run's targets.
     targets: BTreeSet<(String, String)>,
 }
 
 impl Before {
-    /// The notes of these earlier runs that count for `run`.
+    /// Selects the notes of earlier runs that apply to `run`.
     pub fn of(run: &Run, earlier: &[EarlierNotes]) -> Self {
         let identity = |machine: &Value| IDENTITY.map(|key| machine[key].clone());
         let own = identity(&run.head.machine);
@@ -40,12 +40,12 @@ impl Before {
         before
     }
 
-    /// Whether it is about the machine, and an earlier run had it.
+    /// Whether a note is about the machine, and an earlier run had it.
     pub(super) fn has_of_machine(&self, note: &Verdict) -> bool {
         self.machine.contains(&(note.code.clone(), note.text.clone()))
     }
 
-    /// Whether an earlier run on the target had it, up to its numbers.
+    /// Whether an earlier run on the target had a note with the same text, apart from numbers.
     pub(super) fn has_of_target(&self, note: &Verdict) -> bool {
         !self.targets.is_empty()
             && self.targets.contains(&(note.code.clone(), without_numbers(&note.text)))

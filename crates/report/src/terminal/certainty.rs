@@ -6,13 +6,13 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, paragraph};
 use iodyno_units::human;
 
-/// A table of more lines is not followed by another of as many.
+/// Maximum number of rows: a longer table is not followed by another one.
 const ROWS_MAX: usize = 16;
 
-/// One line: its label, which is clean, its mean rate, and its percentiles by name, each with their intervals.
+/// One row: its label (already cleaned), its mean rate, and its percentiles by name, each with its interval.
 pub(super) struct Known {
     pub(super) name: String,
-    /// The heading of the rates' column, and the interval in words.
+    /// Heading of the rate's column, and the interval as text.
     pub(super) rate: Option<(&'static str, String)>,
     pub(super) within: Vec<(&'static str, Option<Within>)>,
 }
@@ -39,7 +39,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
         .within
         .iter()
         .enumerate()
-        // The 99th first, then outwards: the median is seldom in doubt.
+        // The 99th is the most important, then its neighbours: the median is seldom in doubt.
         .map(|(i, (label, _))| Column::new(*label, [6, 1, 2, 3, 5].get(i).copied().unwrap_or(7)))
         .collect();
     for row in rows.iter().filter(|row| is_known(row)) {
@@ -62,7 +62,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
             );
         }
     }
-    // Percentiles that no line has are left out.
+    // Omit percentiles that no row has.
     percentiles.retain(|c| c.fields.iter().any(|f| !matches!(f, Field::Missing)));
     let mut columns = vec![names, operations];
     columns.extend(rates);
@@ -84,7 +84,7 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
     lines
 }
 
-/// `76.9 to 77.3 µs`, the unit once where both ends have it.
+/// An interval: `76.9 to 77.3 µs`, with the unit once if both ends have the same.
 pub(super) fn between(within: &Within, style: Style) -> String {
     let end = |ns: Option<u64>| ns.map(|ns| human::time_ns(ns as f64));
     let text = match (end(within.low_ns), end(within.high_ns)) {
@@ -96,7 +96,7 @@ pub(super) fn between(within: &Within, style: Style) -> String {
     clean(&text, 24, style)
 }
 
-/// `76.9 to 77.3 µs`: the unit once where both ends have it.
+/// An interval: `76.9 to 77.3 µs`, with the unit once if both ends have the same.
 pub(super) fn range(low: &str, high: &str) -> String {
     match (low.split_once(' '), high.split_once(' ')) {
         (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),

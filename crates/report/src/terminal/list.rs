@@ -11,12 +11,13 @@ use iodyno_page::terminal::text::{Role, clean, clean_path, cut, width};
 
 const NAME_COLUMNS_MAX: usize = 24;
 const TARGET_COLUMNS_MAX: usize = 28;
-/// With fewer columns left, the result is omitted.
+/// Minimum columns of the result: with fewer left, it is omitted.
 const RESULT_COLUMNS_MIN: usize = 16;
-/// The result is worth more than the time and the targets: these take no column of a result of so many.
+/// Columns that the result gets before the time and the targets, which matter less.
 const RESULT_COLUMNS: usize = 36;
 
-/// Runs in the order given, each with its standing where known, else with the gravest verdict of its cells.
+/// Runs in the order given, each with its standing if known, otherwise with the most severe verdict of its
+/// cells.
 pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
     if runs.is_empty() {
         return "no runs yet: `iodyno run four-corners` makes one\n".to_owned();
@@ -51,7 +52,7 @@ pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
     out
 }
 
-/// The mark of its level, for a quick overview; blank while it runs.
+/// Mark of a run's level, for a quick overview; blank while it runs.
 fn mark_of(run: &RunSummary, standing: Option<&Standing>, style: Style) -> Field {
     let gravest = level_of(run, standing);
     let level = match (&run.status, gravest) {
@@ -77,7 +78,7 @@ fn targets(run: &RunSummary, style: Style) -> String {
     }
 }
 
-/// Its status, unless it finished normally, and its headline.
+/// The run's status, unless it finished normally, and its headline.
 fn result_of(run: &RunSummary, of: Option<&Standing>, columns: usize, style: Style) -> Field {
     let headline = clean(&headline(run, of), usize::MAX, style);
     let (text, role) = match &run.status {

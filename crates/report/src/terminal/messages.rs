@@ -1,4 +1,4 @@
-//! The table of messages, for workloads that are a message log: a row for each cell.
+//! The table of messages, for workloads that are a message log: one row per cell.
 
 use super::{NAME_COLUMNS_MAX, short_label_of};
 use iodyno_measure::{Cell, Histogram, MessageLog};
@@ -8,7 +8,7 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, paragraph};
 use iodyno_units::human;
 
-/// The percentiles of the time to persist a message.
+/// Percentiles of the time to persist a message.
 const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
@@ -78,7 +78,8 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     lines
 }
 
-/// Of cells with different levels of durability on one target: what each costs, beside the first.
+/// The cost of each level of durability compared with the first, for cells with several levels on
+/// one target.
 fn price_of_durability(logs: &[(&Cell, &MessageLog)], style: Style) -> Vec<String> {
     let alike = |a: &Cell, b: &Cell| a.key.target == b.key.target;
     let Some(((first, of_first), others)) = logs.split_first() else { return Vec::new() };
@@ -117,7 +118,7 @@ fn supported(of: &Histogram, q: f64) -> Option<u64> {
     of.supported_quantile_ns(q)
 }
 
-/// What the publishers suffered, and how regular the longest times are.
+/// Remarks on the publishers' waiting, and on the regularity of the longest times.
 fn remarks(cell: &Cell) -> Vec<String> {
     let Some(log) = &cell.log else { return Vec::new() };
     let mut said = Vec::new();

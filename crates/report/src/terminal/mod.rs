@@ -1,6 +1,7 @@
 //! Runs as terminal text: the report at the end of a run, the list of runs, and the live line during one.
 //!
-//! A name can be any text that a user typed, so no text of a run reaches the terminal without [`text::clean`].
+//! A name can be any text that a user typed, so all text of a run goes through [`text::clean`] before it reaches the
+//! terminal.
 
 mod bars;
 pub(crate) mod before;
@@ -24,15 +25,15 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{self, Role, clean, clean_path, paint, paragraph};
 use iodyno_units::human;
 
-/// Columns of a cell's name.
+/// Maximum columns of a cell's name.
 const NAME_COLUMNS_MAX: usize = 48;
-/// Columns of a run's heading, in all its lines.
+/// Maximum columns of a run's heading, over all its lines.
 const HEADING_COLUMNS_MAX: usize = 240;
-/// Columns of a target's name.
+/// Maximum columns of a target's name.
 const TARGET_COLUMNS_MAX: usize = 32;
-/// Columns of both, where a table has other columns beside them.
+/// Maximum columns of cell and target, if a table has further columns.
 const LABEL_COLUMNS_MAX: usize = 40;
-/// Columns that the kind of operation takes beside it.
+/// Columns of the kind of operation in such a table.
 const KIND_COLUMNS: usize = 14;
 
 pub use before::Before;
@@ -41,12 +42,12 @@ pub use progress::{Progress, progress_line};
 pub(crate) use results::conditions;
 pub(crate) use verdicts::sign as level_sign;
 
-/// What is shown beside the figures, their verdict, and all that speaks against them.
+/// Optional parts of a report, in addition to the figures, the verdict on them and warnings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Detail {
-    /// Notes in words, rather than as codes with their counts.
+    /// Whether notes are shown in words, rather than as codes with their counts.
     pub notes: bool,
-    /// What was in effect, each of many targets, and each point of a table over two axes.
+    /// Whether to show all settings in effect, each of many targets, and each point of a table over two axes.
     pub all: bool,
 }
 
@@ -56,14 +57,15 @@ pub fn show(run: &Run, detail: Detail, style: Style) -> String {
     show_against(run, &crate::thresholds::own(run), detail, style)
 }
 
-/// As [`show`], right after the run: notes that an earlier run on this machine had are not repeated in words.
+/// Like [`show`], for a run that has just ended: notes that an earlier run on this machine had are not repeated in
+/// words.
 pub fn show_after(run: &Run, before: &Before, detail: Detail, style: Style) -> String {
     text_of(run, &crate::thresholds::own(run), before, detail, style)
 }
 
-/// As [`show`], judged by these thresholds.
+/// Like [`show`], but judged by these thresholds.
 ///
-/// The answer comes first: the figures, and the verdict on them. What explains them follows.
+/// The answer comes first: the figures, and the verdict on them. Explanations follow.
 pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: Style) -> String {
     text_of(run, thresholds, &Before::default(), detail, style)
 }
@@ -89,7 +91,7 @@ fn text_of(
     } else {
         let cells = results::shown_cells(run, detail);
         let repeated = repeated::lines(run, style);
-        // For a figure's confidence, repeats are better evidence than its own window.
+        // For a figure's confidence, repeats are better evidence than a single window.
         let known =
             if repeated.is_empty() { results::certainty(run, &cells, style) } else { Vec::new() };
         blocks.push(repeated);
@@ -121,13 +123,13 @@ fn text_of(
     out
 }
 
-/// What workloads at once cost each other.
+/// The mutual effect of simultaneous workloads.
 fn neighbours(run: &Run, style: Style) -> Vec<String> {
     let sentences = crate::neighbours::sentences(run);
     sentences.iter().flat_map(|s| paragraph(&clean(s, 400, style), Role::Bold, style)).collect()
 }
 
-/// What tells a cell from the others of its run, in at most so many columns: its name, its target, or both.
+/// The label that distinguishes a cell in its run, in at most `columns` columns: its name, its target, or both.
 fn label_of(run: &Run, key: &CellKey, columns: usize, style: Style) -> String {
     let has_several = |of: fn(&CellKey) -> &String| {
         run.cells.iter().any(|cell| of(&cell.key) != of(&run.cells[0].key))
@@ -145,7 +147,8 @@ fn label_of(run: &Run, key: &CellKey, columns: usize, style: Style) -> String {
     }
 }
 
-/// A target's name. Its end says more than its start, but of several ranks all may have the same one: then the rank stays.
+/// A target's name, cut at the start, since its end is more informative. The rank is kept: all ranks may have the
+/// same target.
 fn target_of(run: &Run, target: &str, columns: usize, style: Style) -> String {
     let has_ranks = run.cells.iter().any(|cell| cell.evidence.rank.is_some());
     if has_ranks && let Some((rank, name)) = target.split_once(':') {
@@ -158,12 +161,12 @@ fn target_of(run: &Run, target: &str, columns: usize, style: Style) -> String {
     clean_path(target, columns, style)
 }
 
-/// The same where other columns stand beside it.
+/// A cell's label for a table with further columns.
 fn short_label_of(run: &Run, key: &CellKey, style: Style) -> String {
     label_of(run, key, LABEL_COLUMNS_MAX.min(style.columns() - KIND_COLUMNS), style)
 }
 
-/// A cell's name, with the number of its repeat where cells of the run were repeated.
+/// A cell's name, with the number of its repeat if the run has repeats.
 fn name_of(run: &Run, key: &CellKey) -> String {
     if run.cells.iter().any(|c| c.key.repeat > 0) {
         format!("{} #{}", key.name, key.repeat + 1)
@@ -172,15 +175,15 @@ fn name_of(run: &Run, key: &CellKey) -> String {
     }
 }
 
-/// A time of day that fits a table: minutes, UTC.
+/// A time in a table: to the minute, UTC.
 fn minutes(time: iodyno_notebook::Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
-/// Heading, id, start, duration, status.
+/// Heading, id, start, duration and status of a run.
 fn title(run: &Run, style: Style) -> Vec<String> {
     let name = clean(&run.head.heading(), HEADING_COLUMNS_MAX, style);
-    // A run that was not kept has no id.
+    // A run that was not stored has no id.
     let id = (!run.id.is_empty()).then(|| run.id.clone());
     let mut rest: Vec<String> = id.into_iter().collect();
     rest.push(format!("{} UTC", minutes(run.started)));
@@ -215,7 +218,7 @@ fn title(run: &Run, style: Style) -> Vec<String> {
     lines
 }
 
-/// Its location, and the command to show it again.
+/// Location of the stored run, and the command to show it again.
 fn footer(run: &Run, hides_facts: bool, style: Style) -> Vec<String> {
     let path = clean(&run.notebook.to_string_lossy(), 1000, style);
     let (kept, role) = match (run.id.is_empty(), path.is_empty()) {

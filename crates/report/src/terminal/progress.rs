@@ -4,42 +4,42 @@ use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, cut, pad, paint, width};
 use iodyno_units::human;
 
-/// The content of the line.
+/// Content of the live line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress<'a> {
     /// Name of the current cell.
     pub cell: &'a str,
-    /// Its number, from 1.
+    /// Number of the current cell, from 1.
     pub index: usize,
-    /// How many cells there are.
+    /// Number of cells in the run.
     pub count: usize,
     /// The current activity, such as `laying out`, `ramp` or `measuring`.
     pub phase: &'a str,
     /// Time since the phase began, ns.
     pub elapsed_ns: u64,
-    /// How long the phase takes, ns, where that is known.
+    /// Duration of the phase, ns; None if unknown.
     pub total_ns: Option<u64>,
-    /// Operations a second lately.
+    /// Recent operations per second.
     pub iops: f64,
-    /// Bytes a second lately.
+    /// Recent bytes per second.
     pub bytes_per_s: f64,
-    /// Median latency lately, ns.
+    /// Recent median latency, ns.
     pub p50_ns: Option<u64>,
-    /// 99th percentile lately, ns.
+    /// Recent 99th percentile of the latency, ns.
     pub p99_ns: Option<u64>,
-    /// Operations that failed in this cell.
+    /// Number of failed operations in this cell.
     pub errors: u64,
-    /// What is to be said of several processes that measure together; empty for one.
+    /// Remark on the processes that measure together; empty for one process.
     pub ranks: &'a str,
-    /// Estimated time until the end of the whole run, ns, where that is known and more than this cell.
+    /// Estimated time until the end of the whole run, ns; None if unknown, or if only this cell is left.
     pub left_ns: Option<u64>,
 }
 
-/// Columns of the bar.
+/// Columns of the progress bar.
 const BAR_COLUMNS: usize = 16;
 
-/// The line, never wider than the terminal. Fields that do not fit are left out: first the bar, then the time
-/// left, the median, the throughput, the 99th percentile, the phase, the ranks.
+/// The line, never wider than the terminal. Fields that do not fit are omitted in this order: the bar, the
+/// time left, the median, the throughput, the 99th percentile, the phase, the ranks.
 pub fn progress_line(progress: &Progress, style: Style) -> String {
     let p = progress;
     let words = |text: String| clean(&text, usize::MAX, style);
@@ -65,7 +65,7 @@ pub fn progress_line(progress: &Progress, style: Style) -> String {
         1 => "1 error".to_owned(),
         n => format!("{n} errors"),
     };
-    // Each with its rank: the larger, the sooner it is left out.
+    // Each part with its rank: the highest are omitted first.
     let mut parts: Vec<(u8, String, Role)> = vec![
         (0, name, Role::Bold),
         (4, clean(p.phase, 16, style), Role::Plain),

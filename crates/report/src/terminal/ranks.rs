@@ -9,7 +9,7 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, paragraph};
 use iodyno_units::human;
 
-/// More hosts than these of a cell are not shown each: only the slowest.
+/// Maximum number of hosts per cell: of more, only the slowest are shown.
 const HOSTS_MAX: usize = 12;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {

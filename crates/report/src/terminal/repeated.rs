@@ -1,4 +1,4 @@
-//! The table of each cell's repeats together.
+//! The table of each cell's repeats, combined.
 
 use crate::repeats::{COVERS, of};
 use iodyno_measure::Quantity;

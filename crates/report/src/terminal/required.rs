@@ -1,4 +1,4 @@
-//! The thresholds of a run and their outcomes; those that failed come first.
+//! The thresholds of a run and their outcomes, failed ones first.
 
 use crate::thresholds::outcomes;
 use iodyno_measure::Threshold;
@@ -31,7 +31,7 @@ pub(super) fn lines(run: &Run, thresholds: &[Threshold], style: Style) -> Vec<St
     lines
 }
 
-/// `p99<500us: random-read: read p99 412 µs`
+/// A threshold's outcome in words: `p99<500us: random-read: read p99 412 µs`.
 fn text(run: &Run, outcome: &Outcome) -> String {
     let mut parts = vec![outcome.threshold.to_string()];
     if let Some(cell) = outcome.cell.filter(|_| run.cells.len() > 1) {

@@ -1,8 +1,8 @@
 //! The table of results.
 //!
-//! A row is a kind of operation in a cell. The columns that fit are chosen by their worth, and the conditions of a
-//! cell go where they leave most room: into columns of the row, under it, or, with the name, above it. So a wider
-//! terminal never shows less.
+//! A row is a kind of operation in a cell. Columns are chosen by importance to fit the width. The conditions of a
+//! cell are placed where they leave most room: in columns of the row, below it, or above it, with the name. So a
+//! wider terminal never shows less.
 
 use super::certainty::{self, Known};
 use super::spark;
@@ -19,23 +19,23 @@ use iodyno_units::{OpKind, human};
 use std::borrow::Cow;
 
 const SPARK_COLUMNS_MAX: usize = 16;
-/// More targets of one cell than this are not shown each.
+/// Maximum number of targets of a cell that are shown individually.
 const TARGETS_MAX: usize = 8;
 
-/// One row: a kind of operation in a cell, or the service times under its response times.
+/// One row: a kind of operation in a cell, or its service times below its response times.
 struct Row<'a> {
     cell: &'a Cell,
-    /// Whether it is the first of its cell.
+    /// Whether the row is the first of its cell.
     is_first: bool,
-    /// Whether it is the last.
+    /// Whether the row is the last of its cell.
     is_last: bool,
     kind: Option<&'a KindSummary>,
-    /// The service times of an open loop, without rates.
+    /// Whether the row has the service times of an open loop, without rates.
     is_service: bool,
 }
 
-/// The cells to show: all; or, of a cell on many targets, the merged one, and the targets with the least and the
-/// most.
+/// The cells to show: all, or, for a cell on many targets, the merged one and those of the slowest and the fastest
+/// target.
 pub(super) fn shown_cells(run: &Run, detail: Detail) -> Vec<&Cell> {
     let mut shown: Vec<&Cell> = Vec::new();
     let mut cells = run.cells.iter().peekable();
@@ -86,7 +86,7 @@ pub(super) fn lines(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     lines
 }
 
-/// The first form that has all columns of the last, where they have most room.
+/// The table in the first form that shows as many columns as the narrowest form.
 fn table(run: &Run, rows: &[Row], style: Style) -> Vec<String> {
     let (numbers, conditions) = numbers(run, rows, style);
     let fitted = |mut columns: Vec<Column>| {
@@ -127,7 +127,7 @@ fn table(run: &Run, rows: &[Row], style: Style) -> Vec<String> {
     with_remark(lines, &least, style)
 }
 
-/// The confidence of the rates and percentiles, a line for each kind of operation.
+/// The confidence intervals of the rates and percentiles, one line per kind of operation.
 pub(super) fn certainty(run: &Run, cells: &[&Cell], style: Style) -> Vec<String> {
     let mut rows = Vec::new();
     for cell in cells {
@@ -145,7 +145,7 @@ pub(super) fn certainty(run: &Run, cells: &[&Cell], style: Style) -> Vec<String>
     certainty::lines(&rows, style)
 }
 
-/// The interval of the mean rate of one kind of operation: of its throughput where the blocks are large.
+/// The interval of one kind's mean rate; of its throughput if the blocks are large.
 fn mean_rate_of(cell: &Cell, kind: OpKind) -> Option<(&'static str, String)> {
     let by_bytes = is_about_bandwidth(cell.key.block_bytes()) && kind != OpKind::Flush;
     let amount = |interval: &Interval| {
@@ -160,7 +160,7 @@ fn mean_rate_of(cell: &Cell, kind: OpKind) -> Option<(&'static str, String)> {
     })
 }
 
-/// The columns of numbers, which all forms share; and those of conditions, which the wide form has.
+/// The columns of numbers, which all forms share, and the columns of conditions, which only the wide form has.
 fn numbers(run: &Run, rows: &[Row], style: Style) -> (Vec<Column>, Vec<Column>) {
     let time = |ns: Option<f64>, role| match ns {
         Some(ns) => Field::figure(&clean(&human::time_ns(ns), 12, style), role),
@@ -227,13 +227,13 @@ fn numbers(run: &Run, rows: &[Row], style: Style) -> (Vec<Column>, Vec<Column>) 
     }
     columns.push(mean);
     columns.extend(percentiles.map(|(_, column)| column));
-    // What no row has is no column.
+    // Omit columns that are empty in all rows.
     columns.retain(|c| !c.fields.iter().all(|f| matches!(f, Field::Missing)));
     columns.push(max);
     (columns, [Some(oio), over_time(rows, style)].into_iter().flatten().collect())
 }
 
-/// Achieved outstanding I/Os, and the requested number where that is guaranteed.
+/// Achieved outstanding I/Os, and the requested number if that is guaranteed.
 fn oio_text(run: &Run, cell: &Cell) -> String {
     let achieved = human::three_digits(cell.oio_mean());
     if cell.key.offered_iops.is_some() {
@@ -245,7 +245,7 @@ fn oio_text(run: &Run, cell: &Cell) -> String {
     format!("{achieved} of {asked}")
 }
 
-/// The columns in front: cell, target where there are several, conditions, kind.
+/// The leading columns: cell, target if there are several, conditions, kind.
 fn names(run: &Run, rows: &[Row], style: Style) -> Vec<Column> {
     let [mut cell, mut target, mut depth, mut block, mut kind] =
         std::array::from_fn(|_| Column::new("", 0));
@@ -280,7 +280,7 @@ fn has_several_targets(run: &Run) -> bool {
     run.cells.iter().any(|c| c.key.target != run.cells[0].key.target)
 }
 
-/// `T1Q32`, and `4 KiB`; in open loop with the offered rate.
+/// Threads with depth, and block sizes: `T1Q32`, `4 KiB`; in open loop with the offered rate.
 pub(crate) fn conditions(key: &CellKey) -> (String, String) {
     let mut block = blocks(&key.blocks);
     if let Some(rate) = key.offered_iops {
@@ -289,7 +289,7 @@ pub(crate) fn conditions(key: &CellKey) -> (String, String) {
     (format!("T{}Q{}", key.threads, key.depth), block)
 }
 
-/// `4 KiB`, `4/8/16 KiB`, or the smallest and the largest of many.
+/// Block sizes: `4 KiB`, `4/8/16 KiB`, or the smallest and the largest of many.
 fn blocks(blocks: &[(u32, f64)]) -> String {
     let mut sizes: Vec<u32> = blocks.iter().map(|b| b.0).collect();
     sizes.sort_unstable();
@@ -330,7 +330,7 @@ fn kind_field(row: &Row, indent: &str) -> Field {
     Field::Text(format!("{indent}{name}{response}"), Role::Plain)
 }
 
-/// The sparklines, if any cell has one and the terminal can show them.
+/// The column of sparklines; None if no cell has one or the terminal can't show them.
 fn over_time(rows: &[Row], style: Style) -> Option<Column> {
     let mut column = Column::new("over time", 8);
     for row in rows.iter().filter(|_| style.unicode) {
@@ -340,7 +340,7 @@ fn over_time(rows: &[Row], style: Style) -> Option<Column> {
     column.fields.iter().any(|f| matches!(f, Field::Text(..))).then_some(column)
 }
 
-/// A cell's conditions and sparkline behind the start of a line, or under it where they do not fit there.
+/// A cell's conditions and sparkline after `start`, or on the line below if they do not fit.
 fn conditions_behind(start: &str, role: Role, run: &Run, cell: &Cell, style: Style) -> Vec<String> {
     let (in_flight, block) = conditions(&cell.key);
     let mut parts = vec![format!("{in_flight} {block}"), format!("OIO {}", oio_text(run, cell))];
@@ -368,7 +368,7 @@ fn with_remark(
     left_out: &[Cow<'static, str>],
     style: Style,
 ) -> Vec<String> {
-    // A sparkline is no figure that readers miss.
+    // Readers don't miss a sparkline.
     let figures: Vec<&str> = left_out.iter().map(|h| &**h).filter(|h| *h != "over time").collect();
     if !figures.is_empty() {
         let text =

@@ -4,14 +4,14 @@ use iodyno_measure::{Cell, Interval};
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// At most `columns` characters, each the mean of an equal share of the window; the scale begins
-/// at zero and ends with the largest. An interval in which nothing completed is a blank. None for
-/// fewer than three intervals, which show nothing.
+/// At most `columns` characters, each the mean of an equal share of the window. The scale is from zero to
+/// the maximum; an interval without completions is a blank. None for fewer than three intervals, which are
+/// not informative.
 pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
     if cell.series.len() < 3 || columns == 0 {
         return None;
     }
-    // Flushes and trims move no bytes: operations are counted instead.
+    // Flushes and trims move no bytes, so count their operations.
     let bytes: u64 = cell.series.iter().map(Interval::bytes).sum();
     let amounts: Vec<f64> =
         cell.series.iter().map(|i| if bytes > 0 { i.bytes() } else { i.ops() } as f64).collect();
@@ -26,8 +26,8 @@ pub(super) fn line(cell: &Cell, columns: usize) -> Option<String> {
     bars(&rates)
 }
 
-/// The same for a list of rates, none below 0, with the smallest and the largest drawn value; None where all
-/// are 0.
+/// A sparkline of a list of rates, none below 0, with the smallest and the largest drawn value; None if all
+/// rates are 0.
 pub(super) fn of(rates: &[f64], columns: usize) -> Option<(String, f64, f64)> {
     let count = columns.min(rates.len());
     let means: Vec<f64> = (0..count)
@@ -56,7 +56,7 @@ fn bars(rates: &[f64]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A dip of one sample in a wide bucket is drawn as the bucket's mean, and so is its label.
+    /// A dip of one sample in a wide bucket is drawn, and labelled, as the bucket's mean.
     #[test]
     fn the_range_is_that_of_the_bars() {
         let mut rates = vec![50.0; 100];

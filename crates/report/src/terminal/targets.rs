@@ -1,7 +1,7 @@
-//! One line for each target: its type, and how the run accessed it. Consecutive emulated devices that are alike
+//! One line per target: its type, and how the run accessed it. Consecutive emulated devices of the same kind
 //! share a line.
 //!
-//! Facts that the run does not contain are left out: an older run, or another kind of target, has fewer.
+//! Unknown facts are omitted: an older run, or another kind of target, has fewer.
 
 use super::Style;
 use super::text::{Role, clean, clean_path, pad, paint, width, wrap};
@@ -9,9 +9,9 @@ use iodyno_notebook::{Run, TargetDescription, TargetKind};
 use iodyno_units::human;
 use std::collections::BTreeSet;
 
-/// Columns that a target's name may take here.
+/// Maximum columns of a target's name.
 const NAME_COLUMNS_MAX: usize = 40;
-/// Columns of a target's description, in all its lines.
+/// Maximum columns of a target's description, over all its lines.
 const WORDS_COLUMNS_MAX: usize = 400;
 
 pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
@@ -44,7 +44,7 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
     lines
 }
 
-/// What a target is, and how the run accessed it, in parts.
+/// A target's description, and how the run accessed it, in parts.
 pub(crate) fn words(run: &Run, name: &str, target: &TargetDescription) -> Vec<String> {
     let mut words = Vec::new();
     let size = target.size_bytes.map(human::size);
@@ -89,7 +89,7 @@ fn with_size(size: Option<String>, what: &str) -> String {
     size.map_or(what.to_owned(), |size| format!("{size} {what}"))
 }
 
-/// Vendor and model of the disk at the bottom, or its kernel name.
+/// Vendor and model of the disk at the bottom of the stack, or its kernel name.
 fn device(target: &TargetDescription) -> Option<String> {
     let bottom = target.physical.first().unwrap_or(&target.device);
     let [vendor, model, kernel_name] = [&bottom.vendor, &bottom.model, &bottom.kernel_name]
@@ -103,7 +103,7 @@ fn device(target: &TargetDescription) -> Option<String> {
     Some(if disks > 1 { format!("{disks} disks, the first {name}") } else { name })
 }
 
-/// Direct or buffered, and the engine, from the cells.
+/// Access to a target, according to its cells: direct or buffered, and the engine.
 fn how(run: &Run, target: &str) -> Vec<String> {
     let cells = || run.cells.iter().filter(|c| c.key.target == target);
     let direct: BTreeSet<bool> = cells().filter_map(|c| c.evidence.direct).collect();
@@ -114,7 +114,7 @@ fn how(run: &Run, target: &str) -> Vec<String> {
         .rev()
         .map(|direct| if direct { "direct I/O" } else { buffered }.to_owned())
         .collect();
-    // A purge or a wait is stored as a cell, without an engine.
+    // A purge or a wait is stored as a cell without an engine.
     let engines: BTreeSet<&str> =
         cells().map(|c| c.key.engine.as_str()).filter(|e| !e.is_empty()).collect();
     words.extend(engines.into_iter().map(|e| format!("engine {e}")));

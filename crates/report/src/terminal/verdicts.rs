@@ -1,5 +1,5 @@
-//! The verdicts: one line of the gravest, or VALID, with its codes; each warning or worse in words; and notes as
-//! codes with their counts, which [`Detail::notes`] puts into words. The facts of the cells.
+//! The verdicts: one line with the most severe level, or VALID, and its codes; each warning or worse in words;
+//! and notes as codes with their counts, or in words ([`Detail::notes`]). Also the facts of the cells.
 
 use super::{Before, Detail, short_label_of};
 use crate::run_verdict::RunVerdict;
@@ -9,27 +9,27 @@ use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, clean_path, hanging, paint, width, wrap};
 
-/// Names in a group before it ends with the number of the others.
+/// Maximum number of names in a group; the number of the others follows.
 const NAMES_MAX: usize = 3;
-/// Columns of a text in all its lines: ours are shorter, and a longer one is not worth reading.
+/// Maximum columns of a text, over all its lines: ours are shorter, and longer ones are not worth reading.
 const TEXT_COLUMNS_MAX: usize = 1000;
-/// Columns of each fact of a cell.
+/// Maximum columns of each fact of a cell.
 const FACT_COLUMNS_MAX: usize = 240;
 
 /// A verdict on the run, or on some of its cells.
 struct Entry<'a> {
     verdict: &'a Verdict,
-    /// What it is on, in words; empty for the only cell.
+    /// The cells concerned, in words; empty for the only cell.
     on: String,
-    /// It is on each cell of the run.
+    /// Whether the verdict is on each cell of the run.
     on_all: bool,
-    /// How many verdicts it stands for.
+    /// Number of verdicts that the entry stands for.
     count: usize,
-    /// It is the run's own, and none of a cell.
+    /// Whether the verdict is on the run itself, rather than on cells.
     of_run: bool,
 }
 
-/// All verdicts of a run; those of cells by code alone where the run has many (`by_code`).
+/// All verdicts of a run. If the run has many cells (`by_code`), those of cells are grouped by code.
 pub(super) fn lines(
     run: &Run,
     by_code: bool,
@@ -83,7 +83,7 @@ fn notes_of(
 ) -> Vec<String> {
     let is_known = |entry: &&&Entry| !detail.notes && before.has_of_machine(entry.verdict);
     let known: usize = notes.iter().filter(is_known).map(|entry| entry.count).sum();
-    // A note that one cell alone has, with figures of its own, is shown. Others repeat over cells or runs.
+    // A note that only one cell has is shown, with its figures. Others repeat across cells or runs.
     let is_shown = |entry: &&Entry| {
         let is_alike = |other: &&&Entry| other.verdict.code == entry.verdict.code;
         let is_alone = entry.count == 1 && notes.iter().filter(is_alike).count() == 1;
@@ -113,7 +113,7 @@ fn notes_of(
     lines
 }
 
-/// The line of the gravest level with the codes of all that are a warning or worse, and each of these in words.
+/// A line with the most severe level and the codes of all warnings or worse, and each of these in words.
 fn gravest(grave: &[&Entry], sound: usize, total: usize, style: Style) -> Vec<String> {
     let level = grave[0].verdict.level;
     if let [one] = grave
@@ -144,7 +144,7 @@ fn gravest(grave: &[&Entry], sound: usize, total: usize, style: Style) -> Vec<St
     lines
 }
 
-/// Codes, each once, with the number of its verdicts where it is more than one.
+/// Distinct codes, each with the number of its verdicts if there are several.
 fn codes(entries: &[&Entry]) -> String {
     let mut codes: Vec<(&str, usize)> = Vec::new();
     for entry in entries {
@@ -160,12 +160,12 @@ fn codes(entries: &[&Entry]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// What it is on, and its text.
+/// The cells of an entry, and the verdict's text.
 fn words_of(entry: &Entry, style: Style) -> String {
     entry.on.clone() + &clean(&entry.verdict.text, TEXT_COLUMNS_MAX, style)
 }
 
-/// A verdict in words behind its code, and behind a `start` of two columns.
+/// A verdict in words after its code, preceded by `start`, which has two columns.
 fn coded(start: &str, entry: &Entry, style: Style) -> Vec<String> {
     let code = clean(&entry.verdict.code, 40, style);
     let (_, _, role) = sign(entry.verdict.level, style);
@@ -178,7 +178,7 @@ fn coded(start: &str, entry: &Entry, style: Style) -> Vec<String> {
     lines.map(line).collect()
 }
 
-/// The cells of a group where there are many: their number.
+/// The number of cells in a group, for a run with many cells.
 fn which(group: &Group, total: usize) -> String {
     let such_as = if group.same_text { "" } else { ", such as" };
     match group.cells.len() {
@@ -189,19 +189,19 @@ fn which(group: &Group, total: usize) -> String {
     }
 }
 
-/// A verdict's text, beside the sign and the word of its level.
+/// A verdict's text after the sign and the word of its level.
 pub(super) fn line_of(level: Level, text: &str, style: Style) -> Vec<String> {
     let (mark, word, role) = sign(level, style);
     let head = format!("{mark} {word:<7}");
     hanging(&format!("{}  ", paint(&head, role, style)), width(&head) + 2, text, style)
 }
 
-/// The facts of the cells, by the cells that share them.
+/// The facts of the cells, grouped by the cells that share them.
 pub(super) fn facts(run: &Run, style: Style) -> Vec<String> {
     let mut groups: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
     let mut seen: Vec<(&String, &String)> = Vec::new();
     for fact in run.cells.iter().flat_map(|c| &c.facts) {
-        // The simulator's speed differs between cells, and is no figure of the storage.
+        // The simulator's speed differs between cells, and is not a figure of the storage.
         let differs = |c: &Cell| c.facts.get(fact.0).is_some_and(|other| other != fact.1);
         let is_of_simulator = fact.0 == "simulated" && run.cells.iter().any(differs);
         if is_of_simulator || seen.contains(&fact) {
@@ -243,20 +243,20 @@ pub(crate) const fn sign(level: Level, style: Style) -> (&'static str, &'static 
     }
 }
 
-/// The cells of a group by their names; empty if the run has only one.
+/// The names of the cells in a group; empty if the run has only one cell.
 fn whose(run: &Run, group: &Group, style: Style) -> String {
     let own = if group.same_text { "" } else { ", each with its own numbers, such as" };
     names_of(run, &group.cells, style).map_or(String::new(), |names| format!("{names}{own}: "))
 }
 
-/// Some cells of a run by their names; None if the run has only one.
+/// The names of some cells of a run; None if the run has only one cell.
 fn names_of(run: &Run, cells: &[usize], style: Style) -> Option<String> {
     let count = run.cells.len();
     if count <= 1 {
         return None;
     }
     if cells.len() == count {
-        // A merged cell is none of the plan's: a number would contradict it.
+        // A merged cell is not part of the plan: its number would contradict the plan's.
         let is_on_targets = run.cells.iter().any(|cell| cell.key.is_of_all_targets());
         return Some(if is_on_targets {
             "all cells on all targets".to_owned()
@@ -280,7 +280,7 @@ fn names_of(run: &Run, cells: &[usize], style: Style) -> Option<String> {
     if names.len() > NAMES_MAX + 1 {
         let bare = |name: &String| name.replace(|c: char| c.is_ascii_digit(), "");
         let first = bare(&names[0]);
-        // Cells that differ only by a number need no more names.
+        // One name is enough for cells that differ only by a number.
         let are_alike = names.iter().filter(|name| bare(name) == first).count() + 1 >= names.len();
         let shown = if are_alike { 1 } else { NAMES_MAX };
         let others = names.len() - shown;

@@ -1,5 +1,4 @@
-//! The findings of the check of verifiable content, as a table: shown for a pass over a whole target, and for
-//! errors.
+//! The result of verifying content, as a table: shown for a pass over a whole target, and for errors.
 
 use super::short_label_of;
 use iodyno_measure::{Cell, Verification};
@@ -9,7 +8,7 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::Role;
 use iodyno_units::human;
 
-/// A row: the state of the blocks, its colour, the numbers of reads and of different blocks, and the first
+/// A row: the state of the blocks, its colour, the numbers of reads and of distinct blocks, and the first
 /// offsets.
 struct Row {
     what: String,

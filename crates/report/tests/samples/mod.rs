@@ -1,4 +1,4 @@
-//! Runs made by hand, the same on every machine, for the tests of every form.
+//! Hand-made runs, the same on every machine, for the tests of every format.
 
 #![allow(dead_code, reason = "each test file uses some of them")]
 

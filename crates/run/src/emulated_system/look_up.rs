@@ -5,18 +5,18 @@ use crate::outcome::RunError;
 use iodyno_catalog::{File, FileError, Kind, Problem, list};
 use iodyno_emulate::describe::{self, DescribedDevice, DescribedSystem, RuleBroken};
 
-/// The result of the lookup.
+/// A device or a system that was found.
 pub(crate) enum Found {
     /// A device.
     Device(Box<DescribedDevice>),
-    /// A system, and its file.
+    /// A system, and the file that describes it.
     System(Box<DescribedSystem>, File),
 }
 
-/// A device or a system, by its name or by its file's path.
+/// Finds a device or a system by its name or by its file's path.
 pub(crate) fn look_up(what: &str, files: &mut Files) -> Result<Found, RunError> {
     let is_system = match files.find(Kind::Device, what) {
-        // A path is found whatever the file contains: its `kind` decides.
+        // A path is found as any kind: the file's `kind` decides.
         Ok(file) => file.kind() == Some(Kind::System),
         Err(unknown) => {
             if files.find(Kind::System, what).is_err() {
@@ -35,17 +35,18 @@ pub(crate) fn look_up(what: &str, files: &mut Files) -> Result<Found, RunError> 
 /// A device from the catalog, or from a file.
 ///
 /// # Errors
-/// An unknown name, and a wrong file.
+/// An unknown name, and an invalid file.
 pub fn device(what: &str, files: &mut Files) -> Result<DescribedDevice, RunError> {
     let file = files.find(Kind::Device, what)?;
     let device = describe::device(&file.name, &file.text);
     Ok(device.map_err(|errors| Problem::of(&file, &errors))?)
 }
 
-/// A system from the catalog, or from a file, with what the files have that it stands on.
+/// A system from the catalog, or from a file, and that file. Files on which it is based are read,
+/// too.
 ///
 /// # Errors
-/// An unknown name, and a wrong file.
+/// An unknown name, and an invalid file.
 pub fn system(what: &str, files: &mut Files) -> Result<(DescribedSystem, File), RunError> {
     let file = files.find(Kind::System, what)?;
     let system = describe::system(&file.name, &file.text, &mut |base| {
@@ -57,10 +58,10 @@ pub fn system(what: &str, files: &mut Files) -> Result<(DescribedSystem, File), 
     Ok((system, file))
 }
 
-/// The catalog's devices, then its systems, with one line about each.
+/// The catalog's devices, then its systems, each with its kind and a one-line description.
 ///
 /// # Errors
-/// None: the catalog's own files are tested.
+/// In practice none: the catalog's own files are tested.
 pub fn catalog_entries() -> Result<Vec<(String, Kind, String)>, RunError> {
     let mut entries = Vec::new();
     let mut files = Files::default();
@@ -75,7 +76,8 @@ pub fn catalog_entries() -> Result<Vec<(String, Kind, String)>, RunError> {
     Ok(entries)
 }
 
-/// Rules of population that a server violates, each at its place in the server's file.
+/// The error for population rules that a server violates, each at its position in the server's
+/// file.
 pub(crate) fn refused(system: &DescribedSystem, file: &File, broken: &[RuleBroken]) -> RunError {
     let errors: Vec<FileError> = broken.iter().map(|b| system.error(b)).collect();
     Problem::of(file, &errors).into()

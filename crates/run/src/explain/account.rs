@@ -1,5 +1,5 @@
 //! Latency breakdown and resource utilization of a window, from the counters of a machine's parts: the time of one
-//! I/O by phase, and each resource's busy share with the rate that it would allow. Pure.
+//! I/O by phase, and for each resource its busy share and the rate at which it would saturate. Pure.
 
 use iodyno_emulate::System;
 use iodyno_emulate::usage::{self, Of, Phase, Snapshot};
@@ -7,27 +7,27 @@ use iodyno_measure::{KindSummary, Quantity, Summary};
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
-/// One kind of operation.
+/// The operations of one kind, with their time by phase.
 #[derive(Debug)]
 pub struct KindAccount {
     /// Rates and times.
     pub summary: KindSummary,
-    /// The time by phase, in the order of the phases; empty ones left out.
+    /// The time by phase, in the order of the phases, without empty ones.
     pub phases: Vec<PhaseAccount>,
-    /// Flash pages of one read, in parallel; None where the phases are of the whole I/O.
+    /// Flash pages that one read fetches in parallel; None where the phases are of the whole I/O.
     pub pages: Option<f64>,
-    /// The mean time beyond the phases, where they are of the whole I/O, ns.
+    /// Mean time outside all phases, ns; 0 where the phases are of one page.
     pub beyond_ns: f64,
 }
 
-/// One phase of one kind.
+/// The mean time of one phase of a kind of operation.
 #[derive(Debug)]
 pub struct PhaseAccount {
-    /// Its name.
+    /// The phase's name.
     pub name: &'static str,
-    /// Average of one I/O, or of one of its pages, ns.
+    /// Mean per I/O, or per page, ns.
     pub mean_ns: f64,
-    /// Whether it is of one page of a read.
+    /// Whether the phase is of one page of a read.
     pub of_page: bool,
 }
 
@@ -52,12 +52,12 @@ impl KindAccount {
         self.summary.service_time().get(Quantity::Quantile(0.99))
     }
 
-    /// All phases of an I/O, or of one page on its way.
+    /// The sum of all phases of an I/O, or of one page, ns.
     pub fn phases_ns(&self) -> f64 {
         self.phases.iter().map(|p| p.mean_ns).sum()
     }
 
-    /// As a document.
+    /// The account as JSON.
     pub fn json(&self) -> Value {
         json!({
             "kind": self.summary.kind.name(),
@@ -71,28 +71,28 @@ impl KindAccount {
     }
 }
 
-/// What one kind of part below the volumes did: arrays behind adapters, the devices of arrays.
+/// The work of one kind of part below the volumes: arrays behind adapters, or the devices of arrays.
 #[derive(Debug)]
 pub struct LevelAccount {
     /// `array`, `flash device`, `disk`.
     pub level: &'static str,
-    /// Reads or writes: of an array, those of one stripe; also those that a cache or a rebuild asked for.
+    /// Reads or writes. For an array, those of one stripe; requests of a cache or a rebuild count, too.
     pub kind: OpKind,
-    /// Such operations a second.
+    /// Operations of this kind per second.
     pub rate_iops: f64,
-    /// Flash pages of one read, in parallel; None where the phases are of the whole operation.
+    /// Flash pages that one read fetches in parallel; None where the phases are of the whole operation.
     pub pages: Option<f64>,
-    /// The time of one by phase; empty ones left out.
+    /// The time of one operation by phase, without empty ones.
     pub phases: Vec<PhaseAccount>,
 }
 
 impl LevelAccount {
-    /// All phases of an operation, or of one page on its way, ns.
+    /// The sum of all phases of an operation, or of one page, ns.
     pub fn phases_ns(&self) -> f64 {
         self.phases.iter().map(|p| p.mean_ns).sum()
     }
 
-    /// As a document.
+    /// The account as JSON.
     pub fn json(&self) -> Value {
         json!({
             "level": self.level,
@@ -104,7 +104,7 @@ impl LevelAccount {
     }
 }
 
-/// What the parts below the volumes did, the uppermost first.
+/// The work of the parts below the volumes, the uppermost level first.
 pub(super) fn levels(usage: &Snapshot) -> Vec<LevelAccount> {
     let mut all: Vec<(&'static str, Vec<Phase>)> = Vec::new();
     for (level, phases) in usage.volumes.iter().flat_map(|volume| &volume.below) {
@@ -128,7 +128,7 @@ pub(super) fn levels(usage: &Snapshot) -> Vec<LevelAccount> {
     all.filter(|of| of.rate_iops > 0.0 && !of.phases.is_empty()).collect()
 }
 
-/// The phases of one kind, and the pages of one read where they go side by side.
+/// The phases of one kind, and the number of pages per read where these are fetched in parallel.
 fn by_phase(phases: &[Phase], kind: OpKind) -> (Option<f64>, Vec<PhaseAccount>) {
     let is_of = |of| match kind {
         OpKind::Read => matches!(of, Of::Read | Of::PageRead),
@@ -149,7 +149,7 @@ fn by_phase(phases: &[Phase], kind: OpKind) -> (Option<f64>, Vec<PhaseAccount>) 
     (pages, of_kind.map(of_one).collect())
 }
 
-/// The kinds of a cell with operations; only reads and writes have phases.
+/// The kinds of a cell that have operations. Only reads and writes have phases.
 pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
     let phases = summed(usage);
     let account = |summary: KindSummary| {
@@ -165,7 +165,7 @@ pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
     cell.kinds.into_iter().map(account).collect()
 }
 
-/// The phases of all volumes together.
+/// The phases of all volumes, summed.
 fn summed(usage: &Snapshot) -> Vec<Phase> {
     let mut all = Vec::new();
     for volume in &usage.volumes {
@@ -174,25 +174,25 @@ fn summed(usage: &Snapshot) -> Vec<Phase> {
     all
 }
 
-/// How busy a resource was.
+/// Utilization of a resource.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// Name of a group of equal resources; where devices differ, with the device.
+    /// Name of a group of equal resources; where devices differ, with the name of the device.
     pub name: String,
-    /// Whether it belongs to the host, not to a device.
+    /// Whether the resource belongs to the host, not to a device.
     pub of_host: bool,
-    /// How many there are in one device, or in the host.
+    /// Number of equal resources in one device, or in the host.
     pub count: u32,
-    /// Whether it is held while others work.
+    /// Whether the resource is merely held while others work.
     pub held: bool,
-    /// 0 to 1, the average over all of them.
+    /// Mean utilization, 0 to 1, of all resources of the group.
     pub busy: f64,
-    /// Operations a second if it were busy all the time.
+    /// Operations per second at full utilization.
     pub bound_iops: Option<f64>,
 }
 
 impl Share {
-    /// As a document.
+    /// The share as JSON.
     pub fn json(&self) -> Value {
         json!({
             "name": self.name,
@@ -204,11 +204,11 @@ impl Share {
     }
 }
 
-/// Every resource's share of the window, the busiest first.
+/// The utilization of every resource in the window, the busiest first.
 pub fn shares(system: &System, usage: &Snapshot, iops: f64) -> Vec<Share> {
     let device = |volume: usize| system.volumes[volume].name.as_str();
     let differ = (1..system.volumes.len()).any(|v| device(v) != device(0));
-    // Name, sum of the shares, how many volumes, and the rest.
+    // The summed shares, and the number of volumes in each sum.
     let mut all: Vec<(Share, u32)> = Vec::new();
     for (volume, of) in usage.volumes.iter().enumerate() {
         for resource in &of.resources {

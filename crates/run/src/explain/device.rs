@@ -7,17 +7,17 @@ use iodyno_emulate::spec::{Attach, Kind};
 use iodyno_units::human;
 use serde_json::{Value, json};
 
-/// A device, and the properties that follow from its parameters.
+/// A device, with the properties that follow from its parameters.
 #[derive(Debug)]
 pub struct Described {
-    /// Its parameters, each with its source.
+    /// The device's parameters, each with its source.
     pub device: DescribedDevice,
-    /// The lifetime of its flash.
+    /// The lifetime of the device's flash; None for other devices.
     pub outlook: Option<Outlook>,
 }
 
 impl Described {
-    /// Of a device.
+    /// Derives the properties of a device.
     pub fn new(device: DescribedDevice) -> Self {
         let outlook = match &device.device.kind {
             Kind::Flash(flash) => Some(outlook(flash)),
@@ -30,7 +30,7 @@ impl Described {
         &self.device.device.kind
     }
 
-    /// The family and the particulars of this device.
+    /// The device's kind, with its characteristic figures, in words.
     fn kind_in_words(&self) -> String {
         match self.kind() {
             Kind::Flash(flash) => match flash.attach {
@@ -51,7 +51,8 @@ impl Described {
         }
     }
 
-    /// The content that survives a power cut, whether that includes all acknowledged writes, and the sentence.
+    /// The content that survives a power cut: whether that includes all acknowledged writes, and a sentence
+    /// about it.
     fn power_cut(&self) -> (bool, String) {
         let size = human::size;
         match self.kind() {
@@ -86,7 +87,7 @@ impl Described {
         }
     }
 
-    /// The device's properties, line by line, with a label each.
+    /// The device's properties, each with a label.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let capacity_bytes = self.device.device.capacity_bytes();
         let mut lines = vec![
@@ -138,7 +139,7 @@ impl Described {
         lines
     }
 
-    /// As a document.
+    /// The description as JSON.
     pub fn json(&self) -> Value {
         let parameter = |p: &iodyno_emulate::describe::Parameter| json!({ "key": p.key, "value": p.text, "source": p.from.name(), "why": p.why });
         let sources: serde_json::Map<String, Value> = count_by_source(&self.device.parameters)
@@ -172,14 +173,14 @@ impl Described {
     }
 }
 
-/// Bytes in powers of 1000, as makers print them: `400 GB`, `7.30 PB`.
+/// Formats bytes in powers of 1000, as manufacturers print them: `400 GB`, `7.30 PB`.
 fn decimal(bytes: f64) -> String {
     let units = [(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
     let (scale, unit) = units.into_iter().find(|u| bytes >= u.0 * 0.9995).unwrap_or(units[4]);
     format!("{} {unit}", human::three_digits(bytes / scale))
 }
 
-/// `25.3 %`.
+/// Formats a share as a percentage: `25.3 %`.
 fn share(share: f64) -> String {
     format!("{} %", human::three_digits(share * 100.0))
 }

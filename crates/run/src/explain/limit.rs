@@ -1,24 +1,24 @@
 //! The factor that limits a cell's throughput. Pure.
 //!
-//! A resource that is busy nearly all the time is the limit. Of several, an active one takes precedence over
-//! one that is merely held while others work (a read context is held for as long as its die is slow);
-//! of equals the busiest. Where nothing is saturated, throughput is the number of outstanding I/Os divided by their
+//! A resource that is busy nearly all the time is the limit. Of several, an active one takes precedence over one
+//! that is merely held while others work (a read context is held as long as its die is busy); among equals, the
+//! busiest is the limit. If nothing is saturated, throughput is the number of outstanding I/Os divided by their
 //! latency (Little's law), unless the schedule or the device's queue limits it.
 
 use super::account::Share;
 use serde_json::{Value, json};
 
-/// A resource with at least this busy share counts as saturated.
+/// Busy share from which a resource counts as saturated.
 const SATURATED: f64 = 0.9;
 
-/// See the module.
+/// The factor that limits a cell's throughput; the module's documentation has the rules.
 #[derive(Clone, Debug)]
 pub enum Limit {
     /// A resource is saturated.
     Resource(Share),
-    /// No resource is saturated: the schedule requires no higher rate.
+    /// No resource is saturated: the schedule offers no higher rate.
     Offered {
-        /// Required I/Os a second.
+        /// Rate that the schedule offers, I/Os per second.
         iops: f64,
         /// The busiest resource.
         busiest: Option<Share>,
@@ -27,7 +27,7 @@ pub enum Limit {
     Queue {
         /// Commands that one device accepts.
         queue_max: u32,
-        /// I/Os that its workers keep outstanding.
+        /// I/Os that the device's workers keep outstanding.
         outstanding: u64,
         /// The busiest resource.
         busiest: Option<Share>,
@@ -36,16 +36,16 @@ pub enum Limit {
     Latency {
         /// Mean number of outstanding I/Os on all devices.
         outstanding: f64,
-        /// Their mean latency, ns.
+        /// Mean latency of these I/Os, ns.
         latency_ns: f64,
         /// The busiest resource.
         busiest: Option<Share>,
     },
 }
 
-/// The limit of a cell: its resources, the busiest first, its rate, how many I/Os were outstanding
-/// on the average, the rate that was offered in open loop, the least queue of a device, and how many
-/// I/Os its workers may keep outstanding there.
+/// Finds the limit of a cell from its resources (the busiest first), its rate, the mean number of outstanding I/Os,
+/// the rate offered in open loop, the shortest queue of any device, and the number of I/Os that the workers may
+/// keep outstanding there.
 pub(super) fn limit(
     shares: &[Share],
     ops_per_s: f64,
@@ -76,7 +76,7 @@ pub(super) fn limit(
 }
 
 impl Limit {
-    /// As a document.
+    /// The limit as JSON.
     pub fn json(&self) -> Value {
         match self {
             Self::Resource(share) => json!({
@@ -99,7 +99,7 @@ impl Limit {
         }
     }
 
-    /// In a few words, for a table.
+    /// The limit in a few words, for a table.
     pub fn words(&self) -> String {
         let busy = |s: &Share| format!("{}, {}", s.name, percent(s.busy));
         let beside = |busiest: &Option<Share>| {
@@ -113,7 +113,7 @@ impl Limit {
         }
     }
 
-    /// In one sentence; `rate` writes operations a second as the cell has them.
+    /// The limit in one sentence; `rate` and `time` format operations per second and ns.
     pub fn sentence(&self, rate: &dyn Fn(f64) -> String, time: &dyn Fn(f64) -> String) -> String {
         let bound = |s: &Share| s.bound_iops.map_or(String::new(), &rate);
         let busiest = |s: &Option<Share>| match s {
@@ -154,7 +154,7 @@ impl Limit {
     }
 }
 
-/// `93 %`, `0.4 %`.
+/// Formats a share as a percentage: `93 %`, `0.4 %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 9.95 || percent == 0.0 {

@@ -1,5 +1,5 @@
 //! Explanation of an emulated system: the properties of its devices, and for a workload the latency breakdown and
-//! the limit. It stores nothing: the same system, workload and seed give the same figures again.
+//! the limit. Nothing is stored: the same system, workload and seed give the same figures again.
 //!
 //! | file | contents |
 //! |---|---|

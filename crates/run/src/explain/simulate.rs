@@ -1,4 +1,4 @@
-//! One cell in virtual time, as long as its figures need and no longer.
+//! One cell in virtual time, as short as its figures allow.
 
 use super::account::{KindAccount, LevelAccount, Share, kinds, levels, shares};
 use super::limit::{Limit, limit};
@@ -15,48 +15,48 @@ use std::sync::atomic::AtomicBool;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// The result of a cell, over all its volumes.
+/// The result of a cell over all its volumes.
 #[derive(Debug)]
 pub struct ExplainedCell {
-    /// Name of its workload.
+    /// Name of the cell's workload.
     pub name: String,
     /// The state of the devices at the cell's start, in words.
     pub state: String,
-    /// How many work at once.
+    /// Number of volumes that work at once.
     pub volumes: usize,
-    /// Of each volume.
+    /// Threads per volume.
     pub threads: u32,
-    /// Outstanding I/Os of each thread.
+    /// Outstanding I/Os per thread.
     pub depth: u32,
     /// The block size with the largest share, bytes.
     pub block_bytes: u32,
     /// The measured window, ns.
     pub window_ns: u64,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
-    /// Bytes read and written a second.
+    /// Bytes read and written per second.
     pub bytes_per_s: f64,
-    /// Those with operations.
+    /// The kinds of operation that the cell issued.
     pub kinds: Vec<KindAccount>,
-    /// What arrays behind adapters and the devices of arrays did.
+    /// The work of arrays behind adapters and of the devices of arrays.
     pub below: Vec<LevelAccount>,
-    /// The busiest first.
+    /// Utilization of all resources, the busiest first.
     pub shares: Vec<Share>,
     /// The factor that limits its throughput.
     pub limit: Limit,
-    /// Of all flash devices in the window.
+    /// Flash operations in the window, summed over all flash devices; None without any.
     pub counts: Option<Counts>,
-    /// What the host's read caches did.
+    /// Counters of the host's read caches; None without any.
     pub read_cache: Option<ReadCacheCounts>,
-    /// Events of the simulation for one I/O.
+    /// Simulated events per I/O.
     pub events_per_io: f64,
-    /// CPU time of the simulation; it depends on this machine, and varies.
+    /// CPU time of the simulation per event, ns. It depends on this machine, and varies.
     pub ns_per_event: f64,
-    /// I/Os simulated in a second of CPU time.
+    /// I/Os simulated per second of CPU time.
     pub ios_per_cpu_s: f64,
 }
 
-/// The cells that explain a device where no workload is named: one worker each.
+/// The cells that explain a device where no workload is named, one worker each.
 pub fn predictions() -> Vec<(&'static str, Spec)> {
     let random = |mix: &str, depth: u32| {
         format!("schema = 1\ndepth = {depth}\nblock = \"4KiB\"\n[mix]\n{mix}\n")
@@ -80,7 +80,7 @@ pub fn predictions() -> Vec<(&'static str, Spec)> {
     .collect()
 }
 
-/// Ramp and window: a disk has a low rate and a buffer that must fill first; memory a high rate.
+/// Ramp and window, ns. A disk is slow, and has a buffer that must fill first; memory is fast.
 fn times_ns(system: &System) -> (u64, u64) {
     let any = |is: fn(&Kind) -> bool| system.devices().any(|d| is(&d.device.kind));
     let (ramp_ns, time_ns) = if any(|k| matches!(k, Kind::Disk(_))) {
@@ -90,7 +90,7 @@ fn times_ns(system: &System) -> (u64, u64) {
     } else {
         (10 * MS, 100 * MS)
     };
-    // Many devices complete as many more operations in the same time.
+    // Many devices complete proportionally more operations in the same time.
     let fewer = system.volumes.len().div_ceil(4) as u64;
     ((ramp_ns / fewer).max(10 * MS), (time_ns / fewer).max(50 * MS))
 }
@@ -122,7 +122,7 @@ pub fn simulate(
     Ok(account(&spec, &system, &modelled, name, states.join("; ")))
 }
 
-/// Combines the volumes' cells and usage.
+/// Combines the cells and the usage of all volumes.
 fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String) -> ExplainedCell {
     let mut all = m.cells[0].clone();
     for cell in &m.cells[1..] {
@@ -165,7 +165,7 @@ fn account(spec: &Spec, system: &System, m: &Modelled, name: &str, state: String
     }
 }
 
-/// Commands that a device accepts at once; None: no limit of its own.
+/// Maximum number of commands that a device accepts at once; None: no limit of its own.
 fn queue_max(kind: &Kind) -> Option<u32> {
     match kind {
         Kind::Flash(flash) => match flash.attach {
@@ -178,7 +178,7 @@ fn queue_max(kind: &Kind) -> Option<u32> {
 }
 
 impl ExplainedCell {
-    /// As a document, without CPU time: the same cell is the same document.
+    /// The cell as JSON, without CPU times, so that the same cell gives the same document.
     pub fn json(&self) -> Value {
         let flash = self.counts.map(|c| {
             json!({

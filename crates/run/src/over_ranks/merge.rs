@@ -1,4 +1,4 @@
-//! Cells of all ranks: rank 0 gets them, merges them, and gives the merged ones to the others.
+//! Merges the cells of all ranks: rank 0 collects them, and distributes the merged ones.
 
 use super::through_first;
 use crate::all_targets::all_targets;
@@ -7,8 +7,8 @@ use crate::resolved_run::ResolvedRun;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Level, RankFigures};
 
-/// The cells of one process's targets, in their order and `loads` workloads on each, and of each workload the merged one
-/// where there are several targets.
+/// The cells of one process's targets, in order, with `loads` workloads on each; where there are several targets,
+/// followed by the merged cell of each workload.
 pub(crate) fn merged_here(mut cells: Vec<Cell>, loads: usize) -> Vec<Cell> {
     if cells.len() > loads {
         cells.extend(of_all_targets(&cells, loads));
@@ -16,8 +16,8 @@ pub(crate) fn merged_here(mut cells: Vec<Cell>, loads: usize) -> Vec<Cell> {
     cells
 }
 
-/// Of a step's cells at each rank, in the same order: all of them with the merged ones at the end at rank 0, and at the
-/// others their own with the merged ones.
+/// Merges a step's cells over all ranks. Rank 0 gets the cells of all ranks, in order, other ranks only their own;
+/// the merged cells follow.
 pub(crate) fn merged(
     run: &ResolvedRun,
     own: Result<Vec<Cell>, RunError>,
@@ -44,7 +44,7 @@ fn of_all_targets(cells: &[Cell], loads: usize) -> Vec<Cell> {
 
 fn of_one_workload(cells: &[Cell]) -> Cell {
     let mut all = all_targets(cells);
-    // What the generator would reach is known of each rank once, however many targets it has.
+    // The generator's ceiling is known once per rank, whatever the number of its targets.
     let mut ranks: Vec<RankFigures> = Vec::new();
     for cell in cells {
         match ranks.iter_mut().find(|r| Some(r.rank) == rank_of(cell)) {
@@ -65,7 +65,7 @@ fn of_one_workload(cells: &[Cell]) -> Cell {
         all.evidence.generator_ns_per_io = all.evidence.generator_ns_per_io.map(|_| ns);
     }
     all.verdicts = judge(&all);
-    // A verdict on one target stays in that target's cell.
+    // Verdicts on one target stay in that target's cell.
     let kept = ["RATE_MET", "EMULATED"];
     all.verdicts.retain(|v| v.level != Level::Note || kept.contains(&v.code.as_str()));
     all
@@ -75,7 +75,7 @@ fn rank_of(cell: &Cell) -> Option<u32> {
     cell.evidence.rank.as_ref().map(|of| of.rank)
 }
 
-/// The record of a preparation without I/O: rank 0's, with what other ranks did otherwise.
+/// The record of a preparation without I/O: rank 0's, with the deviations of other ranks.
 pub(crate) fn record_of_all(
     run: &ResolvedRun,
     own: Result<Vec<Cell>, RunError>,

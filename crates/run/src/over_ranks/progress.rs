@@ -1,4 +1,4 @@
-//! How fast a cell is going on all ranks together: each says its latest rates, and rank 0 adds them.
+//! Progress of a cell over all ranks: each rank reports its latest rates, and rank 0 adds them.
 
 use crate::watch::{OverRanks, Rates};
 use iodyno_drive::Progress;
@@ -6,14 +6,14 @@ use iodyno_measure::IoKinds;
 use iodyno_ranks::Ranks;
 use serde::{Deserialize, Serialize};
 
-/// The latest rates of a rank, and the place of its cell in the run: what another cell had does not count.
+/// The latest rates of a rank, and the index of its cell in the run: rates of another cell don't count.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Said {
     cell: usize,
     rates: Rates,
 }
 
-/// This process's rates.
+/// This process's rates in its latest interval.
 pub(crate) fn own_rates(progress: &Progress<'_>) -> Rates {
     let Some(latest) = progress.latest else {
         return Rates { errors: progress.errors, ..Rates::default() };
@@ -32,8 +32,8 @@ pub(crate) fn own_rates(progress: &Progress<'_>) -> Rates {
     }
 }
 
-/// The rates of all ranks at rank 0, as far as it has heard them, and how they differ; at the others, and of one process,
-/// its own. `cell` is the cell's place in the run.
+/// At rank 0: the sum of the rates that ranks have reported so far, and how they differ. At other ranks, and in a run
+/// of one process: the process's own rates. `cell` is the cell's index in the run.
 pub(crate) fn rates(
     ranks: &Ranks,
     cell: usize,
@@ -61,7 +61,7 @@ pub(crate) fn rates(
     })
 }
 
-/// Their sum, how many they are, and the slowest; None without any.
+/// The sum of the rates, the number of ranks, and the slowest rank with its IOPS; None without any rates.
 fn together(all: impl Iterator<Item = (u32, Rates)>) -> Option<(Rates, u32, (u32, f64))> {
     let mut sum = Rates::default();
     let mut slowest: Option<(u32, f64)> = None;
@@ -71,7 +71,7 @@ fn together(all: impl Iterator<Item = (u32, Rates)>) -> Option<(Rates, u32, (u32
         sum.iops += of.iops;
         sum.bytes_per_s += of.bytes_per_s;
         sum.errors += of.errors;
-        // Percentiles of ranks are not those of all; the largest is the least that can be said against them.
+        // Percentiles of ranks can't be merged; use the largest as a conservative value.
         sum.p50_ns = sum.p50_ns.max(of.p50_ns);
         sum.p99_ns = sum.p99_ns.max(of.p99_ns);
         if slowest.is_none_or(|(_, iops)| of.iops < iops) {

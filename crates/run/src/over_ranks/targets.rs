@@ -1,5 +1,5 @@
-//! Targets of several ranks: which of them are one and the same, who of those that share one opens it first and lays it
-//! out, and which part of it each rank has.
+//! Targets of several ranks: which of them are the same target, which rank opens and lays out a shared one first, and
+//! which part of it each rank uses.
 
 use super::vote;
 use crate::open_targets::{self, OpenTarget};
@@ -16,16 +16,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 
-/// The part that this rank has of each of its targets.
+/// The part of each target that this rank uses.
 pub(crate) type Parts = TargetPart;
 
 /// A target as a rank sees it before anything is opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     name: String,
-    /// Equal for one and the same target; None for one that belongs to its rank alone.
+    /// Identity, equal for the same target on all ranks; None for a target that belongs to its rank alone.
     identity: Option<String>,
-    /// How a file is recognised on other hosts.
+    /// Data by which a file is recognised on other hosts.
     across_hosts: Option<FileAcrossHosts>,
 }
 
@@ -39,8 +39,8 @@ impl Seen {
     }
 }
 
-/// Opens this rank's targets. Nothing is written before every rank's guard has agreed; a target that ranks share is opened,
-/// and laid out, by the first of them before the others open it.
+/// Opens this rank's targets. Nothing is written before every rank's guard has agreed. A target that ranks share is
+/// opened and laid out by the first of them before the others open it.
 pub(crate) fn open(
     run: &ResolvedRun,
     watch: &mut dyn Watch,
@@ -65,7 +65,7 @@ pub(crate) fn open(
         Some(Err(e)) => (None, Err(e)),
         None => (None, Ok(())),
     };
-    // The others wait for the first: its file is there then.
+    // The others wait for the first rank, so that its file exists.
     vote(run, first)?;
     let opened = opened.map_or_else(|| open_targets::set(run, OpenedBy::AnotherRank), Ok);
     let mut targets = vote(run, opened)?;
@@ -76,7 +76,7 @@ pub(crate) fn open(
     Ok((targets, parts))
 }
 
-/// Inspects this rank's targets, and asks the guard, without opening any.
+/// Inspects this rank's targets and asks the guard, without opening any.
 fn look(run: &ResolvedRun, ranks: &Ranks) -> Result<Vec<Seen>, RunError> {
     let kernel = &ranks.hosts()[ranks.rank() as usize].kernel;
     let writes = run.loads().any(|cell| cell.spec.changes_content());
@@ -96,13 +96,13 @@ fn look(run: &ResolvedRun, ranks: &Ranks) -> Result<Vec<Seen>, RunError> {
     Ok(all)
 }
 
-/// What distinguishes a target from every other that any rank may see.
+/// A string that distinguishes a target from all others that any rank may see; None for a target of its rank alone.
 fn identity(name: &TargetName, inspection: &Inspection, kernel: &str) -> Option<String> {
     match inspection.kind {
         Kind::Null | Kind::Ram | Kind::Model | Kind::Char | Kind::Other => None,
         Kind::Nbd => {
             let export = inspection.nbd.as_ref()?;
-            // A socket of one machine is no other's; an address may be, and then it is taken for the same.
+            // A Unix socket belongs to one machine. Equal network addresses are taken for the same server.
             let of = if name.to_string().contains("unix") { kernel } else { "" };
             Some(format!("nbd {of} {} {}", export.address, export.export))
         }
@@ -113,11 +113,11 @@ fn identity(name: &TargetName, inspection: &Inspection, kernel: &str) -> Option<
         }
         Kind::File if inspection.is_scratch() => None,
         Kind::File => {
-            // What it is on other hosts is another matter.
+            // Identity on this machine; `across_hosts` covers other hosts.
             if let Some(id) = inspection.identity.filter(|_| inspection.exists) {
                 return Some(format!("file {kernel} {:?} {}", id.dev, id.inode));
             }
-            // By its folder: in two containers of one machine, one path may stand for two files.
+            // Identify a new file by its folder: in two containers of one machine, one path may stand for two files.
             let (folder, name) = inspection.place()?;
             let folder = std::fs::metadata(folder).ok()?;
             Some(format!("new {kernel} {} {} {}", folder.dev(), folder.ino(), name?))
@@ -125,8 +125,8 @@ fn identity(name: &TargetName, inspection: &Inspection, kernel: &str) -> Option<
     }
 }
 
-/// The ranks that share a target of one of them, itself included. Two that each share it with a third share it, whatever
-/// they see of each other's: all ranks must find the same.
+/// The ranks that share a target with rank `of`, itself included. Sharing is transitive (two ranks that share with a
+/// third share with each other), so that all ranks find the same set.
 fn sharing(target: &Seen, of: u32, all: &[Vec<Seen>]) -> BTreeSet<u32> {
     let mut ranks = BTreeSet::from([of]);
     let mut unvisited = vec![target];
@@ -142,7 +142,7 @@ fn sharing(target: &Seen, of: u32, all: &[Vec<Seen>]) -> BTreeSet<u32> {
     ranks
 }
 
-/// This rank's part of its targets, from what all ranks see.
+/// Computes this rank's part of its targets from all ranks' inspections.
 fn parts_of(run: &ResolvedRun, all: &[Vec<Seen>]) -> Result<Parts, RunError> {
     let refused = |why: String| Err(RunError::Impossible(why));
     let ranks = &run.process.ranks;
@@ -193,7 +193,7 @@ mod tests {
         Seen { name: "f".to_owned(), identity, across_hosts: None }
     }
 
-    /// All of those that share find the same ranks, which is what makes their parts disjoint and complete.
+    /// All ranks that share a target find the same set, which makes their parts disjoint and complete.
     #[test]
     fn ranks_that_share_find_the_same_ranks() {
         let all: Vec<Vec<Seen>> = [Some("a"), Some("b"), Some("a"), None, None]
@@ -202,7 +202,7 @@ mod tests {
         let of = |rank: u32| sharing(&all[rank as usize][0], rank, &all);
         assert_eq!((of(0), of(2)), (BTreeSet::from([0, 2]), BTreeSet::from([0, 2])));
         assert_eq!(of(1), BTreeSet::from([1]));
-        // Targets of a rank alone are never those of another, though both have no identity.
+        // Targets of one rank alone are never shared, although both have no identity.
         assert_eq!((of(3), of(4)), (BTreeSet::from([3]), BTreeSet::from([4])));
     }
 }

@@ -9,18 +9,18 @@ use iodyno_units::verifiable;
 
 use crate::spec::{Content, Percent, Spec};
 
-/// The piece of a buffer that is kept unique, and the block of deduplication, in bytes.
+/// Size of the pieces of a buffer that are kept unique, and of the blocks of deduplication, bytes.
 const PIECE_BYTES: usize = 4096;
-/// The number of different pieces that dedupable content repeats.
+/// Number of distinct pieces that dedupable content repeats.
 const REPEATED_PIECES: u64 = 64;
 
-/// Makes the content of one worker's writes.
+/// Generates the content of one worker's writes.
 #[derive(Debug)]
 pub struct Filler {
     content: Content,
     seed: u64,
     unit_bytes: usize,
-    /// Key of this worker's bytes; a number that is added makes each buffer and piece different.
+    /// Key of this worker's bytes; a number added to it makes each buffer and piece different.
     key: u64,
     buffers: Cell<u64>,
     stamps: u64,
@@ -28,14 +28,14 @@ pub struct Filler {
     repeats: Option<Repeats>,
 }
 
-/// The pieces that dedupable content repeats: the same for all workers of a run.
+/// The pieces that dedupable content repeats, the same for all workers of a run.
 #[derive(Debug)]
 struct Repeats {
     rng: Generator,
-    /// Draws below this repeat.
+    /// A draw below this repeats a piece.
     below: u64,
     pieces: Box<[u8]>,
-    /// The first bytes of every repeated piece, which the next write finds in the buffer.
+    /// First bytes of every repeated piece, by which the next write recognizes it in the buffer.
     mark: [u8; MARK_BYTES],
 }
 
@@ -74,11 +74,11 @@ impl Filler {
         }
     }
 
-    /// Fills a buffer for writes; each call gives other bytes. Call it once for each buffer, with
-    /// the whole of it, before the first [`stamp`](Self::stamp).
+    /// Fills a buffer for writes, with different bytes in each call. Must be called once for each
+    /// whole buffer, before the first [`stamp`](Self::stamp).
     pub fn prepare(&self, buffer: &mut [u8]) {
         if matches!(self.content, Content::Zeroes | Content::Verifiable) {
-            // Verifiable content is generated for each write, as it depends on the address.
+            // Verifiable content depends on the address, so it is generated for each write.
             buffer.fill(0);
             return;
         }
@@ -90,9 +90,9 @@ impl Filler {
         }
     }
 
-    /// Makes a prepared buffer, or the part of it that is written, ready for the write `op`.
+    /// Makes a prepared buffer, or the part of it to be written, ready for the write `op`.
     ///
-    /// Verifiable content gets generation 1 and the seed for its writer here; a caller that keeps the
+    /// Verifiable content gets generation 1, with the seed as its writer. A caller that tracks the
     /// generations of its target calls [`verifiable::fill`] itself.
     #[inline]
     pub fn stamp(&mut self, buffer: &mut [u8], op: &Op) {
@@ -126,7 +126,7 @@ impl Filler {
             self.stamps += 1;
             let key = self.key.wrapping_add(self.stamps);
             if piece.starts_with(&repeats.mark) {
-                // A stamp alone would keep the rest of a repeated piece.
+                // A stamp alone would leave the rest of a repeated piece.
                 fill_piece(piece, splitmix64(key), self.compressible);
             }
             stamp_piece(piece, key);
@@ -134,7 +134,7 @@ impl Filler {
     }
 }
 
-/// The mark of iodyno's content, with eight bytes that come from no other number: SplitMix64 is a
+/// The mark of iodyno's content, with eight bytes that no other number produces: SplitMix64 is a
 /// bijection.
 #[inline]
 fn stamp_piece(piece: &mut [u8], number: u64) {
@@ -143,7 +143,7 @@ fn stamp_piece(piece: &mut [u8], number: u64) {
     }
 }
 
-/// Random bytes first, each sector with its mark, then zeroes over the compressible share.
+/// Random bytes first, with the mark in each sector, then zeroes over the compressible share.
 fn fill_piece(piece: &mut [u8], key: u64, compressible: Percent) {
     let zeroes = compressible.of(piece.len() as u64) as usize / 8 * 8;
     let (random, zero) = piece.split_at_mut(piece.len() - zeroes);
@@ -187,7 +187,7 @@ mod tests {
         all
     }
 
-    /// The size of each 64 KiB write after compressing it by itself, as a share of it.
+    /// The compressed size of each 64 KiB write by itself, as a share of the write.
     fn ratios(written: &[u8]) -> [f64; 2] {
         let (mut lz4, mut deflate) = (0, 0);
         for write in written.chunks(65_536) {
@@ -208,7 +208,7 @@ mod tests {
             ("compressible=50%,dedupable=20%", 0.5),
         ] {
             for ratio in ratios(&written(content, 0, 4, 10)) {
-                // Headers, and the few pieces that one write holds twice, are within 3 %.
+                // Headers, and the few pieces that one write contains twice, are within 3 %.
                 assert!((ratio - left).abs() < 0.03, "{content}: {ratio:.3} left, not {left}");
             }
         }
@@ -227,8 +227,8 @@ mod tests {
         }
     }
 
-    /// Lets a later run recognize iodyno's content. A write that ends within a piece has its pieces
-    /// counted from its own start.
+    /// Every sector lets a later run recognize iodyno's content. The pieces of a write that ends
+    /// within a piece count from the start of the write.
     #[test]
     fn every_sector_is_marked_or_zero() {
         let contents = ["incompressible", "compressible=95%", "compressible=50%", "dedupable=30%"];
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn buffers_and_runs_are_reproducible() {
         assert_eq!(written("dedupable=30%", 2, 3, 20), written("dedupable=30%", 2, 3, 20));
-        // Other buffers and other workers have other bytes; of 65,536 independent draws, 256 agree.
+        // Other buffers and workers have other bytes; of 65,536 independent draws, 256 agree.
         let alike = |a: &[u8], b: &[u8]| a.iter().zip(b).filter(|(a, b)| a == b).count();
         let [first, second] = [0, 1].map(|worker| written("incompressible", worker, 2, 2));
         assert!(alike(&first, &second) < 1000);

@@ -32,8 +32,8 @@ fn a_trace_beyond_the_target_is_refused_with_the_remedy() {
 }
 
 proptest! {
-    /// Whatever the trace and the target: all operations lie in the target, behind the offset, at the trace's
-    /// alignment; scaled ones in their order.
+    /// For any trace and target, all operations are in the target after the offset, at the trace's alignment; scaled
+    /// ones keep their order.
     #[test]
     fn every_place_is_in_the_target(
         places in prop::collection::vec((0..1_u64 << 30, 1..64_u64), 1..40),
@@ -54,7 +54,7 @@ proptest! {
                 prop_assert_eq!(op.offset_bytes % u64::from(of.align_bytes()), 0);
             }
             if fit == Fit::Scale {
-                // What was moved before the end may pass others.
+                // An operation that was moved before the end may pass others.
                 let last = (offset + capacity).saturating_sub(offset + 64) * 512;
                 let starts = placed.iter().map(|p| p.1.offset_bytes).filter(|&at| at < last);
                 let starts: Vec<_> = starts.collect();
@@ -84,7 +84,7 @@ fn the_workload_has_the_traces_figures() {
         ArrivalKind::Open { rate_iops, .. } => assert!((rate_iops - 8.0).abs() < 1e-9),
         ArrivalKind::Closed { .. } => panic!("by time it is open"),
     }
-    // Many sizes: the most frequent, and the largest.
+    // With too many sizes, the most frequent ones and the largest.
     let many: Vec<_> = (1..=100).map(|n| (0, OpKind::Write, 0, n * 512)).collect();
     let spec = replay(&many, Timing::Fast, Fit::Exact, 0).spec(&SHAPE).unwrap();
     assert_eq!((spec.blocks(OpKind::Write).len(), spec.max_data_bytes()), (64, 51_200));
@@ -93,10 +93,10 @@ fn the_workload_has_the_traces_figures() {
 }
 
 /// The source alone, with operations that take 70 ns each: it waits for as many completions as in the trace, and then
-/// as long.
+/// for the think time.
 #[test]
 fn think_time_is_kept() {
-    // Responses of the trace take 1 µs: the third begins 400 ns after the second completes.
+    // Response times in the trace are 1 µs: the third begins 400 ns after the second completes.
     let ops = [
         (100, OpKind::Read, 0, 512),
         (200, OpKind::Read, 512, 512),
@@ -121,7 +121,7 @@ fn think_time_is_kept() {
                 source.completed(&in_flight.remove(0).1, (), Outcome::Succeeded, now_ns);
             }
         }
-        // The second completes at 270 (or 170).
+        // The second completes at 270 ns (or 170).
         assert_eq!(issued, expected);
     }
 }

@@ -1,20 +1,20 @@
-//! Rules of addresses: patterns, their alignment, and the ranges of workers.
+//! Rules for addresses: patterns, their alignment, and the ranges of workers.
 
 use super::{MAX_RANGE_BYTES, MAX_WINDOW};
 use crate::faults::Faults;
 use crate::spec::{Address, Pattern, Percent, Scope, Spec, Spot};
 use iodyno_units::{OpKind, human};
 
-/// Sizes of a distribution, patterns of a table, and spots.
+/// Maximum number of sizes in a distribution, patterns in a table, and spots.
 const MAX_ITEMS: usize = 64;
-/// Blocks of a sequential run.
+/// Maximum number of blocks in a sequential run.
 const MAX_RUN: u64 = 1 << 40;
-/// Streams in turn.
+/// Maximum number of interleaved streams.
 const MAX_STREAMS: u64 = 65_536;
-/// Bytes between runs.
+/// Maximum distance between runs, bytes.
 const MAX_SKIP_BYTES: u64 = 1 << 50;
 
-/// Addresses that are drawn, and ranges of workers.
+/// Checks drawn addresses, and ranges of workers.
 pub(super) fn check_places(spec: &Spec, faults: &mut Faults) {
     let align = spec.align_bytes();
     if let Some(of) = spec.address_align_bytes
@@ -45,7 +45,7 @@ pub(super) fn check_addresses(spec: &Spec, scope: Scope, faults: &mut Faults) {
     if addresses.len() > MAX_ITEMS {
         faults.add(&*key, format!("a table has at most {MAX_ITEMS} patterns"), "");
     }
-    // The sizes that this table's patterns serve.
+    // Sizes of the operations that use this table's patterns.
     let users = spec.kinds().filter(|(kind, _)| spec.address_scope(*kind) == Some(scope));
     let mut sizes: Vec<u32> =
         users.flat_map(|(kind, _)| spec.blocks(kind)).map(|block| block.bytes).collect();
@@ -185,8 +185,8 @@ fn check_spots(key: &str, spots: &[Spot], faults: &mut Faults) {
     }
 }
 
-/// Redrawn addresses must have been drawn first: a ring of recent addresses needs a
-/// source that is not the ring itself, and some source must be fresh.
+/// A repeated address must have been drawn before: a ring of recent addresses needs another source
+/// than the ring itself, and some source must draw new addresses.
 pub(super) fn check_recent(spec: &Spec, faults: &mut Faults) {
     let repeats = |address: &Address, of: OpKind| match address.pattern {
         Pattern::RecentlyRead { .. } => of == OpKind::Read,

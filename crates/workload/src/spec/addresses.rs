@@ -1,100 +1,101 @@
-//! How the addresses of operations are chosen.
+//! Choice of the addresses of operations.
 
 use crate::range::Percent;
 
-/// One part of the range under [`Pattern::HotSpots`].
+/// A part of the range under [`Pattern::HotSpots`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spot {
-    /// Its share of the operations, relative to the other spots; 0 leaves a gap.
+    /// Share of the operations, relative to the other spots; 0 leaves a gap.
     pub share: f64,
-    /// How much of the active range it takes; it starts where the spot before it ends.
+    /// Size, as a share of the active range; the spot starts where the previous one ends.
     pub range: Percent,
 }
 
-/// How an address is chosen.
+/// An address pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
-    /// Any block with equal probability, each draw independent; or, once per pass, each block of
-    /// the range once in a random order, and then again in another.
+    /// Any block with equal probability, independently; or, once per pass, each block of the range once in random
+    /// order, and then again in another order.
     Uniform {
-        /// Each block once before any comes again.
+        /// Whether each block comes once before any is repeated.
         once_per_pass: bool,
     },
-    /// One block after the other; at the end, again from the start.
+    /// Consecutive blocks; after the end, again from the start.
     Sequential {
-        /// One cursor for all workers of the target, rather than one for each.
+        /// Whether all workers of the target share one cursor, rather than having one each.
         shared: bool,
-        /// After that many blocks, jump to a random place.
+        /// Number of blocks after which to jump to a random place; None: never.
         run: Option<u64>,
     },
-    /// Rank k has probability proportional to k^-theta; a bijection scatters ranks over blocks.
+    /// Zipf: rank k has a probability proportional to k^-theta; a bijection scatters ranks over blocks.
     Zipf {
-        /// The exponent, in (0, 5].
+        /// Exponent, in (0, 5].
         theta: f64,
     },
     /// fio's Pareto distribution: the share `u^(ln h / ln(1 - h))` of the range, `u` uniform, gives the rank; a bijection
     /// scatters ranks over blocks. `1 - h` of the draws are among the first `h` of the ranks.
     Pareto {
-        /// Above 0 and below 1.
+        /// Share of the hottest ranks, above 0 and below 1.
         h: f64,
     },
-    /// fio's normal distribution: the mean of twelve uniform draws over the ranks, moved by a uniform draw as wide as
-    /// `deviation` of the range; a bijection scatters ranks over blocks.
+    /// fio's normal distribution: the mean of twelve uniform draws over the ranks, shifted by a uniform draw with the
+    /// width `deviation` of the range; a bijection scatters ranks over blocks.
     Normal {
-        /// The width of the move.
+        /// Width of the shift, as a share of the range.
         deviation: Percent,
     },
-    /// The next block of one of the open zones, drawn; a zone that is full is closed, and another one opened at its start.
+    /// The next block of one of the open zones, chosen at random. A full zone is closed, and another one is opened at
+    /// its start.
     Zones {
-        /// The length of a zone.
+        /// Size of a zone, bytes.
         zone_bytes: u64,
-        /// Open zones, over all workers; each worker has at least one, of zones of its own.
+        /// Number of open zones, over all workers; each worker has at least one, in zones of its own.
         open: u32,
     },
-    /// One block after the other, each worker by its own cursor, to the end of the range: of several sizes a block that does
+    /// Consecutive blocks to the end of the range, with a cursor per worker. With several sizes, a block that does
     /// not fit there is drawn again.
     ToEnd,
-    /// So many blocks in sequence, then on by `skip_bytes`; past the end, from the start.
+    /// Runs of consecutive blocks with gaps of `skip_bytes`; after the end, again from the start.
     Skips {
-        /// Blocks in sequence.
+        /// Number of blocks in a run.
         run: u64,
-        /// From the end of a run to the start of the next.
+        /// Distance from the end of a run to the start of the next, bytes.
         skip_bytes: u64,
     },
-    /// The range in equal parts, each walked from its start; a block of each in turn.
+    /// Interleaved streams: equal parts of the range, each walked from its start, with one block of each in turn.
     Streams {
-        /// How many parts.
+        /// Number of parts.
         streams: u32,
     },
-    /// One block after the other; before each, with this probability, a jump to a random block.
+    /// Consecutive blocks; before each, a jump to a random block with this probability.
     Jumps {
-        /// The probability.
+        /// Probability of a jump.
         share: Percent,
     },
     /// Parts of the range, each with its share of the operations.
     HotSpots {
         /// The parts, from the start of the range.
         spots: Vec<Spot>,
-        /// Scatter the blocks of each part over the whole range, by a bijection.
+        /// Whether a bijection scatters the blocks of each part over the whole range.
         scatter: bool,
     },
-    /// One of the addresses that this worker read last.
+    /// One of the addresses that this worker read recently.
     RecentlyRead {
-        /// How many of them are remembered.
+        /// Number of addresses that are remembered.
         window: u32,
     },
-    /// One of the addresses that this worker wrote last.
+    /// One of the addresses that this worker wrote recently.
     RecentlyWritten {
-        /// How many of them are remembered.
+        /// Number of addresses that are remembered.
         window: u32,
     },
-    /// A fixed distance from one operation to the next; past the end, on from the start.
+    /// A fixed distance from one operation to the next; after the end, on from the start.
     Strided {
-        /// From the start of one operation to the start of the next.
+        /// Distance between the starts of successive operations, bytes.
         stride_bytes: u64,
-        /// The first address, from the start of the active range; backward, from its last one.
+        /// Offset of the first address from the start of the active range, bytes; if backward, from its last address.
         start_bytes: u64,
-        /// From the end of the range to its start.
+        /// Whether to go from the end of the range to its start.
         backward: bool,
     },
 }
@@ -102,8 +103,8 @@ pub enum Pattern {
 /// One pattern and its share of a kind's operations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
-    /// How the address is chosen.
+    /// Pattern of the addresses.
     pub pattern: Pattern,
-    /// How often, relative to the other patterns of the same table.
+    /// Share of the operations, relative to the other patterns of the same table.
     pub share: f64,
 }

@@ -1,23 +1,23 @@
-//! When the measurement of a workload ends.
+//! End conditions of a workload's measurement.
 
 use crate::range::Percent;
 
-/// The end of the measurement of one target: the first limit that is reached.
+/// The end of the measurement of one target: the first limit that is reached. None: no such limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Measured time after the ramp, in ns.
+    /// Measured time after the ramp, ns.
     pub time_ns: Option<u64>,
-    /// Operations after the ramp, over all workers of the target.
+    /// Number of operations after the ramp, over all workers of the target.
     pub ops: Option<u64>,
     /// Bytes moved after the ramp, over all workers of the target.
     pub bytes: Option<u64>,
-    /// Time before the measurement that is not counted, in ns.
+    /// Time before the measurement that is not counted, ns.
     pub ramp_ns: u64,
     /// Bytes moved after the ramp, as a multiple of the active range of one worker.
     pub passes: Option<f64>,
-    /// How long its workers wait before the ramp, in ns: other workloads of the cell have begun then.
+    /// Delay of the workload's workers before the ramp, ns, for a start after other workloads of the cell.
     pub start_after_ns: u64,
-    /// The other workloads of the cell end when this one does.
+    /// Whether the other workloads of the cell end when this one does.
     pub ends_others: bool,
     /// A steady state that ends the cell.
     pub steady: Option<Steady>,
@@ -26,33 +26,34 @@ pub struct Limits {
 /// The figure whose steady state ends a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SteadyFigure {
-    /// Operations a second.
+    /// Operations per second.
     Iops,
-    /// Bytes a second.
+    /// Bytes per second.
     Bandwidth,
     /// The mean latency.
     Latency,
 }
 
-/// A steady state as fio has it: the figure's values of each second, over a window that moves on by a second.
+/// A steady state as in fio: from the figure's values of each second, over a window that moves by one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steady {
-    /// The figure.
+    /// The tracked figure.
     pub figure: SteadyFigure,
-    /// By the slope of a least-squares line, each second; otherwise by the largest deviation from the mean.
+    /// Whether to use the slope of a least-squares line, per second, rather than the largest deviation from
+    /// the mean.
     pub by_slope: bool,
-    /// The most it may be, as a share of the mean; it must be below.
+    /// Limit of the slope or deviation, as a share of the mean; steady below it.
     pub within: Percent,
-    /// The window's length, ns: a whole number of seconds.
+    /// Length of the window, ns: a whole number of seconds.
     pub window_ns: u64,
-    /// How long after the start of the measurement the first window begins, ns.
+    /// Time from the start of the measurement to the first window, ns.
     pub after_ns: u64,
 }
 
 impl Limits {
-    /// The measured time where no limit is given at all: 10 s.
+    /// Default measured time if no limit is given: 10 s, in ns.
     pub const DEFAULT_TIME_NS: u64 = 10_000_000_000;
-    /// Without a ramp or an end.
+    /// Limits without a ramp or an end.
     pub const UNLIMITED: Self = Self {
         time_ns: None,
         ops: None,
@@ -63,6 +64,6 @@ impl Limits {
         ends_others: false,
         steady: None,
     };
-    /// The ramp where none is given: 1 s.
+    /// Default ramp: 1 s, in ns.
     pub const DEFAULT_RAMP_NS: u64 = 1_000_000_000;
 }

@@ -1,12 +1,13 @@
-//! What depends on how many operations all workers of a target have issued or completed: bursts of flushes, and reads and
-//! writes in a fixed ratio. Counters on cache lines of their own, without locks; a workload that uses neither has none.
+//! Operations that depend on how many operations all workers of a target have issued or completed: bursts of flushes,
+//! and reads and writes in a fixed ratio. Counters are on their own cache lines, without locks; a workload that uses
+//! neither has none.
 
 use crate::spec::{MixOrder, Spec};
 use iodyno_units::OpKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counters of a target, or none.
+/// The counters of a target; each is None if unused.
 #[derive(Clone, Debug)]
 pub(super) struct Counted {
     bursts: Option<Arc<Bursts>>,
@@ -14,8 +15,8 @@ pub(super) struct Counted {
 }
 
 /// Bursts of flushes. The state is one word, so that workers see it change as a whole: operations since the last
-/// multiple of `every` in the lower half, then flushes that the present burst has had, and on top whether something was
-/// written since the last burst.
+/// multiple of `every` in the lower half, then the number of flushes in the present burst, and in the top bit whether
+/// something was written since the last burst.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Bursts {
@@ -27,7 +28,7 @@ struct Bursts {
 const FLUSH: u64 = 1 << 32;
 const DIRTY: u64 = 1 << 63;
 
-/// Reads and writes that have completed.
+/// Numbers of completed reads and writes.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Ratio {
@@ -56,7 +57,7 @@ impl Counted {
         self.bursts.is_some() || self.ratio.is_some()
     }
 
-    /// Whether the next operation is a write rather than a read; None where kinds are drawn.
+    /// Whether the next operation is a write rather than a read; None if kinds are drawn.
     #[inline]
     pub(super) fn is_write_next(&self) -> Option<bool> {
         let ratio = self.ratio.as_ref()?;
@@ -65,7 +66,7 @@ impl Counted {
         Some(reads as f64 / writes as f64 >= ratio.reads_per_write)
     }
 
-    /// Whether a flush is due before an operation of this kind, and counts the one that is issued.
+    /// Whether a flush is due before an operation of this kind. Counts the issued operation.
     #[inline]
     pub(super) fn is_flush_next(&self, kind: OpKind) -> bool {
         self.bursts.as_ref().is_some_and(|bursts| bursts.is_flush_next(kind == OpKind::Write))
@@ -90,7 +91,7 @@ impl Bursts {
             let is_flush = before & DIRTY != 0 && ops == 0;
             let after = if !is_flush {
                 let dirty = if writes { DIRTY } else { before & DIRTY };
-                // A burst is at a multiple of `every`, whatever was issued since the last one.
+                // Bursts are at multiples of `every`, whatever was issued since the last one.
                 ((ops + 1) % self.every) | dirty
             } else if flushes + 1 == self.burst {
                 0

@@ -1,31 +1,32 @@
-//! The places of a file set on a target, as ext4 with blocks of 4 KiB has them: flexible groups of 16 block groups of
-//! 128 MiB, each with the bitmaps and inode tables of its groups at the start. A file follows the one before it from
-//! the range's start on; with extents of a given length, these lie anywhere, by a bijection.
+//! The layout of a file set on a target, as by ext4 with blocks of 4 KiB: flexible groups of 16 block groups of 128
+//! MiB, each with the bitmaps and inode tables of its groups at the start. Files are contiguous and follow each other
+//! from the range's start; with extents of a given length, a bijection scatters these.
 //!
-//! It maps the set's linear address, file after file, to an offset from the range's start, in constant time and memory.
+//! Maps the set's linear address, file after file, to an offset from the range's start, in constant time and memory.
 
 use super::geometry::GeometryError;
 use super::permute::Permutation;
 use crate::file_set::{FS_BLOCK_BYTES, FileSet};
 use iodyno_units::rng;
 
-/// 16 block groups of 128 MiB: what mkfs.ext4 packs by default (flex_bg).
+/// Size of a flexible group, bytes: 16 block groups of 128 MiB, the default of mkfs.ext4 (flex_bg).
 const FLEX_GROUP_BYTES: u64 = 2 << 30;
-/// Of these the first are metadata: 16 inode tables of 2 MiB (an inode of 256 B for each 16 KiB) and 32 bitmaps.
+/// Size of the metadata at the start of a flexible group, bytes: 16 inode tables of 2 MiB (an inode of 256 B for each
+/// 16 KiB) and 32 bitmaps.
 const METADATA_BYTES: u64 = 33 << 20;
 const DATA_BYTES: u64 = FLEX_GROUP_BYTES - METADATA_BYTES;
 
-/// See the module.
+/// The layout of a file set.
 #[derive(Debug)]
 pub(super) struct FileLayout {
     file_bytes: u64,
     files: u64,
-    /// The order of extents and their length; None: one file after the other.
+    /// The order of extents and their length; None: contiguous files.
     scattered: Option<(Permutation, u64)>,
 }
 
 impl FileLayout {
-    /// In a range of `range_bytes`, for blocks of at most `largest_bytes` at multiples of `align_bytes`.
+    /// A layout in a range of `range_bytes`, for blocks of up to `largest_bytes` at multiples of `align_bytes`.
     pub(super) fn new(
         set: &FileSet,
         seed: u64,
@@ -56,12 +57,12 @@ impl FileLayout {
         Ok(Self { file_bytes, files, scattered })
     }
 
-    /// Bytes of all files.
+    /// Total size of all files, bytes.
     pub(super) const fn bytes(&self) -> u64 {
         self.file_bytes * self.files
     }
 
-    /// From the range's start to the end of the last extent.
+    /// Distance from the range's start to the end of the last extent, bytes.
     pub(super) fn span_bytes(&self, range_bytes: u64) -> u64 {
         match self.scattered {
             None => self.offset(self.bytes() - 1, 1) + 1,
@@ -69,8 +70,8 @@ impl FileLayout {
         }
     }
 
-    /// The offset of `len_bytes` at an address of the set. What would go past the end of its file or of its extent ends
-    /// there instead: an operation is one piece on the device.
+    /// The offset of `len_bytes` at an address of the set. An operation that would cross the end of its file or
+    /// extent is moved to end there: on the device it is contiguous.
     #[inline]
     pub(super) fn offset(&self, address: u64, len_bytes: u64) -> u64 {
         let back = |at: u64, end: u64| if at + len_bytes > end { end - len_bytes } else { at };
@@ -104,7 +105,7 @@ mod tests {
         FileLayout::new(&set, 7, range_bytes, (16384, 16384)).unwrap()
     }
 
-    /// Every block of every file has a place of its own, none of them in metadata, all within the range.
+    /// Every block of every file has its own place, outside metadata and within the range.
     #[test]
     fn a_bijection_onto_the_data_of_the_range() {
         for extent in [None, Some(64 << 10), Some(4 << 20), Some(128 << 20)] {
@@ -126,7 +127,8 @@ mod tests {
         }
     }
 
-    /// The contiguous pieces: whole flexible groups where files lie side by side, else extents of the given length.
+    /// Lengths of the contiguous pieces: whole flexible groups for contiguous files, otherwise extents of the given
+    /// length.
     #[test]
     fn the_lengths_of_extents() {
         let lengths = |set: &FileLayout| {
@@ -144,13 +146,13 @@ mod tests {
         };
         assert_eq!(lengths(&layout(64, 90.0, None, 8 << 30)), BTreeSet::from([DATA_BYTES]));
         let scattered = lengths(&layout(64, 50.0, Some(1 << 20), 8 << 30));
-        // Neighbours in the set are neighbours on the device now and then.
+        // Neighbours in the set are occasionally neighbours on the device.
         assert!(scattered.iter().all(|length| length % (1 << 20) == 0), "{scattered:?}");
         assert_eq!(scattered.first(), Some(&(1 << 20)));
         assert!(scattered.len() < 6, "{scattered:?}");
     }
 
-    /// Blocks that don't divide a file or an extent: moved to its end, not across it.
+    /// Blocks that do not divide a file or an extent are moved to its end, rather than cross it.
     #[test]
     fn no_operation_crosses_an_extent() {
         let size = Edge::Bytes(3 * (100 << 20));

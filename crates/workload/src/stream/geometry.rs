@@ -4,14 +4,14 @@ use iodyno_units::human;
 
 use crate::spec::Spec;
 
-/// Properties of the target that a stream depends on.
+/// Properties of the target on which a stream depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes from the target's start to its end.
+    /// Capacity of the target, bytes.
     pub capacity_bytes: u64,
-    /// The device's alignment of addresses and lengths, in bytes; 1 for any.
+    /// The device's alignment of addresses and lengths, bytes; 1 for any.
     pub align_bytes: u32,
-    /// Workers of this target over the whole run, wherever they run; 1 or more.
+    /// Number of the target's workers over the whole run, in all processes; 1 or more.
     pub workers: u32,
 }
 
@@ -21,31 +21,31 @@ pub enum GeometryError {
     /// There are no workers.
     #[error("a stream needs a worker")]
     NoWorkers,
-    /// The device needs a coarser alignment than the workload keeps.
+    /// The device needs a coarser alignment than the workload has.
     #[error(
         "the target needs addresses and lengths in multiples of {}, but the workload's are \
          multiples of {}; make block and align multiples of {}",
         human::size(*device_bytes), human::size(*workload_bytes), human::size(*device_bytes)
     )]
     Align {
-        /// The device's alignment.
+        /// The device's alignment, bytes.
         device_bytes: u64,
-        /// The workload's alignment.
+        /// The workload's alignment, bytes.
         workload_bytes: u64,
     },
-    /// The active range ends after the target does.
+    /// The active range ends beyond the target.
     #[error(
         "the active range ends at {}, beyond the target's capacity of {}; use a larger target or \
          an active range such as \"0%..100%\"",
         human::size(*end_bytes), human::size(*capacity_bytes)
     )]
     BeyondEnd {
-        /// End of the range.
+        /// End of the range, bytes.
         end_bytes: u64,
-        /// End of the target.
+        /// Capacity of the target, bytes.
         capacity_bytes: u64,
     },
-    /// The active range holds no block.
+    /// The active range is smaller than a block.
     #[error(
         "the active range holds {} of the target, less than one block of {}; use a larger target, \
          range, or a smaller block",
@@ -54,7 +54,7 @@ pub enum GeometryError {
     TooSmall {
         /// Length of the range, in whole units of the alignment.
         range_bytes: u64,
-        /// The largest block.
+        /// Size of the largest block, bytes.
         block_bytes: u64,
     },
     /// A file is smaller than a block.
@@ -63,54 +63,54 @@ pub enum GeometryError {
         human::size(*file_bytes), human::size(*block_bytes)
     )]
     SmallFiles {
-        /// Bytes of each file.
+        /// Size of each file, bytes.
         file_bytes: u64,
-        /// The largest block.
+        /// Size of the largest block, bytes.
         block_bytes: u64,
     },
-    /// The file set is larger than what a file system on the active range holds.
+    /// The file set is larger than the capacity of a file system on the active range.
     #[error(
         "a file set of {} does not fit: a file system on the active range holds {}, since each \
          2 GiB begin with 33 MiB of metadata; use a smaller `size` or a larger target",
         human::size(*set_bytes), human::size(*data_bytes)
     )]
     FileSetTooLarge {
-        /// Bytes of all files.
+        /// Total size of all files, bytes.
         set_bytes: u64,
-        /// Bytes for data.
+        /// Space for data, bytes.
         data_bytes: u64,
     },
-    /// Some worker of a pass would have no block at all.
+    /// Some worker of a pass would have no block.
     #[error(
         "with `once_per_pass` each of {workers} workers needs a block of its own, but the active \
          range holds {blocks}; use fewer threads or a larger range"
     )]
     FewerBlocksThanWorkers {
-        /// Blocks in the range.
+        /// Number of blocks in the range.
         blocks: u64,
-        /// Workers that share a pass.
+        /// Number of workers that share a pass.
         workers: u32,
     },
-    /// Some stream would have no block at all.
+    /// Some stream would have no block.
     #[error(
         "each of {streams} streams needs a block of its own, but the active range holds {blocks}; \
          use fewer streams or a larger range"
     )]
     FewerBlocksThanStreams {
-        /// Blocks in the range.
+        /// Number of blocks in the range.
         blocks: u64,
-        /// Streams that divide it.
+        /// Number of streams that divide the range.
         streams: u64,
     },
-    /// Some worker would have no zone, or a zone holds no block.
+    /// Some worker would have no zone, or a zone is smaller than a block.
     #[error(
         "each of {workers} workers needs a zone that holds a block, and the active range has {zones} \
          zones; use other zones or a larger range"
     )]
     FewZones {
-        /// Zones in the range.
+        /// Number of zones in the range.
         zones: u64,
-        /// Workers that share them.
+        /// Number of workers that share the zones.
         workers: u64,
     },
     /// A hot spot is smaller than a block.
@@ -119,9 +119,9 @@ pub enum GeometryError {
          range or fewer spots"
     )]
     EmptySpot {
-        /// Which spot, counted from 1.
+        /// Number of the spot, from 1.
         number: usize,
-        /// Its share of the range.
+        /// Size of the spot, as a share of the range.
         range: crate::spec::Percent,
     },
 }
@@ -151,7 +151,7 @@ impl Range {
         let last = u64::from(geometry.workers - 1);
         let moved_bytes = spec.worker_step_bytes().unwrap_or(0).saturating_mul(last);
         let last_end_bytes = if active.ends_with_target() {
-            // The last worker's range ends there.
+            // The last worker's range ends with the target.
             end_bytes = end_bytes.saturating_sub(moved_bytes);
             end_bytes
         } else {

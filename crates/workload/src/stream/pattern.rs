@@ -1,5 +1,5 @@
-//! Choice of addresses, one state machine a pattern. An address here is a number of the alignment's
-//! units from the start of the active range; so is a length.
+//! Choice of addresses, with one state machine per pattern. Addresses and lengths here are in units of the
+//! alignment; addresses count from the start of the active range.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +11,8 @@ use super::ring::Ring;
 use super::weighted::Weighted;
 use super::zipf::Zipf;
 
-/// A cursor that all workers of a target advance. On cache lines of its own: it is written at
-/// every operation, by every worker.
+/// A cursor that all workers of a target advance. It has its own cache lines, because every worker writes it at
+/// every operation.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Cursor(AtomicU64);
@@ -20,9 +20,9 @@ pub(crate) struct Cursor(AtomicU64);
 /// The range for one table of addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// The whole active range.
+    /// Size of the whole active range, units.
     pub(crate) units: u64,
-    /// The largest block that is placed in it.
+    /// Size of the largest block that is placed in it, units.
     pub(crate) block_units: u64,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Pattern {
     Sequential {
         next: u64,
         units: u64,
-        /// A block that does not fit before the end is drawn again.
+        /// Whether a block that does not fit before the end is drawn again.
         to_end: bool,
     },
     Runs {
@@ -79,7 +79,7 @@ pub(crate) enum Pattern {
     },
     Recent {
         rng: Generator,
-        /// 0 for what was read, 1 for what was written.
+        /// Ring to repeat from: 0 for reads, 1 for writes.
         ring: usize,
         window: u32,
         units: u64,
@@ -109,19 +109,19 @@ pub(crate) enum Pattern {
         units: u64,
     },
     Streams {
-        /// Where each stream is in its part.
+        /// Position of each stream in its part.
         next: Box<[u64]>,
         turn: usize,
         part: u64,
     },
     Zones {
         rng: Generator,
-        /// Zones of this worker: the first, and the distance of each from the one before.
+        /// Number of this worker's zones; then the first, and the distance between successive ones.
         zones: u64,
         first: u64,
         apart: u64,
         zone_units: u64,
-        /// The open ones, with the next place in each.
+        /// The open zones, with the next place in each.
         open: Box<[(u64, u64)]>,
     },
     Jumps {
@@ -134,8 +134,8 @@ pub(crate) enum Pattern {
     },
 }
 
-/// The state of a pass, which visits each block once. The workers share a pass: of the permuted
-/// blocks, worker w of W takes the w-th, the (w + W)-th and so on.
+/// The state of a pass, which visits each block once. The workers share a pass: of the permuted blocks, worker w of
+/// W takes the w-th, the (w + W)-th and so on.
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
     order: Permutation,
@@ -178,12 +178,12 @@ fn pass_key(key: u64, pass: u64) -> u64 {
     splitmix64(key.wrapping_add(pass))
 }
 
-/// Result of a pattern.
+/// The address that a pattern chose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// The address.
+    /// The address, in units.
     pub(crate) unit: u64,
-    /// There was no address to repeat yet, and a uniform draw was made instead.
+    /// Whether there was no address to repeat yet, so that a uniform draw was made instead.
     pub(crate) missed: bool,
 }
 
@@ -225,7 +225,7 @@ impl Pattern {
                 let remembered = rings[*ring].as_ref().and_then(|ring| ring.draw(*window, rng));
                 let last = *units - len;
                 return match remembered {
-                    // A longer block than the repeated one may not fit before the end.
+                    // A block that is longer than the repeated one may not fit before the end.
                     Some(unit) => Place { unit: unit.min(last), missed: false },
                     None => Place { unit: below(rng, last + 1), missed: true },
                 };
@@ -273,7 +273,7 @@ impl Pattern {
             Self::Zones { rng, zones, first, apart, zone_units, open } => {
                 let at = below(rng, open.len() as u64) as usize;
                 if open[at].1 + len > *zone_units {
-                    // With all zones open the one that is full begins again.
+                    // If all zones are open, the full one begins again.
                     if *zones > open.len() as u64 {
                         let mut zone = below(rng, *zones);
                         while open.iter().any(|(other, _)| *other == zone) {
@@ -302,7 +302,7 @@ impl Pattern {
         Place { unit, missed: false }
     }
 
-    /// Units from the next address to the end of the range, for a pattern that goes on to there.
+    /// Units from the next address to the end of the range; None unless the pattern runs to the end.
     pub(crate) fn left(&self) -> Option<u64> {
         match self {
             Self::Sequential { next, units, to_end: true } => Some(units.saturating_sub(*next)),
@@ -321,7 +321,8 @@ impl Pattern {
         }
     }
 
-    /// Continues from the position of an earlier state of the same pattern. Of a shared cursor the furthest counts.
+    /// Continues from the position of an earlier state of the same pattern. A shared cursor takes the furthest
+    /// position.
     pub(crate) fn go_on(&mut self, from: u64) {
         match self {
             Self::Shared { cursor, .. } => {
@@ -337,7 +338,7 @@ impl Pattern {
         }
     }
 
-    /// True for patterns whose addresses are drawn, not walked to.
+    /// Whether addresses are drawn rather than walked.
     pub(crate) fn draws(&self) -> bool {
         !matches!(
             self,
@@ -350,15 +351,15 @@ impl Pattern {
         )
     }
 
-    /// True for the pattern that repeats from this ring: its addresses are not added there again,
-    /// or a few would displace the others.
+    /// Whether the pattern repeats addresses from this ring: its addresses are not added to the ring again, because
+    /// a few would displace the others.
     pub(crate) fn repeats(&self, of_ring: usize) -> bool {
         matches!(self, Self::Recent { ring, .. } if *ring == of_ring)
     }
 }
 
-/// A rank of fio's normal distribution: the mean of twelve draws, rounded up, plus a draw as wide as `deviation`
-/// around 0, which is halved until the sum is a rank.
+/// A rank of fio's normal distribution: the mean of twelve draws, rounded up, plus a draw with the width
+/// `deviation` around 0, which is halved until the sum is a rank.
 fn normal_rank(rng: &mut Generator, places: u64, deviation: u64) -> u64 {
     const DRAWS: u64 = 12;
     let sum: u128 = (0..DRAWS).map(|_| u128::from(below(rng, places + 1))).sum();
@@ -371,7 +372,7 @@ fn normal_rank(rng: &mut Generator, places: u64, deviation: u64) -> u64 {
     (mean + moved).clamp(0, i128::from(places) - 1) as u64
 }
 
-/// Remainders by a constant divisor, without a division: Barrett reduction.
+/// Remainders of a constant divisor, without a division: Barrett reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     by: u64,
@@ -397,14 +398,14 @@ impl Divisor {
     }
 }
 
-/// The name of the random stream, or key, of one pattern: by its table and its place there, so
-/// that changing one pattern leaves the draws of the others as they are.
+/// Name of the random stream, or key, of one pattern, from its table and its position there, so that a change of
+/// one pattern does not affect the draws of the others.
 pub(crate) fn stream_name(what: &str, table: &str, position: usize) -> String {
     format!("{what}.{table}.{position}")
 }
 
-/// The bijection that scatters ranks: one for all patterns and workers of a run that have as many
-/// places, so that what is hot for one is hot for all.
+/// The bijection that scatters ranks. All patterns and workers of a run with the same number of places share it, so
+/// that they have the same hot blocks.
 pub(crate) fn scatter(seed: u64, places: u64) -> Arc<Permutation> {
     Arc::new(Permutation::new(places, rng::key(seed, "scatter", 0)))
 }

@@ -1,9 +1,9 @@
-//! A keyed bijection of 0 .. n for any n: scatters ranks over blocks so that no two ranks meet,
-//! and orders the blocks of a pass so that each comes once, in constant memory.
+//! A keyed bijection of 0 .. n for any n. It scatters ranks over blocks without collisions, and
+//! orders the blocks of a pass so that each comes once, in constant memory.
 //!
-//! A generalised Feistel network (Black and Rogaway, "Ciphers with arbitrary finite domains",
-//! 2002) over a × b values, where a is the power of two below √n and b = ⌈n / a⌉. At most a - 1 of
-//! these are beyond n, so cycle walking hardly ever takes a second turn.
+//! A generalised Feistel network (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002)
+//! over a × b values, where a is the power of two below √n and b = ⌈n / a⌉. At most a - 1 of these
+//! are beyond n, so cycle walking rarely takes a second step.
 
 use iodyno_units::rng::splitmix64;
 
@@ -11,7 +11,7 @@ use iodyno_units::rng::splitmix64;
 /// halves of a small range need six.
 const PAIRS_SMALL: usize = 3;
 const PAIRS: usize = 2;
-/// From this size on, a range is not small.
+/// Size from which a range is not small.
 const SMALL_BELOW: u64 = 1 << 16;
 
 /// A bijection of 0 .. n.
@@ -41,7 +41,7 @@ impl Permutation {
         Self { count, low_bits, highs: count.div_ceil(1 << low_bits), keys, pairs }
     }
 
-    /// Number of values that it permutes.
+    /// Number of permuted values.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -61,7 +61,7 @@ impl Permutation {
         let mask = (1_u64 << self.low_bits) - 1;
         let (mut low, mut high) = (value & mask, value >> self.low_bits);
         for [odd, even] in &self.keys[..self.pairs] {
-            // A number below b, as even as 2³² values over b can be.
+            // A number below b, as evenly distributed as 2³² values over b can be.
             high += ((mix(low ^ odd) >> 32) * self.highs) >> 32;
             if high >= self.highs {
                 high -= self.highs;
@@ -72,8 +72,8 @@ impl Permutation {
     }
 }
 
-/// Two rounds of multiply and shift (after Stafford's mixers): enough where only the upper half is
-/// used and the input is already keyed.
+/// Two rounds of multiply and shift (after Stafford's mixers): sufficient, because only the upper
+/// half is used and the input is already keyed.
 #[inline]
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -110,9 +110,10 @@ mod tests {
         }
     }
 
-    /// Over many keys, the image of a value is even over the range, and so is its distance from its
-    /// neighbour's image: a scatter needs that, and weak rounds would fail it. 8 and 64 have the
-    /// fewest values in a half, 1000 has cycles to walk, 70,000 has four rounds only.
+    /// Over many keys, the image of a value is evenly distributed over the range, and so is its
+    /// distance from its neighbour's image: a scatter needs this, and weak rounds would fail it. 8
+    /// and 64 have the fewest values in a half, 1000 has cycles to walk, 70,000 has only four
+    /// rounds.
     #[test]
     fn images_and_distances_are_even() {
         for count in [8_u64, 64, 1000, 70_000] {
@@ -125,7 +126,7 @@ mod tests {
                 let value = key % (count - 1);
                 let (a, b) = (permutation.apply(value), permutation.apply(value + 1));
                 images[(a * cells / count) as usize] += 1;
-                // 1 to count - 1; counted from 0 in as many cells as fit evenly.
+                // 1 to count - 1, counted from 0, in as many cells as fit evenly.
                 let distance = (a + count - b) % count;
                 distances[((distance - 1) * cells / (count - 1)) as usize] += 1;
             }
@@ -141,7 +142,7 @@ mod tests {
                         if values == 0 { hits as f64 } else { (hits as f64 - mean).powi(2) / mean }
                     })
                     .sum();
-                // Standard deviations above the mean of chi squared.
+                // Chi squared, in standard deviations above its mean.
                 let freedom = cells as f64 - 1.0;
                 (sum - freedom) / (2.0 * freedom).sqrt()
             };

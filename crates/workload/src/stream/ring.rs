@@ -1,8 +1,8 @@
-//! The addresses that a worker used last, for patterns that repeat them.
+//! The addresses that a worker used recently, for patterns that repeat them.
 
 use iodyno_units::rng::{Generator, below};
 
-/// The last addresses, as blocks of the alignment from the start of the active range.
+/// The last addresses, in units of the alignment from the start of the active range.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     slots: Box<[u64]>,
@@ -10,7 +10,8 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Capacity for at least `window` addresses; a power of two, so that a slot is found by a mask.
+    /// A ring for at least `window` addresses; its capacity is a power of two, so that a mask finds
+    /// a slot.
     pub(crate) fn new(window: u32) -> Self {
         Self { slots: vec![0; window.next_power_of_two() as usize].into(), pushed: 0 }
     }
@@ -28,7 +29,7 @@ impl Ring {
         self.pushed += 1;
     }
 
-    /// One of the last `window` addresses, each with equal probability; `None` before the first.
+    /// One of the last `window` addresses, with equal probability; `None` before the first.
     #[inline]
     pub(crate) fn draw(&self, window: u32, rng: &mut Generator) -> Option<u64> {
         let known = self.pushed.min(u64::from(window));

@@ -22,7 +22,8 @@ pub struct Shared {
     pub(super) seed: u64,
     pub(super) workers: u32,
     pub(super) range: Range,
-    /// The places of the files that it goes to, and the bytes from the range's start to their end.
+    /// Layout of the file set, and the distance from the range's start to its end, bytes; None
+    /// without files.
     pub(super) files: Option<Arc<FileLayout>>,
     span_bytes: u64,
     pub(super) spec: Spec,
@@ -38,7 +39,7 @@ pub(super) struct KindPlan {
     pub(super) kind: OpKind,
     pub(super) sizes: Weighted,
     pub(super) lens_bytes: Box<[u32]>,
-    /// Index of its table of addresses; none for a flush.
+    /// Index of the kind's table of addresses; None for a flush.
     pub(super) table: Option<usize>,
 }
 
@@ -49,39 +50,39 @@ pub(super) struct TablePlan {
     pub(super) choice: Weighted,
     pub(super) patterns: Vec<PatternPlan>,
     pub(super) extent: Extent,
-    /// Each worker has the range for itself.
+    /// Whether each worker has the range for itself.
     is_own: bool,
 }
 
-/// A pattern, ready for any worker.
+/// A pattern, prepared for any worker.
 #[derive(Debug)]
 pub(super) enum PatternPlan {
     Uniform,
     OncePerPass,
     Shared(Arc<Cursor>),
-    /// With `to_end`.
+    /// Consecutive blocks; the value is `to_end`.
     Sequential(bool),
     Runs(u64),
     Zipf(Arc<Zipf>, Arc<Permutation>),
     HotSpots(Weighted, Box<[(u64, u64)]>, Option<Arc<Permutation>>),
     Recent(usize, u32),
-    /// First unit, and units from one to the next.
+    /// First unit, and distance between successive addresses, units.
     Strided(u64, u64),
     Pareto(f64, Arc<Permutation>),
     Normal(u64, Arc<Permutation>),
     Skips(u64, u64),
     Streams(u64),
-    /// Units of a zone, and open zones of each worker.
+    /// Size of a zone, units, and number of open zones per worker.
     Zones(u64, u64),
     Jumps(u64),
 }
 
 impl Shared {
-    /// Prepares the streams of a target's workers. The streams made from this value share a shared
-    /// cursor, so it covers the workers in this process.
+    /// Prepares the streams of a target's workers. All streams made from this value share its
+    /// cursor, which covers the workers in this process.
     ///
     /// # Errors
-    /// Where the workload does not fit the target.
+    /// The workload does not fit the target.
     pub fn new(spec: &Spec, seed: u64, geometry: &Geometry) -> Result<Arc<Self>, GeometryError> {
         let mut range = Range::new(spec, geometry)?;
         let (mut files, mut span_bytes) = (None, range.units << range.shift);
@@ -139,8 +140,8 @@ impl Shared {
         self.range.start_bytes + u64::from(worker) * step_bytes
     }
 
-    /// First byte and number of bytes of the active range on this target, in whole units of the
-    /// alignment; of a file set, up to the end of its last extent.
+    /// First byte and size of the active range on this target, in whole units of the alignment; for
+    /// a file set, up to the end of its last extent.
     pub fn active_bytes(&self) -> (u64, u64) {
         (self.range.start_bytes, self.span_bytes)
     }
@@ -175,7 +176,7 @@ impl TablePlan {
         })
     }
 
-    /// The patterns of one worker, each with a random stream of its own.
+    /// The patterns of one worker, each with its own random stream.
     pub(super) fn patterns(&self, seed: u64, worker: u32, workers: u32) -> Box<[Pattern]> {
         let patterns = self.patterns.iter().enumerate();
         patterns.map(|(i, plan)| self.pattern(plan, i, seed, worker, workers)).collect()
@@ -190,7 +191,7 @@ impl TablePlan {
         workers: u32,
     ) -> Pattern {
         let Extent { units, block_units } = self.extent;
-        // Random streams stay those of the worker's number.
+        // Random streams depend on the worker's number, even with a range of its own.
         let number = worker;
         let (worker, workers) = if self.is_own { (0, 1) } else { (worker, workers) };
         let rng = || {
@@ -264,7 +265,7 @@ impl TablePlan {
             }
             PatternPlan::Streams(streams) => {
                 let part = self.extent.blocks() / streams * block_units;
-                // Workers that share the range begin apart, in each stream.
+                // Workers that share the range begin at different places in each stream.
                 let first = u128::from(part / block_units) * u128::from(worker);
                 let first = (first / u128::from(workers)) as u64 * block_units;
                 Pattern::Streams { next: vec![first; *streams as usize].into(), turn: 0, part }
@@ -273,7 +274,7 @@ impl TablePlan {
                 let (first, apart) = (u64::from(worker), u64::from(workers));
                 let zones = (units / zone_units).saturating_sub(first).div_ceil(apart);
                 let mut rng = rng();
-                // Any zones, each once: the first of an order of all.
+                // Distinct random zones: the first ones in a random order of all.
                 let order = Permutation::new(zones, rng.next_u64());
                 let open = (0..*open).map(|n| (order.apply(n), 0)).collect();
                 Pattern::Zones { rng, zones, first, apart, zone_units: *zone_units, open }
@@ -333,7 +334,7 @@ impl PatternPlan {
             spec::Pattern::Strided { stride_bytes, start_bytes, backward } => {
                 let (start, stride) = (start_bytes >> range.shift, stride_bytes >> range.shift);
                 if *backward {
-                    // Backward by a stride is forward by the rest of the places.
+                    // Going backward by a stride is going forward by the rest of the places.
                     Self::Strided(places - 1 - start % places, places - stride % places)
                 } else {
                     Self::Strided(start, stride)

@@ -1,4 +1,4 @@
-//! Draws one of a few outcomes by their shares: the thresholds are computed once, so that a draw is
+//! Draws one of a few outcomes by their shares. The thresholds are computed once, so that a draw is
 //! an integer comparison.
 
 use iodyno_units::rng::{Generator, RngCore as _};
@@ -6,22 +6,22 @@ use iodyno_units::rng::{Generator, RngCore as _};
 /// Chooses an index by shares.
 #[derive(Clone, Debug)]
 pub(crate) struct Weighted {
-    /// Cumulated shares in 2⁻⁶⁴, without the last, which is everything: outcome i is drawn below
-    /// the i-th and at or above the one before.
+    /// Cumulative shares in 2⁻⁶⁴, without the last, which is the whole: outcome i is drawn below
+    /// threshold i, and at or above the one before.
     bounds: Box<[u64]>,
-    /// The first of them, here because two outcomes are the common case.
+    /// The first threshold, copied here because two outcomes are the common case.
     first: u64,
 }
 
 impl Weighted {
-    /// `shares` are 0 or above, and one is above 0.
+    /// `shares` must be 0 or more, and at least one above 0.
     pub(crate) fn new(shares: impl IntoIterator<Item = f64>) -> Self {
         let shares: Vec<f64> = shares.into_iter().collect();
         let total: f64 = shares.iter().sum();
         let mut sum = 0.0;
         let bounds = shares[..shares.len() - 1].iter().map(|share| {
             sum += share;
-            // The conversion saturates, as a trailing share of 0 needs.
+            // The conversion saturates, as required for a trailing share of 0.
             (sum / total * 18_446_744_073_709_551_616.0) as u64
         });
         let bounds: Box<[u64]> = bounds.collect();
@@ -34,7 +34,7 @@ impl Weighted {
         &self.bounds
     }
 
-    /// An index; takes nothing from the stream where there is one outcome only.
+    /// Draws an index; takes nothing from the stream if there is only one outcome.
     #[inline]
     pub(crate) fn draw(&self, rng: &mut Generator) -> usize {
         if self.bounds.is_empty() {

@@ -1,19 +1,19 @@
 //! Zipf distribution: ranks with probability proportional to k^-θ, exactly, for any number of ranks. No sum is
-//! truncated and no constant approximated, unlike in generators that normalise by a number of first terms.
+//! truncated and no constant approximated, unlike in generators that normalise by the sum of the first terms.
 //!
-//! Rejection from a staircase: the ranks are cut into steps, each 1/64 wider than it is far out, so
-//! that 400 GB in 4 KiB blocks take about a thousand. A step is chosen by Walker's alias method
-//! with the weight width × (first rank)^-θ, a rank within it evenly, and the rank is kept with
-//! probability (rank / first rank)^-θ; nearly always a comparison settles that without the power.
-//! Rejection-inversion (Hörmann and Derflinger, 1996) draws from the same law without a table, but
-//! takes a logarithm and an exponential for every draw: ten times as long.
+//! Rejection from a staircase: the ranks are divided into steps, each with a width of 1/64 of its first rank,
+//! so that 400 GB in 4 KiB blocks take about a thousand. A step is chosen by Walker's alias method with the
+//! weight width × (first rank)^-θ, a rank within it uniformly, and the rank is kept with probability (rank /
+//! first rank)^-θ; nearly always a comparison decides this without the power. Rejection-inversion (Hörmann and
+//! Derflinger, 1996) draws from the same law without a table, but needs a logarithm and an exponential per
+//! draw, which takes ten times as long.
 
 use iodyno_units::rng::{Generator, RngCore as _, below};
 
-/// The width of a step is its first rank divided by this; 1 up to twice that rank.
+/// Ratio of a step's first rank to its width; the width is 1 up to rank 2 × `PARTS`.
 const PARTS: u64 = 64;
 
-/// Draws ranks 0 to n - 1, the first the most likely.
+/// Draws ranks 0 to n - 1, the first of which is the most likely.
 #[derive(Debug)]
 pub(crate) struct Zipf {
     theta: f64,
@@ -21,7 +21,7 @@ pub(crate) struct Zipf {
     steps: Box<[Step]>,
 }
 
-/// One column of the alias table: below `bound` its own step, otherwise the other.
+/// One column of the alias table: a draw below `bound` gives its own step, otherwise `other`.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     bound: u64,
@@ -49,8 +49,8 @@ impl Zipf {
         while first <= ranks {
             let width = (first / PARTS).max(1).min(ranks - first + 1);
             let least = power(first + width - 1, first, theta);
-            // Rounded down by more than any error of the power, so that a rank is never kept that
-            // the power would have refused. A single rank is always kept.
+            // Rounded down by more than any error of the power, so that no rank is kept that the power would
+            // reject. A single rank is always kept.
             let keep = if width == 1 { u64::MAX } else { ((least - 1e-9) * WHOLE) as u64 };
             steps.push(Step { first, width, keep });
             weights.push(width as f64 * power(first, 1, theta));
@@ -59,12 +59,12 @@ impl Zipf {
         Self { theta, columns: alias_table(&weights), steps: steps.into() }
     }
 
-    /// A rank, counted from 0.
+    /// Draws a rank, counted from 0.
     #[inline]
     pub(crate) fn draw(&self, rng: &mut Generator) -> u64 {
         loop {
             let columns = self.columns.len() as u128;
-            // The high half of the product is a column, the low half is even within it.
+            // The high half of the product is a column; the low half is uniform within it.
             let product = u128::from(rng.next_u64()) * columns;
             let column = (product >> 64) as usize;
             let Column { bound, other } = self.columns[column];
@@ -108,7 +108,7 @@ fn alias_table(weights: &[f64]) -> Box<[Column]> {
             small.push(high);
         }
     }
-    // The remaining ones are 1, up to rounding.
+    // The remaining columns are 1, up to rounding.
     columns.into()
 }
 
@@ -143,7 +143,7 @@ mod tests {
             for (&hits, weight) in hits.iter().zip(&expected) {
                 let expected = weight / total * DRAWS as f64;
                 if expected < 10.0 {
-                    // Too rare for chi squared alone; taken together.
+                    // Too rare for chi squared individually: combine them.
                     rest_hits += hits as f64;
                     rest_expected += expected;
                 } else {
@@ -160,8 +160,8 @@ mod tests {
         }
     }
 
-    /// Keeping every rank of a step would give the ranks beyond 127, where the steps are wider than
-    /// one, 0.8 % too much; this test detects a quarter of that.
+    /// Keeping every rank of a step would give the ranks beyond 127, where steps are wider than one, 0.8 % too
+    /// much; this test detects a quarter of that.
     #[test]
     fn wide_steps_have_their_exact_weight() {
         const DRAWS: u32 = 2_000_000;
@@ -177,9 +177,8 @@ mod tests {
         assert!(off.abs() < 3.5, "{off}");
     }
 
-    /// The tail is not cut: over 2³⁷ ranks at θ = 0.5 half of the draws are in the upper three
-    /// quarters of the range, which an approximation of the constant by its first 10⁷ terms never
-    /// draws.
+    /// The tail is not cut: over 2³⁷ ranks at θ = 0.5, half of the draws are in the upper three quarters of
+    /// the range, which an approximation of the constant by its first 10⁷ terms never draws.
     #[test]
     fn the_far_tail_is_drawn() {
         let n = 1_u64 << 37;

@@ -1,95 +1,96 @@
-//! What a trace does, in figures: computed once, when it is complete.
+//! Figures of a trace, computed once when it is complete.
 
 use super::Row;
 use iodyno_units::OpKind;
 use std::collections::{BTreeMap, HashMap};
 
-/// The unit of the working set at first, bytes.
+/// Initial unit of the working set, bytes.
 const TOUCHED_UNIT_BYTES: u64 = 4096;
-/// Groups of 64 units that are counted apart: beyond it the unit is doubled. About 100 MB of memory.
+/// Maximum number of groups of 64 units that are counted; beyond it the unit is doubled. About 100 MB of memory.
 const GROUPS_MAX: usize = 1 << 21;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A file or device of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracePart {
-    /// Its name in the trace.
+    /// Name in the trace.
     pub name: String,
-    /// Operations on it.
+    /// Number of operations on the part.
     pub ops: u64,
-    /// The end of its last operation, bytes from its own start.
+    /// End of the part's last operation, bytes from its own start.
     pub end_bytes: u64,
-    /// Where it begins in the target, bytes.
+    /// Start of the part in the target, bytes.
     pub start_bytes: u64,
 }
 
 /// Operations of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceSize {
-    /// Bytes of an operation.
+    /// Size of an operation, bytes.
     pub bytes: u32,
-    /// How many there are.
+    /// Number of operations.
     pub ops: u64,
 }
 
-/// See the module.
+/// The figures of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceSummary {
-    /// Operations by [`OpKind::index`].
+    /// Number of operations, by [`OpKind::index`].
     pub ops: [u64; OpKind::COUNT],
-    /// Their bytes.
+    /// Bytes of the operations, by kind.
     pub bytes: [u64; OpKind::COUNT],
-    /// Their sizes, the most frequent first; none of flushes.
+    /// Sizes of the operations by kind, the most frequent first; empty for flushes.
     pub sizes: [Vec<TraceSize>; OpKind::COUNT],
-    /// Writes with force unit access.
+    /// Number of writes with force unit access.
     pub fua: u64,
-    /// Of reads, of writes, and of both: how many begin where the operation before ended (of the same kind; of either).
+    /// Number of reads, of writes, and of both, that begin where the previous one ended (of the same kind; of
+    /// either).
     pub sequential: [u64; 3],
-    /// From the trace's start to its last operation, ns.
+    /// Time from the trace's start to its last operation, ns.
     pub span_ns: u64,
-    /// The most operations in a second, counted from the start on.
+    /// Maximum number of operations in a second, counting seconds from the start.
     pub peak_ops_per_s: u64,
-    /// The most bytes in a second.
+    /// Maximum number of bytes in a second.
     pub peak_bytes_per_s: u64,
-    /// The end of the last operation, bytes.
+    /// End of the last operation, bytes.
     pub end_bytes: u64,
-    /// Bytes that are read or written at least once, in units of [`Self::touched_unit_bytes`].
+    /// Bytes that are read or written at least once (working set), in units of [`Self::touched_unit_bytes`].
     pub touched_bytes: u64,
-    /// The resolution of [`Self::touched_bytes`].
+    /// Resolution of [`Self::touched_bytes`], bytes.
     pub touched_unit_bytes: u64,
-    /// Every offset and length is a multiple of this power of two, at most 1 GiB.
+    /// Largest power of two, up to 1 GiB, that divides every offset and length.
     pub align_bytes: u32,
-    /// Operations whose response time is known, and their mean, ns.
+    /// Number of operations with a known response time, and their mean response time, ns.
     pub responses: (u64, f64),
     /// Files or devices, in the order in which they appear.
     pub parts: Vec<TracePart>,
-    /// The operations were in the order of their times.
+    /// Whether the operations were in the order of their times.
     pub is_sorted: bool,
-    /// Operations that were enlarged to whole blocks.
+    /// Number of operations that were enlarged to whole blocks.
     pub rounded: u64,
-    /// Operations that were divided for their length.
+    /// Number of operations that were divided because of their length.
     pub divided: u64,
 }
 
 impl TraceSummary {
-    /// All operations.
+    /// Total number of operations.
     pub fn all_ops(&self) -> u64 {
         self.ops.iter().sum()
     }
 
-    /// Share of reads and writes that begin where the one before ended.
+    /// Share of reads and writes that begin where the previous one ended.
     pub fn sequential_share(&self) -> f64 {
         let of = self.ops[OpKind::Read.index()] + self.ops[OpKind::Write.index()];
         self.sequential[2] as f64 / of.max(1) as f64
     }
 
-    /// The largest operation with data, bytes.
+    /// Size of the largest operation with data, bytes.
     pub fn max_data_bytes(&self) -> u32 {
         let sizes = [OpKind::Read, OpKind::Write].into_iter().flat_map(|k| &self.sizes[k.index()]);
         sizes.map(|size| size.bytes).max().unwrap_or(0)
     }
 
-    /// The bytes of all writes.
+    /// Total bytes of all writes.
     pub fn written_bytes(&self) -> u64 {
         self.bytes[OpKind::Write.index()]
     }
@@ -98,7 +99,7 @@ impl TraceSummary {
         let mut all = Self::default();
         let mut sizes: [BTreeMap<u32, u64>; OpKind::COUNT] = Default::default();
         let mut touched = Touched::new();
-        // Of reads, of writes, and of both.
+        // End of the last read, of the last write, and of the last of either.
         let mut ends = [u64::MAX; 3];
         let (mut second, mut second_ops, mut second_bytes) = (0, 0, 0);
         let (mut places, mut responses_ns) = (1_u64 << 30, 0.0);
@@ -149,7 +150,7 @@ impl TraceSummary {
     }
 }
 
-/// The units that were touched: 64 of them in a word.
+/// The touched units, 64 of them per word.
 struct Touched {
     groups: HashMap<u64, u64>,
     unit_bytes: u64,

@@ -27,7 +27,7 @@ fn operations_come_back_as_they_were_in_the_order_of_their_times() {
         response_ns,
     };
     let expected = [
-        // The second part begins behind the first one, at a whole MiB.
+        // The second part begins after the first one, at a whole MiB.
         op(0, OpKind::Write, (1 << 40) + (1 << 20), 64 << 20, true, None),
         op(400, OpKind::Read, 4096, 512, false, Some(30)),
         op(400, OpKind::Trim, 0, 1536, false, Some(200)),
@@ -76,8 +76,8 @@ fn ranges_are_enlarged_and_long_trims_divided() {
     assert_eq!((trace.summary().rounded, trace.summary().divided), (2, 1));
 }
 
-/// An operation that was put back into its queue has the time of its last issue; a completion before its issue is
-/// that of another.
+/// An operation that was put back into its queue gets the time of its last issue; a completion before its issue
+/// belongs to another.
 #[test]
 fn an_operation_that_is_issued_again_moves_to_its_last_issue() {
     let mut b = builder();
@@ -109,7 +109,7 @@ fn rates_runs_and_means_are_those_of_the_operations() {
     assert_eq!(of.touched_bytes, 11 * 4096);
 }
 
-/// Against the definition: of each operation the others that ended before it began.
+/// Compares with the definition: for each operation, the others that ended before it began.
 #[test]
 fn waits_are_counts_of_completions() {
     let mut b = builder();
@@ -120,7 +120,7 @@ fn waits_are_counts_of_completions() {
     trace.add_waits().unwrap();
     let waits: Vec<_> =
         (0..6).map(|i| (trace.wait(i).completions, trace.wait(i).think_ns)).collect();
-    // The fourth ends when it begins, and so does not wait for itself; the fifth waits for it.
+    // The fourth ends at its own start, but does not wait for itself; the fifth waits for it.
     assert_eq!(waits, [(0, 10), (0, 12), (1, 0), (2, 23), (3, 0), (5, 88)]);
     let mut b = builder();
     b.push(0, 0, READ, (0, 512), None).unwrap();

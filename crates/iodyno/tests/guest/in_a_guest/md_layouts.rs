@@ -1,5 +1,5 @@
-//! Linux md as the oracle of `iodyno-raid`: md writes a known content to arrays of RAM disks, and the
-//! bytes of their members are read back by our layout, and their parity is ours.
+//! Linux md as the oracle of `iodyno-raid`: md writes known content to arrays of RAM disks. Our
+//! layout then reads the bytes of their members back, and our parity must equal md's.
 
 use crate::machine::Guest;
 use iodyno_raid::{Layout, Level, Place, Role, Rotation, Simd};

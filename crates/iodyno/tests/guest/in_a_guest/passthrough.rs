@@ -1,8 +1,7 @@
-//! NVMe commands past the block layer (`/dev/ng0n1`) under a real kernel's driver and QEMU's device: what is written there
-//! is what the block device returns, each kind of operation has its effect, and what is refused of the block
-//! device is refused of the character device.
+//! NVMe passthrough (`/dev/ng0n1`) with a real kernel's driver and QEMU's device: the block device returns what was
+//! written, each kind of operation has its effect, and the character device is refused whenever the block device is.
 //!
-//! One boot serves all, as QEMU can't keep the state of NVMe.
+//! All tests share one boot, because QEMU can't keep the state of NVMe.
 
 use crate::machine::{Guest, program};
 use serde_json::Value;

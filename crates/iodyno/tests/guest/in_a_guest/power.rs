@@ -1,10 +1,10 @@
-//! The power is cut while a database commits. Every transaction that the guest has reported as
-//! committed must be there when it starts again, the database whole, the file system clean.
+//! Power cuts while a database commits. Every transaction that the guest has reported as committed
+//! must be there after the restart, with an intact database and a clean file system.
 //!
-//! Two devices, one with a protected buffer and one with a volatile cache; two file systems, one
-//! that flushes the device's cache when a program requires durability, and one that is mounted
-//! without flushes (`nobarrier`). Only the volatile cache that is not flushed may lose, and it
-//! must: otherwise the cuts would prove nothing about the other three.
+//! Two devices, one with a protected buffer and one with a volatile cache; two file systems, one that
+//! flushes the device's cache when a program requires durability, and one that is mounted without
+//! flushes (`nobarrier`). Only the unflushed volatile cache may lose data, and it must: otherwise the
+//! cuts would prove nothing about the other three.
 //!
 //! SQLite alternates between its two modes: with a rollback journal and `synchronous=EXTRA` (FULL does
 //! not flush the folder from which the journal was removed), and with a write-ahead log and FULL.

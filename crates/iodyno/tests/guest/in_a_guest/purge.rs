@@ -1,8 +1,8 @@
-//! Purges of QEMU's devices under a real kernel's NVMe and SATA drivers: their effect, as `dd` in the guest and
-//! the image on the host show it, and the report where a device ignores the command, fails or has no method.
+//! Purges of QEMU's devices with a real kernel's NVMe and SATA drivers: their effect, as seen by `dd` in the
+//! guest and in the image on the host, and the report if a device ignores the command, fails or has no method.
 //!
-//! QEMU's NVMe controller has Format NVM and DSM's deallocate, and no Sanitize; its SATA disk has TRIM,
-//! and no Security feature set. One boot serves all, as QEMU can't keep the state of NVMe.
+//! QEMU's NVMe controller supports Format NVM and DSM's deallocate, but not Sanitize; its SATA disk supports
+//! TRIM, but not the Security feature set. All tests share one boot, because QEMU can't keep the state of NVMe.
 
 use crate::machine::{Guest, program};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Four emulated flash modules as one disk of the guest: md RAID 0, ext4, sysbench and fio, which
-//! checks its reads; then the power is cut, and another kernel finds all data. And whether the ratio of
-//! times that a guest measures is the model's, where times are dilated beyond the transport's own.
+//! checks its reads; then the power is cut, and another kernel finds all data. Also checks that a guest
+//! measures the model's ratio of times, if times are dilated beyond the transport's own.
 
 use crate::machine::Guest;
 use crate::served::Served;

@@ -1,5 +1,5 @@
-//! `serve --ublk` runs in the guest, whose kernel has ublk: its block devices keep written data,
-//! hold a file system, fail on an injected fault, and disappear when the server ends.
+//! `serve --ublk` in the guest, whose kernel has ublk: its block devices store written data, hold a
+//! file system, fail on an injected fault, and disappear when the server ends.
 
 use crate::machine::{Guest, program};
 

@@ -1,4 +1,4 @@
-//! The facts of each group of the disclosure, from the stored run.
+//! The facts in each group of the disclosure, from the stored run.
 
 use super::super::labels;
 use super::{Facts, row, rows, text};

@@ -1,5 +1,5 @@
-//! Full disclosure: the facts needed to judge the figures and to reproduce them, in the groups A to I that
-//! SNIA's and SPC's reports have between them. Unknown facts are listed as unknown; none is omitted silently.
+//! Full disclosure: the facts needed to judge and reproduce the figures, in groups A to I, which cover those
+//! of SNIA's and SPC's reports. Unknown facts are listed as unknown; none is omitted silently.
 
 mod groups;
 
@@ -12,30 +12,30 @@ use iodyno_units::human;
 use iodyno_units::text::for_shell;
 use serde_json::Value;
 
-/// The id of the section on reproducing the run.
+/// Id of the section on reproducing the run.
 pub(super) const REPEAT: &str = "repeat";
 
-/// Commands of a comparison's runs that are listed.
+/// Maximum number of a comparison's commands that are listed.
 const COMMANDS_MAX: usize = 24;
 
-/// Rows of flattened records: no record of ours has more.
+/// Maximum number of rows of flattened records: none of our records has more.
 const RECORDED_MAX: usize = 1500;
 
 type Facts = Vec<(String, String)>;
 
-/// Disclosure, the recorded values, and the commands to reproduce the run.
+/// The disclosure, the recorded values, and the commands to reproduce the run.
 pub(super) fn sections(run: &Run, findings: Option<&Findings>) -> Vec<Section> {
     let alone = vec![row("compared with", "nothing: this report is of one run")];
     vec![disclosure(run, findings, alone), recorded(run), repeat(run)]
 }
 
-/// The same for a comparison: each side by its first run, with the comparison's criteria, and the commands of
-/// all runs.
+/// The sections for a comparison: each side by its first run, with the comparison's criteria, and the
+/// commands of all runs.
 pub(super) fn of_comparison(parts: &[Compared<'_>], sides: &[&[Run]]) -> Vec<Section> {
     let mut all = Vec::new();
     for (number, side) in sides.iter().enumerate() {
         let Some(run) = side.first() else { continue };
-        // The first side is in every part, each other in its own.
+        // The first side is in every part; each other side has its own part.
         let part = &parts[number.saturating_sub(1).min(parts.len().saturating_sub(1))];
         let findings = crate::method::findings_of(run);
         let section = disclosure(run, findings.as_ref(), comparison(part));
@@ -65,7 +65,7 @@ pub(super) fn of_comparison(parts: &[Compared<'_>], sides: &[&[Run]]) -> Vec<Sec
     all
 }
 
-/// Group I of a comparison.
+/// Group I of a comparison's disclosure.
 fn comparison(part: &Compared<'_>) -> Facts {
     let [a, b] = &part.sides;
     let share = |x: f64| format!("{} %", human::three_digits(x * 100.0));
@@ -96,7 +96,7 @@ fn comparison(part: &Compared<'_>) -> Facts {
     ]
 }
 
-/// Groups A to I.
+/// Groups A to I of the disclosure.
 fn disclosure(run: &Run, findings: Option<&Findings>, comparison: Facts) -> Section {
     let mut groups = vec![("A · Identity".to_owned(), identity(run, findings))];
     for target in &run.head.targets {
@@ -126,12 +126,12 @@ fn row(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
 }
 
-/// Rows of a record: a display name for each, and its path in the record.
+/// Rows of a record: for each a display name, and its path in the record.
 fn rows(of: &Value, wanted: &[(&str, &str)]) -> Facts {
     wanted.iter().map(|(name, pointer)| row(name, text(pointer, of.pointer(pointer)))).collect()
 }
 
-/// A value as text for display, by the unit at the end of its key.
+/// A value as text for display, with the unit by the suffix of its key.
 fn text(key: &str, value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => "unknown".to_owned(),
@@ -167,7 +167,7 @@ fn text(key: &str, value: Option<&Value>) -> String {
     }
 }
 
-/// The whole record, flattened, for looking up one value.
+/// The whole record, flattened, for looking up single values.
 fn recorded(run: &Run) -> Section {
     let mut machine = run.head.machine.clone();
     if let Value::Object(machine) = &mut machine {
@@ -179,7 +179,7 @@ fn recorded(run: &Run) -> Section {
     }
     let mut plan = run.head.plan.clone();
     if let Value::Object(plan) = &mut plan {
-        // For programs: it repeats the workloads, the method and the command line.
+        // For programs only: it repeats the workloads, the method and the command line.
         plan.remove("request");
     }
     groups.push(("plan".to_owned(), flat(&plan)));
@@ -219,7 +219,7 @@ fn flat(value: &Value) -> Facts {
     all
 }
 
-/// The exact command, quoted for a shell, and its other requirements.
+/// The exact command, quoted for a shell, and its requirements.
 fn repeat(run: &Run) -> Section {
     let (text, remark) = command(run);
     let mut blocks = vec![Block::Code { caption: format!("The command{remark}"), text }];
@@ -234,7 +234,7 @@ fn repeat(run: &Run) -> Section {
     Section { id: REPEAT.to_owned(), title: "Reproduce".to_owned(), blocks, folded: false }
 }
 
-/// The command line of a run, for a shell, and a remark where what it confirmed was left out.
+/// The command line of a run, quoted for a shell, and a remark if confirmations were left out.
 fn command(run: &Run) -> (String, &'static str) {
     let (words, is_shorter) = run.head.command_to_repeat();
     let mut words: Vec<String> = words.iter().map(|word| for_shell(word)).collect();

@@ -8,21 +8,21 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, pad, width};
 use iodyno_units::{OpKind, human};
 
-/// Fewer points are read from the table, and more fit no screen.
+/// Minimum and maximum number of points: the table shows fewer, and more do not fit a screen.
 const POINTS: (usize, usize) = (3, 32);
-/// Columns of a bar.
+/// Minimum and maximum columns of a bar.
 const BAR_COLUMNS: (usize, usize) = (10, 40);
-/// A column in eighths, from none.
+/// Blocks of zero to seven eighths of a column.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// One quantity over the points; a panel of the chart.
+/// One quantity over the points: a panel of the chart.
 struct Panel {
     name: String,
     values: Vec<Option<f64>>,
     in_words: fn(f64) -> String,
 }
 
-/// The chart, with words beside some of its rows; none for a table that is not over one axis.
+/// The chart, with remarks on some of its rows; empty for a table without exactly one axis.
 pub(super) fn lines(table: &Table, marks: &[(usize, &'static str)], style: Style) -> Vec<String> {
     let points = table.rows.iter().filter(|row| row.iops.is_some()).count();
     let [axis] = table.axes.as_slice() else { return Vec::new() };
@@ -47,7 +47,7 @@ pub(super) fn lines(table: &Table, marks: &[(usize, &'static str)], style: Style
     let left = style.columns().saturating_sub(names.width() + 2 + words.width());
     let bar_columns = (left / panels).saturating_sub(2).clamp(BAR_COLUMNS.0, BAR_COLUMNS.1);
     let of_rates = rates.iter().map(|panel| (panel, panel.most()));
-    // Latencies of several kinds have one scale.
+    // Latencies of several kinds share one scale.
     let all = of_rates.chain(latencies.iter().map(|panel| (panel, slowest)));
     let mut columns = vec![names];
     for (i, (panel, most)) in all.enumerate() {
@@ -71,7 +71,7 @@ impl Panel {
     }
 }
 
-/// Operations a second, and bytes where these tell more.
+/// Operations per second, and bytes per second where these are more informative.
 fn rates(table: &Table) -> Vec<Panel> {
     let of = |name: &str, value: fn(&Row) -> Option<f64>, in_words| Panel {
         name: name.to_owned(),
@@ -87,7 +87,7 @@ fn rates(table: &Table) -> Vec<Panel> {
     rates
 }
 
-/// The 99th percentile of each kind of operation, or, where the samples of a point do not support it, the mean.
+/// The 99th percentile of each kind of operation, or the mean if the samples of a point do not support it.
 fn latencies(table: &Table) -> Vec<Panel> {
     let kinds: Vec<OpKind> = OpKind::ALL
         .into_iter()
@@ -117,7 +117,7 @@ fn latencies(table: &Table) -> Vec<Panel> {
     if known(&p99) == known(&mean) { p99 } else { mean }
 }
 
-/// A bar of a share of `columns`; a share above zero is never nothing.
+/// A bar for a share of `columns`; any share above zero is visible.
 fn bar(share: f64, columns: usize, style: Style) -> String {
     let least = usize::from(share > 0.0);
     if !style.unicode {

@@ -1,4 +1,4 @@
-//! A grid as terminal text: over two axes as matrices of rates and of latencies, else a line a point.
+//! A grid as terminal text: matrices of rates and of latencies for two axes, otherwise one line per point.
 
 use crate::kinds;
 use crate::terminal::Detail;
@@ -10,10 +10,10 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, paint, paragraph};
 use iodyno_units::{OpKind, human, parse_size};
 
-/// Values that an axis of a matrix may have to fit side by side.
+/// Maximum number of axis values that fit side by side in a matrix.
 const MATRIX_COLUMNS_MAX: usize = 9;
 
-/// The rows with their names: their position on the axes, or the name of the stage where there is no axis.
+/// The rows with their names: their position on the axes, or the name of the stage if there are no axes.
 pub(super) fn named<'a>(stage: &str, table: &'a Table) -> Vec<(String, &'a Row)> {
     let name = |row: &Row| if row.at.is_empty() { stage.to_owned() } else { row.at.join(" ") };
     table.rows.iter().map(|row| (name(row), row)).collect()
@@ -52,7 +52,7 @@ pub(super) fn lines(stage: &str, table: &Table, detail: Detail, style: Style) ->
     lines
 }
 
-/// The values of an axis, in their order.
+/// The distinct values of an axis, in order.
 fn values(table: &Table, axis: usize) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for row in &table.rows {
@@ -64,7 +64,7 @@ fn values(table: &Table, axis: usize) -> Vec<&str> {
     all
 }
 
-/// The first axis across, the second down.
+/// A matrix with the first axis across and the second down.
 fn matrix(
     table: &Table,
     what: &str,
@@ -122,8 +122,8 @@ struct Line {
     role: Role,
 }
 
-/// A line for each point with all its figures; in a mix one for each kind of operation too, and in open loop one
-/// for its service times.
+/// One line per point with all its figures; in a mix also one per kind of operation, and in open loop one for
+/// the service times.
 pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<String> {
     let are_apart = are_apart(rows.iter().map(|(_, row)| *row));
     let lines_of = |(name, row): &(String, &Row)| lines_of(name, row, are_apart, style);
@@ -170,7 +170,7 @@ pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<
     let mut columns = vec![names, kinds, iops, half_width, throughput, mean];
     columns.extend(nines);
     columns.push(max);
-    // What no point has is no column.
+    // Omit columns that are empty for all points.
     columns.retain(|column| column.rank == 0 && !column.head.is_empty() || !is_blank(column));
     let left_out = table::fit(&mut columns, style.columns());
     let mut lines = table::lines(&columns, style);
@@ -188,7 +188,7 @@ pub(super) fn figures(name: &str, rows: &[(String, &Row)], style: Style) -> Vec<
     lines
 }
 
-/// Whether rows show their kinds of operation apart: where there are several, and where they have service times.
+/// Whether rows list their kinds of operation separately: if there are several, or if they have service times.
 pub(super) fn are_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> bool {
     let mut kinds = rows.flat_map(|row| &row.kinds).peekable();
     let first = kinds.peek().map(|of| of.kind);
@@ -243,7 +243,7 @@ fn lines_of(name: &str, row: &Row, are_apart: bool, style: Style) -> Vec<Line> {
     match row.kinds.as_slice() {
         _ if !are_apart => vec![whole],
         [] => vec![whole],
-        // One kind is the whole.
+        // A single kind is the same as the whole.
         [_] => {
             let kind = std::mem::take(&mut lines[0].kind);
             lines[0] = Line { kind, ..whole };

@@ -26,12 +26,12 @@ use iodyno_page::terminal::table::{self, Column, Field};
 use iodyno_page::terminal::text::{Role, clean, cut, paint, paragraph, width, wrap};
 use iodyno_units::human;
 
-/// With fewer columns beside a headline, no fact of it goes on to further lines.
+/// Minimum columns for facts after a headline that continue on further lines.
 const FACT_COLUMNS_MIN: usize = 20;
-/// Columns of a name in a line.
+/// Maximum columns of a name in a line.
 const NAME_COLUMNS_MAX: usize = 48;
 
-/// The answer: the method's results in a few numbers.
+/// The method's results in a few numbers.
 pub(super) fn answer(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
     let mut lines = head(run, findings, style);
     let headlines = method_headlines::of_method(findings);
@@ -52,19 +52,19 @@ pub(super) fn answer(run: &Run, findings: &Findings, style: Style) -> Vec<String
         let facts = facts(headline, left, style);
         names.fields.push(Field::Text(name(headline), Role::Plain));
         values.fields.push(Field::Text(value(headline), role));
-        // Further lines of a headline stand under its facts.
+        // Further lines of a headline are aligned with its facts.
         for column in [&mut names, &mut values] {
             column.fields.extend((1..facts.len()).map(|_| Field::Empty));
         }
         rest.fields.extend(facts.into_iter().map(|text| Field::Text(text, Role::Dim)));
     }
-    // Without its heads, which are blank.
+    // Without the header line, which is blank.
     lines.extend(table::lines(&[names, values, rest], style).into_iter().skip(1));
     lines
 }
 
-/// As many of the facts beside a headline as fit on its line; those about each kind of operation go on to further
-/// lines where none of them fits, since no merged figure replaces them.
+/// The facts after a headline that fit on its line. Latencies per kind of operation continue on further lines if
+/// they don't fit, since no merged figure replaces them.
 fn facts(headline: &Headline, columns: usize, style: Style) -> Vec<String> {
     let (mut text, mut is_full) = (String::new(), false);
     let words = [&headline.interval].into_iter().chain(&headline.beside);
@@ -92,7 +92,7 @@ fn facts(headline: &Headline, columns: usize, style: Style) -> Vec<String> {
     vec![text]
 }
 
-/// The findings of each stage; consecutive ones in words alone are one block.
+/// The findings of each stage; consecutive ones without figures form one block.
 pub(super) fn blocks(findings: &Findings, detail: Detail, style: Style) -> Vec<Vec<String>> {
     let mut blocks: Vec<Vec<String>> = Vec::new();
     for subject in &findings.subjects {
@@ -118,7 +118,8 @@ pub(super) fn blocks(findings: &Findings, detail: Detail, style: Style) -> Vec<V
     blocks
 }
 
-/// The standard, and what of the run no verdict tells; deviations from the standard are in a verdict right below.
+/// The standard, and facts of the run that no verdict states; a verdict right below states deviations from the
+/// standard.
 fn head(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let mut what: Vec<String> = Vec::new();
@@ -145,7 +146,7 @@ fn stage_lines(stage: &StageFinding, detail: Detail, style: Style) -> Vec<String
     match showed {
         Showed::Preparation { words, .. } => {
             let words = if words.is_empty() { "done".to_owned() } else { words.join("; ") };
-            // An error's text may have several lines.
+            // An error message may have several lines.
             let words: Vec<&str> = words.split_whitespace().collect();
             let text = clean(&format!("{name}: {}", words.join(" ")), 400, style);
             paragraph(&text, Role::Dim, style)
@@ -179,13 +180,13 @@ fn sweep_lines(stage: &str, sweep: &SweepFinding, detail: Detail, style: Style) 
     lines
 }
 
-/// Lines behind a blank one.
+/// Lines preceded by a blank one.
 fn apart(lines: Vec<String>) -> impl Iterator<Item = String> {
     let gap = (!lines.is_empty()).then(String::new);
     gap.into_iter().chain(lines)
 }
 
-/// The best point, and the limit from outside that ends the curve.
+/// The best point, and the external limit that ends the curve.
 fn load_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     let mut lines = best_lines(load, sweep, style);
     if let Some(limited) = load.limited() {
@@ -219,7 +220,7 @@ fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
         tied.join(", ")
     );
     let (text, role) = if ceilings.is_empty() {
-        // Among offered rates the most is but the highest.
+        // For offered rates, the highest is not a finding.
         if method_headlines::is_open(table) {
             return Vec::new();
         }
@@ -256,7 +257,7 @@ fn best_lines(load: &Load, sweep: &SweepFinding, style: Style) -> Vec<String> {
     paragraph(&clean(&text, 700, style), role, style)
 }
 
-/// Why no point is under the ceilings: the least demand is over one, or its figures can't decide.
+/// Why no point is under the ceilings: even the lowest load exceeds one, or its figures can't decide.
 fn why_none(load: &Load, least: usize, name: &str) -> String {
     let is_over = |point: &LoadPoint| {
         let mut of = point.latency_ns.iter().zip(&load.limits);
@@ -353,7 +354,7 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
     lines
 }
 
-/// Our own verdict beside the specification's.
+/// Our own verdict in addition to the specification's.
 fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     let trend = match (drift.share_per_hour, drift.interval) {
         (Some(share), Some(interval)) => format!(
@@ -394,7 +395,7 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     paragraph(&text, role, style)
 }
 
-/// Operating points of several targets: the confidence levels side by side.
+/// Operating points of several targets, with their confidence levels side by side.
 fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
     let mut rows = Vec::new();
     for subject in &findings.subjects {
@@ -410,7 +411,7 @@ fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
     if findings.subjects.len() < 2 || rows.is_empty() {
         return Vec::new();
     }
-    // Points of the same kind are listed together.
+    // Points of the same kind are adjacent.
     let kind = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
     rows.sort_by_key(|(name, _)| kind(name));
     let mut lines = vec![paint("confidence levels side by side", Role::Bold, style)];
@@ -450,7 +451,7 @@ fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
     lines
 }
 
-/// The confidence of the percentiles of some lines; in a mix those of each kind of operation.
+/// The confidence intervals of some rows; in a mix, those of each kind of operation.
 fn known(rows: &[(String, &Row)], style: Style) -> Vec<String> {
     let mut all: Vec<Known> = Vec::new();
     for (name, row) in rows {

@@ -1,4 +1,5 @@
-//! A search for the highest rate under a latency, as text: the answer, and what each rate gave.
+//! A search for the highest rate that meets a latency limit, as text: the answer, and the result at
+//! each rate.
 
 use super::certainty::between;
 use crate::kinds;
@@ -20,7 +21,7 @@ pub(super) fn lines(found: &RateSearchFinding, style: Style) -> Vec<String> {
     let mut latency = Column::new(clean(name, 16, style), 0);
     let mut intervals = Column::new("95 % interval", 2);
     let mut holds = Column::new("holds", 1);
-    // Where the limit is about several kinds of operation, each beside them.
+    // If the limit covers several kinds of operation, each has a column of its own.
     let apart = if found.covers.len() > 1 { found.covers.as_slice() } else { &[] };
     let of_kinds = apart.iter().map(|kind| format!("{} {}", kind.name(), found.metric.quantity));
     let mut of_kinds: Vec<Column> = of_kinds.map(|name| Column::new(name, 1)).collect();
