@@ -114,12 +114,12 @@ fn write_sidecar(fd: impl AsFd, path: &Path, marker: Marker) -> Result<(), Errno
     })
 }
 
-/// Removes a file that iodyno created, and its sidecar. Another file that took the name meanwhile stays, and so
-/// does a sidecar that is not this file's.
+/// Removes a file that iodyno created, and its sidecar. Leaves another file that has taken the name, and a sidecar of
+/// another file.
 pub(crate) fn remove(fd: impl AsFd, path: &Path) {
     let beside = sidecar(path);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // Nothing can be done about a failure here, and the file's mark stays true.
+    // A failure here has no remedy, and the file's mark stays true.
     if let Ok(file) = rustix::fs::open(&beside, flags, Mode::empty())
         && read_sidecar(&fd, &beside).is_some()
     {
@@ -149,11 +149,11 @@ mod tests {
         let file = File::create(&path).unwrap();
         write_sidecar(&file, &path, Marker::LaidOut(0)).unwrap();
         assert_eq!(read(&file, &path), Some(Marker::LaidOut(0)));
-        // Another file under the same name, while the first one keeps its inode.
+        // Another file takes the name, while the first one keeps its inode.
         fs::rename(&path, dir.path().join("old")).unwrap();
         let other = File::create(&path).unwrap();
         assert_eq!(read(&other, &path), None);
-        // It belongs to the first one, and that one has another name by now: both stay.
+        // The sidecar belongs to the first file, which has another name now: both stay.
         remove(&other, &path);
         assert_eq!(crate::sysroot::list(dir.path()), ["old", "t.iodyno"]);
         remove(&file, &path);

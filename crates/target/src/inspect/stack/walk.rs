@@ -207,7 +207,7 @@ impl<'a> Walk<'a> {
                 self.node(slave, depth + 1);
             }
         } else if is_numbered(name, "pmem") {
-            // With direct access by load and store no I/O is counted.
+            // Direct access by load and store bypasses the I/O counters.
             self.layer(LayerKind::PersistentMemory, name);
             self.end(End::Device);
             self.stack.uncounted = true;
