@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Delay from the agreement to the start: for messages in transit, ns ...
+/// Delay from the agreement to the start of a cell, ns: time for messages in transit.
 const START_AFTER_NS: u64 = 10_000_000;
-/// ... plus this for each rank, ns, since messages are sent one after the other and ranks may share processors.
+/// Additional delay per rank, ns: messages are sent one after the other, and ranks may share processors.
 const START_RANK_NS: u64 = 500_000;
 
 /// Interval at which [`Ranks::share_out`] reports its progress.

@@ -50,7 +50,7 @@ pub struct Bounds {
 pub enum Found {
     /// Smallest count.
     Fewest(Count),
-    /// Even the smallest count is not worth a search.
+    /// The rate needs a count that is not `worth` it.
     NotWorth,
     /// [`UNITS_MAX`] systems don't hold the rate.
     Impossible,

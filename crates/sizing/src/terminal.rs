@@ -359,7 +359,6 @@ pub(crate) fn what_if_in_words(what_if: &WhatIf, share_iops: f64) -> String {
     format!("{}: {outcome}, p99 {p99}", condition_in_words(what_if.condition))
 }
 
-/// A condition in words.
 pub(crate) fn condition_in_words(condition: Condition) -> String {
     match condition {
         Condition::Whole => "all is well".to_owned(),

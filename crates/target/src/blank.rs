@@ -100,7 +100,7 @@ impl Depth {
 pub struct Sampled {
     /// Bytes read.
     pub looked_bytes: u64,
-    /// Windows and stretches read.
+    /// Number of windows and stretches read.
     pub places: u64,
     /// Places with iodyno's content and otherwise only blank space.
     pub own: u64,

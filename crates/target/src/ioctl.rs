@@ -369,7 +369,6 @@ struct SgIo {
     info: libc::c_uint,
 }
 
-/// The data of a SCSI command.
 pub(crate) enum ScsiData<'a> {
     Nothing,
     ToHost(&'a mut [u8]),

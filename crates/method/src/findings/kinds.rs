@@ -12,13 +12,9 @@ pub const NINES: [(f64, &str); 5] =
 /// Figures of one kind of operation at a point.
 #[derive(Serialize)]
 struct OfKind {
-    /// Name of the kind.
     kind: &'static str,
-    /// Completed operations.
     ops: u64,
-    /// Operations per second.
     iops: f64,
-    /// Bytes per second.
     bytes_per_s: f64,
     /// Response time in open loop, service time otherwise.
     #[serde(flatten)]

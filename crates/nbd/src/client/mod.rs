@@ -29,9 +29,9 @@ use std::time::{Duration, Instant};
 
 /// Length of the buffer for replies. One receive takes everything that a server sends at once.
 const INPUT_BYTES: usize = 256 << 10;
-/// Bytes still missing of a payload from which on it is received directly into the caller's buffer.
+/// A payload with at least this many bytes outstanding is received directly into the caller's buffer.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
-/// While directly received payloads are expected, bytes received beyond them at most, since these must be copied.
+/// Maximum bytes received after a directly received payload, since they have to be copied.
 const BETWEEN_BYTES: usize = 4096;
 
 const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);

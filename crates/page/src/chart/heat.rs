@@ -28,7 +28,6 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The heat map of a panel.
     pub(super) fn new(heat: &HeatMap, layout: &Layout, panel: &Area) -> Self {
         let columns = heat.counts.len().min(heat.x_edges.len().saturating_sub(1));
         let rows = heat.y_edges.len().saturating_sub(1);

@@ -45,9 +45,7 @@ pub(super) struct Area {
     pub(super) x: f64,
     /// Top.
     pub(super) y: f64,
-    /// Width.
     pub(super) width: f64,
-    /// Height.
     pub(super) height: f64,
     /// Vertical axis.
     pub(super) ruler: Ruler,

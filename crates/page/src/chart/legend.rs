@@ -20,7 +20,6 @@ const SAMPLE: f64 = 26.0;
 /// A legend entry.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
-    /// The name.
     pub(super) name: String,
     /// Mark of the first series. A solid mark takes precedence over a dashed one, which is a part
     /// of it.
@@ -29,7 +28,6 @@ pub(super) struct Entry {
     pub(super) color: usize,
     /// One of the series has too many points for dashes.
     pub(super) is_dense: bool,
-    /// The line has dots.
     pub(super) has_dots: bool,
 }
 

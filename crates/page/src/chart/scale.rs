@@ -158,7 +158,6 @@ impl Ruler {
         (self.kind.restore(self.low), self.kind.restore(self.high))
     }
 
-    /// Pixels per transformed unit.
     pub(super) fn pixels_per_unit(&self) -> f64 {
         ((self.to - self.from) / (self.high - self.low)).abs()
     }

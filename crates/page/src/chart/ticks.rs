@@ -10,7 +10,6 @@ use crate::Quantity;
 use super::scale::{Kind, Ruler};
 use super::steps::{self, linear_step, wanted};
 
-/// A tick.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     /// Value at the tick.

@@ -327,7 +327,6 @@ fn attributes(cell: &Cell, column: Option<&Column>) -> String {
     out
 }
 
-/// Renders a template.
 fn rendered(template: &impl Template) -> String {
     template.render().expect("templates write into strings, which cannot fail")
 }

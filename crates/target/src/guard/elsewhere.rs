@@ -272,7 +272,8 @@ impl Descriptor {
     }
 }
 
-/// Processes for which `of` returns a value for one of their descriptors, each with that value.
+/// Processes for which `of` returns a value for one of their descriptors, each with the first such value. `with_own`:
+/// this process is searched as well.
 fn processes_where<T>(with_own: bool, of: impl Fn(&Descriptor) -> Option<T>) -> Vec<(T, String)> {
     let me = std::process::id().to_string();
     let mut found = Vec::new();

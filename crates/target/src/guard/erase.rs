@@ -29,7 +29,7 @@ const CONTENT: [RefusalCode; 4] = [
 /// Adds a purge's refusals to those of the guard, and lifts those that the given names allow.
 ///
 /// # Errors
-/// [`TargetError::Refused`] with the refusals that remain.
+/// [`TargetError::Refused`] if the target is in use, or if the given names do not lift all refusals.
 pub(crate) fn allow_purge(
     inspection: &Inspection,
     mut refusals: Vec<Refusal>,

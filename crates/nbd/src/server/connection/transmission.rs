@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes still missing of a payload from which on it is received directly into its place.
+/// A payload with at least this many bytes outstanding is received directly into its place.
 const PLACE_BYTES_MIN: usize = 16 << 10;
 /// Growth of a payload's buffer while bytes arrive.
 const PAYLOAD_STEP_BYTES: usize = 1 << 20;

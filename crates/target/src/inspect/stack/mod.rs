@@ -76,7 +76,7 @@ pub struct Layer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// Unknown.
+    /// Unknown kind of storage.
     #[default]
     Unknown,
     /// Devices, as far as this machine can tell.
