@@ -9,8 +9,7 @@ use iodyno_units::OpKind;
 pub struct Done {
     /// Place in the method.
     pub place: Place,
-    /// Figures of the cell; `None` for a purge, a fill or a wait and for a cell that could not be
-    /// issued.
+    /// Figures of the cell; `None` if it was skipped, or counts as done without its results.
     pub figures: Option<Figures>,
 }
 

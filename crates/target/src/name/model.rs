@@ -13,10 +13,10 @@
 //! | option | values |
 //! |---|---|
 //! | `state` | `auto` (as each cell's workload would leave it), `fresh`, `sequential`, `random`, `random:16KiB` |
-//! | `fill` | the share of the capacity that was written before: `50%`; `100%` where absent |
-//! | `occupancy` | `max` gives each flash DIMM a driver thread of its own, `shared` is the device file's number |
-//! | `cache` | `off` turns the write cache of the system's RAID adapters off; as in the system's file where absent |
-//! | `workers` | `near` their device, on its socket, or `anywhere`; the host's own way where absent |
+//! | `fill` | the share of the capacity written beforehand: `50%`; default `100%` |
+//! | `occupancy` | `max`: a driver thread for each flash DIMM; `shared`: the device file's number of threads |
+//! | `cache` | `off`: the write cache of the system's RAID adapters is off; default: as in the system's file |
+//! | `workers` | `near` their device (on its socket) or `anywhere`; default: the host decides |
 
 use core::fmt;
 
