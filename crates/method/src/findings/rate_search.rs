@@ -1,5 +1,5 @@
-//! Result of the search for the highest rate that holds a latency limit: the rates that enclose it, by single outcomes and
-//! with certainty.
+//! Result of the search for the highest rate that holds a latency limit: the rates that enclose it, by single outcomes
+//! and with certainty.
 
 use super::{Step, kinds, measured};
 use crate::rate_search::{Outcome, RateSearch};

@@ -13,8 +13,8 @@ use super::values::{
     REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_ERROR, REP_INFO, REP_META_CONTEXT, REP_SERVER,
 };
 
-/// Maximum number of replies to one option; a server that sends more counts as broken. A listing may have this many exports;
-/// other options need a handful.
+/// Maximum number of replies to one option; a server that sends more counts as broken. A listing may have this many
+/// exports; other options need a handful.
 const REPLIES_MAX: u32 = 10_000;
 
 /// What the client requests.
