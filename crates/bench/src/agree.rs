@@ -7,7 +7,6 @@
 //! In each repetition each job runs three times: by fio, by iodyno, by fio again. A figure agrees if the ratio of the
 //! medians is within 5 %, or within twice the spread of fio's own figures. Where the processor is the limit (memory, an
 //! idle export), iodyno may be faster; the table states the limit.
-//! export) iodyno may be faster; the table says what the limit is.
 
 use crate::tables::spread;
 use serde_json::Value;

@@ -292,8 +292,8 @@ pub(crate) fn nvme_admin(
     }
 }
 
-/// Get Log Page (opcode 02h) for the whole controller (namespace FFFFFFFFh) into `page`, whose length is a multiple of
-/// 4. Only reads.
+/// Get Log Page (opcode 02h) for the whole controller (namespace FFFFFFFFh) into `page`; its length must be
+/// a multiple of 4. Only reads.
 ///
 /// # Errors
 /// The system's error, or `EIO` when the controller completes the command with a status.

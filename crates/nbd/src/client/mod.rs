@@ -353,7 +353,6 @@ impl Connection {
     /// Queues a request. The caller is responsible for range, alignment and use of a supported command (see
     /// [`Self::info`]); a server answers mistakes with an error. Panics when the slot is in flight or not below the
     /// depth, and for [`Kind::Disc`].
-    /// beyond the depth, and for [`Kind::Disc`].
     ///
     /// For a read, `buffer` has `len` writable bytes, which nothing else touches until the completion is received or
     /// the connection is dropped. For a write they are readable, and nothing changes them until then. For other

@@ -2,7 +2,6 @@
 //!
 //! Linear shading hides rare counts, and in storage rare I/Os matter most. So the cells of a figure are ranked by count
 //! and the ranks share the colours evenly; the key lists the counts. One path holds all cells of a colour.
-//! cells of a colour.
 
 use std::fmt::Write as _;
 

@@ -2,7 +2,6 @@
 //! followed, and another user's file or pipe is not written. They follow the kernel's `fs.protected_symlinks`,
 //! `protected_regular` and `protected_fifos`, but apply whatever the machine's settings, and also to calls that the
 //! kernel exempts, such as renaming.
-//! the machine's settings are.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
