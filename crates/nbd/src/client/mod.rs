@@ -354,6 +354,7 @@ impl Connection {
     /// [`Self::info`]); a server answers mistakes with an error. Panics when the slot is in flight or not below the
     /// depth, and for [`Kind::Disc`].
     ///
+    /// # Safety
     /// For a read, `buffer` has `len` writable bytes, which nothing else touches until the completion is received or
     /// the connection is dropped. For a write they are readable, and nothing changes them until then. For other
     /// requests the buffer is not used and may be null.
